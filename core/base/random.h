@@ -1,0 +1,27 @@
+// Counter-based random numbers: a value is a function of (seed, stream, position).
+#pragma once
+
+#include <cstdint>
+
+namespace ringside {
+
+/// Independent uses of one seed.
+enum class Stream : std::uint32_t { parameters = 1, sampler = 2, synthetic_data = 3 };
+
+/// 64 random bits: Philox4x32-10 (Salmon et al., SC'11) with the seed as its key and (position,
+/// stream) as its counter.
+std::uint64_t random_bits(std::uint64_t seed, Stream stream, std::uint64_t position);
+
+/// In [0, 1), 53 bits.
+double random_uniform(std::uint64_t seed, Stream stream, std::uint64_t position);
+
+/// Standard normal (Box-Muller on the four words of one counter value).
+double random_normal(std::uint64_t seed, Stream stream, std::uint64_t position);
+
+/// The image of `position` under a permutation of [0, size) that `key` picks: a Feistel network
+/// over the next even power of two, walked until it lands inside (Black and Rogaway 2002). No
+/// memory, about four Philox calls a step.
+std::uint64_t permuted(std::uint64_t position, std::uint64_t size, std::uint64_t seed,
+                       std::uint64_t key);
+
+}  // namespace ringside

@@ -1,0 +1,32 @@
+// Rendezvous: a few small values that all ranks of a run can see.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace ringside {
+
+/// Keys are written once. Safe from several threads.
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  /// Blocks until the key is set. Throws Error that names the key after `timeout_s`.
+  virtual std::string get(const std::string& key, double timeout_s) = 0;
+};
+
+/// For ranks that are threads of one process.
+class MemoryStore : public Store {
+ public:
+  void set(const std::string& key, const std::string& value) override;
+  std::string get(const std::string& key, double timeout_s) override;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+};
+
+}  // namespace ringside

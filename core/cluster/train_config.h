@@ -1,0 +1,36 @@
+// The [train] table of an experiment file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ringside {
+
+struct TrainConfig {
+  std::int64_t steps = 30;
+  std::int64_t warmup = 5;
+  std::int64_t global_batch = 16;
+  std::int64_t micro_batch = 0;
+  std::int64_t accumulation = 1;
+  std::string precision = "fp32";
+  std::int64_t seed = 1;
+  std::int64_t evaluate_every = 0;
+  std::int64_t evaluate_batches = 8;
+  double timeout_s = 60;
+};
+
+template <class Visitor>
+void visit_fields(TrainConfig& c, Visitor&& v) {
+  v("steps", c.steps, "optimizer steps, warm-up included");
+  v("warmup", c.warmup, "first steps, left out of every figure about time and bytes");
+  v("global_batch", c.global_batch, "samples a step, over all ranks");
+  v("micro_batch", c.micro_batch, "most samples that a rank computes at once; 0: no limit");
+  v("accumulation", c.accumulation, "least number of micro-batches a rank and step");
+  v("precision", c.precision, "fp32");
+  v("seed", c.seed, "of the initial values and of the order of the data");
+  v("evaluate_every", c.evaluate_every, "steps between evaluations on held-out data; 0: never");
+  v("evaluate_batches", c.evaluate_batches, "global batches an evaluation looks at");
+  v("timeout_s", c.timeout_s, "longest wait for another rank, in seconds");
+}
+
+}  // namespace ringside

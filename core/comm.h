@@ -1,0 +1,63 @@
+// Communicator: collectives between peers.
+#pragma once
+
+#include <memory>
+
+#include "core/base/traffic.h"
+#include "core/tensor/tensor.h"
+
+namespace ringside {
+
+/// An operation under way. It started after the compute that was enqueued before it and runs
+/// beside later compute.
+class Work {
+ public:
+  /// Waits as wait() does, but keeps errors to itself.
+  virtual ~Work() = default;
+  /// Makes later compute see the result; until then the operation's tensors belong to it.
+  /// Blocks on the CPU. Throws Error that names the operation and the ranks that are missing when
+  /// a peer does not come within the communicator's deadline, or came with another operation.
+  virtual void wait() = 0;
+};
+using WorkPtr = std::unique_ptr<Work>;
+
+/// A group of ranks that call the same operations in the same order. Tensors are fp32 in the
+/// symmetric heap (kinds parameter, gradient, communication). Sums run in rank order, in fp32, so
+/// every rank has the same bits, whatever the algorithm's timing. Operations of one communicator
+/// run in the order of their calls. S: bytes of the whole array, p: ranks; the bytes are those
+/// that each rank sends.
+class Communicator {
+ public:
+  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+  virtual ~Communicator() = default;
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// Every rank's `array` becomes the sum. 2 (p-1)/p S.
+  virtual WorkPtr all_reduce(const Tensor& array) = 0;
+  /// `part` (count n) becomes part [rank n, (rank + 1) n) of the sum of all `array`s (count p n).
+  /// `part` may be that very part of `array`. (p-1)/p S.
+  virtual WorkPtr reduce_scatter(const Tensor& array, const Tensor& part) = 0;
+  /// `array` (count p n) becomes all `part`s (count n) in rank order. `part` may be its own place
+  /// in `array`. (p-1)/p S.
+  virtual WorkPtr all_gather(const Tensor& part, const Tensor& array) = 0;
+  /// Every `array` becomes the root's. The root sends (p-1) S.
+  virtual WorkPtr broadcast(const Tensor& array, int root) = 0;
+  /// Part j of rank i's `in` becomes part i of rank j's `out`. (p-1)/p S.
+  virtual WorkPtr all_to_all(const Tensor& in, const Tensor& out) = 0;
+  /// Point to point, matched in order for each pair of ranks. S.
+  virtual WorkPtr send(const Tensor& array, int to) = 0;
+  virtual WorkPtr recv(const Tensor& array, int from) = 0;
+  /// Blocks until every rank is here.
+  virtual void barrier() = 0;
+  /// Groups of the ranks that gave the same colour, ordered by (key, rank). Collective.
+  virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;
+
+  /// Since the beginning, this communicator alone.
+  virtual Traffic traffic() const = 0;
+
+ private:
+  int rank_, size_;
+};
+
+}  // namespace ringside

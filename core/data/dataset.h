@@ -1,0 +1,73 @@
+// Samples, and the batches that a step is made of.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/device/device.h"
+
+namespace ringside {
+
+/// The [data] table of an experiment file.
+struct DataConfig {
+  std::string kind = "text";
+  std::vector<std::string> path;
+  double holdout = 0.1;
+};
+
+template <class Visitor>
+void visit_fields(DataConfig& c, Visitor&& v) {
+  v("kind", c.kind, "which data set (see `ringside list`)");
+  v("path", c.path, "text: a file or folder, or a list of them; relative to the experiment file");
+  v("holdout", c.holdout, "share of the data, its last part, kept for evaluation");
+}
+
+/// Inputs and targets of some samples, kind data. A scheme whose master keeps the targets has
+/// workers with an empty `targets`.
+struct Batch {
+  Tensor inputs;   // [B, ...]
+  Tensor targets;  // [B, ...] int32
+};
+
+/// A fixed list of samples; safe to read from several threads.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  /// One sample's extents and element type.
+  virtual Shape input_shape() const = 0;
+  virtual DType input_dtype() const = 0;
+  virtual Shape target_shape() const = 0;
+  /// Writes one sample; the spans have the sizes that the shapes say.
+  virtual void read(std::int64_t sample, std::span<std::byte> input,
+                    std::span<std::int32_t> target) const = 0;
+};
+
+/// Samples [first, first + count) of the global batch of a step.
+struct BatchSlice {
+  std::int64_t step = 0;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
+/// Makes the batches of a run: sample j of step s is the same whoever asks for it.
+class Loader {
+ public:
+  /// Both must outlive the loader.
+  Loader(const Dataset& dataset, Device& device, std::int64_t global_batch, std::uint64_t seed);
+  Batch read(const BatchSlice& slice) const;
+  std::int64_t global_batch() const { return global_batch_; }
+  /// Whole batches in the data set.
+  std::int64_t batches() const { return dataset_.size() / global_batch_; }
+
+ private:
+  const Dataset& dataset_;
+  Device& device_;
+  std::int64_t global_batch_;
+  std::uint64_t seed_;
+};
+
+}  // namespace ringside

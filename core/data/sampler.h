@@ -1,0 +1,37 @@
+// Which samples a step, and a rank, takes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace ringside {
+
+/// The order of a data set in each epoch and its parts for `world` ranks, with the rules of
+/// PyTorch's DistributedSampler: a permutation picked by (seed, epoch); parts of equal size that
+/// are disjoint; where the size is no multiple of the batch, either the last samples of the epoch
+/// are dropped or the epoch is padded from its own beginning. Unlike there a rank takes a
+/// contiguous slice of each global batch, so that sample j of step s does not depend on the world.
+class Sampler {
+ public:
+  enum class Tail : std::uint8_t { drop, pad };
+
+  /// Throws Error if there are no samples, or fewer than a batch with Tail::drop.
+  Sampler(std::int64_t size, std::int64_t global_batch, std::uint64_t seed, bool shuffle = true,
+          Tail tail = Tail::drop);
+
+  std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+
+  /// Index of sample j of the global batch of a step (steps run on through the epochs).
+  std::int64_t sample(std::int64_t step, std::int64_t j) const;
+
+  /// All samples of one rank in one epoch, step by step; `world` must divide the global batch.
+  std::vector<std::int64_t> epoch_of_rank(std::int64_t epoch, int rank, int world) const;
+
+ private:
+  std::int64_t size_, global_batch_;
+  std::uint64_t seed_;
+  bool shuffle_;
+  std::int64_t steps_per_epoch_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,29 @@
+// Text as bytes.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "core/data/dataset.h"
+#include "core/models/model.h"
+
+namespace ringside {
+
+enum class Split : std::uint8_t { training, held_out };
+
+/// The text files that paths stand for: a file is itself; a folder is every regular file below it
+/// without a NUL byte, sorted by path, but for hidden folders and those named build* or results.
+/// Throws Error for a path that does not exist, cannot be read or holds no text.
+std::vector<std::filesystem::path> text_files(const std::vector<std::string>& paths);
+
+/// Windows of `context` bytes into the files, one after the other, mapped into memory: sample i
+/// starts at byte i of its split. Inputs are bytes [i, i + context) as int32 [context]; targets
+/// are the bytes that follow each of them (int32 [context]), or only the last one (int32 [1]).
+/// The last `holdout` share of the bytes is the held-out split. Throws Error when a split is too
+/// short for one window.
+std::unique_ptr<Dataset> text_dataset(const std::vector<std::filesystem::path>& files,
+                                      std::int64_t context, Model::Targets targets, Split split,
+                                      double holdout);
+
+}  // namespace ringside

@@ -1,0 +1,75 @@
+// Device: memory, a compute queue and a clock.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/device/kernels.h"
+#include "core/device/ledger.h"
+#include "core/tensor/tensor.h"
+
+namespace ringside {
+
+/// Time as the device's world counts it: wall time on real devices, virtual time on simulated
+/// ones. Nothing in the project asks any other clock for a timestamp.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  /// Seconds since some fixed moment; never goes back; the same origin for all ranks of a host.
+  virtual double now() const = 0;
+};
+
+/// A point in a device's compute queue. Its meaning is the device's own.
+struct Mark {
+  double value = 0;
+};
+
+/// What a rank computes on. Work enqueued through kernels() runs in order; on the CPU it has run
+/// when the call returns. One thread at a time may use kernels() that need scratch memory; flat
+/// operations (see ops.h), allocate() and the clock are safe from any thread.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  /// Uninitialised memory, aligned for any operation, counted in the ledger until the last view
+  /// of it is gone. Kinds parameter, gradient and communication lie in the symmetric heap, which
+  /// peers of one host can map. Throws Error that names the request and who holds the rest when
+  /// there is not enough. The device must outlive the buffer.
+  virtual std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) = 0;
+
+  /// Memory that a library owns (a received message, say), counted in the ledger as `kind`;
+  /// `release` is called when the last view of it is gone.
+  virtual std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
+                                        std::function<void()> release) = 0;
+
+  virtual const Kernels& kernels() const = 0;
+
+  /// The end of what is enqueued now, and the seconds from one mark to a later one (blocks until
+  /// the later one is reached).
+  virtual Mark mark() = 0;
+  virtual double seconds(Mark from, Mark to) = 0;
+  /// Blocks until everything enqueued has run.
+  virtual void synchronize() = 0;
+
+  /// Copies between the host and a tensor of the same byte size, in queue order; blocks until the
+  /// host's side may be reused.
+  virtual void write(const Tensor& to, std::span<const std::byte> from) = 0;
+  virtual void read(const Tensor& from, std::span<std::byte> to) = 0;
+
+  virtual const Clock& clock() const = 0;
+
+  Ledger& ledger() { return ledger_; }
+  const Ledger& ledger() const { return ledger_; }
+
+  /// A new tensor in a buffer of its own.
+  Tensor tensor(Shape shape, MemoryKind kind, DType dtype = DType::f32) {
+    const auto bytes = static_cast<std::size_t>(shape.count()) * size_of(dtype);
+    return {allocate(bytes, kind), 0, shape, dtype};
+  }
+
+ private:
+  Ledger ledger_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,45 @@
+// Who holds how much memory, now and at the peak.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+
+#include "core/tensor/buffer.h"
+
+namespace ringside {
+
+/// Bytes by kind.
+class MemoryUse {
+ public:
+  std::int64_t& operator[](MemoryKind kind) { return bytes_[static_cast<std::size_t>(kind)]; }
+  std::int64_t operator[](MemoryKind kind) const { return bytes_[static_cast<std::size_t>(kind)]; }
+  std::int64_t total() const {
+    std::int64_t sum = 0;
+    for (auto bytes : bytes_) sum += bytes;
+    return sum;
+  }
+  bool operator==(const MemoryUse&) const = default;
+
+ private:
+  std::array<std::int64_t, memory_kinds> bytes_{};
+};
+
+/// Counts what a device handed out, as requested (before any rounding). Thread-safe.
+class Ledger {
+ public:
+  void add(MemoryKind kind, std::size_t bytes);
+  void remove(MemoryKind kind, std::size_t bytes);
+
+  MemoryUse current() const;
+  /// What every kind held at the moment when the total was largest.
+  MemoryUse at_peak() const;
+  /// Forgets the peak: the present becomes the peak.
+  void reset_peak();
+
+ private:
+  mutable std::mutex mutex_;
+  MemoryUse current_, at_peak_;
+};
+
+}  // namespace ringside

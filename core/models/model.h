@@ -1,0 +1,53 @@
+// A model: a list of units.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/nn/unit.h"
+
+namespace ringside {
+
+/// The [model] table of an experiment file. What a kind makes of each field stands in its file.
+struct ModelConfig {
+  std::string kind = "gpt";
+  std::int64_t layers = 4;
+  std::int64_t heads = 4;
+  std::int64_t width = 128;
+  std::int64_t context = 128;
+  std::int64_t vocabulary = 256;
+};
+
+template <class Visitor>
+void visit_fields(ModelConfig& c, Visitor&& v) {
+  v("kind", c.kind, "which model (see `ringside list`)");
+  v("layers", c.layers, "transformer blocks, or hidden layers of an MLP");
+  v("heads", c.heads, "attention heads; they must divide the width");
+  v("width", c.width, "size of the hidden state");
+  v("context", c.context, "tokens that the model looks at");
+  v("vocabulary", c.vocabulary, "number of different tokens (bytes: 256)");
+}
+
+/// Units are computed first to last in forward, last to first in backward. The last one gives
+/// logits [rows, vocabulary]. The device must outlive the model.
+struct Model {
+  std::vector<std::unique_ptr<Unit>> units;
+  /// Whether every position of a sample has a target ("every": logits have B * T rows) or only
+  /// the last one (B rows).
+  enum class Targets : std::uint8_t { every, last } targets = Targets::every;
+
+  /// Parameters of the whole model, and of the units before `unit`: the position of a unit's
+  /// first parameter in the model's order.
+  std::int64_t parameter_count() const;
+  std::int64_t first_parameter(std::size_t unit) const;
+};
+
+/// Writes the initial values of elements [begin, begin + out.count()) of the unit's range to
+/// `out`, which may be any part of it: a value depends on the seed and on its position in the
+/// model alone. `first_parameter` is the unit's position in the model's order.
+void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t seed,
+                std::int64_t begin, const Tensor& out);
+
+}  // namespace ringside

@@ -1,0 +1,45 @@
+// What one rank reports when its part of a run is over.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/base/traffic.h"
+#include "core/device/ledger.h"
+#include "core/observe/timeline.h"
+
+namespace ringside {
+
+struct RankRecord {
+  int rank = 0;
+  std::string role;
+  std::string host;
+  /// Per step: this rank's share of the loss (their sum over ranks, in rank order, is the loss of
+  /// the global batch) and where the time went. Empty for ranks that only serve.
+  std::vector<double> losses;
+  std::vector<StepTime> steps;
+  /// Seconds a step in the optimizer on ranks that serve.
+  double serving_optimizer_s = 0;
+  /// Over the measured steps alone, a step.
+  double bytes_sent_per_step = 0;
+  double bytes_received_per_step = 0;
+  MemoryUse at_peak;
+  /// Largest resident set, and how much of the present one is memory of peers that this rank maps.
+  std::int64_t rss = 0;
+  std::int64_t rss_of_peers = 0;
+  /// From the rank that has it: hash of the master parameters (XXH3-128 in hexadecimal) and the
+  /// held-out losses.
+  std::string parameter_hash;
+  struct Evaluation {
+    std::int64_t step;
+    double loss;
+    double seconds;
+  };
+  std::vector<Evaluation> evaluations;
+};
+
+nlohmann::json to_json(const RankRecord& record);
+RankRecord rank_record_from_json(const nlohmann::json& in);
+
+}  // namespace ringside

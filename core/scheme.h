@@ -1,0 +1,99 @@
+// SyncScheme: one way of keeping replicas in step.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "core/base/traffic.h"
+#include "core/cluster/plan.h"
+#include "core/cluster/store.h"
+#include "core/data/dataset.h"
+#include "core/device/device.h"
+#include "core/models/model.h"
+#include "core/observe/timeline.h"
+
+namespace ringside {
+
+/// Where a scheme finds itself. Everything outlives it.
+struct RankContext {
+  const RunPlan& plan;
+  int rank;
+  Device& device;
+  Store& store;
+  Timeline& timeline;
+};
+
+/// What the least traffic of a step depends on; bytes of the global batch.
+struct StepShape {
+  int world = 1;
+  int servers = 0;
+  std::int64_t micro_batches = 1;  // a rank
+  std::int64_t parameter_bytes = 0;
+  std::int64_t input_bytes = 0;
+  std::int64_t logit_bytes = 0;
+};
+
+/// One forward (and, in training, backward) of the model on one micro-batch.
+struct Pass {
+  std::int64_t step = 0;
+  std::int64_t micro_batch = 0;  // within this rank's step
+  std::int64_t micro_batches = 1;
+  bool training = true;
+  bool last() const { return micro_batch + 1 == micro_batches; }
+};
+
+/// The loss of some rows, already divided by what the run divides by.
+struct Loss {
+  double value = 0;
+  Tensor gradient;  // of the logits; empty in evaluation
+};
+
+/// The trainer calls, on one thread, attach() once and then, for every step and micro-batch,
+/// fetch, [before_forward, forward, after_forward] for each unit, loss, [before_backward,
+/// backward, after_backward] for each unit from the last to the first; after the last micro-batch
+/// step(). Evaluation calls the forward hooks alone, with Pass::training false. `unit` is the
+/// index in the model. What blocks, blocks on peers, and throws Error when they do not come.
+class SyncScheme {
+ public:
+  virtual ~SyncScheme() = default;
+
+  /// Decides where parameters, gradients and optimizer state live, makes this rank's part of the
+  /// initial values and binds the units. The model outlives the scheme.
+  virtual void attach(Model& model) = 0;
+
+  virtual void before_forward(std::size_t unit, const Pass&) { (void)unit; }
+  virtual void after_forward(std::size_t unit, const Pass&) { (void)unit; }
+  virtual void before_backward(std::size_t unit, const Pass&) { (void)unit; }
+  virtual void after_backward(std::size_t unit, const Pass&) { (void)unit; }
+
+  /// Makes the parameters of the next step out of the gradients of this one (or has it begun).
+  virtual void step(std::int64_t step) = 0;
+
+  /// The sum over workers, in rank order. Collective; blocks.
+  virtual double sum(double value) = 0;
+
+  /// This rank's samples; by default from its own loader.
+  virtual Batch fetch(const BatchSlice& slice, const Loader& loader);
+
+  /// `scale` is what the sum of the rows' losses, and its gradient, is multiplied by. May
+  /// overwrite `logits`. By default computed here.
+  virtual Loss loss(const Tensor& logits, const Batch& batch, float scale, const Pass& pass);
+
+  /// Calls `visit` with every unit's master parameters (a flat range), in unit order, on worker 0;
+  /// collective: all workers call it. Nothing is in flight afterwards.
+  using ParameterVisitor = std::function<void(const Unit&, const Tensor& values)>;
+  virtual void visit_parameters(const ParameterVisitor& visit) = 0;
+
+  /// What this rank's part of the scheme sent and received so far.
+  virtual Traffic traffic() const { return {}; }
+
+ protected:
+  /// Kernels of the default loss().
+  explicit SyncScheme(RankContext context) : context_(context) {}
+  const RankContext& context() const { return context_; }
+
+ private:
+  RankContext context_;
+};
+
+}  // namespace ringside

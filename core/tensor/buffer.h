@@ -1,0 +1,65 @@
+// A piece of device memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+namespace ringside {
+
+/// What memory is for. Every byte that a device hands out belongs to one kind, and every figure
+/// about memory is told by kind.
+enum class MemoryKind : std::uint8_t {
+  parameter,
+  gradient,
+  optimizer,
+  activation,
+  communication,
+  workspace,
+  data
+};
+inline constexpr std::size_t memory_kinds = 7;
+
+constexpr std::string_view name_of(MemoryKind kind) {
+  constexpr std::string_view names[memory_kinds] = {
+      "parameter", "gradient", "optimizer", "activation", "communication", "workspace", "data"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+/// Where peers on the same host find a buffer: a file that they can open through the owner's
+/// process (`/proc/PID/fd/FILE`) and map, and the buffer's first byte in it. A buffer that is not
+/// in the symmetric heap has file -1.
+struct SymmetricAddress {
+  int file = -1;
+  std::size_t offset = 0;
+};
+
+/// Owns one allocation; the last owner gives it back to its device, which must outlive it.
+/// `data()` is null on a device whose buffers have no memory.
+class Buffer {
+ public:
+  Buffer(std::byte* data, std::size_t bytes, MemoryKind kind, SymmetricAddress address,
+         std::function<void()> release)
+      : data_(data), bytes_(bytes), kind_(kind), address_(address), release_(std::move(release)) {}
+  ~Buffer() {
+    if (release_) release_();
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  MemoryKind kind() const { return kind_; }
+  SymmetricAddress address() const { return address_; }
+
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+  MemoryKind kind_;
+  SymmetricAddress address_;
+  std::function<void()> release_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,33 @@
+// Element types.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace ringside {
+
+enum class DType : std::uint8_t { f32, i32, u8 };
+
+constexpr std::size_t size_of(DType type) { return type == DType::u8 ? 1 : 4; }
+
+constexpr std::string_view name_of(DType type) {
+  switch (type) {
+    case DType::f32:
+      return "fp32";
+    case DType::i32:
+      return "int32";
+    case DType::u8:
+      return "uint8";
+  }
+  return "unknown";
+}
+
+template <class T>
+inline constexpr DType dtype_of = DType::u8;
+template <>
+inline constexpr DType dtype_of<float> = DType::f32;
+template <>
+inline constexpr DType dtype_of<std::int32_t> = DType::i32;
+
+}  // namespace ringside

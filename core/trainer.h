@@ -1,0 +1,42 @@
+// The only training loop in the project.
+#pragma once
+
+#include <functional>
+
+#include "core/observe/record.h"
+#include "core/scheme.h"
+
+namespace ringside {
+
+/// Told after every step.
+struct Progress {
+  std::int64_t step = 0;  // steps done
+  double loss = 0;        // this rank's share
+  double seconds = 0;     // of the last step
+};
+
+/// Trains `model` as the plan says: data, micro-batches, evaluation, figures. One worker's part;
+/// all workers of a run do the same.
+class Trainer {
+ public:
+  /// `held_out` may be null. Everything outlives the trainer.
+  Trainer(const RankContext& context, Model& model, SyncScheme& scheme, const Loader& training,
+          const Loader* held_out);
+
+  /// Blocks until the last step is done. Throws Error that names the step and unit when a loss is
+  /// not finite, and whatever the scheme throws.
+  RankRecord run(const std::function<void(const Progress&)>& progress);
+
+ private:
+  double train_micro_batch(const Pass& pass);
+  double evaluate(std::int64_t step);
+  std::string parameter_hash();
+
+  const RankContext& context_;
+  Model& model_;
+  SyncScheme& scheme_;
+  const Loader& training_;
+  const Loader* held_out_;
+};
+
+}  // namespace ringside

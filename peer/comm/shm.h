@@ -1,0 +1,27 @@
+// Communicator for ranks of one host: collectives straight out of the peers' memory.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/cluster/store.h"
+#include "core/comm.h"
+#include "core/device/device.h"
+
+namespace ringside::peer {
+
+/// Ranks are threads or processes of one host; all call this with the same `name`, which no other
+/// group of the run uses. Blocks until all are here, at most `timeout_s`, which is also the
+/// deadline of every later wait. Device and store must outlive it.
+///
+/// One pass: after a barrier rank r reads its part from all ranks' memory, sums in registers in
+/// rank order and stores to all; a second barrier ends it (3-5x over staged copies). Steps: 2
+/// barriers an operation. A thread of its own runs the operations in order.
+std::unique_ptr<Communicator> make_shm_communicator(Device& device, Store& store,
+                                                    const std::string& name, int rank, int size,
+                                                    double timeout_s);
+
+/// Resident bytes of this process that are mapped memory of peers (0 for a communicator of one).
+std::int64_t resident_bytes_of_peers();
+
+}  // namespace ringside::peer

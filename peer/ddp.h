@@ -1,0 +1,27 @@
+// Distributed data parallel: gradient buckets, all-reduced while backward goes on.
+#pragma once
+
+#include <memory>
+
+#include "core/comm.h"
+#include "core/scheme.h"
+
+namespace ringside::peer {
+
+struct DdpOptions {
+  double bucket_mb = 25;
+};
+
+template <class Visitor>
+void visit_fields(DdpOptions& c, Visitor&& v) {
+  v("bucket_mb", c.bucket_mb, "gradients are all-reduced in buckets of about this size (MB)");
+}
+
+/// Every rank holds everything (Li et al., VLDB 2020). Bytes a rank and step: 2 (N-1)/N of the
+/// gradient.
+std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options,
+                                     std::unique_ptr<Communicator> communicator);
+
+double ddp_minimum_bytes(const StepShape& shape);
+
+}  // namespace ringside::peer

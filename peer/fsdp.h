@@ -1,0 +1,29 @@
+// Fully sharded data parallel: every rank keeps 1/N of parameters, gradients and optimizer state.
+#pragma once
+
+#include <memory>
+
+#include "core/comm.h"
+#include "core/scheme.h"
+
+namespace ringside::peer {
+
+struct FsdpOptions {
+  std::int64_t prefetch = 1;
+};
+
+template <class Visitor>
+void visit_fields(FsdpOptions& c, Visitor&& v) {
+  v("prefetch", c.prefetch, "units gathered ahead of the one that is computed (0 or 1)");
+}
+
+/// Full shard per unit (Zhao et al., VLDB 2023; ZeRO stage 3, Rajbhandari et al., SC'20): a unit
+/// is all-gathered before its forward and again before its backward and freed after each; its
+/// gradient is reduce-scattered after backward; the optimizer runs on the shard. At most two units
+/// are gathered at any time. Bytes a rank and micro-batch: 3 (N-1)/N of the parameters.
+std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options,
+                                      std::unique_ptr<Communicator> communicator);
+
+double fsdp_minimum_bytes(const StepShape& shape);
+
+}  // namespace ringside::peer
