@@ -24,9 +24,7 @@ std::uint64_t word(std::uint32_t low, std::uint32_t high) {
 }
 
 /// In (0, 1]: a logarithm of it is finite.
-double open_unit(std::uint64_t bits) {
-  return static_cast<double>((bits >> 11) + 1) * 0x1.0p-53;
-}
+double open_unit(std::uint64_t bits) { return static_cast<double>((bits >> 11) + 1) * 0x1.0p-53; }
 
 }  // namespace
 

@@ -25,6 +25,9 @@ void visit_fields(DataConfig& c, Visitor&& v) {
   v("holdout", c.holdout, "share of the data, its last part, kept for evaluation");
 }
 
+/// Whether every position of a sample has a target, or only the last one.
+enum class Targets : std::uint8_t { every, last };
+
 /// Inputs and targets of some samples, kind data. A scheme whose master keeps the targets has
 /// workers with an empty `targets`.
 struct Batch {

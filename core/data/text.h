@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/data/dataset.h"
-#include "core/models/model.h"
 
 namespace ringside {
 
@@ -23,7 +22,7 @@ std::vector<std::filesystem::path> text_files(const std::vector<std::string>& pa
 /// The last `holdout` share of the bytes is the held-out split. Throws Error when a split is too
 /// short for one window.
 std::unique_ptr<Dataset> text_dataset(const std::vector<std::filesystem::path>& files,
-                                      std::int64_t context, Model::Targets targets, Split split,
+                                      std::int64_t context, Targets targets, Split split,
                                       double holdout);
 
 }  // namespace ringside

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/data/dataset.h"
 #include "core/nn/unit.h"
 
 namespace ringside {
@@ -34,9 +35,8 @@ void visit_fields(ModelConfig& c, Visitor&& v) {
 /// logits [rows, vocabulary]. The device must outlive the model.
 struct Model {
   std::vector<std::unique_ptr<Unit>> units;
-  /// Whether every position of a sample has a target ("every": logits have B * T rows) or only
-  /// the last one (B rows).
-  enum class Targets : std::uint8_t { every, last } targets = Targets::every;
+  /// What the logits' rows stand for: all positions (B * T rows) or the last one (B rows).
+  Targets targets = Targets::every;
 
   /// Parameters of the whole model, and of the units before `unit`: the position of a unit's
   /// first parameter in the model's order.

@@ -21,7 +21,4 @@ std::unique_ptr<Communicator> make_shm_communicator(Device& device, Store& store
                                                     const std::string& name, int rank, int size,
                                                     double timeout_s);
 
-/// Resident bytes of this process that are mapped memory of peers (0 for a communicator of one).
-std::int64_t resident_bytes_of_peers();
-
 }  // namespace ringside::peer

@@ -1,0 +1,74 @@
+// What this build has: one row for each scheme, model, data set and device.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/observe/record.h"
+#include "core/scheme.h"
+
+namespace ringside {
+
+/// What the planner may ask of a scheme's options without knowing them.
+struct Servers {
+  int count = 0;
+  bool beside = false;  // server i lives in the process of worker i; else in one of its own
+};
+
+struct SchemeRow {
+  std::string_view name;
+  std::string_view summary;
+  /// Every option with its default, and what it means; `check` throws Error for a bad value.
+  nlohmann::json defaults;
+  nlohmann::json descriptions;
+  std::function<void(const nlohmann::json& options)> check;
+  std::function<Servers(const nlohmann::json& options, int world)> servers;
+  /// Most workers; 0: any number.
+  int max_world = 0;
+  std::function<std::unique_ptr<SyncScheme>(const RankContext&, const nlohmann::json& options)>
+      make;
+  /// What a server rank does, until its workers are done; null for schemes without servers.
+  std::function<RankRecord(const RankContext&, const nlohmann::json& options, Model&,
+                           const Loader&)>
+      serve;
+  /// Least bytes that the busiest rank must send a step.
+  std::function<double(const nlohmann::json& options, const StepShape&)> minimum_bytes;
+};
+
+struct ModelRow {
+  std::string_view name;
+  std::string_view summary;
+  /// Throws Error for a shape that cannot be (heads that do not divide the width).
+  std::function<Model(const ModelConfig&, Device&)> make;
+};
+
+struct Datasets {
+  std::unique_ptr<Dataset> training, held_out;  // held_out may be null
+};
+
+struct DatasetRow {
+  std::string_view name;
+  std::string_view summary;
+  std::function<Datasets(const DataConfig&, const ModelConfig&, Targets)> make;
+};
+
+struct DeviceRow {
+  std::string_view name;
+  std::string_view summary;
+  std::function<std::unique_ptr<Device>(const DeviceConfig&)> make;
+};
+
+const std::vector<SchemeRow>& scheme_rows();
+const std::vector<ModelRow>& model_rows();
+const std::vector<DatasetRow>& dataset_rows();
+const std::vector<DeviceRow>& device_rows();
+
+/// The row of that name; throws Error that names the nearest one and all there are.
+const SchemeRow& find_scheme(std::string_view name);
+const ModelRow& find_model(std::string_view name);
+const DatasetRow& find_dataset(std::string_view name);
+const DeviceRow& find_device(std::string_view name);
+
+}  // namespace ringside
