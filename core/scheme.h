@@ -48,6 +48,11 @@ struct Loss {
   Tensor gradient;  // of the logits; empty in evaluation
 };
 
+/// The loss of `logits` [M, V] against `targets` (M of them), times `scale`: summed in fp64 over
+/// rows, in order. The gradient takes the place of the logits. Blocks until the value is there.
+Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets, float scale,
+                   bool with_gradient);
+
 /// The trainer calls, on one thread, attach() once and then, for every step and micro-batch,
 /// fetch, [before_forward, forward, after_forward] for each unit, loss, [before_backward,
 /// backward, after_backward] for each unit from the last to the first; after the last micro-batch
@@ -73,7 +78,7 @@ class SyncScheme {
   virtual double sum(double value) = 0;
 
   /// This rank's samples; by default from its own loader.
-  virtual Batch fetch(const BatchSlice& slice, const Loader& loader);
+  virtual Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass);
 
   /// `scale` is what the sum of the rows' losses, and its gradient, is multiplied by. May
   /// overwrite `logits`. By default computed here.

@@ -23,12 +23,15 @@ class Trainer {
   Trainer(const RankContext& context, Model& model, SyncScheme& scheme, const Loader& training,
           const Loader* held_out);
 
-  /// Blocks until the last step is done. Throws Error that names the step and unit when a loss is
-  /// not finite, and whatever the scheme throws.
+  /// Blocks until the last step is done. Throws Error that names the step when a loss is not
+  /// finite, and whatever the scheme throws.
   RankRecord run(const std::function<void(const Progress&)>& progress);
 
  private:
+  double train_step(std::int64_t step);
   double train_micro_batch(const Pass& pass);
+  /// Of this rank's part, for the pass's micro-batch, of a global batch of `loader`.
+  Loss forward(const Pass& pass, std::int64_t global_batch_index, const Loader& loader);
   double evaluate(std::int64_t step);
   std::string parameter_hash();
 

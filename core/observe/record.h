@@ -28,8 +28,10 @@ struct RankRecord {
   /// Largest resident set, and how much of the present one is memory of peers that this rank maps.
   std::int64_t rss = 0;
   std::int64_t rss_of_peers = 0;
-  /// From the rank that has it: hash of the master parameters (XXH3-128 in hexadecimal) and the
-  /// held-out losses.
+  /// Elements of the model, and the least bytes that the busiest rank of the run must send a step.
+  std::int64_t parameters = 0;
+  double minimum_bytes_per_step = 0;
+  /// From worker 0: hash of the master parameters (XXH3-128 in hexadecimal), held-out losses.
   std::string parameter_hash;
   struct Evaluation {
     std::int64_t step;
@@ -37,6 +39,8 @@ struct RankRecord {
     double seconds;
   };
   std::vector<Evaluation> evaluations;
+  /// The last steps, for a trace.
+  std::vector<Timeline::Slice> slices;
 };
 
 nlohmann::json to_json(const RankRecord& record);

@@ -35,9 +35,8 @@ struct Row {
   std::string error;
 };
 
-/// The row of a run that finished; `records` by rank.
-Row make_row(const RunPlan& plan, std::int64_t parameters, std::int64_t tokens_per_sample,
-             double bytes_minimum_per_step, std::vector<RankRecord> records);
+/// The row of a run that finished; `records` by rank. A sample is model.context tokens.
+Row make_row(const RunPlan& plan, std::vector<RankRecord> records);
 /// The row of a run that did not.
 Row failed_row(const RunPlan& plan, const std::string& error);
 

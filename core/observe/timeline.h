@@ -16,13 +16,6 @@ enum class Activity : std::uint8_t { compute, communication, exposed, optimizer,
 inline constexpr std::size_t activities = 5;
 std::string_view name_of(Activity activity);
 
-struct Span {
-  Activity activity;
-  std::string name;  // "forward block.3"
-  std::int64_t step;
-  Mark begin, end;
-};
-
 /// Seconds of one step by activity. Spans of one activity may overlap (several messages in
 /// flight): what counts is the time in which there is at least one.
 struct StepTime {
@@ -45,7 +38,9 @@ class Timeline {
 
    private:
     Timeline& timeline_;
-    Span span_;
+    Activity activity_;
+    std::string name_;
+    Mark begin_;
   };
   [[nodiscard]] Scope scope(Activity activity, std::string name) {
     return {*this, activity, std::move(name)};
@@ -54,21 +49,35 @@ class Timeline {
   void add(Activity activity, std::string name, Mark begin, Mark end);
   Mark now() { return device_.mark(); }
 
-  /// Later spans belong to `step`; a step lasts until the next begin_step() or finish().
-  void begin_step(std::int64_t step);
-  void finish();
+  void begin_step();
+  void end_step();
 
-  /// Steps that began, in order; to be called after finish().
+  /// The steps, in order. Time counts in the step in which it passed, whichever step a span began
+  /// in; what lies outside of steps counts nowhere.
   std::vector<StepTime> step_times() const;
-  /// Spans of the steps from `first_step` on, and the step's own begin and end.
-  std::vector<Span> spans(std::int64_t first_step) const;
-  double seconds(Mark from, Mark to) { return device_.seconds(from, to); }
+
+  /// Spans that began within step `first_step` or later, for a trace.
+  struct Slice {
+    std::string activity;
+    std::string name;  // "forward block.3"
+    double begin_s;    // on the device's clock
+    double duration_s;
+  };
+  std::vector<Slice> slices(std::int64_t first_step) const;
 
  private:
+  struct Span {
+    Activity activity;
+    std::string name;
+    Mark begin, end;
+  };
+
+  /// Index of the first step that ends after a moment, counted from `origin`.
+  std::size_t step_at(double seconds, Mark origin) const;
+
   Device& device_;
   mutable std::mutex mutex_;
-  std::int64_t step_ = -1;
-  std::vector<Mark> step_begins_;
+  std::vector<std::pair<Mark, Mark>> steps_;
   std::vector<Span> spans_;
 };
 

@@ -1,0 +1,51 @@
+#include "core/cluster/plan.h"
+
+#include "core/base/fields.h"
+
+namespace ringside {
+
+std::string RankPlan::role() const {
+  if (worker >= 0 && server >= 0) return "worker+server";
+  return worker >= 0 ? "worker" : "server";
+}
+
+nlohmann::json to_json(const RunPlan& plan) {
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const RankPlan& rank : plan.ranks)
+    ranks.push_back({{"rank", rank.rank}, {"worker", rank.worker}, {"server", rank.server}});
+  return {{"id", plan.id},
+          {"experiment", plan.experiment},
+          {"scheme", plan.scheme},
+          {"options", plan.options},
+          {"world", plan.world},
+          {"servers", plan.servers},
+          {"repeat", plan.repeat},
+          {"model", to_json_fields(plan.model)},
+          {"data", to_json_fields(plan.data)},
+          {"train", to_json_fields(plan.train)},
+          {"optimizer", to_json_fields(plan.optimizer)},
+          {"device", to_json_fields(plan.device)},
+          {"ranks", ranks}};
+}
+
+RunPlan run_plan_from_json(const nlohmann::json& in) {
+  RunPlan plan;
+  in.at("id").get_to(plan.id);
+  in.at("experiment").get_to(plan.experiment);
+  in.at("scheme").get_to(plan.scheme);
+  plan.options = in.at("options");
+  in.at("world").get_to(plan.world);
+  in.at("servers").get_to(plan.servers);
+  in.at("repeat").get_to(plan.repeat);
+  plan.model = from_json_fields<ModelConfig>(in.at("model"));
+  plan.data = from_json_fields<DataConfig>(in.at("data"));
+  plan.train = from_json_fields<TrainConfig>(in.at("train"));
+  plan.optimizer = from_json_fields<OptimizerConfig>(in.at("optimizer"));
+  plan.device = from_json_fields<DeviceConfig>(in.at("device"));
+  for (const auto& rank : in.at("ranks"))
+    plan.ranks.push_back(
+        {rank.at("rank").get<int>(), rank.at("worker").get<int>(), rank.at("server").get<int>()});
+  return plan;
+}
+
+}  // namespace ringside

@@ -1,0 +1,91 @@
+#include "core/observe/record.h"
+
+#include "core/base/fields.h"
+
+namespace ringside {
+namespace {
+
+nlohmann::json to_json(const MemoryUse& use) {
+  nlohmann::json out;
+  for (std::size_t k = 0; k < memory_kinds; ++k) {
+    const auto kind = static_cast<MemoryKind>(k);
+    out[std::string(name_of(kind))] = use[kind];
+  }
+  return out;
+}
+
+MemoryUse memory_use_from_json(const nlohmann::json& in) {
+  MemoryUse use;
+  for (std::size_t k = 0; k < memory_kinds; ++k) {
+    const auto kind = static_cast<MemoryKind>(k);
+    use[kind] = in.at(std::string(name_of(kind))).get<std::int64_t>();
+  }
+  return use;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const RankRecord& r) {
+  nlohmann::json steps = nlohmann::json::array();
+  for (const StepTime& step : r.steps) {
+    nlohmann::json one = {{"total", step.total}};
+    for (std::size_t a = 0; a < activities; ++a)
+      one[std::string(name_of(static_cast<Activity>(a)))] = step.by_activity[a];
+    steps.push_back(std::move(one));
+  }
+  nlohmann::json evaluations = nlohmann::json::array();
+  for (const auto& e : r.evaluations)
+    evaluations.push_back({{"step", e.step}, {"loss", e.loss}, {"seconds", e.seconds}});
+  nlohmann::json slices = nlohmann::json::array();
+  for (const auto& slice : r.slices)
+    slices.push_back({slice.activity, slice.name, slice.begin_s, slice.duration_s});
+  return {{"rank", r.rank},
+          {"role", r.role},
+          {"host", r.host},
+          {"losses", r.losses},
+          {"steps", steps},
+          {"serving_optimizer_s", r.serving_optimizer_s},
+          {"bytes_sent_per_step", r.bytes_sent_per_step},
+          {"bytes_received_per_step", r.bytes_received_per_step},
+          {"at_peak", to_json(r.at_peak)},
+          {"rss", r.rss},
+          {"rss_of_peers", r.rss_of_peers},
+          {"parameters", r.parameters},
+          {"parameter_hash", r.parameter_hash},
+          {"minimum_bytes_per_step", r.minimum_bytes_per_step},
+          {"evaluations", evaluations},
+          {"slices", slices}};
+}
+
+RankRecord rank_record_from_json(const nlohmann::json& in) {
+  RankRecord r;
+  in.at("rank").get_to(r.rank);
+  in.at("role").get_to(r.role);
+  in.at("host").get_to(r.host);
+  in.at("losses").get_to(r.losses);
+  for (const auto& one : in.at("steps")) {
+    StepTime step;
+    one.at("total").get_to(step.total);
+    for (std::size_t a = 0; a < activities; ++a)
+      one.at(std::string(name_of(static_cast<Activity>(a)))).get_to(step.by_activity[a]);
+    r.steps.push_back(step);
+  }
+  in.at("serving_optimizer_s").get_to(r.serving_optimizer_s);
+  in.at("bytes_sent_per_step").get_to(r.bytes_sent_per_step);
+  in.at("bytes_received_per_step").get_to(r.bytes_received_per_step);
+  r.at_peak = memory_use_from_json(in.at("at_peak"));
+  in.at("rss").get_to(r.rss);
+  in.at("rss_of_peers").get_to(r.rss_of_peers);
+  in.at("parameters").get_to(r.parameters);
+  in.at("parameter_hash").get_to(r.parameter_hash);
+  in.at("minimum_bytes_per_step").get_to(r.minimum_bytes_per_step);
+  for (const auto& e : in.at("evaluations"))
+    r.evaluations.push_back({e.at("step").get<std::int64_t>(), e.at("loss").get<double>(),
+                             e.at("seconds").get<double>()});
+  for (const auto& slice : in.at("slices"))
+    r.slices.push_back({slice.at(0).get<std::string>(), slice.at(1).get<std::string>(),
+                        slice.at(2).get<double>(), slice.at(3).get<double>()});
+  return r;
+}
+
+}  // namespace ringside

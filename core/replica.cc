@@ -1,0 +1,42 @@
+#include "core/replica.h"
+
+#include <algorithm>
+
+namespace ringside {
+
+Replica::Replica(Model& model, Device& device, std::uint64_t seed)
+    : model_(model),
+      device_(device),
+      parameters_(device.tensor({model.parameter_count()}, MemoryKind::parameter)),
+      gradients_(device.tensor({model.parameter_count()}, MemoryKind::gradient)) {
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
+    initialise(*model.units[u], model.first_parameter(u), seed, 0, parameters(u));
+    model.units[u]->bind(parameters(u), {});
+  }
+}
+
+Tensor Replica::range(const Tensor& all, std::size_t unit) const {
+  return all.range(model_.first_parameter(unit), model_.units[unit]->layout().count());
+}
+
+void Replica::before_backward(std::size_t unit, const Pass& pass) {
+  Tensor target = gradients(unit);
+  if (pass.micro_batch > 0) {
+    if (!scratch_) {
+      std::int64_t largest = 0;
+      for (const auto& u : model_.units) largest = std::max(largest, u->layout().count());
+      scratch_ = device_.tensor({largest}, MemoryKind::gradient);
+    }
+    target = scratch_.range(0, target.count());
+  }
+  model_.units[unit]->bind(parameters(unit), target);
+}
+
+void Replica::after_backward(std::size_t unit, const Pass& pass) {
+  const Tensor sum = gradients(unit);
+  if (pass.micro_batch > 0)
+    device_.kernels().add({.in = scratch_.range(0, sum.count()), .out = sum});
+  model_.units[unit]->bind(parameters(unit), {});
+}
+
+}  // namespace ringside

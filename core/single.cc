@@ -1,0 +1,80 @@
+#include "core/single.h"
+
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/replica.h"
+
+namespace ringside {
+namespace {
+
+/// Micro-batch m belongs to replica m / k, k micro-batches each: the Replica adds up those of one
+/// replica, and what it comes to is added to the total.
+class Single : public SyncScheme {
+ public:
+  Single(const RankContext& context, const SingleOptions& options)
+      : SyncScheme(context), replicas_(options.replicas) {}
+
+  void attach(Model& model) override {
+    const RunPlan& plan = context().plan;
+    Device& device = context().device;
+    if (replicas_ < 1 || plan.train.accumulation % replicas_ != 0)
+      throw Error("scheme single: {} micro-batches cannot be those of {} replicas",
+                  plan.train.accumulation, replicas_);
+    model_ = &model;
+    replica_.emplace(model, device, static_cast<std::uint64_t>(plan.train.seed));
+    total_ = replicas_ == 1 ? replica_->gradients()
+                            : device.tensor(replica_->gradients().shape(), MemoryKind::gradient);
+    optimizer_ = make_optimizer(plan.optimizer, plan.train.steps, device, model.parameter_count());
+  }
+
+  void before_backward(std::size_t unit, const Pass& pass) override {
+    replica_->before_backward(unit, within_replica(pass));
+  }
+
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    const Pass within = within_replica(pass);
+    replica_->after_backward(unit, within);
+    if (replicas_ == 1 || !within.last()) return;
+    const Tensor part = replica_->gradients(unit);
+    const Tensor sum = total_.range(model_->first_parameter(unit), part.count());
+    const Kernels& kernels = context().device.kernels();
+    if (pass.micro_batch < within.micro_batches)
+      kernels.copy({.in = part, .out = sum});
+    else
+      kernels.add({.in = part, .out = sum});
+  }
+
+  void step(std::int64_t step) override {
+    const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
+    optimizer_->update(0, replica_->parameters(), total_, step);
+  }
+
+  double sum(double value) override { return value; }
+
+  void visit_parameters(const ParameterVisitor& visit) override {
+    for (std::size_t u = 0; u < model_->units.size(); ++u)
+      visit(*model_->units[u], replica_->parameters(u));
+  }
+
+ private:
+  Pass within_replica(Pass pass) const {
+    pass.micro_batches /= replicas_;
+    pass.micro_batch %= pass.micro_batches;
+    return pass;
+  }
+
+  std::int64_t replicas_;
+  Model* model_ = nullptr;
+  std::optional<Replica> replica_;
+  Tensor total_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+}  // namespace
+
+std::unique_ptr<SyncScheme> make_single(const RankContext& context, const SingleOptions& options) {
+  return std::make_unique<Single>(context, options);
+}
+
+}  // namespace ringside

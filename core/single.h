@@ -1,0 +1,24 @@
+// The reference: one rank that does all the work.
+#pragma once
+
+#include <memory>
+
+#include "core/scheme.h"
+
+namespace ringside {
+
+struct SingleOptions {
+  std::int64_t replicas = 1;
+};
+
+template <class Visitor>
+void visit_fields(SingleOptions& c, Visitor&& v) {
+  v("replicas", c.replicas,
+    "add gradients up as that many ranks would: each one's micro-batches first, then the ranks");
+}
+
+/// Runs the micro-batches of all `replicas` one after the other. `replicas` must divide their
+/// number; otherwise throws Error at attach().
+std::unique_ptr<SyncScheme> make_single(const RankContext& context, const SingleOptions& options);
+
+}  // namespace ringside

@@ -1,0 +1,127 @@
+#include "core/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+
+namespace ringside {
+namespace {
+
+/// Steps at the end of a run whose spans are kept for the trace.
+constexpr std::int64_t traced_steps = 2;
+
+}  // namespace
+
+Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
+                 const Loader& training, const Loader* held_out)
+    : context_(context), model_(model), scheme_(scheme), training_(training), held_out_(held_out) {}
+
+RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
+  const TrainConfig& train = context_.plan.train;
+  const Clock& clock = context_.device.clock();
+  RankRecord record;
+  scheme_.attach(model_);
+  const double start = clock.now();
+  Traffic at_warmup;
+  for (std::int64_t step = 0; step < train.steps; ++step) {
+    if (step == train.warmup) at_warmup = scheme_.traffic();
+    const double step_start = clock.now();
+    record.losses.push_back(train_step(step));
+    progress({step + 1, record.losses.back(), clock.now() - step_start});
+    const bool evaluation_due = train.evaluate_every > 0 &&
+                                ((step + 1) % train.evaluate_every == 0 || step + 1 == train.steps);
+    if (held_out_ && evaluation_due)
+      record.evaluations.push_back({step + 1, evaluate(step), clock.now() - start});
+  }
+  const Traffic traffic = scheme_.traffic() - at_warmup;
+  const auto measured = static_cast<double>(train.steps - train.warmup);
+  record.bytes_sent_per_step = static_cast<double>(traffic.sent) / measured;
+  record.bytes_received_per_step = static_cast<double>(traffic.received) / measured;
+  record.steps = context_.timeline.step_times();
+  record.slices = context_.timeline.slices(std::max<std::int64_t>(0, train.steps - traced_steps));
+  record.parameters = model_.parameter_count();
+  record.at_peak = context_.device.ledger().at_peak();
+  record.parameter_hash = parameter_hash();
+  return record;
+}
+
+double Trainer::train_step(std::int64_t step) {
+  const std::int64_t micro_batches = context_.plan.train.accumulation;
+  context_.timeline.begin_step();
+  double loss = 0;
+  for (std::int64_t m = 0; m < micro_batches; ++m)
+    loss += train_micro_batch({step, m, micro_batches, true});
+  if (!std::isfinite(loss))
+    throw Error("the loss is {} at step {}; lower optimizer.lr or raise optimizer.warmup_steps",
+                loss, step + 1);
+  scheme_.step(step);
+  context_.device.synchronize();
+  context_.timeline.end_step();
+  return loss;
+}
+
+double Trainer::train_micro_batch(const Pass& pass) {
+  Loss loss = forward(pass, pass.step, training_);
+  Tensor gradient = std::move(loss.gradient);
+  for (std::size_t u = model_.units.size(); u-- > 0;) {
+    Unit& unit = *model_.units[u];
+    scheme_.before_backward(u, pass);
+    {
+      const auto span = context_.timeline.scope(Activity::compute, "backward " + unit.name());
+      gradient = unit.backward(gradient);
+    }
+    scheme_.after_backward(u, pass);
+  }
+  return loss.value;
+}
+
+Loss Trainer::forward(const Pass& pass, std::int64_t global_batch_index, const Loader& loader) {
+  const RunPlan& plan = context_.plan;
+  const std::int64_t global_batch = plan.train.global_batch;
+  const std::int64_t count = global_batch / (plan.world * pass.micro_batches);
+  const int worker = plan.ranks[static_cast<std::size_t>(context_.rank)].worker;
+  const std::int64_t first = (worker * pass.micro_batches + pass.micro_batch) * count;
+
+  Batch batch = scheme_.fetch({global_batch_index, first, count}, loader, pass);
+  Tensor x = batch.inputs;
+  for (std::size_t u = 0; u < model_.units.size(); ++u) {
+    Unit& unit = *model_.units[u];
+    scheme_.before_forward(u, pass);
+    {
+      const auto span = context_.timeline.scope(Activity::compute, "forward " + unit.name());
+      x = unit.forward(x, pass.training);
+    }
+    scheme_.after_forward(u, pass);
+  }
+  const std::int64_t rows_per_sample = x.shape()[0] / count;
+  const float scale = 1.0f / static_cast<float>(global_batch * rows_per_sample);
+  return scheme_.loss(x, batch, scale, pass);
+}
+
+double Trainer::evaluate(std::int64_t step) {
+  const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
+  const std::int64_t micro_batches = context_.plan.train.accumulation;
+  double loss = 0;
+  for (std::int64_t b = 0; b < batches; ++b)
+    for (std::int64_t m = 0; m < micro_batches; ++m)
+      loss += forward({step, m, micro_batches, false}, b, *held_out_).value;
+  return scheme_.sum(loss) / static_cast<double>(batches);
+}
+
+std::string Trainer::parameter_hash() {
+  Hash hash;
+  bool visited = false;
+  std::vector<std::byte> host;
+  scheme_.visit_parameters([&](const Unit&, const Tensor& values) {
+    host.resize(values.bytes());
+    context_.device.read(values, host);
+    hash.update(host);
+    visited = true;
+  });
+  return visited ? hash.digest() : "";
+}
+
+}  // namespace ringside
