@@ -1,0 +1,207 @@
+#include "core/cluster/launch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/cluster/json_line.h"
+
+namespace ringside {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+constexpr int poll_ms = 100, reap_ms = 1;
+constexpr std::chrono::seconds grace(2);  // between asking a rank to end and ending it
+
+/// A rank as its launcher sees it. Its destructor leaves no process behind.
+class RankProcess {
+ public:
+  RankProcess(const std::string& program, const std::vector<std::string>& arguments);
+  ~RankProcess() {
+    if (!running()) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, &status_, 0);
+  }
+  RankProcess(const RankProcess&) = delete;
+  RankProcess& operator=(const RankProcess&) = delete;
+
+  bool running() const { return pid_ > 0; }
+  bool connected() const { return line_ != nullptr; }
+  JsonLine& line() { return *line_; }
+  void disconnect() { line_.reset(); }
+  void signal(int number) {
+    if (running()) kill(pid_, number);
+  }
+  /// Collects its exit status if it has ended.
+  void reap() {
+    if (running() && waitpid(pid_, &status_, WNOHANG) == pid_) pid_ = 0;
+  }
+  /// Of a rank that has ended.
+  std::string exit_text() const {
+    if (WIFSIGNALED(status_))
+      return fmt::format("was killed by signal {} ({})", WTERMSIG(status_),
+                         strsignal(WTERMSIG(status_)));
+    return fmt::format("ended with exit code {} and without a record", WEXITSTATUS(status_));
+  }
+
+ private:
+  pid_t pid_ = 0;
+  int status_ = 0;
+  std::unique_ptr<JsonLine> line_;
+};
+
+RankProcess::RankProcess(const std::string& program, const std::vector<std::string>& arguments) {
+  int sockets[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
+    throw Error("cannot make a socket for a rank: {}", std::strerror(errno));
+  line_ = std::make_unique<JsonLine>(sockets[0]);
+
+  std::vector<std::string> words = {program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  words.push_back(std::to_string(sockets[1]));
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  const pid_t launcher = getpid();
+  pid_ = fork();
+  if (pid_ == 0) {  // only async-signal-safe calls from here on
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher) _exit(1);  // it died before the line above
+    fcntl(sockets[1], F_SETFD, 0);
+    execv(program.c_str(), argv.data());
+    _exit(127);
+  }
+  const int fork_error = errno;
+  close(sockets[1]);
+  if (pid_ < 0) throw Error("cannot start a rank: {}", std::strerror(fork_error));
+}
+
+/// One run: all its ranks, their store, and the first thing that went wrong.
+class Launch {
+ public:
+  Launch(const RunPlan& plan, const std::string& program, const std::vector<std::string>& arguments,
+         const std::function<void(int, const nlohmann::json&)>& on_progress)
+      : plan_(plan), on_progress_(on_progress) {
+    result_.records.resize(plan.ranks.size());
+    last_step_.resize(plan.ranks.size());
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+      ranks_.push_back(std::make_unique<RankProcess>(program, arguments));
+      ranks_[r]->line().send({{"rank", r}, {"plan", to_json(plan)}});
+    }
+  }
+
+  LaunchResult run(const std::function<bool()>& interrupted) {
+    while (any_running()) {
+      if (interrupted() && !result_.interrupted) {
+        result_.interrupted = true;
+        fail("interrupted");
+      }
+      if (ending_ && std::chrono::steady_clock::now() > *ending_ + grace)
+        for (auto& rank : ranks_) rank->signal(SIGKILL);
+      serve_once();
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool any_running() const {
+    for (const auto& rank : ranks_)
+      if (rank->running()) return true;
+    return false;
+  }
+
+  void serve_once() {
+    std::vector<pollfd> watched;
+    std::vector<std::size_t> who;
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      if (ranks_[r]->connected()) {
+        watched.push_back({ranks_[r]->line().socket(), POLLIN, 0});
+        who.push_back(r);
+      }
+    bool hung_up = false;  // its exit status is due any moment
+    for (const auto& rank : ranks_) hung_up |= rank->running() && !rank->connected();
+    poll(watched.data(), watched.size(), hung_up ? reap_ms : poll_ms);
+    for (std::size_t i = 0; i < watched.size(); ++i)
+      if (watched[i].revents != 0) read(who[i]);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      RankProcess& rank = *ranks_[r];
+      if (rank.connected() || !rank.running()) continue;  // first hear it out, then ask for its end
+      rank.reap();
+      if (!rank.running() && result_.records[r].is_null())
+        fail(fmt::format("rank {} ({}) {}{}", r, plan_.ranks[r].role(), rank.exit_text(),
+                         last_step_[r]));
+    }
+  }
+
+  void read(std::size_t r) {
+    const auto values = ranks_[r]->line().receive();
+    if (!values) return ranks_[r]->disconnect();
+    for (const auto& value : *values) {
+      if (value.contains("set")) {
+        const auto [key, text] = value["set"].get<std::pair<std::string, std::string>>();
+        values_[key] = text;
+        for (std::size_t waiting : waiting_[key]) answer(waiting, key);
+        waiting_.erase(key);
+      } else if (value.contains("get")) {
+        const auto key = value["get"].get<std::string>();
+        if (values_.contains(key))
+          answer(r, key);
+        else
+          waiting_[key].push_back(r);
+      } else if (value.contains("progress")) {
+        if (auto step = value["progress"].find("step"); step != value["progress"].end())
+          last_step_[r] = fmt::format(" after step {}", step->get<std::int64_t>());
+        on_progress_(static_cast<int>(r), value["progress"]);
+      } else if (value.contains("record")) {
+        result_.records[r] = value["record"];
+      } else if (value.contains("error")) {
+        fail(fmt::format("rank {} ({}): {}", r, plan_.ranks[r].role(),
+                         value["error"].get<std::string>()));
+      }
+    }
+  }
+
+  void answer(std::size_t r, const std::string& key) {
+    if (ranks_[r]->connected()) ranks_[r]->line().send({{"value", {key, values_[key]}}});
+  }
+
+  /// Only the first failure counts: the others follow from it.
+  void fail(const std::string& why) {
+    if (ending_) return;
+    result_.error = why;
+    ending_ = std::chrono::steady_clock::now();
+    for (auto& rank : ranks_) rank->signal(SIGTERM);
+  }
+
+  const RunPlan& plan_;
+  const std::function<void(int, const nlohmann::json&)>& on_progress_;
+  std::vector<std::unique_ptr<RankProcess>> ranks_;
+  std::vector<std::string> last_step_;
+  std::map<std::string, std::string> values_;
+  std::map<std::string, std::vector<std::size_t>> waiting_;
+  std::optional<SteadyTime> ending_;
+  LaunchResult result_;
+};
+
+}  // namespace
+
+LaunchResult launch(const RunPlan& plan, const std::string& program,
+                    const std::vector<std::string>& arguments,
+                    const std::function<void(int rank, const nlohmann::json&)>& on_progress,
+                    const std::function<bool()>& interrupted) {
+  return Launch(plan, program, arguments, on_progress).run(interrupted);
+}
+
+}  // namespace ringside

@@ -1,0 +1,95 @@
+#include <fcntl.h>
+
+#include <set>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/cluster/json_line.h"
+#include "core/cluster/launch.h"
+
+namespace ringside {
+namespace {
+
+/// The launcher's store: what it answers is kept here, where get() waits for it.
+class LinkStore : public Store {
+ public:
+  explicit LinkStore(JsonLine& line) : line_(line) {}
+
+  void set(const std::string& key, const std::string& value) override {
+    line_.send({{"set", {key, value}}});
+  }
+  std::string get(const std::string& key, double timeout_s) override {
+    {
+      std::lock_guard lock(mutex_);
+      if (asked_.insert(key).second) line_.send({{"get", key}});
+    }
+    return answers_.get(key, timeout_s);
+  }
+  void answer(const std::string& key, const std::string& value) { answers_.set(key, value); }
+
+ private:
+  JsonLine& line_;
+  std::mutex mutex_;
+  std::set<std::string> asked_;
+  MemoryStore answers_;
+};
+
+}  // namespace
+
+struct LauncherLink::State {
+  explicit State(int socket) : line(socket), store(line) {}
+
+  JsonLine line;
+  LinkStore store;
+  int rank = -1;
+  RunPlan plan;
+  std::thread receiver;
+
+  /// The first line is the rank's plan; all later ones are answers of the store.
+  void receive_answers() {
+    while (auto values = line.receive())
+      for (const auto& value : *values) take(value);
+  }
+  void take(const nlohmann::json& value) {
+    const auto& [key, text] = value.at("value").get<std::pair<std::string, std::string>>();
+    store.answer(key, text);
+  }
+};
+
+LauncherLink::LauncherLink(int socket) {
+  if (fcntl(socket, F_GETFD) < 0)
+    throw Error("socket {} is not open; ranks are started by `ringside compare` and `train`",
+                socket);
+  fcntl(socket, F_SETFD, FD_CLOEXEC);
+  state_ = std::make_unique<State>(socket);
+  while (state_->rank < 0) {
+    const auto values = state_->line.receive();
+    if (!values) throw Error("the launcher closed socket {} before it sent a plan", socket);
+    for (const auto& value : *values) {
+      if (state_->rank >= 0) {
+        state_->take(value);
+        continue;
+      }
+      state_->plan = run_plan_from_json(value.at("plan"));
+      state_->rank = value.at("rank").get<int>();
+    }
+  }
+  state_->receiver = std::thread([this] { state_->receive_answers(); });
+}
+
+LauncherLink::~LauncherLink() {
+  state_->line.stop_receiving();
+  if (state_->receiver.joinable()) state_->receiver.join();
+}
+
+int LauncherLink::rank() const { return state_->rank; }
+const RunPlan& LauncherLink::plan() const { return state_->plan; }
+Store& LauncherLink::store() { return state_->store; }
+
+void LauncherLink::report_progress(const nlohmann::json& progress) {
+  state_->line.send({{"progress", progress}});
+}
+void LauncherLink::finish(const nlohmann::json& record) { state_->line.send({{"record", record}}); }
+void LauncherLink::fail(const std::string& message) { state_->line.send({{"error", message}}); }
+
+}  // namespace ringside

@@ -1,0 +1,44 @@
+#include "core/observe/process_memory.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace ringside {
+namespace {
+
+/// "Rss:   1234 kB" -> bytes.
+std::int64_t bytes_of(const std::string& line) {
+  std::istringstream words(line);
+  std::string label;
+  std::int64_t kib = 0;
+  words >> label >> kib;
+  return kib * 1024;
+}
+
+}  // namespace
+
+ProcessMemory process_memory() {
+  ProcessMemory memory;
+  std::string line;
+  std::ifstream status("/proc/self/status");
+  while (std::getline(status, line))
+    if (line.starts_with("VmHWM:")) memory.peak_resident = bytes_of(line);
+
+  // Segments of the symmetric heap carry their owner's process id in their names.
+  const std::string heap = "/memfd:ringside-";
+  const std::string own = heap + std::to_string(getpid()) + " ";
+  bool of_peer = false;
+  std::ifstream maps("/proc/self/smaps");
+  while (std::getline(maps, line)) {
+    if (const bool is_header = line.find('-') < line.find(' '); is_header)
+      of_peer = line.find(heap) != std::string::npos && line.find(own) == std::string::npos;
+    else if (of_peer && line.starts_with("Rss:"))
+      memory.resident_of_peers += bytes_of(line);
+  }
+  return memory;
+}
+
+}  // namespace ringside

@@ -1,0 +1,123 @@
+#include "experiments/rank.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <exception>
+#include <future>
+#include <optional>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/observe/process_memory.h"
+#include "experiments/registry.h"
+
+namespace ringside {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+StepShape step_shape(const RunPlan& plan, const Model& model, const Dataset& data) {
+  const std::int64_t rows = plan.train.global_batch * data.target_shape().count();
+  return {.world = plan.world,
+          .servers = plan.servers,
+          .micro_batches = plan.train.accumulation,
+          .parameter_bytes = 4 * model.parameter_count(),
+          .input_bytes = plan.train.global_batch * data.input_shape().count() *
+                         static_cast<std::int64_t>(size_of(data.input_dtype())),
+          .logit_bytes = 4 * rows * plan.model.vocabulary};
+}
+
+/// A server beside a worker: the same device, a thread of its own.
+class ServerThread {
+ public:
+  explicit ServerThread(std::function<RankRecord()> serve)
+      : record_(std::async(std::launch::async, std::move(serve))) {}
+  /// Waits for the server's end; throws what it threw.
+  RankRecord join() { return record_.get(); }
+
+ private:
+  std::future<RankRecord> record_;
+};
+
+/// What a rank that both works and serves reports: the worker's record with the server's traffic.
+void add_serving(RankRecord& record, const RankRecord& serving) {
+  record.serving_optimizer_s = serving.serving_optimizer_s;
+  record.bytes_sent_per_step += serving.bytes_sent_per_step;
+  record.bytes_received_per_step += serving.bytes_received_per_step;
+}
+
+}  // namespace
+
+RankRecord run_rank(const RunPlan& plan, int rank, Store& store,
+                    const std::function<void(const Progress&)>& progress) {
+  const RankPlan& self = plan.ranks.at(static_cast<std::size_t>(rank));
+  const SchemeRow& scheme_row = find_scheme(plan.scheme);
+  const auto device = find_device(plan.device.kind).make(plan.device);
+  Model model = find_model(plan.model.kind).make(plan.model, *device);
+  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.targets);
+  const auto seed = static_cast<std::uint64_t>(plan.train.seed);
+  const Loader training(*data.training, *device, plan.train.global_batch, seed);
+  std::optional<Loader> held_out;
+  if (data.held_out && plan.train.evaluate_every > 0)
+    held_out.emplace(*data.held_out, *device, plan.train.global_batch, seed);
+
+  Timeline timeline(*device);
+  const RankContext context{plan, rank, *device, store, timeline};
+  const auto serve = [&] { return scheme_row.serve(context, plan.options, model, training); };
+
+  RankRecord record;
+  if (self.worker < 0) {
+    record = serve();
+  } else {
+    std::optional<ServerThread> server;
+    if (self.server >= 0) server.emplace(serve);
+    {
+      const auto scheme = scheme_row.make(context, plan.options);
+      record =
+          Trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr).run(progress);
+    }
+    if (server) add_serving(record, server->join());
+  }
+  const ProcessMemory memory = process_memory();
+  record.rank = rank;
+  record.role = self.role();
+  record.host = host_name();
+  record.rss = memory.peak_resident;
+  record.rss_of_peers = memory.resident_of_peers;
+  record.minimum_bytes_per_step =
+      scheme_row.minimum_bytes(plan.options, step_shape(plan, model, *data.training));
+  return record;
+}
+
+std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan) {
+  MemoryStore store;
+  std::vector<RankRecord> records(plan.ranks.size());
+  std::vector<std::exception_ptr> errors(plan.ranks.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+      threads.emplace_back([&, r] {
+        try {
+          records[r] = run_rank(plan, static_cast<int>(r), store, [](const Progress&) {});
+        } catch (...) {
+          errors[r] = std::current_exception();
+        }
+      });
+  }
+  for (std::size_t r = 0; r < errors.size(); ++r) {
+    if (!errors[r]) continue;
+    try {
+      std::rethrow_exception(errors[r]);
+    } catch (const std::exception& error) {
+      throw Error("rank {}: {}", r, error.what());
+    }
+  }
+  return records;
+}
+
+}  // namespace ringside

@@ -1,0 +1,154 @@
+#include "experiments/registry.h"
+
+#include "core/base/error.h"
+#include "core/base/fields.h"
+#include "core/base/nearest.h"
+#include "core/data/text.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/models/gpt.h"
+#include "core/models/mlp.h"
+#include "core/single.h"
+#include "peer/comm/shm.h"
+#include "peer/ddp.h"
+#include "peer/fsdp.h"
+#include "ps/dp.h"
+#include "ps/ps.h"
+
+namespace ringside {
+namespace {
+
+using nlohmann::json;
+
+/// Describes a struct of options, field by field.
+template <class Options>
+SchemeRow row(std::string_view name, std::string_view summary) {
+  SchemeRow row{.name = name, .summary = summary, .defaults = to_json_fields(Options{})};
+  Options options;
+  visit_fields(options, [&](std::string_view field, auto&, std::string_view description) {
+    row.descriptions[std::string(field)] = description;
+  });
+  row.check = [](const json&) {};
+  row.servers = [](const json&, int) { return Servers{}; };
+  return row;
+}
+
+SchemeRow single_row() {
+  auto r = row<SingleOptions>("single", "one rank, no communication: the reference");
+  r.max_world = 1;
+  r.make = [](const RankContext& context, const json& options) {
+    return make_single(context, from_json_fields<SingleOptions>(options));
+  };
+  r.minimum_bytes = [](const json&, const StepShape&) { return 0.0; };
+  return r;
+}
+
+/// A scheme of peers: all workers in one communicator.
+template <class Options, class Make, class Minimum>
+SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, Minimum minimum) {
+  auto r = row<Options>(name, summary);
+  r.make = [make, name = std::string(name)](const RankContext& context, const json& options) {
+    const RunPlan& plan = context.plan;
+    const int worker = plan.ranks[static_cast<std::size_t>(context.rank)].worker;
+    return make(context, from_json_fields<Options>(options),
+                peer::make_shm_communicator(context.device, context.store, name, worker, plan.world,
+                                            plan.train.timeout_s));
+  };
+  r.minimum_bytes = [minimum](const json&, const StepShape& shape) { return minimum(shape); };
+  return r;
+}
+
+/// A scheme with servers.
+template <class Options, class Make, class Serve, class Minimum>
+SchemeRow server_row(std::string_view name, std::string_view summary, Make make, Serve serve,
+                     Minimum minimum) {
+  auto r = row<Options>(name, summary);
+  r.check = [](const json& options) { ps::check(from_json_fields<Options>(options)); };
+  r.servers = [](const json& options, int) {
+    const auto o = from_json_fields<Options>(options);
+    return Servers{static_cast<int>(ps::server_count(o)), o.placement == "beside"};
+  };
+  r.make = [make](const RankContext& context, const json& options) {
+    return make(context, from_json_fields<Options>(options));
+  };
+  r.serve = [serve](const RankContext& context, const json& options, Model& model,
+                    const Loader& loader) {
+    return serve(context, from_json_fields<Options>(options), model, loader);
+  };
+  r.minimum_bytes = [minimum](const json& options, const StepShape& shape) {
+    return minimum(shape, from_json_fields<Options>(options));
+  };
+  return r;
+}
+
+template <class Row>
+const Row& find(const std::vector<Row>& rows, std::string_view what, std::string_view name) {
+  std::vector<std::string> known;
+  for (const Row& row : rows) {
+    if (row.name == name) return row;
+    known.emplace_back(row.name);
+  }
+  throw Error("unknown {} '{}'; did you mean '{}'? There are: {}", what, name, nearest(name, known),
+              fmt::join(known, ", "));
+}
+
+}  // namespace
+
+const std::vector<SchemeRow>& scheme_rows() {
+  static const std::vector<SchemeRow> rows = {
+      single_row(),
+      server_row<ps::DpOptions>("dp", "classic DataParallel: one master scatters and gathers",
+                                ps::make_dp, ps::serve_dp, ps::dp_minimum_bytes),
+      server_row<ps::PsOptions>("ps", "parameter servers: sharded, each updates its part",
+                                ps::make_ps, ps::serve_ps, ps::ps_minimum_bytes),
+      peer_row<peer::DdpOptions>("ddp", "peers all-reduce gradient buckets during backward",
+                                 peer::make_ddp, peer::ddp_minimum_bytes),
+      peer_row<peer::FsdpOptions>("fsdp", "peers shard parameters, gradients, optimizer state",
+                                  peer::make_fsdp, peer::fsdp_minimum_bytes),
+  };
+  return rows;
+}
+
+const std::vector<ModelRow>& model_rows() {
+  static const std::vector<ModelRow> rows = {
+      {"gpt", "decoder-only transformer; one unit a block", make_gpt},
+      {"mlp", "feed-forward language model on a fixed context", make_mlp},
+  };
+  return rows;
+}
+
+const std::vector<DatasetRow>& dataset_rows() {
+  static const std::vector<DatasetRow> rows = {
+      {"text", "bytes of text files or folders; next-byte prediction",
+       [](const DataConfig& data, const ModelConfig& model, Targets targets) {
+         if (model.vocabulary < 256)
+           throw Error("model.vocabulary = {} is too small for bytes of text; set it to 256",
+                       model.vocabulary);
+         const auto files = text_files(data.path);
+         const auto split = [&](Split part) {
+           return text_dataset(files, model.context, targets, part, data.holdout);
+         };
+         return Datasets{split(Split::training),
+                         data.holdout > 0 ? split(Split::held_out) : nullptr};
+       }},
+  };
+  return rows;
+}
+
+const std::vector<DeviceRow>& device_rows() {
+  static const std::vector<DeviceRow> rows = {
+      {"cpu", "this machine's processor, through oneDNN",
+       [](const DeviceConfig& config) {
+         return make_cpu_device(static_cast<int>(config.threads));
+       }},
+  };
+  return rows;
+}
+
+const SchemeRow& find_scheme(std::string_view name) { return find(scheme_rows(), "scheme", name); }
+const ModelRow& find_model(std::string_view name) { return find(model_rows(), "model", name); }
+const DatasetRow& find_dataset(std::string_view name) {
+  return find(dataset_rows(), "data set", name);
+}
+const DeviceRow& find_device(std::string_view name) { return find(device_rows(), "device", name); }
+
+}  // namespace ringside
