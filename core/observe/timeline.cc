@@ -26,6 +26,15 @@ void Timeline::begin_step() {
   const Mark mark = now();
   std::lock_guard lock(mutex_);
   steps_.emplace_back(mark, mark);
+  if (steps_.size() <= steps_with_spans) return;
+
+  // A run may have any number of steps: spans of the older ones are added up and let go.
+  const Mark oldest = steps_[steps_.size() - steps_with_spans].first;
+  const auto kept = std::stable_partition(spans_.begin(), spans_.end(), [&](const Span& span) {
+    return device_.seconds(span.begin, oldest) > 0;
+  });
+  add_up({spans_.begin(), kept}, summed_);
+  spans_.erase(spans_.begin(), kept);
 }
 
 void Timeline::end_step() {
@@ -36,39 +45,43 @@ void Timeline::end_step() {
 
 std::vector<StepTime> Timeline::step_times() const {
   std::lock_guard lock(mutex_);
-  if (steps_.empty()) return {};
-  const Mark origin = steps_.front().first;
-  std::vector<StepTime> out;
-  for (const auto& [begin, end] : steps_) out.push_back({.total = device_.seconds(begin, end)});
+  Sums sums = summed_;
+  add_up(spans_, sums);
+  for (std::size_t s = 0; s < steps_.size(); ++s)
+    sums.steps[s].total = device_.seconds(steps_[s].first, steps_[s].second);
+  return sums.steps;
+}
 
+void Timeline::add_up(std::span<const Span> spans, Sums& sums) const {
+  sums.steps.resize(steps_.size());
+  if (steps_.empty()) return;
+  const Mark origin = steps_.front().first;
   for (std::size_t a = 0; a < activities; ++a) {
     std::vector<std::pair<double, double>> intervals;
-    for (const Span& span : spans_)
+    for (const Span& span : spans)
       if (span.activity == static_cast<Activity>(a))
         intervals.emplace_back(device_.seconds(origin, span.begin),
                                device_.seconds(origin, span.end));
     std::sort(intervals.begin(), intervals.end());
-    double covered_to = 0;  // intervals overlap; no moment counts twice
     for (auto [begin, end] : intervals) {
-      begin = std::max(begin, covered_to);
-      covered_to = std::max(covered_to, end);
+      begin = std::max(begin, sums.covered_to[a]);  // no moment counts twice
+      sums.covered_to[a] = std::max(sums.covered_to[a], end);
       for (std::size_t s = step_at(begin, origin); s < steps_.size() && begin < end; ++s) {
         const double step_begin = device_.seconds(origin, steps_[s].first);
         const double step_end = device_.seconds(origin, steps_[s].second);
-        out[s].by_activity[a] +=
+        sums.steps[s].by_activity[a] +=
             std::max(0.0, std::min(end, step_end) - std::max(begin, step_begin));
         if (end <= step_end) break;
       }
     }
   }
-  return out;
 }
 
 std::size_t Timeline::step_at(double seconds, Mark origin) const {
-  const auto later = [&](double time, const std::pair<Mark, Mark>& step) {
+  const auto earlier = [&](double time, const std::pair<Mark, Mark>& step) {
     return time < device_.seconds(origin, step.second);
   };
-  return static_cast<std::size_t>(std::upper_bound(steps_.begin(), steps_.end(), seconds, later) -
+  return static_cast<std::size_t>(std::upper_bound(steps_.begin(), steps_.end(), seconds, earlier) -
                                   steps_.begin());
 }
 

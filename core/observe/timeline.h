@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,7 +57,8 @@ class Timeline {
   /// in; what lies outside of steps counts nowhere.
   std::vector<StepTime> step_times() const;
 
-  /// Spans that began within step `first_step` or later, for a trace.
+  /// Spans that began within step `first_step` or later, for a trace; kept for the last steps only.
+  static constexpr std::size_t steps_with_spans = 4;
   struct Slice {
     std::string activity;
     std::string name;  // "forward block.3"
@@ -72,6 +74,12 @@ class Timeline {
     Mark begin, end;
   };
 
+  /// What spans came to so far.
+  struct Sums {
+    std::vector<StepTime> steps;
+    double covered_to[activities] = {};  // seconds since the first step
+  };
+  void add_up(std::span<const Span> spans, Sums& sums) const;
   /// Index of the first step that ends after a moment, counted from `origin`.
   std::size_t step_at(double seconds, Mark origin) const;
 
@@ -79,6 +87,7 @@ class Timeline {
   mutable std::mutex mutex_;
   std::vector<std::pair<Mark, Mark>> steps_;
   std::vector<Span> spans_;
+  Sums summed_;
 };
 
 }  // namespace ringside

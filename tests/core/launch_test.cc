@@ -1,0 +1,98 @@
+#include "core/cluster/launch.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+
+namespace ringside {
+namespace {
+
+/// Ranks here are shell scripts that speak the launcher's lines; $1 is the socket.
+LaunchResult launch_scripts(
+    int ranks, const std::string& script,
+    const std::function<bool()>& interrupted = [] { return false; }) {
+  RunPlan plan;
+  plan.options = nlohmann::json::object();
+  for (int r = 0; r < ranks; ++r) plan.ranks.push_back({.rank = r, .worker = r});
+  const std::string read_plan =
+      "read -r plan <&$1; rank=${plan#*'\"rank\":'}; "
+      "case $plan in *'\"rank\":0}') rank=0;; *) rank=1;; esac; ";
+  return launch(
+      plan, "/bin/bash", {"-c", read_plan + script, "rank"}, [](int, const nlohmann::json&) {},
+      interrupted);
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TEST(LaunchTest, ReturnsTheRecordOfEveryRank) {
+  const auto result = launch_scripts(2, R"(printf '{"record":{"is":%s}}\n' $rank >&$1)");
+  EXPECT_EQ(result.error, "");
+  ASSERT_EQ(result.records.size(), 2u);
+  EXPECT_EQ(result.records[0]["is"], 0);
+  EXPECT_EQ(result.records[1]["is"], 1);
+}
+
+TEST(LaunchTest, StoreAnswersAcrossRanksInEitherOrder) {
+  const auto result = launch_scripts(2, R"(
+    if [ $rank = 0 ]; then
+      printf '{"get":"b"}\n{"set":["a","from 0"]}\n' >&$1
+    else
+      printf '{"set":["b","from 1"]}\n{"get":"a"}\n' >&$1
+    fi
+    read -r answer <&$1
+    printf '{"record":%s}\n' "$answer" >&$1)");
+  EXPECT_EQ(result.error, "");
+  EXPECT_EQ(result.records[0]["value"][1], "from 1");
+  EXPECT_EQ(result.records[1]["value"][1], "from 0");
+}
+
+TEST(LaunchTest, NamesARankThatIsKilledAndEndsTheOthers) {
+  LaunchResult result;
+  const double seconds = seconds_of([&] {
+    result = launch_scripts(2, R"(
+      if [ $rank = 1 ]; then printf '{"progress":{"step":7}}\n' >&$1; kill -SEGV $$; fi
+      read -r never <&$1)");
+  });
+  EXPECT_EQ(result.error,
+            "rank 1 (worker) was killed by signal 11 (Segmentation fault) after step 7");
+  EXPECT_LT(seconds, 5);
+}
+
+TEST(LaunchTest, EndsRanksThatDoNotListen) {
+  LaunchResult result;
+  const double seconds = seconds_of([&] {
+    result = launch_scripts(2, R"(
+      if [ $rank = 1 ]; then exit 3; fi
+      trap '' TERM; read -r never <&$1)");
+  });
+  EXPECT_EQ(result.error, "rank 1 (worker) ended with exit code 3 and without a record");
+  EXPECT_LT(seconds, 5);
+}
+
+TEST(LaunchTest, PassesOnWhatARankSays) {
+  const auto result = launch_scripts(2, R"([ $rank = 0 ] && printf '{"error":"out of ink"}\n' >&$1
+                           read -r never <&$1)");
+  EXPECT_EQ(result.error, "rank 0 (worker): out of ink");
+}
+
+TEST(LaunchTest, ARankThatCannotStartIsNamed) {
+  RunPlan plan;
+  plan.ranks = {{.rank = 0, .worker = 0}};
+  const auto result = launch(
+      plan, "/nonexistent/program", {}, [](int, const nlohmann::json&) {}, [] { return false; });
+  EXPECT_EQ(result.error, "rank 0 (worker) ended with exit code 127 and without a record");
+}
+
+TEST(LaunchTest, InterruptionEndsAllRanks) {
+  const auto result = launch_scripts(2, "read -r never <&$1", [] { return true; });
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(result.error, "interrupted");
+}
+
+}  // namespace
+}  // namespace ringside
