@@ -9,14 +9,13 @@
 namespace ringside {
 namespace {
 
-r123::Philox4x32::ctr_type philox(std::uint64_t seed, std::uint32_t stream, std::uint32_t extra,
-                                  std::uint64_t position) {
-  const r123::Philox4x32::key_type key = {
-      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
-  const r123::Philox4x32::ctr_type counter = {{static_cast<std::uint32_t>(position),
-                                               static_cast<std::uint32_t>(position >> 32), stream,
-                                               extra}};
-  return r123::Philox4x32{}(counter, key);
+std::array<std::uint32_t, 2> halves(std::uint64_t value) {
+  return {static_cast<std::uint32_t>(value), static_cast<std::uint32_t>(value >> 32)};
+}
+
+std::array<std::uint32_t, 4> draw(std::uint64_t seed, Stream stream, std::uint64_t position) {
+  const auto [low, high] = halves(position);
+  return philox({low, high, static_cast<std::uint32_t>(stream), 0}, halves(seed));
 }
 
 std::uint64_t word(std::uint32_t low, std::uint32_t high) {
@@ -28,8 +27,17 @@ double open_unit(std::uint64_t bits) { return static_cast<double>((bits >> 11) +
 
 }  // namespace
 
+std::array<std::uint32_t, 4> philox(const std::array<std::uint32_t, 4>& counter,
+                                    const std::array<std::uint32_t, 2>& key) {
+  using Philox = r123::Philox4x32;
+  const Philox::ctr_type r =
+      Philox{}(Philox::ctr_type{{counter[0], counter[1], counter[2], counter[3]}},
+               Philox::key_type{{key[0], key[1]}});
+  return {r[0], r[1], r[2], r[3]};
+}
+
 std::uint64_t random_bits(std::uint64_t seed, Stream stream, std::uint64_t position) {
-  const auto r = philox(seed, static_cast<std::uint32_t>(stream), 0, position);
+  const auto r = draw(seed, stream, position);
   return word(r[0], r[1]);
 }
 
@@ -38,7 +46,7 @@ double random_uniform(std::uint64_t seed, Stream stream, std::uint64_t position)
 }
 
 double random_normal(std::uint64_t seed, Stream stream, std::uint64_t position) {
-  const auto r = philox(seed, static_cast<std::uint32_t>(stream), 0, position);
+  const auto r = draw(seed, stream, position);
   const double radius = std::sqrt(-2.0 * std::log(open_unit(word(r[0], r[1]))));
   return radius * std::cos(2.0 * std::numbers::pi * open_unit(word(r[2], r[3])));
 }
@@ -49,12 +57,14 @@ std::uint64_t permuted(std::uint64_t position, std::uint64_t size, std::uint64_t
   const int half_bits = (std::bit_width(size - 1) + 1) / 2;
   const std::uint64_t mask = (std::uint64_t{1} << half_bits) - 1;
   constexpr std::uint32_t rounds = 4;
+  const auto [key_low, key_high] = halves(key);
   do {
     std::uint64_t left = position >> half_bits, right = position & mask;
-    for (std::uint32_t round = 0; round < rounds; ++round) {
-      // The round function sees the whole key: (seed, stream + round, key, right half).
-      const auto r = philox(seed ^ (key * 0x9E3779B97F4A7C15u),
-                            static_cast<std::uint32_t>(Stream::sampler), round + 1, right);
+    for (std::uint32_t round = 1; round <= rounds; ++round) {
+      // A half has at most 32 bits. The last word is 0 in draw(), so the counters never meet.
+      const auto r = philox({static_cast<std::uint32_t>(right), key_low, key_high,
+                             static_cast<std::uint32_t>(Stream::sampler) << 8 | round},
+                            halves(seed));
       const std::uint64_t next = (left ^ word(r[0], r[1])) & mask;
       left = right;
       right = next;

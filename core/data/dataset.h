@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/data/sampler.h"
 #include "core/device/device.h"
 
 namespace ringside {
@@ -59,18 +60,20 @@ struct BatchSlice {
 /// Makes the batches of a run: sample j of step s is the same whoever asks for it.
 class Loader {
  public:
-  /// Both must outlive the loader.
+  /// Both must outlive the loader. Throws Error for less than a batch of samples; an incomplete
+  /// last batch of an epoch is dropped.
   Loader(const Dataset& dataset, Device& device, std::int64_t global_batch, std::uint64_t seed);
+  /// New tensors of kind data: [count, sample's extents]. Safe from several threads.
   Batch read(const BatchSlice& slice) const;
   std::int64_t global_batch() const { return global_batch_; }
   /// Whole batches in the data set.
-  std::int64_t batches() const { return dataset_.size() / global_batch_; }
+  std::int64_t batches() const { return sampler_.steps_per_epoch(); }
 
  private:
   const Dataset& dataset_;
   Device& device_;
   std::int64_t global_batch_;
-  std::uint64_t seed_;
+  Sampler sampler_;
 };
 
 }  // namespace ringside

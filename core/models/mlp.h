@@ -7,7 +7,8 @@ namespace ringside {
 
 /// Embeds each of the `context` tokens, concatenates, `layers` hidden layers of `width` with
 /// ReLU, predicts the token that follows (Bengio et al. 2003). Units: "embedding", "hidden.0"..,
-/// "head". Embeddings have width / context elements, at least 4 (exactly: max(4, width/context)).
+/// "head". An embedding has max(4, width / context) elements; `heads` means nothing here. Throws
+/// Error for sizes below 1.
 Model make_mlp(const ModelConfig& config, Device& device);
 
 }  // namespace ringside

@@ -31,6 +31,9 @@ void visit_fields(ModelConfig& c, Visitor&& v) {
   v("vocabulary", c.vocabulary, "number of different tokens (bytes: 256)");
 }
 
+/// Throws Error that names the first size below 1.
+void check_positive(const ModelConfig& config);
+
 /// Units are computed first to last in forward, last to first in backward. The last one gives
 /// logits [rows, vocabulary]. The device must outlive the model.
 struct Model {

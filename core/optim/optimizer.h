@@ -33,11 +33,13 @@ void visit_fields(OptimizerConfig& c, Visitor&& v) {
   v("momentum", c.momentum, "sgd: momentum");
   v("weight_decay", c.weight_decay, "decoupled for adamw, added to the gradient for sgd");
   v("schedule", c.schedule, "constant, linear or cosine");
-  v("warmup_steps", c.warmup_steps, "steps in which the learning rate rises linearly from 0");
+  v("warmup_steps", c.warmup_steps, "steps in which the learning rate rises linearly to lr");
   v("final_lr_share", c.final_lr_share, "linear, cosine: share of lr left at the last step");
 }
 
-/// Learning rate of a step (counted from 0) in a run of `steps`.
+/// Learning rate of a step (counted from 0) in a run of `steps`: lr (step + 1) / (warmup_steps + 1)
+/// while warming up, then by schedule from lr to lr final_lr_share at the last step. Throws Error
+/// for an unknown schedule.
 double learning_rate(const OptimizerConfig& config, std::int64_t step, std::int64_t steps);
 
 /// Updates one flat range of fp32 parameters, elementwise: the whole model, a unit, a shard or a
@@ -53,7 +55,8 @@ class Optimizer {
 };
 
 /// `steps` is the length of the run, which the schedule needs. Throws Error for an unknown kind
-/// or schedule.
+/// or schedule
+/// or a setting out of range.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::int64_t steps,
                                           Device& device, std::int64_t count);
 

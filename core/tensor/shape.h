@@ -37,8 +37,10 @@ class Shape {
   /// "8x128x256".
   std::string text() const {
     std::string out;
-    for (std::size_t i = 0; i < rank_; ++i)
-      out += (i == 0 ? "" : "x") + std::to_string(extents_[i]);
+    for (std::size_t i = 0; i < rank_; ++i) {
+      if (i > 0) out += 'x';
+      out += std::to_string(extents_[i]);
+    }
     return out;
   }
 

@@ -1,0 +1,126 @@
+#include "core/models/gpt.h"
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/nn/layers.h"
+
+namespace ringside {
+namespace {
+
+constexpr Init zeros{Init::Kind::constant, 0};
+constexpr float deviation = 0.02f;
+constexpr Init normal{Init::Kind::normal, deviation};
+
+/// Between the units goes the residual stream, [B, T, width].
+class EmbeddingUnit final : public Unit {
+ public:
+  EmbeddingUnit(const ModelConfig& c, Device& device)
+      : Unit("embedding", device),
+        context_(c.context),
+        width_(c.width),
+        table_(*this, "table", c.vocabulary, c.context, c.width, normal) {}
+
+  Tensor forward(const Tensor& tokens, bool training) override {
+    const Shape& in = tokens.shape();
+    if (in.rank() != 2 || in[1] > context_)
+      throw Error("unit {}: input {} is not [samples, positions] of at most {} positions", name(),
+                  in.text(), context_);
+    return table_.forward(tokens, training).reshaped({in[0], in[1], width_});
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    table_.backward(grad_output);
+    return {};
+  }
+
+ private:
+  std::int64_t context_, width_;
+  Embedding table_;
+};
+
+/// x += attention(norm(x)); x += mlp(norm(x)). What flows into the residual stream starts smaller
+/// by the root of the number of branches that flow into it (Radford et al. 2019).
+class Block final : public Unit {
+ public:
+  Block(std::string name, const ModelConfig& c, Device& device)
+      : Unit(std::move(name), device),
+        norm1_(*this, "norm1", c.width),
+        attention_(*this, "attention", c.width, c.heads, /*causal=*/true, normal, branch(c)),
+        norm2_(*this, "norm2", c.width),
+        expand_(*this, "mlp.in", c.width, 4 * c.width, normal, zeros, Activation::gelu),
+        contract_(*this, "mlp.out", 4 * c.width, c.width, branch(c), zeros) {}
+
+  Tensor forward(const Tensor& input, bool training) override {
+    Tensor x = norm1_.forward(input, {}, training);
+    const Tensor stream = attention_.forward(x, input.shape()[0], training);
+    x = norm2_.forward(stream, input, training);  // stream += input
+    x = expand_.forward(x, training);
+    x = contract_.forward(x, training);
+    device().kernels().add({.in = stream, .out = x});
+    return x.reshaped(input.shape());
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    // `grad_output` is the gradient of the stream all along: the norms add to it in place.
+    Tensor d = contract_.backward(grad_output);
+    d = expand_.backward(d);
+    norm2_.backward(d, grad_output);
+    d = attention_.backward(grad_output);
+    norm1_.backward(d, grad_output);
+    return grad_output;
+  }
+
+ private:
+  static Init branch(const ModelConfig& c) {
+    const double branches = 2.0 * static_cast<double>(c.layers);
+    return {Init::Kind::normal, static_cast<float>(deviation / std::sqrt(branches))};
+  }
+
+  LayerNorm norm1_;
+  SelfAttention attention_;
+  LayerNorm norm2_;
+  Linear expand_, contract_;
+};
+
+class Head final : public Unit {
+ public:
+  Head(const ModelConfig& c, Device& device)
+      : Unit("head", device),
+        norm_(*this, "norm", c.width),
+        logits_(*this, "logits", c.width, c.vocabulary, normal, std::nullopt) {}
+
+  Tensor forward(const Tensor& input, bool training) override {
+    shape_ = input.shape();
+    const Tensor x = norm_.forward(input, {}, training);
+    return logits_.forward(x, training);
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    const Tensor d = logits_.backward(grad_output);
+    return norm_.backward(d).reshaped(shape_);
+  }
+
+ private:
+  Shape shape_;
+  LayerNorm norm_;
+  Linear logits_;
+};
+
+}  // namespace
+
+Model make_gpt(const ModelConfig& config, Device& device) {
+  check_positive(config);
+  if (config.heads < 1 || config.width % config.heads != 0)
+    throw Error("model.heads = {} does not divide model.width = {}; choose a divisor", config.heads,
+                config.width);
+  Model model;
+  model.units.push_back(std::make_unique<EmbeddingUnit>(config, device));
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));
+  model.units.push_back(std::make_unique<Head>(config, device));
+  model.targets = Targets::every;
+  return model;
+}
+
+}  // namespace ringside

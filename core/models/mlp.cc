@@ -1,0 +1,82 @@
+#include "core/models/mlp.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/nn/layers.h"
+
+namespace ringside {
+namespace {
+
+/// PyTorch's default for a linear layer, weights and biases alike.
+Init uniform(std::int64_t in) {
+  return {Init::Kind::uniform, static_cast<float>(1.0 / std::sqrt(static_cast<double>(in)))};
+}
+
+std::int64_t embedding_width(const ModelConfig& c) {
+  return std::max<std::int64_t>(4, c.width / c.context);
+}
+
+/// int32 [B, context] -> [B, context * embedding width]
+class EmbeddingUnit final : public Unit {
+ public:
+  EmbeddingUnit(const ModelConfig& c, Device& device)
+      : Unit("embedding", device),
+        context_(c.context),
+        table_(*this, "table", c.vocabulary, 0, embedding_width(c), {Init::Kind::normal, 1}) {}
+
+  Tensor forward(const Tensor& tokens, bool training) override {
+    const Shape& in = tokens.shape();
+    if (in.rank() != 2 || in[1] != context_)
+      throw Error("unit {}: input {} is not [samples, {}]", name(), in.text(), context_);
+    const Tensor y = table_.forward(tokens, training);
+    return y.reshaped({in[0], y.count() / in[0]});
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    table_.backward(grad_output);
+    return {};
+  }
+
+ private:
+  std::int64_t context_;
+  Embedding table_;
+};
+
+/// [B, in] -> [B, out]
+class LinearUnit final : public Unit {
+ public:
+  LinearUnit(std::string name, std::int64_t in, std::int64_t out, Activation activation,
+             Device& device)
+      : Unit(std::move(name), device),
+        linear_(*this, "linear", in, out, uniform(in), uniform(in), activation) {}
+
+  Tensor forward(const Tensor& input, bool training) override {
+    return linear_.forward(input, training);
+  }
+  Tensor backward(const Tensor& grad_output) override { return linear_.backward(grad_output); }
+
+ private:
+  Linear linear_;
+};
+
+}  // namespace
+
+Model make_mlp(const ModelConfig& config, Device& device) {
+  check_positive(config);
+  Model model;
+  model.units.push_back(std::make_unique<EmbeddingUnit>(config, device));
+  std::int64_t in = config.context * embedding_width(config);
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    model.units.push_back(std::make_unique<LinearUnit>(fmt::format("hidden.{}", i), in,
+                                                       config.width, Activation::relu, device));
+    in = config.width;
+  }
+  model.units.push_back(
+      std::make_unique<LinearUnit>("head", in, config.vocabulary, Activation::none, device));
+  model.targets = Targets::last;
+  return model;
+}
+
+}  // namespace ringside

@@ -1,0 +1,166 @@
+#include "core/nn/layers.h"
+
+namespace ringside {
+namespace {
+
+Tensor rows(const Tensor& x, std::int64_t width) { return x.reshaped({x.count() / width, width}); }
+
+Tensor activation(Unit& unit, Shape shape) {
+  return unit.device().tensor(shape, MemoryKind::activation);
+}
+
+/// Gradients of activations live from one layer's backward to the next.
+Tensor workspace(Unit& unit, Shape shape) {
+  return unit.device().tensor(shape, MemoryKind::workspace);
+}
+
+constexpr Init zeros{Init::Kind::constant, 0};
+constexpr Init ones{Init::Kind::constant, 1};
+
+}  // namespace
+
+Linear::Linear(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out, Init weight,
+               std::optional<Init> bias, Activation activation)
+    : unit_(unit),
+      in_(in),
+      out_(out),
+      activation_(activation),
+      weight_(unit.declare().add(name + ".weight", {out, in}, weight)) {
+  if (bias) bias_ = unit.declare().add(name + ".bias", {out}, *bias);
+}
+
+Tensor Linear::forward(const Tensor& x, bool training) {
+  LinearForward op{.x = rows(x, in_), .weight = unit_.value(weight_), .activation = activation_};
+  const Shape out{op.x.shape()[0], out_};
+  if (bias_) op.bias = unit_.value(*bias_);
+  if (activation_ != Activation::none) op.pre = activation(unit_, out);
+  op.y = activation(unit_, out);
+  unit_.device().kernels().linear_forward(op);
+  if (training) {
+    x_ = op.x;
+    pre_ = op.pre;
+  }
+  return op.y;
+}
+
+Tensor Linear::backward(const Tensor& dy) {
+  LinearBackward op{.dy = rows(dy, out_),
+                    .x = std::move(x_),
+                    .weight = unit_.value(weight_),
+                    .activation = activation_,
+                    .pre = std::move(pre_),
+                    .dweight = unit_.gradient(weight_)};
+  if (bias_) op.dbias = unit_.gradient(*bias_);
+  op.dx = workspace(unit_, op.x.shape());
+  unit_.device().kernels().linear_backward(op);
+  return op.dx;
+}
+
+LayerNorm::LayerNorm(Unit& unit, const std::string& name, std::int64_t width)
+    : unit_(unit),
+      width_(width),
+      weight_(unit.declare().add(name + ".weight", {width}, ones)),
+      bias_(unit.declare().add(name + ".bias", {width}, zeros)) {}
+
+Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, bool training) {
+  LayerNormForward op{
+      .x = rows(x, width_), .weight = unit_.value(weight_), .bias = unit_.value(bias_)};
+  if (residual) {
+    op.residual = rows(residual, width_);
+    op.sum = op.x;
+  }
+  op.y = activation(unit_, op.x.shape());
+  op.mean = activation(unit_, {op.x.shape()[0]});
+  op.rstd = activation(unit_, {op.x.shape()[0]});
+  unit_.device().kernels().layer_norm_forward(op);
+  if (training) {
+    x_ = op.x;
+    mean_ = op.mean;
+    rstd_ = op.rstd;
+  }
+  return op.y;
+}
+
+Tensor LayerNorm::backward(const Tensor& dy, const Tensor& dresidual) {
+  LayerNormBackward op{.dy = rows(dy, width_),
+                       .x = std::move(x_),
+                       .weight = unit_.value(weight_),
+                       .mean = std::move(mean_),
+                       .rstd = std::move(rstd_),
+                       .dweight = unit_.gradient(weight_),
+                       .dbias = unit_.gradient(bias_)};
+  if (dresidual)
+    op.dx = op.dresidual = rows(dresidual, width_);
+  else
+    op.dx = workspace(unit_, op.x.shape());
+  unit_.device().kernels().layer_norm_backward(op);
+  return op.dx;
+}
+
+Embedding::Embedding(Unit& unit, const std::string& name, std::int64_t vocabulary,
+                     std::int64_t positions, std::int64_t width, Init init)
+    : unit_(unit),
+      width_(width),
+      token_table_(unit.declare().add(name + ".tokens", {vocabulary, width}, init)) {
+  if (positions > 0)
+    position_table_ = unit.declare().add(name + ".positions", {positions, width}, init);
+}
+
+Tensor Embedding::forward(const Tensor& tokens, bool training) {
+  EmbeddingForward op{.tokens = tokens, .token_table = unit_.value(token_table_)};
+  if (position_table_) op.position_table = unit_.value(*position_table_);
+  op.y = activation(unit_, {tokens.count(), width_});
+  unit_.device().kernels().embedding_forward(op);
+  if (training) tokens_ = tokens;
+  return op.y;
+}
+
+void Embedding::backward(const Tensor& dy) {
+  EmbeddingBackward op{.tokens = std::move(tokens_),
+                       .dy = rows(dy, width_),
+                       .dtoken_table = unit_.gradient(token_table_)};
+  if (position_table_) op.dposition_table = unit_.gradient(*position_table_);
+  unit_.device().kernels().embedding_backward(op);
+}
+
+SelfAttention::SelfAttention(Unit& unit, const std::string& name, std::int64_t width,
+                             std::int64_t heads, bool causal, Init qkv, Init out)
+    : unit_(unit),
+      heads_(heads),
+      head_width_(width / heads),
+      causal_(causal),
+      qkv_layer_(unit, name + ".qkv", width, 3 * width, qkv, zeros),
+      out_layer_(unit, name + ".out", width, width, out, zeros) {}
+
+Tensor SelfAttention::forward(const Tensor& x, std::int64_t samples, bool training) {
+  const std::int64_t positions = x.count() / (samples * heads_ * head_width_);
+  AttentionForward op{
+      .qkv = qkv_layer_.forward(x, training).reshaped({samples, positions, 3, heads_, head_width_}),
+      .causal = causal_};
+  op.y = activation(unit_, {samples, positions, heads_, head_width_});
+  op.statistics = activation(unit_, {samples, heads_, positions});
+  unit_.device().kernels().attention_forward(op);
+  if (training) {
+    qkv_ = op.qkv;
+    y_ = op.y;
+    statistics_ = op.statistics;
+  }
+  op.qkv = {};
+  return out_layer_.forward(op.y, training);
+}
+
+Tensor SelfAttention::backward(const Tensor& dy) {
+  Tensor dqkv;
+  {
+    AttentionBackward op{.dy = out_layer_.backward(dy).reshaped(y_.shape()),
+                         .qkv = std::move(qkv_),
+                         .causal = causal_,
+                         .y = std::move(y_),
+                         .statistics = std::move(statistics_)};
+    op.dqkv = dqkv = workspace(unit_, op.qkv.shape());
+    unit_.device().kernels().attention_backward(op);
+  }
+  return qkv_layer_.backward(dqkv);
+}
+
+}  // namespace ringside
