@@ -1,0 +1,125 @@
+#include "core/device/cpu/cpu_device.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/device/cpu/arena.h"
+#include "core/device/cpu/cpu_kernels.h"
+
+namespace ringside {
+namespace {
+
+bool is_symmetric(MemoryKind kind) {
+  return kind == MemoryKind::parameter || kind == MemoryKind::gradient ||
+         kind == MemoryKind::communication;
+}
+
+std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes * 1e-6); }
+
+std::string held_text(const MemoryUse& use) {
+  std::string out;
+  for (std::size_t i = 0; i < memory_kinds; ++i) {
+    const auto kind = static_cast<MemoryKind>(i);
+    if (use[kind] == 0) continue;
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name_of(kind),
+                       megabytes(static_cast<double>(use[kind])));
+  }
+  return out.empty() ? "nothing" : out;
+}
+
+/// std::chrono's steady clock counts from the host's start: all its processes agree.
+class SteadyClock final : public Clock {
+ public:
+  double now() const override {
+    const auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(since).count();
+  }
+};
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(int threads) : kernels_(cpu::make_kernels({*this, threads})) {}
+
+  std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override {
+    Arena& arena = is_symmetric(kind) ? symmetric_ : private_;
+    const Arena::Block block = take(arena, bytes, kind);
+    ledger().add(kind, bytes);
+    auto release = [this, &arena, block, bytes, kind] {
+      arena.free(block);
+      ledger().remove(kind, bytes);
+    };
+    return std::make_shared<Buffer>(block.data, bytes, kind, block.address, std::move(release));
+  }
+
+  std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
+                                std::function<void()> release) override {
+    ledger().add(kind, bytes);
+    auto give_back = [this, bytes, kind, release = std::move(release)] {
+      if (release) release();
+      ledger().remove(kind, bytes);
+    };
+    return std::make_shared<Buffer>(data, bytes, kind, SymmetricAddress{}, std::move(give_back));
+  }
+
+  const Kernels& kernels() const override { return kernels_; }
+
+  Mark mark() override { return {clock_.now()}; }
+  double seconds(Mark from, Mark to) override { return to.value - from.value; }
+  void synchronize() override {}
+
+  void write(const Tensor& to, std::span<const std::byte> from) override {
+    check_size("write", to, from.size());
+    if (!from.empty()) std::memcpy(to.data<std::uint8_t>(), from.data(), from.size());
+  }
+  void read(const Tensor& from, std::span<std::byte> to) override {
+    check_size("read", from, to.size());
+    if (!to.empty()) std::memcpy(to.data(), from.data<std::uint8_t>(), to.size());
+  }
+
+  const Clock& clock() const override { return clock_; }
+
+ private:
+  Arena::Block take(Arena& arena, std::size_t bytes, MemoryKind kind) {
+    std::string cause;
+    // Linux promises more memory than there is and ends the process that takes it at its word:
+    // what cannot fit is refused here.
+    const auto held = static_cast<double>(ledger().current().total());
+    if (held + static_cast<double>(bytes) > capacity_) {
+      cause = fmt::format("this machine has {}", megabytes(capacity_));
+    } else {
+      try {
+        return arena.allocate(bytes);
+      } catch (const Error& error) {
+        cause = error.what();
+      }
+    }
+    throw Error("cpu: no memory for {} of kind {} ({}); held: {}; use a smaller model or batch",
+                megabytes(static_cast<double>(bytes)), name_of(kind), cause,
+                held_text(ledger().current()));
+  }
+
+  static void check_size(const char* what, const Tensor& tensor, std::size_t host_bytes) {
+    if (tensor.bytes() != host_bytes)
+      throw Error("cpu: {} of {} host bytes with a tensor of {} ({} bytes); they must agree", what,
+                  host_bytes, tensor.shape().text(), tensor.bytes());
+  }
+
+  const double capacity_ =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  Arena symmetric_{Arena::Backing::memfd};
+  Arena private_{Arena::Backing::anonymous};
+  SteadyClock clock_;
+  Kernels kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(int threads) {
+  if (threads < 1) throw Error("cpu: {} threads; give at least 1", threads);
+  return std::make_unique<CpuDevice>(threads);
+}
+
+}  // namespace ringside

@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/device/cpu/cpu_kernels.h"
+#include "core/device/cpu/parallel.h"
+#include "core/device/cpu/vector_math.h"
+
+namespace ringside::cpu {
+namespace {
+
+/// The largest number of the row; NaNs are left to the sum of exponentials, which they spoil.
+float highest(const float* row, std::int64_t count) {
+  float most = -INFINITY;
+#pragma omp simd reduction(max : most)
+  for (std::int64_t j = 0; j < count; ++j) most = row[j] > most ? row[j] : most;
+  return most;
+}
+
+float sum_of_exponentials(const float* row, std::int64_t count, float most) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t j = 0; j < count; ++j) sum += exponential(row[j] - most);
+  return sum;
+}
+
+/// The same, and leaves the exponentials in `out`, which may be `row`.
+float exponentials(const float* row, std::int64_t count, float most, float* out) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t j = 0; j < count; ++j) {
+    const float e = exponential(row[j] - most);
+    out[j] = e;
+    sum += e;
+  }
+  return sum;
+}
+
+}  // namespace
+
+void cross_entropy(const Context& context, const CrossEntropy& op) {
+  const std::int64_t rows = op.logits.shape()[0], classes = op.logits.shape()[1];
+  const auto* targets = op.targets.data<std::int32_t>();
+  const float* logits = op.logits.data<float>();
+  float* losses = op.losses.data<float>();
+  float* dlogits = op.dlogits.data<float>();
+  const std::int64_t grain = 1 + (1 << 12) / std::max<std::int64_t>(classes, 1);
+  parallel_for(context.threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const float* row = logits + r * classes;
+      const std::int32_t target = targets[r];
+      const float most = highest(row, classes);
+      const float wanted = row[target];  // read before dlogits, which may lie in the same place
+      if (!dlogits) {
+        losses[r] = std::log(sum_of_exponentials(row, classes, most)) + (most - wanted);
+        continue;
+      }
+      float* out = dlogits + r * classes;
+      const float sum = exponentials(row, classes, most, out);
+      losses[r] = std::log(sum) + (most - wanted);
+      const float factor = op.scale / sum;
+#pragma omp simd
+      for (std::int64_t j = 0; j < classes; ++j) out[j] *= factor;
+      out[target] -= op.scale;
+    }
+  });
+}
+
+}  // namespace ringside::cpu

@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <cmath>
+
+#include "core/device/cpu/cpu_kernels.h"
+#include "core/device/cpu/parallel.h"
+
+namespace ringside::cpu {
+namespace {
+
+constexpr float epsilon = 1e-5f;
+constexpr std::int64_t grain = 32;  // rows that are worth a thread
+
+/// out = a + b; `out` may be a or b.
+void add_rows(const float* a, const float* b, float* out, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t c = 0; c < count; ++c) out[c] = a[c] + b[c];
+}
+
+struct Moments {
+  float mean, rstd;
+};
+
+/// Two passes over a row that is in the cache: no cancellation.
+Moments moments(const float* __restrict row, std::int64_t width) {
+  float sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t c = 0; c < width; ++c) sum += row[c];
+  const float mean = sum / static_cast<float>(width);
+#pragma omp simd reduction(+ : squares)
+  for (std::int64_t c = 0; c < width; ++c) {
+    const float centred = row[c] - mean;
+    squares += centred * centred;
+  }
+  return {mean, 1 / std::sqrt(squares / static_cast<float>(width) + epsilon)};
+}
+
+}  // namespace
+
+void layer_norm_forward(const Context& context, const LayerNormForward& op) {
+  const std::int64_t rows = op.x.shape()[0], width = op.x.shape()[1];
+  const float* weight = op.weight.data<float>();
+  const float* bias = op.bias.data<float>();
+  float* mean = op.mean.data<float>();
+  float* rstd = op.rstd.data<float>();
+  parallel_for(context.threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const float* row = op.x.data<float>() + r * width;
+      float* y = op.y.data<float>() + r * width;
+      if (op.residual) {
+        // Where nobody wants the sum it is kept in y, which is overwritten below.
+        float* sum = op.sum ? op.sum.data<float>() + r * width : y;
+        add_rows(row, op.residual.data<float>() + r * width, sum, width);
+        row = sum;
+      }
+      const Moments m = moments(row, width);
+      mean[r] = m.mean;
+      rstd[r] = m.rstd;
+#pragma omp simd
+      for (std::int64_t c = 0; c < width; ++c)
+        y[c] = (row[c] - m.mean) * m.rstd * weight[c] + bias[c];
+    }
+  });
+}
+
+void layer_norm_backward(const Context& context, const LayerNormBackward& op) {
+  const std::int64_t rows = op.x.shape()[0], width = op.x.shape()[1];
+  const float* weight = op.weight.data<float>();
+  const float* residual = op.dresidual.data<float>();
+  float* dx_all = op.dx.data<float>();
+
+  // Partial sums of dweight and dbias over parts of the rows whose number depends on the shape
+  // alone: the same bits for any number of threads.
+  const std::int64_t parts = std::clamp<std::int64_t>(rows / grain, 1, 16);
+  const Tensor scratch =
+      context.device.tensor(Shape{parts, 2, width}, MemoryKind::workspace, DType::f32);
+  parallel_for(context.threads, parts, 1, [&](std::int64_t part_begin, std::int64_t part_end, int) {
+    for (std::int64_t part = part_begin; part < part_end; ++part) {
+      float* __restrict dweight = scratch.data<float>() + part * 2 * width;
+      float* __restrict dbias = dweight + width;
+      std::fill(dweight, dweight + 2 * width, 0.0f);
+      for (std::int64_t r = rows * part / parts; r < rows * (part + 1) / parts; ++r) {
+        const float* dy = op.dy.data<float>() + r * width;
+        const float* x = op.x.data<float>() + r * width;
+        float* dx = dx_all + r * width;
+        const float mean = op.mean.data<float>()[r], rstd = op.rstd.data<float>()[r];
+        float sum = 0, dot = 0;
+#pragma omp simd reduction(+ : sum, dot)
+        for (std::int64_t c = 0; c < width; ++c) {
+          const float normal = (x[c] - mean) * rstd;
+          const float scaled = dy[c] * weight[c];
+          sum += scaled;
+          dot += scaled * normal;
+          dweight[c] += dy[c] * normal;
+          dbias[c] += dy[c];
+        }
+        sum /= static_cast<float>(width);
+        dot /= static_cast<float>(width);
+        const float* beside = residual ? residual + r * width : nullptr;
+        const auto through = [=](std::int64_t c) {
+          return (dy[c] * weight[c] - sum - (x[c] - mean) * rstd * dot) * rstd;
+        };
+        if (beside) {
+#pragma omp simd
+          for (std::int64_t c = 0; c < width; ++c) dx[c] = through(c) + beside[c];
+        } else {
+#pragma omp simd
+          for (std::int64_t c = 0; c < width; ++c) dx[c] = through(c);
+        }
+      }
+    }
+  });
+  float* dweight = op.dweight.data<float>();
+  float* dbias = op.dbias.data<float>();
+  std::copy_n(scratch.data<float>(), width, dweight);
+  std::copy_n(scratch.data<float>() + width, width, dbias);
+  for (std::int64_t part = 1; part < parts; ++part) {
+    add_rows(dweight, scratch.data<float>() + part * 2 * width, dweight, width);
+    add_rows(dbias, scratch.data<float>() + (part * 2 + 1) * width, dbias, width);
+  }
+}
+
+}  // namespace ringside::cpu

@@ -1,0 +1,127 @@
+// Linear layers: oneDNN's matrix product with bias and activation around it.
+#include <algorithm>
+
+#include "core/device/cpu/cpu_kernels.h"
+#include "core/device/cpu/parallel.h"
+#include "core/device/cpu/vector_math.h"
+
+namespace ringside::cpu {
+namespace {
+
+// gelu(x) = x s(2u), u = sqrt(2 / pi) (x + 0.044715 x^3), s the logistic function, which is
+// (1 + tanh(u)) / 2.
+constexpr float two_root = 1.5957691216f;  // 2 sqrt(2 / pi)
+constexpr float cubic = 0.044715f;
+
+inline float gelu(float x) { return x / (1.0f + exponential(-two_root * (x + cubic * x * x * x))); }
+
+inline float gelu_slope(float x) {
+  const float s = 1.0f / (1.0f + exponential(-two_root * (x + cubic * x * x * x)));
+  return s + x * s * (1.0f - s) * (two_root * (1.0f + 3.0f * cubic * x * x));
+}
+
+void activate(Activation activation, const float* __restrict pre, float* __restrict y,
+              std::int64_t count) {
+  if (activation == Activation::gelu) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) y[i] = gelu(pre[i]);
+  } else {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) y[i] = pre[i] < 0 ? 0.0f : pre[i];
+  }
+}
+
+/// dy *= activation'(pre)
+void deactivate(Activation activation, const float* __restrict pre, float* __restrict dy,
+                std::int64_t count) {
+  if (activation == Activation::gelu) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) dy[i] *= gelu_slope(pre[i]);
+  } else {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) dy[i] = pre[i] > 0 ? dy[i] : 0.0f;
+  }
+}
+
+void add_row(const float* __restrict row, float* __restrict sum, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += row[i];
+}
+
+}  // namespace
+
+void linear_forward(const Context& context, const LinearForward& op) {
+  const std::int64_t rows = op.x.shape()[0], in = op.weight.shape()[1], out = op.weight.shape()[0];
+  const bool active = op.activation != Activation::none;
+  float* product = active ? op.pre.data<float>() : op.y.data<float>();
+  float* y = op.y.data<float>();
+  const std::int64_t grain = 1 + (1 << 14) / std::max<std::int64_t>(out, 1);
+
+  // The product is added to the bias: cheaper than a second visit to the result.
+  if (op.bias) {
+    const float* bias = op.bias.data<float>();
+    parallel_for(context.threads, rows, grain, [=](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t row = begin; row < end; ++row)
+        std::copy(bias, bias + out, product + row * out);
+    });
+  }
+  gemm(context.threads, {.transpose_b = true,
+                         .m = rows,
+                         .n = out,
+                         .k = in,
+                         .a = op.x.data<float>(),
+                         .lda = in,
+                         .b = op.weight.data<float>(),
+                         .ldb = in,
+                         .beta = op.bias ? 1.0f : 0.0f,
+                         .c = product,
+                         .ldc = out});
+  if (active) {
+    parallel_for(context.threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
+      activate(op.activation, product + begin * out, y + begin * out, (end - begin) * out);
+    });
+  }
+}
+
+void linear_backward(const Context& context, const LinearBackward& op) {
+  const std::int64_t rows = op.x.shape()[0], in = op.weight.shape()[1], out = op.weight.shape()[0];
+  const bool active = op.activation != Activation::none;
+  float* dy = op.dy.data<float>();
+  float* dbias = op.dbias.data<float>();
+
+  // Threads share out the columns, so that the order of a column's sum is that of the rows.
+  if (active || op.dbias) {
+    const float* pre = op.pre.data<float>();
+    parallel_for(context.threads, out, 64, [&](std::int64_t begin, std::int64_t end, int) {
+      const std::int64_t count = end - begin;
+      if (dbias) std::fill(dbias + begin, dbias + end, 0.0f);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        float* dy_row = dy + row * out + begin;
+        if (active) deactivate(op.activation, pre + row * out + begin, dy_row, count);
+        if (dbias) add_row(dy_row, dbias + begin, count);
+      }
+    });
+  }
+  if (op.dx)
+    gemm(context.threads, {.m = rows,
+                           .n = in,
+                           .k = out,
+                           .a = dy,
+                           .lda = out,
+                           .b = op.weight.data<float>(),
+                           .ldb = in,
+                           .c = op.dx.data<float>(),
+                           .ldc = in});
+  gemm(context.threads, {.transpose_a = true,
+                         .m = out,
+                         .n = in,
+                         .k = rows,
+                         .a = dy,
+                         .lda = out,
+                         .b = op.x.data<float>(),
+                         .ldb = in,
+                         .c = op.dweight.data<float>(),
+                         .ldc = in});
+}
+
+}  // namespace ringside::cpu

@@ -1,0 +1,65 @@
+#include "core/device/cpu/parallel.h"
+
+#include <dnnl.h>
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+
+#include "core/base/error.h"
+
+// The OpenMP runtime that oneDNN is linked with, by its binary interface: a compiler whose own
+// OpenMP is another one would bring a second pool of threads.
+extern "C" {
+void GOMP_parallel(void (*run)(void*), void* data, unsigned threads, unsigned flags);
+int omp_get_thread_num();
+int omp_get_num_threads();
+void omp_set_num_threads(int threads);
+}
+
+namespace ringside::cpu {
+namespace {
+
+struct Loop {
+  const std::function<void(std::int64_t, std::int64_t, int)>& body;
+  std::int64_t count, step;
+  std::mutex mutex;
+  std::exception_ptr failure;
+};
+
+void run_share(void* data) {
+  auto& loop = *static_cast<Loop*>(data);
+  try {
+    // The runtime may give fewer threads than were asked for.
+    const int thread = omp_get_thread_num();
+    for (std::int64_t begin = thread * loop.step; begin < loop.count;
+         begin += omp_get_num_threads() * loop.step)
+      loop.body(begin, std::min(begin + loop.step, loop.count), thread);
+  } catch (...) {
+    std::lock_guard lock(loop.mutex);
+    if (!loop.failure) loop.failure = std::current_exception();
+  }
+}
+
+}  // namespace
+
+void parallel_for(int threads, std::int64_t count, std::int64_t grain,
+                  const std::function<void(std::int64_t, std::int64_t, int)>& body) {
+  if (count <= 0) return;
+  const std::int64_t wanted = std::min<std::int64_t>(threads, (count + grain - 1) / grain);
+  if (wanted <= 1) return body(0, count, 0);
+  Loop loop{body, count, std::max((count + wanted - 1) / wanted, grain), {}, {}};
+  GOMP_parallel(run_share, &loop, static_cast<unsigned>(wanted), 0);
+  if (loop.failure) std::rethrow_exception(loop.failure);
+}
+
+void gemm(int threads, const Gemm& p) {
+  omp_set_num_threads(threads);  // holds for the calling thread only
+  const auto status = dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n,
+                                 p.k, p.alpha, p.a, p.lda, p.b, p.ldb, p.beta, p.c, p.ldc);
+  if (status != dnnl_success)
+    throw Error("matrix product {}x{}x{} on the CPU: oneDNN status {}; is there memory left?", p.m,
+                p.n, p.k, static_cast<int>(status));
+}
+
+}  // namespace ringside::cpu

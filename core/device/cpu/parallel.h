@@ -1,0 +1,33 @@
+// The threads of a kernel.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace ringside::cpu {
+
+/// Runs body(begin, end, thread) on up to `threads` threads, `thread` in [0, threads), over
+/// disjoint contiguous ranges that cover [0, count); no range is shorter than `grain` but the
+/// last. The threads are those of oneDNN, so the two never compete. Blocks; rethrows the first
+/// exception of a body.
+void parallel_for(int threads, std::int64_t count, std::int64_t grain,
+                  const std::function<void(std::int64_t, std::int64_t, int)>& body);
+
+/// c = alpha op(a) op(b) + beta c, row-major, op(a) [m, k] and op(b) [k, n], `ld*` elements from a
+/// row of the stored matrix to the next; `transpose` says that op transposes. Inside parallel_for
+/// on one thread, else on `threads`.
+struct Gemm {
+  bool transpose_a = false, transpose_b = false;
+  std::int64_t m = 0, n = 0, k = 0;
+  float alpha = 1;
+  const float* a = nullptr;
+  std::int64_t lda = 0;
+  const float* b = nullptr;
+  std::int64_t ldb = 0;
+  float beta = 0;
+  float* c = nullptr;
+  std::int64_t ldc = 0;
+};
+void gemm(int threads, const Gemm& product);
+
+}  // namespace ringside::cpu
