@@ -24,7 +24,7 @@ double random_normal(std::uint64_t seed, Stream stream, std::uint64_t position);
 
 /// The image of `position` under a permutation of [0, size) that (seed, key) picks: a Feistel
 /// network over the next even power of two, walked until it lands inside (Black and Rogaway 2002).
-/// No memory; four Philox calls a walk, less than four walks on average.
+/// No memory; ten Philox calls a walk, less than four walks on average.
 std::uint64_t permuted(std::uint64_t position, std::uint64_t size, std::uint64_t seed,
                        std::uint64_t key);
 

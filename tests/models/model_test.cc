@@ -1,0 +1,195 @@
+#include "core/models/model.h"
+
+#include <functional>
+#include <map>
+
+#include "core/base/error.h"
+#include "tests/models/bound_model.h"
+
+namespace ringside {
+namespace {
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+std::vector<std::string> unit_names(const Model& model) {
+  std::vector<std::string> names;
+  for (const auto& unit : model.units) names.push_back(unit->name());
+  return names;
+}
+
+TEST(Gpt, HasGpt2sNumberOfParameters) {
+  const auto device = make_cpu_device(1);
+  const std::int64_t L = 12, C = 768, T = 1024, V = 50257;
+  const Model model =
+      make_gpt({.kind = "gpt", .layers = L, .heads = 12, .width = C, .context = T, .vocabulary = V},
+               *device);
+  const std::int64_t embedding = V * C + T * C, block = 12 * C * C + 13 * C, head = 2 * C + V * C;
+  EXPECT_EQ(model.parameter_count(), embedding + L * block + head);
+  // GPT-2's 124,439,808, whose head is the token table once more.
+  EXPECT_EQ(model.parameter_count() - V * C, 124'439'808);
+  EXPECT_EQ(model.first_parameter(0), 0);
+  EXPECT_EQ(model.first_parameter(3), embedding + 2 * block);
+  EXPECT_EQ(model.targets, Targets::every);
+}
+
+TEST(Gpt, NamesItsUnitsAndParameters) {
+  const auto device = make_cpu_device(1);
+  const Model model = make_gpt({.layers = 2}, *device);
+  EXPECT_EQ(unit_names(model),
+            (std::vector<std::string>{"embedding", "block.0", "block.1", "head"}));
+  std::vector<std::string> names;
+  for (const auto& p : model.units[1]->layout().parameters()) names.push_back(p.name);
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "norm1.weight", "norm1.bias", "attention.qkv.weight", "attention.qkv.bias",
+                       "attention.out.weight", "attention.out.bias", "norm2.weight", "norm2.bias",
+                       "mlp.in.weight", "mlp.in.bias", "mlp.out.weight", "mlp.out.bias"}));
+}
+
+TEST(Mlp, HasItsNumberOfParameters) {
+  const auto device = make_cpu_device(1);
+  const std::int64_t L = 3, C = 64, T = 8, V = 256;
+  const Model model =
+      make_mlp({.kind = "mlp", .layers = L, .width = C, .context = T, .vocabulary = V}, *device);
+  EXPECT_EQ(model.parameter_count(), V * 8 + (T * 8 * C + C) + (L - 1) * (C * C + C) + (C * V + V));
+  EXPECT_EQ(unit_names(model),
+            (std::vector<std::string>{"embedding", "hidden.0", "hidden.1", "hidden.2", "head"}));
+  EXPECT_EQ(model.targets, Targets::last);
+  // Never fewer than four numbers an embedding.
+  const Model narrow =
+      make_mlp({.kind = "mlp", .layers = 1, .width = C, .context = 64, .vocabulary = V}, *device);
+  EXPECT_EQ(narrow.units[0]->layout().count(), V * 4);
+}
+
+TEST(Models, RefuseShapesThatCannotBe) {
+  const auto device = make_cpu_device(1);
+  EXPECT_EQ(message_of([&] { make_gpt({.heads = 5, .width = 128}, *device); }),
+            "model.heads = 5 does not divide model.width = 128; choose a divisor");
+  EXPECT_EQ(message_of([&] { make_gpt({.layers = 0}, *device); }),
+            "model.layers = 0 is too small; it has to be 1 or more");
+  EXPECT_EQ(message_of([&] { make_mlp({.context = -1}, *device); }),
+            "model.context = -1 is too small; it has to be 1 or more");
+  EXPECT_EQ(message_of([&] { make_mlp({.vocabulary = 0}, *device); }),
+            "model.vocabulary = 0 is too small; it has to be 1 or more");
+}
+
+TEST(Models, RefuseInputsOfAnotherLength) {
+  const auto device = make_cpu_device(1);
+  const ModelConfig config{.layers = 1, .heads = 1, .width = 4, .context = 4, .vocabulary = 8};
+  BoundModel gpt(*device, make_gpt(config, *device)), mlp(*device, make_mlp(config, *device));
+  const Tensor longer = tokens_of(*device, 1, 5, 8, 1), shorter = tokens_of(*device, 1, 3, 8, 1);
+  EXPECT_THROW(gpt.model.units[0]->forward(longer, false), Error);
+  EXPECT_THROW(mlp.model.units[0]->forward(longer, false), Error);
+  EXPECT_THROW(mlp.model.units[0]->forward(shorter, false), Error);
+  EXPECT_EQ(gpt.model.units[0]->forward(shorter, false).shape(), Shape({1, 3, 4}));
+}
+
+TEST(Models, GiveALaterPositionNoSayInAnEarlierOne) {
+  const auto device = make_cpu_device(1);
+  BoundModel gpt(
+      *device,
+      make_gpt({.layers = 2, .heads = 2, .width = 8, .context = 6, .vocabulary = 16}, *device));
+  const auto logits = [&](std::int32_t last) {
+    Tensor x = tokens_of(*device, 1, 6, 16, 1);
+    x.data<std::int32_t>()[5] = last;
+    for (auto& unit : gpt.model.units) x = unit->forward(x, false);
+    return download(x);
+  };
+  const auto a = logits(3), b = logits(4);
+  EXPECT_TRUE(std::equal(a.begin(), a.begin() + 5 * 16, b.begin()));
+  EXPECT_FALSE(std::equal(a.begin() + 5 * 16, a.end(), b.begin() + 5 * 16));
+}
+
+class InitialValues : public testing::TestWithParam<std::string> {
+ protected:
+  Model make() {
+    const ModelConfig config{
+        .kind = GetParam(), .layers = 3, .heads = 4, .width = 96, .context = 16, .vocabulary = 256};
+    return GetParam() == "gpt" ? make_gpt(config, *device_) : make_mlp(config, *device_);
+  }
+  std::vector<float> values(const Model& model, std::size_t unit, std::uint64_t seed,
+                            std::int64_t begin, std::int64_t count) {
+    const Tensor out = device_->tensor({count}, MemoryKind::parameter);
+    initialise(*model.units[unit], model.first_parameter(unit), seed, begin, out);
+    return download(out);
+  }
+  std::unique_ptr<Device> device_ = make_cpu_device(1);
+};
+
+TEST_P(InitialValues, DoNotDependOnHowTheRangeIsCut) {
+  const Model model = make();
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
+    const std::int64_t count = model.units[u]->layout().count();
+    const auto whole = values(model, u, 1, 0, count);
+    for (std::int64_t parts : {2, 3, 7}) {
+      const std::int64_t part = (count + parts - 1) / parts;
+      std::vector<float> joined;
+      for (std::int64_t begin = 0; begin < count; begin += part)
+        for (float v : values(model, u, 1, begin, std::min(part, count - begin)))
+          joined.push_back(v);
+      EXPECT_EQ(joined, whole) << model.units[u]->name() << " in " << parts;
+    }
+    EXPECT_THROW(values(model, u, 1, 1, count), Error);
+  }
+}
+
+TEST_P(InitialValues, DifferBySeedAndByPlace) {
+  const Model model = make();
+  const auto count = [&](std::size_t u) { return model.units[u]->layout().count(); };
+  EXPECT_NE(values(model, 1, 1, 0, count(1)), values(model, 1, 2, 0, count(1)));
+  EXPECT_NE(values(model, 2, 1, 0, count(2)), values(model, 3, 1, 0, count(3)));
+}
+
+TEST_P(InitialValues, HaveTheSpreadThatTheLayoutSays) {
+  const Model model = make();
+  for (std::size_t u = 0; u < model.units.size(); ++u)
+    for (const Parameter& p : model.units[u]->layout().parameters()) {
+      double sum = 0, squares = 0, largest = 0;
+      const auto n = static_cast<double>(p.shape.count());
+      for (float v : values(model, u, 1, p.begin, p.shape.count())) {
+        sum += v;
+        squares += static_cast<double>(v) * v;
+        largest = std::max(largest, std::abs(static_cast<double>(v)));
+      }
+      const double size = p.init.value;
+      switch (p.init.kind) {
+        case Init::Kind::constant:
+          EXPECT_EQ(sum, n * size) << p.name;
+          EXPECT_EQ(largest, std::abs(size)) << p.name;
+          break;
+        case Init::Kind::normal:
+          EXPECT_NEAR(sum / n, 0, 5 * size / std::sqrt(n)) << p.name;
+          EXPECT_NEAR(squares / n, size * size, 8 * size * size / std::sqrt(n)) << p.name;
+          break;
+        case Init::Kind::uniform:
+          EXPECT_LE(largest, size) << p.name;
+          EXPECT_NEAR(sum / n, 0, 5 * size / std::sqrt(n)) << p.name;
+          EXPECT_NEAR(squares / n, size * size / 3, 5 * size * size / std::sqrt(n)) << p.name;
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, InitialValues, testing::Values("gpt", "mlp"),
+                         [](const auto& info) { return info.param; });
+
+TEST(Gpt, StartsWithSmallerProjectionsIntoTheResidualStream) {
+  const auto device = make_cpu_device(1);
+  const Model model = make_gpt({.layers = 8}, *device);
+  std::map<std::string, Init> init;
+  for (const Parameter& p : model.units[1]->layout().parameters()) init[p.name] = p.init;
+  EXPECT_FLOAT_EQ(init["attention.qkv.weight"].value, 0.02f);
+  EXPECT_FLOAT_EQ(init["mlp.in.weight"].value, 0.02f);
+  EXPECT_FLOAT_EQ(init["attention.out.weight"].value, 0.005f);
+  EXPECT_FLOAT_EQ(init["mlp.out.weight"].value, 0.005f);
+  EXPECT_EQ(init["norm1.weight"].value, 1);
+  EXPECT_EQ(init["norm2.bias"].value, 0);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,196 @@
+#include "core/optim/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/random.h"
+#include "core/device/cpu/cpu_device.h"
+
+namespace ringside {
+namespace {
+
+OptimizerConfig schedule(const std::string& name, std::int64_t warmup) {
+  OptimizerConfig config;
+  config.lr = 0.5;
+  config.schedule = name;
+  config.warmup_steps = warmup;
+  config.final_lr_share = 0.2;
+  return config;
+}
+
+TEST(LearningRate, RisesLinearlyWhileWarmingUp) {
+  for (const char* name : {"constant", "linear", "cosine"}) {
+    const auto config = schedule(name, 4);
+    for (std::int64_t step = 0; step <= 4; ++step)
+      EXPECT_DOUBLE_EQ(learning_rate(config, step, 100), 0.5 * static_cast<double>(step + 1) / 5);
+  }
+}
+
+TEST(LearningRate, FollowsItsScheduleToTheLastStep) {
+  const std::int64_t warmup = 4, steps = 25;
+  for (std::int64_t step = warmup; step < steps; ++step) {
+    const double progress = static_cast<double>(step - warmup) / 20;
+    EXPECT_DOUBLE_EQ(learning_rate(schedule("constant", warmup), step, steps), 0.5);
+    EXPECT_DOUBLE_EQ(learning_rate(schedule("linear", warmup), step, steps),
+                     0.5 * (1 - 0.8 * progress));
+    EXPECT_DOUBLE_EQ(learning_rate(schedule("cosine", warmup), step, steps),
+                     0.5 * (0.2 + 0.4 * (1 + std::cos(std::numbers::pi * progress))));
+  }
+  for (const char* name : {"linear", "cosine"})
+    for (std::int64_t step : {steps - 1, steps, steps + 100})
+      EXPECT_DOUBLE_EQ(learning_rate(schedule(name, warmup), step, steps), 0.1);
+}
+
+TEST(LearningRate, IsFullWhereARunHasOneStep) {
+  for (const char* name : {"constant", "linear", "cosine"})
+    EXPECT_DOUBLE_EQ(learning_rate(schedule(name, 0), 0, 1), 0.5);
+}
+
+// The textbook forms in double precision.
+struct Reference {
+  OptimizerConfig config;
+  std::vector<double> p, first, second;
+
+  void update(const std::vector<float>& gradients, std::int64_t step, double lr) {
+    const double t = static_cast<double>(step + 1);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      double g = gradients[i];
+      if (config.kind == "adamw") {
+        p[i] -= lr * config.weight_decay * p[i];
+        first[i] = config.beta1 * first[i] + (1 - config.beta1) * g;
+        second[i] = config.beta2 * second[i] + (1 - config.beta2) * g * g;
+        const double m = first[i] / (1 - std::pow(config.beta1, t));
+        const double v = second[i] / (1 - std::pow(config.beta2, t));
+        p[i] -= lr * m / (std::sqrt(v) + config.epsilon);
+      } else {
+        g += config.weight_decay * p[i];
+        first[i] = step == 0 ? g : config.momentum * first[i] + g;
+        p[i] -= lr * first[i];
+      }
+    }
+  }
+};
+
+OptimizerConfig settings(const std::string& kind, double momentum = 0.9) {
+  OptimizerConfig config;
+  config.kind = kind;
+  config.lr = 0.01;
+  config.momentum = momentum;
+  config.weight_decay = 0.1;
+  config.schedule = "cosine";
+  config.warmup_steps = 2;
+  return config;
+}
+
+std::vector<float> values(std::int64_t count, std::uint64_t seed) {
+  std::vector<float> out(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<float>(random_normal(seed, Stream::synthetic_data, i));
+  return out;
+}
+
+Tensor upload(Device& device, const std::vector<float>& from, MemoryKind kind) {
+  Tensor out = device.tensor({static_cast<std::int64_t>(from.size())}, kind);
+  device.write(out, std::as_bytes(std::span(from)));
+  return out;
+}
+
+class Optimizers : public testing::TestWithParam<OptimizerConfig> {};
+
+TEST_P(Optimizers, AgreeWithTheTextbookOverSeveralSteps) {
+  constexpr std::int64_t count = 1003, steps = 8;
+  const auto device = make_cpu_device(1);
+  const auto start = values(count, 1);
+  const Tensor parameters = upload(*device, start, MemoryKind::parameter);
+  const auto optimizer = make_optimizer(GetParam(), steps, *device, count);
+  Reference reference{GetParam(), {start.begin(), start.end()}, {}, {}};
+  reference.first.resize(start.size());
+  reference.second.resize(start.size());
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const auto g = values(count, static_cast<std::uint64_t>(100 + step));
+    optimizer->update(0, parameters, upload(*device, g, MemoryKind::gradient), step);
+    reference.update(g, step, learning_rate(GetParam(), step, steps));
+  }
+  const auto p = parameters.span<float>();
+  for (std::size_t i = 0; i < p.size(); ++i)
+    ASSERT_NEAR(p[i], reference.p[i], 1e-5 * (1 + std::abs(reference.p[i]))) << "element " << i;
+}
+
+TEST_P(Optimizers, GiveTheSameBitsForShardsAsForTheWhole) {
+  constexpr std::int64_t count = 1003, steps = 4;
+  const auto device = make_cpu_device(1);
+  const auto start = values(count, 1);
+  const Tensor whole = upload(*device, start, MemoryKind::parameter);
+  const Tensor ranged = upload(*device, start, MemoryKind::parameter);
+  const Tensor sharded = upload(*device, start, MemoryKind::parameter);
+  const std::int64_t cuts[] = {0, 1, 334, 335, 800, count};
+
+  const auto of_whole = make_optimizer(GetParam(), steps, *device, count);
+  const auto of_ranges = make_optimizer(GetParam(), steps, *device, count);
+  std::vector<std::unique_ptr<Optimizer>> of_shards;
+  for (int s = 0; s < 5; ++s)
+    of_shards.push_back(make_optimizer(GetParam(), steps, *device, cuts[s + 1] - cuts[s]));
+
+  for (std::int64_t step = 0; step < steps; ++step) {
+    const Tensor g = upload(*device, values(count, static_cast<std::uint64_t>(100 + step)),
+                            MemoryKind::gradient);
+    of_whole->update(0, whole, g, step);
+    for (int s = 4; s >= 0; --s) {
+      const std::int64_t begin = cuts[s], n = cuts[s + 1] - cuts[s];
+      of_ranges->update(begin, ranged.range(begin, n), g.range(begin, n), step);
+      of_shards[static_cast<std::size_t>(s)]->update(0, sharded.range(begin, n), g.range(begin, n),
+                                                     step);
+    }
+  }
+  EXPECT_EQ(std::memcmp(whole.data<float>(), ranged.data<float>(), whole.bytes()), 0);
+  EXPECT_EQ(std::memcmp(whole.data<float>(), sharded.data<float>(), whole.bytes()), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Optimizers,
+                         testing::Values(settings("adamw"), settings("sgd"), settings("sgd", 0)),
+                         [](const auto& info) {
+                           return info.param.kind + (info.param.momentum > 0 ? "" : "_plain");
+                         });
+
+TEST(Optimizer, KeepsItsStateUnderTheKindOptimizer) {
+  const auto device = make_cpu_device(1);
+  const auto bytes = [&] { return device->ledger().current()[MemoryKind::optimizer]; };
+  {
+    const auto adamw = make_optimizer(settings("adamw"), 1, *device, 100);
+    EXPECT_EQ(bytes(), 2 * 100 * 4);
+  }
+  {
+    const auto sgd = make_optimizer(settings("sgd"), 1, *device, 100);
+    EXPECT_EQ(bytes(), 100 * 4);
+  }
+  const auto plain = make_optimizer(settings("sgd", 0), 1, *device, 100);
+  EXPECT_EQ(bytes(), 0);
+}
+
+TEST(Optimizer, RefusesWhatItDoesNotKnow) {
+  const auto device = make_cpu_device(1);
+  const auto message = [&](OptimizerConfig config) -> std::string {
+    try {
+      make_optimizer(config, 1, *device, 1);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message(settings("adam")),
+            "optimizer.kind = \"adam\" is not known; choose one of: adamw, sgd");
+  EXPECT_EQ(message(schedule("step", 0)),
+            "optimizer.schedule = \"step\" is not known; choose one of: constant, linear, cosine");
+  OptimizerConfig config;
+  config.beta2 = 1;
+  EXPECT_EQ(message(config), "optimizer.beta2 = 1 is out of range; it has to be in [0, 1)");
+  EXPECT_THROW(learning_rate(schedule("step", 0), 0, 1), Error);
+}
+
+}  // namespace
+}  // namespace ringside
