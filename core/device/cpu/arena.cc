@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "core/base/error.h"
@@ -66,7 +68,6 @@ Arena::Block Arena::allocate(std::size_t bytes) {
   std::lock_guard lock(mutex_);
   auto fit = by_size_.lower_bound({bytes, Place{}});
   if (fit == by_size_.end()) {
-    segments_.reserve(segments_.size() + 1);
     segments_.push_back(map_segment(round_up(std::max(bytes, segment_bytes_), page)));
     insert_free({segments_.size() - 1, 0}, segments_.back().bytes);
     fit = by_size_.lower_bound({bytes, Place{}});

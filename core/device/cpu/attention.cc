@@ -39,18 +39,17 @@ struct Geometry {
 
 /// Scores become probabilities, in place; returns the log-sum-exp.
 float softmax_row(float* __restrict row, std::int64_t count) {
-  float highest = row[0], sum = 0;
-#pragma omp simd reduction(max : highest)
-  for (std::int64_t j = 0; j < count; ++j) highest = row[j] > highest ? row[j] : highest;
+  const float most = highest(row, count);
+  float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t j = 0; j < count; ++j) {
-    row[j] = exponential(row[j] - highest);
+    row[j] = exponential(row[j] - most);
     sum += row[j];
   }
   const float factor = 1 / sum;
 #pragma omp simd
   for (std::int64_t j = 0; j < count; ++j) row[j] *= factor;
-  return highest + std::log(sum);
+  return most + std::log(sum);
 }
 
 /// p: scores become probabilities; dp: their gradient becomes that of the scores.

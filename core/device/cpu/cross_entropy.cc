@@ -8,14 +8,6 @@
 namespace ringside::cpu {
 namespace {
 
-/// The largest number of the row; NaNs are left to the sum of exponentials, which they spoil.
-float highest(const float* row, std::int64_t count) {
-  float most = -INFINITY;
-#pragma omp simd reduction(max : most)
-  for (std::int64_t j = 0; j < count; ++j) most = row[j] > most ? row[j] : most;
-  return most;
-}
-
 float sum_of_exponentials(const float* row, std::int64_t count, float most) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)

@@ -1,4 +1,4 @@
-// Elementary functions that compilers vectorise: straight-line code without library calls.
+// Straight-line arithmetic that compilers vectorise, without library calls.
 #pragma once
 
 #include <bit>
@@ -24,6 +24,20 @@ inline float exponential(float x) {
   p = p * (r * r) + r + 1.0f;
   const float value = p * std::bit_cast<float>((n + 127) << 23);
   return x < -87.0f ? 0.0f : value;
+}
+
+/// The largest of `count` > 0 numbers. Floats are compared as integers of the same order: such a
+/// maximum any compiler vectorises, where one of floats waits for a promise that no NaN comes. A
+/// NaN is the largest or the smallest by its sign.
+inline float highest(const float* row, std::int64_t count) {
+  const auto ordered = [](std::int32_t bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
+  auto most = ordered(std::bit_cast<std::int32_t>(row[0]));
+#pragma omp simd reduction(max : most)
+  for (std::int64_t j = 0; j < count; ++j) {
+    const auto next = ordered(std::bit_cast<std::int32_t>(row[j]));
+    most = next > most ? next : most;
+  }
+  return std::bit_cast<float>(ordered(most));
 }
 
 }  // namespace ringside::cpu

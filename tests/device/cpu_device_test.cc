@@ -1,0 +1,158 @@
+#include "core/device/cpu/cpu_device.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+constexpr MemoryKind all_kinds[] = {
+    MemoryKind::parameter,     MemoryKind::gradient,  MemoryKind::optimizer, MemoryKind::activation,
+    MemoryKind::communication, MemoryKind::workspace, MemoryKind::data};
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Ledger, CountsByKindAndKeepsWhoHeldThePeak) {
+  Ledger ledger;
+  ledger.add(MemoryKind::parameter, 100);
+  ledger.add(MemoryKind::activation, 50);
+  ledger.remove(MemoryKind::activation, 50);
+  ledger.add(MemoryKind::gradient, 30);
+  EXPECT_EQ(ledger.current()[MemoryKind::parameter], 100);
+  EXPECT_EQ(ledger.current()[MemoryKind::activation], 0);
+  EXPECT_EQ(ledger.current().total(), 130);
+  EXPECT_EQ(ledger.at_peak().total(), 150);
+  EXPECT_EQ(ledger.at_peak()[MemoryKind::activation], 50);
+  EXPECT_EQ(ledger.at_peak()[MemoryKind::gradient], 0);
+  ledger.reset_peak();
+  EXPECT_EQ(ledger.at_peak(), ledger.current());
+}
+
+TEST(CpuDevice, CountsABufferUntilItsLastViewIsGone) {
+  const auto device = make_cpu_device(1);
+  for (const auto kind : all_kinds) {
+    Tensor tensor = device->tensor({10, 10}, kind);
+    Tensor view = tensor.range(50, 10);
+    EXPECT_EQ(tensor.buffer()->kind(), kind);
+    EXPECT_EQ(device->ledger().current()[kind], 400);
+    tensor = {};
+    EXPECT_EQ(device->ledger().current()[kind], 400);
+    view = {};
+    EXPECT_EQ(device->ledger().current()[kind], 0);
+  }
+  EXPECT_EQ(device->ledger().at_peak().total(), 400);
+}
+
+TEST(CpuDevice, PutsWhatPeersMustReadInTheSymmetricHeap) {
+  const auto device = make_cpu_device(1);
+  for (const auto kind : all_kinds) {
+    const bool symmetric = kind == MemoryKind::parameter || kind == MemoryKind::gradient ||
+                           kind == MemoryKind::communication;
+    EXPECT_EQ(device->allocate(64, kind)->address().file >= 0, symmetric) << name_of(kind);
+  }
+}
+
+TEST(CpuDevice, CountsAdoptedMemoryAndReleasesItOnce) {
+  const auto device = make_cpu_device(1);
+  std::vector<std::byte> theirs(100);
+  int released = 0;
+  {
+    const auto buffer =
+        device->adopt(theirs.data(), theirs.size(), MemoryKind::communication, [&] { ++released; });
+    const Tensor tensor(buffer, 0, Shape{25}, DType::f32);
+    EXPECT_EQ(buffer->data(), theirs.data());
+    EXPECT_EQ(buffer->address().file, -1);
+    EXPECT_EQ(device->ledger().current()[MemoryKind::communication], 100);
+    EXPECT_EQ(released, 0);
+  }
+  EXPECT_EQ(released, 1);
+  EXPECT_EQ(device->ledger().current().total(), 0);
+}
+
+TEST(CpuDevice, NamesTheRequestAndTheHoldersWhenMemoryEnds) {
+  const auto device = make_cpu_device(1);
+  const auto held = device->allocate(3'000'000, MemoryKind::optimizer);
+  for (const auto kind : {MemoryKind::parameter, MemoryKind::activation}) {
+    const auto text = message_of([&] { device->allocate(std::size_t{1} << 50, kind); });
+    EXPECT_NE(text.find("1125899906.8 MB"), std::string::npos) << text;
+    EXPECT_NE(text.find(name_of(kind)), std::string::npos) << text;
+    EXPECT_NE(text.find("optimizer 3.0 MB"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
+  EXPECT_EQ(device->ledger().current().total(), 3'000'000);
+  EXPECT_EQ(device->ledger().at_peak().total(), 3'000'000);
+}
+
+TEST(CpuDevice, RefusesCopiesOfAnotherSize) {
+  const auto device = make_cpu_device(1);
+  const Tensor tensor = device->tensor({4}, MemoryKind::data);
+  std::vector<std::byte> host(15);
+  EXPECT_NE(message_of([&] { device->write(tensor, host); }).find("15"), std::string::npos);
+  EXPECT_NE(message_of([&] { device->read(tensor, host); }).find("16"), std::string::npos);
+}
+
+TEST(CpuDevice, RefusesZeroThreads) { EXPECT_THROW(make_cpu_device(0), Error); }
+
+TEST(CpuDevice, ReadsBackWhatWasWritten) {
+  const auto device = make_cpu_device(1);
+  const Tensor tensor = device->tensor({3}, MemoryKind::parameter);
+  const std::vector<float> in = {1, -2, 3.5f};
+  std::vector<float> out(3);
+  device->write(tensor, std::as_bytes(std::span(in)));
+  device->read(tensor, std::as_writable_bytes(std::span(out)));
+  EXPECT_EQ(in, out);
+}
+
+TEST(CpuDevice, ItsClockGoesForwardAndMarksAreOnIt) {
+  const auto device = make_cpu_device(1);
+  const double before = device->clock().now();
+  const Mark first = device->mark();
+  const Mark second = device->mark();
+  device->synchronize();
+  const double after = device->clock().now();
+  EXPECT_GE(device->seconds(first, second), 0);
+  EXPECT_LE(device->seconds(first, second), after - before);
+}
+
+TEST(CpuDevice, ClocksOfTwoDevicesAgree) {
+  const auto a = make_cpu_device(1), b = make_cpu_device(1);
+  const double first = a->clock().now();
+  const double second = b->clock().now();
+  const double third = a->clock().now();
+  EXPECT_LE(first, second);
+  EXPECT_LE(second, third);
+}
+
+TEST(CpuDevice, FlatOperationsRunBesideOthersInTwoThreads) {
+  const auto device = make_cpu_device(2);
+  constexpr std::int64_t count = 200000;
+  const auto sum = [&](Tensor& out) {
+    out = device->tensor({count}, MemoryKind::gradient);
+    const Tensor in = device->tensor({count}, MemoryKind::gradient);
+    device->kernels().fill({.out = out, .value = 0});
+    device->kernels().fill({.out = in, .value = 1});
+    for (int i = 0; i < 20; ++i) device->kernels().add({.in = in, .out = out});
+  };
+  Tensor first, second;
+  std::thread beside([&] { sum(first); });
+  sum(second);
+  beside.join();
+  for (const auto& tensor : {first, second})
+    for (const float value : tensor.span<float>()) ASSERT_EQ(value, 20.0f);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,350 @@
+// Kernels of layers on every device against float64 references.
+#include "tests/device/harness.h"
+
+namespace ringside {
+namespace {
+
+using reference::Values;
+
+class LayerKernels : public KernelsOnDevice {};
+INSTANTIATE_TEST_SUITE_P(Devices, LayerKernels, testing::ValuesIn(devices_under_test()), case_name);
+
+Values plus(Values a, const Values& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+TEST_P(LayerKernels, FillEverySlot) {
+  for_each_slot(kernels(), [](std::string_view name, const auto& kernel) {
+    EXPECT_TRUE(static_cast<bool>(kernel)) << name;
+  });
+}
+
+struct LinearShape {
+  std::int64_t rows, in, out;
+};
+constexpr LinearShape linear_shapes[] = {{1, 1, 1},    {1, 7, 33},     {33, 7, 1},  {7, 130, 33},
+                                         {130, 33, 7}, {65, 128, 257}, {300, 1, 5}, {512, 64, 96}};
+constexpr Activation activations[] = {Activation::none, Activation::relu, Activation::gelu};
+
+TEST_P(LayerKernels, LinearForwardAgreesWithReference) {
+  for (const auto& s : linear_shapes)
+    for (const auto activation : activations)
+      for (const bool with_bias : {true, false}) {
+        const Values x = normal(s.rows * s.in), weight = normal(s.out * s.in), bias = normal(s.out);
+        LinearForward op{.x = upload({s.rows, s.in}, x),
+                         .weight = upload({s.out, s.in}, weight),
+                         .activation = activation,
+                         .y = output({s.rows, s.out})};
+        if (with_bias) op.bias = upload({s.out}, bias);
+        if (activation != Activation::none) op.pre = output({s.rows, s.out});
+        kernels().linear_forward(op);
+
+        Values pre = reference::product(x, false, weight, true, s.rows, s.out, s.in);
+        if (with_bias)
+          for (std::size_t i = 0; i < pre.size(); ++i) pre[i] += bias[i % bias.size()];
+        Values y = pre;
+        for (auto& value : y) value = reference::activate(activation, value);
+        SCOPED_TRACE(testing::Message() << s.rows << "x" << s.in << "x" << s.out << " activation "
+                                        << static_cast<int>(activation));
+        if (op.pre) {
+          EXPECT_CLOSE(op.pre, pre);
+        }
+        EXPECT_CLOSE(op.y, y);
+      }
+}
+
+TEST_P(LayerKernels, LinearBackwardAgreesWithReference) {
+  for (const auto& s : linear_shapes)
+    for (const auto activation : activations)
+      for (const bool optional : {true, false}) {
+        const Values dy = normal(s.rows * s.out), x = normal(s.rows * s.in);
+        const Values weight = normal(s.out * s.in), pre = normal(s.rows * s.out);
+        LinearBackward op{.dy = upload({s.rows, s.out}, dy),
+                          .x = upload({s.rows, s.in}, x),
+                          .weight = upload({s.out, s.in}, weight),
+                          .activation = activation,
+                          .dweight = output({s.out, s.in})};
+        if (activation != Activation::none) op.pre = upload({s.rows, s.out}, pre);
+        if (optional) {
+          op.dx = output({s.rows, s.in});
+          op.dbias = output({s.out});
+        }
+        kernels().linear_backward(op);
+
+        Values dpre = dy, dbias(static_cast<std::size_t>(s.out), 0.0);
+        for (std::size_t i = 0; i < dpre.size(); ++i) {
+          dpre[i] *= reference::slope(activation, pre[i]);
+          dbias[i % dbias.size()] += dpre[i];
+        }
+        SCOPED_TRACE(testing::Message() << s.rows << "x" << s.in << "x" << s.out << " activation "
+                                        << static_cast<int>(activation));
+        EXPECT_CLOSE(op.dy, dpre);
+        EXPECT_CLOSE(op.dweight, reference::product(dpre, true, x, false, s.out, s.in, s.rows));
+        if (!optional) continue;
+        EXPECT_CLOSE(op.dx, reference::product(dpre, false, weight, false, s.rows, s.in, s.out));
+        EXPECT_CLOSE(op.dbias, dbias);
+      }
+}
+
+TEST_P(LayerKernels, GeluHoldsFarFromZero) {
+  const Values x = {-100, -20, -5, -1e-4, 0, 1e-4, 5, 20, 100};
+  const auto count = static_cast<std::int64_t>(x.size());
+  LinearForward op{.x = upload({count, 1}, x),
+                   .weight = upload({1, 1}, Values{1}),
+                   .activation = Activation::gelu,
+                   .pre = output({count, 1}),
+                   .y = output({count, 1})};
+  kernels().linear_forward(op);
+  const auto y = download(op.y);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    EXPECT_NEAR(y[i], reference::activate(Activation::gelu, x[i]), 1e-6 * (1 + std::abs(x[i])));
+}
+
+TEST_P(LayerKernels, EmbeddingAgreesWithReference) {
+  struct {
+    std::int64_t samples, positions, width, vocabulary, table_rows;
+  } shapes[] = {{1, 1, 1, 1, 1}, {3, 7, 33, 5, 9}, {2, 130, 64, 300, 130}};
+  for (const auto& s : shapes)
+    for (const bool with_positions : {true, false}) {
+      const auto tokens = integers(s.samples * s.positions, s.vocabulary);
+      const Values table = normal(s.vocabulary * s.width), places = normal(s.table_rows * s.width);
+      const Values dy = normal(s.samples * s.positions * s.width);
+      const Shape rows{s.samples * s.positions, s.width};
+      EmbeddingForward forward{.tokens = upload({s.samples, s.positions}, tokens),
+                               .token_table = upload({s.vocabulary, s.width}, table),
+                               .y = output(rows)};
+      EmbeddingBackward backward{.tokens = forward.tokens,
+                                 .dy = upload(rows, dy),
+                                 .dtoken_table = output({s.vocabulary, s.width})};
+      if (with_positions) {
+        forward.position_table = upload({s.table_rows, s.width}, places);
+        backward.dposition_table = output({s.table_rows, s.width});
+      }
+      kernels().embedding_forward(forward);
+      kernels().embedding_backward(backward);
+
+      Values y(dy.size()), dtable(table.size(), 0.0), dplaces(places.size(), 0.0);
+      for (std::int64_t i = 0; i < s.samples * s.positions; ++i)
+        for (std::int64_t c = 0; c < s.width; ++c) {
+          const auto here = static_cast<std::size_t>(i * s.width + c);
+          const auto token =
+              static_cast<std::size_t>(tokens[static_cast<std::size_t>(i)] * s.width + c);
+          const auto place = static_cast<std::size_t>(i % s.positions * s.width + c);
+          y[here] = table[token] + (with_positions ? places[place] : 0);
+          dtable[token] += dy[here];
+          dplaces[place] += dy[here];
+        }
+      EXPECT_CLOSE(forward.y, y);
+      EXPECT_CLOSE(backward.dtoken_table, dtable);
+      if (with_positions) {
+        EXPECT_CLOSE(backward.dposition_table, dplaces);
+      }
+    }
+}
+
+struct RowShape {
+  std::int64_t rows, width;
+};
+constexpr RowShape row_shapes[] = {{1, 5}, {7, 33}, {33, 130}, {130, 7}, {600, 64}};
+
+TEST_P(LayerKernels, LayerNormForwardAgreesWithReference) {
+  enum Case { plain, sum_apart, sum_in_x, sum_in_residual, sum_unwanted };
+  for (const auto& s : row_shapes)
+    for (const auto which : {plain, sum_apart, sum_in_x, sum_in_residual, sum_unwanted}) {
+      const Values x = normal(s.rows * s.width), residual = normal(s.rows * s.width);
+      const Values weight = normal(s.width), bias = normal(s.width);
+      LayerNormForward op{.x = upload({s.rows, s.width}, x),
+                          .weight = upload({s.width}, weight),
+                          .bias = upload({s.width}, bias),
+                          .y = output({s.rows, s.width}),
+                          .mean = output({s.rows}),
+                          .rstd = output({s.rows})};
+      if (which != plain) op.residual = upload({s.rows, s.width}, residual);
+      if (which == sum_apart) op.sum = output({s.rows, s.width});
+      if (which == sum_in_x) op.sum = op.x;
+      if (which == sum_in_residual) op.sum = op.residual;
+      kernels().layer_norm_forward(op);
+
+      const Values sum = which == plain ? x : plus(x, residual);
+      const auto expected = reference::layer_norm(sum, weight, bias, s.rows);
+      SCOPED_TRACE(testing::Message() << s.rows << "x" << s.width << " case " << which);
+      EXPECT_CLOSE(op.y, expected.y);
+      EXPECT_CLOSE(op.mean, expected.mean);
+      EXPECT_CLOSE(op.rstd, expected.rstd);
+      if (op.sum) {
+        EXPECT_CLOSE(op.sum, sum);
+      }
+    }
+}
+
+TEST_P(LayerKernels, LayerNormBackwardAgreesWithReference) {
+  enum Case { plain, residual_apart, residual_in_dx };
+  for (const auto& s : row_shapes)
+    for (const auto which : {plain, residual_apart, residual_in_dx}) {
+      const Values dy = normal(s.rows * s.width), x = normal(s.rows * s.width);
+      const Values weight = normal(s.width), dresidual = normal(s.rows * s.width);
+      const auto statistics = reference::layer_norm(x, weight, weight, s.rows);
+      LayerNormBackward op{.dy = upload({s.rows, s.width}, dy),
+                           .x = upload({s.rows, s.width}, x),
+                           .weight = upload({s.width}, weight),
+                           .mean = upload({s.rows}, statistics.mean),
+                           .rstd = upload({s.rows}, statistics.rstd),
+                           .dx = output({s.rows, s.width}),
+                           .dweight = output({s.width}),
+                           .dbias = output({s.width})};
+      if (which != plain) op.dresidual = upload({s.rows, s.width}, dresidual);
+      if (which == residual_in_dx) op.dx = op.dresidual;
+      kernels().layer_norm_backward(op);
+
+      const auto expected = reference::layer_norm_backward(dy, x, weight, s.rows);
+      SCOPED_TRACE(testing::Message() << s.rows << "x" << s.width << " case " << which);
+      EXPECT_CLOSE(op.dx, which == plain ? expected.dx : plus(expected.dx, dresidual));
+      EXPECT_CLOSE(op.dweight, expected.dweight);
+      EXPECT_CLOSE(op.dbias, expected.dbias);
+    }
+}
+
+TEST_P(LayerKernels, AttentionAgreesWithReference) {
+  using reference::AttentionShape;
+  for (const bool causal : {true, false})
+    for (const auto& s : {AttentionShape{1, 1, 1, 1, causal}, AttentionShape{2, 7, 3, 5, causal},
+                          AttentionShape{1, 33, 2, 16, causal}, AttentionShape{2, 64, 1, 8, causal},
+                          AttentionShape{1, 130, 3, 33, causal}}) {
+      const std::int64_t elements = s.samples * s.positions * s.heads * s.depth;
+      const Values qkv = normal(3 * elements), dy = normal(elements);
+      const Shape y_shape{s.samples, s.positions, s.heads, s.depth};
+      const Shape qkv_shape{s.samples, s.positions, 3, s.heads, s.depth};
+      AttentionForward forward{.qkv = upload(qkv_shape, qkv),
+                               .causal = causal,
+                               .y = output(y_shape),
+                               .statistics = output({s.samples, s.heads, s.positions})};
+      kernels().attention_forward(forward);
+      const auto expected = reference::attention(qkv, s);
+      SCOPED_TRACE(testing::Message() << s.positions << " positions, causal " << causal);
+      EXPECT_CLOSE(forward.y, expected.y);
+      EXPECT_CLOSE(forward.statistics, expected.statistics);
+
+      AttentionBackward backward{.dy = upload(y_shape, dy),
+                                 .qkv = forward.qkv,
+                                 .causal = causal,
+                                 .y = forward.y,
+                                 .statistics = forward.statistics,
+                                 .dqkv = output(qkv_shape)};
+      kernels().attention_backward(backward);
+      EXPECT_CLOSE(backward.dqkv, reference::attention_backward(dy, qkv, s));
+    }
+}
+
+TEST_P(LayerKernels, AttentionHoldsWithScoresThatWouldOverflow) {
+  const reference::AttentionShape s{1, 70, 1, 4, true};
+  Values qkv = normal(3 * 70 * 4);
+  for (auto& value : qkv) value = static_cast<float>(value * 20);
+  AttentionForward op{.qkv = upload({1, 70, 3, 1, 4}, qkv),
+                      .y = output({1, 70, 1, 4}),
+                      .statistics = output({1, 1, 70})};
+  kernels().attention_forward(op);
+  // A score of size 1e3 is itself known to 1e-4 in fp32, and so are the logarithms.
+  EXPECT_LT(distance(op.y, reference::attention(qkv, s).y), 1e-3);
+  EXPECT_CLOSE(op.statistics, reference::attention(qkv, s).statistics);
+}
+
+TEST_P(LayerKernels, CrossEntropyAgreesWithReference) {
+  enum Case { loss_only, apart, in_place };
+  for (const auto& s :
+       {RowShape{1, 1}, RowShape{7, 33}, RowShape{33, 130}, RowShape{130, 7}, RowShape{40, 1001}})
+    for (const auto which : {loss_only, apart, in_place}) {
+      const Values logits = normal(s.rows * s.width);
+      const auto targets = integers(s.rows, s.width);
+      const float scale = 1.0f / static_cast<float>(s.rows);
+      CrossEntropy op{.logits = upload({s.rows, s.width}, logits),
+                      .targets = upload({s.rows}, targets),
+                      .scale = scale,
+                      .losses = output({s.rows})};
+      if (which == apart) op.dlogits = output({s.rows, s.width});
+      if (which == in_place) op.dlogits = op.logits;
+      kernels().cross_entropy(op);
+
+      const auto expected = reference::cross_entropy(logits, targets, scale);
+      SCOPED_TRACE(testing::Message() << s.rows << "x" << s.width << " case " << which);
+      EXPECT_CLOSE(op.losses, expected.losses);
+      if (op.dlogits) {
+        EXPECT_CLOSE(op.dlogits, expected.dlogits);
+      }
+    }
+}
+
+TEST_P(LayerKernels, CrossEntropyHoldsWithExtremeLogits) {
+  constexpr std::int64_t classes = 20;
+  for (const double extreme : {1e4, -1e4}) {
+    Values logits = normal(2 * classes);
+    logits[3] = logits[classes + 5] = extreme;
+    const std::vector<std::int32_t> targets = {3, 4};  // the extreme one, and another
+    CrossEntropy op{.logits = upload({2, classes}, logits),
+                    .targets = upload({2}, targets),
+                    .losses = output({2}),
+                    .dlogits = output({2, classes})};
+    kernels().cross_entropy(op);
+    const auto expected = reference::cross_entropy(logits, targets, 1);
+    EXPECT_CLOSE(op.losses, expected.losses);
+    EXPECT_CLOSE(op.dlogits, expected.dlogits);
+  }
+}
+
+TEST_P(LayerKernels, CrossEntropyPassesOnWhatIsNotFinite) {
+  constexpr std::int64_t classes = 37;
+  for (const double bad : {double{NAN}, -double{NAN}, double{INFINITY}})
+    for (const std::size_t place : {0, 20, 36})
+      for (const bool gradient : {true, false}) {
+        Values logits = normal(2 * classes);
+        logits[place] = bad;
+        CrossEntropy op{.logits = upload({2, classes}, logits),
+                        .targets = upload({2}, std::vector<std::int32_t>{1, 1}),
+                        .losses = output({2})};
+        if (gradient) op.dlogits = output({2, classes});
+        kernels().cross_entropy(op);
+        const auto losses = download(op.losses);
+        EXPECT_FALSE(std::isfinite(losses[0])) << bad << " at " << place;
+        EXPECT_TRUE(std::isfinite(losses[1]));
+      }
+}
+
+TEST_P(LayerKernels, GiveTheSameBitsForTheSameOperands) {
+  const Values qkv = normal(2 * 100 * 3 * 48), dy = normal(2 * 100 * 48);
+  std::vector<std::vector<float>> results;
+  std::vector<Tensor> kept;  // moves later operands to other addresses
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    kept.push_back(output({1 + 37 * repeat}));
+    AttentionForward forward{.qkv = upload({2, 100, 3, 3, 16}, qkv),
+                             .y = output({2, 100, 3, 16}),
+                             .statistics = output({2, 3, 100})};
+    kernels().attention_forward(forward);
+    AttentionBackward backward{.dy = upload({2, 100, 3, 16}, dy),
+                               .qkv = forward.qkv,
+                               .y = forward.y,
+                               .statistics = forward.statistics,
+                               .dqkv = output({2, 100, 3, 3, 16})};
+    kernels().attention_backward(backward);
+    LayerNormBackward norm{.dy = upload({200, 48}, dy),
+                           .x = forward.y.reshaped({200, 48}),
+                           .weight = upload({48}, Values(48, 1.0)),
+                           .mean = upload({200}, Values(200, 0.0)),
+                           .rstd = upload({200}, Values(200, 1.0)),
+                           .dx = output({200, 48}),
+                           .dweight = output({48}),
+                           .dbias = output({48})};
+    kernels().layer_norm_backward(norm);
+    auto bits = download(backward.dqkv);
+    for (const auto& more : {norm.dx, norm.dweight, norm.dbias}) {
+      const auto values = download(more);
+      bits.insert(bits.end(), values.begin(), values.end());
+    }
+    results.push_back(std::move(bits));
+    kept.push_back(forward.qkv);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+}  // namespace
+}  // namespace ringside
