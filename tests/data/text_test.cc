@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <fstream>
+#include <functional>
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
