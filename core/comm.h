@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "core/base/traffic.h"
-#include "core/tensor/tensor.h"
+#include "core/device/device.h"
 
 namespace ringside {
 
@@ -18,14 +18,21 @@ class Work {
   /// Blocks on the CPU. Throws Error that names the operation and the ranks that are missing when
   /// a peer does not come within the communicator's deadline, or came with another operation.
   virtual void wait() = 0;
+
+  /// The launch and the end of the operation, on its device; only after wait().
+  struct Span {
+    Mark begin, end;
+  };
+  virtual Span span() const = 0;
 };
 using WorkPtr = std::unique_ptr<Work>;
 
 /// A group of ranks that call the same operations in the same order. Tensors are fp32 in the
 /// symmetric heap (kinds parameter, gradient, communication). Sums run in rank order, in fp32, so
-/// every rank has the same bits, whatever the algorithm's timing. Operations of one communicator
-/// run in the order of their calls. S: bytes of the whole array, p: ranks; the bytes are those
-/// that each rank sends.
+/// every rank has the same bits, whatever the algorithm's timing. Collectives of one communicator
+/// run in the order of their calls; messages (send, recv) run beside them, in order for each pair
+/// of ranks. After an error every later operation throws. A Work must not outlive its
+/// communicator. S: bytes of the whole array, p: ranks; the bytes are those that each rank sends.
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}

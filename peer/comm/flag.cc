@@ -1,0 +1,58 @@
+#include "peer/comm/flag.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <ctime>
+#include <thread>
+
+namespace ringside::peer {
+namespace {
+
+constexpr int spin_rounds = 20;  // of 32 pauses, half a microsecond or so
+constexpr int yield_rounds = 100;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Not the private kind of futex: waiters may be other processes.
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+           const timespec* timeout) {
+  return syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, timeout,
+                 nullptr, 0);
+}
+
+}  // namespace
+
+void Flag::wake() { futex(value_, FUTEX_WAKE, INT_MAX, nullptr); }
+
+void Flag::sleep(std::uint32_t seen) {
+  const timespec tenth{.tv_sec = 0, .tv_nsec = 100'000'000};
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  // The kernel compares once more, after the count: a set() in between is not missed.
+  futex(value_, FUTEX_WAIT, seen, &tenth);
+  sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+Backoff::Backoff(int ranks)
+    : spins_(ranks <= static_cast<int>(std::thread::hardware_concurrency()) ? spin_rounds : 1) {}
+
+void Backoff::pause(Flag& flag, std::uint32_t seen) {
+  if (rounds_ < spins_) {
+    for (int i = 0; i < 32 && flag.value() == seen; ++i) relax();
+  } else if (rounds_ < spins_ + yield_rounds) {
+    sched_yield();
+  } else {
+    flag.sleep(seen);
+    return;
+  }
+  ++rounds_;
+}
+
+}  // namespace ringside::peer

@@ -1,0 +1,49 @@
+// A word in shared memory that threads of other processes can wait for.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace ringside::peer {
+
+/// Zero bytes are a flag of value 0. One cache line, so that ranks do not disturb each other.
+/// (std::atomic::wait does not work between processes.)
+class alignas(64) Flag {
+ public:
+  std::uint32_t value() const { return value_.load(std::memory_order_acquire); }
+
+  /// Everything written before is visible to who sees the new value.
+  void set(std::uint32_t value) {
+    value_.store(value, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) wake();
+  }
+  void increment() {
+    value_.fetch_add(1, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) wake();
+  }
+  /// Has all sleepers look again.
+  void wake();
+
+ private:
+  friend class Backoff;
+  void sleep(std::uint32_t seen);
+
+  std::atomic<std::uint32_t> value_;
+  std::atomic<std::uint32_t> sleepers_;
+};
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+/// How a waiting thread passes the time: it spins for some 10 us where every rank can have a core,
+/// then yields for some 50 us, then sleeps, so that it takes no time from threads that compute.
+class Backoff {
+ public:
+  explicit Backoff(int ranks);
+  /// Returns soon after the flag changes from `seen`, at the latest after 0.1 s; may return early.
+  void pause(Flag& flag, std::uint32_t seen);
+  void restart() { rounds_ = 0; }
+
+ private:
+  int spins_, rounds_ = 0;
+};
+
+}  // namespace ringside::peer

@@ -1,0 +1,84 @@
+// Messages between pairs of ranks: the receiver copies straight out of the sender's memory.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/comm.h"
+#include "peer/comm/control.h"
+#include "peer/comm/peer_memory.h"
+
+namespace ringside::peer {
+
+/// This rank's messages. Those of one pair and direction go one after the other; different pairs
+/// and directions do not wait for each other. Moved on by a thread of its own and by whoever
+/// waits. A message that nobody meets within the group's deadline breaks the group.
+class Messages {
+ public:
+  /// What must be known of a tensor that is sent, and of one that is filled.
+  struct Operand {
+    Tensor tensor;  // kept until the message is over
+    Place place;
+  };
+
+  /// All must outlive this.
+  Messages(Device& device, Control& control, PeerMemory& memory);
+  /// Moves on until all messages are over.
+  ~Messages();
+
+  WorkPtr send(Operand operand, int to) { return post(std::move(operand), true, to); }
+  WorkPtr receive(Operand operand, int from) { return post(std::move(operand), false, from); }
+  /// Payload that crossed between ranks.
+  Traffic traffic() const;
+
+ private:
+  struct Message {
+    Operand operand;
+    bool sending = false;
+    int peer = 0;
+    Work::Span span;
+    double deadline = 0;  // counted from its turn
+    bool done = false;
+    std::string error;
+  };
+  using MessagePtr = std::shared_ptr<Message>;
+  struct Lane {
+    std::deque<MessagePtr> waiting;
+    std::uint32_t turn = 0;  // number of the first one, counted from 1, while it is under way
+    std::uint32_t over = 0;  // messages that are over
+    bool copying = false;
+  };
+  class MessageWork;
+
+  WorkPtr post(Operand operand, bool sending, int peer);
+  /// Moves all lanes on until `message` is over, or, without one, until none is waiting.
+  void run(std::unique_lock<std::mutex>& lock, const Message* message);
+  bool advance(std::unique_lock<std::mutex>& lock);
+  bool advance_sending(Lane& lane, int to);
+  bool advance_receiving(std::unique_lock<std::mutex>& lock, Lane& lane, int from);
+  void begin_turn(Lane& lane);
+  /// Breaks the group if the first message's peer will not raise `flag` any more, or is late.
+  void check_peer(const Lane& lane, const Flag& flag, int from, int to);
+  void finish(Lane& lane);
+  /// Whether there was anything to fail.
+  bool fail_all(const std::string& what);
+  void work();
+
+  Device& device_;
+  Control& control_;
+  PeerMemory& memory_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Lane> sending_, receiving_;  // by peer
+  std::size_t waiting_ = 0;
+  bool ending_ = false;
+  Traffic traffic_;
+  std::thread thread_;  // started by the first message
+};
+
+}  // namespace ringside::peer

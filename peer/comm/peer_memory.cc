@@ -1,0 +1,45 @@
+#include "peer/comm/peer_memory.h"
+
+#include <unistd.h>
+
+#include "core/base/error.h"
+
+namespace ringside::peer {
+
+Place PeerMemory::publish(const Tensor& tensor) {
+  if (tensor && tensor.dtype() != DType::f32)
+    throw Error("peers cannot use a tensor of {}, only fp32", name_of(tensor.dtype()));
+  if (tensor.bytes() == 0) return {};
+  const SymmetricAddress address = tensor.buffer()->address();
+  if (address.file < 0)
+    throw Error(
+        "peers cannot see a tensor of kind {}; allocate it as parameter, gradient or "
+        "communication",
+        name_of(tensor.buffer()->kind()));
+  std::lock_guard lock(mutex_);
+  auto known = own_.find(address.file);
+  if (known == own_.end())
+    known = own_.emplace(address.file, File::identity_of(address.file)).first;
+  return {getpid(), address.file, known->second, address.offset + tensor.byte_offset(),
+          tensor.bytes()};
+}
+
+std::shared_ptr<std::byte> PeerMemory::find(const Place& place) {
+  if (place.bytes == 0) return nullptr;
+  const std::size_t end = place.offset + place.bytes;
+  std::lock_guard lock(mutex_);
+  auto& mapping = files_[{place.process, place.file, place.identity}];
+  // A file that has grown is mapped anew; who still uses the old mapping keeps it.
+  if (!mapping || mapping->bytes() < end) {
+    const File file = File::of_process(place.process, place.file);
+    if (file.identity() != place.identity)
+      throw Error("shared memory: file {} of process {} is gone", place.file, place.process);
+    mapping = std::make_shared<Mapping>(file);
+  }
+  if (mapping->bytes() < end)
+    throw Error("shared memory: file {} of process {} has {} bytes, a tensor ends at {}",
+                place.file, place.process, mapping->bytes(), end);
+  return {mapping, mapping->data() + place.offset};
+}
+
+}  // namespace ringside::peer

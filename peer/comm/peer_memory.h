@@ -1,0 +1,32 @@
+// Memory of other processes of this host.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <tuple>
+
+#include "peer/comm/control.h"
+#include "peer/comm/mapping.h"
+
+namespace ringside::peer {
+
+/// Tells peers where tensors of this rank are, and maps what they tell, on first use, until the
+/// end. Thread-safe.
+class PeerMemory {
+ public:
+  /// Throws Error for a tensor that is not fp32 or not in the symmetric heap.
+  Place publish(const Tensor& tensor);
+  /// The first byte of `place`, mapped as long as the pointer is held. Throws Error.
+  std::shared_ptr<std::byte> find(const Place& place);
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::uint64_t> own_;  // identities of this rank's files
+  std::map<std::tuple<pid_t, int, std::uint64_t>, std::shared_ptr<Mapping>> files_;
+};
+
+}  // namespace ringside::peer

@@ -1,0 +1,55 @@
+#include "peer/comm/sum.h"
+
+#include <cstring>
+
+namespace ringside::peer {
+namespace {
+
+// Written with vectors by hand: a target may be a source, which keeps compilers from vectorising.
+typedef float Lanes __attribute__((vector_size(64)));
+constexpr std::size_t lanes = sizeof(Lanes) / sizeof(float);
+constexpr std::size_t unroll = 4;
+
+void load(Lanes& value, const float* from) { std::memcpy(&value, from, sizeof value); }
+
+void store(float* to, const Lanes& value) { std::memcpy(to, &value, sizeof value); }
+
+/// `Sources` and `Targets` are numbers known to the compiler, or 0 for any.
+template <std::size_t Sources, std::size_t Targets>
+void sum(std::span<const float* const> sources, std::span<float* const> targets,
+         std::size_t count) {
+  const std::size_t ns = Sources > 0 ? Sources : sources.size();
+  const std::size_t nt = Targets > 0 ? Targets : targets.size();
+  std::size_t i = 0;
+  for (; i + unroll * lanes <= count; i += unroll * lanes) {
+    Lanes total[unroll];
+    for (std::size_t k = 0; k < unroll; ++k) load(total[k], sources[0] + i + k * lanes);
+    for (std::size_t s = 1; s < ns; ++s)
+      for (std::size_t k = 0; k < unroll; ++k) {
+        Lanes next;
+        load(next, sources[s] + i + k * lanes);
+        total[k] += next;
+      }
+    for (std::size_t t = 0; t < nt; ++t)
+      for (std::size_t k = 0; k < unroll; ++k) store(targets[t] + i + k * lanes, total[k]);
+  }
+  for (; i < count; ++i) {
+    float total = sources[0][i];
+    for (std::size_t s = 1; s < ns; ++s) total += sources[s][i];
+    for (std::size_t t = 0; t < nt; ++t) targets[t][i] = total;
+  }
+}
+
+}  // namespace
+
+void sum_in_order(std::span<const float* const> sources, std::span<float* const> targets,
+                  std::size_t count) {
+  if (sources.size() == 2 && targets.size() == 2)
+    sum<2, 2>(sources, targets, count);
+  else if (sources.size() == 2 && targets.size() == 1)
+    sum<2, 1>(sources, targets, count);
+  else
+    sum<0, 0>(sources, targets, count);
+}
+
+}  // namespace ringside::peer

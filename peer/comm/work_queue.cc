@@ -1,0 +1,95 @@
+#include "peer/comm/work_queue.h"
+
+#include <exception>
+
+#include "core/base/error.h"
+
+namespace ringside::peer {
+
+class WorkQueue::QueuedWork : public Work {
+ public:
+  QueuedWork(WorkQueue& queue, OperationPtr operation)
+      : queue_(queue), operation_(std::move(operation)) {}
+  ~QueuedWork() override { queue_.wait(operation_); }
+
+  void wait() override {
+    queue_.wait(operation_);
+    if (!operation_->error.empty()) throw Error("{}", operation_->error);
+  }
+  Span span() const override { return operation_->span; }
+
+ private:
+  WorkQueue& queue_;
+  OperationPtr operation_;
+};
+
+WorkQueue::~WorkQueue() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+WorkPtr WorkQueue::submit(std::function<void()> run) {
+  OperationPtr operation = push(std::move(run));
+  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  changed_.notify_one();
+  return std::make_unique<QueuedWork>(*this, std::move(operation));
+}
+
+void WorkQueue::run(std::function<void()> run) {
+  const OperationPtr operation = push(std::move(run));
+  wait(operation);
+  if (!operation->error.empty()) throw Error("{}", operation->error);
+}
+
+WorkQueue::OperationPtr WorkQueue::push(std::function<void()> run) {
+  auto operation = std::make_shared<Operation>();
+  operation->run = std::move(run);
+  operation->span.begin = device_.mark();
+  std::lock_guard lock(mutex_);
+  queue_.push_back(operation);
+  return operation;
+}
+
+void WorkQueue::wait(const OperationPtr& operation) {
+  std::unique_lock lock(mutex_);
+  while (!operation->done) {
+    if (busy_)
+      finished_.wait(lock);
+    else
+      run_first(lock);
+  }
+}
+
+void WorkQueue::run_first(std::unique_lock<std::mutex>& lock) {
+  const OperationPtr operation = queue_.front();
+  queue_.pop_front();
+  busy_ = true;
+  lock.unlock();
+  try {
+    operation->run();
+  } catch (const std::exception& e) {
+    operation->error = e.what();
+  }
+  operation->run = nullptr;  // lets go of the tensors
+  operation->span.end = device_.mark();
+  lock.lock();
+  operation->done = true;
+  busy_ = false;
+  finished_.notify_all();
+  if (!queue_.empty()) changed_.notify_one();
+}
+
+void WorkQueue::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return !busy_ && (ending_ || !queue_.empty()); });
+    if (queue_.empty()) return;
+    run_first(lock);
+  }
+}
+
+}  // namespace ringside::peer

@@ -1,0 +1,65 @@
+// Ranks as threads, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/cluster/store.h"
+#include "core/device/cpu/cpu_device.h"
+#include "peer/comm/shm.h"
+
+namespace ringside::testing {
+
+/// What one rank's thread has.
+struct Rank {
+  Device& device;
+  Store& store;
+  int rank;
+  int size;
+  Communicator& comm;
+
+  Tensor floats(std::int64_t count) const {
+    return device.tensor({count}, MemoryKind::communication);
+  }
+  /// Element i is f(i).
+  Tensor floats(std::int64_t count, const std::function<float(std::int64_t)>& f) const {
+    Tensor out = floats(count);
+    for (std::int64_t i = 0; i < count; ++i) out.data<float>()[i] = f(i);
+    return out;
+  }
+};
+
+/// Runs `body` on `size` threads, each with a device and a communicator of its own. Returns what
+/// each rank threw, "" if nothing.
+inline std::vector<std::string> errors_of_ranks(int size, double timeout_s,
+                                                const std::function<void(const Rank&)>& body) {
+  MemoryStore store;
+  std::vector<std::string> errors(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < size; ++r)
+    threads.emplace_back([&, r] {
+      try {
+        const auto device = make_cpu_device(1);
+        const auto comm = peer::make_shm_communicator(*device, store, "test", r, size, timeout_s);
+        body({*device, store, r, size, *comm});
+      } catch (const std::exception& e) {
+        errors[static_cast<std::size_t>(r)] = e.what();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  return errors;
+}
+
+/// As above; nothing may go wrong.
+inline void run_ranks(int size, const std::function<void(const Rank&)>& body) {
+  const auto errors = errors_of_ranks(size, 60, body);
+  for (int r = 0; r < size; ++r)
+    EXPECT_EQ(errors[static_cast<std::size_t>(r)], "") << "rank " << r << " of " << size;
+}
+
+}  // namespace ringside::testing
