@@ -1,0 +1,23 @@
+// Waiting for communication, and the record of it.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "core/comm.h"
+#include "core/observe/timeline.h"
+
+namespace ringside::peer {
+
+/// Waits for `work` on the rank's main thread and forgets it. Records the wait as exposed, and the
+/// operation, from its launch to its end, as communication. What was hidden is their difference.
+inline void wait_exposed(Timeline& timeline, const std::string& name, WorkPtr work) {
+  {
+    const auto span = timeline.scope(Activity::exposed, "wait " + name);
+    work->wait();
+  }
+  const auto [begin, end] = work->span();
+  timeline.add(Activity::communication, name, begin, end);
+}
+
+}  // namespace ringside::peer

@@ -1,0 +1,196 @@
+#include "peer/fsdp.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "core/base/error.h"
+#include "peer/exposed.h"
+#include "peer/scalar_sum.h"
+
+namespace ringside::peer {
+namespace {
+
+/// A unit's range is padded with zeros to N equal shards; rank r keeps the r-th. This rank's
+/// shards of all units stand one after the other in one range of parameters, one of gradients and
+/// one of optimizer state. Whole units (gathered parameters, gradients on their way to their
+/// shards) are of kind communication.
+class Fsdp : public SyncScheme {
+ public:
+  Fsdp(const RankContext& context, const FsdpOptions& options,
+       std::unique_ptr<Communicator> communicator)
+      : SyncScheme(context),
+        prefetch_(options.prefetch == 1),
+        communicator_(std::move(communicator)) {
+    if (options.prefetch != 0 && options.prefetch != 1)
+      throw Error("scheme fsdp: prefetch is {}; it must be 0 or 1", options.prefetch);
+  }
+
+  void attach(Model& model) override {
+    model_ = &model;
+    std::int64_t total = 0;
+    for (const auto& unit : model.units) {
+      const std::int64_t count = (unit->layout().count() + ranks() - 1) / ranks();
+      shards_.push_back({total, count});
+      total += count;
+    }
+    const RunPlan& plan = context().plan;
+    parameters_ = device().tensor({total}, MemoryKind::parameter);
+    gradients_ = device().tensor({total}, MemoryKind::gradient);
+    optimizer_ = make_optimizer(plan.optimizer, plan.train.steps, device(), total);
+    for (std::size_t u = 0; u < shards_.size(); ++u) initialise_shard(u);
+  }
+
+  void before_forward(std::size_t unit, const Pass&) override {
+    const Tensor parameters = gathered(unit);
+    this->unit(unit).bind(parameters, {});
+    if (prefetch_ && unit + 1 < shards_.size()) launch_gather(unit + 1);
+  }
+
+  void after_forward(std::size_t unit, const Pass& pass) override {
+    free(unit);
+    const bool turning = pass.training && unit + 1 == shards_.size();
+    if (prefetch_ && turning) launch_gather(unit);
+  }
+
+  void before_backward(std::size_t unit, const Pass&) override {
+    const Tensor parameters = gathered(unit);
+    if (prefetch_ && unit > 0) launch_gather(unit - 1);
+    while (scattering_.size() > 1) finish_scatter();  // with this unit's, at most two are alive
+    const std::int64_t count = this->unit(unit).layout().count();
+    const std::int64_t padded = shards_[unit].count * ranks();
+    gradient_ = device().tensor({padded}, MemoryKind::communication);
+    if (padded > count) device().kernels().fill({.out = gradient_.range(count, padded - count)});
+    this->unit(unit).bind(parameters, gradient_.range(0, count));
+  }
+
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    free(unit);
+    // A later micro-batch's sum goes to its place in the whole gradient, to be added from there.
+    const Tensor shard = shard_of(gradients_, unit);
+    const bool first = pass.micro_batch == 0;
+    const Tensor part =
+        first ? shard
+              : gradient_.range(communicator_->rank() * shards_[unit].count, shards_[unit].count);
+    WorkPtr work = communicator_->reduce_scatter(gradient_, part);
+    scattering_.push_back({unit, first ? Tensor{} : part, std::move(gradient_), std::move(work)});
+    gradient_ = {};
+    if (prefetch_ && unit == 0 && !pass.last()) launch_gather(0);
+  }
+
+  void step(std::int64_t step) override {
+    // What has arrived is updated while the rest is on its way.
+    for (std::size_t u = shards_.size(); u-- > 0;) {
+      while (!scattering_.empty() && scattering_.front().unit >= u) finish_scatter();
+      const auto span =
+          context().timeline.scope(Activity::optimizer, "optimizer " + unit(u).name());
+      optimizer_->update(shards_[u].begin, shard_of(parameters_, u), shard_of(gradients_, u), step);
+    }
+  }
+
+  double sum(double value) override { return sum_over_ranks(device(), *communicator_, value); }
+
+  void visit_parameters(const ParameterVisitor& visit) override {
+    for (std::size_t u = 0; u < shards_.size(); ++u) {
+      const Tensor parameters = gathered(u);
+      if (communicator_->rank() == 0) visit(unit(u), parameters);
+      free(u);
+    }
+  }
+
+  Traffic traffic() const override { return communicator_->traffic(); }
+
+ private:
+  /// Elements of this rank's ranges.
+  struct Shard {
+    std::int64_t begin, count;
+  };
+  /// A whole unit's parameters; `work` while they are on their way.
+  struct Gathered {
+    Tensor whole;
+    WorkPtr work;
+  };
+  /// A gradient on its way to its shard; `part`: what is to be added to the shard, or empty.
+  struct Scattering {
+    std::size_t unit;
+    Tensor part;
+    Tensor whole;
+    WorkPtr work;
+  };
+
+  std::int64_t ranks() const { return communicator_->size(); }
+  Device& device() const { return context().device; }
+  Unit& unit(std::size_t u) const { return *model_->units[u]; }
+  Tensor shard_of(const Tensor& all, std::size_t u) const {
+    return all.range(shards_[u].begin, shards_[u].count);
+  }
+
+  void initialise_shard(std::size_t u) {
+    const Tensor shard = shard_of(parameters_, u);
+    const std::int64_t begin = communicator_->rank() * shard.count();
+    const std::int64_t real =
+        std::clamp<std::int64_t>(unit(u).layout().count() - begin, 0, shard.count());
+    if (real > 0)
+      initialise(unit(u), model_->first_parameter(u),
+                 static_cast<std::uint64_t>(context().plan.train.seed), begin,
+                 shard.range(0, real));
+    if (real < shard.count())
+      device().kernels().fill({.out = shard.range(real, shard.count() - real)});
+  }
+
+  void launch_gather(std::size_t u) {
+    if (gathered_.contains(u)) return;
+    Gathered& entry = gathered_[u];
+    entry.whole = device().tensor({shards_[u].count * ranks()}, MemoryKind::communication);
+    entry.work = communicator_->all_gather(shard_of(parameters_, u), entry.whole);
+  }
+
+  /// The unit's parameters without the padding; waits for them.
+  Tensor gathered(std::size_t u) {
+    launch_gather(u);
+    Gathered& entry = gathered_[u];
+    if (entry.work)
+      wait_exposed(context().timeline, "all-gather " + unit(u).name(), std::move(entry.work));
+    return entry.whole.range(0, unit(u).layout().count());
+  }
+
+  void free(std::size_t u) {
+    unit(u).bind({}, {});
+    gathered_.erase(u);
+  }
+
+  void finish_scatter() {
+    Scattering first = std::move(scattering_.front());
+    scattering_.pop_front();
+    wait_exposed(context().timeline, "reduce-scatter " + unit(first.unit).name(),
+                 std::move(first.work));
+    if (first.part)
+      device().kernels().add({.in = first.part, .out = shard_of(gradients_, first.unit)});
+  }
+
+  bool prefetch_;
+  std::unique_ptr<Communicator> communicator_;
+  Model* model_ = nullptr;
+  std::vector<Shard> shards_;
+  Tensor parameters_, gradients_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::map<std::size_t, Gathered> gathered_;
+  Tensor gradient_;  // of the unit in backward
+  std::deque<Scattering> scattering_;
+};
+
+}  // namespace
+
+std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options,
+                                      std::unique_ptr<Communicator> communicator) {
+  return std::make_unique<Fsdp>(context, options, std::move(communicator));
+}
+
+double fsdp_minimum_bytes(const StepShape& shape) {
+  const double n = shape.world;
+  return 3 * (n - 1) / n * static_cast<double>(shape.parameter_bytes) *
+         static_cast<double>(shape.micro_batches);
+}
+
+}  // namespace ringside::peer

@@ -1,0 +1,12 @@
+// The sum of a double over ranks.
+#pragma once
+
+#include "core/comm.h"
+
+namespace ringside::peer {
+
+/// Added in rank order in fp64; every rank has the same bits. Collective; blocks. Communicators
+/// know fp32 alone, so the values' bytes are gathered, as two floats each. 8 (p-1) bytes a rank.
+double sum_over_ranks(Device& device, Communicator& communicator, double value);
+
+}  // namespace ringside::peer
