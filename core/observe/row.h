@@ -14,9 +14,15 @@ struct Quantiles {
   double median = 0, p10 = 0, p90 = 0;
 };
 
+/// Nearest rank among the sorted values: an observed value, the lower one of two in the middle.
+/// All 0 for no values.
+Quantiles quantiles(std::vector<double> values);
+
 /// Fields in the order and with the names of the contract (ARCHITECTURE.md, "The contract of a
-/// run"). Times of a step are those of the slowest worker's median; shares of a step are means
-/// over workers and measured steps, so that compute + exposed + optimizer + data + idle = step.
+/// run"). Warm-up steps are left out of every figure about time. The time of a step is that of the
+/// worker whose median is largest; samples_per_s follows from its median. The shares of a step are
+/// means over workers and measured steps, so compute + exposed + optimizer + data + idle is the
+/// mean step (communication runs beside them).
 struct Row {
   static constexpr int schema = 1;
   RunPlan plan;
@@ -28,6 +34,8 @@ struct Row {
   Quantiles step_ms;
   struct {
     double compute = 0, communication = 0, exposed = 0, optimizer = 0, data = 0, idle = 0;
+    /// Of the busiest serving rank; workers may wait for it, so it may be a part of `exposed`.
+    double serving_optimizer = 0;
   } time_ms;
   std::vector<RankRecord> ranks;
   double bytes_minimum_per_step = 0;  // of the busiest rank
@@ -40,8 +48,10 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records);
 /// The row of a run that did not.
 Row failed_row(const RunPlan& plan, const std::string& error);
 
-nlohmann::json to_json(const Row& row);
-/// What a report needs of a row that was written before. Throws Error for another schema.
+/// The row's own fields and every field of its plan.
+nlohmann::ordered_json to_json(const Row& row);
+/// A row that was written before, without what each rank recorded of each step. Throws Error for
+/// another schema, nlohmann::json::exception for what is no row.
 Row row_from_json(const nlohmann::json& in);
 
 }  // namespace ringside

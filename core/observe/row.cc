@@ -1,0 +1,241 @@
+#include "core/observe/row.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "core/base/fields.h"
+
+namespace ringside {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+template <class Seconds>
+double mean_ms(const std::vector<const StepTime*>& steps, Seconds seconds) {
+  if (steps.empty()) return 0;
+  double sum = 0;
+  for (const StepTime* step : steps) sum += seconds(*step);
+  return 1e3 * sum / static_cast<double>(steps.size());
+}
+
+double mean_ms(const std::vector<const StepTime*>& steps, Activity activity) {
+  return mean_ms(steps, [activity](const StepTime& step) {
+    return step.by_activity[static_cast<std::size_t>(activity)];
+  });
+}
+
+void add_times(Row& row, std::size_t warmup) {
+  std::vector<const StepTime*> measured;
+  for (const RankRecord& rank : row.ranks) {
+    std::vector<double> totals;
+    for (std::size_t s = warmup; s < rank.steps.size(); ++s) {
+      measured.push_back(&rank.steps[s]);
+      totals.push_back(1e3 * rank.steps[s].total);
+    }
+    const Quantiles of_rank = quantiles(std::move(totals));
+    if (of_rank.median > row.step_ms.median) row.step_ms = of_rank;
+    row.time_ms.serving_optimizer =
+        std::max(row.time_ms.serving_optimizer, 1e3 * rank.serving_optimizer_s);
+  }
+  auto& time = row.time_ms;
+  time.compute = mean_ms(measured, Activity::compute);
+  time.communication = mean_ms(measured, Activity::communication);
+  time.exposed = mean_ms(measured, Activity::exposed);
+  time.optimizer = mean_ms(measured, Activity::optimizer);
+  time.data = mean_ms(measured, Activity::data);
+  time.idle = mean_ms(measured, [](const StepTime& step) { return step.total; }) - time.compute -
+              time.exposed - time.optimizer - time.data;
+}
+
+ordered_json by_kind(const MemoryUse& use) {
+  ordered_json out = ordered_json::object();
+  for (std::size_t k = 0; k < memory_kinds; ++k) {
+    const auto kind = static_cast<MemoryKind>(k);
+    out[std::string(name_of(kind))] = use[kind];
+  }
+  return out;
+}
+
+MemoryUse memory_use(const json& in) {
+  MemoryUse use;
+  for (std::size_t k = 0; k < memory_kinds; ++k) {
+    const auto kind = static_cast<MemoryKind>(k);
+    in.at(std::string(name_of(kind))).get_to(use[kind]);
+  }
+  return use;
+}
+
+/// A rank of the plan and, if it has come to its end, what it reported.
+ordered_json rank_json(const RankPlan& plan, const RankRecord* record) {
+  ordered_json out = {
+      {"rank", plan.rank}, {"role", plan.role()}, {"worker", plan.worker}, {"server", plan.server}};
+  if (!record) return out;
+  out["host"] = record->host;
+  out["bytes_sent_per_step"] = record->bytes_sent_per_step;
+  out["bytes_received_per_step"] = record->bytes_received_per_step;
+  out["serving_optimizer_ms"] = 1e3 * record->serving_optimizer_s;
+  out["memory"] = {{"peak", record->at_peak.total()},
+                   {"at_peak", by_kind(record->at_peak)},
+                   {"rss", record->rss},
+                   {"rss_of_peers", record->rss_of_peers},
+                   {"device_reserved", nullptr}};
+  return out;
+}
+
+RankRecord rank_from_json(const json& in) {
+  RankRecord record;
+  in.at("rank").get_to(record.rank);
+  in.at("role").get_to(record.role);
+  in.at("host").get_to(record.host);
+  in.at("bytes_sent_per_step").get_to(record.bytes_sent_per_step);
+  in.at("bytes_received_per_step").get_to(record.bytes_received_per_step);
+  record.serving_optimizer_s = in.at("serving_optimizer_ms").get<double>() / 1e3;
+  record.at_peak = memory_use(in.at("memory").at("at_peak"));
+  in.at("memory").at("rss").get_to(record.rss);
+  in.at("memory").at("rss_of_peers").get_to(record.rss_of_peers);
+  return record;
+}
+
+/// The plan's fields, which a row has under the same names, but for "id".
+RunPlan plan_from_row(const json& row) {
+  json plan = row;
+  plan["id"] = row.at("run");
+  return run_plan_from_json(plan);
+}
+
+}  // namespace
+
+Quantiles quantiles(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double share) {
+    const double rank = std::ceil(share * static_cast<double>(values.size()));
+    return values[static_cast<std::size_t>(std::max(1.0, rank)) - 1];
+  };
+  return {at(0.5), at(0.1), at(0.9)};
+}
+
+Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
+  Row row;
+  row.plan = plan;
+  row.ranks = std::move(records);
+  for (const RankRecord& rank : row.ranks) {
+    row.parameters = std::max(row.parameters, rank.parameters);
+    row.bytes_minimum_per_step = std::max(row.bytes_minimum_per_step, rank.minimum_bytes_per_step);
+    if (row.parameter_hash.empty()) row.parameter_hash = rank.parameter_hash;
+    if (row.evaluations.empty()) row.evaluations = rank.evaluations;
+    row.loss.resize(std::max(row.loss.size(), rank.losses.size()));
+    for (std::size_t s = 0; s < rank.losses.size(); ++s) row.loss[s] += rank.losses[s];
+  }
+  add_times(row, static_cast<std::size_t>(plan.train.warmup));
+  if (row.step_ms.median > 0)
+    row.samples_per_s = static_cast<double>(plan.train.global_batch) / (row.step_ms.median / 1e3);
+  row.tokens_per_s = row.samples_per_s * static_cast<double>(plan.model.context);
+  return row;
+}
+
+Row failed_row(const RunPlan& plan, const std::string& error) {
+  Row row;
+  row.plan = plan;
+  row.status = "failed";
+  row.error = error;
+  return row;
+}
+
+ordered_json to_json(const Row& row) {
+  const RunPlan& plan = row.plan;
+  const TrainConfig& train = plan.train;
+  ordered_json ranks = ordered_json::array();
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+    ranks.push_back(rank_json(plan.ranks[r], r < row.ranks.size() ? &row.ranks[r] : nullptr));
+  ordered_json evaluations = ordered_json::array();
+  for (const auto& e : row.evaluations)
+    evaluations.push_back({{"step", e.step}, {"loss", e.loss}, {"seconds", e.seconds}});
+  const auto& time = row.time_ms;
+  return {{"schema", Row::schema},
+          {"experiment", plan.experiment},
+          {"run", plan.id},
+          {"scheme", plan.scheme},
+          {"options", plan.options},
+          {"device", to_json_fields(plan.device)},
+          {"cluster", nullptr},
+          {"world", plan.world},
+          {"servers", plan.servers},
+          {"repeat", plan.repeat},
+          {"seed", train.seed},
+          {"model", to_json_fields(plan.model)},
+          {"data", to_json_fields(plan.data)},
+          {"train", to_json_fields(train)},
+          {"optimizer", to_json_fields(plan.optimizer)},
+          {"parameters", row.parameters},
+          {"dtypes",
+           {{"parameter", train.precision},
+            {"gradient", train.precision},
+            {"communication", train.precision},
+            {"master", train.precision},
+            {"moments", train.precision}}},
+          {"global_batch", train.global_batch},
+          {"micro_batch", train.micro_batch},
+          {"accumulation", train.accumulation},
+          {"steps", train.steps},
+          {"warmup", train.warmup},
+          {"loss", row.loss},
+          {"evaluations", evaluations},
+          {"parameter_hash", row.parameter_hash},
+          {"samples_per_s", row.samples_per_s},
+          {"tokens_per_s", row.tokens_per_s},
+          {"step_ms",
+           {{"median", row.step_ms.median}, {"p10", row.step_ms.p10}, {"p90", row.step_ms.p90}}},
+          {"time_ms",
+           {{"compute", time.compute},
+            {"communication", time.communication},
+            {"exposed", time.exposed},
+            {"optimizer", time.optimizer},
+            {"data", time.data},
+            {"idle", time.idle},
+            {"serving_optimizer", time.serving_optimizer}}},
+          {"ranks", ranks},
+          {"bytes_minimum_per_step", row.bytes_minimum_per_step},
+          {"staleness", {{"p50", 0}, {"max", 0}}},
+          {"predicted", nullptr},
+          {"status", row.status},
+          {"error", row.error}};
+}
+
+Row row_from_json(const json& in) {
+  if (const int schema = in.at("schema").get<int>(); schema != Row::schema)
+    throw Error("a row of schema {}, but this program reads schema {}; run the comparison anew",
+                schema, Row::schema);
+  Row row;
+  row.plan = plan_from_row(in);
+  in.at("parameters").get_to(row.parameters);
+  in.at("loss").get_to(row.loss);
+  for (const auto& e : in.at("evaluations"))
+    row.evaluations.push_back({e.at("step").get<std::int64_t>(), e.at("loss").get<double>(),
+                               e.at("seconds").get<double>()});
+  in.at("parameter_hash").get_to(row.parameter_hash);
+  in.at("samples_per_s").get_to(row.samples_per_s);
+  in.at("tokens_per_s").get_to(row.tokens_per_s);
+  const json& step = in.at("step_ms");
+  row.step_ms = {step.at("median").get<double>(), step.at("p10").get<double>(),
+                 step.at("p90").get<double>()};
+  const json& time = in.at("time_ms");
+  time.at("compute").get_to(row.time_ms.compute);
+  time.at("communication").get_to(row.time_ms.communication);
+  time.at("exposed").get_to(row.time_ms.exposed);
+  time.at("optimizer").get_to(row.time_ms.optimizer);
+  time.at("data").get_to(row.time_ms.data);
+  time.at("idle").get_to(row.time_ms.idle);
+  time.at("serving_optimizer").get_to(row.time_ms.serving_optimizer);
+  in.at("status").get_to(row.status);
+  in.at("error").get_to(row.error);
+  if (row.status == "ok")
+    for (const auto& rank : in.at("ranks")) row.ranks.push_back(rank_from_json(rank));
+  in.at("bytes_minimum_per_step").get_to(row.bytes_minimum_per_step);
+  return row;
+}
+
+}  // namespace ringside
