@@ -1,0 +1,50 @@
+// The experiment file.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/cluster/plan.h"
+
+namespace ringside {
+
+/// The [compare] table.
+struct CompareConfig {
+  std::vector<std::string> schemes = {"single", "dp", "ps", "ddp", "fsdp"};
+  std::vector<std::int64_t> worlds = {1, 2};
+  std::int64_t repeats = 3;
+};
+
+template <class Visitor>
+void visit_fields(CompareConfig& c, Visitor&& v) {
+  v("schemes", c.schemes, "which schemes (see `ringside list`)");
+  v("worlds", c.worlds, "numbers of workers; every scheme runs at each of them");
+  v("repeats", c.repeats, "how often each run is made; figures are medians");
+}
+
+/// What the experiment file and the command line asked for. Names and types are right; whether the
+/// values make sense is the planner's business.
+struct ExperimentConfig {
+  std::string name;  // by default that of the file
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  DeviceConfig device;
+  CompareConfig compare;
+  /// [scheme.X]: the options that were given, by scheme.
+  std::map<std::string, nlohmann::json> scheme_options;
+};
+
+/// Reads a TOML file and then the overrides, each "table.key=value" with a TOML value or a bare
+/// word ("scheme.ps.servers=4", "data.path=text.txt"); a later one wins. Paths become absolute:
+/// those of the file relative to its folder, those of overrides to the current one. Throws Error
+/// that names the file and line, or the override, for what cannot be read, unknown names (with the
+/// nearest known one) and values of the wrong type.
+ExperimentConfig read_experiment(const std::filesystem::path& file,
+                                 const std::vector<std::string>& overrides);
+
+}  // namespace ringside

@@ -1,0 +1,260 @@
+#include "experiments/planner.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/base/error.h"
+#include "experiments/registry.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::int64_t most_ranks = 4096;
+constexpr std::string_view reference_scheme = "single";
+
+std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+void require_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
+  if (value < least) throw Error("{} = {} must be at least {}", key, value, least);
+}
+
+void check_train(const TrainConfig& train, const DataConfig& data) {
+  require_at_least("train.steps", train.steps, 1);
+  require_at_least("train.warmup", train.warmup, 0);
+  if (train.steps <= train.warmup)
+    throw Error(
+        "train.steps = {} leaves nothing to measure after train.warmup = {}; use more steps",
+        train.steps, train.warmup);
+  require_at_least("train.global_batch", train.global_batch, 1);
+  require_at_least("train.micro_batch", train.micro_batch, 0);
+  require_at_least("train.accumulation", train.accumulation, 1);
+  require_at_least("train.seed", train.seed, 0);
+  require_at_least("train.evaluate_every", train.evaluate_every, 0);
+  require_at_least("train.evaluate_batches", train.evaluate_batches, 1);
+  if (train.precision != "fp32")
+    throw Error("train.precision = '{}' is not there; this build has fp32", train.precision);
+  if (train.timeout_s <= 0)
+    throw Error("train.timeout_s = {} must be more than 0 seconds", train.timeout_s);
+  if (data.holdout < 0 || data.holdout >= 1)
+    throw Error("data.holdout = {} must be at least 0 and less than 1", data.holdout);
+  if (train.evaluate_every > 0 && data.holdout == 0)
+    throw Error("train.evaluate_every = {} needs held-out data; set data.holdout, such as 0.1",
+                train.evaluate_every);
+}
+
+void check_kinds(const ExperimentConfig& config) {
+  find_model(config.model.kind);
+  find_dataset(config.data.kind);
+  find_device(config.device.kind);
+  require_at_least("device.threads", config.device.threads, 1);
+  if (config.device.threads > 1024)
+    throw Error("device.threads = {} must be at most 1024", config.device.threads);
+  require_at_least("model.layers", config.model.layers, 1);
+  require_at_least("model.heads", config.model.heads, 1);
+  require_at_least("model.width", config.model.width, 1);
+  require_at_least("model.context", config.model.context, 1);
+  require_at_least("model.vocabulary", config.model.vocabulary, 1);
+}
+
+/// The name becomes that of a folder.
+void check_name(const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  if (name.empty() || name[0] == '.' || !std::all_of(name.begin(), name.end(), allowed))
+    throw Error("name = '{}' cannot name a folder; use letters, digits, '-', '_' and '.'", name);
+}
+
+template <class T>
+void check_list(std::string_view key, const std::vector<T>& list) {
+  if (list.empty()) throw Error("{} is empty; name at least one", key);
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (std::find(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(i), list[i]) !=
+        list.begin() + static_cast<std::ptrdiff_t>(i))
+      throw Error("{} names {} twice", key, list[i]);
+}
+
+void check_world(std::string_view key, std::int64_t world) {
+  if (world < 1 || world > most_ranks)
+    throw Error("{} = {} must lie between 1 and {} ranks", key, world, most_ranks);
+}
+
+void check_config(const ExperimentConfig& config) {
+  check_name(config.name);
+  check_train(config.train, config.data);
+  check_kinds(config);
+}
+
+nlohmann::json options_of(const ExperimentConfig& config, const SchemeRow& row) {
+  nlohmann::json options = row.defaults;
+  if (const auto given = config.scheme_options.find(std::string(row.name));
+      given != config.scheme_options.end())
+    options.update(given->second);
+  row.check(options);
+  return options;
+}
+
+/// Ranks that add gradients up: workers, or the replicas that `single` stands for.
+std::int64_t replicas_of(const RunPlan& plan) {
+  return plan.scheme == reference_scheme ? plan.options.at("replicas").get<std::int64_t>()
+                                         : plan.world;
+}
+
+/// How many micro-batches each of `ranks` ranks computes a step.
+std::int64_t micro_batches(const TrainConfig& train, std::int64_t ranks, const std::string& who) {
+  if (train.global_batch % ranks != 0)
+    throw Error("train.global_batch = {} is not divisible by {}; choose a multiple of {}",
+                train.global_batch, who, ranks);
+  const std::int64_t share = train.global_batch / ranks;
+  const std::int64_t fitting =
+      train.micro_batch > 0 ? ceil_divide(share, train.micro_batch) : std::int64_t{1};
+  const std::int64_t count = std::max(train.accumulation, fitting);
+  if (count > share || share % count != 0)
+    throw Error(
+        "train.global_batch = {} gives each rank of {} {} samples, which {} micro-batches do not "
+        "divide evenly; choose another train.global_batch, train.micro_batch or "
+        "train.accumulation",
+        train.global_batch, who, share, count);
+  return count;
+}
+
+void place_ranks(RunPlan& plan, const Servers& servers) {
+  plan.servers = servers.count;
+  for (int worker = 0; worker < plan.world; ++worker) plan.ranks.push_back({worker, worker, -1});
+  if (servers.beside && servers.count > plan.world)
+    throw Error("scheme {}: {} servers do not fit beside {} workers; ask for at most one each",
+                plan.scheme, servers.count, plan.world);
+  for (int server = 0; server < servers.count; ++server) {
+    if (servers.beside)
+      plan.ranks[static_cast<std::size_t>(server)].server = server;
+    else
+      plan.ranks.push_back({plan.world + server, -1, server});
+  }
+}
+
+RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world, int repeat) {
+  RunPlan plan;
+  plan.experiment = config.name;
+  plan.scheme = row.name;
+  plan.options = options_of(config, row);
+  plan.world = world;
+  plan.repeat = repeat;
+  plan.model = config.model;
+  plan.data = config.data;
+  plan.train = config.train;
+  plan.optimizer = config.optimizer;
+  plan.device = config.device;
+  plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
+
+  const std::int64_t ranks = replicas_of(plan);
+  const bool replicas = ranks != world;
+  if (replicas) require_at_least("scheme.single.replicas", ranks, 1);
+  const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
+                                   : fmt::format("world {} (scheme {})", ranks, plan.scheme);
+  const std::int64_t each = micro_batches(config.train, ranks, who);
+  plan.train.accumulation = each * (replicas ? ranks : 1);
+  plan.train.micro_batch = config.train.global_batch / (ranks * each);
+  place_ranks(plan, row.servers(plan.options, world));
+  return plan;
+}
+
+/// `single` over the micro-batches of all ranks of a run at `world`.
+RunPlan plan_reference(const ExperimentConfig& config, int world) {
+  ExperimentConfig changed = config;
+  changed.scheme_options[std::string(reference_scheme)]["replicas"] = world;
+  RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, 0);
+  plan.id = fmt::format("{}-x{}-r0", reference_scheme, world);
+  return plan;
+}
+
+std::vector<int> worlds_of(const SchemeRow& row, const std::vector<std::int64_t>& asked) {
+  std::vector<int> worlds;
+  for (const std::int64_t world : asked)
+    if (row.max_world == 0 || world <= row.max_world) worlds.push_back(static_cast<int>(world));
+  if (worlds.empty()) worlds.push_back(row.max_world);
+  return worlds;
+}
+
+/// The references that no run of `runs` is.
+std::vector<RunPlan> missing_references(const ExperimentConfig& config,
+                                        const std::vector<RunPlan>& runs) {
+  std::vector<SumTree> there;
+  for (const RunPlan& run : runs)
+    if (run.scheme == reference_scheme) there.push_back(sum_tree(run));
+  std::vector<RunPlan> references;
+  for (const RunPlan& run : runs) {
+    const SumTree tree = sum_tree(run);
+    if (std::find(there.begin(), there.end(), tree) != there.end()) continue;
+    there.push_back(tree);
+    references.push_back(plan_reference(config, run.world));
+  }
+  return references;
+}
+
+}  // namespace
+
+std::vector<RunPlan> plan_comparison(const ExperimentConfig& config) {
+  check_config(config);
+  const CompareConfig& compare = config.compare;
+  check_list("compare.schemes", compare.schemes);
+  check_list("compare.worlds", compare.worlds);
+  for (const std::int64_t world : compare.worlds) check_world("compare.worlds: world", world);
+  require_at_least("compare.repeats", compare.repeats, 1);
+  if (compare.repeats > 1000)
+    throw Error("compare.repeats = {} must be at most 1000", compare.repeats);
+
+  std::vector<RunPlan> runs;
+  for (int repeat = 0; repeat < compare.repeats; ++repeat)
+    for (const std::string& scheme : compare.schemes) {
+      const SchemeRow& row = find_scheme(scheme);
+      for (const int world : worlds_of(row, compare.worlds))
+        runs.push_back(plan_run(config, row, world, repeat));
+    }
+  std::vector<RunPlan> all = missing_references(config, runs);
+  all.insert(all.end(), runs.begin(), runs.end());
+  return all;
+}
+
+RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world) {
+  check_config(config);
+  const SchemeRow& row = find_scheme(scheme);
+  check_world("world", world);
+  if (row.max_world > 0 && world > row.max_world)
+    throw Error("scheme {} runs at world {} at most, not at {}", scheme, row.max_world, world);
+  return plan_run(config, row, world, 0);
+}
+
+SumTree sum_tree(const RunPlan& plan) {
+  const std::int64_t groups = replicas_of(plan);
+  const std::int64_t all = plan.train.accumulation * plan.world;
+  if (groups == 1 || groups == all) return {1, all};
+  return {groups, all / groups};
+}
+
+std::string label_of(const RunPlan& plan) {
+  const std::int64_t ranks = replicas_of(plan);
+  return ranks == plan.world ? plan.scheme : fmt::format("{} x{}", plan.scheme, ranks);
+}
+
+bool same_case(const RunPlan& a, const RunPlan& b) {
+  return a.scheme == b.scheme && a.world == b.world && a.options == b.options;
+}
+
+void check_inputs(const RunPlan& plan) {
+  const auto device = find_device(plan.device.kind).make(plan.device);
+  const Model model = find_model(plan.model.kind).make(plan.model, *device);
+  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.targets);
+  make_optimizer(plan.optimizer, plan.train.steps, *device, 1);
+  const auto check_size = [&](const Dataset& part, std::string_view name) {
+    if (part.size() < plan.train.global_batch)
+      throw Error(
+          "data.path: the {} data has {} samples of {} tokens, fewer than a global batch "
+          "({}); name more text",
+          name, part.size(), plan.model.context, plan.train.global_batch);
+  };
+  check_size(*data.training, "training");
+  if (data.held_out && plan.train.evaluate_every > 0) check_size(*data.held_out, "held-out");
+}
+
+}  // namespace ringside
