@@ -1,0 +1,139 @@
+#include "experiments/environment.h"
+
+#include <link.h>
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <map>
+#include <optional>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr std::string_view prefixes_that_matter[] = {
+    "OMP_",  "GOMP_", "KMP_",   "DNNL_", "ONEDNN_", "MKL_", "OPENBLAS_",     "MALLOC_", "LD_",
+    "NCCL_", "CUDA_", "SLURM_", "DMLC_", "OMPI_",   "PMI_", "TORCHELASTIC_", "GLIBC_"};
+
+/// The value of the first line "KEY SEPARATOR value", without quotes.
+ordered_json value_in(const fs::path& file, std::string_view key, char separator) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const auto at = line.find(separator);
+    if (line.rfind(key, 0) != 0 || at == std::string::npos) continue;
+    const auto begin = line.find_first_not_of(" \t\"", at + 1);
+    const auto end = line.find_last_not_of(" \t\"");
+    if (begin == std::string::npos) return "";
+    return line.substr(begin, end + 1 - begin);
+  }
+  return nullptr;
+}
+
+std::string first_line(const fs::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+ordered_json cores_for_this_process() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return nullptr;
+  return CPU_COUNT(&set);
+}
+
+ordered_json memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
+  if (pages < 0 || size < 0) return nullptr;
+  return static_cast<std::int64_t>(pages) * size;
+}
+
+/// File names of what is loaded, links resolved: "libzmq.so.5.2.4".
+std::vector<std::string> loaded_libraries() {
+  std::vector<std::string> names;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* out) {
+        std::error_code error;
+        const fs::path file = fs::canonical(info->dlpi_name, error);
+        if (!error)
+          static_cast<std::vector<std::string>*>(out)->push_back(file.filename().string());
+        return 0;
+      },
+      &names);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string compiler() {
+  const std::string version = __VERSION__;  // clang's begins with its name, g++'s does not
+  return version.find("lang") == std::string::npos ? "g++ " + version : version;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+}  // namespace
+
+std::string git_commit(const fs::path& folder) {
+  for (fs::path here = fs::absolute(folder); here != here.parent_path();
+       here = here.parent_path()) {
+    const fs::path git = here / ".git";
+    if (!fs::is_directory(git)) continue;
+    const std::string head = first_line(git / "HEAD");
+    if (head.rfind("ref: ", 0) != 0) return head;
+    const std::string branch = head.substr(5);
+    if (fs::exists(git / branch)) return first_line(git / branch);
+    std::ifstream packed(git / "packed-refs");
+    for (std::string line; std::getline(packed, line);)
+      if (line.size() > branch.size() + 1 && line.substr(line.find(' ') + 1) == branch)
+        return line.substr(0, line.find(' '));
+    return {};
+  }
+  return {};
+}
+
+ordered_json describe_environment(const std::vector<std::string>& variables,
+                                  const fs::path& program) {
+  ordered_json kept = ordered_json::object();
+  for (const std::string& variable : variables)
+    for (const std::string_view prefix : prefixes_that_matter)
+      if (variable.rfind(prefix, 0) == 0) {
+        const auto equals = variable.find('=');
+        kept[variable.substr(0, equals)] = variable.substr(equals + 1);
+        break;
+      }
+  utsname system{};
+  uname(&system);
+  const std::string commit = git_commit(program.parent_path());
+  return {{"time", utc_now()},
+          {"host", system.nodename},
+          {"cpu", value_in("/proc/cpuinfo", "model name", ':')},
+          {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
+          {"cores_allowed", cores_for_this_process()},
+          {"memory_bytes", memory_bytes()},
+          {"gpu", nullptr},
+          {"driver", nullptr},
+          {"os", value_in("/etc/os-release", "PRETTY_NAME", '=')},
+          {"kernel", system.release},
+          {"compiler", compiler()},
+          {"libraries", loaded_libraries()},
+          {"git_commit", commit.empty() ? ordered_json() : ordered_json(commit)},
+          {"variables", kept}};
+}
+
+}  // namespace ringside

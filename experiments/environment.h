@@ -1,0 +1,20 @@
+// What a run ran on.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace ringside {
+
+/// Processor, cores, memory, operating system, kernel, compiler, shared libraries with their
+/// versions, the git commit of the folders above `program`, and those of `variables` ("NAME=value")
+/// that change how a run behaves. What cannot be found out is null.
+nlohmann::ordered_json describe_environment(const std::vector<std::string>& variables,
+                                            const std::filesystem::path& program);
+
+/// The commit that is checked out in the repository that `folder` lies in; empty if there is none.
+std::string git_commit(const std::filesystem::path& folder);
+
+}  // namespace ringside

@@ -1,0 +1,208 @@
+#include "experiments/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "core/base/error.h"
+#include "experiments/planner.h"
+
+namespace ringside {
+namespace {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+template <class Figure>
+std::vector<double> each(const std::vector<const Row*>& rows, Figure figure) {
+  std::vector<double> values;
+  for (const Row* row : rows) values.push_back(figure(*row));
+  return values;
+}
+
+bool finished(const Row& row) { return row.status == "ok"; }
+
+double most_bytes_sent(const Row& row) {
+  double most = 0;
+  for (const RankRecord& rank : row.ranks) most = std::max(most, rank.bytes_sent_per_step);
+  return most;
+}
+
+/// All rows that repeat one thing, in order.
+using Case = std::vector<const Row*>;
+
+std::vector<Case> cases_of(const std::vector<Row>& rows) {
+  std::vector<Case> cases;
+  std::vector<std::string> schemes = {"single"};
+  for (const Row& row : rows) {
+    const auto known = std::find_if(cases.begin(), cases.end(), [&](const Case& one) {
+      return same_case(one[0]->plan, row.plan);
+    });
+    if (known != cases.end())
+      known->push_back(&row);
+    else
+      cases.push_back({&row});
+    if (std::find(schemes.begin(), schemes.end(), row.plan.scheme) == schemes.end())
+      schemes.push_back(row.plan.scheme);
+  }
+  const auto place = [&](const Case& one) {
+    const RunPlan& plan = one[0]->plan;
+    const auto scheme = std::find(schemes.begin(), schemes.end(), plan.scheme) - schemes.begin();
+    return std::tuple(scheme, label_of(plan).size(), label_of(plan), plan.world);
+  };
+  std::stable_sort(cases.begin(), cases.end(),
+                   [&](const Case& a, const Case& b) { return place(a) < place(b); });
+  return cases;
+}
+
+/// The run of `single` that a row must equal; null if none has finished. Where there is none with
+/// the row's own order of sums, any other will do to compare losses.
+struct Reference {
+  const Row* row = nullptr;
+  bool same_sums = false;
+};
+Reference reference_of(const Row& row, const std::vector<Row>& rows) {
+  Reference found;
+  for (const Row& candidate : rows) {
+    if (candidate.plan.scheme != "single" || !finished(candidate)) continue;
+    if (sum_tree(candidate.plan) == sum_tree(row.plan)) return {&candidate, true};
+    if (!found.row) found.row = &candidate;
+  }
+  return found;
+}
+
+void compare(CaseSummary& out, const Case& repeats, const std::vector<Row>& rows) {
+  out.sameness = Sameness::reference;
+  for (const Row* row : repeats) {
+    const Reference reference = reference_of(*row, rows);
+    Sameness now = Sameness::reference;
+    if (!reference.row) {
+      now = Sameness::unknown;
+    } else if (reference.row != row) {
+      const double difference = largest_difference(row->loss, reference.row->loss);
+      const bool identical = reference.same_sums && !row->parameter_hash.empty() &&
+                             row->parameter_hash == reference.row->parameter_hash;
+      out.difference = std::max(out.difference, difference);
+      if (identical)
+        // A repeat of the reference itself says nothing new.
+        now = same_case(row->plan, reference.row->plan) ? Sameness::reference
+                                                        : Sameness::bit_identical;
+      else
+        now = difference <= largest_rounding ? Sameness::to_rounding : Sameness::different;
+    }
+    out.sameness = std::max(out.sameness, now);
+  }
+}
+
+void add_memory(CaseSummary& out, const Case& repeats) {
+  for (const Row* row : repeats)
+    for (const RankRecord& rank : row->ranks) {
+      if (rank.at_peak.total() <= out.at_peak.total()) continue;
+      out.at_peak = rank.at_peak;
+      out.largest_rank = rank.rank;
+      out.rss = rank.rss;
+    }
+}
+
+CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
+  const RunPlan& plan = repeats[0]->plan;
+  CaseSummary out;
+  out.label = label_of(plan);
+  out.scheme = plan.scheme;
+  out.world = plan.world;
+  out.repeats = static_cast<int>(repeats.size());
+  Case good;
+  for (const Row* row : repeats) {
+    if (finished(*row)) {
+      good.push_back(row);
+    } else if (out.failed++ == 0) {
+      out.error = row->error;
+    }
+  }
+  if (good.empty()) return out;
+  const auto speeds = each(good, [](const Row& row) { return row.samples_per_s; });
+  const auto [least, most] = std::minmax_element(speeds.begin(), speeds.end());
+  out.samples_per_s = median(speeds);
+  if (out.samples_per_s > 0) out.spread = (*most - *least) / 2 / out.samples_per_s;
+  out.step_ms = median(each(good, [](const Row& row) { return row.step_ms.median; }));
+  out.compute_ms = median(each(good, [](const Row& row) { return row.time_ms.compute; }));
+  out.exposed_ms = median(each(good, [](const Row& row) { return row.time_ms.exposed; }));
+  out.optimizer_ms = median(each(
+      good, [](const Row& row) { return row.time_ms.optimizer + row.time_ms.serving_optimizer; }));
+  out.idle_ms = median(each(good, [](const Row& row) { return row.time_ms.idle; }));
+  out.bytes_sent_per_step = median(each(good, most_bytes_sent));
+  out.bytes_minimum_per_step = good[0]->bytes_minimum_per_step;
+  add_memory(out, good);
+  if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();
+  if (!good[0]->evaluations.empty()) out.held_out_loss = good[0]->evaluations.back().loss;
+  compare(out, good, rows);
+  return out;
+}
+
+/// Median samples/s of `single` with the fewest micro-batches; 0 if it has not finished.
+double baseline(const std::vector<Row>& rows) {
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  std::vector<double> speeds;
+  for (const Row& row : rows) {
+    if (row.plan.scheme != "single" || !finished(row)) continue;
+    const std::int64_t count = row.plan.train.accumulation;
+    if (count < fewest) speeds.clear();
+    fewest = std::min(fewest, count);
+    if (count == fewest) speeds.push_back(row.samples_per_s);
+  }
+  return median(std::move(speeds));
+}
+
+}  // namespace
+
+std::string_view name_of(Sameness sameness) {
+  switch (sameness) {
+    case Sameness::reference:
+      return "reference";
+    case Sameness::bit_identical:
+      return "bit-identical";
+    case Sameness::to_rounding:
+      return "to rounding";
+    case Sameness::different:
+      return "DIFFERENT";
+    case Sameness::unknown:
+      return "no reference";
+  }
+  return "unknown";
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    const double difference = std::abs(a[i] - b[i]) / std::abs(b[i]);
+    // A loss that is no number differs from everything.
+    largest = std::isnan(difference) ? std::numeric_limits<double>::infinity()
+                                     : std::max(largest, difference);
+  }
+  return largest;
+}
+
+std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
+  std::vector<CaseSummary> out;
+  const double single = baseline(rows);
+  for (const Case& one : cases_of(rows)) {
+    CaseSummary summary = summarise_case(one, rows);
+    const bool proven =
+        summary.sameness != Sameness::different && summary.sameness != Sameness::unknown;
+    if (proven && single > 0 && summary.samples_per_s > 0) {
+      summary.speed_up = summary.samples_per_s / single;
+      summary.efficiency = summary.speed_up / summary.world;
+    }
+    out.push_back(std::move(summary));
+  }
+  return out;
+}
+
+}  // namespace ringside

@@ -1,0 +1,64 @@
+// From rows to what people read. Runs nothing.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/observe/row.h"
+
+namespace ringside {
+
+/// Whether a run computed what its reference computed: `single` over the same micro-batches.
+enum class Sameness : std::uint8_t {
+  reference,      // it is one
+  bit_identical,  // equal parameters at the end
+  to_rounding,    // losses within largest_rounding of each other, relatively
+  different,
+  unknown  // no reference has finished
+};
+inline constexpr double largest_rounding = 1e-5;
+std::string_view name_of(Sameness sameness);
+
+/// All repeats of one scheme at one world. Figures are medians over the repeats that finished.
+struct CaseSummary {
+  std::string label;  // "ddp", "single x2"
+  std::string scheme;
+  int world = 1;
+  int repeats = 0, failed = 0;
+  std::string error;  // of the first repeat that failed
+  double samples_per_s = 0;
+  double spread = 0;  // half of (most - least) samples/s, by the median
+  /// Against the median of `single`, and that by world; negative: withdrawn or not known.
+  double speed_up = -1, efficiency = -1;
+  double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0, idle_ms = 0;
+  double bytes_sent_per_step = 0;  // of the busiest rank
+  double bytes_minimum_per_step = 0;
+  /// Of the rank with the largest peak of all repeats.
+  int largest_rank = 0;
+  MemoryUse at_peak;
+  std::int64_t rss = 0;
+  double final_loss = 0;
+  double held_out_loss = -1;  // the last one; negative: none
+  Sameness sameness = Sameness::unknown;
+  double difference = 0;  // largest relative one of the losses, over repeats
+};
+
+/// One summary a case: `single` first, then schemes in the order in which they appear, by world.
+/// The speed of `single` is that of its rows with the fewest micro-batches.
+std::vector<CaseSummary> summarise(const std::vector<Row>& rows);
+
+/// Largest |a - b| / |b| over the steps; infinite for losses of different length.
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
+
+nlohmann::ordered_json summary_json(const std::string& experiment,
+                                    const std::vector<CaseSummary>& cases);
+
+/// The table of figures and that of memory by kind, in Markdown with aligned columns, and how to
+/// read them.
+std::string summary_text(const std::vector<CaseSummary>& cases);
+
+/// The main figures of one run, one a line.
+std::string row_text(const Row& row);
+
+}  // namespace ringside

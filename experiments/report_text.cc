@@ -1,0 +1,199 @@
+// How a summary is written: JSON, tables, lines.
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "experiments/report.h"
+
+namespace ringside {
+namespace {
+
+using nlohmann::ordered_json;
+using Line = std::vector<std::string>;
+
+/// A Markdown table with aligned columns: the first to the left, the others to the right, the
+/// last, which may be long, to the left.
+std::string table(const std::vector<Line>& lines, std::size_t widest_last) {
+  const std::size_t columns = lines[0].size();
+  std::vector<std::size_t> width(columns, 3);
+  for (const Line& line : lines)
+    for (std::size_t c = 0; c < columns; ++c)
+      if (c + 1 < columns || line[c].size() <= widest_last)
+        width[c] = std::max(width[c], line[c].size());
+  const auto to_left = [&](std::size_t c) { return c == 0 || c + 1 == columns; };
+  std::string out;
+  for (std::size_t l = 0; l < lines.size(); ++l) {
+    for (std::size_t c = 0; c < columns; ++c)
+      out += to_left(c) ? fmt::format("| {:<{}} ", lines[l][c], width[c])
+                        : fmt::format("| {:>{}} ", lines[l][c], width[c]);
+    out += "|\n";
+    if (l > 0) continue;
+    for (std::size_t c = 0; c < columns; ++c) {
+      const std::string rule(width[c] + 1, '-');
+      out += to_left(c) ? "|" + rule + "-" : "|" + rule + ":";
+    }
+    out += "|\n";
+  }
+  return out;
+}
+
+std::string megabytes(double bytes) {
+  return fmt::format("{:.{}f}", bytes / 1e6, bytes < 1e8 ? 2 : 0);
+}
+
+std::string known(double value, std::string_view unit, int digits) {
+  return value < 0 ? "-" : fmt::format("{:.{}f}{}", value, digits, unit);
+}
+
+/// A cause on one line that does not break a table.
+std::string cell(std::string text) {
+  std::replace(text.begin(), text.end(), '|', '/');
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+std::string verdict(const CaseSummary& one) {
+  if (one.failed == one.repeats) return "FAILED: " + cell(one.error);
+  std::string out(name_of(one.sameness));
+  if (one.sameness == Sameness::to_rounding || one.sameness == Sameness::different)
+    out += fmt::format(" ({:.0e})", one.difference);
+  if (one.failed > 0)
+    out += fmt::format("; {} of {} repeats FAILED: {}", one.failed, one.repeats, cell(one.error));
+  return out;
+}
+
+std::string figures_table(const std::vector<CaseSummary>& cases) {
+  std::vector<Line> lines = {{"scheme", "world", "samples/s", "speed-up", "effic.", "step ms",
+                              "compute", "exposed", "optim.", "MB sent", "minimum", "peak MB",
+                              "loss", "same run?"}};
+  for (const CaseSummary& one : cases) {
+    Line line = {one.label, std::to_string(one.world)};
+    if (one.failed == one.repeats)
+      line.insert(line.end(), 11, "-");
+    else
+      line.insert(line.end(),
+                  {fmt::format("{:.1f} ±{:2.0f}%", one.samples_per_s, 100 * one.spread),
+                   known(one.speed_up, "", 2), known(100 * one.efficiency, "%", 0),
+                   fmt::format("{:.1f}", one.step_ms), fmt::format("{:.1f}", one.compute_ms),
+                   fmt::format("{:.1f}", one.exposed_ms), fmt::format("{:.1f}", one.optimizer_ms),
+                   megabytes(one.bytes_sent_per_step), megabytes(one.bytes_minimum_per_step),
+                   megabytes(static_cast<double>(one.at_peak.total())),
+                   fmt::format("{:.4f}", one.final_loss)});
+    line.push_back(verdict(one));
+    lines.push_back(std::move(line));
+  }
+  return table(lines, 20);
+}
+
+std::string memory_table(const std::vector<CaseSummary>& cases) {
+  std::vector<Line> lines = {{"peak memory, MB", "world", "rank", "total"}};
+  for (std::size_t k = 0; k < memory_kinds; ++k)
+    lines[0].emplace_back(name_of(static_cast<MemoryKind>(k)));
+  lines[0].emplace_back("resident");
+  for (const CaseSummary& one : cases) {
+    if (one.failed == one.repeats) continue;
+    Line line = {one.label, std::to_string(one.world), std::to_string(one.largest_rank),
+                 megabytes(static_cast<double>(one.at_peak.total()))};
+    for (std::size_t k = 0; k < memory_kinds; ++k)
+      line.push_back(megabytes(static_cast<double>(one.at_peak[static_cast<MemoryKind>(k)])));
+    line.push_back(megabytes(static_cast<double>(one.rss)));
+    lines.push_back(std::move(line));
+  }
+  return lines.size() > 1 ? table(lines, 20) : "";
+}
+
+ordered_json or_null(double value) { return value < 0 ? ordered_json() : ordered_json(value); }
+
+ordered_json case_json(const CaseSummary& one) {
+  ordered_json kinds = ordered_json::object();
+  for (std::size_t k = 0; k < memory_kinds; ++k) {
+    const auto kind = static_cast<MemoryKind>(k);
+    kinds[std::string(name_of(kind))] = one.at_peak[kind];
+  }
+  const bool compared =
+      one.sameness == Sameness::to_rounding || one.sameness == Sameness::different;
+  return {
+      {"scheme", one.scheme},
+      {"label", one.label},
+      {"world", one.world},
+      {"repeats", one.repeats},
+      {"failed", one.failed},
+      {"error", one.error},
+      {"samples_per_s", one.samples_per_s},
+      {"spread", one.spread},
+      {"speed_up", or_null(one.speed_up)},
+      {"efficiency", or_null(one.efficiency)},
+      {"step_ms", one.step_ms},
+      {"time_ms",
+       {{"compute", one.compute_ms},
+        {"exposed", one.exposed_ms},
+        {"optimizer", one.optimizer_ms},
+        {"idle", one.idle_ms}}},
+      {"bytes_sent_per_step", one.bytes_sent_per_step},
+      {"bytes_minimum_per_step", one.bytes_minimum_per_step},
+      {"memory",
+       {{"rank", one.largest_rank},
+        {"peak", one.at_peak.total()},
+        {"at_peak", kinds},
+        {"rss", one.rss}}},
+      {"final_loss", one.final_loss},
+      {"held_out_loss", or_null(one.held_out_loss)},
+      {"same_run", name_of(one.sameness)},
+      {"largest_difference",
+       compared && std::isfinite(one.difference) ? ordered_json(one.difference) : ordered_json()}};
+}
+
+}  // namespace
+
+ordered_json summary_json(const std::string& experiment, const std::vector<CaseSummary>& cases) {
+  ordered_json rows = ordered_json::array();
+  for (const CaseSummary& one : cases) rows.push_back(case_json(one));
+  return {{"schema", Row::schema}, {"experiment", experiment}, {"cases", rows}};
+}
+
+std::string summary_text(const std::vector<CaseSummary>& cases) {
+  std::string out = figures_table(cases);
+  out +=
+      "\nMedians over repeats, ± half the range; times in ms a step: computing, waiting for other "
+      "ranks, optimizer (a server's is also waited for).\nMB = 10^6 bytes a step that the busiest "
+      "rank sends, and the least it must; same run? holds the result against `single` over the "
+      "same micro-batches.\n";
+  if (const std::string memory = memory_table(cases); !memory.empty()) out += "\n" + memory;
+  return out;
+}
+
+std::string row_text(const Row& row) {
+  double sent = 0;
+  const RankRecord* largest = nullptr;
+  for (const RankRecord& rank : row.ranks) {
+    sent = std::max(sent, rank.bytes_sent_per_step);
+    if (!largest || rank.at_peak.total() > largest->at_peak.total()) largest = &rank;
+  }
+  std::string out;
+  for (const auto& e : row.evaluations)
+    out +=
+        fmt::format("held-out loss {:.4f} after step {} ({:.1f} s)\n", e.loss, e.step, e.seconds);
+  out += fmt::format("{} at world {}: {} parameters, {} steps of {} samples\n", row.plan.scheme,
+                     row.plan.world, row.parameters, row.plan.train.steps,
+                     row.plan.train.global_batch);
+  if (!row.loss.empty()) out += fmt::format("loss           {:.4f}\n", row.loss.back());
+  out += fmt::format("speed          {:.1f} samples/s, {:.0f} tokens/s\n", row.samples_per_s,
+                     row.tokens_per_s);
+  out += fmt::format("step           {:.1f} ms (10%: {:.1f}, 90%: {:.1f})\n", row.step_ms.median,
+                     row.step_ms.p10, row.step_ms.p90);
+  out += fmt::format(
+      "of which       compute {:.1f}, exposed communication {:.1f}, optimizer {:.1f}, data {:.1f}, "
+      "idle {:.1f} ms\n",
+      row.time_ms.compute, row.time_ms.exposed, row.time_ms.optimizer, row.time_ms.data,
+      row.time_ms.idle);
+  out += fmt::format("sent           {} MB a step by the busiest rank; least possible {} MB\n",
+                     megabytes(sent), megabytes(row.bytes_minimum_per_step));
+  if (largest)
+    out += fmt::format("peak memory    {} MB on rank {}, resident {} MB\n",
+                       megabytes(static_cast<double>(largest->at_peak.total())), largest->rank,
+                       megabytes(static_cast<double>(largest->rss)));
+  out += fmt::format("parameters     {}\n", row.parameter_hash);
+  return out;
+}
+
+}  // namespace ringside

@@ -1,0 +1,158 @@
+#include "experiments/results.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view files_of_a_comparison[] = {
+    "plan.json", "environment.json", "rows.jsonl", "summary.json", "summary.md", "report.html"};
+
+/// An open file that is closed at the end of its scope.
+class File {
+ public:
+  File(const fs::path& path, int flags) : path_(path) {
+    file_ = open(path.c_str(), flags | O_CLOEXEC, 0644);
+    if (file_ < 0) fail();
+  }
+  ~File() { close(file_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  /// Blocks until the bytes are on the disk.
+  void write_through(const std::string& content) {
+    for (std::size_t done = 0; done < content.size();) {
+      const ssize_t n = ::write(file_, content.data() + done, content.size() - done);
+      if (n < 0 && errno != EINTR) fail();
+      if (n > 0) done += static_cast<std::size_t>(n);
+    }
+    if (fsync(file_) != 0) fail();
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw Error("{}: cannot be written: {}", path_.string(), std::strerror(errno));
+  }
+  fs::path path_;
+  int file_ = -1;
+};
+
+/// What runs of one experiment have in common.
+nlohmann::json common_part(const RunPlan& plan) {
+  nlohmann::json common = to_json(plan);
+  for (const char* own : {"id", "scheme", "options", "world", "servers", "repeat", "ranks"})
+    common.erase(own);
+  common["train"].erase("micro_batch");
+  common["train"].erase("accumulation");
+  return common;
+}
+
+void check_equal(const RunPlan& there, const nlohmann::json& old_plan,
+                 const nlohmann::json& new_plan) {
+  if (old_plan == new_plan) return;
+  const nlohmann::json change = nlohmann::json::diff(old_plan, new_plan).at(0);
+  const auto where = nlohmann::json::json_pointer(change.at("path").get<std::string>());
+  std::string key = where.to_string().substr(1);
+  for (char& c : key)
+    if (c == '/') c = '.';
+  const auto text = [&](const nlohmann::json& plan) {
+    return plan.contains(where) ? plan.at(where).dump() : "nothing";
+  };
+  throw Error(
+      "--resume: the row of run {} was made with {} = {}, not {}; leave --resume out to "
+      "start anew",
+      there.id, key, text(old_plan), text(new_plan));
+}
+
+}  // namespace
+
+ResultsFolder::ResultsFolder(fs::path folder) : folder_(std::move(folder)) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error)
+    throw Error("results folder {} cannot be made: {}; choose another with --results",
+                folder_.string(), error.message());
+  if (access(folder_.c_str(), W_OK | X_OK) != 0)
+    throw Error("results folder {} cannot be written: {}; choose another with --results",
+                folder_.string(), std::strerror(errno));
+  lock_ = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ >= 0 && flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  const int cause = errno;
+  if (lock_ >= 0) close(lock_);
+  if (cause == EWOULDBLOCK)
+    throw Error(
+        "results folder {} is in use by another comparison; wait for its end, or choose "
+        "another with --results",
+        folder_.string());
+  throw Error("results folder {} cannot be locked: {}; choose another with --results",
+              folder_.string(), std::strerror(cause));
+}
+
+ResultsFolder::~ResultsFolder() { close(lock_); }
+
+std::vector<Row> ResultsFolder::read_rows() const {
+  std::vector<Row> rows;
+  const fs::path file = folder_ / "rows.jsonl";
+  std::ifstream in(file);
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    const bool cut_short = in.eof();  // no line feed at its end
+    try {
+      Row row = row_from_json(nlohmann::json::parse(line));
+      if (row.status == "ok") rows.push_back(std::move(row));
+    } catch (const std::exception& error) {
+      if (cut_short) break;
+      throw Error("{}:{}: no row ({}); leave --resume out to start anew", file.string(), number,
+                  error.what());
+    }
+  }
+  return rows;
+}
+
+void ResultsFolder::start(const std::vector<Row>& rows) {
+  for (const std::string_view name : files_of_a_comparison)
+    if (name != "rows.jsonl") fs::remove(folder_ / name);
+  if (rows.empty() && fs::is_directory(folder_ / "traces"))
+    for (const auto& entry : fs::directory_iterator(folder_ / "traces"))
+      if (entry.path().extension() == ".json") fs::remove(entry.path());
+  std::string lines;
+  for (const Row& row : rows) lines += to_json(row).dump() + "\n";
+  write("rows.jsonl", lines);
+}
+
+void ResultsFolder::append(const Row& row) {
+  File(folder_ / "rows.jsonl", O_WRONLY | O_APPEND | O_CREAT)
+      .write_through(to_json(row).dump() + "\n");
+}
+
+void ResultsFolder::write(const std::string& name, const std::string& content) {
+  const fs::path target = folder_ / name;
+  std::error_code error;
+  fs::create_directories(target.parent_path(), error);
+  const fs::path draft = target.string() + ".part";
+  File(draft, O_WRONLY | O_CREAT | O_TRUNC).write_through(content);
+  fs::rename(draft, target, error);
+  if (error) throw Error("{}: cannot be written: {}", target.string(), error.message());
+}
+
+void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
+  for (const Row& row : rows) {
+    check_equal(row.plan, common_part(row.plan), common_part(runs.front()));
+    for (const RunPlan& run : runs)
+      if (run.id == row.plan.id) check_equal(row.plan, to_json(row.plan), to_json(run));
+  }
+}
+
+}  // namespace ringside

@@ -1,0 +1,47 @@
+// The folder of one comparison's results.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/observe/row.h"
+
+namespace ringside {
+
+/// results/NAME with plan.json, environment.json, rows.jsonl, summary.json, summary.md and traces/
+/// in it; other files of the folder are left alone. Held by one process at a time (a lock on the
+/// folder itself, which ends with the process).
+class ResultsFolder {
+ public:
+  /// Makes the folder if need be. Throws Error if it cannot be written or is held by another
+  /// comparison.
+  explicit ResultsFolder(std::filesystem::path folder);
+  ~ResultsFolder();
+  ResultsFolder(const ResultsFolder&) = delete;
+  ResultsFolder& operator=(const ResultsFolder&) = delete;
+
+  const std::filesystem::path& path() const { return folder_; }
+
+  /// The rows that are there, without those of failed runs and a last line that was cut short.
+  /// Throws Error that names the line for anything else that is no row.
+  std::vector<Row> read_rows() const;
+  /// Removes the files of an earlier comparison and begins with these rows.
+  void start(const std::vector<Row>& rows);
+  /// Adds one whole line; it is on the disk when this returns.
+  void append(const Row& row);
+  /// Writes a file at once or not at all.
+  void write(const std::string& name, const std::string& content);
+
+ private:
+  std::filesystem::path folder_;
+  int lock_ = -1;
+};
+
+/// Throws Error that names the first difference if the rows that are there were not made by the
+/// same experiment as the runs: equal runs have equal plans, and other runs differ in scheme,
+/// options, world and what follows from them alone.
+void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs);
+
+}  // namespace ringside
