@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "core/base/shared.h"
 #include "core/base/traffic.h"
 #include "core/cluster/plan.h"
 #include "core/cluster/store.h"
@@ -21,6 +22,8 @@ struct RankContext {
   Device& device;
   Store& store;
   Timeline& timeline;
+  /// Between the threads of a rank that computes and serves; null where a rank has one thread.
+  Shared* shared = nullptr;
 };
 
 /// What the least traffic of a step depends on; bytes of the global batch.

@@ -1,0 +1,145 @@
+#include "ps/dp.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/replica.h"
+#include "ps/connect.h"
+#include "ps/master.h"
+#include "ps/replica_link.h"
+#include "ps/service.h"
+
+namespace ringside::ps {
+namespace {
+
+/// The largest frame is a chunk or a micro-batch's logits; a row of logits stands for at most one
+/// position of a sample.
+ZmqOptions zmq_options(const RankContext& context, const DpOptions& options) {
+  const RunPlan& plan = context.plan;
+  const std::int64_t samples = plan.train.global_batch / (plan.world * plan.train.accumulation);
+  const std::int64_t logits = samples * plan.model.context * plan.model.vocabulary * 4;
+  return {.transport = options.transport,
+          .port = options.port,
+          .port_option = "scheme.dp.port",
+          .max_frame_bytes = std::max(max_chunk_bytes, logits),
+          .timeout_s = plan.train.timeout_s};
+}
+
+class Dp : public SyncScheme {
+ public:
+  Dp(const RankContext& context, const DpOptions& options)
+      : SyncScheme(context), options_(options) {}
+
+  void attach(Model& model) override {
+    replica_.emplace(model, context().device,
+                     static_cast<std::uint64_t>(context().plan.train.seed));
+    client_ = connect(context(), zmq_options(context(), options_));
+    link_.emplace(model, *replica_, context().device, *client_, context().plan.servers);
+  }
+
+  Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) override {
+    if (!pass.training) return SyncScheme::fetch(slice, loader, pass);
+    Message request = about(pass, Kind::inputs);
+    request.header.begin = slice.first;
+    request.header.count = slice.count;
+    const Message reply = client_->call(master, std::move(request), "inputs");
+    if (reply.frames.size() != 1) throw Error("the master sent no inputs");
+    return {reply.frames[0], {}};
+  }
+
+  void before_forward(std::size_t unit, const Pass&) override {
+    if (!current_) link_->pull(steps_);
+    current_ = true;
+    link_->wait_for(unit);
+  }
+  void after_forward(std::size_t, const Pass&) override { client_->progress(); }
+
+  Loss loss(const Tensor& logits, const Batch& batch, float scale, const Pass& pass) override {
+    if (!pass.training) return SyncScheme::loss(logits, batch, scale, pass);
+    Message request = about(pass, Kind::loss);
+    request.header.scalar = scale;
+    request.frames = {logits};
+    const Message reply = client_->call(master, std::move(request), "loss");
+    if (reply.frames.size() != 1 || reply.frames[0].shape() != logits.shape())
+      throw Error("the master sent no gradient of the {} logits", logits.shape().text());
+    // A master within this process wrote it there itself.
+    if (reply.frames[0].buffer() != logits.buffer())
+      context().device.kernels().copy({.in = reply.frames[0], .out = logits});
+    return {reply.header.scalar, logits};
+  }
+
+  void before_backward(std::size_t unit, const Pass& pass) override {
+    client_->progress();
+    replica_->before_backward(unit, pass);
+  }
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    replica_->after_backward(unit, pass);
+    if (pass.last()) link_->push(unit, pass.step);
+  }
+
+  void step(std::int64_t step) override {
+    steps_ = step + 1;
+    current_ = false;
+  }
+
+  double sum(double value) override { return client_->sum(value); }
+
+  void visit_parameters(const ParameterVisitor& visit) override {
+    client_->drain();
+    if (client_->worker() != 0) return;
+    link_->pull(steps_);
+    client_->drain();
+    link_->visit(visit);
+  }
+
+  Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
+
+ private:
+  static constexpr int master = 0;
+
+  static Message about(const Pass& pass, Kind kind) {
+    Message message;
+    message.header.kind = kind;
+    message.header.step = pass.step;
+    message.header.micro_batch = pass.micro_batch;
+    return message;
+  }
+
+  DpOptions options_;
+  std::optional<Replica> replica_;
+  std::unique_ptr<Client> client_;
+  std::optional<ReplicaLink> link_;
+  std::int64_t steps_ = 0;
+  bool current_ = false;  // the replica has the master's values, or has asked for them
+};
+
+}  // namespace
+
+void check(const DpOptions& options) {
+  check_placement("dp", options.placement);
+  check_transport("dp", options.transport, options.port, server_count(options));
+}
+
+std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options) {
+  return std::make_unique<Dp>(context, options);
+}
+
+RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
+                    const Loader& loader) {
+  const Listening listening = listen(context, zmq_options(context, options));
+  const RunPlan& plan = context.plan;
+  Master master(model, partition(model, plan.servers), context.device,
+                server_config(context, listening.token, staleness_bound("bsp")), loader, plan);
+  return serve(context, *listening.channel, master, model.parameter_count());
+}
+
+double dp_minimum_bytes(const StepShape& shape, const DpOptions& options) {
+  const double n = shape.world;
+  const auto parameters = static_cast<double>(shape.parameter_bytes);
+  const auto batch = static_cast<double>(shape.input_bytes + shape.logit_bytes);
+  if (options.placement == "dedicated") return n * parameters + batch;
+  return (n - 1) * (parameters + batch / n);
+}
+
+}  // namespace ringside::ps

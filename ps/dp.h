@@ -1,0 +1,45 @@
+// Classic DataParallel: one master that scatters and gathers.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/observe/record.h"
+#include "core/scheme.h"
+
+namespace ringside::ps {
+
+struct DpOptions {
+  std::string placement = "beside";
+  std::string transport = "ipc";
+  std::int64_t port = 0;
+};
+
+template <class Visitor>
+void visit_fields(DpOptions& c, Visitor&& v) {
+  v("placement", c.placement, "the master: beside worker 0, or dedicated (a process of its own)");
+  v("transport", c.transport, "between processes: ipc or tcp (loopback)");
+  v("port", c.port, "tcp: of the master; 0: any that is free");
+}
+
+/// Throws Error for values that cannot be.
+void check(const DpOptions& options);
+inline std::int64_t server_count(const DpOptions&) { return 1; }
+
+/// The master reads the global batch and hands every worker its inputs, then, once a step, the
+/// parameters; it gets the logits, computes the loss and hands out its gradient; it sums the
+/// workers' gradients and updates. One step after the other: nothing is hidden behind compute.
+/// Evaluation reads and computes at the workers, with the master's parameters. Bytes a step, P of
+/// the parameters, I and L of the inputs and logits of the global batch: the master sends
+/// N P + I + L, a worker P + L / N.
+std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options);
+
+/// What the master's rank does until all workers are done; see ps/service.h. `loader` reads the
+/// training data.
+RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
+                    const Loader& loader);
+
+/// Of the master's rank: N P + I + L, dedicated; (N - 1) (P + (I + L) / N), beside worker 0.
+double dp_minimum_bytes(const StepShape& shape, const DpOptions& options);
+
+}  // namespace ringside::ps

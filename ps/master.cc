@@ -1,0 +1,61 @@
+#include "ps/master.h"
+
+#include <cmath>
+
+#include "core/base/error.h"
+
+namespace ringside::ps {
+
+Master::Master(const Model& model, const std::vector<Chunk>& chunks, Device& device,
+               const ServerConfig& config, const Loader& loader, const RunPlan& plan)
+    : Server(model, chunks, device, config),
+      loader_(loader),
+      plan_(plan),
+      open_(static_cast<std::size_t>(config.workers)) {}
+
+Replies Master::handle_other(int worker, Message message) {
+  Open& open = open_[static_cast<std::size_t>(worker)];
+  Replies replies;
+  if (message.header.kind == Kind::inputs)
+    replies.push_back({worker, inputs(message.header, open)});
+  else if (message.header.kind == Kind::loss)
+    replies.push_back({worker, loss(message, open)});
+  else
+    return Server::handle_other(worker, std::move(message));
+  return replies;
+}
+
+Message Master::inputs(const Header& header, Open& open) {
+  const std::int64_t micro_batches = plan_.train.accumulation;
+  const std::int64_t count = plan_.train.global_batch / (config().workers * micro_batches);
+  const std::int64_t first = (header.worker * micro_batches + header.micro_batch) * count;
+  if (header.step < 0 || header.step >= config().steps || header.micro_batch < 0 ||
+      header.micro_batch >= micro_batches || header.begin != first || header.count != count)
+    throw Error("samples [{}, {}) of step {} are not those of micro-batch {}", header.begin,
+                header.begin + header.count, header.step, header.micro_batch);
+  if (open.targets)
+    throw Error("micro-batch {} of step {} has had no loss yet", open.micro_batch, open.step);
+  const Batch batch = loader_.read({header.step, first, count});
+  open = {header.step, header.micro_batch, batch.targets};
+  return {reply_to(header), {batch.inputs}};
+}
+
+Message Master::loss(const Message& message, Open& open) {
+  const Header& header = message.header;
+  if (!open.targets || open.step != header.step || open.micro_batch != header.micro_batch)
+    throw Error("there are no targets for micro-batch {} of step {}", header.micro_batch,
+                header.step);
+  const Shape wanted{open.targets.count(), plan_.model.vocabulary};
+  if (message.frames.size() != 1 || message.frames[0].dtype() != DType::f32 ||
+      message.frames[0].shape() != wanted)
+    throw Error("one frame of {} fp32 logits is due", wanted.text());
+  const auto scale = static_cast<float>(header.scalar);
+  if (!(std::isfinite(scale) && scale > 0)) throw Error("a scale of {}", header.scalar);
+  const Loss loss = cross_entropy(device(), message.frames[0], open.targets, scale, true);
+  open.targets = {};
+  Message reply{reply_to(header), {loss.gradient}};
+  reply.header.scalar = loss.value;
+  return reply;
+}
+
+}  // namespace ringside::ps

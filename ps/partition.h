@@ -1,0 +1,31 @@
+// Which server keeps which part of the model.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/models/model.h"
+
+namespace ringside::ps {
+
+/// Elements [begin, begin + count) of the model's flat parameters, all of one unit.
+struct Chunk {
+  std::size_t unit = 0;
+  std::int64_t begin = 0, count = 0;
+  int server = 0;
+
+  bool operator==(const Chunk&) const = default;
+};
+
+/// What travels best as one frame.
+inline constexpr std::int64_t max_chunk_bytes = 1 << 20;
+
+/// Cuts every unit into the fewest chunks of at most `max_bytes`, nearly equal ones that begin at
+/// multiples of 64 bytes within the unit, and gives each, from the largest to the smallest, to the
+/// server that has least (longest processing time first, Graham 1969; at most 4/3 of the best
+/// possible maximum). In the order of `begin`; the same for everybody. O(n log n + n servers).
+std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts, int servers,
+                             std::int64_t max_bytes = max_chunk_bytes);
+std::vector<Chunk> partition(const Model& model, int servers);
+
+}  // namespace ringside::ps

@@ -1,0 +1,48 @@
+// Parameter servers: sharded, each updates its part.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/observe/record.h"
+#include "core/scheme.h"
+
+namespace ringside::ps {
+
+struct PsOptions {
+  std::int64_t servers = 2;
+  std::string placement = "dedicated";
+  std::string consistency = "bsp";
+  std::string transport = "ipc";
+  std::int64_t port = 0;
+};
+
+template <class Visitor>
+void visit_fields(PsOptions& c, Visitor&& v) {
+  v("servers", c.servers, "servers that the parameters are spread over");
+  v("placement", c.placement, "dedicated: processes of their own; beside: within the workers'");
+  v("consistency", c.consistency, "bsp: every worker sees every step's update");
+  v("transport", c.transport, "between processes: ipc or tcp (loopback)");
+  v("port", c.port, "tcp: of the first server, the others follow; 0: any that is free");
+}
+
+/// Throws Error for values that cannot be.
+void check(const PsOptions& options);
+inline std::int64_t server_count(const PsOptions& options) { return options.servers; }
+
+/// Workers hold a replica (Li et al., OSDI 2014). They push every unit's gradient right after its
+/// last backward, in chunks of at most 1 MB that are answered with the updated values; these are
+/// taken in between the units' computations, and a unit's next forward waits for its own. Bytes a
+/// step, P those of the parameters: a worker sends P, a server N P / S.
+std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
+
+/// What the rank of a server does until all workers are done; see ps/service.h.
+RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
+                    const Loader& loader);
+
+/// Dedicated: max(P, N P / S). Beside: the rank of worker i and server i sends the gradient but
+/// for its own part, and new values of its part to the other workers, P (S - 1) / S +
+/// (N - 1) P / S; a rank with a worker alone sends P.
+double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
+
+}  // namespace ringside::ps

@@ -1,0 +1,183 @@
+#include "ps/server.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace ringside::ps {
+
+Server::Server(const Model& model, const std::vector<Chunk>& chunks, Device& device,
+               const ServerConfig& config)
+    : device_(device),
+      config_(config),
+      scalars_(static_cast<std::size_t>(config.workers)),
+      done_(static_cast<std::size_t>(config.workers)) {
+  std::int64_t count = 0;
+  for (const Chunk& chunk : chunks) {
+    if (chunk.server != config.server) continue;
+    slot_at_[chunk.begin] = slots_.size();
+    slots_.push_back({chunk,
+                      count,
+                      Clocks(config.workers, config.staleness_bound),
+                      std::vector<Tensor>(static_cast<std::size_t>(config.workers)),
+                      0,
+                      {}});
+    count += chunk.count;
+  }
+  if (slots_.empty()) return;
+  parameters_ = device.tensor({count}, MemoryKind::parameter);
+  sums_ = device.tensor({count}, MemoryKind::gradient);
+  optimizer_ = make_optimizer(config.optimizer, config.steps, device, count);
+  for (const Slot& slot : slots_) {
+    const std::int64_t first = model.first_parameter(slot.chunk.unit);
+    initialise(*model.units[slot.chunk.unit], first, config.seed, slot.chunk.begin - first,
+               parameters_.range(slot.begin, slot.chunk.count));
+  }
+}
+
+Replies Server::handle(int worker, Message message) {
+  const Header header = message.header;
+  try {
+    check_sender(worker, header);
+    switch (header.kind) {
+      case Kind::push:
+      case Kind::push_pull:
+        return push(worker, header, std::move(message.frames));
+      case Kind::pull:
+        return pull(worker, header);
+      case Kind::sum:
+        return sum(worker, header);
+      case Kind::alive:
+        return {};
+      case Kind::done:
+        done_[static_cast<std::size_t>(worker)] = true;
+        return {};
+      case Kind::failed:
+        if (failure_.empty()) failure_ = fmt::format("worker {} gave up: {}", worker, header.text);
+        return {};
+      default:
+        return handle_other(worker, std::move(message));
+    }
+  } catch (const Error& error) {
+    Message refusal{reply_to(header), {}};
+    refusal.header.kind = Kind::error;
+    refusal.header.text =
+        fmt::format("{} of worker {} refused: {}", name_of(header.kind), worker, error.what());
+    Replies replies;
+    replies.push_back({worker, std::move(refusal)});
+    return replies;
+  }
+}
+
+bool Server::finished() const {
+  return std::all_of(done_.begin(), done_.end(), [](bool done) { return done; });
+}
+
+std::int64_t Server::steps() const {
+  std::int64_t least = config_.steps;
+  for (const Slot& slot : slots_) least = std::min(least, slot.clocks.complete());
+  return least;
+}
+
+Replies Server::handle_other(int, Message) { throw Error("this server has no answer to that"); }
+
+void Server::check_sender(int worker, const Header& header) const {
+  if (header.token != config_.token) throw Error("it carries the token of another run");
+  if (worker < 0 || worker >= config_.workers)
+    throw Error("workers are 0 to {}", config_.workers - 1);
+  if (header.worker != worker) throw Error("it was signed by worker {}", header.worker);
+  if (header.reply) throw Error("it is a reply");
+  if (done_[static_cast<std::size_t>(worker)]) throw Error("the worker had said that it was done");
+}
+
+Server::Slot& Server::slot_of(const Header& header) {
+  const auto found = slot_at_.find(header.begin);
+  if (found == slot_at_.end() || slots_[found->second].chunk.count != header.count)
+    throw Error("{} elements from {} on are no chunk of server {}", header.count, header.begin,
+                config_.server);
+  return slots_[found->second];
+}
+
+Replies Server::push(int worker, const Header& header, std::vector<Tensor> frames) {
+  Slot& slot = slot_of(header);
+  if (frames.size() != 1 || frames[0].dtype() != DType::f32 || frames[0].count() != header.count)
+    throw Error("one frame of {} fp32 elements is due", header.count);
+  slot.clocks.push(worker, header.step);
+  slot.waiting[static_cast<std::size_t>(worker)] = std::move(frames[0]);
+  if (header.kind == Kind::push_pull)
+    slot.readers.push_back({worker, reply_to(header), header.step + 1});
+  add_in_turn(slot);
+  return answer_readers(slot);
+}
+
+void Server::add_in_turn(Slot& slot) {
+  const Tensor sum = sums_.range(slot.begin, slot.chunk.count);
+  while (slot.next < config_.workers) {
+    Tensor& gradient = slot.waiting[static_cast<std::size_t>(slot.next)];
+    if (!gradient) return;
+    if (slot.next == 0)
+      device_.kernels().copy({.in = gradient, .out = sum});
+    else
+      device_.kernels().add({.in = gradient, .out = sum});
+    gradient = {};
+    ++slot.next;
+  }
+  slot.next = 0;
+  update(slot);
+}
+
+void Server::update(Slot& slot) {
+  const std::int64_t step = slot.clocks.complete() - 1;
+  const Mark begin = device_.mark();
+  optimizer_->update(slot.begin, parameters_.range(slot.begin, slot.chunk.count),
+                     sums_.range(slot.begin, slot.chunk.count), step);
+  if (step >= config_.warmup) optimizer_seconds_ += device_.seconds(begin, device_.mark());
+}
+
+Replies Server::answer_readers(Slot& slot) {
+  Replies replies;
+  std::vector<Reader> still_waiting;
+  for (Reader& reader : slot.readers) {
+    if (slot.clocks.may_read(reader.steps))
+      replies.push_back(
+          {reader.worker,
+           {std::move(reader.reply), {parameters_.range(slot.begin, slot.chunk.count)}}});
+    else
+      still_waiting.push_back(std::move(reader));
+  }
+  slot.readers = std::move(still_waiting);
+  return replies;
+}
+
+Replies Server::pull(int worker, const Header& header) {
+  Slot& slot = slot_of(header);
+  if (header.step < 0 || header.step > slot.clocks.pushed(worker))
+    throw Error("values after step {} asked for by a worker that pushed {}", header.step,
+                slot.clocks.pushed(worker));
+  slot.readers.push_back({worker, reply_to(header), header.step});
+  return answer_readers(slot);
+}
+
+Replies Server::sum(int worker, const Header& header) {
+  std::optional<double>& own = scalars_[static_cast<std::size_t>(worker)];
+  if (header.step != sums_done_) throw Error("sum {} where sum {} is due", header.step, sums_done_);
+  if (own) throw Error("sum {} has its value already", header.step);
+  own = header.scalar;
+  if (std::any_of(scalars_.begin(), scalars_.end(), [](const auto& s) { return !s; })) return {};
+  double total = 0;
+  for (auto& scalar : scalars_) {
+    total += *scalar;
+    scalar.reset();
+  }
+  ++sums_done_;
+  Replies replies;
+  for (int to = 0; to < config_.workers; ++to) {
+    Message message{reply_to(header), {}};
+    message.header.worker = to;
+    message.header.scalar = total;
+    replies.push_back({to, std::move(message)});
+  }
+  return replies;
+}
+
+}  // namespace ringside::ps

@@ -1,0 +1,103 @@
+// Server: keeps a part of the model's parameters and updates it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/models/model.h"
+#include "core/optim/optimizer.h"
+#include "ps/consistency.h"
+#include "ps/message.h"
+#include "ps/partition.h"
+
+namespace ringside::ps {
+
+struct ServerConfig {
+  int server = 0;
+  int workers = 1;
+  std::uint64_t token = 0;
+  std::int64_t staleness_bound = 0;
+  std::uint64_t seed = 1;
+  OptimizerConfig optimizer;
+  std::int64_t steps = 1;   // of the run
+  std::int64_t warmup = 0;  // steps left out of optimizer_seconds()
+};
+
+struct Reply {
+  int worker = 0;
+  Message message;
+};
+using Replies = std::vector<Reply>;
+
+/// Passive: messages in, replies out; no thread, no socket. A chunk's gradients are summed in rank
+/// order (one that arrives early waits its turn), then the optimizer updates the chunk, then those
+/// who asked get views of the new values. Holds parameters, gradient sums and optimizer state of
+/// its own chunks. For one thread at a time.
+class Server {
+ public:
+  /// Makes the initial values of those of `chunks` that are its own. Device outlives it.
+  Server(const Model& model, const std::vector<Chunk>& chunks, Device& device,
+         const ServerConfig& config);
+  virtual ~Server() = default;
+
+  /// What `worker`'s message leads to, for it and for others that waited. A message that is wrong
+  /// changes nothing and is answered with an error that names the cause.
+  Replies handle(int worker, Message message);
+
+  bool is_done(int worker) const { return done_[static_cast<std::size_t>(worker)]; }
+  /// Every worker has said that it is done.
+  bool finished() const;
+  /// Why the first worker that gave up did; empty while none has.
+  const std::string& failure() const { return failure_; }
+  /// Updates that all of its chunks have had.
+  std::int64_t steps() const;
+  /// Spent in the optimizer after the warm-up.
+  double optimizer_seconds() const { return optimizer_seconds_; }
+
+ protected:
+  /// Kinds of messages that this class does not know. Throws Error to refuse.
+  virtual Replies handle_other(int worker, Message message);
+  const ServerConfig& config() const { return config_; }
+  Device& device() const { return device_; }
+
+ private:
+  struct Reader {
+    int worker;
+    Header reply;
+    std::int64_t steps;  // that it has pushed
+  };
+  struct Slot {
+    Chunk chunk;
+    std::int64_t begin;  // in this server's own range
+    Clocks clocks;
+    std::vector<Tensor> waiting;  // by worker: gradients that came before their turn
+    int next = 0;                 // whose turn it is
+    std::vector<Reader> readers;
+  };
+
+  void check_sender(int worker, const Header& header) const;
+  Slot& slot_of(const Header& header);
+  Replies push(int worker, const Header& header, std::vector<Tensor> frames);
+  Replies pull(int worker, const Header& header);
+  Replies sum(int worker, const Header& header);
+  void add_in_turn(Slot& slot);
+  void update(Slot& slot);
+  Replies answer_readers(Slot& slot);
+
+  Device& device_;
+  ServerConfig config_;
+  std::vector<Slot> slots_;
+  std::map<std::int64_t, std::size_t> slot_at_;  // by first element
+  Tensor parameters_, sums_;                     // own range
+  std::unique_ptr<Optimizer> optimizer_;
+  double optimizer_seconds_ = 0;
+  std::int64_t sums_done_ = 0;
+  std::vector<std::optional<double>> scalars_;  // of the sum under way, by worker
+  std::vector<bool> done_;
+  std::string failure_;
+};
+
+}  // namespace ringside::ps

@@ -1,0 +1,121 @@
+#include "ps/service.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace ringside::ps {
+namespace {
+
+/// Longest sleep between two looks at who is silent.
+constexpr double patience_s = 1;
+
+/// When each worker was last heard of.
+class Attendance {
+ public:
+  Attendance(int workers, double now) : workers_(static_cast<std::size_t>(workers), {now, false}) {}
+
+  void heard(int worker, double now) {
+    if (worker >= 0 && static_cast<std::size_t>(worker) < workers_.size())
+      workers_[static_cast<std::size_t>(worker)] = {now, true};
+  }
+
+  /// Throws Error for a worker that has been silent for too long.
+  void check(const Server& server, double now, double timeout_s) const {
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      if (server.is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s) continue;
+      if (!workers_[w].came) throw Error("worker {} did not come within {} s", w, timeout_s);
+      throw Error("worker {} has been silent for {} s; awaited: its part of step {}", w, timeout_s,
+                  server.steps());
+    }
+  }
+
+  bool came(std::size_t worker) const { return workers_[worker].came; }
+  std::size_t size() const { return workers_.size(); }
+
+ private:
+  struct Worker {
+    double last;
+    bool came;
+  };
+  std::vector<Worker> workers_;
+};
+
+/// Bytes between the end of the warm-up and the end of the last step.
+class Meter {
+ public:
+  explicit Meter(const TrainConfig& train) : train_(train) {}
+
+  void note(std::int64_t steps, const Traffic& traffic) {
+    if (!warm_) begin_ = end_ = traffic;
+    if (!over_) end_ = traffic;
+    warm_ = warm_ || steps >= train_.warmup;
+    over_ = over_ || steps >= train_.steps;
+  }
+
+  Traffic measured() const { return end_ - begin_; }
+
+ private:
+  const TrainConfig& train_;
+  bool warm_ = false, over_ = false;
+  Traffic begin_, end_;
+};
+
+void tell_failure(Channel& channel, const Attendance& attendance, const std::string& cause) {
+  for (std::size_t w = 0; w < attendance.size(); ++w) {
+    if (!attendance.came(w)) continue;
+    Message message;
+    message.header.kind = Kind::error;
+    message.header.reply = true;
+    message.header.worker = static_cast<std::int32_t>(w);
+    message.header.text = cause;
+    try {
+      channel.send(static_cast<int>(w), std::move(message));
+    } catch (const std::exception&) {
+      // One that is gone cannot be told.
+    }
+  }
+}
+
+void run(const RankContext& context, Channel& channel, Server& server, Attendance& attendance,
+         Meter& meter) {
+  const Clock& clock = context.device.clock();
+  const double timeout_s = context.plan.train.timeout_s;
+  meter.note(server.steps(), channel.traffic());
+  while (!server.finished()) {
+    std::optional<Received> received = channel.receive(std::min(patience_s, timeout_s / 8));
+    if (received) {
+      attendance.heard(received->peer, clock.now());
+      for (Reply& reply : server.handle(received->peer, std::move(received->message)))
+        channel.send(reply.worker, std::move(reply.message));
+      meter.note(server.steps(), channel.traffic());
+    }
+    if (!server.failure().empty()) throw Error("{}", server.failure());
+    attendance.check(server, clock.now(), timeout_s);
+  }
+}
+
+}  // namespace
+
+RankRecord serve(const RankContext& context, Channel& channel, Server& server,
+                 std::int64_t parameters) {
+  const TrainConfig& train = context.plan.train;
+  Attendance attendance(context.plan.world, context.device.clock().now());
+  Meter meter(train);
+  try {
+    run(context, channel, server, attendance, meter);
+  } catch (const std::exception& error) {
+    tell_failure(channel, attendance, error.what());
+    throw;
+  }
+  const auto measured = static_cast<double>(std::max<std::int64_t>(1, train.steps - train.warmup));
+  RankRecord record;
+  record.serving_optimizer_s = server.optimizer_seconds() / measured;
+  record.bytes_sent_per_step = static_cast<double>(meter.measured().sent) / measured;
+  record.bytes_received_per_step = static_cast<double>(meter.measured().received) / measured;
+  record.at_peak = context.device.ledger().at_peak();
+  record.parameters = parameters;
+  return record;
+}
+
+}  // namespace ringside::ps
