@@ -1,0 +1,230 @@
+// ddp and fsdp against sums on paper: bits, bytes, memory, time.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <tuple>
+
+#include "core/base/error.h"
+#include "peer/ddp.h"
+#include "peer/fsdp.h"
+#include "tests/peer/training.h"
+
+namespace ringside {
+namespace {
+
+using namespace testing;
+using peer::DdpOptions;
+using peer::FsdpOptions;
+
+/// The communicator of a Rank belongs to its scheme here, so that both end together.
+std::unique_ptr<Communicator> group(const Rank& r) { return r.comm.split(0, r.rank); }
+
+/// What a body of a test works with on each rank.
+struct Scene {
+  Scene(const Rank& r, const Training& training)
+      : plan(training.plan()),
+        timeline(r.device),
+        context{plan, r.rank, r.device, r.store, timeline},
+        model(make_mlp(training.config, r.device)) {}
+
+  RunPlan plan;
+  Timeline timeline;
+  RankContext context;
+  Model model;
+};
+
+constexpr double one_kb = 0.001;  // buckets of a unit or two
+
+class Schemes : public ::testing::TestWithParam<std::tuple<int, std::int64_t>> {
+ protected:
+  Training training() const {
+    return {.world = std::get<0>(GetParam()), .micro_batches = std::get<1>(GetParam())};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(WorldsAndMicroBatches, Schemes,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4),
+                                            ::testing::Values(1, 3)));
+
+TEST_P(Schemes, DdpEndsWithTheBitsOfTheSequentialSum) {
+  const Training training = this->training();
+  const auto expected = expected_parameters(training, Order::micro_batches_first);
+  for (const double bucket_mb : {one_kb, 0.002, 25.0})
+    run_ranks(training.world, [&](const Rank& r) {
+      Scene s(r, training);
+      const auto scheme = peer::make_ddp(s.context, {.bucket_mb = bucket_mb}, group(r));
+      scheme->attach(s.model);
+      train(training, s.context, s.model, *scheme);
+      const auto values = parameters_of(*scheme);
+      EXPECT_TRUE(same_bits(values, r.rank == 0 ? expected : std::vector<float>{}));
+    });
+}
+
+TEST_P(Schemes, FsdpEndsWithTheBitsOfTheSequentialSum) {
+  const Training training = this->training();
+  const auto expected = expected_parameters(training, Order::ranks_first);
+  for (const std::int64_t prefetch : {0, 1})
+    run_ranks(training.world, [&](const Rank& r) {
+      Scene s(r, training);
+      const auto scheme = peer::make_fsdp(s.context, {.prefetch = prefetch}, group(r));
+      scheme->attach(s.model);
+      train(training, s.context, s.model, *scheme);
+      const auto values = parameters_of(*scheme);
+      EXPECT_TRUE(same_bits(values, r.rank == 0 ? expected : std::vector<float>{}));
+    });
+}
+
+TEST_P(Schemes, DdpSendsTheMinimumAndHoldsEverything) {
+  const Training training = this->training();
+  std::atomic<std::int64_t> sent{0};
+  std::int64_t count = 0;
+  run_ranks(training.world, [&](const Rank& r) {
+    Scene s(r, training);
+    const auto scheme = peer::make_ddp(s.context, {.bucket_mb = one_kb}, group(r));
+    scheme->attach(s.model);
+    train(training, s.context, s.model, *scheme);
+    sent += scheme->traffic().sent;
+    const std::int64_t bytes = 4 * s.model.parameter_count();
+    std::int64_t largest = 0;
+    for (const auto& unit : s.model.units) largest = std::max(largest, 4 * unit->layout().count());
+    const MemoryUse use = r.device.ledger().current();
+    EXPECT_EQ(use[MemoryKind::parameter], bytes);
+    EXPECT_EQ(use[MemoryKind::gradient], bytes + (training.micro_batches > 1 ? largest : 0));
+    EXPECT_EQ(use[MemoryKind::optimizer], 2 * bytes);
+    EXPECT_EQ(use[MemoryKind::communication], 0);
+    if (r.rank == 0) count = s.model.parameter_count();
+  });
+  const StepShape shape{.world = training.world, .parameter_bytes = 4 * count};
+  EXPECT_DOUBLE_EQ(
+      static_cast<double>(sent.load()),
+      static_cast<double>(training.steps * training.world) * peer::ddp_minimum_bytes(shape));
+}
+
+TEST_P(Schemes, FsdpSendsTheMinimumAndHoldsItsShare) {
+  const Training training = this->training();
+  const int p = training.world;
+  run_ranks(p, [&](const Rank& r) {
+    Scene s(r, training);
+    const auto scheme = peer::make_fsdp(s.context, {}, group(r));
+    scheme->attach(s.model);
+    const MemoryUse before = r.device.ledger().current();
+    EXPECT_EQ(before[MemoryKind::communication], 0);
+    std::int64_t most = 0;
+    train(training, s.context, s.model, *scheme,
+          [&] { most = std::max(most, r.device.ledger().current()[MemoryKind::communication]); });
+
+    std::vector<std::int64_t> padded;  // bytes of each unit
+    for (const auto& unit : s.model.units)
+      padded.push_back((unit->layout().count() + p - 1) / p * p * 4);
+    const std::int64_t share = std::accumulate(padded.begin(), padded.end(), 0L) / p;
+    const MemoryUse use = r.device.ledger().current();
+    EXPECT_EQ(use[MemoryKind::parameter], share);
+    EXPECT_EQ(use[MemoryKind::gradient], share);
+    EXPECT_EQ(use[MemoryKind::optimizer], 2 * share);
+    EXPECT_EQ(use[MemoryKind::communication], 0);
+    // In backward: this unit and the one before it gathered, the gradients of this one and of the
+    // one after it.
+    std::int64_t expected = 0;
+    for (std::size_t u = 0; u < padded.size(); ++u) {
+      // The gradient before this one: of a later unit, or of unit 0 in the micro-batch before.
+      const bool last = u + 1 == padded.size();
+      const std::int64_t pending = !last                        ? padded[u + 1]
+                                   : training.micro_batches > 1 ? padded[0]
+                                                                : 0;
+      expected = std::max(expected, 2 * padded[u] + (u > 0 ? padded[u - 1] : 0) + pending);
+    }
+    EXPECT_EQ(most, expected);
+
+    const StepShape shape{
+        .world = p, .micro_batches = training.micro_batches, .parameter_bytes = share * p};
+    EXPECT_DOUBLE_EQ(static_cast<double>(scheme->traffic().sent),
+                     static_cast<double>(training.steps) * peer::fsdp_minimum_bytes(shape));
+    EXPECT_EQ(scheme->traffic().received, scheme->traffic().sent);
+  });
+}
+
+TEST(SchemesOfPeers, EvaluationLeavesParametersAndMemoryAsTheyWere) {
+  const Training training{.world = 3};
+  const auto expected = expected_parameters(training, Order::ranks_first);
+  run_ranks(3, [&](const Rank& r) {
+    Scene s(r, training);
+    const auto scheme = peer::make_fsdp(s.context, {}, group(r));
+    scheme->attach(s.model);
+    const auto evaluate = [&] {
+      const Pass pass{.training = false};
+      const Batch batch = training.batch(r.device, 100, r.rank);
+      Tensor x = batch.inputs;
+      for (std::size_t u = 0; u < s.model.units.size(); ++u) {
+        scheme->before_forward(u, pass);
+        x = s.model.units[u]->forward(x, false);
+        scheme->after_forward(u, pass);
+      }
+      const Loss loss = scheme->loss(x, batch, training.scale(), pass);
+      EXPECT_FALSE(loss.gradient);
+      EXPECT_EQ(r.device.ledger().current()[MemoryKind::communication], 0);
+      return scheme->sum(loss.value);
+    };
+    const double before = evaluate();
+    train(training, s.context, s.model, *scheme);
+    EXPECT_LT(0, before);
+    EXPECT_NE(evaluate(), before);
+    EXPECT_EQ(evaluate(), evaluate());
+    const auto values = parameters_of(*scheme);
+    if (r.rank == 0) {
+      EXPECT_TRUE(same_bits(values, expected));
+    }
+  });
+}
+
+TEST(SchemesOfPeers, SumAddsDoublesInRankOrder) {
+  const double values[] = {1e17, 1.0, -1e17, 3.0};
+  for (int world = 1; world <= 4; ++world)
+    run_ranks(world, [&](const Rank& r) {
+      const Training training{.world = world};
+      Scene s(r, training);
+      const auto ddp = peer::make_ddp(s.context, {}, r.comm.split(0, r.rank));
+      const auto fsdp = peer::make_fsdp(s.context, {}, r.comm.split(0, r.rank));
+      double expected = values[0];
+      for (int k = 1; k < world; ++k) expected += values[k];
+      EXPECT_EQ(ddp->sum(values[r.rank]), expected);
+      EXPECT_EQ(fsdp->sum(values[r.rank]), expected);
+    });
+}
+
+TEST(SchemesOfPeers, DdpLaunchesABucketBeforeBackwardIsOver) {
+  const Training training{.world = 2, .steps = 1};
+  run_ranks(2, [&](const Rank& r) {
+    Scene s(r, training);
+    const auto scheme = peer::make_ddp(s.context, {.bucket_mb = one_kb}, group(r));
+    scheme->attach(s.model);
+    std::vector<double> hooks;
+    train(training, s.context, s.model, *scheme, [&] { hooks.push_back(r.device.clock().now()); });
+    double first_launch = 0;
+    int buckets = 0, waits = 0;
+    for (const auto& slice : s.timeline.slices(0)) {
+      if (slice.activity == "communication" && buckets++ == 0) first_launch = slice.begin_s;
+      if (slice.activity == "exposed") ++waits;
+    }
+    EXPECT_GT(buckets, 1);
+    EXPECT_EQ(buckets, waits);
+    EXPECT_LT(first_launch, hooks[hooks.size() - 3]);  // before unit 0's backward began
+    const StepTime time = s.timeline.step_times().at(0);
+    const auto of = [&](Activity a) { return time.by_activity[static_cast<std::size_t>(a)]; };
+    EXPECT_GT(of(Activity::communication), 0);
+    EXPECT_GT(of(Activity::optimizer), 0);
+    EXPECT_LE(of(Activity::communication), time.total);
+  });
+}
+
+TEST(SchemesOfPeers, RefuseOptionsThatMeanNothing) {
+  run_ranks(1, [&](const Rank& r) {
+    const Training training;
+    Scene s(r, training);
+    EXPECT_THROW(peer::make_ddp(s.context, {.bucket_mb = 0}, group(r)), Error);
+    EXPECT_THROW(peer::make_fsdp(s.context, {.prefetch = 2}, group(r)), Error);
+  });
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,153 @@
+// A tiny model trained by hand, the way the trainer does it and the way a sum on paper does it.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "core/models/mlp.h"
+#include "core/scheme.h"
+#include "tests/peer/ranks.h"
+
+namespace ringside::testing {
+
+/// Two samples a micro-batch; sizes that no world divides.
+struct Training {
+  int world = 1;
+  std::int64_t micro_batches = 1;
+  std::int64_t steps = 3;
+  ModelConfig config{.kind = "mlp", .layers = 3, .width = 15, .context = 3, .vocabulary = 11};
+  static constexpr std::int64_t samples = 2;
+
+  RunPlan plan() const {
+    RunPlan out;
+    out.world = world;
+    out.model = config;
+    out.train.steps = steps;
+    out.train.accumulation = micro_batches;
+    out.optimizer.kind = "adamw";
+    out.optimizer.lr = 0.01;
+    out.optimizer.weight_decay = 0.1;
+    for (int r = 0; r < world; ++r) out.ranks.push_back({.rank = r, .worker = r});
+    return out;
+  }
+
+  float scale() const { return 1.0F / static_cast<float>(samples * micro_batches * world); }
+
+  /// Of the micro-batch `part` of the step, counted over all ranks in rank order.
+  Batch batch(Device& device, std::int64_t step, std::int64_t part) const {
+    Batch out{device.tensor({samples, config.context}, MemoryKind::data, DType::i32),
+              device.tensor({samples}, MemoryKind::data, DType::i32)};
+    const std::int64_t first = (step * 31 + part) * 17;
+    for (std::int64_t i = 0; i < out.inputs.count(); ++i)
+      out.inputs.data<std::int32_t>()[i] =
+          static_cast<std::int32_t>((first + i * i * 3) % config.vocabulary);
+    for (std::int64_t i = 0; i < samples; ++i)
+      out.targets.data<std::int32_t>()[i] =
+          static_cast<std::int32_t>((first + i * 5) % config.vocabulary);
+    return out;
+  }
+};
+
+/// The steps of one rank; `observe` is called after every hook.
+inline void train(
+    const Training& training, const RankContext& context, Model& model, SyncScheme& scheme,
+    const std::function<void()>& observe = [] {}) {
+  for (std::int64_t step = 0; step < training.steps; ++step) {
+    context.timeline.begin_step();
+    for (std::int64_t m = 0; m < training.micro_batches; ++m) {
+      const Pass pass{step, m, training.micro_batches, true};
+      const Batch batch =
+          training.batch(context.device, step, context.rank * training.micro_batches + m);
+      Tensor x = batch.inputs;
+      for (std::size_t u = 0; u < model.units.size(); ++u) {
+        scheme.before_forward(u, pass);
+        observe();
+        x = model.units[u]->forward(x, true);
+        scheme.after_forward(u, pass);
+        observe();
+      }
+      x = scheme.loss(x, batch, training.scale(), pass).gradient;
+      for (std::size_t u = model.units.size(); u-- > 0;) {
+        scheme.before_backward(u, pass);
+        observe();
+        x = model.units[u]->backward(x);
+        scheme.after_backward(u, pass);
+        observe();
+      }
+    }
+    scheme.step(step);
+    observe();
+    context.timeline.end_step();
+  }
+}
+
+/// How gradients of (rank, micro-batch) are added up.
+enum class Order { micro_batches_first, ranks_first };
+
+/// The parameters after the steps, from gradients that are added one after the other.
+inline std::vector<float> expected_parameters(const Training& training, Order order) {
+  const auto device = make_cpu_device(1);
+  Model model = make_mlp(training.config, *device);
+  const RunPlan plan = training.plan();
+  const std::int64_t count = model.parameter_count();
+  const Tensor parameters = device->tensor({count}, MemoryKind::parameter);
+  const auto optimizer = make_optimizer(plan.optimizer, training.steps, *device, count);
+  const auto range = [&](const Tensor& all, std::size_t u) {
+    return all.range(model.first_parameter(u), model.units[u]->layout().count());
+  };
+  for (std::size_t u = 0; u < model.units.size(); ++u)
+    initialise(*model.units[u], model.first_parameter(u),
+               static_cast<std::uint64_t>(plan.train.seed), 0, range(parameters, u));
+
+  const auto gradient_of = [&](std::int64_t step, std::int64_t part) {
+    const Tensor gradient = device->tensor({count}, MemoryKind::gradient);
+    const Batch batch = training.batch(*device, step, part);
+    Tensor x = batch.inputs;
+    for (std::size_t u = 0; u < model.units.size(); ++u) {
+      model.units[u]->bind(range(parameters, u), range(gradient, u));
+      x = model.units[u]->forward(x, true);
+    }
+    x = cross_entropy(*device, x, batch.targets, training.scale(), true).gradient;
+    for (std::size_t u = model.units.size(); u-- > 0;) x = model.units[u]->backward(x);
+    return gradient;
+  };
+  const auto add = [&](Tensor& sum, const Tensor& next) {
+    if (!sum)
+      sum = next;
+    else
+      for (std::int64_t i = 0; i < count; ++i) sum.data<float>()[i] += next.data<float>()[i];
+  };
+
+  for (std::int64_t step = 0; step < training.steps; ++step) {
+    const bool by_rank = order == Order::micro_batches_first;
+    const std::int64_t outer = by_rank ? training.world : training.micro_batches;
+    const std::int64_t inner = by_rank ? training.micro_batches : training.world;
+    Tensor total;
+    for (std::int64_t i = 0; i < outer; ++i) {
+      Tensor partial;
+      for (std::int64_t j = 0; j < inner; ++j)
+        add(partial, gradient_of(step, by_rank ? i * inner + j : j * training.micro_batches + i));
+      add(total, partial);
+    }
+    optimizer->update(0, parameters, total, step);
+  }
+  const auto values = parameters.span<float>();
+  return {values.begin(), values.end()};
+}
+
+/// What visit_parameters() shows, in unit order.
+inline std::vector<float> parameters_of(SyncScheme& scheme) {
+  std::vector<float> out;
+  scheme.visit_parameters([&](const Unit& unit, const Tensor& values) {
+    EXPECT_EQ(values.count(), unit.layout().count());
+    out.insert(out.end(), values.data<float>(), values.data<float>() + values.count());
+  });
+  return out;
+}
+
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace ringside::testing
