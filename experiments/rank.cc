@@ -67,7 +67,8 @@ RankRecord run_rank(const RunPlan& plan, int rank, Store& store,
     held_out.emplace(*data.held_out, *device, plan.train.global_batch, seed);
 
   Timeline timeline(*device);
-  const RankContext context{plan, rank, *device, store, timeline};
+  Shared shared;
+  const RankContext context{plan, rank, *device, store, timeline, &shared};
   const auto serve = [&] { return scheme_row.serve(context, plan.options, model, training); };
 
   RankRecord record;

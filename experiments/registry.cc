@@ -22,7 +22,10 @@ using nlohmann::json;
 /// Describes a struct of options, field by field.
 template <class Options>
 SchemeRow row(std::string_view name, std::string_view summary) {
-  SchemeRow row{.name = name, .summary = summary, .defaults = to_json_fields(Options{})};
+  SchemeRow row;
+  row.name = name;
+  row.summary = summary;
+  row.defaults = to_json_fields(Options{});
   Options options;
   visit_fields(options, [&](std::string_view field, auto&, std::string_view description) {
     row.descriptions[std::string(field)] = description;

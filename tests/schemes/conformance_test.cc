@@ -1,0 +1,156 @@
+// Every scheme of the registry must train as `single` does.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/observe/row.h"
+#include "experiments/planner.h"
+#include "experiments/rank.h"
+#include "experiments/registry.h"
+#include "tests/support/text_file.h"
+
+namespace ringside {
+namespace {
+
+const std::string& text_path() {
+  static const testing::TemporaryFolder folder;
+  static const std::string path = folder.write("text.txt", testing::some_text(20'000));
+  return path;
+}
+
+ExperimentConfig tiny(const std::string& model) {
+  ExperimentConfig config;
+  config.name = "conformance";
+  config.model = {.kind = model, .layers = 2, .heads = 2, .width = 24, .context = 8};
+  config.data.path = {text_path()};
+  config.train.steps = 5;
+  config.train.warmup = 1;
+  config.train.global_batch = 24;  // divisible by every world here, and by twice that
+  config.train.timeout_s = 60;
+  config.optimizer.lr = 1e-2;
+  config.optimizer.weight_decay = 0.1;
+  return config;
+}
+
+Row run(const RunPlan& plan) { return make_row(plan, run_ranks_as_threads(plan)); }
+
+/// `single` over the micro-batches of all ranks of a run.
+Row reference_of(ExperimentConfig config, int world) {
+  config.scheme_options["single"]["replicas"] = world;
+  return run(plan_training(config, "single", 1));
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(b[i]));
+  return largest;
+}
+
+std::vector<std::string> scheme_names() {
+  std::vector<std::string> names;
+  for (const SchemeRow& row : scheme_rows())
+    if (row.max_world != 1) names.emplace_back(row.name);
+  return names;
+}
+
+class SchemeConformance : public ::testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  std::string scheme() const { return std::get<0>(GetParam()); }
+  int world() const { return std::get<1>(GetParam()); }
+};
+
+TEST_P(SchemeConformance, GptEndsWithTheBitsOfSingle) {
+  const auto config = tiny("gpt");
+  const Row row = run(plan_training(config, scheme(), world()));
+  const Row reference = reference_of(config, world());
+  EXPECT_EQ(row.parameter_hash, reference.parameter_hash);
+  EXPECT_EQ(row.parameter_hash.size(), 32u);
+  EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-12) << "sums of shares, in fp64";
+}
+
+TEST_P(SchemeConformance, MlpEndsWithTheBitsOfSingle) {
+  auto config = tiny("mlp");
+  config.optimizer.kind = "sgd";
+  const Row row = run(plan_training(config, scheme(), world()));
+  EXPECT_EQ(row.parameter_hash, reference_of(config, world()).parameter_hash);
+}
+
+TEST_P(SchemeConformance, AccumulatesMicroBatches) {
+  auto config = tiny("mlp");
+  config.train.accumulation = 2;
+  const Row row = run(plan_training(config, scheme(), world()));
+  const Row reference = reference_of(config, world());
+  // fsdp reduces at every micro-batch: another tree of sums once there are several ranks.
+  if (scheme() != "fsdp" || world() == 1) EXPECT_EQ(row.parameter_hash, reference.parameter_hash);
+  EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5);
+}
+
+TEST_P(SchemeConformance, AgreesWithTheWholeBatchToRounding) {
+  auto config = tiny("gpt");
+  config.train.steps = 30;
+  config.optimizer.lr = 1e-3;
+  const Row row = run(plan_training(config, scheme(), world()));
+  const Row whole = run(plan_training(config, "single", 1));
+  EXPECT_LT(largest_difference(row.loss, whole.loss), 1e-5);
+  EXPECT_LT(row.loss.back(), 0.9 * row.loss.front()) << "it learns";
+}
+
+TEST_P(SchemeConformance, EvaluatesWithThePresentParameters) {
+  auto config = tiny("gpt");
+  config.train.evaluate_every = 2;
+  config.train.evaluate_batches = 2;
+  const Row row = run(plan_training(config, scheme(), world()));
+  const Row reference = reference_of(config, world());
+  ASSERT_EQ(row.evaluations.size(), 3u);
+  ASSERT_EQ(reference.evaluations.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(row.evaluations[i].step, reference.evaluations[i].step);
+    EXPECT_NEAR(row.evaluations[i].loss, reference.evaluations[i].loss, 1e-9);
+  }
+  EXPECT_EQ(row.parameter_hash, reference.parameter_hash) << "evaluation changes nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, SchemeConformance,
+                         ::testing::Combine(::testing::ValuesIn(scheme_names()),
+                                            ::testing::Values(1, 2, 3, 4)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_world_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+TEST(SingleTest, GroupsMicroBatchesAsReplicasWould) {
+  auto config = tiny("mlp");
+  config.train.accumulation = 2;
+  const Row grouped = reference_of(config, 3);
+  config.train.accumulation = 6;
+  const Row sequence = run(plan_training(config, "single", 1));
+  EXPECT_NE(grouped.parameter_hash, sequence.parameter_hash) << "other sums, other bits";
+  EXPECT_LT(largest_difference(grouped.loss, sequence.loss), 1e-5);
+}
+
+TEST(SingleTest, TwoRunsAreTheSame) {
+  const auto config = tiny("gpt");
+  const Row a = run(plan_training(config, "single", 1));
+  const Row b = run(plan_training(config, "single", 1));
+  EXPECT_EQ(a.parameter_hash, b.parameter_hash);
+  EXPECT_EQ(a.loss, b.loss);
+}
+
+TEST(SingleTest, ANonFiniteLossStopsTheRun) {
+  auto config = tiny("gpt");
+  config.optimizer.kind = "sgd";
+  config.optimizer.lr = 1e30;
+  try {
+    run(plan_training(config, "single", 1));
+    FAIL() << "the run went on";
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("rank 0"), std::string::npos) << text;
+    EXPECT_NE(text.find("at step"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ringside
