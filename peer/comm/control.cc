@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "core/base/error.h"
 
@@ -52,7 +53,12 @@ std::string describe(const Call& call) {
 
 Control::Control(Device& device, Store& store, const std::string& name, int rank, int size,
                  double timeout_s)
-    : device_(device), name_(name), rank_(rank), size_(size), timeout_s_(timeout_s) {
+    : device_(device),
+      name_(name),
+      rank_(rank),
+      size_(size),
+      timeout_s_(timeout_s),
+      spin_(size <= static_cast<int>(std::thread::hardware_concurrency())) {
   if (rank == 0)
     create(store);
   else
@@ -148,7 +154,7 @@ void Control::leave(std::uint64_t number) {
 
 Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
   const double deadline = now() + timeout_s_;
-  Backoff backoff(size_);
+  Backoff backoff = this->backoff();
   for (int r = 0; r < size_; ++r) {
     Rank& peer = of(r);
     for (;;) {

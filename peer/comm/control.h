@@ -72,6 +72,7 @@ class Control {
   int size() const { return size_; }
   double timeout_s() const { return timeout_s_; }
   double now() const { return device_.clock().now(); }
+  Backoff backoff() const { return Backoff(spin_); }
 
   Rank& of(int rank) const;
   Lane& lane(int from, int to) const;
@@ -108,6 +109,7 @@ class Control {
   std::string name_;
   int rank_, size_;
   double timeout_s_;
+  bool spin_;
   File file_;  // of rank 0: others open it through its number
   std::optional<Mapping> mapping_;
 };

@@ -7,12 +7,10 @@
 
 #include <climits>
 #include <ctime>
-#include <thread>
 
 namespace ringside::peer {
 namespace {
 
-constexpr int spin_rounds = 20;  // of 32 pauses, half a microsecond or so
 constexpr int yield_rounds = 100;
 
 void relax() {
@@ -39,9 +37,6 @@ void Flag::sleep(std::uint32_t seen) {
   futex(value_, FUTEX_WAIT, seen, &tenth);
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
 }
-
-Backoff::Backoff(int ranks)
-    : spins_(ranks <= static_cast<int>(std::thread::hardware_concurrency()) ? spin_rounds : 1) {}
 
 void Backoff::pause(Flag& flag, std::uint32_t seen) {
   if (rounds_ < spins_) {

@@ -33,17 +33,18 @@ class alignas(64) Flag {
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-/// How a waiting thread passes the time: it spins for some 10 us where every rank can have a core,
-/// then yields for some 50 us, then sleeps, so that it takes no time from threads that compute.
+/// How a waiting thread passes the time: it spins for some 10 us, then yields for some 50 us, then
+/// sleeps, so that it takes no time from threads that compute.
 class Backoff {
  public:
-  explicit Backoff(int ranks);
+  /// `spin`: every rank can have a core.
+  explicit Backoff(bool spin) : spins_(spin ? 20 : 1) {}
   /// Returns soon after the flag changes from `seen`, at the latest after 0.1 s; may return early.
   void pause(Flag& flag, std::uint32_t seen);
   void restart() { rounds_ = 0; }
 
  private:
-  int spins_, rounds_ = 0;
+  int spins_, rounds_ = 0;  // of 32 looks, half a microsecond or so
 };
 
 }  // namespace ringside::peer

@@ -77,7 +77,7 @@ void Messages::work() {
 }
 
 void Messages::run(std::unique_lock<std::mutex>& lock, const Message* message) {
-  Backoff backoff(control_.size());
+  Backoff backoff = control_.backoff();
   Flag& bell = control_.of(control_.rank()).bell;
   const auto over = [&] { return message ? message->done : waiting_ == 0; };
   while (!over()) {
