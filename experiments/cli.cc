@@ -63,6 +63,7 @@ struct Comparison {
   std::string name;
   std::vector<RunPlan> runs, remaining;
   std::vector<Row> rows;  // of earlier runs that need not be made again
+  DataState data;
   std::optional<ResultsFolder> folder;
 };
 
@@ -74,18 +75,18 @@ void prepare(Comparison& comparison, const Arguments& arguments) {
   comparison.name = config.name;
   comparison.runs = plan_comparison(config);
   check_inputs(comparison.runs.front());
+  comparison.data = data_state(config.data);
   comparison.folder.emplace(std::filesystem::path(arguments.results) / config.name);
   if (arguments.resume) {
     comparison.rows = comparison.folder->read_rows();
     check_same_experiment(comparison.rows, comparison.runs);
+    const auto before = comparison.folder->read_data_state();
+    if (const auto changed = before ? first_change(*before, comparison.data) : "";
+        !comparison.rows.empty() && !changed.empty())
+      throw Error("--resume: data.path: {} has changed since; leave --resume out to start anew",
+                  changed);
   }
   comparison.remaining = remaining_runs(comparison.runs, comparison.rows);
-}
-
-void write_plan(Comparison& comparison) {
-  nlohmann::json plans = nlohmann::json::array();
-  for (const RunPlan& run : comparison.runs) plans.push_back(to_json(run));
-  comparison.folder->write("plan.json", plans.dump(2) + "\n");
 }
 
 void write_summary(Comparison& comparison, const std::vector<Row>& rows) {
@@ -99,7 +100,7 @@ void write_summary(Comparison& comparison, const std::vector<Row>& rows) {
 int run(Comparison& comparison, const Process& process) {
   ResultsFolder& folder = *comparison.folder;
   folder.start(comparison.rows);
-  write_plan(comparison);
+  folder.write("plan.json", plan_json(comparison.runs, comparison.data).dump(2) + "\n");
   folder.write("environment.json", describe_environment(process.environment,
                                                         std::filesystem::canonical(process.program))
                                            .dump(2) +

@@ -121,6 +121,19 @@ std::vector<Row> ResultsFolder::read_rows() const {
   return rows;
 }
 
+std::optional<DataState> ResultsFolder::read_data_state() const {
+  std::ifstream in(folder_ / "plan.json");
+  const nlohmann::json plan = nlohmann::json::parse(in, nullptr, false);
+  if (!plan.is_object() || !plan.contains("data")) return {};
+  return data_state_from_json(plan.at("data"));
+}
+
+nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data) {
+  nlohmann::json plans = nlohmann::json::array();
+  for (const RunPlan& run : runs) plans.push_back(to_json(run));
+  return {{"schema", Row::schema}, {"data", to_json(data)}, {"runs", plans}};
+}
+
 void ResultsFolder::start(const std::vector<Row>& rows) {
   for (const std::string_view name : files_of_a_comparison)
     if (name != "rows.jsonl") fs::remove(folder_ / name);

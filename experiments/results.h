@@ -3,10 +3,12 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/observe/row.h"
+#include "experiments/data_state.h"
 
 namespace ringside {
 
@@ -27,6 +29,8 @@ class ResultsFolder {
   /// The rows that are there, without those of failed runs and a last line that was cut short.
   /// Throws Error that names the line for anything else that is no row.
   std::vector<Row> read_rows() const;
+  /// What the runs that are there read; nothing if that is not known.
+  std::optional<DataState> read_data_state() const;
   /// Removes the files of an earlier comparison and begins with these rows.
   void start(const std::vector<Row>& rows);
   /// Adds one whole line; it is on the disk when this returns.
@@ -38,6 +42,9 @@ class ResultsFolder {
   std::filesystem::path folder_;
   int lock_ = -1;
 };
+
+/// What plan.json holds.
+nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data);
 
 /// Throws Error that names the first difference if the rows that are there were not made by the
 /// same experiment as the runs: equal runs have equal plans, and other runs differ in scheme,

@@ -49,6 +49,30 @@ Row row_of(const RunPlan& plan, const LaunchResult& result) {
   }
 }
 
+/// Empty if the data is as it was.
+std::string change_of(const DataState& data, const RunPlan& plan) {
+  try {
+    const std::string changed = first_change(data, data_state(plan.data));
+    if (changed.empty()) return {};
+    return fmt::format(
+        "data.path: {} changed while the comparison ran; compare on text that stays as it is",
+        changed);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+RunOutcome run_on_same_data(const RunPlan& plan, const DataState& data, const RankStart& start,
+                            const std::function<void(const Step&)>& on_step) {
+  if (const std::string change = change_of(data, plan); !change.empty())
+    return {failed_row(plan, change)};
+  RunOutcome outcome = run_plan(plan, start, on_step);
+  if (outcome.interrupted) return outcome;
+  if (const std::string change = change_of(data, plan); !change.empty())
+    return {failed_row(plan, change)};
+  return outcome;
+}
+
 }  // namespace
 
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
@@ -81,8 +105,8 @@ std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs,
 }
 
 ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<Row> rows,
-                                 ResultsFolder& folder, const RankStart& start,
-                                 ProgressDisplay& display) {
+                                 const DataState& data, ResultsFolder& folder,
+                                 const RankStart& start, ProgressDisplay& display) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (start.interrupted()) return {std::move(rows), true};
     display.begin_run(i);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/data_state.h"
 #include "experiments/progress.h"
 #include "experiments/results.h"
 

@@ -1,0 +1,46 @@
+#include "experiments/data_state.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/data/text.h"
+
+namespace ringside {
+
+DataState data_state(const DataConfig& config) {
+  DataState state;
+  for (const auto& file : text_files(config.path)) {
+    const auto modified = std::filesystem::last_write_time(file).time_since_epoch();
+    state.files.push_back({file.string(),
+                           static_cast<std::int64_t>(std::filesystem::file_size(file)),
+                           std::chrono::duration_cast<std::chrono::nanoseconds>(modified).count()});
+  }
+  return state;
+}
+
+std::string first_change(const DataState& before, const DataState& after) {
+  const auto missing = [](const DataState& from, const DataState& in) -> std::string {
+    for (const auto& file : from.files)
+      if (std::find(in.files.begin(), in.files.end(), file) == in.files.end()) return file.path;
+    return {};
+  };
+  const std::string changed = missing(before, after);
+  return changed.empty() ? missing(after, before) : changed;
+}
+
+nlohmann::json to_json(const DataState& state) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const auto& file : state.files)
+    out.push_back({{"path", file.path}, {"bytes", file.bytes}, {"modified_ns", file.modified_ns}});
+  return out;
+}
+
+DataState data_state_from_json(const nlohmann::json& in) {
+  DataState state;
+  for (const auto& file : in)
+    state.files.push_back({file.at("path").get<std::string>(), file.at("bytes").get<std::int64_t>(),
+                           file.at("modified_ns").get<std::int64_t>()});
+  return state;
+}
+
+}  // namespace ringside

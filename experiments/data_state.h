@@ -1,0 +1,33 @@
+// Whether all runs of a comparison read the same data.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/data/dataset.h"
+
+namespace ringside {
+
+/// The files that a data set is made of, as they stood at one moment: a text that changes while a
+/// comparison runs (somebody edits it) would make every later run a different one.
+struct DataState {
+  struct File {
+    std::string path;
+    std::int64_t bytes = 0;
+    std::int64_t modified_ns = 0;
+    bool operator==(const File&) const = default;
+  };
+  std::vector<File> files;
+};
+
+/// As they stand now. Throws Error as reading the data would.
+DataState data_state(const DataConfig& config);
+
+/// A file that is new, gone or changed; empty if there is none.
+std::string first_change(const DataState& before, const DataState& after);
+
+nlohmann::json to_json(const DataState& state);
+DataState data_state_from_json(const nlohmann::json& in);
+
+}  // namespace ringside
