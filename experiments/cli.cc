@@ -111,8 +111,9 @@ int run(Comparison& comparison, const Process& process) {
                              comparison.runs.size())
               << std::endl;
   ProgressDisplay display(std::cerr, terminal_columns(), comparison.remaining, seconds_now);
-  const ComparisonOutcome outcome = run_comparison(comparison.remaining, std::move(comparison.rows),
-                                                   folder, rank_start(process), display);
+  const ComparisonOutcome outcome =
+      run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data, folder,
+                     rank_start(process), display);
   if (outcome.interrupted)
     return complain(was_interrupted, "interrupted; go on with the same command and --resume");
   write_summary(comparison, outcome.rows);
@@ -127,7 +128,7 @@ int compare(const Arguments& arguments, const Process& process) {
   Comparison comparison;
   try {
     prepare(comparison, arguments);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }
   process.catch_interrupts();
@@ -146,7 +147,7 @@ int train(const Arguments& arguments, const Process& process) {
     plan = plan_training(read_experiment(arguments.file, arguments.overrides), arguments.scheme,
                          arguments.world);
     check_inputs(plan);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }
   process.catch_interrupts();

@@ -110,8 +110,9 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (start.interrupted()) return {std::move(rows), true};
     display.begin_run(i);
-    RunOutcome outcome = run_plan(
-        runs[i], start, [&](const Step& step) { display.step(step.steps_done, step.seconds); });
+    RunOutcome outcome = run_on_same_data(runs[i], data, start, [&](const Step& step) {
+      display.step(step.steps_done, step.seconds);
+    });
     if (outcome.interrupted) {
       display.leave_line();
       return {std::move(rows), true};
