@@ -44,10 +44,11 @@ struct ComparisonOutcome {
 std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std::vector<Row>& done);
 
 /// Makes `runs` one after the other, and adds each one's row, and its trace, to `folder` as soon as
-/// it is there. `rows` are those of earlier runs. A failed run does not end the comparison. Throws
-/// Error when the folder can no longer be written.
+/// it is there. `rows` are those of earlier runs, `data` is what they all read: a run that reads
+/// something else fails. A failed run does not end the comparison. Throws Error when the folder
+/// can no longer be written.
 ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<Row> rows,
-                                 ResultsFolder& folder, const RankStart& start,
-                                 ProgressDisplay& display);
+                                 const DataState& data, ResultsFolder& folder,
+                                 const RankStart& start, ProgressDisplay& display);
 
 }  // namespace ringside
