@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <fstream>
 #include <iostream>
 #include <optional>
 
@@ -32,6 +33,7 @@ struct Arguments {
   std::string results = "results";
   std::string scheme;
   int world = 1;
+  std::string output;
   int socket = -1;
 };
 
@@ -55,6 +57,10 @@ int terminal_columns() {
 
 RankStart rank_start(const Process& process) {
   return {process.program, {"rank"}, process.interrupted};
+}
+
+nlohmann::ordered_json environment_of(const Process& process) {
+  return describe_environment(process.environment, std::filesystem::canonical(process.program));
 }
 
 // ---- compare
@@ -101,10 +107,7 @@ int run(Comparison& comparison, const Process& process) {
   ResultsFolder& folder = *comparison.folder;
   folder.start(comparison.rows);
   folder.write("plan.json", plan_json(comparison.runs, comparison.data).dump(2) + "\n");
-  folder.write("environment.json", describe_environment(process.environment,
-                                                        std::filesystem::canonical(process.program))
-                                           .dump(2) +
-                                       "\n");
+  folder.write("environment.json", environment_of(process).dump(2) + "\n");
   if (!comparison.rows.empty())
     std::cerr << fmt::format("{} of {} runs are there already",
                              comparison.runs.size() - comparison.remaining.size(),
@@ -141,12 +144,24 @@ int compare(const Arguments& arguments, const Process& process) {
 
 // ---- train
 
+/// Fails before the run, not after it, where the file cannot be written.
+std::ofstream open_output(const std::string& path) {
+  std::ofstream file;
+  if (path.empty()) return file;
+  file.open(path);
+  if (!file)
+    throw Error("--output {}: cannot be written; name a file in a folder that exists", path);
+  return file;
+}
+
 int train(const Arguments& arguments, const Process& process) {
   RunPlan plan;
+  std::ofstream output;
   try {
     plan = plan_training(read_experiment(arguments.file, arguments.overrides), arguments.scheme,
                          arguments.world);
     check_inputs(plan);
+    output = open_output(arguments.output);
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }
@@ -164,7 +179,12 @@ int train(const Arguments& arguments, const Process& process) {
   if (outcome.interrupted) return complain(was_interrupted, "interrupted");
   if (outcome.row.status != "ok") return complain(run_failed, outcome.row.error);
   std::cout << "\n" << row_text(outcome.row) << std::flush;
-  return ok;
+  if (!output.is_open()) return ok;
+  output << nlohmann::ordered_json{{"environment", environment_of(process)},
+                                   {"row", to_json(outcome.row)}}
+                .dump(2)
+         << std::endl;
+  return output ? ok : complain(run_failed, "--output: the disk is full, or the file went away");
 }
 
 // ---- list
@@ -281,6 +301,9 @@ int run_command_line(const Process& process) {
   train_command->add_option("--world", arguments.world, "number of workers")
       ->type_name("N")
       ->capture_default_str();
+  train_command
+      ->add_option("--output", arguments.output, "write the run's row, and the environment (JSON)")
+      ->type_name("FILE");
 
   CLI::App* list_command = app.add_subcommand(
       "list", "what this build has: schemes, models, data sets, devices, and all keys");
