@@ -1,0 +1,172 @@
+// Ranks as processes.
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "peer/ddp.h"
+#include "peer/fsdp.h"
+#include "tests/peer/training.h"
+
+namespace ringside {
+namespace {
+
+using namespace testing;
+
+/// A store in memory that forked processes share.
+class ForkedStore : public Store {
+ public:
+  ForkedStore()
+      : entries_(static_cast<Entries*>(mmap(nullptr, sizeof(Entries), PROT_READ | PROT_WRITE,
+                                            MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~ForkedStore() override { munmap(entries_, sizeof(Entries)); }
+
+  void set(const std::string& key, const std::string& value) override {
+    Entry& entry = (*entries_)[static_cast<std::size_t>(entries_->used++)];
+    std::snprintf(entry.key, sizeof entry.key, "%s", key.c_str());
+    std::snprintf(entry.value, sizeof entry.value, "%s", value.c_str());
+    entry.ready = 1;
+  }
+  std::string get(const std::string& key, double) override {
+    for (;; sched_yield())
+      for (Entry& entry : *entries_)
+        if (entry.ready && key == entry.key) return entry.value;
+  }
+
+ private:
+  struct Entry {
+    std::atomic<int> ready;
+    char key[60], value[60];
+  };
+  struct Entries : std::array<Entry, 64> {
+    std::atomic<int> used;
+  };
+  Entries* entries_;
+};
+
+/// Runs `body` in one process a rank; returns their exit codes, 128 + signal for the killed.
+std::vector<int> exits_of_processes(int size, double timeout_s,
+                                    const std::function<bool(const Rank&)>& body) {
+  ForkedStore store;
+  std::vector<pid_t> children;
+  for (int r = 0; r < size; ++r) {
+    const pid_t child = fork();
+    if (child == 0) {
+      int code = 1;
+      try {
+        const auto device = make_cpu_device(1);
+        const auto comm = peer::make_shm_communicator(*device, store, "test", r, size, timeout_s);
+        code = body({*device, store, r, size, *comm}) ? 0 : 2;
+      } catch (const std::exception& e) {
+        std::fprintf(stderr, "rank %d: %s\n", r, e.what());
+      }
+      _exit(code);
+    }
+    children.push_back(child);
+  }
+  std::vector<int> codes;
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+  }
+  return codes;
+}
+
+TEST(Processes, CollectivesAndMessagesCrossThem) {
+  for (const int size : {2, 3, 4}) {
+    const auto codes = exits_of_processes(size, 60, [](const Rank& r) {
+      bool right = true;
+      std::vector<Tensor> fillers;  // new files of the symmetric heap appear while the group works
+      for (const std::int64_t n : {5, 1000, 100'000}) {
+        const Tensor array = r.floats(
+            n * r.size, [&](std::int64_t i) { return static_cast<float>(r.rank + i % 100); });
+        const Tensor part = r.floats(n), gathered = r.floats(n * r.size);
+        r.comm.reduce_scatter(array, part)->wait();
+        r.comm.all_gather(part, gathered)->wait();
+        r.comm.all_reduce(array)->wait();
+        const float ranks = static_cast<float>(r.size * (r.size - 1) / 2);
+        for (std::int64_t i = 0; i < n * r.size; ++i) {
+          const float sum = ranks + static_cast<float>(r.size) * static_cast<float>(i % 100);
+          right = right && array.data<float>()[i] == sum && gathered.data<float>()[i] == sum;
+        }
+        const Tensor in = r.floats(n);
+        const WorkPtr sent = r.comm.send(array.range(0, n), (r.rank + 1) % r.size);
+        r.comm.recv(in, (r.rank + r.size - 1) % r.size)->wait();
+        sent->wait();
+        right = right && in.data<float>()[n - 1] == array.data<float>()[n - 1];
+      }
+      r.comm.barrier();
+      return right;
+    });
+    EXPECT_EQ(codes, std::vector<int>(static_cast<std::size_t>(size)));
+  }
+}
+
+TEST(Processes, SchemesEndWithTheBitsOfTheSequentialSum) {
+  const Training training{.world = 2};
+  const auto codes = exits_of_processes(2, 60, [&](const Rank& r) {
+    const auto expected = expected_parameters(training, Order::micro_batches_first);
+    const RunPlan plan = training.plan();
+    for (const bool sharded : {false, true}) {
+      Timeline timeline(r.device);
+      const RankContext context{plan, r.rank, r.device, r.store, timeline};
+      Model model = make_mlp(training.config, r.device);
+      auto group = r.comm.split(0, r.rank);
+      const auto scheme = sharded ? peer::make_fsdp(context, {}, std::move(group))
+                                  : peer::make_ddp(context, {}, std::move(group));
+      scheme->attach(model);
+      train(training, context, model, *scheme);
+      if (!same_bits(parameters_of(*scheme), r.rank == 0 ? expected : std::vector<float>{}))
+        return false;
+    }
+    return true;
+  });
+  EXPECT_EQ(codes, std::vector<int>(2));
+}
+
+TEST(Processes, ARankThatIsKilledIsNamedByTheOthers) {
+  const auto codes = exits_of_processes(3, 0.3, [](const Rank& r) {
+    r.comm.barrier();
+    if (r.rank == 1) raise(SIGKILL);
+    try {
+      r.comm.all_reduce(r.floats(10))->wait();
+    } catch (const Error& e) {
+      return std::string(e.what()) ==
+             "test: rank 1 of 3 did not come to operation 2 (all_reduce of 40 bytes) within 0.3 s";
+    }
+    return false;
+  });
+  EXPECT_EQ(codes, (std::vector<int>{0, 128 + SIGKILL, 0}));
+}
+
+TEST(Processes, AGroupKeepsNoFileOpen) {
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  run_ranks(1, [&](const Rank& r) {
+    // Both ranks' devices live on, their groups do not.
+    const auto other = make_cpu_device(1);
+    const Tensor here = r.floats(1);
+    const Tensor there = other->tensor({1}, MemoryKind::communication);
+    const auto before = open_files();
+    std::thread thread([&] {
+      peer::make_shm_communicator(*other, r.store, "pair", 1, 2, 60)->all_reduce(there)->wait();
+    });
+    peer::make_shm_communicator(r.device, r.store, "pair", 0, 2, 60)->all_reduce(here)->wait();
+    thread.join();
+    EXPECT_EQ(open_files(), before);
+  });
+}
+
+}  // namespace
+}  // namespace ringside
