@@ -56,12 +56,15 @@ ServerConfig server_config(const RankContext& context, std::uint64_t token,
           .warmup = plan.train.warmup};
 }
 
+/// A worker waits a little longer than a server, who knows which worker is missing.
+constexpr double grace = 1.1;
+
 std::unique_ptr<Client> connect(const RankContext& context, const ZmqOptions& options) {
   const RunPlan& plan = context.plan;
   const ClientConfig config{.worker = self(context).worker,
                             .servers = plan.servers,
                             .token = shared_token(context),
-                            .timeout_s = plan.train.timeout_s};
+                            .timeout_s = grace * plan.train.timeout_s};
   std::vector<std::string> endpoints;
   for (int server = 0; server < plan.servers; ++server) {
     const bool beside = context.shared && self(context).server == server;

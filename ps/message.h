@@ -42,7 +42,7 @@ struct Header {
   /// Elements of the model's flat parameters, or samples.
   std::int64_t begin = 0, count = 0;
   double scalar = 0;
-  std::string text;
+  std::string text{};
 
   bool operator==(const Header&) const = default;
 };

@@ -21,7 +21,7 @@ struct ServerConfig {
   std::uint64_t token = 0;
   std::int64_t staleness_bound = 0;
   std::uint64_t seed = 1;
-  OptimizerConfig optimizer;
+  OptimizerConfig optimizer{};
   std::int64_t steps = 1;   // of the run
   std::int64_t warmup = 0;  // steps left out of optimizer_seconds()
 };

@@ -41,24 +41,31 @@ class Attendance {
   std::vector<Worker> workers_;
 };
 
-/// Bytes between the end of the warm-up and the end of the last step.
+/// Bytes of the messages about measured steps. A worker may be a message ahead of the others, so
+/// the moment at which a step begins is nothing to go by.
 class Meter {
  public:
-  explicit Meter(const TrainConfig& train) : train_(train) {}
+  Meter(const Channel& channel, const TrainConfig& train) : channel_(channel), train_(train) {}
 
-  void note(std::int64_t steps, const Traffic& traffic) {
-    if (!warm_) begin_ = end_ = traffic;
-    if (!over_) end_ = traffic;
-    warm_ = warm_ || steps >= train_.warmup;
-    over_ = over_ || steps >= train_.steps;
+  /// Counts what the channel has moved since the last call for the message that was moved.
+  void note(const Header& header) {
+    const Traffic now = channel_.traffic();
+    if (is_about_a_step(header.kind) && header.step >= train_.warmup && header.step < train_.steps)
+      measured_ = measured_ + (now - last_);
+    last_ = now;
   }
 
-  Traffic measured() const { return end_ - begin_; }
+  Traffic measured() const { return measured_; }
 
  private:
+  static bool is_about_a_step(Kind kind) {
+    return kind == Kind::push || kind == Kind::push_pull || kind == Kind::pull ||
+           kind == Kind::inputs || kind == Kind::loss;
+  }
+
+  const Channel& channel_;
   const TrainConfig& train_;
-  bool warm_ = false, over_ = false;
-  Traffic begin_, end_;
+  Traffic last_, measured_;
 };
 
 void tell_failure(Channel& channel, const Attendance& attendance, const std::string& cause) {
@@ -81,14 +88,16 @@ void run(const RankContext& context, Channel& channel, Server& server, Attendanc
          Meter& meter) {
   const Clock& clock = context.device.clock();
   const double timeout_s = context.plan.train.timeout_s;
-  meter.note(server.steps(), channel.traffic());
   while (!server.finished()) {
-    std::optional<Received> received = channel.receive(std::min(patience_s, timeout_s / 8));
+    std::optional<Received> received = channel.receive(std::min(patience_s, timeout_s / 16));
     if (received) {
       attendance.heard(received->peer, clock.now());
-      for (Reply& reply : server.handle(received->peer, std::move(received->message)))
+      meter.note(received->message.header);
+      for (Reply& reply : server.handle(received->peer, std::move(received->message))) {
+        const Header header = reply.message.header;
         channel.send(reply.worker, std::move(reply.message));
-      meter.note(server.steps(), channel.traffic());
+        meter.note(header);
+      }
     }
     if (!server.failure().empty()) throw Error("{}", server.failure());
     attendance.check(server, clock.now(), timeout_s);
@@ -101,7 +110,7 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
                  std::int64_t parameters) {
   const TrainConfig& train = context.plan.train;
   Attendance attendance(context.plan.world, context.device.clock().now());
-  Meter meter(train);
+  Meter meter(channel, train);
   try {
     run(context, channel, server, attendance, meter);
   } catch (const std::exception& error) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <charconv>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <random>
 #include <utility>
@@ -64,13 +65,7 @@ class ZmqChannel : public Channel {
   std::optional<Received> receive(double timeout_s) override {
     if (auto received = receive_now()) return received;
     if (timeout_s <= 0) return {};
-    std::vector<zmq::pollitem_t> items;
-    for (Socket& socket : sockets_) items.push_back({socket.zmq.handle(), 0, ZMQ_POLLIN, 0});
-    try {
-      zmq::poll(items, std::chrono::milliseconds(std::llround(std::ceil(timeout_s * 1e3))));
-    } catch (const zmq::error_t& error) {
-      if (error.num() != EINTR) throw;
-    }
+    poll(timeout_s, nullptr);
     return receive_now();
   }
 
@@ -90,6 +85,20 @@ class ZmqChannel : public Channel {
     socket.zmq.set(opt::heartbeat_ivl, static_cast<int>(heartbeat.count()));
     socket.zmq.set(opt::heartbeat_timeout, static_cast<int>(heartbeat_timeout.count()));
     return socket;
+  }
+
+  /// Blocks until something comes on any socket or `sending` takes something.
+  void poll(double timeout_s, const Socket* sending) {
+    std::vector<zmq::pollitem_t> items;
+    for (Socket& socket : sockets_) {
+      const int events = &socket == sending ? ZMQ_POLLIN | ZMQ_POLLOUT : ZMQ_POLLIN;
+      items.push_back({socket.zmq.handle(), 0, static_cast<short>(events), 0});
+    }
+    try {
+      zmq::poll(items, std::chrono::milliseconds(std::llround(std::ceil(timeout_s * 1e3))));
+    } catch (const zmq::error_t& error) {
+      if (error.num() != EINTR) throw;
+    }
   }
 
   /// False if the peer takes nothing within the deadline. `id` is empty on a worker's socket.
@@ -161,6 +170,7 @@ class ZmqChannel : public Channel {
 
   std::vector<Socket>& sockets() { return sockets_; }
   const ZmqOptions& options() const { return options_; }
+  Device& device() const { return device_; }
 
  private:
   virtual std::optional<Received> receive_now() = 0;
@@ -298,12 +308,39 @@ class WorkerChannel : public ZmqChannel {
 
   void send(int server, Message message) override {
     const Kind kind = message.header.kind;
-    if (!send_on(sockets()[static_cast<std::size_t>(server)], {}, std::move(message)))
-      throw Error("server {} took no {} for {} s", server, name_of(kind), options().timeout_s);
+    Socket& socket = sockets()[static_cast<std::size_t>(server)];
+    wait_until_it_takes(socket, server, kind);
+    if (!send_on(socket, {}, std::move(message))) throw refused(server, kind);
   }
 
  private:
+  Error refused(int server, Kind kind) const {
+    return Error("server {} took no {} for {} s", server, name_of(kind), options().timeout_s);
+  }
+
+  /// A server that takes nothing may have said why, or may itself wait for this worker to read.
+  void wait_until_it_takes(Socket& socket, int server, Kind kind) {
+    const Clock& clock = device().clock();
+    const double deadline = clock.now() + options().timeout_s;
+    while ((socket.zmq.get(zmq::sockopt::events) & ZMQ_POLLOUT) == 0) {
+      if (clock.now() > deadline) throw refused(server, kind);
+      poll(std::min(deadline - clock.now(), 1.0), &socket);
+      while (auto received = receive_from_any()) {
+        const Header& header = received->message.header;
+        if (header.kind == Kind::error) throw Error("server {}: {}", received->peer, header.text);
+        early_.push_back(std::move(*received));
+      }
+    }
+  }
+
   std::optional<Received> receive_now() override {
+    if (early_.empty()) return receive_from_any();
+    Received first = std::move(early_.front());
+    early_.pop_front();
+    return first;
+  }
+
+  std::optional<Received> receive_from_any() {
     for (std::size_t i = 0; i < sockets().size(); ++i) {
       const std::size_t index = (next_ + i) % sockets().size();
       auto parts = receive_parts(sockets()[index]);
@@ -315,6 +352,7 @@ class WorkerChannel : public ZmqChannel {
   }
 
   std::size_t next_ = 0;
+  std::deque<Received> early_;  // came while something was being sent
 };
 
 }  // namespace

@@ -1,0 +1,109 @@
+// Whole runs of a tiny model, ranks as threads.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <optional>
+#include <thread>
+
+#include "core/base/random.h"
+#include "core/cluster/store.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/models/mlp.h"
+#include "core/trainer.h"
+
+namespace ringside::testing {
+
+/// Tokens that depend on the seed alone.
+class RandomTokens : public Dataset {
+ public:
+  explicit RandomTokens(const ModelConfig& model) : model_(model) {}
+  std::int64_t size() const override { return 1000; }
+  Shape input_shape() const override { return {model_.context}; }
+  DType input_dtype() const override { return DType::i32; }
+  Shape target_shape() const override { return {1}; }
+  void read(std::int64_t sample, std::span<std::byte> input,
+            std::span<std::int32_t> target) const override {
+    auto* tokens = reinterpret_cast<std::int32_t*>(input.data());
+    for (std::int64_t i = 0; i < model_.context; ++i) tokens[i] = token(sample + i);
+    target[0] = token(sample + model_.context);
+  }
+
+ private:
+  std::int32_t token(std::int64_t at) const {
+    const auto bits = random_bits(9, Stream::synthetic_data, static_cast<std::uint64_t>(at));
+    return static_cast<std::int32_t>(bits % static_cast<std::uint64_t>(model_.vocabulary));
+  }
+  ModelConfig model_;
+};
+
+/// Extents that nothing divides; 1,300 parameters in four units.
+inline RunPlan tiny_plan(int world, int servers, bool beside, std::int64_t micro_batches) {
+  RunPlan plan;
+  plan.world = world;
+  plan.servers = servers;
+  plan.model = {.kind = "mlp", .layers = 2, .width = 19, .context = 5, .vocabulary = 23};
+  plan.train.steps = 4;
+  plan.train.warmup = 1;
+  plan.train.global_batch = 24;
+  plan.train.accumulation = micro_batches;
+  plan.train.timeout_s = 30;
+  plan.optimizer.lr = 0.01;
+  plan.optimizer.weight_decay = 0.1;
+  for (int r = 0; r < world; ++r)
+    plan.ranks.push_back({.rank = r, .worker = r, .server = beside && r < servers ? r : -1});
+  for (int s = 0; s < servers && !beside; ++s)
+    plan.ranks.push_back({.rank = world + s, .worker = -1, .server = s});
+  return plan;
+}
+
+using Make = std::function<std::unique_ptr<SyncScheme>(const RankContext&)>;
+using Serve = std::function<RankRecord(const RankContext&, Model&, const Loader&)>;
+
+struct RankResult {
+  RankRecord worker, server;  // as far as the rank is one
+  std::string error;
+};
+
+/// One rank, as a rank process does it.
+inline void run_rank(const RunPlan& plan, int rank, Store& store, const Make& make,
+                     const Serve& serve, RankResult& result) {
+  const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
+  const auto device = make_cpu_device(1);
+  Model model = make_mlp(plan.model, *device);
+  const RandomTokens data(plan.model);
+  const auto seed = static_cast<std::uint64_t>(plan.train.seed);
+  const Loader loader(data, *device, plan.train.global_batch, seed);
+  Timeline timeline(*device);
+  Shared shared;
+  const RankContext context{plan, rank, *device, store, timeline, &shared};
+  std::future<RankRecord> server;
+  if (self.server >= 0)
+    server = std::async(std::launch::async, [&] { return serve(context, model, loader); });
+  if (self.worker >= 0) {
+    const auto scheme = make(context);
+    result.worker =
+        Trainer(context, model, *scheme, loader, plan.train.evaluate_every > 0 ? &loader : nullptr)
+            .run([](const Progress&) {});
+  }
+  if (server.valid()) result.server = server.get();
+}
+
+inline std::vector<RankResult> run_ranks(const RunPlan& plan, const Make& make,
+                                         const Serve& serve) {
+  MemoryStore store;
+  std::vector<RankResult> results(plan.ranks.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t r = 0; r < results.size(); ++r)
+    threads.emplace_back([&, r] {
+      try {
+        run_rank(plan, static_cast<int>(r), store, make, serve, results[r]);
+      } catch (const std::exception& error) {
+        results[r].error = error.what();
+      }
+    });
+  threads.clear();
+  return results;
+}
+
+}  // namespace ringside::testing

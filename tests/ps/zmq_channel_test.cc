@@ -1,0 +1,212 @@
+#include "ps/zmq_channel.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "core/base/error.h"
+#include "core/device/cpu/cpu_device.h"
+
+namespace ringside::ps {
+namespace {
+
+constexpr std::uint64_t token = 42;
+constexpr double patience_s = 20;
+
+/// A server and a worker of the same process; "inproc" is what a shared hub is for.
+struct Pair {
+  explicit Pair(const std::string& transport, std::uint64_t worker_token = token, int worker = 1)
+      : server_device(make_cpu_device(1)), worker_device(make_cpu_device(1)) {
+    const auto hub = std::make_shared<Hub>();
+    const bool inside = transport == "inproc";
+    ZmqOptions options;
+    options.transport = inside ? "ipc" : transport;
+    options.timeout_s = patience_s;
+    ServerEnd end = open_server(*server_device, hub, token, 0, options);
+    server = std::move(end.channel);
+    endpoint = end.endpoint;
+    client = connect_worker(*worker_device, inside ? hub : std::make_shared<Hub>(), worker_token,
+                            worker, {inside ? local_endpoint(0) : endpoint}, options);
+  }
+
+  std::unique_ptr<Device> server_device, worker_device;
+  std::unique_ptr<Channel> server, client;
+  std::string endpoint;
+};
+
+Tensor counting(Device& device, Shape shape, DType dtype = DType::f32) {
+  Tensor out = device.tensor(shape, MemoryKind::gradient, dtype);
+  auto* bytes = out.data<std::uint8_t>();
+  for (std::size_t i = 0; i < out.bytes(); ++i) bytes[i] = static_cast<std::uint8_t>(i % 61);
+  return out;
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return a.bytes() == b.bytes() &&
+         std::equal(a.data<std::uint8_t>(), a.data<std::uint8_t>() + a.bytes(),
+                    b.data<std::uint8_t>());
+}
+
+Message question(std::vector<Tensor> frames = {}) {
+  Message message;
+  message.header = {.token = token, .kind = Kind::push_pull, .worker = 1, .step = 8};
+  message.frames = std::move(frames);
+  return message;
+}
+
+class ZmqChannelTest : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Transports, ZmqChannelTest, ::testing::Values("inproc", "ipc", "tcp"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(ZmqChannelTest, MovesHeadersAndFramesBothWays) {
+  Pair pair(GetParam());
+  // Frames of all sizes: within ZeroMQ's receive buffer at odd places, and beyond it.
+  const std::vector<Tensor> frames = {
+      counting(*pair.worker_device, {3}, DType::u8), counting(*pair.worker_device, {5}, DType::i32),
+      counting(*pair.worker_device, {100, 33}), counting(*pair.worker_device, {1 << 18}),
+      counting(*pair.worker_device, {0})};
+  for (int round = 0; round < 3; ++round) {
+    pair.client->send(0, question(frames));
+    const auto asked = pair.server->receive(patience_s);
+    ASSERT_TRUE(asked);
+    EXPECT_EQ(asked->peer, 1);
+    EXPECT_EQ(asked->message.header, question().header);
+    ASSERT_EQ(asked->message.frames.size(), frames.size());
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      EXPECT_EQ(asked->message.frames[i].shape(), frames[i].shape());
+      EXPECT_EQ(asked->message.frames[i].dtype(), frames[i].dtype());
+      EXPECT_TRUE(same_bytes(asked->message.frames[i], frames[i])) << i;
+    }
+    pair.server->send(1, {reply_to(asked->message.header), {asked->message.frames[3]}});
+    const auto answer = pair.client->receive(patience_s);
+    ASSERT_TRUE(answer);
+    EXPECT_TRUE(answer->message.header.reply);
+    EXPECT_TRUE(same_bytes(answer->message.frames.at(0), frames[3]));
+  }
+  EXPECT_FALSE(pair.client->receive(0));
+  EXPECT_FALSE(pair.server->receive(0.001));
+}
+
+TEST_P(ZmqChannelTest, CountsWhatLeavesTheProcess) {
+  Pair pair(GetParam());
+  pair.client->send(0, question({counting(*pair.worker_device, {1000})}));
+  ASSERT_TRUE(pair.server->receive(patience_s));
+  const std::int64_t sent = pair.client->traffic().sent;
+  EXPECT_EQ(pair.server->traffic().received, sent);
+  EXPECT_EQ(pair.client->traffic().received, 0);
+  if (GetParam() == "inproc") {
+    EXPECT_EQ(sent, 0);
+  } else {
+    EXPECT_GE(sent, 4000);
+    EXPECT_LE(sent, 4200);
+  }
+}
+
+TEST_P(ZmqChannelTest, ReceivedFramesAreInTheLedgerUntilTheyAreGone) {
+  Pair pair(GetParam());
+  pair.client->send(0, question({counting(*pair.worker_device, {1 << 16})}));
+  auto received = pair.server->receive(patience_s);
+  ASSERT_TRUE(received);
+  const std::int64_t inside = GetParam() == "inproc" ? 0 : 4 << 16;  // the sender's own memory
+  EXPECT_EQ(pair.server_device->ledger().current()[MemoryKind::communication], inside);
+  received.reset();
+  EXPECT_EQ(pair.server_device->ledger().current()[MemoryKind::communication], 0);
+}
+
+TEST_P(ZmqChannelTest, AStrangerIsAnsweredAndPassedOver) {
+  Pair pair(GetParam(), token + 1);
+  pair.client->send(0, question());
+  EXPECT_FALSE(pair.server->receive(0.2));
+  const auto answer = pair.client->receive(patience_s);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->message.header.kind, Kind::error);
+  EXPECT_EQ(answer->message.header.token, 0u) << "the token is not for strangers";
+  EXPECT_NE(answer->message.header.text.find("no worker of this run"), std::string::npos);
+}
+
+TEST_P(ZmqChannelTest, AServerCannotSendToWhoNeverCame) {
+  Pair pair(GetParam());
+  try {
+    pair.server->send(1, question());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "server 0: worker 1 never came");
+  }
+}
+
+TEST(ZmqChannel, SendsWithoutCopies) {
+  Pair pair("ipc");
+  const Tensor frame = counting(*pair.worker_device, {1 << 18});
+  const std::int64_t before = pair.worker_device->ledger().current().total();
+  pair.client->send(0, question({frame}));
+  EXPECT_EQ(pair.worker_device->ledger().current().total(), before);
+  ASSERT_TRUE(pair.server->receive(patience_s));
+}
+
+TEST(ZmqChannel, WithinAProcessFramesAreViewsOfTheSendersMemory) {
+  Pair pair("inproc");
+  const Tensor frame = counting(*pair.worker_device, {64});
+  pair.client->send(0, question({frame}));
+  const auto received = pair.server->receive(patience_s);
+  ASSERT_TRUE(received);
+  EXPECT_EQ(received->message.frames.at(0).buffer(), frame.buffer());
+}
+
+TEST(ZmqChannel, AnUnreadMessageGivesItsMemoryBack) {
+  auto device = make_cpu_device(1);
+  for (const char* transport : {"inproc", "ipc"}) {
+    {
+      Pair pair(transport);
+      pair.client->send(0, question({counting(*device, {1 << 16})}));
+    }
+    EXPECT_EQ(device->ledger().current().total(), 0) << transport;
+  }
+}
+
+TEST(ZmqChannel, ConnectionsThatSendTooLargeFramesAreCut) {
+  Pair pair("ipc");
+  pair.client->send(0, question({counting(*pair.worker_device, {(1 << 18) + 1})}));
+  EXPECT_FALSE(pair.server->receive(0.2));
+}
+
+TEST(ZmqChannel, ATakenPortIsOneClearError) {
+  const auto device = make_cpu_device(1);
+  ZmqOptions options{.transport = "tcp", .port_option = "scheme.ps.port"};
+  const ServerEnd first = open_server(*device, std::make_shared<Hub>(), token, 0, options);
+  EXPECT_EQ(first.endpoint.rfind("tcp://127.0.0.1:", 0), 0u) << "listens on loopback alone";
+  options.port = std::stoll(first.endpoint.substr(first.endpoint.rfind(':') + 1));
+  try {
+    open_server(*device, std::make_shared<Hub>(), token, 0, options);
+    FAIL();
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find(std::to_string(options.port)), std::string::npos) << text;
+    EXPECT_NE(text.find("scheme.ps.port"), std::string::npos) << text;
+  }
+}
+
+TEST(ZmqChannel, OneWorkerTalksToSeveralServers) {
+  const auto device = make_cpu_device(1);
+  std::vector<ServerEnd> servers;
+  std::vector<std::string> endpoints;
+  for (int s = 0; s < 3; ++s) {
+    servers.push_back(open_server(*device, std::make_shared<Hub>(), token, s, {}));
+    endpoints.push_back(servers.back().endpoint);
+  }
+  const auto client = connect_worker(*device, std::make_shared<Hub>(), token, 0, endpoints, {});
+  for (int s = 0; s < 3; ++s) client->send(s, question());
+  for (auto& server : servers) {
+    ASSERT_TRUE(server.channel->receive(patience_s));
+    server.channel->send(0, question());
+  }
+  int peers = 0;
+  for (int s = 0; s < 3; ++s) {
+    const auto answer = client->receive(patience_s);
+    ASSERT_TRUE(answer);
+    peers |= 1 << answer->peer;
+  }
+  EXPECT_EQ(peers, 7);
+}
+
+}  // namespace
+}  // namespace ringside::ps
