@@ -20,7 +20,9 @@ void visit_fields(FsdpOptions& c, Visitor&& v) {
 /// Full shard per unit (Zhao et al., VLDB 2023; ZeRO stage 3, Rajbhandari et al., SC'20): a unit
 /// is all-gathered before its forward and again before its backward and freed after each; its
 /// gradient is reduce-scattered after backward; the optimizer runs on the shard. At most two units
-/// are gathered at any time. Bytes a rank and micro-batch: 3 (N-1)/N of the parameters.
+/// are gathered at any time, and at most two whole gradients alive (kind communication). Gradients
+/// are added up over ranks first, then over micro-batches. Bytes a rank and micro-batch: 3 (N-1)/N
+/// of the parameters, each unit padded to a multiple of N elements.
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options,
                                       std::unique_ptr<Communicator> communicator);
 

@@ -16,7 +16,10 @@ namespace ringside::peer {
 ///
 /// One pass: after a barrier rank r reads its part from all ranks' memory, sums in registers in
 /// rank order and stores to all; a second barrier ends it (3-5x over staged copies). Steps: 2
-/// barriers an operation. A thread of its own runs the operations in order.
+/// barriers an operation. A thread of its own runs collectives in order, another one moves
+/// messages; a caller that waits helps. A rank that does not come is named to all others, as is a
+/// rank whose communicator ended; no file stays open and nothing is left behind. A group of one
+/// needs none of this.
 std::unique_ptr<Communicator> make_shm_communicator(Device& device, Store& store,
                                                     const std::string& name, int rank, int size,
                                                     double timeout_s);

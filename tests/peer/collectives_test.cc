@@ -283,8 +283,6 @@ TEST(CollectivesBesideCompute, RunWhileTheCallersWork) {
     const Tensor array = r.floats(1 << 20, [](std::int64_t) { return 1.0F; });
     const WorkPtr work = r.comm.all_reduce(array);
     // Nobody waits: it ends all the same, and says when it did.
-    std::atomic<bool> stop{false};
-    const Tensor probe = r.floats(1, [](std::int64_t) { return 0.0F; });
     while (r.comm.traffic().sent == 0) std::this_thread::yield();
     work->wait();
     const Work::Span span = work->span();
