@@ -1,52 +1,15 @@
 // Every scheme of the registry must train as `single` does.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "core/observe/row.h"
-#include "experiments/planner.h"
-#include "experiments/rank.h"
-#include "experiments/registry.h"
-#include "tests/support/text_file.h"
+#include "tests/schemes/tiny_runs.h"
 
 namespace ringside {
 namespace {
 
-const std::string& text_path() {
-  static const testing::TemporaryFolder folder;
-  static const std::string path = folder.write("text.txt", testing::some_text(20'000));
-  return path;
-}
-
-ExperimentConfig tiny(const std::string& model) {
-  ExperimentConfig config;
-  config.name = "conformance";
-  config.model = {.kind = model, .layers = 2, .heads = 2, .width = 24, .context = 8};
-  config.data.path = {text_path()};
-  config.train.steps = 5;
-  config.train.warmup = 1;
-  config.train.global_batch = 24;  // divisible by every world here, and by twice that
-  config.train.timeout_s = 60;
-  config.optimizer.lr = 1e-2;
-  config.optimizer.weight_decay = 0.1;
-  return config;
-}
-
-Row run(const RunPlan& plan) { return make_row(plan, run_ranks_as_threads(plan)); }
-
-/// `single` over the micro-batches of all ranks of a run.
-Row reference_of(ExperimentConfig config, int world) {
-  config.scheme_options["single"]["replicas"] = world;
-  return run(plan_training(config, "single", 1));
-}
-
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(b[i]));
-  return largest;
-}
+using testing::largest_difference;
+using testing::reference_of;
+using testing::run;
+using testing::tiny;
 
 std::vector<std::string> scheme_names() {
   std::vector<std::string> names;
@@ -83,7 +46,8 @@ TEST_P(SchemeConformance, AccumulatesMicroBatches) {
   const Row row = run(plan_training(config, scheme(), world()));
   const Row reference = reference_of(config, world());
   // fsdp reduces at every micro-batch: another tree of sums once there are several ranks.
-  if (scheme() != "fsdp" || world() == 1) EXPECT_EQ(row.parameter_hash, reference.parameter_hash);
+  const bool same_tree = scheme() != "fsdp" || world() == 1;
+  EXPECT_EQ(row.parameter_hash == reference.parameter_hash, same_tree);
   EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5);
 }
 

@@ -1,0 +1,82 @@
+// What each rank holds, by kind, against the closed forms.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/schemes/tiny_runs.h"
+
+namespace ringside {
+namespace {
+
+using testing::run;
+using testing::tiny;
+
+/// Parameters outweigh activations.
+ExperimentConfig heavy() {
+  auto config = tiny("mlp");
+  config.model.width = 256;
+  config.model.layers = 6;
+  config.train.global_batch = 12;
+  return config;
+}
+
+constexpr std::int64_t largest_unit = (256 * 256 + 256) * 4;  // a hidden layer, bytes
+
+class MemoryAtWorld : public ::testing::TestWithParam<int> {
+ protected:
+  Row run_scheme(const std::string& scheme) const {
+    return run(plan_training(heavy(), scheme, GetParam()));
+  }
+};
+
+TEST_P(MemoryAtWorld, DdpHoldsEverythingOnEveryRank) {
+  const Row row = run_scheme("ddp");
+  for (const auto& rank : row.ranks) {
+    EXPECT_EQ(rank.at_peak[MemoryKind::parameter], 4 * row.parameters);
+    EXPECT_EQ(rank.at_peak[MemoryKind::gradient], 4 * row.parameters);
+    EXPECT_EQ(rank.at_peak[MemoryKind::optimizer], 8 * row.parameters);
+  }
+}
+
+TEST_P(MemoryAtWorld, FsdpHoldsItsShardAndAtMostTwoGatheredUnits) {
+  const Row row = run_scheme("fsdp");
+  const std::int64_t shard = row.parameters / GetParam();
+  const std::int64_t padding = 8;  // at most one element a unit
+  for (const auto& rank : row.ranks) {
+    EXPECT_NEAR(rank.at_peak[MemoryKind::parameter], 4 * shard, 4 * padding);
+    EXPECT_NEAR(rank.at_peak[MemoryKind::gradient], 4 * shard, 4 * padding);
+    EXPECT_NEAR(rank.at_peak[MemoryKind::optimizer], 8 * shard, 8 * padding);
+    // Two units' parameters, and the gradients of two on their way to their shards.
+    EXPECT_LE(rank.at_peak[MemoryKind::communication], 4 * largest_unit + 1024);
+    EXPECT_GT(rank.at_peak[MemoryKind::communication], 0);
+  }
+}
+
+TEST_P(MemoryAtWorld, TheMasterOfDpHoldsMoreThanItsWorkers) {
+  const Row row = run_scheme("dp");
+  const auto& master = row.ranks.front();
+  EXPECT_EQ(master.at_peak[MemoryKind::optimizer], 8 * row.parameters);
+  for (const auto& rank : row.ranks) {
+    if (rank.rank == 0) continue;
+    EXPECT_GT(master.at_peak.total(), rank.at_peak.total() + 8 * row.parameters);
+    EXPECT_EQ(rank.at_peak[MemoryKind::optimizer], 0);
+  }
+}
+
+TEST_P(MemoryAtWorld, ServersOfPsShareTheOptimizer) {
+  const Row row = run_scheme("ps");
+  std::int64_t optimizer = 0;
+  for (const auto& rank : row.ranks) {
+    optimizer += rank.at_peak[MemoryKind::optimizer];
+    if (rank.role == "worker") {
+      EXPECT_EQ(rank.at_peak[MemoryKind::optimizer], 0);
+      EXPECT_EQ(rank.at_peak[MemoryKind::parameter], 4 * row.parameters);
+    }
+  }
+  EXPECT_EQ(optimizer, 8 * row.parameters);
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, MemoryAtWorld, ::testing::Values(1, 2, 4));
+
+}  // namespace
+}  // namespace ringside

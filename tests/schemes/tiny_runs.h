@@ -1,0 +1,56 @@
+// Small runs of any scheme, with ranks as threads.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "core/observe/row.h"
+#include "experiments/planner.h"
+#include "experiments/rank.h"
+#include "experiments/registry.h"
+#include "tests/support/text_file.h"
+
+namespace ringside::testing {
+
+inline const std::string& text_path() {
+  static const TemporaryFolder folder;
+  static const std::string path = folder.write("text.txt", some_text(20'000));
+  return path;
+}
+
+inline ExperimentConfig tiny(const std::string& model) {
+  ExperimentConfig config;
+  config.name = "conformance";
+  config.model = {.kind = model, .layers = 2, .heads = 2, .width = 24, .context = 8};
+  config.data.path = {text_path()};
+  config.train.steps = 5;
+  config.train.warmup = 1;
+  config.train.global_batch = 24;  // divisible by every world here, and by twice that
+  config.train.timeout_s = 60;
+  config.optimizer.lr = 1e-2;
+  config.optimizer.weight_decay = 0.1;
+  return config;
+}
+
+inline Row run(const RunPlan& plan) { return make_row(plan, run_ranks_as_threads(plan)); }
+
+/// `single` over the micro-batches of all ranks of a run.
+inline Row reference_of(ExperimentConfig config, int world) {
+  config.scheme_options["single"]["replicas"] = world;
+  return run(plan_training(config, "single", 1));
+}
+
+/// Relative, over a curve.
+inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(a[i] - b[i]) / std::abs(b[i]));
+  return largest;
+}
+
+}  // namespace ringside::testing

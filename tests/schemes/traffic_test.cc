@@ -1,0 +1,101 @@
+// Bytes that ranks send, against the closed forms of the literature.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/schemes/tiny_runs.h"
+
+namespace ringside {
+namespace {
+
+using testing::tiny;
+
+/// Wide enough that headers are small beside the parameters.
+ExperimentConfig wide() {
+  auto config = tiny("mlp");
+  config.model.width = 160;
+  config.model.layers = 3;
+  return config;
+}
+
+double busiest(const Row& row) {
+  double most = 0;
+  for (const auto& rank : row.ranks) most = std::max(most, rank.bytes_sent_per_step);
+  return most;
+}
+
+double parameter_bytes(const Row& row) { return 4.0 * static_cast<double>(row.parameters); }
+
+class TrafficAtWorld : public ::testing::TestWithParam<int> {
+ protected:
+  Row run(const std::string& scheme, nlohmann::json options = nlohmann::json::object()) const {
+    auto config = wide();
+    config.scheme_options[scheme] = std::move(options);
+    return testing::run(plan_training(config, scheme, GetParam()));
+  }
+  double world() const { return GetParam(); }
+};
+
+TEST_P(TrafficAtWorld, DdpSendsTwiceTheGradientButForItsPart) {
+  const Row row = run("ddp");
+  const double expected = 2 * (world() - 1) / world() * parameter_bytes(row);
+  // Parts are whole cache lines, so some ranks reduce a little more than others.
+  for (const auto& rank : row.ranks)
+    EXPECT_NEAR(rank.bytes_sent_per_step, expected, 64 * world() * world()) << rank.rank;
+}
+
+TEST_P(TrafficAtWorld, FsdpSendsThriceTheParametersButForItsPart) {
+  const Row row = run("fsdp");
+  const double expected = 3 * (world() - 1) / world() * parameter_bytes(row);
+  for (const auto& rank : row.ranks)
+    EXPECT_NEAR(rank.bytes_sent_per_step, expected, 0.001 * expected + 1) << "rank " << rank.rank;
+}
+
+TEST_P(TrafficAtWorld, PsWorkersSendTheirGradientAndServersTheirPartToAll) {
+  const Row row = run("ps", {{"servers", 2}});
+  for (const auto& rank : row.ranks) {
+    const bool worker = rank.role == "worker";
+    const double expected = parameter_bytes(row) * (worker ? 1 : world() / 2);
+    // Chunks are whole: two servers' parts differ by one.
+    EXPECT_NEAR(rank.bytes_sent_per_step, expected, (worker ? 0.02 : 0.35) * expected)
+        << rank.role << " " << rank.rank;
+  }
+  double servers = 0;
+  for (const auto& rank : row.ranks)
+    if (rank.role == "server") servers += rank.bytes_sent_per_step;
+  EXPECT_NEAR(servers, world() * parameter_bytes(row), 0.02 * servers);
+}
+
+TEST_P(TrafficAtWorld, ADedicatedMasterOfDpSendsTheParametersToAllWorkers) {
+  const Row row = run("dp", {{"placement", "dedicated"}});
+  const double inputs = 24 * 8 * 4, logits = 24 * 256 * 4;  // of the global batch
+  ASSERT_EQ(row.ranks.back().role, "server");
+  const double master = world() * parameter_bytes(row) + inputs + logits;
+  EXPECT_NEAR(row.ranks.back().bytes_sent_per_step, master, 0.02 * master);
+  const double worker = parameter_bytes(row) + logits / world();
+  for (int w = 0; w < GetParam(); ++w)
+    EXPECT_NEAR(row.ranks[static_cast<std::size_t>(w)].bytes_sent_per_step, worker, 0.02 * worker);
+}
+
+TEST_P(TrafficAtWorld, AMasterBesideWorkerZeroSendsThemToTheOthers) {
+  const Row row = run("dp");
+  const double inputs = 24 * 8 * 4, logits = 24 * 256 * 4;
+  ASSERT_EQ(row.ranks.front().role, "worker+server");
+  const double master = (world() - 1) * (parameter_bytes(row) + (inputs + logits) / world());
+  EXPECT_NEAR(row.ranks.front().bytes_sent_per_step, master, 0.02 * master);
+}
+
+TEST_P(TrafficAtWorld, NoSchemeSendsMuchMoreThanItsMinimum) {
+  for (const SchemeRow& scheme : scheme_rows()) {
+    if (scheme.max_world == 1) continue;
+    const Row row = run(std::string(scheme.name));
+    EXPECT_GE(busiest(row), 0.999 * row.bytes_minimum_per_step) << scheme.name;
+    // Servers' parts consist of whole chunks, so the busiest of two has up to a chunk more.
+    EXPECT_LE(busiest(row), 1.35 * row.bytes_minimum_per_step) << scheme.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, TrafficAtWorld, ::testing::Values(1, 2, 3, 4));
+
+}  // namespace
+}  // namespace ringside
