@@ -134,14 +134,14 @@ TEST(Processes, SchemesEndWithTheBitsOfTheSequentialSum) {
 }
 
 TEST(Processes, ARankThatIsKilledIsNamedByTheOthers) {
-  const auto codes = exits_of_processes(3, 0.3, [](const Rank& r) {
+  const auto codes = exits_of_processes(3, 0.5, [](const Rank& r) {
     r.comm.barrier();
     if (r.rank == 1) raise(SIGKILL);
     try {
       r.comm.all_reduce(r.floats(10))->wait();
     } catch (const Error& e) {
       return std::string(e.what()) ==
-             "test: rank 1 of 3 did not come to operation 2 (all_reduce of 40 bytes) within 0.3 s";
+             "test: rank 1 of 3 did not come to operation 2 (all_reduce of 40 bytes) within 0.5 s";
     }
     return false;
   });
