@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -179,10 +180,9 @@ class Binder {
   }
 
   void assign_option(const Path& path, const toml::node& node) {
-    if (path.size() < 3) {
-      if (path.size() == 2) find_row(path[1]);
-      throw Error("{}: options of a scheme are written [scheme.NAME] KEY = VALUE", place_);
-    }
+    if (path.size() < 3)
+      throw Error("{}: an option of a scheme belongs into [scheme.NAME], or is scheme.NAME.KEY",
+                  place_);
     const SchemeRow& row = find_row(path[1]);
     std::vector<std::string> known;
     for (const auto& [name, value] : row.defaults.items()) known.push_back(name);
@@ -285,7 +285,8 @@ toml::table parse_value(const std::string& text, const std::string& place) {
 }
 
 void assign_override(Binder& binder, const std::string& override_text) {
-  const std::string place = "--set " + override_text;
+  std::string place = "--set " + override_text;
+  std::replace(place.begin(), place.end(), '\n', ' ');
   const auto equals = override_text.find('=');
   if (equals == std::string::npos || equals == 0)
     throw Error("{}: write table.key=value, as in --set train.steps=100", place);

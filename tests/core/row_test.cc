@@ -1,0 +1,134 @@
+#include "core/observe/row.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+StepTime step(double total, double compute, double exposed) {
+  StepTime time;
+  time.total = total;
+  time.by_activity[static_cast<std::size_t>(Activity::compute)] = compute;
+  time.by_activity[static_cast<std::size_t>(Activity::exposed)] = exposed;
+  return time;
+}
+
+/// Two workers and a server; the first step is warm-up.
+RunPlan plan() {
+  RunPlan plan;
+  plan.id = "ps-w2-r1";
+  plan.experiment = "trial";
+  plan.scheme = "ps";
+  plan.options = {{"servers", 1}};
+  plan.world = 2;
+  plan.servers = 1;
+  plan.repeat = 1;
+  plan.train.steps = 3;
+  plan.train.warmup = 1;
+  plan.train.global_batch = 8;
+  plan.model.context = 10;
+  plan.data.path = {"a", "b"};
+  plan.ranks = {{0, 0, -1}, {1, 1, -1}, {2, -1, 0}};
+  return plan;
+}
+
+std::vector<RankRecord> records() {
+  std::vector<RankRecord> records(3);
+  for (int r = 0; r < 3; ++r) {
+    records[r].rank = r;
+    records[r].role = r < 2 ? "worker" : "server";
+    records[r].host = "here";
+    records[r].minimum_bytes_per_step = 100;
+    records[r].bytes_sent_per_step = 10.0 * (r + 1);
+  }
+  records[0].losses = {3, 2, 1};
+  records[1].losses = {0.5, 0.25, 0.125};
+  records[0].steps = {step(9, 9, 0), step(0.2, 0.1, 0.05), step(0.2, 0.1, 0.05)};
+  records[1].steps = {step(9, 9, 0), step(0.4, 0.3, 0.05), step(0.4, 0.3, 0.05)};
+  records[0].parameters = 77;
+  records[0].parameter_hash = "abc";
+  records[0].evaluations = {{3, 1.5, 0.25}};
+  records[2].serving_optimizer_s = 0.01;
+  records[2].at_peak[MemoryKind::optimizer] = 1000;
+  records[2].rss = 5000;
+  return records;
+}
+
+TEST(Row, AddsTheLossesOfTheWorkersUp) {
+  EXPECT_EQ(make_row(plan(), records()).loss, (std::vector<double>{3.5, 2.25, 1.125}));
+}
+
+TEST(Row, TakesTheTimeOfTheSlowestWorkerWithoutWarmUp) {
+  const Row row = make_row(plan(), records());
+  EXPECT_DOUBLE_EQ(row.step_ms.median, 400);
+  EXPECT_DOUBLE_EQ(row.samples_per_s, 20);
+  EXPECT_DOUBLE_EQ(row.tokens_per_s, 200);
+}
+
+TEST(Row, SharesOfAStepAddUpToTheMeanStep) {
+  const auto& time = make_row(plan(), records()).time_ms;
+  EXPECT_DOUBLE_EQ(time.compute, 200);
+  EXPECT_DOUBLE_EQ(time.exposed, 50);
+  EXPECT_NEAR(time.compute + time.exposed + time.optimizer + time.data + time.idle, 300, 1e-9);
+  EXPECT_DOUBLE_EQ(time.serving_optimizer, 10);
+}
+
+TEST(Row, HasTheFieldsOfTheContract) {
+  const auto json = to_json(make_row(plan(), records()));
+  for (const char* field : {"schema",        "experiment",   "run",
+                            "scheme",        "options",      "device",
+                            "cluster",       "world",        "servers",
+                            "repeat",        "seed",         "model",
+                            "parameters",    "dtypes",       "global_batch",
+                            "micro_batch",   "accumulation", "steps",
+                            "warmup",        "loss",         "parameter_hash",
+                            "samples_per_s", "tokens_per_s", "step_ms",
+                            "time_ms",       "ranks",        "bytes_minimum_per_step",
+                            "staleness",     "predicted",    "status",
+                            "error"})
+    EXPECT_TRUE(json.contains(field)) << field;
+  EXPECT_EQ(json.begin().key(), "schema");
+  EXPECT_EQ(json["dtypes"]["moments"], "fp32");
+  EXPECT_TRUE(json["predicted"].is_null());
+  EXPECT_EQ(json["staleness"]["max"], 0);
+  EXPECT_EQ(json["ranks"][2]["role"], "server");
+  EXPECT_EQ(json["ranks"][2]["memory"]["at_peak"]["optimizer"], 1000);
+  EXPECT_EQ(json["ranks"][2]["memory"]["peak"], 1000);
+}
+
+TEST(Row, IsTheSameAfterARoundTrip) {
+  const auto json = to_json(make_row(plan(), records()));
+  const Row back = row_from_json(nlohmann::json::parse(json.dump()));
+  EXPECT_EQ(to_json(back).dump(), json.dump());
+  EXPECT_EQ(to_json(back.plan), to_json(plan()));
+  EXPECT_EQ(back.evaluations.size(), 1u);
+}
+
+TEST(Row, OfAFailedRunKeepsItsPlanAndReason) {
+  const auto json = to_json(failed_row(plan(), "rank 1 (worker) was killed by signal 9"));
+  EXPECT_EQ(json["status"], "failed");
+  EXPECT_EQ(json["ranks"].size(), 3u);
+  const Row back = row_from_json(nlohmann::json::parse(json.dump()));
+  EXPECT_EQ(back.error, "rank 1 (worker) was killed by signal 9");
+  EXPECT_EQ(to_json(back.plan), to_json(plan()));
+}
+
+TEST(Row, OfAnotherSchemaIsRefused) {
+  nlohmann::json json = to_json(failed_row(plan(), "x"));
+  json["schema"] = 99;
+  EXPECT_THROW(row_from_json(json), Error);
+}
+
+TEST(Quantiles, AreObservedValues) {
+  const Quantiles ten = quantiles({10, 9, 8, 7, 6, 5, 4, 3, 2, 1});
+  EXPECT_EQ(ten.median, 5);
+  EXPECT_EQ(ten.p10, 1);
+  EXPECT_EQ(ten.p90, 9);
+  EXPECT_EQ(quantiles({4}).p90, 4);
+  EXPECT_EQ(quantiles({}).median, 0);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,242 @@
+// The real program with wrong input: one line, exit status 2, nothing written.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/experiments/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Ended {
+  int status = -1;
+  std::string out, err;
+};
+
+class CommandLine : public ::testing::Test {
+ protected:
+  CommandLine() {
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += "All work and no play. " + std::to_string(i);
+    folder_.write("text.txt", text);
+    folder_.write("empty.txt", "");
+    experiment(R"([model]
+layers = 1
+heads = 2
+width = 8
+context = 16
+[data]
+path = "text.txt"
+[train]
+steps = 3
+warmup = 1
+global_batch = 4
+micro_batch = 2
+[compare]
+schemes = ["single", "ddp"]
+worlds = [1, 2]
+repeats = 1
+)");
+  }
+
+  void experiment(const std::string& text) { folder_.write("trial.toml", text); }
+
+  /// Runs the program within the folder.
+  Ended run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), RINGSIDE_PROGRAM);
+    std::vector<char*> argv;
+    for (auto& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const std::string out = (folder_.path() / ".out").string();
+    const std::string err = (folder_.path() / ".err").string();
+    const std::string where = folder_.path().string();
+    const pid_t child = fork();
+    if (child == 0) {
+      if (chdir(where.c_str()) != 0) _exit(126);
+      dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+      dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    Ended ended{WIFEXITED(status) ? WEXITSTATUS(status) : -1, folder_.read(".out"),
+                folder_.read(".err")};
+    std::filesystem::remove(out);
+    std::filesystem::remove(err);
+    return ended;
+  }
+
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path()))
+      names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  /// Runs what must be refused; returns the line.
+  std::string refusal(const std::vector<std::string>& arguments) {
+    const auto before = files();
+    const Ended ended = run(arguments);
+    EXPECT_EQ(ended.status, 2) << ended.err;
+    EXPECT_EQ(ended.out, "");
+    EXPECT_EQ(ended.err.rfind("ringside: ", 0), 0u) << ended.err;
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+    EXPECT_EQ(files(), before);
+    return ended.err;
+  }
+  std::string refusal_of(const std::string& override_text) {
+    return refusal({"compare", "trial.toml", "--set", override_text});
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(CommandLine, RefusesUnknownNames) {
+  EXPECT_THAT(refusal_of("train.steeps=3"), HasSubstr("did you mean 'steps'?"));
+  EXPECT_THAT(refusal_of("train.steps=many"), HasSubstr("train.steps must be an integer"));
+  EXPECT_THAT(refusal_of("model.kind=gtp"), HasSubstr("did you mean 'gpt'?"));
+  EXPECT_THAT(refusal_of("optimizer.kind=adam"), HasSubstr("adam"));
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--schemes", "single,dpp"}),
+              HasSubstr("did you mean 'dp'?"));
+}
+
+TEST_F(CommandLine, RefusesWhatIsWrongInTheFile) {
+  experiment("[train]\nstep = 3\n");
+  EXPECT_THAT(refusal({"compare", "trial.toml"}), HasSubstr("trial.toml:2: unknown key 'step'"));
+  experiment("[train\n");
+  EXPECT_THAT(refusal({"compare", "trial.toml"}), HasSubstr("trial.toml:1: "));
+  EXPECT_THAT(refusal({"compare", "absent.toml"}), HasSubstr("absent.toml: no such file"));
+  EXPECT_THAT(refusal({"compare", "."}), HasSubstr("not a file"));
+}
+
+TEST_F(CommandLine, RefusesWorldsAndBatchesThatCannotBe) {
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--worlds", "0"}), HasSubstr("world = 0"));
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--worlds", "3"}),
+              HasSubstr("train.global_batch = 4 is not divisible by world 3"));
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--worlds", "two"}), HasSubstr("two"));
+  EXPECT_THAT(refusal_of("model.heads=3"), HasSubstr("heads"));
+}
+
+TEST_F(CommandLine, RefusesDataThatIsNotThere) {
+  EXPECT_THAT(refusal_of("data.path=absent.txt"), HasSubstr("absent.txt"));
+  EXPECT_THAT(refusal_of("data.path=empty.txt"), HasSubstr("empty.txt"));
+  EXPECT_THAT(refusal_of("model.context=100000"), HasSubstr("model.context"));
+}
+
+TEST_F(CommandLine, RefusesAResultsFolderThatCannotBe) {
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--results", "text.txt"}),
+              HasSubstr("results folder text.txt/trial"));
+}
+
+TEST_F(CommandLine, RefusesUnknownCommandsAndOptions) {
+  EXPECT_THAT(refusal({}), HasSubstr("ringside --help"));
+  EXPECT_THAT(refusal({"compete"}), HasSubstr("ringside --help"));
+  EXPECT_THAT(refusal({"compare"}), HasSubstr("FILE"));
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--fast"}), HasSubstr("--fast"));
+  EXPECT_THAT(refusal({"train", "trial.toml"}), HasSubstr("--scheme"));
+  EXPECT_THAT(refusal({"train", "trial.toml", "--scheme", "single", "--world", "2"}),
+              HasSubstr("world 1"));
+  EXPECT_THAT(refusal({"rank", "77"}), HasSubstr("77"));
+}
+
+TEST_F(CommandLine, HelpsANewcomer) {
+  const Ended help = run({"--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const char* word : {"compare", "train", "list", "experiments/quickstart.toml"})
+    EXPECT_THAT(help.out, HasSubstr(word));
+  const Ended compare = run({"compare", "--help"});
+  EXPECT_EQ(compare.status, 0);
+  for (const char* word : {"FILE", "--set", "--schemes", "--worlds", "--resume", "--results"})
+    EXPECT_THAT(compare.out, HasSubstr(word));
+  EXPECT_THAT(run({"--version"}).out, HasSubstr("ringside 0."));
+}
+
+TEST_F(CommandLine, ListsWhatThisBuildHas) {
+  const Ended list = run({"list"});
+  EXPECT_EQ(list.status, 0);
+  for (const char* word : {"single", "dp", "ps", "ddp", "fsdp", "bucket_mb = 25", "gpt", "mlp",
+                           "text", "cpu", "train.steps = 30", "data.holdout = 0.1"})
+    EXPECT_THAT(list.out, HasSubstr(word));
+}
+
+TEST_F(CommandLine, ComparesAndResumes) {
+  const Ended first = run({"compare", "trial.toml"});
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("bit-identical"));
+  for (const char* name :
+       {"plan.json", "environment.json", "rows.jsonl", "summary.json", "summary.md"})
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() / "results/trial" / name)) << name;
+  const std::string rows = folder_.read("results/trial/rows.jsonl");
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 3);
+
+  // As if the last run had not come to its end.
+  const auto last = rows.rfind('\n', rows.size() - 2) + 1;
+  folder_.write("results/trial/rows.jsonl", rows.substr(0, last + 20));
+  const Ended second = run({"compare", "trial.toml", "--resume"});
+  EXPECT_EQ(second.status, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("[1/1] ddp world 2"));
+  const std::string again = folder_.read("results/trial/rows.jsonl");
+  EXPECT_EQ(again.substr(0, last), rows.substr(0, last));
+  EXPECT_EQ(std::count(again.begin(), again.end(), '\n'), 3);
+
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--resume", "--set", "train.steps=4"}),
+              HasSubstr("train.steps = 3, not 4"));
+  folder_.write("text.txt", folder_.read("text.txt") + "More.");
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--resume"}), HasSubstr("text.txt has changed"));
+}
+
+TEST_F(CommandLine, TrainsOnce) {
+  const Ended ended = run({"train", "trial.toml", "--scheme", "ddp", "--world", "2", "--set",
+                           "train.evaluate_every=2", "--set", "train.evaluate_batches=1"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("step 1/3  loss "));
+  EXPECT_THAT(ended.out, HasSubstr("held-out loss "));
+  EXPECT_THAT(ended.out, HasSubstr("tokens/s"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "results"));
+}
+
+TEST_F(CommandLine, AnInterruptLeavesNoProcessBehind) {
+  int line[2];
+  ASSERT_EQ(pipe(line), 0);
+  const std::string where = folder_.path().string();
+  const pid_t child = fork();
+  if (child == 0) {
+    setpgid(0, 0);  // its ranks are in its group
+    if (chdir(where.c_str()) != 0) _exit(126);
+    dup2(line[1], STDOUT_FILENO);
+    dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
+    close(line[0]);
+    execl(RINGSIDE_PROGRAM, RINGSIDE_PROGRAM, "train", "trial.toml", "--scheme", "ddp", "--world",
+          "2", "--set", "train.steps=100000000", nullptr);
+    _exit(127);
+  }
+  close(line[1]);
+  char byte = 0;
+  EXPECT_EQ(read(line[0], &byte, 1), 1);  // the first step is done
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  close(line[0]);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(kill(-child, 0), -1);
+}
+
+TEST_F(CommandLine, FailedRunsStayInTheTable) {
+  // A learning rate that no loss survives.
+  const Ended ended = run({"compare", "trial.toml", "--set", "optimizer.lr=1e30"});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.out, HasSubstr("FAILED: rank 0"));
+  EXPECT_THAT(ended.err, HasSubstr("ringside: 3 of 3 runs failed"));
+  EXPECT_THAT(folder_.read("results/trial/rows.jsonl"), HasSubstr("\"status\":\"failed\""));
+}
+
+}  // namespace
+}  // namespace ringside

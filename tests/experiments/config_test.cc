@@ -1,0 +1,174 @@
+#include "experiments/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/experiments/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Config : public ::testing::Test {
+ protected:
+  ExperimentConfig read(const std::string& text, const std::vector<std::string>& overrides = {}) {
+    return read_experiment(folder_.write("trial.toml", text), overrides);
+  }
+
+  /// What reading complains about; it must be one line.
+  std::string complaint(const std::string& text, const std::vector<std::string>& overrides = {}) {
+    try {
+      read(text, overrides);
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+      return error.what();
+    }
+    return "nothing";
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Config, ReadsEveryTable) {
+  const auto config = read(R"(
+name = "mine"
+[model]
+kind = "mlp"
+layers = 2
+[train]
+steps = 7
+timeout_s = 3
+[optimizer]
+lr = 1
+schedule = "cosine"
+[device]
+threads = 2
+[compare]
+schemes = ["single", "ddp"]
+worlds = [1, 4]
+repeats = 5
+[scheme.ddp]
+bucket_mb = 2
+)");
+  EXPECT_EQ(config.name, "mine");
+  EXPECT_EQ(config.model.kind, "mlp");
+  EXPECT_EQ(config.model.layers, 2);
+  EXPECT_EQ(config.model.heads, ModelConfig{}.heads);
+  EXPECT_EQ(config.train.steps, 7);
+  EXPECT_EQ(config.train.timeout_s, 3.0);
+  EXPECT_EQ(config.optimizer.lr, 1.0);
+  EXPECT_EQ(config.optimizer.schedule, "cosine");
+  EXPECT_EQ(config.device.threads, 2);
+  EXPECT_THAT(config.compare.schemes, ElementsAre("single", "ddp"));
+  EXPECT_THAT(config.compare.worlds, ElementsAre(1, 4));
+  EXPECT_EQ(config.compare.repeats, 5);
+  EXPECT_EQ(config.scheme_options.at("ddp").at("bucket_mb"), 2.0);
+}
+
+TEST_F(Config, IsNamedAfterItsFileByDefault) { EXPECT_EQ(read("").name, "trial"); }
+
+TEST_F(Config, RefusesAnUnknownKeyAndNamesTheNearest) {
+  const auto what = complaint("[train]\nseed = 1\nsteeps = 3\n");
+  EXPECT_THAT(what, HasSubstr("trial.toml:3: unknown key 'steeps' in [train]"));
+  EXPECT_THAT(what, HasSubstr("did you mean 'steps'?"));
+}
+
+TEST_F(Config, RefusesAnUnknownTableAndNamesTheNearest) {
+  EXPECT_THAT(complaint("[trian]\nsteps = 3\n"),
+              HasSubstr("trial.toml:2: unknown table 'trian'; did you mean 'train'?"));
+  EXPECT_THAT(complaint("\n[modle]\n"), HasSubstr("trial.toml:2: unknown table 'modle'"));
+}
+
+TEST_F(Config, RefusesAnUnknownKeyOutsideOfTables) {
+  EXPECT_THAT(complaint("nam = \"x\"\n"),
+              HasSubstr("trial.toml:1: unknown key 'nam'; did you mean 'name'?"));
+  EXPECT_THAT(complaint("model = 3\n"), HasSubstr("'model' is a table"));
+}
+
+TEST_F(Config, RefusesATableBelowATable) {
+  EXPECT_THAT(complaint("[model.deep]\nlayers = 3\n"),
+              HasSubstr("unknown key 'deep.layers' in [model]"));
+  EXPECT_THAT(complaint("[model.deep]\n"), HasSubstr("unknown table 'model.deep'"));
+}
+
+TEST_F(Config, RefusesWrongTypesAndSaysWhatIsWanted) {
+  const auto what = complaint("[train]\nsteps = \"thirty\"\n");
+  EXPECT_THAT(what, HasSubstr("trial.toml:2: train.steps must be an integer"));
+  EXPECT_THAT(what, HasSubstr("thirty"));
+  EXPECT_THAT(what, HasSubstr("is a string"));
+  EXPECT_THAT(complaint("[train]\nsteps = 1.5\n"), HasSubstr("is a number with a fraction"));
+  EXPECT_THAT(complaint("[optimizer]\nlr = true\n"),
+              HasSubstr("optimizer.lr must be a finite number, but true is a boolean"));
+  EXPECT_THAT(complaint("[optimizer]\nlr = nan\n"), HasSubstr("must be a finite number"));
+  EXPECT_THAT(complaint("[compare]\nworlds = [1, \"2\"]\n"),
+              HasSubstr("compare.worlds must be a list of integers"));
+  EXPECT_THAT(complaint("[model]\nkind = 3\n"),
+              HasSubstr("model.kind must be a string, but 3 is an integer"));
+  EXPECT_THAT(complaint("[train]\nsteps = {a = 1}\n"), HasSubstr("unknown key 'steps.a'"));
+}
+
+TEST_F(Config, RefusesUnknownSchemesAndOptions) {
+  EXPECT_THAT(complaint("[scheme.ddpp]\nbucket_mb = 1\n"), HasSubstr("ddp"));
+  EXPECT_THAT(complaint("[scheme.ddp]\nbucket = 1\n"),
+              HasSubstr("unknown key 'bucket' in [scheme.ddp]; did you mean 'bucket_mb'?"));
+  EXPECT_THAT(complaint("[scheme.ps]\nservers = \"two\"\n"),
+              HasSubstr("scheme.ps.servers must be an integer"));
+  EXPECT_THAT(complaint("[scheme]\nservers = 2\n"), HasSubstr("[scheme.NAME]"));
+}
+
+TEST_F(Config, SyntaxErrorsNameTheLine) {
+  EXPECT_THAT(complaint("[train]\nsteps = = 3\n"), HasSubstr("trial.toml:2: "));
+  EXPECT_THAT(complaint("[train]\nsteps = 3\nsteps = 4\n"), HasSubstr("trial.toml:3: "));
+}
+
+TEST_F(Config, RefusesWhatIsNoFile) {
+  EXPECT_THROW(read_experiment(folder_.path() / "absent.toml", {}), Error);
+  EXPECT_THROW(read_experiment(folder_.path(), {}), Error);
+}
+
+TEST_F(Config, OverridesWinOverTheFileAndOverEarlierOnes) {
+  const auto config =
+      read("[train]\nsteps = 3\n", {"train.steps=4", "train.steps=5", "model.kind=mlp",
+                                    "optimizer.lr=1e-2", "compare.schemes=[\"ddp\", \"ps\"]",
+                                    "compare.worlds=3", "scheme.ps.servers=4", "name=other"});
+  EXPECT_EQ(config.train.steps, 5);
+  EXPECT_EQ(config.model.kind, "mlp");
+  EXPECT_EQ(config.optimizer.lr, 1e-2);
+  EXPECT_THAT(config.compare.schemes, ElementsAre("ddp", "ps"));
+  EXPECT_THAT(config.compare.worlds, ElementsAre(3));
+  EXPECT_EQ(config.scheme_options.at("ps").at("servers"), 4);
+  EXPECT_EQ(config.name, "other");
+}
+
+TEST_F(Config, OverridesAreCheckedLikeTheFile) {
+  EXPECT_THAT(complaint("", {"train.steeps=4"}),
+              HasSubstr("--set train.steeps=4: unknown key 'steeps' in [train]; did you mean "
+                        "'steps'?"));
+  EXPECT_THAT(complaint("", {"train.steps=many"}),
+              HasSubstr("--set train.steps=many: train.steps must be an integer"));
+  EXPECT_THAT(complaint("", {"train.steps"}), HasSubstr("write table.key=value"));
+  EXPECT_THAT(complaint("", {"=3"}), HasSubstr("write table.key=value"));
+  EXPECT_THAT(complaint("", {"train.steps="}), HasSubstr("--set train.steps=: "));
+  EXPECT_THAT(complaint("", {"train=3"}), HasSubstr("'train' is a table"));
+  EXPECT_THAT(complaint("", {"trian.steps=3"}), HasSubstr("did you mean 'train'?"));
+  EXPECT_THAT(complaint("", {"compare.schemes=[ddp]"}), HasSubstr("quote strings"));
+  EXPECT_THAT(complaint("", {"train.steps=3\nname=\"x\""}), HasSubstr("train.steps must be"));
+}
+
+TEST_F(Config, PathsOfTheFileAreRelativeToItsFolder) {
+  EXPECT_THAT(read("[data]\npath = \"a/../b.txt\"\n").data.path,
+              ElementsAre((folder_.path() / "b.txt").string()));
+  EXPECT_THAT(read("[data]\npath = [\"x\", \"/y\"]\n").data.path,
+              ElementsAre((folder_.path() / "x").string(), "/y"));
+}
+
+TEST_F(Config, PathsOfOverridesAreRelativeToTheCurrentFolder) {
+  EXPECT_THAT(read("[data]\npath = \"x\"\n", {"data.path=y.txt"}).data.path,
+              ElementsAre((std::filesystem::current_path() / "y.txt").string()));
+}
+
+}  // namespace
+}  // namespace ringside

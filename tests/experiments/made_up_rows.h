@@ -1,0 +1,44 @@
+// Rows of runs that never were.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/observe/row.h"
+#include "experiments/planner.h"
+
+namespace ringside {
+
+/// Two samples a step, one a micro-batch: worlds 1 and 2 both add {1, 2} up.
+inline ExperimentConfig made_up_experiment() {
+  ExperimentConfig config;
+  config.name = "trial";
+  config.train.global_batch = 2;
+  config.train.micro_batch = 1;
+  config.train.steps = 6;
+  config.train.warmup = 1;
+  config.data.path = {"/text"};
+  return config;
+}
+
+inline Row made_up_row(const std::string& scheme, int world, int repeat, double samples_per_s,
+                       const std::string& hash, std::vector<double> loss) {
+  Row row;
+  row.plan = plan_training(made_up_experiment(), scheme, world);
+  row.plan.repeat = repeat;
+  row.plan.id.back() = static_cast<char>('0' + repeat);
+  row.samples_per_s = samples_per_s;
+  row.step_ms.median = 2000 / samples_per_s;
+  row.parameter_hash = hash;
+  row.loss = std::move(loss);
+  row.ranks.resize(row.plan.ranks.size());
+  for (std::size_t r = 0; r < row.ranks.size(); ++r) {
+    row.ranks[r].rank = static_cast<int>(r);
+    row.ranks[r].bytes_sent_per_step = 1e6 * static_cast<double>(r + 1);
+    row.ranks[r].at_peak[MemoryKind::parameter] = 1000000 * static_cast<std::int64_t>(2 - r % 2);
+  }
+  return row;
+}
+
+}  // namespace ringside

@@ -1,0 +1,207 @@
+#include "experiments/planner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ExperimentConfig experiment() {
+  ExperimentConfig config;
+  config.name = "trial";
+  config.train.global_batch = 16;
+  config.train.micro_batch = 8;
+  config.compare.repeats = 2;
+  return config;
+}
+
+std::vector<std::string> ids(const std::vector<RunPlan>& runs) {
+  std::vector<std::string> out;
+  for (const RunPlan& run : runs) out.push_back(run.id);
+  return out;
+}
+
+template <class Plan>
+std::string complaint(Plan plan) {
+  try {
+    plan();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    return error.what();
+  }
+  return "nothing";
+}
+std::string complaint(const ExperimentConfig& config) {
+  return complaint([&] { plan_comparison(config); });
+}
+
+TEST(Planner, InterleavesTheRepeats) {
+  auto config = experiment();
+  config.compare.schemes = {"single", "ddp"};
+  config.compare.worlds = {1, 2};
+  EXPECT_THAT(ids(plan_comparison(config)), ElementsAre("single-w1-r0", "ddp-w1-r0", "ddp-w2-r0",
+                                                        "single-w1-r1", "ddp-w1-r1", "ddp-w2-r1"));
+}
+
+TEST(Planner, QuickstartNeedsNoReferenceButSingle) {
+  auto config = experiment();
+  config.compare.repeats = 3;
+  const auto runs = plan_comparison(config);
+  EXPECT_EQ(runs.size(), 27u);
+  for (const RunPlan& run : runs) EXPECT_EQ(sum_tree(run), (SumTree{1, 2})) << run.id;
+}
+
+TEST(Planner, SplitsTheShareIntoEqualMicroBatches) {
+  auto config = experiment();
+  config.train.global_batch = 24;
+  config.train.micro_batch = 4;
+  const RunPlan one = plan_training(config, "ddp", 1), two = plan_training(config, "ddp", 2);
+  EXPECT_EQ(one.train.accumulation, 6);
+  EXPECT_EQ(one.train.micro_batch, 4);
+  EXPECT_EQ(two.train.accumulation, 3);
+  config.train.accumulation = 6;
+  EXPECT_EQ(plan_training(config, "ddp", 2).train.micro_batch, 2);
+  config.train.accumulation = 1;
+  config.train.micro_batch = 0;
+  EXPECT_EQ(plan_training(config, "ddp", 2).train.accumulation, 1);
+  EXPECT_EQ(plan_training(config, "ddp", 2).train.micro_batch, 12);
+}
+
+TEST(Planner, AddsTheReferencesThatAreMissing) {
+  auto config = experiment();
+  config.train.micro_batch = 4;  // 4 micro-batches in all, 2 a rank at world 2
+  config.compare.schemes = {"single", "ddp"};
+  config.compare.worlds = {1, 2, 4};
+  const auto runs = plan_comparison(config);
+  // World 4 has one micro-batch a rank: the plain sequence, as at world 1.
+  EXPECT_THAT(ids({runs.begin(), runs.begin() + 3}),
+              ElementsAre("single-x2-r0", "single-w1-r0", "ddp-w1-r0"));
+  EXPECT_EQ(runs.size(), 1u + 2 * 4);
+  EXPECT_EQ(runs[0].world, 1);
+  EXPECT_EQ(runs[0].options.at("replicas"), 2);
+  EXPECT_EQ(runs[0].train.accumulation, 4);
+  EXPECT_EQ(runs[0].train.micro_batch, 4);
+  EXPECT_EQ(sum_tree(runs[0]), (SumTree{2, 2}));
+  EXPECT_EQ(label_of(runs[0]), "single x2");
+}
+
+TEST(Planner, EveryRunHasAReference) {
+  for (const std::int64_t micro_batch : {0, 1, 2, 4, 8, 16})
+    for (const auto& schemes :
+         {std::vector<std::string>{"ddp"}, {"ps", "single"}, {"single", "fsdp"}}) {
+      auto config = experiment();
+      config.train.micro_batch = micro_batch;
+      config.compare.schemes = schemes;
+      config.compare.worlds = {1, 2, 4, 16};
+      const auto runs = plan_comparison(config);
+      for (const RunPlan& run : runs)
+        EXPECT_TRUE(std::any_of(runs.begin(), runs.end(), [&](const RunPlan& other) {
+          return other.scheme == "single" && sum_tree(other) == sum_tree(run);
+        })) << run.id;
+    }
+}
+
+TEST(Planner, SingleRunsAtWorldOneAlone) {
+  auto config = experiment();
+  config.compare.schemes = {"single"};
+  config.compare.worlds = {2, 4};
+  config.compare.repeats = 1;
+  EXPECT_THAT(ids(plan_comparison(config)), ElementsAre("single-w1-r0"));
+  EXPECT_THAT(complaint([&] { plan_training(config, "single", 2); }),
+              HasSubstr("scheme single runs at world 1 at most, not at 2"));
+}
+
+TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
+  auto config = experiment();
+  config.scheme_options["ps"] = {{"servers", 2}, {"placement", "dedicated"}};
+  const RunPlan apart = plan_training(config, "ps", 2);
+  ASSERT_EQ(apart.ranks.size(), 4u);
+  EXPECT_EQ(apart.ranks[1].worker, 1);
+  EXPECT_EQ(apart.ranks[1].server, -1);
+  EXPECT_EQ(apart.ranks[3].worker, -1);
+  EXPECT_EQ(apart.ranks[3].server, 1);
+  config.scheme_options["ps"]["placement"] = "beside";
+  const RunPlan beside = plan_training(config, "ps", 2);
+  ASSERT_EQ(beside.ranks.size(), 2u);
+  EXPECT_EQ(beside.ranks[1].role(), "worker+server");
+  EXPECT_EQ(beside.servers, 2);
+}
+
+TEST(Planner, OptionsAreCompleteAndChecked) {
+  auto config = experiment();
+  config.scheme_options["ddp"] = {{"bucket_mb", 3.0}};
+  EXPECT_EQ(plan_training(config, "ddp", 2).options, (nlohmann::json{{"bucket_mb", 3.0}}));
+  config.scheme_options["ps"] = {{"consistency", "whenever"}};
+  EXPECT_THAT(complaint([&] { plan_training(config, "ps", 2); }), HasSubstr("whenever"));
+}
+
+TEST(Planner, RefusesBatchesThatDoNotDivide) {
+  auto config = experiment();
+  config.compare.worlds = {3};
+  config.compare.schemes = {"ddp"};
+  EXPECT_THAT(complaint(config),
+              HasSubstr("train.global_batch = 16 is not divisible by world 3 (scheme ddp)"));
+  config.compare.worlds = {1};
+  config.train.micro_batch = 6;  // 3 micro-batches for 16 samples
+  EXPECT_THAT(complaint(config), HasSubstr("3 micro-batches do not divide evenly"));
+  config = experiment();
+  config.train.accumulation = 32;
+  EXPECT_THAT(complaint(config), HasSubstr("32 micro-batches do not divide evenly"));
+}
+
+TEST(Planner, RefusesWhatCannotBeRun) {
+  const auto with = [](auto change) {
+    auto config = experiment();
+    change(config);
+    return complaint(config);
+  };
+  EXPECT_THAT(with([](auto& c) { c.compare.worlds = {0}; }), HasSubstr("world = 0"));
+  EXPECT_THAT(with([](auto& c) { c.compare.worlds = {1 << 20}; }), HasSubstr("between 1 and 4096"));
+  EXPECT_THAT(with([](auto& c) { c.compare.worlds = {}; }), HasSubstr("compare.worlds is empty"));
+  EXPECT_THAT(with([](auto& c) {
+                c.compare.worlds = {2, 2};
+              }),
+              HasSubstr("compare.worlds names 2 twice"));
+  EXPECT_THAT(with([](auto& c) { c.compare.schemes = {}; }), HasSubstr("compare.schemes is empty"));
+  EXPECT_THAT(with([](auto& c) { c.compare.schemes = {"dpp"}; }), HasSubstr("did you mean 'dp'?"));
+  EXPECT_THAT(with([](auto& c) { c.compare.repeats = 0; }), HasSubstr("compare.repeats = 0"));
+  EXPECT_THAT(with([](auto& c) { c.train.steps = 5; }), HasSubstr("train.warmup = 5"));
+  EXPECT_THAT(with([](auto& c) { c.train.precision = "bf16"; }),
+              HasSubstr("train.precision = 'bf16'"));
+  EXPECT_THAT(with([](auto& c) { c.train.global_batch = 0; }), HasSubstr("train.global_batch = 0"));
+  EXPECT_THAT(with([](auto& c) { c.train.seed = -1; }), HasSubstr("train.seed = -1"));
+  EXPECT_THAT(with([](auto& c) { c.train.timeout_s = 0; }), HasSubstr("train.timeout_s"));
+  EXPECT_THAT(with([](auto& c) { c.device.threads = 0; }), HasSubstr("device.threads = 0"));
+  EXPECT_THAT(with([](auto& c) { c.device.kind = "cqu"; }), HasSubstr("did you mean 'cpu'?"));
+  EXPECT_THAT(with([](auto& c) { c.model.kind = "gtp"; }), HasSubstr("did you mean 'gpt'?"));
+  EXPECT_THAT(with([](auto& c) { c.data.kind = "txt"; }), HasSubstr("did you mean 'text'?"));
+  EXPECT_THAT(with([](auto& c) { c.data.holdout = 1; }), HasSubstr("data.holdout = 1"));
+  EXPECT_THAT(with([](auto& c) {
+                c.train.evaluate_every = 5;
+                c.data.holdout = 0;
+              }),
+              HasSubstr("needs held-out data"));
+  EXPECT_THAT(with([](auto& c) { c.name = "../up"; }), HasSubstr("cannot name a folder"));
+  EXPECT_THAT(with([](auto& c) {
+                c.scheme_options["single"] = {{"replicas", 0}};
+              }),
+              HasSubstr("replicas = 0"));
+}
+
+TEST(Planner, ChecksTheInputsOnce) {
+  auto config = experiment();
+  config.data.path = {"/nowhere/text"};
+  EXPECT_THAT(complaint([&] { check_inputs(plan_training(config, "single", 1)); }),
+              HasSubstr("/nowhere/text"));
+  config.model.heads = 3;
+  EXPECT_THAT(complaint([&] { check_inputs(plan_training(config, "single", 1)); }),
+              HasSubstr("heads"));
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,169 @@
+#include "experiments/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/experiments/made_up_rows.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const CaseSummary& find(const std::vector<CaseSummary>& cases, const std::string& label,
+                        int world) {
+  for (const CaseSummary& one : cases)
+    if (one.label == label && one.world == world) return one;
+  throw std::runtime_error("no case " + label);
+}
+
+TEST(Report, FiguresAreMediansWithHalfTheRange) {
+  const auto cases = summarise({made_up_row("single", 1, 0, 90, "a", {2, 1}),
+                                made_up_row("single", 1, 1, 110, "a", {2, 1}),
+                                made_up_row("single", 1, 2, 100, "a", {2, 1})});
+  ASSERT_EQ(cases.size(), 1u);
+  EXPECT_EQ(cases[0].repeats, 3);
+  EXPECT_DOUBLE_EQ(cases[0].samples_per_s, 100);
+  EXPECT_DOUBLE_EQ(cases[0].spread, 0.1);
+  EXPECT_DOUBLE_EQ(cases[0].speed_up, 1);
+  EXPECT_DOUBLE_EQ(cases[0].step_ms, 20);
+  EXPECT_DOUBLE_EQ(cases[0].final_loss, 1);
+  EXPECT_EQ(cases[0].sameness, Sameness::reference);
+}
+
+TEST(Report, SpeedUpAndEfficiencyAreAgainstSingle) {
+  const auto cases = summarise(
+      {made_up_row("ddp", 2, 0, 180, "a", {2, 1}), made_up_row("single", 1, 0, 100, "a", {2, 1})});
+  EXPECT_EQ(cases[0].label, "single");  // first, whenever it ran
+  const CaseSummary& ddp = find(cases, "ddp", 2);
+  EXPECT_EQ(ddp.sameness, Sameness::bit_identical);
+  EXPECT_DOUBLE_EQ(ddp.speed_up, 1.8);
+  EXPECT_DOUBLE_EQ(ddp.efficiency, 0.9);
+  EXPECT_DOUBLE_EQ(ddp.bytes_sent_per_step, 2e6);
+  EXPECT_EQ(ddp.largest_rank, 0);
+  EXPECT_EQ(ddp.at_peak.total(), 2000000);
+}
+
+TEST(Report, ADifferentRunGetsNoSpeedUp) {
+  const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}),
+                                made_up_row("ddp", 2, 0, 180, "b", {2, 1.1})});
+  const CaseSummary& ddp = find(cases, "ddp", 2);
+  EXPECT_EQ(ddp.sameness, Sameness::different);
+  EXPECT_LT(ddp.speed_up, 0);
+  EXPECT_LT(ddp.efficiency, 0);
+  const std::string text = summary_text(cases);
+  EXPECT_THAT(text, HasSubstr("DIFFERENT (1e-01)"));
+  EXPECT_THAT(text, Not(HasSubstr("1.80")));
+  EXPECT_TRUE(summary_json("trial", cases)["cases"][1]["speed_up"].is_null());
+}
+
+TEST(Report, OneDifferentRepeatIsEnough) {
+  const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}),
+                                made_up_row("ddp", 2, 0, 180, "a", {2, 1}),
+                                made_up_row("ddp", 2, 1, 180, "b", {2, 1.1})});
+  EXPECT_EQ(find(cases, "ddp", 2).sameness, Sameness::different);
+}
+
+TEST(Report, ASingleThatDoesNotRepeatItselfIsDifferent) {
+  const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}),
+                                made_up_row("single", 1, 1, 100, "b", {2, 1.1})});
+  EXPECT_EQ(cases[0].sameness, Sameness::different);
+}
+
+TEST(Report, EqualLossesAreEqualToRounding) {
+  const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}),
+                                made_up_row("ddp", 2, 0, 180, "b", {2, 1 + 3e-7})});
+  const CaseSummary& ddp = find(cases, "ddp", 2);
+  EXPECT_EQ(ddp.sameness, Sameness::to_rounding);
+  EXPECT_DOUBLE_EQ(ddp.speed_up, 1.8);
+  EXPECT_THAT(summary_text(cases), HasSubstr("to rounding (3e-07)"));
+}
+
+TEST(Report, TheReferenceIsSingleOverTheSameMicroBatches) {
+  auto config = made_up_experiment();
+  config.train.global_batch = 4;
+  const auto row = [&](const std::string& scheme, int world, const std::string& hash) {
+    Row made = made_up_row(scheme, world, 0, 100, hash, {2, 1});
+    made.plan = plan_training(config, scheme, world);
+    return made;
+  };
+  Row plain = row("single", 1, "plain"), ddp = row("ddp", 2, "grouped");
+  auto runs = plan_comparison(config);
+  Row grouped = plain;
+  grouped.plan = runs[0];
+  ASSERT_EQ(label_of(grouped.plan), "single x2");
+  grouped.parameter_hash = "grouped";
+  auto cases = summarise({grouped, plain, ddp});
+  EXPECT_EQ(cases[0].label, "single");
+  EXPECT_EQ(cases[1].label, "single x2");
+  EXPECT_EQ(find(cases, "ddp", 2).sameness, Sameness::bit_identical);
+  // Without it the losses of any other `single` must do.
+  cases = summarise({plain, ddp});
+  EXPECT_EQ(find(cases, "ddp", 2).sameness, Sameness::to_rounding);
+}
+
+TEST(Report, WithoutAReferenceThereIsNoSpeedUp) {
+  const auto cases = summarise({failed_row(made_up_row("single", 1, 0, 1, "", {}).plan, "gone"),
+                                made_up_row("ddp", 2, 0, 180, "b", {2, 1})});
+  const CaseSummary& ddp = find(cases, "ddp", 2);
+  EXPECT_EQ(ddp.sameness, Sameness::unknown);
+  EXPECT_LT(ddp.speed_up, 0);
+}
+
+TEST(Report, FailedRunsStayWithTheirReason) {
+  const Row good = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  Row bad = failed_row(good.plan, "rank 1 | was killed\nby signal 9");
+  const auto single = made_up_row("single", 1, 0, 100, "a", {2, 1});
+  auto cases = summarise({single, bad});
+  EXPECT_THAT(summary_text(cases), HasSubstr("FAILED: rank 1 / was killed by signal 9"));
+  cases = summarise({single, bad, good});
+  EXPECT_EQ(find(cases, "ddp", 2).failed, 1);
+  EXPECT_DOUBLE_EQ(find(cases, "ddp", 2).speed_up, 1.8);
+  EXPECT_THAT(summary_text(cases), HasSubstr("bit-identical; 1 of 2 repeats FAILED: rank 1"));
+}
+
+TEST(Report, TheTableIsAlignedAndFitsAWideTerminal) {
+  std::vector<Row> rows = {made_up_row("single", 1, 0, 100, "a", {2, 1}),
+                           made_up_row("dp", 2, 0, 12345.6, "b", {2, 1.5}),
+                           made_up_row("fsdp", 2, 0, 180, "a", {2, 1})};
+  rows[1].ranks[0].at_peak[MemoryKind::activation] = 123456000000;
+  const std::string text = summary_text(summarise(rows));
+  std::istringstream lines(text);
+  std::string header, rule, line;
+  std::getline(lines, header);
+  std::getline(lines, rule);
+  EXPECT_EQ(header.size(), rule.size());
+  EXPECT_LE(header.size(), 165u);
+  EXPECT_THAT(header, HasSubstr("| scheme "));
+  EXPECT_THAT(header, HasSubstr("| same run?"));
+  for (int i = 0; i < 3; ++i) {
+    std::getline(lines, line);
+    EXPECT_EQ(line.size(), rule.size() + 1) << line;  // the two bytes of one ±
+  }
+}
+
+TEST(Report, SummaryHasTheSameFiguresAsNumbers) {
+  const auto json = summary_json("trial", summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}),
+                                                     made_up_row("ddp", 2, 0, 150, "a", {2, 1})}));
+  EXPECT_EQ(json["experiment"], "trial");
+  const auto& ddp = json["cases"][1];
+  EXPECT_EQ(ddp["scheme"], "ddp");
+  EXPECT_EQ(ddp["speed_up"], 1.5);
+  EXPECT_EQ(ddp["efficiency"], 0.75);
+  EXPECT_EQ(ddp["same_run"], "bit-identical");
+  EXPECT_EQ(ddp["memory"]["at_peak"]["parameter"], 2000000);
+}
+
+TEST(LargestDifference, IsRelativeAndNeverMissesAnything) {
+  EXPECT_EQ(largest_difference({1, 2}, {1, 2}), 0);
+  EXPECT_DOUBLE_EQ(largest_difference({1, 3}, {1, 2}), 0.5);
+  EXPECT_TRUE(std::isinf(largest_difference({1}, {1, 2})));
+  EXPECT_TRUE(std::isinf(largest_difference({std::nan("")}, {1})));
+  EXPECT_TRUE(std::isinf(largest_difference({1}, {0})));
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,140 @@
+#include "experiments/results.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "experiments/runner.h"
+#include "tests/experiments/made_up_rows.h"
+#include "tests/experiments/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Results : public ::testing::Test {
+ protected:
+  std::filesystem::path path() const { return temporary_.path() / "results" / "trial"; }
+  std::string read(const std::string& name) const {
+    return temporary_.read("results/trial/" + name);
+  }
+  void write(const std::string& name, const std::string& text) const {
+    temporary_.write("results/trial/" + name, text);
+  }
+  static Row row(const std::string& scheme, int world = 1) {
+    return made_up_row(scheme, world, 0, 100, "a", {2, 1});
+  }
+  TemporaryFolder temporary_;
+};
+
+std::string complaint(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    return error.what();
+  }
+  return "nothing";
+}
+
+TEST_F(Results, RowsAreThereAtOnceAndReadBack) {
+  ResultsFolder folder(path());
+  folder.start({});
+  folder.append(row("single"));
+  folder.append(failed_row(row("ddp").plan, "gone"));
+  folder.append(row("ps"));
+  const std::string lines = read("rows.jsonl");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3);
+  const auto rows = folder.read_rows();
+  ASSERT_EQ(rows.size(), 2u);  // failed runs are made again
+  EXPECT_EQ(rows[1].plan.scheme, "ps");
+}
+
+TEST_F(Results, ALineThatWasCutShortIsNotThere) {
+  ResultsFolder folder(path());
+  folder.start({row("single")});
+  write("rows.jsonl", read("rows.jsonl") + "{\"schema\": 1, \"run");
+  EXPECT_EQ(folder.read_rows().size(), 1u);
+}
+
+TEST_F(Results, AnyOtherLineThatIsNoRowIsNamed) {
+  ResultsFolder folder(path());
+  folder.start({row("single")});
+  write("rows.jsonl", read("rows.jsonl") + "nonsense\n" + read("rows.jsonl"));
+  EXPECT_THAT(complaint([&] { folder.read_rows(); }), HasSubstr("rows.jsonl:2: no row"));
+}
+
+TEST_F(Results, StartingAnewRemovesTheFilesOfAComparisonAlone) {
+  ResultsFolder folder(path());
+  folder.append(row("single"));
+  folder.write("summary.md", "old");
+  folder.write("traces/ddp-w2-r0.json", "old");
+  write("notes.txt", "mine");
+  write("traces/notes.txt", "mine");
+  folder.start({});
+  EXPECT_EQ(read("rows.jsonl"), "");
+  EXPECT_FALSE(std::filesystem::exists(path() / "summary.md"));
+  EXPECT_FALSE(std::filesystem::exists(path() / "traces/ddp-w2-r0.json"));
+  EXPECT_EQ(read("notes.txt"), "mine");
+  EXPECT_EQ(read("traces/notes.txt"), "mine");
+}
+
+TEST_F(Results, BelongToOneComparisonAtATime) {
+  {
+    ResultsFolder folder(path());
+    EXPECT_THAT(complaint([&] { ResultsFolder second(path()); }),
+                HasSubstr("in use by another comparison"));
+  }
+  EXPECT_NO_THROW(ResultsFolder{path()});
+}
+
+TEST_F(Results, AFolderThatCannotBeIsRefused) {
+  temporary_.write("file", "");
+  EXPECT_THAT(complaint([&] { ResultsFolder(temporary_.path() / "file" / "trial"); }),
+              HasSubstr("choose another with --results"));
+  EXPECT_THROW(ResultsFolder(temporary_.path() / "file"), Error);
+}
+
+TEST_F(Results, ResumingSkipsTheRunsThatAreThere) {
+  auto config = made_up_experiment();
+  config.compare.repeats = 1;
+  config.compare.schemes = {"single", "ddp"};
+  const auto runs = plan_comparison(config);
+  const auto remaining = remaining_runs(runs, {row("single"), row("ddp", 2)});
+  ASSERT_EQ(remaining.size(), 1u);
+  EXPECT_EQ(remaining[0].id, "ddp-w1-r0");
+  EXPECT_NO_THROW(check_same_experiment({row("single"), row("ddp", 2)}, runs));
+  // A row that the plan no longer asks for does no harm.
+  EXPECT_NO_THROW(check_same_experiment({row("fsdp", 2)}, runs));
+}
+
+TEST_F(Results, ResumingAnotherExperimentIsRefused) {
+  auto config = made_up_experiment();
+  config.train.steps = 40;
+  EXPECT_THAT(
+      complaint([&] { check_same_experiment({row("single")}, plan_comparison(config)); }),
+      HasSubstr("run single-w1-r0 was made with train.steps = 6, not 40; leave --resume out"));
+  config = made_up_experiment();
+  config.scheme_options["ddp"] = {{"bucket_mb", 1.0}};
+  EXPECT_THAT(complaint([&] { check_same_experiment({row("ddp")}, plan_comparison(config)); }),
+              HasSubstr("options.bucket_mb = 25.0, not 1.0"));
+}
+
+TEST_F(Results, KnowWhatTextTheRunsRead) {
+  DataConfig data;
+  temporary_.write("a.txt", "some text");
+  data.path = {temporary_.path().string()};
+  const DataState before = data_state(data);
+  ResultsFolder folder(temporary_.path() / "results" / "trial");
+  EXPECT_FALSE(folder.read_data_state().has_value());
+  folder.write("plan.json", plan_json({row("single").plan}, before).dump());
+  EXPECT_EQ(first_change(*folder.read_data_state(), data_state(data)), "");
+  temporary_.write("b.txt", "more text");
+  EXPECT_THAT(first_change(before, data_state(data)), HasSubstr("b.txt"));
+  temporary_.write("a.txt", "another text");
+  EXPECT_THAT(first_change(before, data_state(data)), HasSubstr("a.txt"));
+}
+
+}  // namespace
+}  // namespace ringside
