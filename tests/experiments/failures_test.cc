@@ -1,0 +1,97 @@
+// The real program when ranks die and when it is interrupted: a clear line, soon, nothing left.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "tests/support/program.h"
+#include "tests/support/text_file.h"
+
+namespace ringside {
+namespace {
+
+using testing::Ended;
+using ::testing::HasSubstr;
+using testing::Program;
+
+class Failures : public ::testing::TestWithParam<std::string> {
+ protected:
+  Failures() {
+    folder.write("text.txt", testing::some_text(20'000));
+    folder.write("endless.toml", R"(
+[model]
+layers = 2
+heads = 2
+width = 16
+context = 16
+[data]
+path = "text.txt"
+[train]
+steps = 100000000
+global_batch = 4
+)");
+  }
+
+  std::vector<std::string> endless() const {
+    return {"train", "endless.toml", "--scheme", GetParam(), "--world", "2"};
+  }
+
+  static bool alive(pid_t pid) { return kill(pid, 0) == 0; }
+
+  testing::TemporaryFolder folder;
+};
+
+TEST_P(Failures, ARankThatIsKilledIsNamedAndTheOthersEnd) {
+  Program program(RINGSIDE_PROGRAM, endless(), folder.path());
+  ASSERT_TRUE(program.wait_for("step"));
+  const auto ranks = program.children();
+  ASSERT_GE(ranks.size(), 2u);
+  const auto start = std::chrono::steady_clock::now();
+  kill(ranks[1], SIGKILL);
+  const Ended ended = program.wait();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(took.count(), 5);
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, HasSubstr("rank 1 (worker) was killed by signal 9 (Killed) after step"));
+  EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+  for (pid_t rank : ranks) EXPECT_FALSE(alive(rank)) << rank;
+}
+
+TEST_P(Failures, ARankThatHangsIsEndedToo) {
+  auto arguments = endless();
+  arguments.insert(arguments.end(), {"--set", "train.timeout_s=1"});
+  Program program(RINGSIDE_PROGRAM, arguments, folder.path());
+  ASSERT_TRUE(program.wait_for("step"));
+  const auto ranks = program.children();
+  ASSERT_GE(ranks.size(), 2u);
+  kill(ranks[1], SIGSTOP);
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, ::testing::AnyOf(HasSubstr("rank 1"), HasSubstr("worker 1")));
+  EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+  for (pid_t rank : ranks) EXPECT_FALSE(alive(rank)) << rank;
+}
+
+TEST_P(Failures, AnInterruptionLeavesNothing) {
+  Program program(RINGSIDE_PROGRAM, endless(), folder.path());
+  ASSERT_TRUE(program.wait_for("step"));
+  const auto ranks = program.children();
+  kill(program.pid(), SIGINT);
+  EXPECT_EQ(program.wait().status, 130);
+  for (pid_t rank : ranks) EXPECT_FALSE(alive(rank)) << rank;
+}
+
+TEST_P(Failures, RanksDieWithTheirLauncher) {
+  Program program(RINGSIDE_PROGRAM, endless(), folder.path());
+  ASSERT_TRUE(program.wait_for("step"));
+  ASSERT_GE(program.children().size(), 2u);
+  kill(program.pid(), SIGKILL);
+  program.wait();  // until the last rank has let go of the output
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, Failures, ::testing::Values("dp", "ps", "ddp", "fsdp"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace ringside

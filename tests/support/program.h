@@ -1,0 +1,110 @@
+// The real program as a process of a test.
+#pragma once
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace ringside::testing {
+
+struct Ended {
+  int status = -1;  // exit status; -1: ended by a signal
+  std::string out, err;
+};
+
+/// Runs in a folder with its output caught; ended by force at the latest with this object.
+class Program {
+ public:
+  Program(const std::string& path, std::vector<std::string> arguments,
+          const std::filesystem::path& folder) {
+    int out[2], err[2];
+    if (pipe(out) != 0 || pipe(err) != 0) return;
+    arguments.insert(arguments.begin(), path);
+    std::vector<char*> argv;
+    for (auto& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      if (chdir(folder.c_str()) != 0) _exit(126);
+      dup2(out[1], STDOUT_FILENO);
+      dup2(err[1], STDERR_FILENO);
+      for (int end : {out[0], out[1], err[0], err[1]}) close(end);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(out[1]);
+    close(err[1]);
+    out_ = out[0];
+    err_ = err[0];
+  }
+  ~Program() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    close(out_);
+    close(err_);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  pid_t pid() const { return pid_; }
+
+  /// Processes that it started and that are still there.
+  std::vector<pid_t> children() const {
+    const auto id = std::to_string(pid_);
+    std::ifstream list("/proc/" + id + "/task/" + id + "/children");
+    std::vector<pid_t> pids;
+    for (pid_t child; list >> child;) pids.push_back(child);
+    return pids;
+  }
+
+  /// Blocks until standard output holds `text`; false if it ended without.
+  bool wait_for(const std::string& text) {
+    while (ended_.out.find(text) == std::string::npos)
+      if (!read_some()) return false;
+    return true;
+  }
+
+  /// Blocks until the program and all that write to its output have ended.
+  Ended wait() {
+    while (read_some()) {
+    }
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = 0;
+    if (WIFEXITED(status)) ended_.status = WEXITSTATUS(status);
+    return ended_;
+  }
+
+ private:
+  /// False once both pipes are at their end.
+  bool read_some() {
+    pollfd pipes[2] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};
+    poll(pipes, 2, -1);
+    bool open = false;
+    for (int i = 0; i < 2; ++i) {
+      if (pipes[i].revents == 0) {
+        open = true;
+        continue;
+      }
+      char chunk[4096];
+      const ssize_t n = read(pipes[i].fd, chunk, sizeof chunk);
+      if (n > 0) (i == 0 ? ended_.out : ended_.err).append(chunk, static_cast<std::size_t>(n));
+      open |= n > 0;
+    }
+    return open;
+  }
+
+  pid_t pid_ = 0;
+  int out_ = -1, err_ = -1;
+  Ended ended_;
+};
+
+}  // namespace ringside::testing
