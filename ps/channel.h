@@ -27,6 +27,10 @@ class Channel {
   /// deadline. A server can only send to a worker that it has heard of.
   virtual void send(int peer, Message message) = 0;
 
+  /// Sends without blocking and without errors, for last words: false if the peer takes nothing
+  /// now or is gone.
+  virtual bool try_send(int peer, Message message) = 0;
+
   /// The next message of any peer; none after `timeout_s` (0: does not block). Received frames are
   /// counted as kind communication until their last view is gone. Senders that cannot be of this
   /// run, and headers that make no sense, are answered with an error and passed over.

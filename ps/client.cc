@@ -27,11 +27,8 @@ Client::~Client() {
       message.header.kind = Kind::failed;
       message.header.text = "an error ended it";
     }
-    try {
-      send(server, std::move(message));
-    } catch (const std::exception&) {
-      // A server that is gone needs no farewell.
-    }
+    sign(message);
+    channel_->try_send(server, std::move(message));
   }
 }
 
@@ -134,9 +131,13 @@ void Client::send_queued() {
   }
 }
 
-void Client::send(int server, Message message) {
+void Client::sign(Message& message) const {
   message.header.token = config_.token;
   message.header.worker = config_.worker;
+}
+
+void Client::send(int server, Message message) {
+  sign(message);
   channel_->send(server, std::move(message));
   lines_[static_cast<std::size_t>(server)].last_sent = clock_.now();
 }

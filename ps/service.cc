@@ -9,6 +9,8 @@ namespace {
 
 /// Longest sleep between two looks at who is silent.
 constexpr double patience_s = 1;
+/// How long a server that fails waits for workers that it could not tell yet.
+constexpr double last_moment_s = 2;
 
 /// When each worker was last heard of.
 class Attendance {
@@ -68,19 +70,29 @@ class Meter {
   Traffic last_, measured_;
 };
 
-void tell_failure(Channel& channel, const Attendance& attendance, const std::string& cause) {
-  for (std::size_t w = 0; w < attendance.size(); ++w) {
-    if (!attendance.came(w)) continue;
-    Message message;
-    message.header.kind = Kind::error;
-    message.header.reply = true;
-    message.header.worker = static_cast<std::int32_t>(w);
-    message.header.text = cause;
-    try {
-      channel.send(static_cast<int>(w), std::move(message));
-    } catch (const std::exception&) {
-      // One that is gone cannot be told.
+void tell(Channel& channel, std::size_t worker, const std::string& cause) {
+  Message message;
+  message.header.kind = Kind::error;
+  message.header.reply = true;
+  message.header.worker = static_cast<std::int32_t>(worker);
+  message.header.text = cause;
+  channel.try_send(static_cast<int>(worker), std::move(message));
+}
+
+/// Tells every worker, and gives those that have not come yet a moment to do so: nobody else could
+/// tell them, and they would wait for their whole deadline.
+void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, double moment_s,
+                  const std::string& cause) {
+  std::vector<bool> told(attendance.size());
+  for (const double end = clock.now() + moment_s; clock.now() < end;) {
+    for (std::size_t w = 0; w < told.size(); ++w) {
+      if (told[w] || !attendance.came(w)) continue;
+      tell(channel, w, cause);
+      told[w] = true;
     }
+    if (std::find(told.begin(), told.end(), false) == told.end()) return;
+    if (const auto received = channel.receive(moment_s / 16))
+      attendance.heard(received->peer, clock.now());
   }
 }
 
@@ -114,7 +126,8 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   try {
     run(context, channel, server, attendance, meter);
   } catch (const std::exception& error) {
-    tell_failure(channel, attendance, error.what());
+    tell_failure(channel, attendance, context.device.clock(),
+                 std::min(last_moment_s, train.timeout_s), error.what());
     throw;
   }
   const auto measured = static_cast<double>(std::max<std::int64_t>(1, train.steps - train.warmup));

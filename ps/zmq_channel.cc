@@ -134,6 +134,14 @@ class ZmqChannel : public Channel {
     return true;
   }
 
+  bool send_if_taken(Socket& socket, const std::string& id, Message message) {
+    try {
+      return send_on(socket, id, std::move(message), zmq::send_flags::dontwait);
+    } catch (const zmq::error_t&) {
+      return false;
+    }
+  }
+
   /// The parts of the next message of a socket; empty if there is none.
   static std::vector<zmq::message_t> receive_parts(Socket& socket) {
     std::vector<zmq::message_t> parts;
@@ -233,6 +241,12 @@ class ServerChannel : public ZmqChannel {
                   options().timeout_s);
   }
 
+  bool try_send(int worker, Message message) override {
+    const auto peer = peers_.find(worker);
+    return peer != peers_.end() &&
+           send_if_taken(sockets()[peer->second], routing_id(token_, worker), std::move(message));
+  }
+
  private:
   void bind_tcp(zmq::socket_t& socket) {
     const std::int64_t port = options().port == 0 ? 0 : options().port + server_;
@@ -281,11 +295,7 @@ class ServerChannel : public ZmqChannel {
     message.header.kind = Kind::error;
     message.header.reply = true;
     message.header.text = cause;
-    try {
-      send_on(socket, id, std::move(message), zmq::send_flags::dontwait);
-    } catch (const zmq::error_t& error) {
-      if (error.num() != EHOSTUNREACH) throw;
-    }
+    send_if_taken(socket, id, std::move(message));
   }
 
   std::uint64_t token_;
@@ -311,6 +321,10 @@ class WorkerChannel : public ZmqChannel {
     Socket& socket = sockets()[static_cast<std::size_t>(server)];
     wait_until_it_takes(socket, server, kind);
     if (!send_on(socket, {}, std::move(message))) throw refused(server, kind);
+  }
+
+  bool try_send(int server, Message message) override {
+    return send_if_taken(sockets()[static_cast<std::size_t>(server)], {}, std::move(message));
   }
 
  private:

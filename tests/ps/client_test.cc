@@ -34,6 +34,10 @@ class FakeChannel : public Channel {
  public:
   explicit FakeChannel(Wire& wire) : wire_(wire) {}
   void send(int peer, Message message) override { wire_.sent.push_back({peer, message.header}); }
+  bool try_send(int peer, Message message) override {
+    send(peer, std::move(message));
+    return true;
+  }
   std::optional<Received> receive(double) override {
     if (wire_.incoming.empty()) return {};
     Received out = std::move(wire_.incoming.front());

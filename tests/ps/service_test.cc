@@ -32,6 +32,10 @@ class Script : public Channel {
     traffic_.sent += 10;
     replies.push_back({peer, std::move(message)});
   }
+  bool try_send(int peer, Message message) override {
+    send(peer, std::move(message));
+    return true;
+  }
   std::optional<Received> receive(double) override {
     if (lines_.empty()) {
       if (!chatty_) return {};

@@ -132,6 +132,16 @@ TEST_P(ZmqChannelTest, AServerCannotSendToWhoNeverCame) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "server 0: worker 1 never came");
   }
+  EXPECT_FALSE(pair.server->try_send(1, question()));
+}
+
+TEST_P(ZmqChannelTest, LastWordsToWhoIsGoneDoNotBlock) {
+  Pair pair(GetParam());
+  EXPECT_TRUE(pair.client->try_send(0, question()));
+  ASSERT_TRUE(pair.server->receive(patience_s));
+  pair.server.reset();
+  for (int i = 0; i < 200; ++i) pair.client->try_send(0, question());
+  EXPECT_FALSE(pair.client->try_send(0, question())) << "no more is kept than a few messages";
 }
 
 TEST(ZmqChannel, SendsWithoutCopies) {
