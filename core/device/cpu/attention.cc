@@ -3,6 +3,7 @@
 // log-sum-exp of their rows (Dao et al. 2022, without the online softmax: whole rows fit here).
 // Operations: forward 4, backward 10 B H T^2 D, half of that with a causal mask.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/device/cpu/cpu_kernels.h"
@@ -37,8 +38,13 @@ struct Geometry {
   }
 };
 
-/// Scores become probabilities, in place; returns the log-sum-exp.
-float softmax_row(float* __restrict row, std::int64_t count) {
+struct Softmax {
+  float log_sum, factor;
+};
+
+/// Scores become exponentials, in place: the probabilities times 1 / factor. The factor is left to
+/// the output, which has fewer columns.
+Softmax softmax_row(float* __restrict row, std::int64_t count) {
   const float most = highest(row, count);
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -46,10 +52,7 @@ float softmax_row(float* __restrict row, std::int64_t count) {
     row[j] = exponential(row[j] - most);
     sum += row[j];
   }
-  const float factor = 1 / sum;
-#pragma omp simd
-  for (std::int64_t j = 0; j < count; ++j) row[j] *= factor;
-  return most + std::log(sum);
+  return {most + std::log(sum), 1 / sum};
 }
 
 /// p: scores become probabilities; dp: their gradient becomes that of the scores.
@@ -69,6 +72,11 @@ float dot_product(const float* __restrict a, const float* __restrict b, std::int
   return sum;
 }
 
+void scale_row(float* row, float factor, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) row[j] *= factor;
+}
+
 void forward_head(const AttentionForward& op, const Geometry& g, std::int64_t sample,
                   std::int64_t head, float* scores) {
   const float* q = op.qkv.data<float>() + g.qkv_offset(sample, head);
@@ -77,6 +85,7 @@ void forward_head(const AttentionForward& op, const Geometry& g, std::int64_t sa
   float* y = op.y.data<float>() + g.y_offset(sample, head);
   float* statistics = op.statistics.data<float>() + (sample * g.heads + head) * g.positions;
 
+  std::array<float, block_rows> factors;
   for (std::int64_t begin = 0; begin < g.positions; begin += block_rows) {
     const std::int64_t rows = std::min(block_rows, g.positions - begin);
     const std::int64_t keys = op.causal ? begin + rows : g.positions;
@@ -93,7 +102,9 @@ void forward_head(const AttentionForward& op, const Geometry& g, std::int64_t sa
              .ldc = keys});
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t seen = op.causal ? begin + r + 1 : keys;
-      statistics[begin + r] = softmax_row(scores + r * keys, seen);
+      const Softmax softmax = softmax_row(scores + r * keys, seen);
+      statistics[begin + r] = softmax.log_sum;
+      factors[static_cast<std::size_t>(r)] = softmax.factor;
       std::fill(scores + r * keys + seen, scores + (r + 1) * keys, 0.0f);
     }
     gemm(1, {.m = rows,
@@ -105,6 +116,8 @@ void forward_head(const AttentionForward& op, const Geometry& g, std::int64_t sa
              .ldb = g.qkv_stride(),
              .c = y + begin * g.width(),
              .ldc = g.width()});
+    for (std::int64_t r = 0; r < rows; ++r)
+      scale_row(y + (begin + r) * g.width(), factors[static_cast<std::size_t>(r)], g.depth);
   }
 }
 

@@ -9,6 +9,27 @@ namespace {
 
 constexpr std::int64_t grain = 1 << 14;  // elements that are worth a thread
 
+void plain_step(float* __restrict p, const float* __restrict g, std::int64_t count, float lr,
+                float decay) {
+  for (std::int64_t i = 0; i < count; ++i) p[i] -= lr * (g[i] + decay * p[i]);
+}
+
+void first_step(float* __restrict p, float* __restrict u, const float* __restrict g,
+                std::int64_t count, float lr, float decay) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    u[i] = g[i] + decay * p[i];
+    p[i] -= lr * u[i];
+  }
+}
+
+void momentum_step(float* __restrict p, float* __restrict u, const float* __restrict g,
+                   std::int64_t count, float lr, float decay, float momentum) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    u[i] = momentum * u[i] + (g[i] + decay * p[i]);
+    p[i] -= lr * u[i];
+  }
+}
+
 }  // namespace
 
 void adamw(const Context& context, const AdamW& op) {
@@ -40,32 +61,21 @@ void adamw(const Context& context, const AdamW& op) {
 }
 
 void sgd(const Context& context, const Sgd& op) {
-  const float lr = op.lr, decay = op.weight_decay;
+  const float lr = op.lr, decay = op.weight_decay, momentum = op.momentum;
   // At step 1 the velocity is the gradient itself, whatever its memory held.
   const bool first = op.step == 1;
-  const float momentum = op.momentum;
-
   float* p_all = op.parameters.data<float>();
   float* u_all = op.velocity.data<float>();
   const float* g_all = op.gradients.data<float>();
   parallel_for(context.threads, op.parameters.count(), grain,
                [=](std::int64_t begin, std::int64_t end, int) {
-                 float* __restrict p = p_all;
-                 float* __restrict u = u_all;
-                 const float* __restrict g = g_all;
-                 if (momentum == 0) {
-                   for (std::int64_t i = begin; i < end; ++i) p[i] -= lr * (g[i] + decay * p[i]);
-                 } else if (first) {
-                   for (std::int64_t i = begin; i < end; ++i) {
-                     u[i] = g[i] + decay * p[i];
-                     p[i] -= lr * u[i];
-                   }
-                 } else {
-                   for (std::int64_t i = begin; i < end; ++i) {
-                     u[i] = momentum * u[i] + (g[i] + decay * p[i]);
-                     p[i] -= lr * u[i];
-                   }
-                 }
+                 if (momentum == 0)
+                   plain_step(p_all + begin, g_all + begin, end - begin, lr, decay);
+                 else if (first)
+                   first_step(p_all + begin, u_all + begin, g_all + begin, end - begin, lr, decay);
+                 else
+                   momentum_step(p_all + begin, u_all + begin, g_all + begin, end - begin, lr,
+                                 decay, momentum);
                });
 }
 
