@@ -6,12 +6,15 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/observe/process_memory.h"
 
 namespace ringside {
 namespace {
 
 /// Steps at the end of a run whose spans are kept for the trace.
 constexpr std::int64_t traced_steps = 2;
+/// Parameters that the host holds while it hashes them.
+constexpr std::int64_t hashed_at_once = 1 << 18;
 
 }  // namespace
 
@@ -43,7 +46,9 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.steps = context_.timeline.step_times();
   record.slices = context_.timeline.slices(std::max<std::int64_t>(0, train.steps - traced_steps));
   record.parameters = model_.parameter_count();
+  // Both before the hash, and while the scheme still maps what it maps.
   record.at_peak = context_.device.ledger().at_peak();
+  note_process_memory(record);
   record.parameter_hash = parameter_hash();
   return record;
 }
@@ -116,10 +121,13 @@ std::string Trainer::parameter_hash() {
   bool visited = false;
   std::vector<std::byte> host;
   scheme_.visit_parameters([&](const Unit&, const Tensor& values) {
-    host.resize(values.bytes());
-    context_.device.read(values, host);
-    hash.update(host);
     visited = true;
+    for (std::int64_t begin = 0; begin < values.count(); begin += hashed_at_once) {
+      const Tensor piece = values.range(begin, std::min(hashed_at_once, values.count() - begin));
+      host.resize(piece.bytes());
+      context_.device.read(piece, host);
+      hash.update(host);
+    }
   });
   return visited ? hash.digest() : "";
 }

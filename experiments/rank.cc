@@ -74,6 +74,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, Store& store,
   RankRecord record;
   if (self.worker < 0) {
     record = serve();
+    note_process_memory(record);
   } else {
     std::optional<ServerThread> server;
     if (self.server >= 0) server.emplace(serve);
@@ -84,12 +85,9 @@ RankRecord run_rank(const RunPlan& plan, int rank, Store& store,
     }
     if (server) add_serving(record, server->join());
   }
-  const ProcessMemory memory = process_memory();
   record.rank = rank;
   record.role = self.role();
   record.host = host_name();
-  record.rss = memory.peak_resident;
-  record.rss_of_peers = memory.resident_of_peers;
   record.minimum_bytes_per_step =
       scheme_row.minimum_bytes(plan.options, step_shape(plan, model, *data.training));
   return record;

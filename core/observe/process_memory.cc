@@ -20,12 +20,12 @@ std::int64_t bytes_of(const std::string& line) {
 
 }  // namespace
 
-ProcessMemory process_memory() {
-  ProcessMemory memory;
+void note_process_memory(RankRecord& record) {
+  record.rss = record.rss_of_peers = 0;
   std::string line;
   std::ifstream status("/proc/self/status");
   while (std::getline(status, line))
-    if (line.starts_with("VmHWM:")) memory.peak_resident = bytes_of(line);
+    if (line.starts_with("VmHWM:")) record.rss = bytes_of(line);
 
   // Segments of the symmetric heap carry their owner's process id in their names.
   const std::string heap = "/memfd:ringside-";
@@ -36,9 +36,8 @@ ProcessMemory process_memory() {
     if (const bool is_header = line.find('-') < line.find(' '); is_header)
       of_peer = line.find(heap) != std::string::npos && line.find(own) == std::string::npos;
     else if (of_peer && line.starts_with("Rss:"))
-      memory.resident_of_peers += bytes_of(line);
+      record.rss_of_peers += bytes_of(line);
   }
-  return memory;
 }
 
 }  // namespace ringside

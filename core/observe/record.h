@@ -25,7 +25,8 @@ struct RankRecord {
   double bytes_sent_per_step = 0;
   double bytes_received_per_step = 0;
   MemoryUse at_peak;
-  /// Largest resident set, and how much of the present one is memory of peers that this rank maps.
+  /// Largest resident set, and how much of the present one is memory of other processes that this
+  /// one maps; bytes, at the end of the last step.
   std::int64_t rss = 0;
   std::int64_t rss_of_peers = 0;
   /// Elements of the model, and the least bytes that the busiest rank of the run must send a step.
