@@ -16,12 +16,12 @@ void add_rows(const float* a, const float* b, float* out, std::int64_t count) {
   for (std::int64_t c = 0; c < count; ++c) out[c] = a[c] + b[c];
 }
 
-struct Moments {
+struct RowStatistics {
   float mean, rstd;
 };
 
 /// Two passes over a row that is in the cache: no cancellation.
-Moments moments(const float* __restrict row, std::int64_t width) {
+RowStatistics statistics(const float* __restrict row, std::int64_t width) {
   float sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t c = 0; c < width; ++c) sum += row[c];
@@ -32,6 +32,47 @@ Moments moments(const float* __restrict row, std::int64_t width) {
     squares += centred * centred;
   }
   return {mean, 1 / std::sqrt(squares / static_cast<float>(width) + epsilon)};
+}
+
+/// Means of the scaled gradient, alone and times the normalised row.
+struct Projections {
+  float ones, normal;
+};
+
+/// Adds the row's part to dweight and dbias.
+Projections add_parameter_gradients(RowStatistics row, const float* __restrict dy,
+                                    const float* __restrict x, const float* __restrict weight,
+                                    float* __restrict dweight, float* __restrict dbias,
+                                    std::int64_t width) {
+  float sum = 0, dot = 0;
+#pragma omp simd reduction(+ : sum, dot)
+  for (std::int64_t c = 0; c < width; ++c) {
+    const float normal = (x[c] - row.mean) * row.rstd;
+    const float scaled = dy[c] * weight[c];
+    sum += scaled;
+    dot += scaled * normal;
+    dweight[c] += dy[c] * normal;
+    dbias[c] += dy[c];
+  }
+  return {sum / static_cast<float>(width), dot / static_cast<float>(width)};
+}
+
+/// `residual` is optional and may be dx.
+void input_gradient(RowStatistics row, Projections onto, const float* dy, const float* x,
+                    const float* weight, float* dx, const float* residual, std::int64_t width) {
+  if (residual) {
+#pragma omp simd
+    for (std::int64_t c = 0; c < width; ++c) {
+      const float normal = (x[c] - row.mean) * row.rstd;
+      dx[c] = (dy[c] * weight[c] - onto.ones - normal * onto.normal) * row.rstd + residual[c];
+    }
+  } else {
+#pragma omp simd
+    for (std::int64_t c = 0; c < width; ++c) {
+      const float normal = (x[c] - row.mean) * row.rstd;
+      dx[c] = (dy[c] * weight[c] - onto.ones - normal * onto.normal) * row.rstd;
+    }
+  }
 }
 
 }  // namespace
@@ -52,7 +93,7 @@ void layer_norm_forward(const Context& context, const LayerNormForward& op) {
         add_rows(row, op.residual.data<float>() + r * width, sum, width);
         row = sum;
       }
-      const Moments m = moments(row, width);
+      const RowStatistics m = statistics(row, width);
       mean[r] = m.mean;
       rstd[r] = m.rstd;
 #pragma omp simd
@@ -81,31 +122,11 @@ void layer_norm_backward(const Context& context, const LayerNormBackward& op) {
       for (std::int64_t r = rows * part / parts; r < rows * (part + 1) / parts; ++r) {
         const float* dy = op.dy.data<float>() + r * width;
         const float* x = op.x.data<float>() + r * width;
+        const RowStatistics row{op.mean.data<float>()[r], op.rstd.data<float>()[r]};
+        const Projections onto = add_parameter_gradients(row, dy, x, weight, dweight, dbias, width);
         float* dx = dx_all + r * width;
-        const float mean = op.mean.data<float>()[r], rstd = op.rstd.data<float>()[r];
-        float sum = 0, dot = 0;
-#pragma omp simd reduction(+ : sum, dot)
-        for (std::int64_t c = 0; c < width; ++c) {
-          const float normal = (x[c] - mean) * rstd;
-          const float scaled = dy[c] * weight[c];
-          sum += scaled;
-          dot += scaled * normal;
-          dweight[c] += dy[c] * normal;
-          dbias[c] += dy[c];
-        }
-        sum /= static_cast<float>(width);
-        dot /= static_cast<float>(width);
-        const float* beside = residual ? residual + r * width : nullptr;
-        const auto through = [=](std::int64_t c) {
-          return (dy[c] * weight[c] - sum - (x[c] - mean) * rstd * dot) * rstd;
-        };
-        if (beside) {
-#pragma omp simd
-          for (std::int64_t c = 0; c < width; ++c) dx[c] = through(c) + beside[c];
-        } else {
-#pragma omp simd
-          for (std::int64_t c = 0; c < width; ++c) dx[c] = through(c);
-        }
+        input_gradient(row, onto, dy, x, weight, dx, residual ? residual + r * width : nullptr,
+                       width);
       }
     }
   });
