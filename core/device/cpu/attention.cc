@@ -43,17 +43,10 @@ struct Softmax {
 };
 
 /// Scores become exponentials, in place: the probabilities times 1 / factor. The factor is left to
-/// the output, which has fewer columns. Not inlined: clang finds the sum only in a loop that
-/// stands alone.
-[[gnu::noinline]] Softmax softmax_row(float* __restrict row, std::int64_t count) {
+/// the output, which has fewer columns.
+Softmax softmax_row(float* row, std::int64_t count) {
   const float most = highest(row, count);
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t j = 0; j < count; ++j) {
-    const float e = exponential(row[j] - most);
-    row[j] = e;
-    sum += e;
-  }
+  const float sum = exponentials(row, count, most, row);
   return {most + std::log(sum), 1 / sum};
 }
 

@@ -8,24 +8,11 @@
 namespace ringside::cpu {
 namespace {
 
-// Not inlined: clang finds the sums only in loops that stand alone.
-
+// Not inlined: see exponentials().
 [[gnu::noinline]] float sum_of_exponentials(const float* row, std::int64_t count, float most) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t j = 0; j < count; ++j) sum += exponential(row[j] - most);
-  return sum;
-}
-
-/// The same, and leaves the exponentials in `out`, which may be `row`.
-[[gnu::noinline]] float exponentials(const float* row, std::int64_t count, float most, float* out) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t j = 0; j < count; ++j) {
-    const float e = exponential(row[j] - most);
-    out[j] = e;
-    sum += e;
-  }
   return sum;
 }
 
