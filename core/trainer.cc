@@ -33,11 +33,14 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     if (step == train.warmup) at_warmup = scheme_.traffic();
     const double step_start = clock.now();
     record.losses.push_back(train_step(step));
-    progress({step + 1, record.losses.back(), clock.now() - step_start});
+    Progress done{step + 1, record.losses.back(), clock.now() - step_start, {}};
     const bool evaluation_due = train.evaluate_every > 0 &&
                                 ((step + 1) % train.evaluate_every == 0 || step + 1 == train.steps);
-    if (held_out_ && evaluation_due)
-      record.evaluations.push_back({step + 1, evaluate(step), clock.now() - start});
+    if (held_out_ && evaluation_due) {
+      done.held_out_loss = evaluate(step);
+      record.evaluations.push_back({step + 1, *done.held_out_loss, clock.now() - start});
+    }
+    progress(done);
   }
   const Traffic traffic = scheme_.traffic() - at_warmup;
   const auto measured = static_cast<double>(train.steps - train.warmup);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "core/observe/record.h"
 #include "core/scheme.h"
@@ -10,9 +11,10 @@ namespace ringside {
 
 /// Told after every step.
 struct Progress {
-  std::int64_t step = 0;  // steps done
-  double loss = 0;        // this rank's share
-  double seconds = 0;     // of the last step
+  std::int64_t step = 0;                // steps done
+  double loss = 0;                      // this rank's share
+  double seconds = 0;                   // of the last step
+  std::optional<double> held_out_loss;  // where it was evaluated after this step
 };
 
 /// Trains `model` as the plan says: data, micro-batches, evaluation, figures. One worker's part;

@@ -169,11 +169,15 @@ int train(const Arguments& arguments, const Process& process) {
   double last_line = 0;
   const RunOutcome outcome = run_plan(plan, rank_start(process), [&](const Step& step) {
     const double now = seconds_now();
-    if (step.steps_done > 1 && step.steps_done < plan.train.steps && now - last_line < 1) return;
+    const bool in_between = step.steps_done > 1 && step.steps_done < plan.train.steps;
+    if (in_between && !step.held_out_loss && now - last_line < 1) return;
     last_line = now;
-    std::cout << fmt::format("step {:>{}}/{}  loss {:.4f}  {:.1f} samples/s", step.steps_done,
+    std::cout << fmt::format("step {:>{}}/{}  loss {:.4f}  {:.1f} samples/s{}", step.steps_done,
                              std::to_string(plan.train.steps).size(), plan.train.steps, step.loss,
-                             static_cast<double>(plan.train.global_batch) / step.seconds)
+                             static_cast<double>(plan.train.global_batch) / step.seconds,
+                             step.held_out_loss
+                                 ? fmt::format("  held-out loss {:.4f}", *step.held_out_loss)
+                                 : "")
               << std::endl;
   });
   if (outcome.interrupted) return complain(was_interrupted, "interrupted");
@@ -236,8 +240,10 @@ int rank(const Arguments& arguments) {
   try {
     const RankRecord record =
         run_rank(link->plan(), link->rank(), link->store(), [&](const Progress& progress) {
-          link->report_progress(
-              {{"step", progress.step}, {"loss", progress.loss}, {"seconds", progress.seconds}});
+          nlohmann::json told = {
+              {"step", progress.step}, {"loss", progress.loss}, {"seconds", progress.seconds}};
+          if (progress.held_out_loss) told["held_out_loss"] = *progress.held_out_loss;
+          link->report_progress(told);
         });
     link->finish(to_json(record));
     return ok;

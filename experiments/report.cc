@@ -105,7 +105,7 @@ void add_memory(CaseSummary& out, const Case& repeats) {
       if (rank.at_peak.total() <= out.at_peak.total()) continue;
       out.at_peak = rank.at_peak;
       out.largest_rank = rank.rank;
-      out.rss = rank.rss;
+      out.resident = rank.rss - rank.rss_of_peers;
     }
 }
 

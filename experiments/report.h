@@ -37,7 +37,7 @@ struct CaseSummary {
   /// Of the rank with the largest peak of all repeats.
   int largest_rank = 0;
   MemoryUse at_peak;
-  std::int64_t rss = 0;
+  std::int64_t resident = 0;
   double final_loss = 0;
   double held_out_loss = -1;  // the last one; negative: none
   Sameness sameness = Sameness::unknown;

@@ -96,7 +96,7 @@ std::string memory_table(const std::vector<CaseSummary>& cases) {
                  megabytes(static_cast<double>(one.at_peak.total()))};
     for (std::size_t k = 0; k < memory_kinds; ++k)
       line.push_back(megabytes(static_cast<double>(one.at_peak[static_cast<MemoryKind>(k)])));
-    line.push_back(megabytes(static_cast<double>(one.rss)));
+    line.push_back(megabytes(static_cast<double>(one.resident)));
     lines.push_back(std::move(line));
   }
   return lines.size() > 1 ? table(lines, 20) : "";
@@ -135,7 +135,7 @@ ordered_json case_json(const CaseSummary& one) {
        {{"rank", one.largest_rank},
         {"peak", one.at_peak.total()},
         {"at_peak", kinds},
-        {"rss", one.rss}}},
+        {"resident", one.resident}}},
       {"final_loss", one.final_loss},
       {"held_out_loss", or_null(one.held_out_loss)},
       {"same_run", name_of(one.sameness)},
@@ -191,7 +191,7 @@ std::string row_text(const Row& row) {
   if (largest)
     out += fmt::format("peak memory    {} MB on rank {}, resident {} MB\n",
                        megabytes(static_cast<double>(largest->at_peak.total())), largest->rank,
-                       megabytes(static_cast<double>(largest->rss)));
+                       megabytes(static_cast<double>(largest->rss - largest->rss_of_peers)));
   out += fmt::format("parameters     {}\n", row.parameter_hash);
   return out;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct Step {
   std::int64_t steps_done = 0;
   double loss = 0;     // of the global batch; added up in the order of arrival, for display
   double seconds = 0;  // of the slowest worker
+  std::optional<double> held_out_loss;
 };
 
 /// Runs one plan in fresh processes; blocks until they have ended. A run that fails is a row that

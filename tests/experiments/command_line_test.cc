@@ -1,22 +1,17 @@
 // The real program with wrong input: one line, exit status 2, nothing written.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "tests/experiments/temporary_folder.h"
+#include "tests/support/program.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ringside {
 namespace {
 
-using ::testing::HasSubstr;
+using testing::Ended;
+using testing::TemporaryFolder;
 
-struct Ended {
-  int status = -1;
-  std::string out, err;
-};
+using ::testing::HasSubstr;
 
 class CommandLine : public ::testing::Test {
  protected:
@@ -48,28 +43,7 @@ repeats = 1
 
   /// Runs the program within the folder.
   Ended run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), RINGSIDE_PROGRAM);
-    std::vector<char*> argv;
-    for (auto& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    const std::string out = (folder_.path() / ".out").string();
-    const std::string err = (folder_.path() / ".err").string();
-    const std::string where = folder_.path().string();
-    const pid_t child = fork();
-    if (child == 0) {
-      if (chdir(where.c_str()) != 0) _exit(126);
-      dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-      dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    Ended ended{WIFEXITED(status) ? WEXITSTATUS(status) : -1, folder_.read(".out"),
-                folder_.read(".err")};
-    std::filesystem::remove(out);
-    std::filesystem::remove(err);
-    return ended;
+    return testing::Program(RINGSIDE_PROGRAM, std::move(arguments), folder_.path()).wait();
   }
 
   std::vector<std::string> files() const {
@@ -200,33 +174,6 @@ TEST_F(CommandLine, TrainsOnce) {
   EXPECT_THAT(ended.out, HasSubstr("held-out loss "));
   EXPECT_THAT(ended.out, HasSubstr("tokens/s"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "results"));
-}
-
-TEST_F(CommandLine, AnInterruptLeavesNoProcessBehind) {
-  int line[2];
-  ASSERT_EQ(pipe(line), 0);
-  const std::string where = folder_.path().string();
-  const pid_t child = fork();
-  if (child == 0) {
-    setpgid(0, 0);  // its ranks are in its group
-    if (chdir(where.c_str()) != 0) _exit(126);
-    dup2(line[1], STDOUT_FILENO);
-    dup2(open("/dev/null", O_WRONLY), STDERR_FILENO);
-    close(line[0]);
-    execl(RINGSIDE_PROGRAM, RINGSIDE_PROGRAM, "train", "trial.toml", "--scheme", "ddp", "--world",
-          "2", "--set", "train.steps=100000000", nullptr);
-    _exit(127);
-  }
-  close(line[1]);
-  char byte = 0;
-  EXPECT_EQ(read(line[0], &byte, 1), 1);  // the first step is done
-  kill(child, SIGINT);
-  int status = 0;
-  waitpid(child, &status, 0);
-  close(line[0]);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 130);
-  EXPECT_EQ(kill(-child, 0), -1);
 }
 
 TEST_F(CommandLine, FailedRunsStayInTheTable) {

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "tests/experiments/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ringside {
 namespace {
+
+using testing::TemporaryFolder;
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

@@ -6,7 +6,8 @@
 #include <chrono>
 
 #include "tests/support/program.h"
-#include "tests/support/text_file.h"
+#include "tests/support/some_text.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ringside {
 namespace {

@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
-#include "tests/support/text_file.h"
+#include "tests/support/some_text.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ringside {
 namespace {

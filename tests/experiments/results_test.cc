@@ -6,10 +6,12 @@
 #include "core/base/error.h"
 #include "experiments/runner.h"
 #include "tests/experiments/made_up_rows.h"
-#include "tests/experiments/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ringside {
 namespace {
+
+using testing::TemporaryFolder;
 
 using ::testing::HasSubstr;
 

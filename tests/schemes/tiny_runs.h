@@ -12,7 +12,8 @@
 #include "experiments/planner.h"
 #include "experiments/rank.h"
 #include "experiments/registry.h"
-#include "tests/support/text_file.h"
+#include "tests/support/some_text.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ringside::testing {
 

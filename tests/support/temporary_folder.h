@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-namespace ringside {
+namespace ringside::testing {
 
 class TemporaryFolder {
  public:
@@ -25,9 +25,10 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  std::filesystem::path write(const std::string& name, const std::string& text) const {
+  /// Writes a file and returns its path.
+  std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(path_ / name, std::ios::binary) << text;
-    return path_ / name;
+    return (path_ / name).string();
   }
   std::string read(const std::string& name) const {
     std::ostringstream text;
@@ -39,4 +40,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace ringside
+}  // namespace ringside::testing

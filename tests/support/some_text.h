@@ -1,0 +1,17 @@
+// Text for tests, made on the spot.
+#pragma once
+
+#include <string>
+
+namespace ringside::testing {
+
+/// Something to learn: words that follow one another with a pattern.
+inline std::string some_text(std::size_t bytes) {
+  const char* words[] = {"ring ", "tree ", "shard ", "bucket ", "rank ", "gather\n", "reduce "};
+  std::string text;
+  for (std::size_t i = 0; text.size() < bytes; ++i) text += words[(i * i + i / 7) % 7];
+  text.resize(bytes);
+  return text;
+}
+
+}  // namespace ringside::testing
