@@ -117,9 +117,9 @@ TEST(Schemes, EvaluateWithTheParametersOfTheStep) {
 
 /// Large enough for headers not to count.
 RunPlan larger(RunPlan plan) {
-  plan.model.width = 400;
-  plan.model.context = 10;
-  plan.model.vocabulary = 200;
+  plan.model.width = 120;
+  plan.model.context = 4;
+  plan.model.vocabulary = 64;
   plan.train.steps = 3;
   return plan;
 }
