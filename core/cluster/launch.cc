@@ -47,6 +47,10 @@ class RankProcess {
   void reap() {
     if (running() && waitpid(pid_, &status_, WNOHANG) == pid_) pid_ = 0;
   }
+  /// Of a rank that has ended: whether it was by a signal other than `number`.
+  bool killed_but_by(int number) const {
+    return WIFSIGNALED(status_) && WTERMSIG(status_) != number;
+  }
   /// Of a rank that has ended.
   std::string exit_text() const {
     if (WIFSIGNALED(status_))
@@ -108,8 +112,10 @@ class Launch {
         result_.interrupted = true;
         fail("interrupted");
       }
-      if (ending_ && std::chrono::steady_clock::now() > *ending_ + grace)
+      if (ending_ && std::chrono::steady_clock::now() > *ending_ + grace) {
+        forced_ = true;
         for (auto& rank : ranks_) rank->signal(SIGKILL);
+      }
       serve_once();
     }
     return std::move(result_);
@@ -139,9 +145,18 @@ class Launch {
       RankProcess& rank = *ranks_[r];
       if (rank.connected() || !rank.running()) continue;  // first hear it out, then ask for its end
       rank.reap();
-      if (!rank.running() && result_.records[r].is_null())
-        fail(fmt::format("rank {} ({}) {}{}", r, plan_.ranks[r].role(), rank.exit_text(),
-                         last_step_[r]));
+      if (!rank.running() && result_.records[r].is_null()) judge_end(r);
+    }
+  }
+
+  /// A rank that something else killed explains what the others may have said of it before.
+  void judge_end(std::size_t r) {
+    const std::string why = fmt::format("rank {} ({}) {}{}", r, plan_.ranks[r].role(),
+                                        ranks_[r]->exit_text(), last_step_[r]);
+    fail(why);
+    if (!explained_ && !forced_ && !result_.interrupted && ranks_[r]->killed_but_by(SIGTERM)) {
+      explained_ = true;
+      result_.error = why;
     }
   }
 
@@ -177,7 +192,7 @@ class Launch {
     if (ranks_[r]->connected()) ranks_[r]->line().send({{"value", {key, values_[key]}}});
   }
 
-  /// Only the first failure counts: the others follow from it.
+  /// The first failure counts: the others follow from it.
   void fail(const std::string& why) {
     if (ending_) return;
     result_.error = why;
@@ -192,6 +207,8 @@ class Launch {
   std::map<std::string, std::string> values_;
   std::map<std::string, std::vector<std::size_t>> waiting_;
   std::optional<SteadyTime> ending_;
+  bool forced_ = false;     // SIGKILL is ours
+  bool explained_ = false;  // `error` names a rank that was killed
   LaunchResult result_;
 };
 

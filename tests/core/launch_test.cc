@@ -80,6 +80,14 @@ TEST(LaunchTest, PassesOnWhatARankSays) {
   EXPECT_EQ(result.error, "rank 0 (worker): out of ink");
 }
 
+TEST(LaunchTest, ARankThatWasKilledExplainsWhatAnotherSaidOfIt) {
+  const auto result = launch_scripts(2, R"(
+      if [ $rank = 0 ]; then printf '{"error":"rank 1 is gone"}\n' >&$1; fi
+      if [ $rank = 1 ]; then trap 'kill -SEGV $$' TERM; fi
+      read -r never <&$1)");
+  EXPECT_EQ(result.error, "rank 1 (worker) was killed by signal 11 (Segmentation fault)");
+}
+
 TEST(LaunchTest, ARankThatCannotStartIsNamed) {
   RunPlan plan;
   plan.ranks = {{.rank = 0, .worker = 0}};
