@@ -82,8 +82,12 @@ TEST(LaunchTest, PassesOnWhatARankSays) {
 
 TEST(LaunchTest, ARankThatWasKilledExplainsWhatAnotherSaidOfIt) {
   const auto result = launch_scripts(2, R"(
-      if [ $rank = 0 ]; then printf '{"error":"rank 1 is gone"}\n' >&$1; fi
-      if [ $rank = 1 ]; then trap 'kill -SEGV $$' TERM; fi
+      if [ $rank = 0 ]; then
+        printf '{"get":"ready"}\n' >&$1; read -r answer <&$1
+        printf '{"error":"rank 1 is gone"}\n' >&$1
+      else
+        trap 'kill -SEGV $$' TERM; printf '{"set":["ready",""]}\n' >&$1
+      fi
       read -r never <&$1)");
   EXPECT_EQ(result.error, "rank 1 (worker) was killed by signal 11 (Segmentation fault)");
 }
