@@ -28,11 +28,12 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   RankRecord record;
   scheme_.attach(model_);
   const double start = clock.now();
-  Traffic at_warmup;
+  Traffic measured;
   for (std::int64_t step = 0; step < train.steps; ++step) {
-    if (step == train.warmup) at_warmup = scheme_.traffic();
     const double step_start = clock.now();
+    const Traffic before = scheme_.traffic();
     record.losses.push_back(train_step(step));
+    if (step >= train.warmup) measured = measured + (scheme_.traffic() - before);
     Progress done{step + 1, record.losses.back(), clock.now() - step_start, {}};
     const bool evaluation_due = train.evaluate_every > 0 &&
                                 ((step + 1) % train.evaluate_every == 0 || step + 1 == train.steps);
@@ -42,10 +43,9 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     }
     progress(done);
   }
-  const Traffic traffic = scheme_.traffic() - at_warmup;
-  const auto measured = static_cast<double>(train.steps - train.warmup);
-  record.bytes_sent_per_step = static_cast<double>(traffic.sent) / measured;
-  record.bytes_received_per_step = static_cast<double>(traffic.received) / measured;
+  const auto measured_steps = static_cast<double>(train.steps - train.warmup);
+  record.bytes_sent_per_step = static_cast<double>(measured.sent) / measured_steps;
+  record.bytes_received_per_step = static_cast<double>(measured.received) / measured_steps;
   record.steps = context_.timeline.step_times();
   record.slices = context_.timeline.slices(std::max<std::int64_t>(0, train.steps - traced_steps));
   record.parameters = model_.parameter_count();
@@ -116,7 +116,10 @@ double Trainer::evaluate(std::int64_t step) {
   for (std::int64_t b = 0; b < batches; ++b)
     for (std::int64_t m = 0; m < micro_batches; ++m)
       loss += forward({step, m, micro_batches, false}, b, *held_out_).value;
-  return scheme_.sum(loss) / static_cast<double>(batches);
+  loss = scheme_.sum(loss) / static_cast<double>(batches);
+  if (!std::isfinite(loss))
+    throw Error("the held-out loss is {} after step {}; lower optimizer.lr", loss, step + 1);
+  return loss;
 }
 
 std::string Trainer::parameter_hash() {

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <fstream>
 #include <iostream>
 #include <optional>
 
@@ -144,24 +143,26 @@ int compare(const Arguments& arguments, const Process& process) {
 
 // ---- train
 
-/// Fails before the run, not after it, where the file cannot be written.
-std::ofstream open_output(const std::string& path) {
-  std::ofstream file;
-  if (path.empty()) return file;
-  file.open(path);
-  if (!file)
+/// Fails before the run, not after it, where the file cannot be written, and leaves it as it is.
+/// The file itself where `path` is a link to it; empty for no path.
+std::filesystem::path check_output(const std::string& path) {
+  if (path.empty()) return {};
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
+    throw Error("--output {}: is there and no file; name a file", path);
+  auto file = std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+  if (!file.has_filename() || access(file.parent_path().c_str(), W_OK | X_OK) != 0)
     throw Error("--output {}: cannot be written; name a file in a folder that exists", path);
   return file;
 }
 
 int train(const Arguments& arguments, const Process& process) {
   RunPlan plan;
-  std::ofstream output;
+  std::filesystem::path output;
   try {
     plan = plan_training(read_experiment(arguments.file, arguments.overrides), arguments.scheme,
                          arguments.world);
     check_inputs(plan);
-    output = open_output(arguments.output);
+    output = check_output(arguments.output);
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }
@@ -183,12 +184,11 @@ int train(const Arguments& arguments, const Process& process) {
   if (outcome.interrupted) return complain(was_interrupted, "interrupted");
   if (outcome.row.status != "ok") return complain(run_failed, outcome.row.error);
   std::cout << "\n" << row_text(outcome.row) << std::flush;
-  if (!output.is_open()) return ok;
-  output << nlohmann::ordered_json{{"environment", environment_of(process)},
-                                   {"row", to_json(outcome.row)}}
-                .dump(2)
-         << std::endl;
-  return output ? ok : complain(run_failed, "--output: the disk is full, or the file went away");
+  if (output.empty()) return ok;
+  const nlohmann::ordered_json written = {{"environment", environment_of(process)},
+                                          {"row", to_json(outcome.row)}};
+  write_whole(output, written.dump(2) + "\n");
+  return ok;
 }
 
 // ---- list
@@ -238,13 +238,15 @@ int rank(const Arguments& arguments) {
     return complain(wrong_input, error.what());
   }
   try {
+    const auto report = [&](const Progress& progress) {
+      nlohmann::json told = {
+          {"step", progress.step}, {"loss", progress.loss}, {"seconds", progress.seconds}};
+      if (progress.held_out_loss) told["held_out_loss"] = *progress.held_out_loss;
+      link->report_progress(told);
+    };
     const RankRecord record =
-        run_rank(link->plan(), link->rank(), link->store(), [&](const Progress& progress) {
-          nlohmann::json told = {
-              {"step", progress.step}, {"loss", progress.loss}, {"seconds", progress.seconds}};
-          if (progress.held_out_loss) told["held_out_loss"] = *progress.held_out_loss;
-          link->report_progress(told);
-        });
+        run_rank(link->plan(), link->rank(), link->store(),
+                 {report, [&](const std::string& error) { link->fail(error); }});
     link->finish(to_json(record));
     return ok;
   } catch (const std::exception& error) {

@@ -32,6 +32,16 @@ StepShape step_shape(const RunPlan& plan, const Model& model, const Dataset& dat
           .logit_bytes = 4 * rows * plan.model.vocabulary};
 }
 
+/// Does `work`, and has an error of it heard at once.
+RankRecord heard(const RankListener& listener, const std::function<RankRecord()>& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    listener.error(error.what());
+    throw;
+  }
+}
+
 /// A server beside a worker: the same device, a thread of its own.
 class ServerThread {
  public:
@@ -53,8 +63,7 @@ void add_serving(RankRecord& record, const RankRecord& serving) {
 
 }  // namespace
 
-RankRecord run_rank(const RunPlan& plan, int rank, Store& store,
-                    const std::function<void(const Progress&)>& progress) {
+RankRecord run_rank(const RunPlan& plan, int rank, Store& store, const RankListener& listener) {
   const RankPlan& self = plan.ranks.at(static_cast<std::size_t>(rank));
   const SchemeRow& scheme_row = find_scheme(plan.scheme);
   const auto device = find_device(plan.device.kind).make(plan.device);
@@ -69,7 +78,10 @@ RankRecord run_rank(const RunPlan& plan, int rank, Store& store,
   Timeline timeline(*device);
   Shared shared;
   const RankContext context{plan, rank, *device, store, timeline, &shared};
-  const auto serve = [&] { return scheme_row.serve(context, plan.options, model, training); };
+  const auto serve = [&] {
+    return heard(listener,
+                 [&] { return scheme_row.serve(context, plan.options, model, training); });
+  };
 
   RankRecord record;
   if (self.worker < 0) {
@@ -80,8 +92,8 @@ RankRecord run_rank(const RunPlan& plan, int rank, Store& store,
     if (self.server >= 0) server.emplace(serve);
     {
       const auto scheme = scheme_row.make(context, plan.options);
-      record =
-          Trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr).run(progress);
+      Trainer trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr);
+      record = heard(listener, [&] { return trainer.run(listener.progress); });
     }
     if (server) add_serving(record, server->join());
   }
@@ -102,7 +114,8 @@ std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan) {
     for (std::size_t r = 0; r < plan.ranks.size(); ++r)
       threads.emplace_back([&, r] {
         try {
-          records[r] = run_rank(plan, static_cast<int>(r), store, [](const Progress&) {});
+          records[r] = run_rank(plan, static_cast<int>(r), store,
+                                {[](const Progress&) {}, [](const std::string&) {}});
         } catch (...) {
           errors[r] = std::current_exception();
         }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "core/cluster/plan.h"
 #include "core/cluster/store.h"
@@ -9,10 +10,18 @@
 
 namespace ringside {
 
+/// Who hears of a rank while it runs; called from any of its threads.
+struct RankListener {
+  std::function<void(const Progress&)> progress;
+  /// Why the rank fails, said before any of it is taken down: others notice its end, and must not
+  /// be heard before it.
+  std::function<void(const std::string&)> error;
+};
+
 /// Builds what the plan names (device, data, model, scheme), trains or serves, and returns what
-/// happened. Blocks. The same code runs a rank as a thread and as a process. Throws Error.
-RankRecord run_rank(const RunPlan& plan, int rank, Store& store,
-                    const std::function<void(const Progress&)>& progress);
+/// happened. Blocks. The same code runs a rank as a thread and as a process. Throws Error, which
+/// the listener may have heard already.
+RankRecord run_rank(const RunPlan& plan, int rank, Store& store, const RankListener& listener);
 
 /// All ranks of a plan as threads of this process, for tests: records by rank. Throws the first
 /// rank's Error, with its rank.

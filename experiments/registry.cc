@@ -49,6 +49,7 @@ SchemeRow single_row() {
 template <class Options, class Make, class Minimum>
 SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, Minimum minimum) {
   auto r = row<Options>(name, summary);
+  r.check = [](const json& options) { peer::check(from_json_fields<Options>(options)); };
   r.make = [make, name = std::string(name)](const RankContext& context, const json& options) {
     const RunPlan& plan = context.plan;
     const int worker = plan.ranks[static_cast<std::size_t>(context.rank)].worker;
@@ -57,6 +58,13 @@ SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, M
                                             plan.train.timeout_s));
   };
   r.minimum_bytes = [minimum](const json&, const StepShape& shape) { return minimum(shape); };
+  return r;
+}
+
+SchemeRow fsdp_row() {
+  auto r = peer_row<peer::FsdpOptions>("fsdp", "peers shard parameters, gradients, optimizer state",
+                                       peer::make_fsdp, peer::fsdp_minimum_bytes);
+  r.reduces_each_micro_batch = true;
   return r;
 }
 
@@ -105,8 +113,7 @@ const std::vector<SchemeRow>& scheme_rows() {
                                 ps::make_ps, ps::serve_ps, ps::ps_minimum_bytes),
       peer_row<peer::DdpOptions>("ddp", "peers all-reduce gradient buckets during backward",
                                  peer::make_ddp, peer::ddp_minimum_bytes),
-      peer_row<peer::FsdpOptions>("fsdp", "peers shard parameters, gradients, optimizer state",
-                                  peer::make_fsdp, peer::fsdp_minimum_bytes),
+      fsdp_row(),
   };
   return rows;
 }

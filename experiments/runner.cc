@@ -88,7 +88,7 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
           if (plan.ranks[static_cast<std::size_t>(rank)].worker >= 0) steps.add(progress);
         },
         start.interrupted);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     result.error = error.what();
   }
   // Ctrl-C reaches the ranks too: they may die of it before the launcher looks.

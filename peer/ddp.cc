@@ -21,8 +21,7 @@ class Ddp : public SyncScheme {
       : SyncScheme(context),
         bucket_bytes_(options.bucket_mb * 1e6),
         communicator_(std::move(communicator)) {
-    if (!(options.bucket_mb > 0))
-      throw Error("scheme ddp: bucket_mb is {}; it must be above 0", options.bucket_mb);
+    check(options);
   }
 
   void attach(Model& model) override {
@@ -100,6 +99,11 @@ class Ddp : public SyncScheme {
 };
 
 }  // namespace
+
+void check(const DdpOptions& options) {
+  if (!(options.bucket_mb > 0))
+    throw Error("scheme.ddp.bucket_mb = {} must be above 0", options.bucket_mb);
+}
 
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options,
                                      std::unique_ptr<Communicator> communicator) {

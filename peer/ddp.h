@@ -17,6 +17,9 @@ void visit_fields(DdpOptions& c, Visitor&& v) {
   v("bucket_mb", c.bucket_mb, "gradients are all-reduced in buckets of about this size (MB)");
 }
 
+/// Throws Error for values that cannot be.
+void check(const DdpOptions& options);
+
 /// Every rank holds everything (Li et al., VLDB 2020). Bytes a rank and step: 2 (N-1)/N of the
 /// gradient.
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options,

@@ -23,8 +23,7 @@ class Fsdp : public SyncScheme {
       : SyncScheme(context),
         prefetch_(options.prefetch == 1),
         communicator_(std::move(communicator)) {
-    if (options.prefetch != 0 && options.prefetch != 1)
-      throw Error("scheme fsdp: prefetch is {}; it must be 0 or 1", options.prefetch);
+    check(options);
   }
 
   void attach(Model& model) override {
@@ -181,6 +180,11 @@ class Fsdp : public SyncScheme {
 };
 
 }  // namespace
+
+void check(const FsdpOptions& options) {
+  if (options.prefetch != 0 && options.prefetch != 1)
+    throw Error("scheme.fsdp.prefetch = {} must be 0 or 1", options.prefetch);
+}
 
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options,
                                       std::unique_ptr<Communicator> communicator) {

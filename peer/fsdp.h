@@ -17,6 +17,9 @@ void visit_fields(FsdpOptions& c, Visitor&& v) {
   v("prefetch", c.prefetch, "units gathered ahead of the one that is computed (0 or 1)");
 }
 
+/// Throws Error for values that cannot be.
+void check(const FsdpOptions& options);
+
 /// Full shard per unit (Zhao et al., VLDB 2023; ZeRO stage 3, Rajbhandari et al., SC'20): a unit
 /// is all-gathered before its forward and again before its backward and freed after each; its
 /// gradient is reduce-scattered after backward; the optimizer runs on the shard. At most two units

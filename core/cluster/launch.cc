@@ -52,11 +52,12 @@ class RankProcess {
     return WIFSIGNALED(status_) && WTERMSIG(status_) != number;
   }
   /// Of a rank that has ended.
+  bool ended_well() const { return WIFEXITED(status_) && WEXITSTATUS(status_) == 0; }
   std::string exit_text() const {
     if (WIFSIGNALED(status_))
       return fmt::format("was killed by signal {} ({})", WTERMSIG(status_),
                          strsignal(WTERMSIG(status_)));
-    return fmt::format("ended with exit code {} and without a record", WEXITSTATUS(status_));
+    return fmt::format("ended with exit code {} before its work was done", WEXITSTATUS(status_));
   }
 
  private:
@@ -145,7 +146,7 @@ class Launch {
       RankProcess& rank = *ranks_[r];
       if (rank.connected() || !rank.running()) continue;  // first hear it out, then ask for its end
       rank.reap();
-      if (!rank.running() && result_.records[r].is_null()) judge_end(r);
+      if (!rank.running() && (result_.records[r].is_null() || !rank.ended_well())) judge_end(r);
     }
   }
 

@@ -63,6 +63,11 @@ TEST(LaunchTest, NamesARankThatIsKilledAndEndsTheOthers) {
   EXPECT_LT(seconds, 5);
 }
 
+TEST(LaunchTest, ARankThatDiesAfterItsRecordHasFailed) {
+  const auto result = launch_scripts(1, R"(printf '{"record":{}}\n' >&$1; kill -ABRT $$)");
+  EXPECT_EQ(result.error, "rank 0 (worker) was killed by signal 6 (Aborted)");
+}
+
 TEST(LaunchTest, EndsRanksThatDoNotListen) {
   LaunchResult result;
   const double seconds = seconds_of([&] {
@@ -70,7 +75,7 @@ TEST(LaunchTest, EndsRanksThatDoNotListen) {
       if [ $rank = 1 ]; then exit 3; fi
       trap '' TERM; read -r never <&$1)");
   });
-  EXPECT_EQ(result.error, "rank 1 (worker) ended with exit code 3 and without a record");
+  EXPECT_EQ(result.error, "rank 1 (worker) ended with exit code 3 before its work was done");
   EXPECT_LT(seconds, 5);
 }
 
@@ -97,7 +102,7 @@ TEST(LaunchTest, ARankThatCannotStartIsNamed) {
   plan.ranks = {{.rank = 0, .worker = 0}};
   const auto result = launch(
       plan, "/nonexistent/program", {}, [](int, const nlohmann::json&) {}, [] { return false; });
-  EXPECT_EQ(result.error, "rank 0 (worker) ended with exit code 127 and without a record");
+  EXPECT_EQ(result.error, "rank 0 (worker) ended with exit code 127 before its work was done");
 }
 
 TEST(LaunchTest, InterruptionEndsAllRanks) {

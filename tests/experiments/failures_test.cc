@@ -59,6 +59,20 @@ TEST_P(Failures, ARankThatIsKilledIsNamedAndTheOthersEnd) {
   for (pid_t rank : ranks) EXPECT_FALSE(alive(rank)) << rank;
 }
 
+TEST_P(Failures, ARanksOwnErrorIsHeardBeforeWhatOthersMakeOfIt) {
+  auto arguments = endless();
+  for (const char* diverging : {"optimizer.kind=sgd", "optimizer.lr=1e30"})
+    arguments.insert(arguments.end(), {"--set", diverging});
+  const auto start = std::chrono::steady_clock::now();
+  const Ended ended = Program(RINGSIDE_PROGRAM, arguments, folder.path()).wait();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(took.count(), 5);
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, HasSubstr("the loss is"));
+  EXPECT_THAT(ended.err, HasSubstr("lower optimizer.lr"));
+  EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+}
+
 TEST_P(Failures, ARankThatHangsIsEndedToo) {
   auto arguments = endless();
   arguments.insert(arguments.end(), {"--set", "train.timeout_s=1"});

@@ -45,8 +45,7 @@ TEST_P(SchemeConformance, AccumulatesMicroBatches) {
   config.train.accumulation = 2;
   const Row row = run(plan_training(config, scheme(), world()));
   const Row reference = reference_of(config, world());
-  // fsdp reduces at every micro-batch: another tree of sums once there are several ranks.
-  const bool same_tree = scheme() != "fsdp" || world() == 1;
+  const bool same_tree = world() == 1 || !find_scheme(scheme()).reduces_each_micro_batch;
   EXPECT_EQ(row.parameter_hash == reference.parameter_hash, same_tree);
   EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5);
 }
@@ -59,6 +58,17 @@ TEST_P(SchemeConformance, AgreesWithTheWholeBatchToRounding) {
   const Row whole = run(plan_training(config, "single", 1));
   EXPECT_LT(largest_difference(row.loss, whole.loss), 1e-5);
   EXPECT_LT(row.loss.back(), 0.9 * row.loss.front()) << "it learns";
+}
+
+TEST_P(SchemeConformance, EvaluationCostsNoBytesOfAStep) {
+  auto config = tiny("mlp");
+  const Row without = run(plan_training(config, scheme(), world()));
+  config.train.evaluate_every = 1;
+  const Row with = run(plan_training(config, scheme(), world()));
+  for (std::size_t r = 0; r < with.ranks.size(); ++r)
+    EXPECT_NEAR(with.ranks[r].bytes_sent_per_step, without.ranks[r].bytes_sent_per_step,
+                0.02 * without.ranks[r].bytes_sent_per_step + 256)
+        << r;
 }
 
 TEST_P(SchemeConformance, EvaluatesWithThePresentParameters) {
