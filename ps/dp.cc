@@ -85,8 +85,10 @@ class Dp : public SyncScheme {
 
   double sum(double value) override { return client_->sum(value); }
 
+  /// Nothing answers a push. Messages keep their order, so the sum's answer tells that the master
+  /// has all gradients of all workers: none is left in a queue when a worker leaves.
   void visit_parameters(const ParameterVisitor& visit) override {
-    client_->drain();
+    client_->sum(0);
     if (client_->worker() != 0) return;
     link_->pull(steps_);
     client_->drain();

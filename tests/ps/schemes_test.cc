@@ -2,6 +2,7 @@
 
 #include "core/base/error.h"
 #include "core/single.h"
+#include "ps/connect.h"
 #include "ps/dp.h"
 #include "ps/ps.h"
 #include "tests/ps/run.h"
@@ -209,6 +210,41 @@ TEST(Records, WorkersHaveNoOptimizerTimeAndServersDo) {
   }
   EXPECT_GT(results[2].server.serving_optimizer_s, 0);
   EXPECT_EQ(results[2].server.parameters, results[0].worker.parameters);
+}
+
+/// What the master hears from worker 1, which pushes one gradient and visits.
+std::vector<Kind> heard_of_a_visit() {
+  const RunPlan plan = tiny_plan(2, 1, false, 1);
+  const auto device = make_cpu_device(1);
+  MemoryStore store;
+  Timeline timeline(*device);
+  const Listening listening =
+      listen({plan, 2, *device, store, timeline}, {.timeout_s = plan.train.timeout_s});
+  auto worker = std::async(std::launch::async, [&] {
+    const auto own = make_cpu_device(1);
+    Model model = make_mlp(plan.model, *own);
+    Timeline own_timeline(*own);
+    const auto scheme = make_dp({plan, 1, *own, store, own_timeline}, {});
+    scheme->attach(model);
+    scheme->before_backward(0, {});
+    scheme->after_backward(0, {});
+    scheme->step(0);
+    scheme->visit_parameters([](const Unit&, const Tensor&) {});
+  });
+  std::vector<Kind> kinds;
+  while (kinds.empty() || kinds.back() != Kind::done) {
+    const auto received = listening.channel->receive(plan.train.timeout_s);
+    if (!received) break;
+    const Header& header = received->message.header;
+    if (header.kind != Kind::alive) kinds.push_back(header.kind);
+    if (header.kind == Kind::sum) listening.channel->send(1, {reply_to(header), {}});
+  }
+  worker.get();
+  return kinds;
+}
+
+TEST(Dp, AWorkerLeavesWhenTheMasterHasHandledItsLastGradient) {
+  EXPECT_EQ(heard_of_a_visit(), (std::vector<Kind>{Kind::push, Kind::sum, Kind::done}));
 }
 
 /// Worker 1 connects and fails.
