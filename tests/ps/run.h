@@ -31,7 +31,7 @@ class RandomTokens : public Dataset {
 
  private:
   std::int32_t token(std::int64_t at) const {
-    const auto bits = random_bits(9, Stream::synthetic_data, static_cast<std::uint64_t>(at));
+    const auto bits = random_bits(9, Stream::sampler, static_cast<std::uint64_t>(at));
     return static_cast<std::int32_t>(bits % static_cast<std::uint64_t>(model_.vocabulary));
   }
   ModelConfig model_;

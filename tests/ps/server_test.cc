@@ -53,7 +53,7 @@ class ServerTest : public ::testing::Test {
           static_cast<std::uint64_t>((step * 8 + worker) * 1000 + chunk.begin + i);
       const double scale = worker == 1 ? 1e3 : 1e-3;
       out.data<float>()[i] =
-          static_cast<float>(scale * random_normal(3, Stream::synthetic_data, position));
+          static_cast<float>(scale * random_normal(3, Stream::sampler, position));
     }
     return out;
   }
