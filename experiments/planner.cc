@@ -133,6 +133,11 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
   }
 }
 
+/// The id of a run that was asked for.
+std::string asked_id(const RunPlan& plan) {
+  return fmt::format("{}-w{}-r{}", plan.scheme, plan.world, plan.repeat);
+}
+
 RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world, int repeat) {
   RunPlan plan;
   plan.experiment = config.name;
@@ -145,7 +150,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.train = config.train;
   plan.optimizer = config.optimizer;
   plan.device = config.device;
-  plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
+  plan.id = asked_id(plan);
 
   const std::int64_t ranks = replicas_of(plan);
   const bool replicas = ranks != world;
@@ -236,6 +241,8 @@ std::string label_of(const RunPlan& plan) {
   const std::int64_t ranks = replicas_of(plan);
   return ranks == plan.world ? plan.scheme : fmt::format("{} x{}", plan.scheme, ranks);
 }
+
+bool only_reference(const RunPlan& plan) { return plan.id != asked_id(plan); }
 
 bool same_case(const RunPlan& a, const RunPlan& b) {
   return a.scheme == b.scheme && a.world == b.world && a.options == b.options;

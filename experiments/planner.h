@@ -33,6 +33,9 @@ SumTree sum_tree(const RunPlan& plan);
 /// How a table calls the run's scheme: "ddp", or "single x2" for the reference of two ranks.
 std::string label_of(const RunPlan& plan);
 
+/// Whether the run was not asked for: made once, so that others have something to equal.
+bool only_reference(const RunPlan& plan);
+
 /// Whether the run is a repeat of the same thing.
 bool same_case(const RunPlan& a, const RunPlan& b);
 

@@ -115,6 +115,8 @@ CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   out.label = label_of(plan);
   out.scheme = plan.scheme;
   out.world = plan.world;
+  out.processes = static_cast<int>(plan.ranks.size());
+  out.only_reference = only_reference(plan);
   out.repeats = static_cast<int>(repeats.size());
   Case good;
   for (const Row* row : repeats) {
@@ -134,7 +136,10 @@ CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   out.exposed_ms = median(each(good, [](const Row& row) { return row.time_ms.exposed; }));
   out.optimizer_ms = median(each(
       good, [](const Row& row) { return row.time_ms.optimizer + row.time_ms.serving_optimizer; }));
+  out.data_ms = median(each(good, [](const Row& row) { return row.time_ms.data; }));
   out.idle_ms = median(each(good, [](const Row& row) { return row.time_ms.idle; }));
+  out.other_ms =
+      median(each(good, [](const Row& row) { return row.time_ms.data + row.time_ms.idle; }));
   out.bytes_sent_per_step = median(each(good, most_bytes_sent));
   out.bytes_minimum_per_step = good[0]->bytes_minimum_per_step;
   add_memory(out, good);
@@ -144,12 +149,13 @@ CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   return out;
 }
 
-/// Median samples/s of `single` with the fewest micro-batches; 0 if it has not finished.
+/// Median samples/s of `single` with the fewest micro-batches; 0 if it has not finished, or ran as
+/// a reference alone: once and first, so cold.
 double baseline(const std::vector<Row>& rows) {
   std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
   std::vector<double> speeds;
   for (const Row& row : rows) {
-    if (row.plan.scheme != "single" || !finished(row)) continue;
+    if (row.plan.scheme != "single" || only_reference(row.plan) || !finished(row)) continue;
     const std::int64_t count = row.plan.train.accumulation;
     if (count < fewest) speeds.clear();
     fewest = std::min(fewest, count);

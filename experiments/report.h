@@ -25,14 +25,18 @@ struct CaseSummary {
   std::string label;  // "ddp", "single x2"
   std::string scheme;
   int world = 1;
+  int processes = 1;            // ranks: a world counts workers, dedicated servers come on top
+  bool only_reference = false;  // not asked for: it ran once, and its speed says nothing
   int repeats = 0, failed = 0;
   std::string error;  // of the first repeat that failed
   double samples_per_s = 0;
   double spread = 0;  // half of (most - least) samples/s, by the median
-  /// Against the median of `single`, and that by world; negative: withdrawn or not known.
+  /// Against the median of `single`, and that by world; negative: withdrawn or not known, as where
+  /// `single` was not compared.
   double speed_up = -1, efficiency = -1;
-  double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0, idle_ms = 0;
-  double bytes_sent_per_step = 0;  // of the busiest rank
+  double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
+  double data_ms = 0, idle_ms = 0, other_ms = 0;  // other: data and idle
+  double bytes_sent_per_step = 0;                 // of the busiest rank
   double bytes_minimum_per_step = 0;
   /// Of the rank with the largest peak of all repeats.
   int largest_rank = 0;
@@ -45,7 +49,7 @@ struct CaseSummary {
 };
 
 /// One summary a case: `single` first, then schemes in the order in which they appear, by world.
-/// The speed of `single` is that of its rows with the fewest micro-batches.
+/// The speed of `single` is that of the rows that were asked for with the fewest micro-batches.
 std::vector<CaseSummary> summarise(const std::vector<Row>& rows);
 
 /// Largest |a - b| / |b| over the steps; infinite for losses of different length.

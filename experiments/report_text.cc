@@ -63,20 +63,21 @@ std::string verdict(const CaseSummary& one) {
 }
 
 std::string figures_table(const std::vector<CaseSummary>& cases) {
-  std::vector<Line> lines = {{"scheme", "world", "samples/s", "speed-up", "effic.", "step ms",
-                              "compute", "exposed", "optim.", "MB sent", "minimum", "peak MB",
-                              "loss", "same run?"}};
+  std::vector<Line> lines = {{"scheme", "world", "procs", "samples/s", "speed-up", "eff.",
+                              "step ms", "compute", "exposed", "optim.", "other", "MB sent",
+                              "least", "peak MB", "loss", "same run?"}};
   for (const CaseSummary& one : cases) {
-    Line line = {one.label, std::to_string(one.world)};
+    Line line = {one.label, std::to_string(one.world), std::to_string(one.processes)};
     if (one.failed == one.repeats)
-      line.insert(line.end(), 11, "-");
+      line.insert(line.end(), 12, "-");
     else
       line.insert(line.end(),
                   {fmt::format("{:.1f} ±{:2.0f}%", one.samples_per_s, 100 * one.spread),
                    known(one.speed_up, "", 2), known(100 * one.efficiency, "%", 0),
                    fmt::format("{:.1f}", one.step_ms), fmt::format("{:.1f}", one.compute_ms),
                    fmt::format("{:.1f}", one.exposed_ms), fmt::format("{:.1f}", one.optimizer_ms),
-                   megabytes(one.bytes_sent_per_step), megabytes(one.bytes_minimum_per_step),
+                   fmt::format("{:.1f}", one.other_ms), megabytes(one.bytes_sent_per_step),
+                   megabytes(one.bytes_minimum_per_step),
                    megabytes(static_cast<double>(one.at_peak.total())),
                    fmt::format("{:.4f}", one.final_loss)});
     line.push_back(verdict(one));
@@ -102,6 +103,12 @@ std::string memory_table(const std::vector<CaseSummary>& cases) {
   return lines.size() > 1 ? table(lines, 20) : "";
 }
 
+bool single_was_compared(const std::vector<CaseSummary>& cases) {
+  return std::any_of(cases.begin(), cases.end(), [](const CaseSummary& one) {
+    return one.scheme == "single" && !one.only_reference;
+  });
+}
+
 ordered_json or_null(double value) { return value < 0 ? ordered_json() : ordered_json(value); }
 
 ordered_json case_json(const CaseSummary& one) {
@@ -116,6 +123,8 @@ ordered_json case_json(const CaseSummary& one) {
       {"scheme", one.scheme},
       {"label", one.label},
       {"world", one.world},
+      {"processes", one.processes},
+      {"only_reference", one.only_reference},
       {"repeats", one.repeats},
       {"failed", one.failed},
       {"error", one.error},
@@ -128,7 +137,9 @@ ordered_json case_json(const CaseSummary& one) {
        {{"compute", one.compute_ms},
         {"exposed", one.exposed_ms},
         {"optimizer", one.optimizer_ms},
-        {"idle", one.idle_ms}}},
+        {"data", one.data_ms},
+        {"idle", one.idle_ms},
+        {"other", one.other_ms}}},
       {"bytes_sent_per_step", one.bytes_sent_per_step},
       {"bytes_minimum_per_step", one.bytes_minimum_per_step},
       {"memory",
@@ -154,10 +165,18 @@ ordered_json summary_json(const std::string& experiment, const std::vector<CaseS
 std::string summary_text(const std::vector<CaseSummary>& cases) {
   std::string out = figures_table(cases);
   out +=
-      "\nMedians over repeats, ± half the range; times in ms a step: computing, waiting for other "
-      "ranks, optimizer (a server's is also waited for).\nMB = 10^6 bytes a step that the busiest "
-      "rank sends, and the least it must; same run? holds the result against `single` over the "
+      "\nMedians over repeats, ± half the range. world counts workers; procs counts processes: "
+      "dedicated servers come on top.\nstep ms is the median step of the slowest worker; its "
+      "shares (compute, exposed: waiting for other ranks, optim., other: data and idle) are means "
+      "over workers and measured steps.\nA server's optimizer is also inside exposed; under dp so "
+      "are loss and sums, which the master computes.\nMB = 10^6 bytes a step that the busiest "
+      "rank sends, and the least that it must; same run? holds the result against `single` over "
+      "the "
       "same micro-batches.\n";
+  if (!single_was_compared(cases))
+    out +=
+        "No speed-up: `single` was not compared (as a reference it runs once, cold); add it to "
+        "compare.schemes.\n";
   if (const std::string memory = memory_table(cases); !memory.empty()) out += "\n" + memory;
   return out;
 }

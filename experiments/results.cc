@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view files_of_a_comparison[] = {
-    "plan.json", "environment.json", "rows.jsonl", "summary.json", "summary.md", "report.html"};
+constexpr std::string_view files_of_a_comparison[] = {"plan.json", "environment.json", "rows.jsonl",
+                                                      "summary.json", "summary.md"};
 
 /// An open file that is closed at the end of its scope.
 class File {
@@ -154,10 +154,15 @@ void ResultsFolder::write(const std::string& name, const std::string& content) {
   const fs::path target = folder_ / name;
   std::error_code error;
   fs::create_directories(target.parent_path(), error);
-  const fs::path draft = target.string() + ".part";
+  write_whole(target, content);
+}
+
+void write_whole(const fs::path& file, const std::string& content) {
+  const fs::path draft = file.string() + ".part";
   File(draft, O_WRONLY | O_CREAT | O_TRUNC).write_through(content);
-  fs::rename(draft, target, error);
-  if (error) throw Error("{}: cannot be written: {}", target.string(), error.message());
+  std::error_code error;
+  fs::rename(draft, file, error);
+  if (error) throw Error("{}: cannot be written: {}", file.string(), error.message());
 }
 
 void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {

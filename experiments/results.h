@@ -35,13 +35,17 @@ class ResultsFolder {
   void start(const std::vector<Row>& rows);
   /// Adds one whole line; it is on the disk when this returns.
   void append(const Row& row);
-  /// Writes a file at once or not at all.
+  /// Writes a file at once or not at all; `name` may lie in a folder that is not there yet.
   void write(const std::string& name, const std::string& content);
 
  private:
   std::filesystem::path folder_;
   int lock_ = -1;
 };
+
+/// Writes a file at once or not at all, by way of FILE.part; what was there stays until then.
+/// Throws Error.
+void write_whole(const std::filesystem::path& file, const std::string& content);
 
 /// What plan.json holds.
 nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data);

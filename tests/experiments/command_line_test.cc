@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
 
@@ -174,6 +176,27 @@ TEST_F(CommandLine, TrainsOnce) {
   EXPECT_THAT(ended.out, HasSubstr("held-out loss "));
   EXPECT_THAT(ended.out, HasSubstr("tokens/s"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "results"));
+}
+
+TEST_F(CommandLine, TheOutputIsWrittenAtTheEndOrNotAtAll) {
+  const std::vector<std::string> train = {"train", "trial.toml", "--scheme", "single", "--output"};
+  const auto to = [&](const std::string& file, std::vector<std::string> more = {}) {
+    auto arguments = train;
+    arguments.push_back(file);
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  };
+  folder_.write("row.json", "old");
+  EXPECT_THAT(refusal(to("absent/row.json")), HasSubstr("--output absent/row.json"));
+  EXPECT_THAT(refusal(to("/dev/null")), HasSubstr("no file"));
+  EXPECT_THAT(refusal(to("row.json", {"--set", "train.steps=0"})), HasSubstr("train.steps"));
+  EXPECT_EQ(run(to("row.json", {"--set", "optimizer.lr=1e30"})).status, 1);
+  EXPECT_EQ(folder_.read("row.json"), "old");
+  EXPECT_EQ(run(to("row.json")).status, 0);
+  const auto written = nlohmann::json::parse(folder_.read("row.json"));
+  EXPECT_EQ(written.at("row").at("status"), "ok");
+  EXPECT_TRUE(written.at("environment").contains("cpu"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "row.json.part"));
 }
 
 TEST_F(CommandLine, FailedRunsStayInTheTable) {

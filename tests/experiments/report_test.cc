@@ -113,6 +113,33 @@ TEST(Report, WithoutAReferenceThereIsNoSpeedUp) {
   EXPECT_LT(ddp.speed_up, 0);
 }
 
+TEST(Report, AReferenceThatRanOnceIsNoMeasureOfSpeed) {
+  auto config = made_up_experiment();
+  config.compare.schemes = {"ddp"};
+  Row reference = made_up_row("single", 1, 0, 50, "a", {2, 1});
+  reference.plan = plan_comparison(config).front();
+  ASSERT_TRUE(only_reference(reference.plan));
+  const Row ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  const auto cases = summarise({reference, ddp});
+  for (const CaseSummary& one : cases) EXPECT_LT(one.speed_up, 0) << one.label;
+  EXPECT_EQ(find(cases, "ddp", 2).sameness, Sameness::bit_identical);
+  EXPECT_THAT(summary_text(cases), HasSubstr("`single` was not compared"));
+  const Row asked = made_up_row("single", 1, 0, 100, "a", {2, 1});
+  EXPECT_THAT(summary_text(summarise({asked, ddp})), Not(HasSubstr("was not compared")));
+}
+
+TEST(Report, CountsProcessesAndWhatIsLeftOfAStep) {
+  Row ps = made_up_row("ps", 2, 0, 180, "a", {2, 1});
+  ps.time_ms.data = 1;
+  ps.time_ms.idle = 2.5;
+  const auto json = summary_json("trial", summarise({ps}))["cases"][0];
+  EXPECT_EQ(json["world"], 2);
+  EXPECT_EQ(json["processes"], ps.plan.ranks.size());
+  EXPECT_GT(ps.plan.ranks.size(), 2u);  // dedicated servers
+  EXPECT_EQ(json["time_ms"]["other"], 3.5);
+  EXPECT_THAT(summary_text(summarise({ps})), HasSubstr("   3.5 |"));
+}
+
 TEST(Report, FailedRunsStayWithTheirReason) {
   const Row good = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
   Row bad = failed_row(good.plan, "rank 1 | was killed\nby signal 9");
