@@ -40,8 +40,8 @@ void Client::ask(int server, Message request, std::string what, OnReply on_reply
 
 Message Client::call(int server, Message request, std::string what) {
   std::optional<Message> answer;
-  ask(server, std::move(request), std::move(what), [&](const Message& reply) { answer = reply; });
-  wait([&] { return answer.has_value(); });
+  ask(server, std::move(request), what, [&](const Message& reply) { answer = reply; });
+  wait(what, [&] { return answer.has_value(); });
   return std::move(*answer);
 }
 
@@ -53,28 +53,34 @@ void Client::progress() {
   say_alive();
 }
 
-void Client::wait(const std::function<bool()>& done) {
+void Client::wait(const std::string& what, const std::function<bool()>& done) {
   progress();
   if (done()) return;
-  const auto span = timeline_.scope(Activity::exposed, awaited());
+  const auto span = timeline_.scope(Activity::exposed, awaited().value_or(what));
   double last_word = clock_.now();
   while (!done()) {
     const double left = last_word + config_.timeout_s - clock_.now();
-    if (left <= 0) throw Error("no answer within {} s to {}", config_.timeout_s, awaited());
+    const std::optional<std::string> request = awaited();
+    if (!request) throw Error("waits for {}, but no request for it is under way", what);
+    if (left <= 0)
+      throw Error(
+          "no answer within {} s to {}; raise train.timeout_s if the server is really busy for so "
+          "long",
+          config_.timeout_s, *request);
     if (receive(std::min(left, config_.timeout_s / 8))) last_word = clock_.now();
     say_alive();
   }
 }
 
 void Client::flush() {
-  wait([&] {
+  wait("all requests to be sent", [&] {
     return std::all_of(lines_.begin(), lines_.end(),
                        [](const Line& l) { return l.queued.empty(); });
   });
 }
 
 void Client::drain() {
-  wait([&] {
+  wait("all replies", [&] {
     return std::all_of(lines_.begin(), lines_.end(),
                        [](const Line& l) { return l.queued.empty() && l.asked.empty(); });
   });
@@ -149,7 +155,7 @@ void Client::say_alive() {
       tell(server, {});
 }
 
-std::string Client::awaited() const {
+std::optional<std::string> Client::awaited() const {
   for (std::size_t server = 0; server < lines_.size(); ++server) {
     const Line& line = lines_[server];
     const std::deque<Request>& requests = line.asked.empty() ? line.queued : line.asked;
@@ -157,7 +163,7 @@ std::string Client::awaited() const {
     return fmt::format("'{}' of step {} from server {}", requests.front().what,
                        requests.front().message.header.step, server);
   }
-  return "nothing";
+  return {};
 }
 
 }  // namespace ringside::ps

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,9 @@ class Client {
 
   /// Handles the replies that there are and sends what may go. Does not block.
   void progress();
-  /// Blocks until `done()`, which replies bring about.
-  void wait(const std::function<bool()>& done);
+  /// Blocks until `done()`, which replies bring about; `what` names it in errors and traces where
+  /// no request does. Throws Error at once if no request is left whose reply could.
+  void wait(const std::string& what, const std::function<bool()>& done);
   /// Blocks until every request has been sent; until every reply is there.
   void flush();
   void drain();
@@ -79,7 +81,8 @@ class Client {
   void sign(Message& message) const;
   void send(int server, Message message);
   void say_alive();
-  std::string awaited() const;
+  /// The first request without a reply; null where there is none.
+  std::optional<std::string> awaited() const;
 
   std::unique_ptr<Channel> channel_;
   ClientConfig config_;

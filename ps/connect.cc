@@ -71,9 +71,10 @@ std::unique_ptr<Client> connect(const RankContext& context, const ZmqOptions& op
     endpoints.push_back(beside ? local_endpoint(server)
                                : context.store.get(endpoint_key(server), config.timeout_s));
   }
-  return std::make_unique<Client>(connect_worker(context.device, hub_of(context), config.token,
-                                                 config.worker, endpoints, options),
-                                  config, context.device.clock(), context.timeline);
+  return std::make_unique<Client>(
+      connect_worker(context.device, hub_of(context), config.token, config.worker, endpoints,
+                     options, context.timeline),
+      config, context.device.clock(), context.timeline);
 }
 
 void check_transport(std::string_view scheme, const std::string& transport, std::int64_t port,

@@ -28,7 +28,7 @@ void ReplicaLink::pull(std::int64_t steps) {
 }
 
 void ReplicaLink::wait_for(std::size_t unit) {
-  client_.wait([&] { return missing_[unit] == 0; });
+  client_.wait("values of " + model_.units[unit]->name(), [&] { return missing_[unit] == 0; });
 }
 
 void ReplicaLink::visit(const SyncScheme::ParameterVisitor& visit) const {

@@ -26,9 +26,15 @@ class Attendance {
   void check(const Server& server, double now, double timeout_s) const {
     for (std::size_t w = 0; w < workers_.size(); ++w) {
       if (server.is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s) continue;
-      if (!workers_[w].came) throw Error("worker {} did not come within {} s", w, timeout_s);
-      throw Error("worker {} has been silent for {} s; awaited: its part of step {}", w, timeout_s,
-                  server.steps());
+      if (!workers_[w].came)
+        throw Error(
+            "worker {} did not come within {} s; raise train.timeout_s if its start really takes "
+            "so long",
+            w, timeout_s);
+      throw Error(
+          "worker {} has been silent for {} s; awaited: its part of step {}; raise "
+          "train.timeout_s if it really computes for so long",
+          w, timeout_s, server.steps());
     }
   }
 

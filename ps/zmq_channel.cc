@@ -26,8 +26,6 @@ namespace {
 /// Messages under way to one peer before send() blocks; more than a client ever has unanswered.
 constexpr int high_water_mark = 64;
 constexpr auto last_words = std::chrono::milliseconds(1000);
-constexpr auto heartbeat = std::chrono::milliseconds(2000);
-constexpr auto heartbeat_timeout = std::chrono::milliseconds(10000);
 constexpr std::string_view inside_scheme = "inproc:";
 
 /// A message that stays within the process travels as what it is.
@@ -80,10 +78,10 @@ class ZmqChannel : public Channel {
     socket.zmq.set(opt::sndhwm, high_water_mark);
     socket.zmq.set(opt::rcvhwm, high_water_mark);
     socket.zmq.set(opt::sndtimeo, static_cast<int>(options_.timeout_s * 1e3));
+    // No heartbeats of ZeroMQ's: a socket whose queue is full when its peer goes aborts the process
+    // at the next one (libzmq 4.3.4, !_io_error). Clients say that they are alive.
     socket.zmq.set(opt::maxmsgsize,
                    std::max<std::int64_t>(options_.max_frame_bytes, max_header_bytes));
-    socket.zmq.set(opt::heartbeat_ivl, static_cast<int>(heartbeat.count()));
-    socket.zmq.set(opt::heartbeat_timeout, static_cast<int>(heartbeat_timeout.count()));
     return socket;
   }
 
@@ -237,8 +235,10 @@ class ServerChannel : public ZmqChannel {
                   name_of(kind));
     }
     if (!sent)
-      throw Error("server {}: worker {} took no {} reply for {} s", server_, worker, name_of(kind),
-                  options().timeout_s);
+      throw Error(
+          "server {}: worker {} took no {} reply for {} s; raise train.timeout_s if it really "
+          "computes for so long",
+          server_, worker, name_of(kind), options().timeout_s);
   }
 
   bool try_send(int worker, Message message) override {
@@ -307,8 +307,9 @@ class ServerChannel : public ZmqChannel {
 class WorkerChannel : public ZmqChannel {
  public:
   WorkerChannel(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int worker,
-                const std::vector<std::string>& endpoints, const ZmqOptions& options)
-      : ZmqChannel(device, std::move(hub), options) {
+                const std::vector<std::string>& endpoints, const ZmqOptions& options,
+                Timeline& timeline)
+      : ZmqChannel(device, std::move(hub), options), timeline_(timeline) {
     for (const std::string& endpoint : endpoints) {
       Socket& socket = add_socket(zmq::socket_type::dealer, endpoint.starts_with(inside_scheme));
       socket.zmq.set(zmq::sockopt::routing_id, routing_id(token, worker));
@@ -319,7 +320,7 @@ class WorkerChannel : public ZmqChannel {
   void send(int server, Message message) override {
     const Kind kind = message.header.kind;
     Socket& socket = sockets()[static_cast<std::size_t>(server)];
-    wait_until_it_takes(socket, server, kind);
+    if (!takes(socket)) wait_until_it_takes(socket, server, kind);
     if (!send_on(socket, {}, std::move(message))) throw refused(server, kind);
   }
 
@@ -329,14 +330,22 @@ class WorkerChannel : public ZmqChannel {
 
  private:
   Error refused(int server, Kind kind) const {
-    return Error("server {} took no {} for {} s", server, name_of(kind), options().timeout_s);
+    return Error(
+        "server {} took no {} for {} s; raise train.timeout_s if it is really busy for so long",
+        server, name_of(kind), options().timeout_s);
+  }
+
+  static bool takes(Socket& socket) {
+    return (socket.zmq.get(zmq::sockopt::events) & ZMQ_POLLOUT) != 0;
   }
 
   /// A server that takes nothing may have said why, or may itself wait for this worker to read.
   void wait_until_it_takes(Socket& socket, int server, Kind kind) {
     const Clock& clock = device().clock();
     const double deadline = clock.now() + options().timeout_s;
-    while ((socket.zmq.get(zmq::sockopt::events) & ZMQ_POLLOUT) == 0) {
+    const auto span = timeline_.scope(Activity::exposed,
+                                      fmt::format("send {} to server {}", name_of(kind), server));
+    while (!takes(socket)) {
       if (clock.now() > deadline) throw refused(server, kind);
       poll(std::min(deadline - clock.now(), 1.0), &socket);
       while (auto received = receive_from_any()) {
@@ -365,6 +374,7 @@ class WorkerChannel : public ZmqChannel {
     return {};
   }
 
+  Timeline& timeline_;
   std::size_t next_ = 0;
   std::deque<Received> early_;  // came while something was being sent
 };
@@ -385,8 +395,9 @@ ServerEnd open_server(Device& device, std::shared_ptr<Hub> hub, std::uint64_t to
 std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Hub> hub,
                                         std::uint64_t token, int worker,
                                         const std::vector<std::string>& endpoints,
-                                        const ZmqOptions& options) {
-  return std::make_unique<WorkerChannel>(device, std::move(hub), token, worker, endpoints, options);
+                                        const ZmqOptions& options, Timeline& timeline) {
+  return std::make_unique<WorkerChannel>(device, std::move(hub), token, worker, endpoints, options,
+                                         timeline);
 }
 
 }  // namespace ringside::ps

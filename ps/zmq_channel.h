@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/device/device.h"
+#include "core/observe/timeline.h"
 #include "ps/channel.h"
 
 namespace ringside::ps {
@@ -48,11 +48,11 @@ ServerEnd open_server(Device& device, std::shared_ptr<Hub> hub, std::uint64_t to
                       const ZmqOptions& options);
 
 /// A worker's end: one connection for each server's endpoint; `local_endpoint` for the server
-/// that shares the hub.
+/// that shares the hub. A send that blocks is recorded as exposed.
 std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Hub> hub,
                                         std::uint64_t token, int worker,
                                         const std::vector<std::string>& endpoints,
-                                        const ZmqOptions& options);
+                                        const ZmqOptions& options, Timeline& timeline);
 
 /// The endpoint of a server, for workers of the same hub.
 std::string local_endpoint(int server);

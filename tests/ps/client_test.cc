@@ -121,8 +121,16 @@ TEST_F(ClientTest, MatchesRepliesInAnyOrder) {
 TEST_F(ClientTest, NamesTheServerAndTheRequestThatGetsNoAnswer) {
   const auto client = make_client();
   client->ask(1, pull(0), "pull block.3", [](const Message&) {});
-  EXPECT_EQ(error_of([&] { client->drain(); }),
-            "no answer within 0.05 s to 'pull block.3' of step 4 from server 1");
+  EXPECT_EQ(
+      error_of([&] { client->drain(); }),
+      "no answer within 0.05 s to 'pull block.3' of step 4 from server 1; raise train.timeout_s "
+      "if the server is really busy for so long");
+}
+
+TEST_F(ClientTest, DoesNotWaitForWhatNoReplyCanBring) {
+  const auto client = make_client(60);
+  EXPECT_EQ(error_of([&] { client->wait("values of head", [] { return false; }); }),
+            "waits for values of head, but no request for it is under way");
 }
 
 TEST_F(ClientTest, ThrowsWhatAServerRefuses) {

@@ -108,16 +108,22 @@ TEST_F(ServiceTest, CountsTheBytesOfMeasuredStepsAlone) {
 
 TEST_F(ServiceTest, NamesAWorkerThatNeverComes) {
   script_.keeps_saying(0);
-  EXPECT_EQ(error(), "worker 1 did not come within 0.05 s");
+  EXPECT_EQ(error(),
+            "worker 1 did not come within 0.05 s; raise train.timeout_s if its start really takes "
+            "so long");
   ASSERT_EQ(script_.replies.size(), 1u) << "who came is told";
   EXPECT_EQ(script_.replies[0].worker, 0);
-  EXPECT_EQ(script_.replies[0].message.header.text, "worker 1 did not come within 0.05 s");
+  EXPECT_EQ(script_.replies[0].message.header.text,
+            "worker 1 did not come within 0.05 s; raise train.timeout_s if its start really takes "
+            "so long");
 }
 
 TEST_F(ServiceTest, NamesAWorkerThatFallsSilentAndWhatIsAwaited) {
   script_.says(1, Kind::alive);
   script_.keeps_saying(0);
-  EXPECT_EQ(error(), "worker 1 has been silent for 0.05 s; awaited: its part of step 3");
+  EXPECT_EQ(error(),
+            "worker 1 has been silent for 0.05 s; awaited: its part of step 3; raise "
+            "train.timeout_s if it really computes for so long");
 }
 
 TEST_F(ServiceTest, NamesAWorkerThatGivesUpAndTellsTheOthers) {
@@ -131,7 +137,9 @@ TEST_F(ServiceTest, NamesAWorkerThatGivesUpAndTellsTheOthers) {
 TEST_F(ServiceTest, DoesNotWaitForAWorkerThatIsDone) {
   script_.says(1, Kind::done);
   script_.keeps_saying(1);  // refused, and no reason to wait for worker 0 any longer
-  EXPECT_EQ(error(), "worker 0 did not come within 0.05 s");
+  EXPECT_EQ(error(),
+            "worker 0 did not come within 0.05 s; raise train.timeout_s if its start really takes "
+            "so long");
 }
 
 }  // namespace

@@ -15,21 +15,25 @@ constexpr double patience_s = 20;
 
 /// A server and a worker of the same process; "inproc" is what a shared hub is for.
 struct Pair {
-  explicit Pair(const std::string& transport, std::uint64_t worker_token = token, int worker = 1)
-      : server_device(make_cpu_device(1)), worker_device(make_cpu_device(1)) {
+  explicit Pair(const std::string& transport, std::uint64_t worker_token = token, int worker = 1,
+                double timeout_s = patience_s)
+      : server_device(make_cpu_device(1)),
+        worker_device(make_cpu_device(1)),
+        timeline(std::make_unique<Timeline>(*worker_device)) {
     const auto hub = std::make_shared<Hub>();
     const bool inside = transport == "inproc";
     ZmqOptions options;
     options.transport = inside ? "ipc" : transport;
-    options.timeout_s = patience_s;
+    options.timeout_s = timeout_s;
     ServerEnd end = open_server(*server_device, hub, token, 0, options);
     server = std::move(end.channel);
     endpoint = end.endpoint;
     client = connect_worker(*worker_device, inside ? hub : std::make_shared<Hub>(), worker_token,
-                            worker, {inside ? local_endpoint(0) : endpoint}, options);
+                            worker, {inside ? local_endpoint(0) : endpoint}, options, *timeline);
   }
 
   std::unique_ptr<Device> server_device, worker_device;
+  std::unique_ptr<Timeline> timeline;  // the worker's
   std::unique_ptr<Channel> server, client;
   std::string endpoint;
 };
@@ -144,6 +148,37 @@ TEST_P(ZmqChannelTest, LastWordsToWhoIsGoneDoNotBlock) {
   EXPECT_FALSE(pair.client->try_send(0, question())) << "no more is kept than a few messages";
 }
 
+TEST_P(ZmqChannelTest, TimeBlockedInASendIsExposed) {
+  Pair pair(GetParam(), token, 1, 0.05);
+  const auto exposed = [&] {
+    std::vector<std::string> names;
+    for (const Timeline::Slice& slice : pair.timeline->slices(0))
+      if (slice.activity == "exposed") names.push_back(slice.name);
+    return names;
+  };
+  pair.timeline->begin_step();
+  pair.client->send(0, question());
+  ASSERT_TRUE(pair.server->receive(patience_s));
+  EXPECT_TRUE(exposed().empty()) << "it did not block";
+  const Tensor frame = counting(*pair.worker_device, {1 << 16});
+  try {
+    for (int i = 0; i < 1000; ++i) pair.client->send(0, question({frame}));
+    FAIL() << "nobody reads";
+  } catch (const Error& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "server 0 took no push_pull for 0.05 s; raise train.timeout_s if it is really busy "
+        "for so long");
+  }
+  pair.timeline->end_step();
+  ASSERT_FALSE(exposed().empty());
+  EXPECT_EQ(exposed().back(), "send push_pull to server 0");
+  EXPECT_GE(pair.timeline->step_times()[0].by_activity[static_cast<std::size_t>(Activity::exposed)],
+            0.05);
+  while (pair.server->receive(0.05)) {  // or the worker's end lingers
+  }
+}
+
 TEST(ZmqChannel, SendsWithoutCopies) {
   Pair pair("ipc");
   const Tensor frame = counting(*pair.worker_device, {1 << 18});
@@ -203,7 +238,9 @@ TEST(ZmqChannel, OneWorkerTalksToSeveralServers) {
     servers.push_back(open_server(*device, std::make_shared<Hub>(), token, s, {}));
     endpoints.push_back(servers.back().endpoint);
   }
-  const auto client = connect_worker(*device, std::make_shared<Hub>(), token, 0, endpoints, {});
+  Timeline timeline(*device);
+  const auto client =
+      connect_worker(*device, std::make_shared<Hub>(), token, 0, endpoints, {}, timeline);
   for (int s = 0; s < 3; ++s) client->send(s, question());
   for (auto& server : servers) {
     ASSERT_TRUE(server.channel->receive(patience_s));
