@@ -73,7 +73,7 @@ struct Comparison {
 };
 
 /// All that can be wrong about the input is found here, before a file is touched.
-void prepare(Comparison& comparison, const Arguments& arguments) {
+void prepare(Comparison& comparison, const Arguments& arguments, const Process& process) {
   ExperimentConfig config = read_experiment(arguments.file, arguments.overrides);
   if (!arguments.schemes.empty()) config.compare.schemes = arguments.schemes;
   if (!arguments.worlds.empty()) config.compare.worlds = arguments.worlds;
@@ -81,10 +81,14 @@ void prepare(Comparison& comparison, const Arguments& arguments) {
   comparison.runs = plan_comparison(config);
   check_inputs(comparison.runs.front());
   comparison.data = data_state(config.data);
-  comparison.folder.emplace(std::filesystem::path(arguments.results) / config.name);
+  const auto results = std::filesystem::path(arguments.results) / config.name;
+  check_apart(config.data, results);
+  comparison.folder.emplace(results);
   if (arguments.resume) {
     comparison.rows = comparison.folder->read_rows();
     check_same_experiment(comparison.rows, comparison.runs);
+    if (const auto there = comparison.folder->read_environment(); !comparison.rows.empty() && there)
+      check_same_environment(*there, environment_of(process));
     const auto before = comparison.folder->read_data_state();
     if (const auto changed = before ? first_change(*before, comparison.data) : "";
         !comparison.rows.empty() && !changed.empty())
@@ -129,7 +133,7 @@ int run(Comparison& comparison, const Process& process) {
 int compare(const Arguments& arguments, const Process& process) {
   Comparison comparison;
   try {
-    prepare(comparison, arguments);
+    prepare(comparison, arguments, process);
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }

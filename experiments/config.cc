@@ -100,8 +100,9 @@ constexpr std::string_view wanted() {
   if constexpr (std::is_same_v<T, bool>) return "true or false";
   if constexpr (std::is_same_v<T, std::int64_t>) return "an integer";
   if constexpr (std::is_same_v<T, double>) return "a finite number";
-  if constexpr (std::is_same_v<T, std::vector<std::string>>) return "a list of strings";
-  if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) return "a list of integers";
+  if constexpr (std::is_same_v<T, std::vector<std::string>>) return "a string or a list of strings";
+  if constexpr (std::is_same_v<T, std::vector<std::int64_t>>)
+    return "an integer or a list of integers";
 }
 
 std::string join(Path::const_iterator begin, Path::const_iterator end) {

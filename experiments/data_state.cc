@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/base/error.h"
 #include "core/data/text.h"
 
 namespace ringside {
@@ -16,6 +17,23 @@ DataState data_state(const DataConfig& config) {
                            std::chrono::duration_cast<std::chrono::nanoseconds>(modified).count()});
   }
   return state;
+}
+
+void check_apart(const DataConfig& config, const std::filesystem::path& results) {
+  namespace fs = std::filesystem;
+  const fs::path written = fs::weakly_canonical(fs::absolute(results));
+  for (const std::string& name : config.path) {
+    if (!fs::is_directory(name)) continue;
+    const fs::path below = written.lexically_relative(fs::canonical(name));
+    if (below.empty() || *below.begin() == "..") continue;
+    if (std::any_of(below.begin(), below.end(),
+                    [](const fs::path& part) { return part != "." && is_left_out(part); }))
+      continue;
+    throw Error(
+        "results folder {} lies below data.path {}: runs would read what they write; choose "
+        "another with --results",
+        results.string(), name);
+  }
 }
 
 std::string first_change(const DataState& before, const DataState& after) {

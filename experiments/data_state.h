@@ -1,6 +1,7 @@
 // Whether all runs of a comparison read the same data.
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -23,6 +24,10 @@ struct DataState {
 
 /// As they stand now. Throws Error as reading the data would.
 DataState data_state(const DataConfig& config);
+
+/// Throws Error if reading the data would read what a comparison writes into `results`: every run
+/// would change the data of the next.
+void check_apart(const DataConfig& config, const std::filesystem::path& results);
 
 /// A file that is new, gone or changed; empty if there is none.
 std::string first_change(const DataState& before, const DataState& after);

@@ -107,6 +107,18 @@ std::string git_commit(const fs::path& folder) {
   return {};
 }
 
+void check_same_environment(const nlohmann::json& before, const nlohmann::json& now) {
+  for (const char* key : {"git_commit", "cpu", "cores"}) {
+    const nlohmann::json old_value = before.value(key, nlohmann::json());
+    const nlohmann::json new_value = now.value(key, nlohmann::json());
+    if (old_value != new_value)
+      throw Error(
+          "--resume: the rows that are there were made with {} = {}, not {}; leave --resume out "
+          "to start anew",
+          key, old_value.dump(), new_value.dump());
+  }
+}
+
 ordered_json describe_environment(const std::vector<std::string>& variables,
                                   const fs::path& program) {
   ordered_json kept = ordered_json::object();

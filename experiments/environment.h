@@ -14,6 +14,10 @@ namespace ringside {
 nlohmann::ordered_json describe_environment(const std::vector<std::string>& variables,
                                             const std::filesystem::path& program);
 
+/// Throws Error that names the first of commit, processor and cores in which `now` differs from
+/// `before`: figures of both do not belong into one table.
+void check_same_environment(const nlohmann::json& before, const nlohmann::json& now);
+
 /// The commit that is checked out in the repository that `folder` lies in; empty if there is none.
 std::string git_commit(const std::filesystem::path& folder);
 

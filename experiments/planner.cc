@@ -10,6 +10,7 @@ namespace ringside {
 namespace {
 
 constexpr std::int64_t most_ranks = 4096;
+constexpr double longest_timeout_s = 1e6;
 constexpr std::string_view reference_scheme = "single";
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -35,6 +36,9 @@ void check_train(const TrainConfig& train, const DataConfig& data) {
     throw Error("train.precision = '{}' is not there; this build has fp32", train.precision);
   if (train.timeout_s <= 0)
     throw Error("train.timeout_s = {} must be more than 0 seconds", train.timeout_s);
+  if (train.timeout_s > longest_timeout_s)
+    throw Error("train.timeout_s = {} must be at most {} seconds", train.timeout_s,
+                longest_timeout_s);
   if (data.holdout < 0 || data.holdout >= 1)
     throw Error("data.holdout = {} must be at least 0 and less than 1", data.holdout);
   if (train.evaluate_every > 0 && data.holdout == 0)
@@ -49,11 +53,6 @@ void check_kinds(const ExperimentConfig& config) {
   require_at_least("device.threads", config.device.threads, 1);
   if (config.device.threads > 1024)
     throw Error("device.threads = {} must be at most 1024", config.device.threads);
-  require_at_least("model.layers", config.model.layers, 1);
-  require_at_least("model.heads", config.model.heads, 1);
-  require_at_least("model.width", config.model.width, 1);
-  require_at_least("model.context", config.model.context, 1);
-  require_at_least("model.vocabulary", config.model.vocabulary, 1);
 }
 
 /// The name becomes that of a folder.
@@ -120,6 +119,9 @@ std::int64_t micro_batches(const TrainConfig& train, std::int64_t ranks, const s
 }
 
 void place_ranks(RunPlan& plan, const Servers& servers) {
+  if (!servers.beside && servers.count > most_ranks - plan.world)
+    throw Error("scheme {}: {} workers and {} servers are more than {} ranks; ask for fewer",
+                plan.scheme, plan.world, servers.count, most_ranks);
   plan.servers = servers.count;
   for (int worker = 0; worker < plan.world; ++worker) plan.ranks.push_back({worker, worker, -1});
   if (servers.beside && servers.count > plan.world)

@@ -128,6 +128,13 @@ std::optional<DataState> ResultsFolder::read_data_state() const {
   return data_state_from_json(plan.at("data"));
 }
 
+std::optional<nlohmann::json> ResultsFolder::read_environment() const {
+  std::ifstream in(folder_ / "environment.json");
+  nlohmann::json environment = nlohmann::json::parse(in, nullptr, false);
+  if (!environment.is_object()) return {};
+  return environment;
+}
+
 nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data) {
   nlohmann::json plans = nlohmann::json::array();
   for (const RunPlan& run : runs) plans.push_back(to_json(run));

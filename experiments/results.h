@@ -31,6 +31,8 @@ class ResultsFolder {
   std::vector<Row> read_rows() const;
   /// What the runs that are there read; nothing if that is not known.
   std::optional<DataState> read_data_state() const;
+  /// environment.json; nothing if it is not there or cannot be read.
+  std::optional<nlohmann::json> read_environment() const;
   /// Removes the files of an earlier comparison and begins with these rows.
   void start(const std::vector<Row>& rows);
   /// Adds one whole line; it is on the disk when this returns.

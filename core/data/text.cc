@@ -59,11 +59,6 @@ bool is_text(const fs::path& path) {
   return !bytes.empty() && std::memchr(bytes.data(), 0, bytes.size()) == nullptr;
 }
 
-bool is_left_out(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  return name.starts_with(".") || name.starts_with("build") || name == "results";
-}
-
 std::vector<fs::path> files_below(const fs::path& folder) {
   std::vector<fs::path> files;
   for (auto it = fs::recursive_directory_iterator(folder); it != fs::end(it); ++it) {
@@ -144,6 +139,11 @@ class TextDataset final : public Dataset {
 };
 
 }  // namespace
+
+bool is_left_out(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  return name.starts_with(".") || name.starts_with("build") || name == "results";
+}
 
 std::vector<fs::path> text_files(const std::vector<std::string>& paths) {
   if (paths.empty()) throw Error("data.path is empty; name a text file or folder");

@@ -16,6 +16,9 @@ enum class Split : std::uint8_t { training, held_out };
 /// Throws Error for a path that does not exist, cannot be read or holds no text.
 std::vector<std::filesystem::path> text_files(const std::vector<std::string>& paths);
 
+/// Whether a folder of that name below a path is left out.
+bool is_left_out(const std::filesystem::path& folder);
+
 /// Windows of `context` bytes into the files, one after the other, mapped into memory: sample i
 /// starts at byte i of its split. Inputs are bytes [i, i + context) as int32 [context]; targets
 /// are the bytes that follow each of them (int32 [context]), or only the last one (int32 [1]).

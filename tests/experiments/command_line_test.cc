@@ -1,7 +1,11 @@
 // The real program with wrong input: one line, exit status 2, nothing written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
@@ -111,6 +115,16 @@ TEST_F(CommandLine, RefusesAResultsFolderThatCannotBe) {
               HasSubstr("results folder text.txt/trial"));
 }
 
+TEST_F(CommandLine, RefusesResultsThatRunsWouldRead) {
+  const auto compare = [](const std::string& results) {
+    return std::vector<std::string>{"compare",   "trial.toml", "--set",     "data.path=.",
+                                    "--results", results,      "--schemes", "single"};
+  };
+  EXPECT_THAT(refusal(compare("out")), HasSubstr("out/trial lies below data.path"));
+  EXPECT_THAT(refusal(compare(".")), HasSubstr("lies below data.path"));
+  EXPECT_EQ(run(compare("results")).status, 0);  // a folder that is left out
+}
+
 TEST_F(CommandLine, RefusesUnknownCommandsAndOptions) {
   EXPECT_THAT(refusal({}), HasSubstr("ringside --help"));
   EXPECT_THAT(refusal({"compete"}), HasSubstr("ringside --help"));
@@ -162,10 +176,72 @@ TEST_F(CommandLine, ComparesAndResumes) {
   EXPECT_EQ(again.substr(0, last), rows.substr(0, last));
   EXPECT_EQ(std::count(again.begin(), again.end(), '\n'), 3);
 
+  const std::string environment = folder_.read("results/trial/environment.json");
+  auto elsewhere = nlohmann::json::parse(environment);
+  elsewhere["cores"] = 1000;
+  folder_.write("results/trial/environment.json", elsewhere.dump());
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--resume"}), HasSubstr("cores = 1000, not "));
+  folder_.write("results/trial/environment.json", environment);
   EXPECT_THAT(refusal({"compare", "trial.toml", "--resume", "--set", "train.steps=4"}),
               HasSubstr("train.steps = 3, not 4"));
   folder_.write("text.txt", folder_.read("text.txt") + "More.");
   EXPECT_THAT(refusal({"compare", "trial.toml", "--resume"}), HasSubstr("text.txt has changed"));
+}
+
+TEST_F(CommandLine, EverySchemeIsTheSameRun) {
+  const Ended ended = run({"compare", "trial.toml", "--schemes", "single,dp,ps,ddp,fsdp"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  const auto summary = nlohmann::json::parse(folder_.read("results/trial/summary.json"));
+  ASSERT_EQ(summary.at("cases").size(), 9u);  // single at world 1, the others at 1 and 2
+  for (const auto& one : summary.at("cases"))
+    EXPECT_EQ(one.at("same_run"), one.at("scheme") == "single" ? "reference" : "bit-identical")
+        << one;
+}
+
+/// A port of this machine that nobody else can listen on.
+class TakenPort {
+ public:
+  TakenPort() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    if (bind(socket_, any, size) == 0 && listen(socket_, 1) == 0 &&
+        getsockname(socket_, any, &size) == 0)
+      number_ = ntohs(address.sin_port);
+  }
+  ~TakenPort() { close(socket_); }
+  TakenPort(const TakenPort&) = delete;
+  TakenPort& operator=(const TakenPort&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int number_ = 0;
+};
+
+TEST_F(CommandLine, APortThatIsTakenIsNamedSoon) {
+  const TakenPort port;
+  ASSERT_GT(port.number(), 0);
+  const std::string number = std::to_string(port.number());
+  for (const auto& [scheme, placement] :
+       {std::pair("dp", "beside"), {"dp", "dedicated"}, {"ps", "beside"}, {"ps", "dedicated"}}) {
+    const std::string options = "scheme." + std::string(scheme) + ".";
+    std::vector<std::string> arguments = {"train", "trial.toml", "--scheme",
+                                          scheme,  "--world",    "2"};
+    for (const std::string& option :
+         {std::string("transport=tcp"), "port=" + number, "placement=" + std::string(placement)})
+      arguments.insert(arguments.end(), {"--set", options + option});
+    const auto start = std::chrono::steady_clock::now();
+    const Ended ended = run(arguments);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(took.count(), 10) << scheme << " " << placement;
+    EXPECT_EQ(ended.status, 1);
+    EXPECT_THAT(ended.err, HasSubstr("cannot listen on port " + number));
+    EXPECT_THAT(ended.err, HasSubstr("set " + options + "port to another"));
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+  }
 }
 
 TEST_F(CommandLine, TrainsOnce) {

@@ -106,7 +106,7 @@ TEST_F(Config, RefusesWrongTypesAndSaysWhatIsWanted) {
               HasSubstr("optimizer.lr must be a finite number, but true is a boolean"));
   EXPECT_THAT(complaint("[optimizer]\nlr = nan\n"), HasSubstr("must be a finite number"));
   EXPECT_THAT(complaint("[compare]\nworlds = [1, \"2\"]\n"),
-              HasSubstr("compare.worlds must be a list of integers"));
+              HasSubstr("compare.worlds must be an integer or a list of integers"));
   EXPECT_THAT(complaint("[model]\nkind = 3\n"),
               HasSubstr("model.kind must be a string, but 3 is an integer"));
   EXPECT_THAT(complaint("[train]\nsteps = {a = 1}\n"), HasSubstr("unknown key 'steps.a'"));

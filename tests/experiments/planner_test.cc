@@ -176,6 +176,14 @@ TEST(Planner, RefusesWhatCannotBeRun) {
   EXPECT_THAT(with([](auto& c) { c.train.global_batch = 0; }), HasSubstr("train.global_batch = 0"));
   EXPECT_THAT(with([](auto& c) { c.train.seed = -1; }), HasSubstr("train.seed = -1"));
   EXPECT_THAT(with([](auto& c) { c.train.timeout_s = 0; }), HasSubstr("train.timeout_s"));
+  EXPECT_THAT(with([](auto& c) { c.train.timeout_s = 2e6; }), HasSubstr("at most 1000000 seconds"));
+  EXPECT_THAT(with([](auto& c) {
+                c.compare.schemes = {"ps"};
+                c.compare.worlds = {4096};
+                c.train.global_batch = 4096;
+                c.train.micro_batch = 1;
+              }),
+              HasSubstr("more than 4096 ranks"));
   EXPECT_THAT(with([](auto& c) { c.device.threads = 0; }), HasSubstr("device.threads = 0"));
   EXPECT_THAT(with([](auto& c) { c.device.kind = "cqu"; }), HasSubstr("did you mean 'cpu'?"));
   EXPECT_THAT(with([](auto& c) { c.model.kind = "gtp"; }), HasSubstr("did you mean 'gpt'?"));

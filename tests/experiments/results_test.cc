@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "experiments/environment.h"
 #include "experiments/runner.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/temporary_folder.h"
@@ -136,6 +137,23 @@ TEST_F(Results, KnowWhatTextTheRunsRead) {
   EXPECT_THAT(first_change(before, data_state(data)), HasSubstr("b.txt"));
   temporary_.write("a.txt", "another text");
   EXPECT_THAT(first_change(before, data_state(data)), HasSubstr("a.txt"));
+}
+
+TEST_F(Results, KnowWhatTheRunsRanOn) {
+  ResultsFolder folder(path());
+  EXPECT_FALSE(folder.read_environment().has_value());
+  const nlohmann::json here = {{"git_commit", "abc"}, {"cpu", "fast"}, {"cores", 2}};
+  folder.write("environment.json", here.dump());
+  EXPECT_NO_THROW(check_same_environment(*folder.read_environment(), here));
+  const auto refused = [&](const char* key, const nlohmann::json& value) {
+    auto there = here;
+    there[key] = value;
+    return complaint([&] { check_same_environment(*folder.read_environment(), there); });
+  };
+  EXPECT_THAT(refused("git_commit", "def"),
+              HasSubstr("made with git_commit = \"abc\", not \"def\"; leave --resume out"));
+  EXPECT_THAT(refused("cpu", "slow"), HasSubstr("cpu = \"fast\", not \"slow\""));
+  EXPECT_THAT(refused("cores", 4), HasSubstr("cores = 2, not 4"));
 }
 
 }  // namespace
