@@ -43,13 +43,11 @@ Listening listen(const RankContext& context, const ZmqOptions& options) {
   return {std::move(end.channel), token};
 }
 
-ServerConfig server_config(const RankContext& context, std::uint64_t token,
-                           std::int64_t staleness_bound) {
+ServerConfig server_config(const RankContext& context, std::uint64_t token) {
   const RunPlan& plan = context.plan;
   return {.server = self(context).server,
           .workers = plan.world,
           .token = token,
-          .staleness_bound = staleness_bound,
           .seed = static_cast<std::uint64_t>(plan.train.seed),
           .optimizer = plan.optimizer,
           .steps = plan.train.steps,

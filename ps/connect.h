@@ -20,8 +20,7 @@ struct Listening {
 Listening listen(const RankContext& context, const ZmqOptions& options);
 
 /// What the plan says about the server of this rank.
-ServerConfig server_config(const RankContext& context, std::uint64_t token,
-                           std::int64_t staleness_bound);
+ServerConfig server_config(const RankContext& context, std::uint64_t token);
 
 /// For a worker rank: a client of all servers; of the one beside it, if any, within the process.
 /// Blocks until all servers listen.

@@ -6,13 +6,12 @@
 
 namespace ringside::ps {
 
-std::int64_t staleness_bound(const std::string& consistency) {
-  if (consistency == "bsp") return 0;
+void check_consistency(const std::string& consistency) {
+  if (consistency == "bsp") return;
   throw Error("consistency '{}' is none that servers keep; the one there is: bsp", consistency);
 }
 
-Clocks::Clocks(int workers, std::int64_t bound)
-    : pushed_(static_cast<std::size_t>(workers)), bound_(bound) {}
+Clocks::Clocks(int workers) : pushed_(static_cast<std::size_t>(workers)) {}
 
 void Clocks::push(int worker, std::int64_t step) {
   std::int64_t& next = pushed_[static_cast<std::size_t>(worker)];
@@ -23,9 +22,7 @@ void Clocks::push(int worker, std::int64_t step) {
   ++next;
 }
 
-bool Clocks::may_read(std::int64_t steps) const {
-  return bound_ == unbounded || steps - complete() <= bound_;
-}
+bool Clocks::may_read(std::int64_t steps) const { return steps <= complete(); }
 
 std::int64_t Clocks::complete() const { return *std::min_element(pushed_.begin(), pushed_.end()); }
 

@@ -7,20 +7,17 @@
 
 namespace ringside::ps {
 
-/// How many steps a worker may be ahead of the slowest: 0 is bulk synchronous (BSP), s is stale
-/// synchronous (SSP; Ho et al., NIPS 2013), `unbounded` is asynchronous (ASP).
-inline constexpr std::int64_t unbounded = -1;
+/// Throws Error for a consistency that servers do not keep; it says which they do.
+void check_consistency(const std::string& consistency);
 
-/// The bound of a consistency that servers keep. Throws Error that says which they are.
-std::int64_t staleness_bound(const std::string& consistency);
-
-/// The steps that each worker has pushed to one chunk.
+/// The steps that each worker has pushed to one chunk. Bulk synchronous (BSP; Valiant, CACM 1990):
+/// nobody sees values, or pushes, before every worker has pushed all earlier steps.
 class Clocks {
  public:
-  Clocks(int workers, std::int64_t bound);
+  explicit Clocks(int workers);
 
-  /// Counts the push of `step`. Throws Error for any other than the worker's next one, and for one
-  /// that is further ahead than the bound allows.
+  /// Counts the push of `step`. Throws Error for any other than the worker's next one, and while
+  /// another worker's earlier one is missing.
   void push(int worker, std::int64_t step);
   std::int64_t pushed(int worker) const { return pushed_[static_cast<std::size_t>(worker)]; }
   /// Whether values may be given to a worker that has pushed `steps` steps.
@@ -30,7 +27,6 @@ class Clocks {
 
  private:
   std::vector<std::int64_t> pushed_;
-  std::int64_t bound_;
 };
 
 }  // namespace ringside::ps

@@ -132,7 +132,7 @@ RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model&
   const Listening listening = listen(context, zmq_options(context, options));
   const RunPlan& plan = context.plan;
   Master master(model, partition(model, plan.servers), context.device,
-                server_config(context, listening.token, staleness_bound("bsp")), loader, plan);
+                server_config(context, listening.token), loader, plan);
   return serve(context, *listening.channel, master, model.parameter_count());
 }
 

@@ -79,7 +79,7 @@ void check(const PsOptions& options) {
     throw Error("scheme.ps.servers = {}: there must be at least one", options.servers);
   check_placement("ps", options.placement);
   check_transport("ps", options.transport, options.port, options.servers);
-  staleness_bound(options.consistency);
+  check_consistency(options.consistency);
 }
 
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {
@@ -90,7 +90,7 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
                     const Loader&) {
   const Listening listening = listen(context, zmq_options(context, options));
   Server server(model, partition(model, context.plan.servers), context.device,
-                server_config(context, listening.token, staleness_bound(options.consistency)));
+                server_config(context, listening.token));
   return serve(context, *listening.channel, server, model.parameter_count());
 }
 

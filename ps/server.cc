@@ -18,7 +18,7 @@ Server::Server(const Model& model, const std::vector<Chunk>& chunks, Device& dev
     slot_at_[chunk.begin] = slots_.size();
     slots_.push_back({chunk,
                       count,
-                      Clocks(config.workers, config.staleness_bound),
+                      Clocks(config.workers),
                       std::vector<Tensor>(static_cast<std::size_t>(config.workers)),
                       0,
                       {}});

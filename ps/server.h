@@ -19,7 +19,6 @@ struct ServerConfig {
   int server = 0;
   int workers = 1;
   std::uint64_t token = 0;
-  std::int64_t staleness_bound = 0;
   std::uint64_t seed = 1;
   OptimizerConfig optimizer{};
   std::int64_t steps = 1;   // of the run
