@@ -32,8 +32,7 @@ class Dp : public SyncScheme {
       : SyncScheme(context), options_(options) {}
 
   void attach(Model& model) override {
-    replica_.emplace(model, context().device,
-                     static_cast<std::uint64_t>(context().plan.train.seed));
+    replica_.emplace(model, context());
     client_ = connect(context(), zmq_options(context(), options_));
     link_.emplace(model, *replica_, context().device, *client_, context().plan.servers);
   }
