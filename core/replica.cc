@@ -4,11 +4,12 @@
 
 namespace ringside {
 
-Replica::Replica(Model& model, Device& device, std::uint64_t seed)
+Replica::Replica(Model& model, const RankContext& context)
     : model_(model),
-      device_(device),
-      parameters_(device.tensor({model.parameter_count()}, MemoryKind::parameter)),
-      gradients_(device.tensor({model.parameter_count()}, MemoryKind::gradient)) {
+      context_(context),
+      parameters_(context.device.tensor({model.parameter_count()}, MemoryKind::parameter)),
+      gradients_(context.device.tensor({model.parameter_count()}, MemoryKind::gradient)) {
+  const auto seed = static_cast<std::uint64_t>(context.plan.train.seed);
   for (std::size_t u = 0; u < model.units.size(); ++u) {
     initialise(*model.units[u], model.first_parameter(u), seed, 0, parameters(u));
     model.units[u]->bind(parameters(u), {});
@@ -25,7 +26,7 @@ void Replica::before_backward(std::size_t unit, const Pass& pass) {
     if (!scratch_) {
       std::int64_t largest = 0;
       for (const auto& u : model_.units) largest = std::max(largest, u->layout().count());
-      scratch_ = device_.tensor({largest}, MemoryKind::gradient);
+      scratch_ = context_.device.tensor({largest}, MemoryKind::gradient);
     }
     target = scratch_.range(0, target.count());
   }
@@ -34,8 +35,11 @@ void Replica::before_backward(std::size_t unit, const Pass& pass) {
 
 void Replica::after_backward(std::size_t unit, const Pass& pass) {
   const Tensor sum = gradients(unit);
-  if (pass.micro_batch > 0)
-    device_.kernels().add({.in = scratch_.range(0, sum.count()), .out = sum});
+  if (pass.micro_batch > 0) {
+    const auto span =
+        context_.timeline.scope(Activity::compute, "add up " + model_.units[unit]->name());
+    context_.device.kernels().add({.in = scratch_.range(0, sum.count()), .out = sum});
+  }
   model_.units[unit]->bind(parameters(unit), {});
 }
 

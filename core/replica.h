@@ -13,8 +13,8 @@ namespace ringside {
 /// unit, and then added: the bits of g0 + g1 must not depend on who computed g1.
 class Replica {
  public:
-  /// Allocates and initialises; binds the units' parameters. The model and device outlive it.
-  Replica(Model& model, Device& device, std::uint64_t seed);
+  /// Allocates and initialises; binds the units' parameters. The model and context outlive it.
+  Replica(Model& model, const RankContext& context);
 
   /// All of the model, and the unit's part of it.
   const Tensor& parameters() const { return parameters_; }
@@ -31,7 +31,7 @@ class Replica {
   Tensor range(const Tensor& all, std::size_t unit) const;
 
   Model& model_;
-  Device& device_;
+  const RankContext& context_;
   Tensor parameters_, gradients_;
   Tensor scratch_;  // of the largest unit, made when the first later micro-batch needs it
 };

@@ -22,7 +22,7 @@ class Single : public SyncScheme {
       throw Error("scheme single: {} micro-batches cannot be those of {} replicas",
                   plan.train.accumulation, replicas_);
     model_ = &model;
-    replica_.emplace(model, device, static_cast<std::uint64_t>(plan.train.seed));
+    replica_.emplace(model, context());
     total_ = replicas_ == 1 ? replica_->gradients()
                             : device.tensor(replica_->gradients().shape(), MemoryKind::gradient);
     optimizer_ = make_optimizer(plan.optimizer, plan.train.steps, device, model.parameter_count());
@@ -38,6 +38,8 @@ class Single : public SyncScheme {
     if (replicas_ == 1 || !within.last()) return;
     const Tensor part = replica_->gradients(unit);
     const Tensor sum = total_.range(model_->first_parameter(unit), part.count());
+    const auto span =
+        context().timeline.scope(Activity::compute, "add up " + model_->units[unit]->name());
     const Kernels& kernels = context().device.kernels();
     if (pass.micro_batch < within.micro_batches)
       kernels.copy({.in = part, .out = sum});

@@ -27,7 +27,7 @@ class Ddp : public SyncScheme {
   void attach(Model& model) override {
     const RunPlan& plan = context().plan;
     model_ = &model;
-    replica_.emplace(model, context().device, static_cast<std::uint64_t>(plan.train.seed));
+    replica_.emplace(model, context());
     optimizer_ =
         make_optimizer(plan.optimizer, plan.train.steps, context().device, model.parameter_count());
     make_buckets();

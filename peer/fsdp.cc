@@ -164,8 +164,10 @@ class Fsdp : public SyncScheme {
     scattering_.pop_front();
     wait_exposed(context().timeline, "reduce-scatter " + unit(first.unit).name(),
                  std::move(first.work));
-    if (first.part)
-      device().kernels().add({.in = first.part, .out = shard_of(gradients_, first.unit)});
+    if (!first.part) return;
+    const auto span =
+        context().timeline.scope(Activity::compute, "add up " + unit(first.unit).name());
+    device().kernels().add({.in = first.part, .out = shard_of(gradients_, first.unit)});
   }
 
   bool prefetch_;
