@@ -1,13 +1,11 @@
 #include "ps/dp.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "core/base/error.h"
-#include "core/replica.h"
 #include "ps/connect.h"
 #include "ps/master.h"
-#include "ps/replica_link.h"
+#include "ps/replica_scheme.h"
 #include "ps/service.h"
 
 namespace ringside::ps {
@@ -26,40 +24,33 @@ ZmqOptions zmq_options(const RankContext& context, const DpOptions& options) {
           .timeout_s = plan.train.timeout_s};
 }
 
-class Dp : public SyncScheme {
+class Dp : public ReplicaScheme {
  public:
   Dp(const RankContext& context, const DpOptions& options)
-      : SyncScheme(context), options_(options) {}
-
-  void attach(Model& model) override {
-    replica_.emplace(model, context());
-    client_ = connect(context(), zmq_options(context(), options_));
-    link_.emplace(model, *replica_, context().device, *client_, context().plan.servers);
-  }
+      : ReplicaScheme(context, zmq_options(context, options)) {}
 
   Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) override {
     if (!pass.training) return SyncScheme::fetch(slice, loader, pass);
     Message request = about(pass, Kind::inputs);
     request.header.begin = slice.first;
     request.header.count = slice.count;
-    const Message reply = client_->call(master, std::move(request), "inputs");
+    const Message reply = client().call(master, std::move(request), "inputs");
     if (reply.frames.size() != 1) throw Error("the master sent no inputs");
     return {reply.frames[0], {}};
   }
 
   void before_forward(std::size_t unit, const Pass&) override {
-    if (!current_) link_->pull(steps_);
+    if (!current_) link().pull(steps());
     current_ = true;
-    link_->wait_for(unit);
+    link().wait_for(unit);
   }
-  void after_forward(std::size_t, const Pass&) override { client_->progress(); }
 
   Loss loss(const Tensor& logits, const Batch& batch, float scale, const Pass& pass) override {
     if (!pass.training) return SyncScheme::loss(logits, batch, scale, pass);
     Message request = about(pass, Kind::loss);
     request.header.scalar = scale;
     request.frames = {logits};
-    const Message reply = client_->call(master, std::move(request), "loss");
+    const Message reply = client().call(master, std::move(request), "loss");
     if (reply.frames.size() != 1 || reply.frames[0].shape() != logits.shape())
       throw Error("the master sent no gradient of the {} logits", logits.shape().text());
     // A master within this process wrote it there itself.
@@ -68,33 +59,15 @@ class Dp : public SyncScheme {
     return {reply.header.scalar, logits};
   }
 
-  void before_backward(std::size_t unit, const Pass& pass) override {
-    client_->progress();
-    replica_->before_backward(unit, pass);
-  }
   void after_backward(std::size_t unit, const Pass& pass) override {
-    replica_->after_backward(unit, pass);
-    if (pass.last()) link_->push(unit, pass.step);
+    replica().after_backward(unit, pass);
+    if (pass.last()) link().push(unit, pass.step);
   }
 
   void step(std::int64_t step) override {
-    steps_ = step + 1;
+    ReplicaScheme::step(step);
     current_ = false;
   }
-
-  double sum(double value) override { return client_->sum(value); }
-
-  /// Nothing answers a push. Messages keep their order, so the sum's answer tells that the master
-  /// has all gradients of all workers: none is left in a queue when a worker leaves.
-  void visit_parameters(const ParameterVisitor& visit) override {
-    client_->sum(0);
-    if (client_->worker() != 0) return;
-    link_->pull(steps_);
-    client_->drain();
-    link_->visit(visit);
-  }
-
-  Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
 
  private:
   static constexpr int master = 0;
@@ -107,11 +80,10 @@ class Dp : public SyncScheme {
     return message;
   }
 
-  DpOptions options_;
-  std::optional<Replica> replica_;
-  std::unique_ptr<Client> client_;
-  std::optional<ReplicaLink> link_;
-  std::int64_t steps_ = 0;
+  /// Nothing answers a push. Messages keep their order, so the sum's answer tells that the master
+  /// has all gradients of all workers: none is left in a queue when a worker leaves.
+  void settle() override { client().sum(0); }
+
   bool current_ = false;  // the replica has the master's values, or has asked for them
 };
 

@@ -1,12 +1,10 @@
 #include "ps/ps.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "core/base/error.h"
-#include "core/replica.h"
 #include "ps/connect.h"
-#include "ps/replica_link.h"
+#include "ps/replica_scheme.h"
 #include "ps/service.h"
 
 namespace ringside::ps {
@@ -20,55 +18,27 @@ ZmqOptions zmq_options(const RankContext& context, const PsOptions& options) {
           .timeout_s = context.plan.train.timeout_s};
 }
 
-class Ps : public SyncScheme {
+class Ps : public ReplicaScheme {
  public:
   Ps(const RankContext& context, const PsOptions& options)
-      : SyncScheme(context), options_(options) {}
+      : ReplicaScheme(context, zmq_options(context, options)) {}
 
-  void attach(Model& model) override {
-    replica_.emplace(model, context());
-    client_ = connect(context(), zmq_options(context(), options_));
-    link_.emplace(model, *replica_, context().device, *client_, context().plan.servers);
-  }
-
-  void before_forward(std::size_t unit, const Pass&) override { link_->wait_for(unit); }
-  void after_forward(std::size_t, const Pass&) override { client_->progress(); }
-
-  void before_backward(std::size_t unit, const Pass& pass) override {
-    client_->progress();
-    replica_->before_backward(unit, pass);
-  }
+  void before_forward(std::size_t unit, const Pass&) override { link().wait_for(unit); }
   void after_backward(std::size_t unit, const Pass& pass) override {
-    replica_->after_backward(unit, pass);
-    if (pass.last()) link_->push_pull(unit, pass.step);
-    client_->progress();
+    replica().after_backward(unit, pass);
+    if (pass.last()) link().push_pull(unit, pass.step);
+    client().progress();
   }
 
   /// The first unit's gradient goes last and its values are wanted first: nothing is lost by
   /// waiting here until all has been sent.
   void step(std::int64_t step) override {
-    client_->flush();
-    steps_ = step + 1;
+    client().flush();
+    ReplicaScheme::step(step);
   }
-
-  double sum(double value) override { return client_->sum(value); }
-
-  void visit_parameters(const ParameterVisitor& visit) override {
-    client_->drain();
-    if (client_->worker() != 0) return;
-    link_->pull(steps_);
-    client_->drain();
-    link_->visit(visit);
-  }
-
-  Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
 
  private:
-  PsOptions options_;
-  std::optional<Replica> replica_;
-  std::unique_ptr<Client> client_;
-  std::optional<ReplicaLink> link_;
-  std::int64_t steps_ = 0;
+  void settle() override { client().drain(); }
 };
 
 }  // namespace

@@ -65,7 +65,6 @@ class Loader {
   Loader(const Dataset& dataset, Device& device, std::int64_t global_batch, std::uint64_t seed);
   /// New tensors of kind data: [count, sample's extents]. Safe from several threads.
   Batch read(const BatchSlice& slice) const;
-  std::int64_t global_batch() const { return global_batch_; }
   /// Whole batches in the data set.
   std::int64_t batches() const { return sampler_.steps_per_epoch(); }
 

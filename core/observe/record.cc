@@ -1,12 +1,9 @@
 #include "core/observe/record.h"
 
-#include "core/base/fields.h"
-
 namespace ringside {
-namespace {
 
-nlohmann::json to_json(const MemoryUse& use) {
-  nlohmann::json out;
+nlohmann::ordered_json to_json(const MemoryUse& use) {
+  nlohmann::ordered_json out;
   for (std::size_t k = 0; k < memory_kinds; ++k) {
     const auto kind = static_cast<MemoryKind>(k);
     out[std::string(name_of(kind))] = use[kind];
@@ -18,12 +15,10 @@ MemoryUse memory_use_from_json(const nlohmann::json& in) {
   MemoryUse use;
   for (std::size_t k = 0; k < memory_kinds; ++k) {
     const auto kind = static_cast<MemoryKind>(k);
-    use[kind] = in.at(std::string(name_of(kind))).get<std::int64_t>();
+    in.at(std::string(name_of(kind))).get_to(use[kind]);
   }
   return use;
 }
-
-}  // namespace
 
 nlohmann::json to_json(const RankRecord& r) {
   nlohmann::json steps = nlohmann::json::array();
@@ -47,7 +42,7 @@ nlohmann::json to_json(const RankRecord& r) {
           {"serving_optimizer_s", r.serving_optimizer_s},
           {"bytes_sent_per_step", r.bytes_sent_per_step},
           {"bytes_received_per_step", r.bytes_received_per_step},
-          {"at_peak", to_json(r.at_peak)},
+          {"at_peak", nlohmann::json(to_json(r.at_peak))},
           {"rss", r.rss},
           {"rss_of_peers", r.rss_of_peers},
           {"parameters", r.parameters},

@@ -44,6 +44,10 @@ struct RankRecord {
   std::vector<Timeline::Slice> slices;
 };
 
+/// Bytes by the names of the kinds, in their order.
+nlohmann::ordered_json to_json(const MemoryUse& use);
+MemoryUse memory_use_from_json(const nlohmann::json& in);
+
 nlohmann::json to_json(const RankRecord& record);
 RankRecord rank_record_from_json(const nlohmann::json& in);
 

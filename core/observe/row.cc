@@ -50,24 +50,6 @@ void add_times(Row& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data;
 }
 
-ordered_json by_kind(const MemoryUse& use) {
-  ordered_json out = ordered_json::object();
-  for (std::size_t k = 0; k < memory_kinds; ++k) {
-    const auto kind = static_cast<MemoryKind>(k);
-    out[std::string(name_of(kind))] = use[kind];
-  }
-  return out;
-}
-
-MemoryUse memory_use(const json& in) {
-  MemoryUse use;
-  for (std::size_t k = 0; k < memory_kinds; ++k) {
-    const auto kind = static_cast<MemoryKind>(k);
-    in.at(std::string(name_of(kind))).get_to(use[kind]);
-  }
-  return use;
-}
-
 /// A rank of the plan and, if it has come to its end, what it reported.
 ordered_json rank_json(const RankPlan& plan, const RankRecord* record) {
   ordered_json out = {
@@ -78,7 +60,7 @@ ordered_json rank_json(const RankPlan& plan, const RankRecord* record) {
   out["bytes_received_per_step"] = record->bytes_received_per_step;
   out["serving_optimizer_ms"] = 1e3 * record->serving_optimizer_s;
   out["memory"] = {{"peak", record->at_peak.total()},
-                   {"at_peak", by_kind(record->at_peak)},
+                   {"at_peak", to_json(record->at_peak)},
                    {"rss", record->rss},
                    {"rss_of_peers", record->rss_of_peers},
                    {"device_reserved", nullptr}};
@@ -93,7 +75,7 @@ RankRecord rank_from_json(const json& in) {
   in.at("bytes_sent_per_step").get_to(record.bytes_sent_per_step);
   in.at("bytes_received_per_step").get_to(record.bytes_received_per_step);
   record.serving_optimizer_s = in.at("serving_optimizer_ms").get<double>() / 1e3;
-  record.at_peak = memory_use(in.at("memory").at("at_peak"));
+  record.at_peak = memory_use_from_json(in.at("memory").at("at_peak"));
   in.at("memory").at("rss").get_to(record.rss);
   in.at("memory").at("rss_of_peers").get_to(record.rss_of_peers);
   return record;

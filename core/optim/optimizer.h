@@ -55,8 +55,7 @@ class Optimizer {
 };
 
 /// `steps` is the length of the run, which the schedule needs. Throws Error for an unknown kind
-/// or schedule
-/// or a setting out of range.
+/// or schedule, or a setting out of range.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::int64_t steps,
                                           Device& device, std::int64_t count);
 

@@ -1,0 +1,63 @@
+// What the schemes with servers have in common on the workers' side.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/replica.h"
+#include "ps/connect.h"
+#include "ps/replica_link.h"
+
+namespace ringside::ps {
+
+/// A worker with a whole replica, a client of all servers and the link between the two. Between the
+/// units' computations it takes in what has come, without blocking.
+class ReplicaScheme : public SyncScheme {
+ public:
+  void attach(Model& model) override {
+    replica_.emplace(model, context());
+    client_ = connect(context(), options_);
+    link_.emplace(model, *replica_, context().device, *client_, context().plan.servers);
+  }
+
+  void after_forward(std::size_t, const Pass&) override { client_->progress(); }
+  void before_backward(std::size_t unit, const Pass& pass) override {
+    client_->progress();
+    replica_->before_backward(unit, pass);
+  }
+  void step(std::int64_t step) override { steps_ = step + 1; }
+  double sum(double value) override { return client_->sum(value); }
+
+  void visit_parameters(const ParameterVisitor& visit) override {
+    settle();
+    if (client_->worker() != 0) return;
+    link_->pull(steps_);
+    client_->drain();
+    link_->visit(visit);
+  }
+
+  Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
+
+ protected:
+  ReplicaScheme(const RankContext& context, ZmqOptions options)
+      : SyncScheme(context), options_(std::move(options)) {}
+
+  /// Blocks until the servers have handled all that this worker sent.
+  virtual void settle() = 0;
+
+  Replica& replica() { return *replica_; }
+  Client& client() { return *client_; }
+  ReplicaLink& link() { return *link_; }
+  /// Updates that the servers have been given the gradients of.
+  std::int64_t steps() const { return steps_; }
+
+ private:
+  ZmqOptions options_;
+  std::optional<Replica> replica_;
+  std::unique_ptr<Client> client_;
+  std::optional<ReplicaLink> link_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace ringside::ps
