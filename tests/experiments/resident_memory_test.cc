@@ -20,7 +20,7 @@ TEST_P(ResidentMemory, IsWithin15PercentOfTheLedger) {
 [model]
 kind = "mlp"
 layers = 3
-width = 3072
+width = 4096
 context = 32
 [data]
 path = "text.txt"
@@ -50,7 +50,8 @@ INSTANTIATE_TEST_SUITE_P(Schemes, ResidentMemory,
                          ::testing::Values(std::pair<std::string, int>{"single", 1},
                                            std::pair<std::string, int>{"ddp", 2},
                                            std::pair<std::string, int>{"fsdp", 2},
-                                           std::pair<std::string, int>{"dp", 2}),
+                                           std::pair<std::string, int>{"dp", 2},
+                                           std::pair<std::string, int>{"ps", 2}),
                          [](const auto& info) {
                            return info.param.first + "_world_" + std::to_string(info.param.second);
                          });
