@@ -1,0 +1,29 @@
+// Communicator between simulated ranks.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/comm.h"
+#include "core/device/sim/sim_device.h"
+
+namespace ringside::peer {
+
+struct SimOptions {
+  /// Worlds up to this size run a collective's algorithm message by message; larger ones as flows
+  /// of the same bytes over the same links.
+  std::int64_t message_ranks = 8;
+  double timeout_s = 60;  // virtual
+};
+
+/// Ranks of one world that give the same `name` and `size` form the group. How an operation
+/// proceeds is the cluster's: "nccl", rings of the devices in the order of the machines, one a NIC
+/// where there are several machines, with NCCL's latencies (base + one a step; tuning.cc of NCCL
+/// 2); "shm", one pass between two barriers, which occupies the ranks' cores. Where devices have
+/// values (numerics) sums run in rank order, as everywhere. Cost of the rings, a: latency of a
+/// step, b: seconds a byte: all-reduce 2(p-1) a + 2(p-1)/p S b; reduce-scatter and all-gather half
+/// of that; broadcast (p-1) a + S b; all-to-all (p-1) a + (p-1)/p S b.
+std::unique_ptr<Communicator> make_sim_communicator(sim::SimDevice& device, const std::string& name,
+                                                    int rank, int size, const SimOptions& options);
+
+}  // namespace ringside::peer

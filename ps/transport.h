@@ -1,0 +1,50 @@
+// Transport: how the workers and servers of a run reach each other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/scheme.h"
+#include "ps/channel.h"
+
+namespace ringside::ps {
+
+/// What a scheme asks of any transport.
+struct TransportOptions {
+  std::string transport = "ipc";  // between processes: ipc or tcp
+  /// tcp: of the first server, the others follow; 0: any that is free.
+  std::int64_t port = 0;
+  /// What an error about the port calls it.
+  std::string port_option = "port";
+  /// Larger frames are refused.
+  std::int64_t max_frame_bytes = 1 << 20;
+  double timeout_s = 60;
+};
+
+/// One rank's end. `token` is what all messages of the run carry.
+struct Connection {
+  std::unique_ptr<Channel> channel;
+  std::uint64_t token = 0;
+};
+
+/// Opens the ends of a run's channels: over ZeroMQ between threads and processes, or in a simulated
+/// world. Context and transport outlive the channels.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  /// For the server of this rank. Blocks until the run's token is there.
+  virtual Connection listen(const RankContext& context, const TransportOptions& options) = 0;
+  /// For the worker of this rank: to all servers; to the one beside it, if any, within the rank.
+  /// Blocks until all servers listen; throws Error after the options' deadline.
+  virtual Connection connect(const RankContext& context, const TransportOptions& options) = 0;
+};
+
+/// Over ZeroMQ (ps/zmq_channel.h).
+std::unique_ptr<Transport> zmq_transport();
+/// In the world of the rank's simulated device (core/sim/world.h). A message costs the sender's and
+/// the receiver's CPU what the cluster says, one message after the other on one I/O thread a rank
+/// and direction, and the links between them its bytes; within a rank it is free.
+std::unique_ptr<Transport> sim_transport();
+
+}  // namespace ringside::ps
