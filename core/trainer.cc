@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -20,7 +21,12 @@ constexpr std::int64_t hashed_at_once = 1 << 18;
 
 Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
                  const Loader& training, const Loader* held_out)
-    : context_(context), model_(model), scheme_(scheme), training_(training), held_out_(held_out) {}
+    : context_(context),
+      model_(model),
+      scheme_(scheme),
+      training_(training),
+      held_out_(held_out),
+      inputs_(model.units.size()) {}
 
 RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   const TrainConfig& train = context_.plan.train;
@@ -79,6 +85,7 @@ double Trainer::train_micro_batch(const Pass& pass) {
     scheme_.before_backward(u, pass);
     {
       const auto span = context_.timeline.scope(Activity::compute, "backward " + unit.name());
+      if (recomputes(u)) unit.forward(std::exchange(inputs_[u], {}), true);
       gradient = unit.backward(gradient);
     }
     scheme_.after_backward(u, pass);
@@ -100,7 +107,8 @@ Loss Trainer::forward(const Pass& pass, std::int64_t global_batch_index, const L
     scheme_.before_forward(u, pass);
     {
       const auto span = context_.timeline.scope(Activity::compute, "forward " + unit.name());
-      x = unit.forward(x, pass.training);
+      if (pass.training && recomputes(u)) inputs_[u] = x;
+      x = unit.forward(x, pass.training && !recomputes(u));
     }
     scheme_.after_forward(u, pass);
   }
@@ -120,6 +128,10 @@ double Trainer::evaluate(std::int64_t step) {
   if (!std::isfinite(loss))
     throw Error("the held-out loss is {} after step {}; lower optimizer.lr", loss, step + 1);
   return loss;
+}
+
+bool Trainer::recomputes(std::size_t unit) const {
+  return context_.plan.train.recompute && unit + 1 < model_.units.size();
 }
 
 std::string Trainer::parameter_hash() {

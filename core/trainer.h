@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "core/observe/record.h"
 #include "core/scheme.h"
@@ -36,12 +37,16 @@ class Trainer {
   Loss forward(const Pass& pass, std::int64_t global_batch_index, const Loader& loader);
   double evaluate(std::int64_t step);
   std::string parameter_hash();
+  /// Whether a unit's activations are dropped in forward and made again in backward. Those of the
+  /// last one are wanted at once.
+  bool recomputes(std::size_t unit) const;
 
   const RankContext& context_;
   Model& model_;
   SyncScheme& scheme_;
   const Loader& training_;
   const Loader* held_out_;
+  std::vector<Tensor> inputs_;  // of the units that are recomputed, until their backward
 };
 
 }  // namespace ringside

@@ -12,6 +12,7 @@ struct TrainConfig {
   std::int64_t global_batch = 16;
   std::int64_t micro_batch = 0;
   std::int64_t accumulation = 1;
+  bool recompute = false;
   std::string precision = "fp32";
   std::int64_t seed = 1;
   std::int64_t evaluate_every = 0;
@@ -26,6 +27,9 @@ void visit_fields(TrainConfig& c, Visitor&& v) {
   v("global_batch", c.global_batch, "samples a step, over all ranks");
   v("micro_batch", c.micro_batch, "most samples that a rank computes at once; 0: no limit");
   v("accumulation", c.accumulation, "least number of micro-batches a rank and step");
+  v("recompute", c.recompute,
+    "keep the units' inputs alone and compute activations again in backward: less memory, more "
+    "compute");
   v("precision", c.precision, "fp32");
   v("seed", c.seed, "of the initial values and of the order of the data");
   v("evaluate_every", c.evaluate_every, "steps between evaluations on held-out data; 0: never");

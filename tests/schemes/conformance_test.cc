@@ -50,6 +50,19 @@ TEST_P(SchemeConformance, AccumulatesMicroBatches) {
   EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5);
 }
 
+TEST_P(SchemeConformance, RecomputesActivationsWithTheSameBits) {
+  auto config = tiny("gpt");
+  config.model.layers = 6;
+  config.train.global_batch = 48;
+  const Row kept = run(plan_training(config, scheme(), world()));
+  config.train.recompute = true;
+  const Row again = run(plan_training(config, scheme(), world()));
+  EXPECT_EQ(again.parameter_hash, kept.parameter_hash);
+  EXPECT_EQ(again.loss, kept.loss);
+  EXPECT_LT(again.ranks[0].at_peak[MemoryKind::activation],
+            kept.ranks[0].at_peak[MemoryKind::activation] / 2);
+}
+
 TEST_P(SchemeConformance, AgreesWithTheWholeBatchToRounding) {
   auto config = tiny("gpt");
   config.train.steps = 30;
