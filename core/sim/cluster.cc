@@ -1,11 +1,177 @@
 #include "core/sim/cluster.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/sim/cluster_fields.h"
 
 namespace ringside::sim {
+namespace {
+
+constexpr std::array topologies = {Topology::pcie, Topology::nvlink_switch, Topology::mesh};
+constexpr std::array<std::string_view, 4> dtypes = {"fp32", "tf32", "fp16", "bf16"};
+/// Ranks of one process; more would not fit its memory.
+constexpr std::int64_t most_devices = 1'000'000;
+
+/// Throws ClusterProblem; find_problem() catches it.
+class Checker {
+ public:
+  explicit Checker(const ClusterSpec& cluster) : c_(cluster) {}
+
+  void run() const {
+    check_ranges(c_, "");
+    if (c_.machines > most_devices || c_.devices > most_devices / c_.machines)
+      refuse("machines", "are too many: {} of {} devices, where {} devices are the most",
+             c_.machines, c_.devices, most_devices);
+    check_device(c_.device, "device");
+    check_device(c_.host, "host");
+    if (c_.host.kind != "cpu") refuse("host.kind", "must be cpu, but is {}", c_.host.kind);
+    check_machine();
+    check_network();
+    check_collective();
+    check_ranges(c_.message, "message.");
+  }
+
+ private:
+  template <class... Args>
+  [[noreturn]] static void refuse(const std::string& field, fmt::format_string<Args...> reason,
+                                  Args&&... args) {
+    throw ClusterProblem{field, fmt::format(reason, std::forward<Args>(args)...)};
+  }
+
+  /// Every number of a struct, whose fields are called prefix + name.
+  template <class Struct>
+  static void check_ranges(const Struct& s, const std::string& prefix) {
+    visit_fields(s, [&](std::string_view name, const auto& value, Range range) {
+      if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>)
+        check_range(prefix + std::string(name), static_cast<double>(value), range);
+    });
+  }
+
+  static void check_range(const std::string& field, double value, Range range) {
+    if (!std::isfinite(value)) refuse(field, "must be finite, but is {}", value);
+    if (range == Range::positive && value <= 0)
+      refuse(field, "must be more than 0, but is {}", value);
+    if (range == Range::not_negative && value < 0)
+      refuse(field, "must not be negative, but is {}", value);
+  }
+
+  static void check_curve(const Efficiency& curve, const std::string& field) {
+    if (curve.points.empty()) refuse(field, "has no points");
+    double before = 0;
+    for (const auto& [time, share] : curve.points) {
+      if (!std::isfinite(time) || time <= before)
+        refuse(field, "must have times above 0 that ascend, but {} follows on {}", time, before);
+      if (!(share > 0 && share <= 16))
+        refuse(field, "must be shares above 0, and at most 16, but one is {}", share);
+      before = time;
+    }
+  }
+
+  static void check_device(const DeviceSpec& device, const std::string& field) {
+    check_ranges(device, field + ".");
+    if (device.kind != "gpu" && device.kind != "cpu")
+      refuse(field + ".kind", "must be gpu or cpu, but is {}", device.kind);
+    if (device.kind == "gpu" && device.cores != 1)
+      refuse(field + ".cores", "must be 1 for a gpu, which one rank has to itself, but is {}",
+             device.cores);
+    if (device.tflops.empty()) refuse(field + ".tflops", "is missing");
+    for (const auto& [dtype, value] : device.tflops) {
+      if (std::find(dtypes.begin(), dtypes.end(), dtype) == dtypes.end())
+        refuse(field + ".tflops." + dtype, "is of no known dtype: {}", fmt::join(dtypes, ", "));
+      check_range(field + ".tflops." + dtype, value, Range::positive);
+      if (!device.efficiency.count(dtype)) refuse(field + ".efficiency." + dtype, "is missing");
+    }
+    for (const auto& [dtype, classes] : device.efficiency) {
+      if (!device.tflops.count(dtype))
+        refuse(field + ".efficiency." + dtype, "is of a dtype that tflops does not have");
+      for (const auto& [name, curve] : classes)
+        check_curve(curve, field + ".efficiency." + dtype + "." + name);
+    }
+  }
+
+  void check_machine() const {
+    if (c_.topology != Topology::pcie) check_ranges(c_.peer, "peer.");
+    check_ranges(c_.pcie, "pcie.");
+    if (c_.topology != Topology::mesh && !c_.mesh.empty())
+      refuse("mesh", "belongs to topology mesh, but the topology is {}", name_of(c_.topology));
+    if (c_.topology == Topology::mesh && c_.mesh.empty()) refuse("mesh", "is missing");
+    for (const auto& [a, b] : c_.mesh) {
+      for (const std::int64_t device : {a, b})
+        if (device < 0 || device >= c_.devices)
+          refuse("mesh", "names device {}, but devices are 0 to {}", device, c_.devices - 1);
+      if (a == b) refuse("mesh", "connects device {} with itself", a);
+    }
+    if (c_.ring.empty()) return;
+    std::vector<std::int64_t> sorted = c_.ring;
+    std::sort(sorted.begin(), sorted.end());
+    bool each_once = static_cast<std::int64_t>(sorted.size()) == c_.devices;
+    for (std::size_t i = 0; each_once && i < sorted.size(); ++i)
+      each_once = sorted[i] == static_cast<std::int64_t>(i);
+    if (!each_once) refuse("ring", "must name each of the devices 0 to {} once", c_.devices - 1);
+  }
+
+  void check_network() const {
+    if (c_.machines == 1) return;
+    check_ranges(c_.nic, "nic.");
+    if (c_.devices % c_.nics != 0)
+      refuse("nics", "must divide the {} devices of a machine, but is {}", c_.devices, c_.nics);
+  }
+
+  void check_collective() const {
+    const CollectiveSpec& collective = c_.collective;
+    check_ranges(collective, "collective.");
+    if (collective.kind != "nccl" && collective.kind != "shm")
+      refuse("collective.kind", "must be nccl or shm, but is {}", collective.kind);
+    if (collective.kind == "nccl") return;
+    check_curve(collective.sum, "collective.sum");
+    check_curve(collective.copy, "collective.copy");
+  }
+
+  const ClusterSpec& c_;
+};
+
+template <class Struct>
+nlohmann::json json_of(const Struct& s) {
+  nlohmann::json out = nlohmann::json::object();
+  visit_fields(
+      s, [&](std::string_view name, const auto& value, Range) { out[std::string(name)] = value; });
+  return out;
+}
+
+template <class Struct>
+void read_fields(Struct& s, const nlohmann::json& in) {
+  visit_fields(s, [&](std::string_view name, auto& value, Range) {
+    in.at(std::string(name)).get_to(value);
+  });
+}
+
+nlohmann::json json_of_device(const DeviceSpec& device) {
+  nlohmann::json out = json_of(device);
+  out["name"] = device.name;
+  out["tflops"] = device.tflops;
+  out["efficiency"] = nlohmann::json::object();
+  for (const auto& [dtype, classes] : device.efficiency)
+    for (const auto& [name, curve] : classes) out["efficiency"][dtype][name] = curve.points;
+  return out;
+}
+
+DeviceSpec device_of(const nlohmann::json& in) {
+  DeviceSpec device;
+  read_fields(device, in);
+  in.at("name").get_to(device.name);
+  in.at("tflops").get_to(device.tflops);
+  for (const auto& [dtype, classes] : in.at("efficiency").items())
+    for (const auto& [name, points] : classes.items())
+      points.get_to(device.efficiency[dtype][name].points);
+  return device;
+}
+
+}  // namespace
 
 double Efficiency::at(double ideal_us) const {
   if (points.empty()) return 0;
@@ -17,6 +183,76 @@ double Efficiency::at(double ideal_us) const {
   const auto& [x0, y0] = *(above - 1);
   const auto& [x1, y1] = *above;
   return y0 + (y1 - y0) * std::log(ideal_us / x0) / std::log(x1 / x0);
+}
+
+std::string_view name_of(Topology topology) {
+  switch (topology) {
+    case Topology::pcie:
+      return "pcie";
+    case Topology::nvlink_switch:
+      return "switch";
+    case Topology::mesh:
+      return "mesh";
+  }
+  return "unknown";
+}
+
+std::optional<Topology> topology_of(std::string_view name) {
+  for (const Topology topology : topologies)
+    if (name_of(topology) == name) return topology;
+  return std::nullopt;
+}
+
+std::optional<ClusterProblem> find_problem(const ClusterSpec& cluster) {
+  try {
+    Checker(cluster).run();
+  } catch (const ClusterProblem& problem) {
+    return problem;
+  }
+  return std::nullopt;
+}
+
+void check(const ClusterSpec& cluster) {
+  if (const auto problem = find_problem(cluster))
+    throw Error("cluster {}: {} {}", cluster.name, problem->field, problem->reason);
+}
+
+nlohmann::json to_json(const ClusterSpec& cluster) {
+  nlohmann::json out = json_of(cluster);
+  out["device"] = json_of_device(cluster.device);
+  out["host"] = json_of_device(cluster.host);
+  out["topology"] = name_of(cluster.topology);
+  out["peer"] = json_of(cluster.peer);
+  out["mesh"] = cluster.mesh;
+  out["ring"] = cluster.ring;
+  out["pcie"] = json_of(cluster.pcie);
+  out["nic"] = json_of(cluster.nic);
+  out["collective"] = json_of(cluster.collective);
+  out["collective"]["sum"] = cluster.collective.sum.points;
+  out["collective"]["copy"] = cluster.collective.copy.points;
+  out["message"] = json_of(cluster.message);
+  return out;
+}
+
+ClusterSpec cluster_from_json(const nlohmann::json& in) {
+  ClusterSpec cluster;
+  read_fields(cluster, in);
+  cluster.device = device_of(in.at("device"));
+  cluster.host = device_of(in.at("host"));
+  const auto topology = topology_of(in.at("topology").get<std::string>());
+  if (!topology)
+    throw Error("cluster {}: unknown topology {}", cluster.name, in.at("topology").dump());
+  cluster.topology = *topology;
+  read_fields(cluster.peer, in.at("peer"));
+  in.at("mesh").get_to(cluster.mesh);
+  in.at("ring").get_to(cluster.ring);
+  read_fields(cluster.pcie, in.at("pcie"));
+  read_fields(cluster.nic, in.at("nic"));
+  read_fields(cluster.collective, in.at("collective"));
+  in.at("collective").at("sum").get_to(cluster.collective.sum.points);
+  in.at("collective").at("copy").get_to(cluster.collective.copy.points);
+  read_fields(cluster.message, in.at("message"));
+  return cluster;
 }
 
 }  // namespace ringside::sim

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -90,12 +91,20 @@ struct ClusterSpec {
   MessageSpec message;
 };
 
-/// Throws Error that names the field for what cannot be: no machines, a bandwidth of 0, an
-/// efficiency that is missing for a class, a mesh of devices that there are not.
+/// What cannot be: of no machines, a bandwidth of 0, an efficiency of 0, a mesh of devices that
+/// there are not. Which classes of operations there are is the device's business.
+struct ClusterProblem {
+  std::string field;   // "device.memory_gb", "peer.bandwidth_gbs", "device.efficiency.fp32.linear"
+  std::string reason;  // "must be more than 0, but is -3"
+};
+/// The first, if there is one.
+std::optional<ClusterProblem> find_problem(const ClusterSpec& cluster);
+/// Throws it as an Error.
 void check(const ClusterSpec& cluster);
 
+/// What a field of a cluster is called is what its file calls it.
 nlohmann::json to_json(const ClusterSpec& cluster);
-/// Throws nlohmann::json::exception for what to_json did not write.
+/// Throws nlohmann::json::exception, or Error, for what to_json did not write.
 ClusterSpec cluster_from_json(const nlohmann::json& in);
 
 }  // namespace ringside::sim

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <limits>
+
+#include "core/base/error.h"
 
 namespace ringside::sim {
 namespace {
@@ -14,7 +18,170 @@ TEST(Efficiency, IsLinearInTheLogarithmOfTimeAndConstantBeyondItsPoints) {
   EXPECT_DOUBLE_EQ(curve.at(10), 0.5);
   EXPECT_DOUBLE_EQ(curve.at(100), 0.8);
   EXPECT_DOUBLE_EQ(curve.at(1e6), 0.8);
-  EXPECT_DOUBLE_EQ(Efficiency{{{5, 0.7}}}.at(3), 0.7);
+  EXPECT_DOUBLE_EQ((Efficiency{{{5, 0.7}}}.at(3)), 0.7);
+}
+
+/// Every field has a value of its own.
+ClusterSpec whole() {
+  ClusterSpec c;
+  c.name = "whole";
+  c.source = "made up";
+  c.machines = 6;
+  c.devices = 4;
+  c.device = {.name = "fast",
+              .kind = "gpu",
+              .cores = 1,
+              .memory_gb = 80.5,
+              .bandwidth_gbs = 2039,
+              .launch_us = 2.5,
+              .tflops = {{"fp32", 19.5}, {"bf16", 312}},
+              .efficiency = {{"fp32", {{"linear", {{{1, 0.25}, {100, 0.875}}}}}},
+                             {"bf16", {{"linear", {{{0.5, 0.5}}}}, {"loss", {{{3, 1.5}}}}}}}};
+  c.host = {.name = "server",
+            .kind = "cpu",
+            .cores = 32,
+            .memory_gb = 512,
+            .bandwidth_gbs = 12,
+            .launch_us = 0.1,
+            .tflops = {{"fp32", 0.1}},
+            .efficiency = {{"fp32", {{"optimizer", {{{1, 0.9}}}}}}}};
+  c.topology = Topology::mesh;
+  c.peer = {.gbs = 22, .latency_us = 1.5, .step_us = 3.4};
+  c.mesh = {{0, 1}, {0, 1}, {1, 2}, {2, 3}, {3, 0}};
+  c.ring = {0, 1, 2, 3};
+  c.pcie = {.gbs = 13, .latency_us = 2, .step_us = 5.7};
+  c.pcie_root_gbs = 26;
+  c.nics = 2;
+  c.nic = {.gbs = 12.5, .latency_us = 1.25, .step_us = 9.6};
+  c.machines_per_switch = 3;
+  c.oversubscription = 2;
+  c.collective = {.kind = "shm", .base_us = 8.4, .sum = {{{1, 0.5}}}, .copy = {{{2, 0.75}}}};
+  c.message = {.send_us = 20, .receive_us = 30, .send_us_per_mb = 100, .receive_us_per_mb = 120};
+  return c;
+}
+
+TEST(Cluster, ComesBackFromItsJson) {
+  const nlohmann::json json = to_json(whole());
+  EXPECT_EQ(to_json(cluster_from_json(nlohmann::json::parse(json.dump()))), json);
+  EXPECT_EQ(json.at("device").at("efficiency").at("fp32").at("linear").dump(),
+            "[[1.0,0.25],[100.0,0.875]]");
+  EXPECT_EQ(json.at("mesh").at(4).dump(), "[3,0]");
+  const ClusterSpec back = cluster_from_json(json);
+  EXPECT_EQ(back.topology, Topology::mesh);
+  EXPECT_EQ(back.nic.gbs, 12.5);
+  EXPECT_EQ(back.collective.copy.at(1), 0.75);
+  EXPECT_EQ(back.device.name, "fast");
+  EXPECT_EQ(back.message.receive_us_per_mb, 120);
+
+  nlohmann::json lacking = json;
+  lacking.at("nic").erase("latency_us");
+  EXPECT_THROW(cluster_from_json(lacking), nlohmann::json::exception);
+  lacking = json;
+  lacking["topology"] = "star";
+  EXPECT_THROW(cluster_from_json(lacking), Error);
+}
+
+TEST(Cluster, ThatCanBeIsAccepted) {
+  EXPECT_NO_THROW(check(whole()));
+  ClusterSpec one = whole();
+  one.machines = 1;
+  one.nics = 3;  // nobody uses them
+  one.nic = {};
+  EXPECT_NO_THROW(check(one));
+  one.topology = Topology::pcie;
+  one.mesh = {};
+  one.peer = {};
+  one.collective = {};
+  EXPECT_NO_THROW(check(one));
+}
+
+TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
+  struct Mistake {
+    std::function<void(ClusterSpec&)> make;
+    std::string field, reason;
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<Mistake> mistakes = {
+      {[](auto& c) { c.machines = 0; }, "machines", "must be more than 0, but is 0"},
+      {[](auto& c) { c.devices = -1; }, "devices", "must be more than 0, but is -1"},
+      {[](auto& c) { c.machines = std::int64_t{1} << 62; }, "machines",
+       "are too many: 4611686018427387904 of 4 devices, where 1000000 devices are the most"},
+      {[](auto& c) { c.nics = 3; }, "nics", "must divide the 4 devices of a machine, but is 3"},
+      {[](auto& c) { c.nics = 8; }, "nics", "must divide the 4 devices of a machine, but is 8"},
+      {[](auto& c) { c.nic.gbs = 0; }, "nic.bandwidth_gbs", "must be more than 0, but is 0"},
+      {[](auto& c) { c.nic.latency_us = -1; }, "nic.latency_us", "must not be negative, but is -1"},
+      {[&](auto& c) { c.pcie.gbs = nan; }, "pcie.bandwidth_gbs", "must be finite, but is nan"},
+      {[](auto& c) { c.pcie_root_gbs = -2; }, "pcie_root_gbs", "must not be negative, but is -2"},
+      {[](auto& c) { c.oversubscription = 0; }, "oversubscription",
+       "must be more than 0, but is 0"},
+      {[](auto& c) { c.peer.gbs = 0; }, "peer.bandwidth_gbs", "must be more than 0, but is 0"},
+      {[](auto& c) { c.device.kind = "tpu"; }, "device.kind", "must be gpu or cpu, but is tpu"},
+      {[](auto& c) {
+         c.host.kind = "gpu";
+         c.host.cores = 1;
+       },
+       "host.kind", "must be cpu, but is gpu"},
+      {[](auto& c) { c.device.cores = 2; }, "device.cores",
+       "must be 1 for a gpu, which one rank has to itself, but is 2"},
+      {[](auto& c) { c.device.memory_gb = 0; }, "device.memory_gb",
+       "must be more than 0, but is 0"},
+      {[](auto& c) { c.device.tflops["fp32"] = 0; }, "device.tflops.fp32",
+       "must be more than 0, but is 0"},
+      {[](auto& c) { c.device.tflops["fp23"] = 1; }, "device.tflops.fp23",
+       "is of no known dtype: fp32, tf32, fp16, bf16"},
+      {[](auto& c) { c.device.tflops = {}; }, "device.tflops", "is missing"},
+      {[](auto& c) { c.device.efficiency.erase("bf16"); }, "device.efficiency.bf16", "is missing"},
+      {[](auto& c) { c.device.tflops.erase("bf16"); }, "device.efficiency.bf16",
+       "is of a dtype that tflops does not have"},
+      {[](auto& c) {
+         c.device.efficiency["fp32"]["linear"].points = {{1, 0.5}, {1, 0.6}};
+       },
+       "device.efficiency.fp32.linear", "must have times above 0 that ascend, but 1 follows on 1"},
+      {[](auto& c) {
+         c.host.efficiency["fp32"]["optimizer"].points = {{1, 0}};
+       },
+       "host.efficiency.fp32.optimizer", "must be shares above 0, and at most 16, but one is 0"},
+      {[](auto& c) {
+         c.host.efficiency["fp32"]["optimizer"].points = {{1, 16.5}};
+       },
+       "host.efficiency.fp32.optimizer", "must be shares above 0, and at most 16, but one is 16.5"},
+      {[](auto& c) { c.device.efficiency["fp32"]["loss"] = {}; }, "device.efficiency.fp32.loss",
+       "has no points"},
+      {[](auto& c) {
+         c.mesh.push_back({0, 4});
+       },
+       "mesh", "names device 4, but devices are 0 to 3"},
+      {[](auto& c) {
+         c.mesh.push_back({2, 2});
+       },
+       "mesh", "connects device 2 with itself"},
+      {[](auto& c) { c.mesh = {}; }, "mesh", "is missing"},
+      {[](auto& c) { c.topology = Topology::pcie; }, "mesh",
+       "belongs to topology mesh, but the topology is pcie"},
+      {[](auto& c) {
+         c.ring = {0, 1, 2, 2};
+       },
+       "ring", "must name each of the devices 0 to 3 once"},
+      {[](auto& c) { c.collective.kind = "mpi"; }, "collective.kind",
+       "must be nccl or shm, but is mpi"},
+      {[](auto& c) { c.collective.sum = {}; }, "collective.sum", "has no points"},
+      {[](auto& c) { c.message.send_us = -1; }, "message.send_us",
+       "must not be negative, but is -1"},
+  };
+  for (const auto& mistake : mistakes) {
+    ClusterSpec cluster = whole();
+    mistake.make(cluster);
+    const auto problem = find_problem(cluster);
+    ASSERT_TRUE(problem) << mistake.field;
+    EXPECT_EQ(problem->field, mistake.field);
+    EXPECT_EQ(problem->reason, mistake.reason);
+    try {
+      check(cluster);
+      ADD_FAILURE() << mistake.field;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), "cluster whole: " + mistake.field + " " + mistake.reason);
+    }
+  }
 }
 
 }  // namespace
