@@ -20,7 +20,8 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-/// Work or a flow under way. Its end does not stop it.
+/// Work or a flow under way. Its end does not stop it; the end of the actor that started it stops
+/// work, and not a flow.
 class Activity {
  public:
   virtual ~Activity() = default;
@@ -50,7 +51,7 @@ class Inbox {
 /// those that use them at a time (max-min fairness). Actors run one at a time, on one thread; who
 /// blocks lets others run. They must not block in any other way. The same calls give the same
 /// times to the last bit. SimGrid knows one world a process at a time, and its clock goes on from
-/// one to the next: only the first one's times are the same to the last bit.
+/// one to the next: times of later ones are the first one's to rounding only.
 class World {
  public:
   virtual ~World() = default;
@@ -67,7 +68,7 @@ class World {
   /// names the actors that would wait for ever.
   virtual void run() = 0;
 
-  /// Seconds of virtual time.
+  /// Seconds of virtual time since the world was made.
   virtual double now() const = 0;
 
   // ---- for actors

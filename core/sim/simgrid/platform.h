@@ -1,0 +1,54 @@
+// Platform: a ClusterSpec as SimGrid's hosts, links and routes.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <simgrid/s4u.hpp>
+#include <string>
+#include <vector>
+
+#include "core/sim/world.h"
+
+namespace ringside::sim {
+
+/// SimGrid counts whole units and never ends a flow of 0: links and flows are told in units of
+/// 1 / 1024 byte.
+inline constexpr double units_of_byte = 1024;
+/// Of a core: work is told in nanoseconds, far above what SimGrid takes for 0.
+inline constexpr double operations_of_second = 1e9;
+
+/// Seconds until the first byte of a flow arrives. Every PCIe link, port pair of a switch, link of
+/// a mesh and way from NIC to NIC counts its latency once: device to host pcie; device to device of
+/// a machine peer, or 2 pcie without a peer link; device to a device of another machine
+/// pcie + nic + pcie; host to host nic. A cpu to itself pcie, a gpu 0.
+double latency(const ClusterSpec& cluster, Place from, Place to);
+
+/// One host a device and one a machine's CPU. A machine is a zone that lists its routes, machines
+/// stand in a star, leaf switches in a star of stars, so that memory grows with the number of
+/// machines. Links are full duplex. An engine must exist; all belongs to it.
+///
+/// SimGrid shares a link by weights of 1 / latency. So links have no latency here; each route
+/// begins with one link of latency 1 and no limit, which gives all flows the same weight, and a
+/// factor makes it the latency that the route has.
+class Platform {
+ public:
+  /// Throws Error for a bandwidth of 0 that a route needs. `cluster` must outlive the engine.
+  explicit Platform(const ClusterSpec& cluster);
+
+  /// Throws Error if there is no such place.
+  simgrid::s4u::Host* at(Place place) const;
+  /// False where a flow needs no time: from a gpu, or the host beside it, to itself.
+  bool connected(Place from, Place to) const;
+
+ private:
+  struct Machine;
+
+  simgrid::s4u::NetZone* make_machine(int machine, simgrid::s4u::NetZone* parent);
+  simgrid::s4u::Host* make_place(Machine& machine, Place place);
+
+  const ClusterSpec& cluster_;
+  std::deque<Place> places_;  // hosts point at them
+  std::vector<simgrid::s4u::Host*> hosts_;
+};
+
+}  // namespace ringside::sim
