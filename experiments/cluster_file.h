@@ -15,7 +15,8 @@ namespace ringside {
 /// type or out of range, and what is missing.
 sim::ClusterSpec read_cluster(const std::filesystem::path& file);
 
-/// The file that read_cluster() makes `cluster` of. `comment` stands at its head.
+/// The file that read_cluster() makes `cluster` of; it includes nothing. `comment` stands at its
+/// head. Device and host of one name must be the same thing.
 std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& comment);
 
 }  // namespace ringside

@@ -1,0 +1,386 @@
+#include "experiments/cluster_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/device/cost.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+using testing::TemporaryFolder;
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const std::filesystem::path shipped = RINGSIDE_CLUSTERS;
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  if (at != std::string::npos) text.replace(at, from.size(), to);
+  return text;
+}
+
+/// Whole, without an include; lines are counted below.
+const std::string machine = R"([cluster]
+machines = 2
+devices = 4
+device = "fast"
+host = "server"
+topology = "switch"
+peer = "port"
+pcie = "bus"
+nics = 2
+nic = "net"
+[device.fast]
+memory_gb = 80
+bandwidth_gbs = 2000
+launch_us = 3
+tflops = { fp32 = 20, bf16 = 300 }
+[device.fast.efficiency]
+linear = [[10, 0.4], [1000, 0.9]]
+attention = 0.5
+normalisation = 0.6
+elementwise = 0.8
+optimizer = 0.7
+embedding = 0.4
+loss = 0.3
+[device.fast.efficiency.fp32]
+linear = 0.95
+[device.server]
+like = "fast"
+kind = "cpu"
+cores = 16
+[link.port]
+bandwidth_gbs = 200
+latency_us = 1
+step_us = 3.4
+[link.bus]
+bandwidth_gbs = 25
+latency_us = 1.5
+step_us = 5.7
+[link.net]
+like = "bus"
+step_us = 9.6
+[collective]
+kind = "nccl"
+base_us = 8.4
+[message]
+send_us = 10
+receive_us = 20
+send_us_per_mb = 30
+receive_us_per_mb = 40
+)";
+
+class ClusterFile : public ::testing::Test {
+ protected:
+  sim::ClusterSpec read(const std::string& text) {
+    return read_cluster(folder_.write("mine.toml", text));
+  }
+
+  /// What reading complains about, after the folder; it must be one line.
+  std::string complaint(const std::string& text) {
+    try {
+      read(text);
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      EXPECT_EQ(what.find('\n'), std::string::npos) << what;
+      const std::string folder = folder_.path().string() + "/";
+      EXPECT_THAT(what, StartsWith(folder));
+      return what.substr(std::min(folder.size(), what.size()));
+    }
+    return "nothing";
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(ClusterFile, ReadsEveryTable) {
+  const auto c = read(machine);
+  EXPECT_EQ(c.name, "mine");
+  EXPECT_EQ(c.machines, 2);
+  EXPECT_EQ(c.devices, 4);
+  EXPECT_EQ(c.nics, 2);
+  EXPECT_EQ(c.topology, sim::Topology::nvlink_switch);
+  EXPECT_EQ(c.device.name, "fast");
+  EXPECT_EQ(c.device.kind, "gpu");
+  EXPECT_EQ(c.device.tflops.at("bf16"), 300);
+  EXPECT_EQ(c.device.efficiency.size(), 2U);
+  EXPECT_EQ(c.device.efficiency.at("fp32").size(), op_classes);
+  EXPECT_EQ(c.device.efficiency.at("bf16").size(), op_classes);
+  EXPECT_EQ(c.peer.gbs, 200);
+  EXPECT_EQ(c.peer.step_us, 3.4);
+  EXPECT_EQ(c.pcie.latency_us, 1.5);
+  EXPECT_EQ(c.collective.kind, "nccl");
+  EXPECT_EQ(c.collective.base_us, 8.4);
+  EXPECT_EQ(c.message.send_us, 10);
+  EXPECT_EQ(c.message.receive_us_per_mb, 40);
+}
+
+TEST_F(ClusterFile, AnEfficiencyOfOneDtypeWinsOverThatOfAll) {
+  const auto& efficiency = read(machine).device.efficiency;
+  EXPECT_EQ(efficiency.at("fp32").at("linear").at(10), 0.95);
+  EXPECT_EQ(efficiency.at("bf16").at("linear").at(10), 0.4);
+  EXPECT_EQ(efficiency.at("bf16").at("linear").at(1e6), 0.9);
+  EXPECT_EQ(efficiency.at("bf16").at("loss").at(7), 0.3);
+}
+
+TEST_F(ClusterFile, WhatIsLikeAnotherTakesWhatItDoesNotSay) {
+  const auto c = read(machine);
+  EXPECT_EQ(c.host.name, "server");
+  EXPECT_EQ(c.host.kind, "cpu");
+  EXPECT_EQ(c.host.cores, 16);
+  EXPECT_EQ(c.host.memory_gb, 80);
+  EXPECT_EQ(c.host.efficiency.at("fp32").at("linear").at(1), 0.95);
+  EXPECT_EQ(c.nic.gbs, 25);
+  EXPECT_EQ(c.nic.step_us, 9.6);
+}
+
+TEST_F(ClusterFile, WinsOverWhatItIncludesKeyByKey) {
+  folder_.write("base.toml", machine);
+  const auto c = read(
+      "include = \"base.toml\"\n[cluster]\nmachines = 3\n[device.fast]\nmemory_gb = 40\n"
+      "tflops.bf16 = 150\n[device.fast.efficiency]\nlinear = 0.5\n");
+  EXPECT_EQ(c.name, "mine");
+  EXPECT_EQ(c.machines, 3);
+  EXPECT_EQ(c.devices, 4);
+  EXPECT_EQ(c.device.memory_gb, 40);
+  EXPECT_EQ(c.host.memory_gb, 40);  // it is like that device
+  EXPECT_EQ(c.device.bandwidth_gbs, 2000);
+  EXPECT_EQ(c.device.tflops.at("bf16"), 150);
+  EXPECT_EQ(c.device.tflops.at("fp32"), 20);
+  EXPECT_EQ(c.device.efficiency.at("fp32").at("linear").at(1), 0.5);
+  EXPECT_EQ(c.device.efficiency.at("bf16").at("linear").at(1), 0.5);
+  EXPECT_EQ(c.device.efficiency.at("bf16").at("loss").at(1), 0.3);
+}
+
+TEST_F(ClusterFile, AFileThatIsIncludedTwiceCountsOnce) {
+  folder_.write("base.toml", machine);
+  folder_.write("more.toml", "include = \"base.toml\"\n[cluster]\nmachines = 7\n");
+  EXPECT_EQ(read("include = [\"more.toml\", \"base.toml\"]\n").machines, 7);
+}
+
+TEST_F(ClusterFile, EveryFileThatIsShippedCanBeRead) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(shipped)) {
+    if (entry.path().filename() == "catalog.toml") continue;
+    ++files;
+    SCOPED_TRACE(entry.path().string());
+    const auto c = read_cluster(entry.path());
+    EXPECT_EQ(c.name, entry.path().stem().string());
+    EXPECT_NE(c.source, "");
+    EXPECT_TRUE(c.device.tflops.count("fp32"));
+    EXPECT_GT(c.collective.base_us, 0);
+    EXPECT_GT(c.message.receive_us, 0);
+  }
+  EXPECT_GE(files, 15);
+}
+
+TEST_F(ClusterFile, ShippedMachinesAreWhatTheyAreCalled) {
+  const auto a100 = read_cluster(shipped / "a100-128x8.toml");
+  EXPECT_EQ(a100.machines * a100.devices, 1024);
+  EXPECT_EQ(a100.device.memory_gb, 80);
+  EXPECT_EQ(a100.nics, 8);
+  EXPECT_GT(a100.machines_per_switch, 0);
+  const auto dgx1 = read_cluster(shipped / "dgx-1-v100.toml");
+  EXPECT_EQ(dgx1.topology, sim::Topology::mesh);
+  std::vector<int> links(8);
+  for (const auto& [a, b] : dgx1.mesh) {
+    ++links.at(static_cast<std::size_t>(a));
+    ++links.at(static_cast<std::size_t>(b));
+  }
+  EXPECT_THAT(links, ::testing::Each(6));  // every V100 has six NVLinks
+  for (std::size_t i = 0; i < 8; ++i) {    // and the ring goes over pairs with two
+    const auto a = dgx1.ring[i], b = dgx1.ring[(i + 1) % 8];
+    EXPECT_EQ(
+        std::count(dgx1.mesh.begin(), dgx1.mesh.end(), std::pair(std::min(a, b), std::max(a, b))),
+        2);
+  }
+  EXPECT_EQ(read_cluster(shipped / "v100-8x1-ethernet-10.toml").nic.gbs, 1.18);
+  EXPECT_EQ(read_cluster(shipped / "hgx-h200.toml").device.memory_gb, 141);
+}
+
+TEST_F(ClusterFile, EveryDeviceAndLinkOfTheCatalogIsRight) {
+  for (const char* device :
+       {"v100-sxm-16", "v100-sxm-32", "a100-sxm-40", "a100-sxm-80", "a100-pcie-80", "h100-sxm",
+        "h100-pcie", "h200-sxm", "rtx-3090", "rtx-4090", "l4", "t4"})
+    for (const char* nic : {"ethernet-1", "ethernet-10", "ethernet-25", "ethernet-100",
+                            "infiniband-100", "infiniband-200", "infiniband-400"}) {
+      const auto file = folder_.write(
+          "any.toml", fmt::format("include = \"{}\"\n[cluster]\nmachines = 2\ndevice = \"{}\"\n"
+                                  "topology = \"pcie\"\npcie = \"pcie-5\"\nnic = \"{}\"\n",
+                                  (shipped / "catalog.toml").string(), device, nic));
+      EXPECT_NO_THROW(read_cluster(file)) << device << " " << nic;
+    }
+}
+
+TEST_F(ClusterFile, ItsTextIsReadBackAsTheSameCluster) {
+  for (const char* name : {"dgx-1-v100.toml", "a100-128x8.toml", "t4-8x1-ethernet-10.toml"}) {
+    const auto cluster = read_cluster(shipped / name);
+    const auto text = cluster_text(cluster, "one\ntwo");
+    EXPECT_THAT(text, StartsWith("# one\n# two\n"));
+    EXPECT_THAT(text, ::testing::Not(HasSubstr("include")));
+    EXPECT_EQ(to_json(read(text)), to_json(cluster)) << text;
+  }
+}
+
+TEST_F(ClusterFile, TheTextOfACpuWithSharedMemoryIsReadBack) {
+  auto cluster = read(machine);
+  cluster.name = "this \"machine\"";
+  cluster.source = "measured";
+  cluster.machines = 1;
+  cluster.device = cluster.host;
+  cluster.device.name = cluster.host.name = "Intel(R) Xeon(R) CPU @ 2.10GHz";
+  cluster.device.efficiency["fp32"]["loss"].points = {{0.1, 0.3}, {17.25, 1.0 / 3}};
+  cluster.device.efficiency["fp32"]["linear"].points = {{5, 0.7}};
+  cluster.host = cluster.device;
+  cluster.topology = sim::Topology::pcie;
+  cluster.peer = {};
+  cluster.nic = {};
+  cluster.collective = {
+      .kind = "shm", .base_us = 0.7, .sum = {{{1, 0.2}, {300, 0.8}}}, .copy = {{{1, 0.9}}}};
+  EXPECT_EQ(to_json(read(cluster_text(cluster, ""))), to_json(cluster));
+
+  cluster.host.memory_gb = 1;
+  EXPECT_THROW(cluster_text(cluster, ""), Error);
+}
+
+TEST_F(ClusterFile, MistakesAreRefusedByFileLineAndReason) {
+  struct Mistake {
+    std::string from, to, complaint;
+  };
+  const std::vector<Mistake> mistakes = {
+      // names
+      {"machines = 2", "machnes = 2",
+       "mine.toml:2: unknown key 'machnes' in [cluster]; did you mean 'machines'?"},
+      {"memory_gb = 80", "memory_gb = 80\nmemry = 1",
+       "mine.toml:13: unknown key 'memry' in [device.fast]; did you mean 'memory_gb'?"},
+      {"[link.port]", "[lnk.port]", "mine.toml:31: unknown table 'lnk'; did you mean 'link'?"},
+      {"[cluster]", "inclde = 3\n[cluster]",
+       "mine.toml:1: unknown key 'inclde'; did you mean 'include'?"},
+      {"[link.port]", "[link]",
+       "mine.toml:31: 'link.bandwidth_gbs' is a table; write [link.NAME] "
+       "with its keys below"},
+      {"device = \"fast\"", "device = \"fats\"",
+       "mine.toml:4: unknown device 'fats'; did you mean 'fast'?"},
+      {"peer = \"port\"", "peer = \"prt\"",
+       "mine.toml:7: unknown link 'prt'; did you mean 'port'?"},
+      {"like = \"bus\"", "like = \"bas\"", "mine.toml:39: unknown link 'bas'; did you mean 'bus'?"},
+      {"attention = 0.5", "atention = 0.5",
+       "mine.toml:18: unknown class of operations 'atention' in efficiency of [device.fast]; did "
+       "you mean 'attention'?"},
+      {"[device.fast.efficiency.fp32]", "[device.fast.efficiency.fp23]",
+       "mine.toml:25: unknown dtype 'fp23' in efficiency of [device.fast]; did you mean 'fp32'?"},
+      {"bf16 = 300", "b16 = 300",
+       "mine.toml:15: device.tflops.b16 is of no known dtype: fp32, tf32, fp16, bf16"},
+      // types
+      {"machines = 2", "machines = \"two\"",
+       "mine.toml:2: machines must be an integer, but \"two\" is a string"},
+      {"machines = 2", "machines = 2.5",
+       "mine.toml:2: machines must be an integer, but 2.5 is a number with a fraction"},
+      {"topology = \"switch\"", "topology = \"ring\"",
+       "mine.toml:6: topology must be pcie, switch or mesh, but \"ring\" is a string"},
+      {"attention = 0.5", "attention = [0.5, 1]",
+       "mine.toml:18: efficiency.attention must be a share or a list of [microseconds, share], but "
+       "[0.5, 1] is a list"},
+      {"nics = 2", "nics = 2\nmesh = [[0, 1, 2]]",
+       "mine.toml:10: mesh must be a list of pairs of devices, as in [[0, 1], [1, 2]], but [[0, 1, "
+       "2]] is a list"},
+      {"bandwidth_gbs = 200\n", "bandwidth_gbs = nan\n",
+       "mine.toml:31: bandwidth_gbs must be a finite number, but nan is a number with a fraction"},
+      {"machines = 2", "machines = 1979-05-27", "mine.toml:2: a date or time is no value here"},
+      {"machines = 2", "machines = = 2", "mine.toml:2: "},
+      // what cannot be
+      {"machines = 2", "machines = 0", "mine.toml:2: machines must be more than 0, but is 0"},
+      {"memory_gb = 80", "memory_gb = -80",
+       "mine.toml:12: device.memory_gb must be more than 0, but is -80"},
+      {"bandwidth_gbs = 200\n", "bandwidth_gbs = 0\n",
+       "mine.toml:31: peer.bandwidth_gbs must be more than 0, but is 0"},
+      {"step_us = 9.6", "step_us = -1",
+       "mine.toml:40: nic.step_us must not be negative, but is -1"},
+      {"latency_us = 1.5", "latency_us = -1",
+       "mine.toml:36: pcie.latency_us must not be negative, but is -1"},
+      {"attention = 0.5", "attention = 0",
+       "mine.toml:18: device.efficiency.bf16.attention must be shares above 0, and at most 16, but "
+       "one is 0"},
+      {"linear = 0.95", "linear = 17",
+       "mine.toml:25: device.efficiency.fp32.linear must be shares above 0, and at most 16, but "
+       "one "
+       "is 17"},
+      {"[1000, 0.9]", "[10, 0.9]",
+       "mine.toml:17: device.efficiency.bf16.linear must have times above 0 that ascend, but 10 "
+       "follows on 10"},
+      {"nics = 2", "nics = 3",
+       "mine.toml:9: nics must divide the 4 devices of a machine, but is 3"},
+      {"nics = 2", "nics = 2\nring = [0, 1]",
+       "mine.toml:10: ring must name each of the devices 0 to 3 once"},
+      {"topology = \"switch\"", "topology = \"mesh\"\nmesh = [[0, 4]]",
+       "mine.toml:7: mesh names device 4, but devices are 0 to 3"},
+      {"topology = \"switch\"", "topology = \"mesh\"", "mine.toml:1: mesh is missing"},
+      {"kind = \"cpu\"\ncores = 16", "", "mine.toml:26: host.kind must be cpu, but is gpu"},
+      {"kind = \"nccl\"", "kind = \"mpi\"",
+       "mine.toml:42: collective.kind must be nccl or shm, but is mpi"},
+      // what is missing
+      {"device = \"fast\"\n", "", "mine.toml:1: [cluster] lacks device"},
+      {"nic = \"net\"\n", "", "mine.toml:1: [cluster] lacks nic"},
+      {"peer = \"port\"\n", "", "mine.toml:1: [cluster] lacks peer"},
+      {"memory_gb = 80\n", "",
+       "mine.toml:11: [device.fast] lacks memory_gb; did you mean 'server'?"},
+      {"loss = 0.3\n", "",
+       "mine.toml:11: [device.fast] lacks efficiency.loss (or efficiency.bf16.loss)"},
+      {"tflops = { fp32 = 20, bf16 = 300 }\n", "",
+       "mine.toml:11: [device.fast] lacks tflops.fp32; did you mean 'server'?"},
+      {"bandwidth_gbs = 200\n", "",
+       "mine.toml:30: [link.port] lacks bandwidth_gbs; did you mean 'net'?"},
+      {"kind = \"nccl\"", "kind = \"shm\"", "mine.toml:41: [collective] lacks sum"},
+      {"[collective]\nkind = \"nccl\"\nbase_us = 8.4\n", "",
+       "mine.toml: there is no table [collective]"},
+      {"send_us = 10\n", "", "mine.toml:44: [message] lacks send_us"},
+      // files that are like, or include, others
+      {"like = \"bus\"", "like = \"net\"", "mine.toml:39: link 'net' is like itself"},
+      {"[cluster]", "include = \"absent.toml\"\n[cluster]",
+       "mine.toml:1: include: there is no file " + (folder_.path() / "absent.toml").string()},
+      {"[cluster]", "include = \"mine.toml\"\n[cluster]",
+       "mine.toml:1: include: " + (folder_.path() / "mine.toml").string() +
+           " includes this file already"},
+      {"[cluster]", "include = 3\n[cluster]",
+       "mine.toml:1: include must be a string or a list of strings, but 3 is an integer"},
+  };
+  for (const auto& mistake : mistakes) {
+    const auto what = complaint(replaced(machine, mistake.from, mistake.to));
+    EXPECT_THAT(what, StartsWith(mistake.complaint)) << mistake.to;
+    if (!mistake.complaint.ends_with(' ')) {
+      EXPECT_EQ(what, mistake.complaint);
+    }
+  }
+}
+
+TEST_F(ClusterFile, MistakesOfIncludedFilesNameThose) {
+  folder_.write("base.toml", replaced(machine, "memory_gb = 80", "memory_gb = 0"));
+  EXPECT_EQ(complaint("include = \"base.toml\"\n"),
+            "base.toml:12: device.memory_gb must be more than 0, but is 0");
+  folder_.write("base.toml", "include = \"mine.toml\"\n" + machine);
+  EXPECT_THAT(complaint("\ninclude = \"base.toml\"\n"),
+              ::testing::AllOf(StartsWith("base.toml:1: include: "),
+                               EndsWith("mine.toml includes this file already")));
+}
+
+TEST_F(ClusterFile, ThatOnlyChangesWhatThereIsNotAsksWhatWasMeant) {
+  folder_.write("base.toml", machine);
+  EXPECT_EQ(complaint("include = \"base.toml\"\n[device.fest]\nmemory_gb = 40\n"),
+            "mine.toml:2: [device.fest] lacks bandwidth_gbs; did you mean 'fast'?");
+}
+
+TEST_F(ClusterFile, ThatIsNotThereSaysWhatToName) {
+  EXPECT_THROW(read_cluster(folder_.path() / "absent.toml"), Error);
+  EXPECT_THROW(read_cluster(folder_.path()), Error);
+}
+
+}  // namespace
+}  // namespace ringside
