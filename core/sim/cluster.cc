@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array topologies = {Topology::pcie, Topology::nvlink_switch, Topology::mesh};
 constexpr std::array<std::string_view, 4> dtypes = {"fp32", "tf32", "fp16", "bf16"};
-/// Ranks of one process; more would not fit its memory.
+/// Of a cluster, all of which one process simulates; and of anything else that is counted.
 constexpr std::int64_t most_devices = 1'000'000;
 
 /// Throws ClusterProblem; find_problem() catches it.
@@ -24,7 +24,7 @@ class Checker {
 
   void run() const {
     check_ranges(c_, "");
-    if (c_.machines > most_devices || c_.devices > most_devices / c_.machines)
+    if (c_.machines * c_.devices > most_devices)
       refuse("machines", "are too many: {} of {} devices, where {} devices are the most",
              c_.machines, c_.devices, most_devices);
     check_device(c_.device, "device");
@@ -47,8 +47,13 @@ class Checker {
   template <class Struct>
   static void check_ranges(const Struct& s, const std::string& prefix) {
     visit_fields(s, [&](std::string_view name, const auto& value, Range range) {
-      if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(value)>>)
-        check_range(prefix + std::string(name), static_cast<double>(value), range);
+      using T = std::remove_cvref_t<decltype(value)>;
+      const std::string field = prefix + std::string(name);
+      if constexpr (std::is_integral_v<T>) {
+        if (value > most_devices)
+          refuse(field, "must be at most {}, but is {}", most_devices, value);
+      }
+      if constexpr (std::is_arithmetic_v<T>) check_range(field, static_cast<double>(value), range);
     });
   }
 
