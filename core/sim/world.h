@@ -64,7 +64,7 @@ class World {
   /// none, wherever it is.
   virtual void spawn(const std::string& name, Place place, std::function<void()> body,
                      bool service = false) = 0;
-  /// Blocks until all actors have ended. Throws the first error that left an actor, or Error that
+  /// Blocks until all actors have ended, once. Throws the first error that left an actor, or Error that
   /// names the actors that would wait for ever.
   virtual void run() = 0;
 

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <memory>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "core/base/error.h"
 
@@ -49,7 +54,7 @@ TEST(World, EightToOneIncast) {
   for (int i = 1; i <= 8; ++i)
     world->spawn("sender", host(i), [&, i] {
       world->start_flow(host(i), host(0), 100e6)->wait();
-      EXPECT_NEAR(world->now(), 0.8 + 5e-6, 1e-8);
+      EXPECT_NEAR(world->now(), 0.8 + 5e-6, 1e-9);
     });
   world->run();
 }
@@ -71,6 +76,23 @@ TEST(World, ActivitiesGoOnWithoutTheirOwner) {
     EXPECT_NEAR(world->now(), 0.15, 1e-8);
   });
   world->run();
+}
+
+TEST(World, EndsWithFlowsAndWorkUnderWay) {
+  const auto world = make_world(cluster());
+  std::unique_ptr<Inbox> inbox;
+  ActivityPtr flow;
+  world->spawn("actor", host(1), [&] {
+    inbox = world->make_inbox(host(1));
+    world->start_flow(host(1), host(0), 100e6);
+    flow = world->start_flow(host(1), host(0), 100e6);
+    world->start_work(host(1), 1);
+    world->sleep(1e-3);
+    world->post(*inbox, host(2), 100e6, 1);
+    world->post(*inbox, host(2), 100e6, 2);
+  });
+  world->run();
+  EXPECT_NEAR(world->now(), 1e-3, 1e-12);
 }
 
 TEST(World, InboxGivesWhatArrivesFirst) {
@@ -100,6 +122,182 @@ TEST(World, InboxGivesWhatArrivesFirst) {
     world->post(*inbox, host(2), 20e6, 2);
   });
   world->run();
+}
+
+TEST(World, EventWakesThoseWhoWait) {
+  const auto world = make_world(cluster());
+  const std::unique_ptr<Event> event = world->make_event();
+  for (int i = 0; i < 2; ++i)
+    world->spawn("waiting", host(i), [&] {
+      EXPECT_FALSE(event->wait(0));
+      EXPECT_FALSE(event->wait(0.5));
+      EXPECT_NEAR(world->now(), 0.5, 1e-9);
+      EXPECT_TRUE(event->wait(for_ever));
+      EXPECT_NEAR(world->now(), 1, 1e-9);
+      EXPECT_FALSE(event->wait(0.25));  // what was before does not count
+      EXPECT_TRUE(event->wait(10));
+      EXPECT_NEAR(world->now(), 2, 1e-9);
+    });
+  world->spawn("notifying", host(2), [&] {
+    world->sleep(1);
+    event->notify_all();
+    world->sleep(1);
+    event->notify_all();
+  });
+  world->run();
+}
+
+TEST(World, FirstErrorIsTheRunsAndTheOthersGoOn) {
+  const auto world = make_world(cluster());
+  double end = 0;
+  world->spawn("late", host(0), [&] {
+    world->sleep(2);
+    throw Error("late");
+  });
+  world->spawn("early", host(1), [&] {
+    world->sleep(1);
+    throw std::invalid_argument("early");
+  });
+  world->spawn("good", host(2), [&] {
+    world->sleep(3);
+    end = world->now();
+  });
+  world->spawn("for ever", host(3), [&] { world->make_event()->wait(for_ever); });
+  try {
+    world->run();
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "early");
+  }
+  EXPECT_NEAR(end, 3, 1e-9);
+}
+
+TEST(World, DeadlockNamesTheActors) {
+  const auto world = make_world(cluster());
+  int ended = 0;
+  struct AtEnd {
+    int& ended;
+    ~AtEnd() { ++ended; }
+  };
+  world->spawn("rank 3", host(3), [&] {
+    const AtEnd at_end{ended};
+    world->sleep(1);
+    world->make_event()->wait(for_ever);
+  });
+  world->spawn("server", host(1), [&] {
+    const AtEnd at_end{ended};
+    world->make_inbox(host(1))->receive(for_ever);
+  });
+  world->spawn("served", host(1), [&] { world->sleep(0.5); });
+  try {
+    world->run();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "simulated world at 1.000000 s: actors wait for ever: 'rank 3' for an event, "
+                 "'server' for a message");
+  }
+  EXPECT_EQ(ended, 2);
+}
+
+TEST(World, ServicesEndWithTheLastActor) {
+  const auto world = make_world(cluster());
+  const std::unique_ptr<Event> started = world->make_event();
+  int turns = 0;
+  bool ended = false;
+  struct AtEnd {
+    bool& ended;
+    ~AtEnd() { ended = true; }
+  };
+  world->spawn(
+      "service", host(0),
+      [&] {
+        const AtEnd at_end{ended};
+        while (true) {
+          world->sleep(1);
+          ++turns;
+        }
+      },
+      true);
+  world->spawn("parent", host(1), [&] {
+    world->sleep(1.5);
+    world->spawn("child", host(2), [&] { world->sleep(1); });
+  });
+  world->run();
+  EXPECT_EQ(turns, 2);
+  EXPECT_TRUE(ended);
+  EXPECT_NEAR(world->now(), 2.5, 1e-12);
+  EXPECT_THROW(world->run(), Error);
+}
+
+TEST(World, ErrorsNameWhatIsWrong) {
+  const auto world = make_world(cluster());
+  EXPECT_THROW(make_world(cluster()), Error);
+  EXPECT_THROW(world->spawn("nowhere", {9, 0}, [] {}), Error);
+  world->spawn("actor", host(0), [&] {
+    EXPECT_THROW(world->work(host(0), -1), Error);
+    EXPECT_THROW(world->sleep(std::nan("")), Error);
+    EXPECT_THROW(world->start_flow(host(0), host(1), for_ever), Error);
+    EXPECT_THROW(world->start_flow(host(0), {0, 1}, 1), Error);
+  });
+  world->run();
+  EXPECT_EQ(world->now(), 0);
+}
+
+TEST(World, OnesThatFollowStartAtZero) {
+  for (int i = 0; i < 3; ++i) {
+    const auto world = make_world(cluster());
+    EXPECT_EQ(world->now(), 0);
+    world->spawn("actor", host(0), [&] { world->sleep(0.125); });
+    world->run();
+    EXPECT_NEAR(world->now(), 0.125, 1e-12);
+  }
+}
+
+TEST(World, AWorldThatNeverRuns) {
+  {
+    const auto world = make_world(cluster());
+    world->spawn("actor", host(0), [] { FAIL(); });
+  }
+  const auto world = make_world(cluster());
+  world->run();
+}
+
+/// Sends, works and waits on each other, in sizes that give no round times: when it ends, and in
+/// which order messages came.
+std::string mixed_run() {
+  const auto world = make_world(cluster());
+  constexpr int actors = 9, rounds = 20;
+  std::vector<std::unique_ptr<Inbox>> inboxes(actors);
+  const std::unique_ptr<Event> round = world->make_event();
+  std::size_t order = 0;
+  for (int me = 0; me < actors; ++me)
+    world->spawn("actor", host(me), [&, me] {
+      inboxes[me] = world->make_inbox(host(me));
+      world->sleep(1e-3);
+      for (int i = 1; i <= rounds; ++i) {
+        const ActivityPtr work = world->start_work(host(me), 1e-3 / (i + me));
+        world->post(*inboxes[(me + i) % actors], host(me), 1e6 * me / i, me);
+        world->post(*inboxes[(me * i) % actors], host(me), 7e5 / (me + 1), me);
+        world->work({me, 0}, 1e-4 * me);
+        work->wait();
+        world->start_flow({me, 0}, {(me + 1) % actors, 0}, 1e5 * i)->wait();
+        while (const auto message = inboxes[me]->receive(1e-4))
+          order = order * 31 + static_cast<std::size_t>(std::any_cast<int>(*message));
+        if (i % actors == me) round->notify_all();
+        round->wait(1e-3);
+      }
+    });
+  world->run();
+  return fmt::format("{:a} {}", world->now(), order);
+}
+
+// In a process of its own, where the clock starts at 0. Another version of SimGrid may round
+// otherwise.
+TEST(WorldDeathTest, TimesAreTheSameToTheLastBit) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT((fmt::print(stderr, "{}", mixed_run()), std::exit(0)), testing::ExitedWithCode(0),
+              "^0x1.25a0f1eb1540ep-4 13227041400869185472$");
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <simgrid/kernel/resource/NetworkModelIntf.hpp>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -15,8 +15,7 @@ namespace {
 namespace s4u = simgrid::s4u;
 using NetPoint = simgrid::kernel::routing::NetPoint;
 
-constexpr double giga = 1e9 * units_of_byte;
-constexpr double unlimited = 1e12 * giga;
+constexpr double giga = 1e9;
 
 /// Both directions of a connection.
 struct Duplex {
@@ -77,11 +76,6 @@ double latency(const ClusterSpec& cluster, Place from, Place to) {
   return ends;
 }
 
-struct Platform::Machine {
-  s4u::NetZone* zone = nullptr;
-  int index = 0;
-};
-
 Platform::Platform(const ClusterSpec& cluster) : cluster_(cluster) {
   require(cluster, cluster.pcie.gbs, "pcie bandwidth");
   if (cluster.topology != Topology::pcie) require(cluster, cluster.peer.gbs, "peer bandwidth");
@@ -90,57 +84,50 @@ Platform::Platform(const ClusterSpec& cluster) : cluster_(cluster) {
 
   s4u::NetZone* root = s4u::create_star_zone("cluster");
   const std::int64_t per_switch = cluster.machines_per_switch;
-  s4u::NetZone* leaf = nullptr;
-  for (std::int64_t machine = 0; machine < cluster.machines; ++machine) {
-    if (per_switch > 0 && machine % per_switch == 0) {
-      if (leaf) leaf->seal();
-      const std::string name = fmt::format("switch {}", machine / per_switch);
-      leaf = s4u::create_star_zone(name);
-      leaf->set_parent(root);
-      NetPoint* gateway = leaf->create_router(name + " gateway");
-      const double gbs = static_cast<double>(per_switch * cluster.nics) * cluster.nic.gbs;
+  if (per_switch == 0) {
+    for (int machine = 0; machine < cluster.machines; ++machine) make_machine(machine, root);
+  } else {
+    const double gbs = static_cast<double>(per_switch * cluster.nics) * cluster.nic.gbs;
+    int machine = 0;
+    for (int leaf = 0; machine < cluster.machines; ++leaf) {
+      const std::string name = fmt::format("leaf {}", leaf);
+      s4u::NetZone* zone = s4u::create_star_zone(name);
+      zone->set_parent(root);
+      NetPoint* const gateway = make_machine(machine++, zone);
+      while (machine < cluster.machines && machine % per_switch != 0) make_machine(machine++, zone);
+      zone->seal();
       Duplex uplink;
       if (cluster.machines > 1)
         uplink = make_duplex(root, name + " uplink", gbs / cluster.oversubscription);
-      join(root, leaf, gateway, uplink);
+      join(root, zone, gateway, uplink);
     }
-    make_machine(static_cast<int>(machine), leaf ? leaf : root);
   }
-  if (leaf) leaf->seal();
   root->seal();
-  root->get_network_model()->set_lat_factor_cb(
-      [&cluster](double, const s4u::Host* from, const s4u::Host* to, const auto&, const auto&) {
-        return latency(cluster, *from->get_data<Place>(), *to->get_data<Place>());
-      });
 }
 
-s4u::Host* Platform::make_place(Machine& machine, Place place) {
-  const DeviceSpec& spec = place.device < 0 ? cluster_.host : cluster_.device;
-  const std::int64_t cores = spec.kind == "cpu" || place.device < 0 ? spec.cores : 1;
-  const std::string name = place.device < 0
-                               ? fmt::format("machine {} host", place.machine)
-                               : fmt::format("machine {} device {}", place.machine, place.device);
-  s4u::Host* host = machine.zone->create_host(name, operations_of_second);
+s4u::Host* Platform::make_host(Place place, s4u::NetZone* machine) {
+  const bool device = place.device >= 0;
+  const std::string name = device ? fmt::format("machine {} device {}", place.machine, place.device)
+                                  : fmt::format("machine {} host", place.machine);
+  const DeviceSpec& spec = device ? cluster_.device : cluster_.host;
+  const std::int64_t cores = device && spec.kind != "cpu" ? 1 : spec.cores;
+  s4u::Host* host = machine->create_host(name, operations_of_second);
   host->set_core_count(static_cast<int>(std::max<std::int64_t>(cores, 1)));
-  places_.push_back(place);
-  host->set_data(&places_.back());
   host->seal();
   hosts_.push_back(host);
   return host;
 }
 
-s4u::NetZone* Platform::make_machine(int index, s4u::NetZone* parent) {
+NetPoint* Platform::make_machine(int index, s4u::NetZone* parent) {
   const std::string prefix = fmt::format("machine {}", index);
   s4u::NetZone* zone = s4u::create_full_zone(prefix);
   zone->set_parent(parent);
-  Machine machine{zone, index};
   NetPoint* gateway = zone->create_router(prefix + " gateway");
 
   // hosts, links; the host's CPU comes first
   const auto devices = static_cast<int>(cluster_.devices);
   struct End {
     NetPoint* point;
-    s4u::Link* source;  // gives flows their weight
     Duplex pcie, peer, nic;
     s4u::Link* memory = nullptr;
   };
@@ -152,12 +139,9 @@ s4u::NetZone* Platform::make_machine(int index, s4u::NetZone* parent) {
     root = make_duplex(zone, prefix + " pcie root", cluster_.pcie_root_gbs);
   std::vector<End> ends;
   for (int device = -1; device < devices; ++device) {
-    s4u::Host* host = make_place(machine, {index, device});
+    s4u::Host* host = make_host({index, device}, zone);
     End end{};
     end.point = host->get_netpoint();
-    end.source = zone->create_link(host->get_name() + " source", unlimited);
-    end.source->set_latency(1)->set_sharing_policy(s4u::Link::SharingPolicy::FATPIPE);
-    end.source->seal();
     if (!nics.empty())
       end.nic = nics[static_cast<std::size_t>(
           device < 0 ? 0 : device * cluster_.nics / cluster_.devices)];
@@ -182,31 +166,30 @@ s4u::NetZone* Platform::make_machine(int index, s4u::NetZone* parent) {
     const End& from = ends[static_cast<std::size_t>(a + 1)];
     const bool device = a >= 0;
     if (!nics.empty()) {
-      add_route(zone, from.point, gateway,
-                {from.source, from.pcie.up, device ? root.up : nullptr, from.nic.up});
+      add_route(zone, from.point, gateway, {from.pcie.up, device ? root.up : nullptr, from.nic.up});
       add_route(zone, gateway, from.point,
                 {from.nic.down, device ? root.down : nullptr, from.pcie.down});
     }
     for (int b = -1; b < devices; ++b) {
       const End& to = ends[static_cast<std::size_t>(b + 1)];
       if (a == b) {
-        if (from.memory) add_route(zone, from.point, to.point, {from.source, from.memory});
+        if (from.memory) add_route(zone, from.point, to.point, {from.memory});
       } else if (const auto pair = pairs.find({a, b}); pair != pairs.end()) {
         add_route(zone, from.point, to.point,
-                  {from.source, make_link(zone, fmt::format("{} mesh {}-{}", prefix, a, b),
-                                          cluster_.peer.gbs * pair->second)});
+                  {make_link(zone, fmt::format("{} mesh {}-{}", prefix, a, b),
+                             cluster_.peer.gbs * pair->second)});
       } else if (from.peer.up && to.peer.down) {
-        add_route(zone, from.point, to.point, {from.source, from.peer.up, to.peer.down});
+        add_route(zone, from.point, to.point, {from.peer.up, to.peer.down});
       } else {
-        add_route(zone, from.point, to.point,
-                  {from.source, from.pcie.up, device ? root.up : nullptr,
-                   b >= 0 ? root.down : nullptr, to.pcie.down});
+        add_route(
+            zone, from.point, to.point,
+            {from.pcie.up, device ? root.up : nullptr, b >= 0 ? root.down : nullptr, to.pcie.down});
       }
     }
   }
   zone->seal();
   join(parent, zone, gateway, {});
-  return zone;
+  return gateway;
 }
 
 s4u::Host* Platform::at(Place place) const {

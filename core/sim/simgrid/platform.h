@@ -1,19 +1,13 @@
 // Platform: a ClusterSpec as SimGrid's hosts, links and routes.
 #pragma once
 
-#include <deque>
-#include <memory>
 #include <simgrid/s4u.hpp>
-#include <string>
 #include <vector>
 
 #include "core/sim/world.h"
 
 namespace ringside::sim {
 
-/// SimGrid counts whole units and never ends a flow of 0: links and flows are told in units of
-/// 1 / 1024 byte.
-inline constexpr double units_of_byte = 1024;
 /// Of a core: work is told in nanoseconds, far above what SimGrid takes for 0.
 inline constexpr double operations_of_second = 1e9;
 
@@ -27,9 +21,8 @@ double latency(const ClusterSpec& cluster, Place from, Place to);
 /// stand in a star, leaf switches in a star of stars, so that memory grows with the number of
 /// machines. Links are full duplex. An engine must exist; all belongs to it.
 ///
-/// SimGrid shares a link by weights of 1 / latency. So links have no latency here; each route
-/// begins with one link of latency 1 and no limit, which gives all flows the same weight, and a
-/// factor makes it the latency that the route has.
+/// Links have no latency here, who starts a flow adds it: SimGrid would share links by weights of
+/// 1 / latency, and 3.32 forgets links of flows whose latency ends at the same moment.
 class Platform {
  public:
   /// Throws Error for a bandwidth of 0 that a route needs. `cluster` must outlive the engine.
@@ -41,13 +34,11 @@ class Platform {
   bool connected(Place from, Place to) const;
 
  private:
-  struct Machine;
-
-  simgrid::s4u::NetZone* make_machine(int machine, simgrid::s4u::NetZone* parent);
-  simgrid::s4u::Host* make_place(Machine& machine, Place place);
+  /// Its gateway, which stands in `parent` already.
+  simgrid::kernel::routing::NetPoint* make_machine(int machine, simgrid::s4u::NetZone* parent);
+  simgrid::s4u::Host* make_host(Place place, simgrid::s4u::NetZone* machine);
 
   const ClusterSpec& cluster_;
-  std::deque<Place> places_;  // hosts point at them
   std::vector<simgrid::s4u::Host*> hosts_;
 };
 

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <list>
 #include <map>
+#include <simgrid/kernel/Timer.hpp>
 #include <simgrid/kernel/resource/Action.hpp>
 #include <unordered_map>
 #include <utility>
@@ -21,14 +23,28 @@ namespace ringside::sim {
 namespace {
 
 namespace s4u = simgrid::s4u;
+namespace timer = simgrid::kernel::timer;
 using simgrid::kernel::activity::ActivityImpl;
 using Action = simgrid::kernel::resource::Action;
+
+constexpr double for_ever = std::numeric_limits<double>::infinity();
 
 /// SimGrid's engine, of which a process has one at a time.
 class Engine {
  public:
   Engine() : engine_(start()) {}
-  s4u::Engine* operator->() { return engine_.get(); }
+  ~Engine() {
+    if (!over_) run();  // only that ends what SimGrid holds
+  }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  bool over() const { return over_; }
+  void run() {
+    if (over_) throw Error("a simulated world runs once");
+    engine_->run();
+    over_ = true;
+  }
 
  private:
   static std::unique_ptr<s4u::Engine> start() {
@@ -48,12 +64,13 @@ class Engine {
   }
 
   std::unique_ptr<s4u::Engine> engine_;
+  bool over_ = false;
 };
 
-/// Blocks one actor until release() or the timeout.
+/// Blocks one actor until release() or the timeout. Shared, because others run while one releases.
 class Blocker {
  public:
-  /// May be called by any actor, and by SimGrid between actors.
+  /// Called by any actor, or by SimGrid between actors.
   void release() {
     released_ = true;
     semaphore_->release();
@@ -71,6 +88,7 @@ class Blocker {
   s4u::SemaphorePtr semaphore_ = s4u::Semaphore::create(0);
   bool released_ = false;
 };
+using BlockerPtr = std::shared_ptr<Blocker>;
 
 /// Names of actors that wait without a deadline, and for what.
 class Waiting {
@@ -126,54 +144,64 @@ struct Mailbox {
       line.pop_front();
     }
     if (line.empty()) on_the_way.erase(sender);
-    if (receiver && !messages.empty()) std::exchange(receiver, nullptr)->release();
+    if (receiver && !messages.empty()) {
+      const BlockerPtr woken = std::exchange(receiver, nullptr);
+      woken->release();
+    }
   }
 
   Place place;
   std::unordered_map<long, std::list<Slot>> on_the_way{};  // by sender
   std::deque<std::any> messages{};
-  Blocker* receiver = nullptr;
+  BlockerPtr receiver{};
 };
 
 struct Flow {
-  s4u::CommPtr comm{};
-  std::shared_ptr<Mailbox> mailbox{};  // none: no message
-  long sender = 0;
-  Mailbox::Slot* slot = nullptr;
-};
+  s4u::Host* from = nullptr;
+  s4u::Host* to = nullptr;
+  std::uint64_t bytes = 0;
+  std::function<void()> arrive{};  // none: no message
+  s4u::CommPtr comm{};             // once the latency is over
+  bool over = false;
+  std::vector<BlockerPtr> waiters{};
 
-/// What goes on beside the actors. It lives on its own because SimGrid keeps callbacks for ever.
-struct State {
-  /// Flows under way, kept here since SimGrid stops one that nobody holds.
-  std::unordered_map<const ActivityImpl*, Flow> flows{};
-  std::vector<s4u::CommPtr> ended{};  // to be let go outside of SimGrid's own work
-  Waiting waiting{};
-  std::string deadlock{};
-
-  void end_flow(const ActivityImpl* activity) {
-    auto node = flows.extract(activity);
-    if (node.empty()) return;
-    Flow& flow = node.mapped();
-    ended.push_back(std::move(flow.comm));
-    if (flow.mailbox) flow.mailbox->arrive(flow.sender, *flow.slot);
+  void end() {
+    over = true;
+    if (arrive) arrive();
+    for (const BlockerPtr& waiter : std::exchange(waiters, {})) waiter->release();
   }
 };
+using FlowPtr = std::shared_ptr<Flow>;
 
-struct NoActivity : Activity {
-  void wait() override {}
-};
-
-class CommActivity : public Activity {
+/// Flows under way. Held here since SimGrid stops a flow that nobody holds.
+class Flows {
  public:
-  CommActivity(State& state, s4u::CommPtr comm) : state_(state), comm_(std::move(comm)) {}
-  void wait() override {
-    const Waiting::Scope scope(state_.waiting, "for a flow");
-    comm_->wait();
+  void start(const FlowPtr& flow) {
+    if (flow->bytes == 0) return flow->end();  // SimGrid might never end it
+    flow->comm = s4u::Comm::sendto_init(flow->from, flow->to);
+    // Detached, or SimGrid warns when it is let go.
+    flow->comm->set_payload_size(flow->bytes)->detach();
+    flows_.emplace(flow->comm->get_impl(), flow);
+  }
+  /// Called by SimGrid while it looks at the flow.
+  void end(const ActivityImpl* activity) {
+    auto node = flows_.extract(activity);
+    if (node.empty()) return;
+    ended_.push_back(std::move(node.mapped()->comm));
+    node.mapped()->end();
+  }
+  /// Called by actors: SimGrid has done with what ended before they run.
+  void sweep() { ended_.clear(); }
+  /// Called while SimGrid's state is still there.
+  void clear() {
+    for (const auto& [activity, flow] : flows_) flow->comm = nullptr;
+    flows_.clear();
+    ended_.clear();
   }
 
  private:
-  State& state_;
-  s4u::CommPtr comm_;
+  std::unordered_map<const ActivityImpl*, FlowPtr> flows_;
+  std::vector<s4u::CommPtr> ended_;
 };
 
 /// Keeps work that its owner let go of until it has ended: SimGrid would stop it.
@@ -185,10 +213,39 @@ class Works {
     std::erase_if(works_, [](const s4u::ExecPtr& work) { return work->test(); });
     limit_ = 16 + 2 * works_.size();
   }
+  void clear() { works_.clear(); }
 
  private:
   std::vector<s4u::ExecPtr> works_;
   std::size_t limit_ = 16;
+};
+
+/// What SimGrid's callbacks use. It lives on its own because SimGrid keeps them for ever.
+struct State {
+  Flows flows{};
+  Works works{};
+  Waiting waiting{};
+  std::string deadlock{};
+};
+
+struct NoActivity : Activity {
+  void wait() override {}
+};
+
+class FlowActivity : public Activity {
+ public:
+  FlowActivity(Waiting& waiting, FlowPtr flow) : waiting_(waiting), flow_(std::move(flow)) {}
+  void wait() override {
+    if (flow_->over) return;
+    const auto blocker = std::make_shared<Blocker>();
+    flow_->waiters.push_back(blocker);
+    const Waiting::Scope scope(waiting_, "for a flow");
+    blocker->block(for_ever);
+  }
+
+ private:
+  Waiting& waiting_;
+  FlowPtr flow_;
 };
 
 class ExecActivity : public Activity {
@@ -214,27 +271,27 @@ class SimEvent : public Event {
  public:
   explicit SimEvent(Waiting& waiting) : waiting_(waiting) {}
   void notify_all() override {
-    for (Blocker* waiter : std::exchange(waiters_, {})) waiter->release();
+    for (const BlockerPtr& waiter : std::exchange(waiters_, {})) waiter->release();
   }
   bool wait(double timeout_s) override {
     if (!(timeout_s > 0)) return false;
-    Blocker blocker;
-    waiters_.push_back(&blocker);
-    const Leave leave{waiters_, &blocker};
+    const auto blocker = std::make_shared<Blocker>();
+    waiters_.push_back(blocker);
+    const Leave leave{waiters_, blocker};
     const Waiting::Scope scope(waiting_, "for an event");
-    return blocker.block(timeout_s);
+    return blocker->block(timeout_s);
   }
 
  private:
   /// However the wait ends: SimGrid may end the actor in it.
   struct Leave {
-    std::vector<Blocker*>& waiters;
-    Blocker* blocker;
+    std::vector<BlockerPtr>& waiters;
+    const BlockerPtr& blocker;
     ~Leave() { std::erase(waiters, blocker); }
   };
 
   Waiting& waiting_;
-  std::vector<Blocker*> waiters_;
+  std::vector<BlockerPtr> waiters_;
 };
 
 class SimInbox : public Inbox {
@@ -245,11 +302,11 @@ class SimInbox : public Inbox {
   std::optional<std::any> receive(double timeout_s) override {
     auto& messages = mailbox_->messages;
     if (messages.empty() && timeout_s > 0) {
-      Blocker blocker;
-      mailbox_->receiver = &blocker;
+      const auto blocker = std::make_shared<Blocker>();
+      mailbox_->receiver = blocker;
       const Leave leave{*mailbox_};
       const Waiting::Scope scope(waiting_, "for a message");
-      blocker.block(timeout_s);
+      blocker->block(timeout_s);
     }
     if (messages.empty()) return std::nullopt;
     std::any message = std::move(messages.front());
@@ -280,15 +337,29 @@ class SimWorld : public World {
     s4u::Engine::on_deadlock_cb([weak] {
       if (const auto state = weak.lock()) state->deadlock = state->waiting.text();
     });
+    s4u::Engine::on_simulation_end_cb([weak] {
+      if (const auto state = weak.lock()) {
+        state->flows.clear();
+        state->works.clear();
+      }
+    });
     s4u::Link::on_communication_state_change_cb(
         [weak](simgrid::kernel::resource::NetworkAction& network, Action::State) {
           const auto state = weak.lock();
           if (!state) return;
           // SimGrid declares the derived class only; Action is its first base.
           auto& action = reinterpret_cast<Action&>(network);
-          if (action.get_state() == Action::State::FINISHED) state->end_flow(action.get_activity());
+          if (action.get_state() == Action::State::FINISHED)
+            state->flows.end(action.get_activity());
         });
   }
+
+  ~SimWorld() override {
+    abandoned_ = true;
+    if (!engine_.over()) engine_.run();
+  }
+  SimWorld(const SimWorld&) = delete;
+  SimWorld& operator=(const SimWorld&) = delete;
 
   const ClusterSpec& cluster() const override { return cluster_; }
   Shared& shared() override { return shared_; }
@@ -297,48 +368,48 @@ class SimWorld : public World {
              bool service) override {
     const s4u::ActorPtr actor =
         s4u::Actor::create(name, platform_.at(place), [this, body = std::move(body)] {
-          const long pid = s4u::this_actor::get_pid();
+          const AtEnd at_end{*this, s4u::this_actor::get_pid()};
           try {
-            body();
+            if (!abandoned_) body();
           } catch (const simgrid::ForcefulKillException&) {
-            state_->waiting.remove(pid);
             throw;
           } catch (...) {
             if (!error_) error_ = std::current_exception();
           }
-          state_->waiting.remove(pid);
         });
     state_->waiting.add(actor);
     if (service) actor->daemonize();
   }
 
   void run() override {
-    engine_->run();
+    engine_.run();
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     if (!state_->deadlock.empty())
       throw Error("simulated world at {:.6f} s: actors wait for ever: {}", now(),
                   std::exchange(state_->deadlock, {}));
   }
 
-  double now() const override { return s4u::Engine::get_clock() - begin_; }
+  double now() const override {
+    return (engine_.over() ? end_ : s4u::Engine::get_clock()) - begin_;
+  }
 
   void work(Place place, double seconds) override {
     if (checked(seconds, "seconds of work") > 0) exec(place, seconds)->wait();
   }
   ActivityPtr start_work(Place place, double seconds) override {
     if (checked(seconds, "seconds of work") == 0) return std::make_unique<NoActivity>();
-    works_.sweep();
+    state_->works.sweep();
     s4u::ExecPtr work = exec(place, seconds);
     work->start();
-    return std::make_unique<ExecActivity>(works_, std::move(work));
+    return std::make_unique<ExecActivity>(state_->works, std::move(work));
   }
   void sleep(double seconds) override {
     s4u::this_actor::sleep_for(checked(seconds, "seconds of sleep"));
   }
   ActivityPtr start_flow(Place from, Place to, double bytes) override {
-    s4u::CommPtr comm = start(from, to, bytes, Flow{});
-    if (!comm) return std::make_unique<NoActivity>();
-    return std::make_unique<CommActivity>(*state_, std::move(comm));
+    FlowPtr flow = start(from, to, bytes, {});
+    if (flow->over) return std::make_unique<NoActivity>();
+    return std::make_unique<FlowActivity>(state_->waiting, std::move(flow));
   }
   double latency(Place from, Place to) override {
     platform_.at(from);
@@ -358,31 +429,39 @@ class SimWorld : public World {
     const long sender = s4u::this_actor::get_pid();
     auto& line = mailbox->on_the_way[sender];
     line.push_back({std::move(message)});
-    Mailbox::Slot& slot = line.back();
-    if (!start(from, mailbox->place, bytes, {{}, mailbox, sender, &slot}))
-      mailbox->arrive(sender, slot);
+    start(from, mailbox->place, bytes,
+          [mailbox, sender, slot = &line.back()] { mailbox->arrive(sender, *slot); });
   }
 
  private:
+  struct AtEnd {
+    SimWorld& world;
+    long pid;
+    ~AtEnd() {
+      world.state_->waiting.remove(pid);
+      world.end_ = s4u::Engine::get_clock();
+    }
+  };
+
   s4u::ExecPtr exec(Place place, double seconds) {
     return s4u::Exec::init()
         ->set_host(platform_.at(place))
         ->set_flops_amount(seconds * operations_of_second);
   }
 
-  /// Null if there is nothing to wait for.
-  s4u::CommPtr start(Place from, Place to, double bytes, Flow flow) {
-    state_->ended.clear();
+  FlowPtr start(Place from, Place to, double bytes, std::function<void()> arrive) {
     checked(bytes, "bytes to send");
-    s4u::Host* const source = platform_.at(from);
-    s4u::Host* const destination = platform_.at(to);
-    if (!platform_.connected(from, to)) return nullptr;
-    const auto units = std::max(std::round(bytes * units_of_byte), 1.0);
-    s4u::CommPtr comm =
-        s4u::Comm::sendto_async(source, destination, static_cast<std::uint64_t>(units));
-    flow.comm = comm;
-    state_->flows.emplace(comm->get_impl(), std::move(flow));
-    return comm;
+    state_->flows.sweep();
+    const auto flow =
+        std::make_shared<Flow>(Flow{platform_.at(from), platform_.at(to), 0, std::move(arrive)});
+    if (platform_.connected(from, to)) flow->bytes = static_cast<std::uint64_t>(std::round(bytes));
+    const double latency = sim::latency(cluster_, from, to);
+    if (latency > 0)
+      timer::Timer::set(s4u::Engine::get_clock() + latency,
+                        [state = state_, flow] { state->flows.start(flow); });
+    else
+      state_->flows.start(flow);
+    return flow;
   }
 
   ClusterSpec cluster_;
@@ -390,9 +469,10 @@ class SimWorld : public World {
   Engine engine_;
   Platform platform_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
-  Works works_;
   std::exception_ptr error_;
+  bool abandoned_ = false;                         // destroyed without a run
   const double begin_ = s4u::Engine::get_clock();  // where the world before this one ended
+  double end_ = begin_;  // of the last actor; what is under way then goes on for SimGrid
 };
 
 }  // namespace
