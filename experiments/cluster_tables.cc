@@ -56,7 +56,7 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
   return known.empty() ? "" : fmt::format("; did you mean '{}'?", nearest(name, known));
 }
 
-std::string ClusterTable::title() const { return "[" + join(name) + "]"; }
+std::string ClusterTable::title() const { return fmt::format("[{}]", join(name)); }
 
 ClusterTables::ClusterTables(const std::filesystem::path& file) { load(file, {}); }
 

@@ -1,4 +1,6 @@
 // What experiments/cluster_file.cc reads.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <sstream>
 
@@ -23,16 +25,16 @@ class Writer {
     for (std::string line; std::getline(lines, line);) {
       std::replace_if(
           line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
-      out_ += line.empty() ? "#\n" : "# " + line + "\n";
+      out_ += line.empty() ? "#\n" : fmt::format("# {}\n", line);
     }
   }
   void table(const std::vector<std::string>& name) {
-    std::string text;
-    for (const std::string& part : name) text += (text.empty() ? "" : ".") + toml_key(part);
-    out_ += (out_.empty() ? "[" : "\n[") + text + "]\n";
+    std::vector<std::string> keys;
+    for (const std::string& part : name) keys.push_back(toml_key(part));
+    out_ += fmt::format("{}[{}]\n", out_.empty() ? "" : "\n", fmt::join(keys, "."));
   }
   void value(std::string_view key, const nlohmann::json& value) {
-    out_ += toml_key(std::string(key)) + " = " + toml_text(value) + "\n";
+    out_ += fmt::format("{} = {}\n", toml_key(std::string(key)), toml_text(value));
   }
   template <class Struct>
   void fields(const Struct& s) {
