@@ -51,12 +51,16 @@ class Engine {
     if (s4u::Engine::has_instance())
       throw Error("a second simulated world in one process: end the first one before");
     xbt_log_control_set("root.thres:critical ker_engine.app:file:/dev/null");
-    auto engine = std::make_unique<s4u::Engine>("ringside");
+    // What actors run on is chosen while the engine is made, by the first one.
+    std::string arguments[] = {"ringside", "--cfg=contexts/factory:" RINGSIDE_SIMGRID_CONTEXTS,
+                               "--cfg=contexts/stack-size:1024"};
+    char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
+    int argc = 3;
+    auto engine = std::make_unique<s4u::Engine>(&argc, argv);
     // Settings hold for the process: SimGrid refuses to hear them twice.
     if (!simgrid::config::is_default("network/model")) return engine;
     for (const char* setting :
          {"network/model:CM02", "network/TCP-gamma:0", "network/crosstraffic:0",
-          "contexts/factory:" RINGSIDE_SIMGRID_CONTEXTS, "contexts/stack-size:1024",
           // Seconds that are one moment; shares of links and cores that are nothing.
           "surf/precision:1e-10", "maxmin/precision:1e-9"})
       s4u::Engine::set_config(std::string(setting));
@@ -210,7 +214,9 @@ class Works {
   void keep(s4u::ExecPtr work) { works_.push_back(std::move(work)); }
   void sweep() {
     if (works_.size() < limit_) return;
-    std::erase_if(works_, [](const s4u::ExecPtr& work) { return work->test(); });
+    limit_ = std::numeric_limits<std::size_t>::max();  // others run while one tests
+    for (s4u::ExecPtr& work : std::exchange(works_, {}))
+      if (!work->test()) works_.push_back(std::move(work));
     limit_ = 16 + 2 * works_.size();
   }
   void clear() { works_.clear(); }
