@@ -1,6 +1,8 @@
 // What an operation costs: read off its operands.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "core/device/ops.h"
@@ -20,7 +22,11 @@ enum class OpClass : std::uint8_t {
 inline constexpr std::size_t op_classes = 7;
 std::string_view name_of(OpClass kind);
 
-/// Floating-point operations, and bytes that must be read and written at least once.
+/// Floating-point operations, and bytes that must be read and written at least once. Of linear
+/// layers and attention the products alone count: M in out multiplications and additions for each
+/// of one product in forward and two in backward; 2 B H D for each pair of a query and a key that
+/// it may look at, 2 products in forward and 5 in backward (which computes the scores again). Of
+/// the rest, what stands in the formula, a root or an exponential being one.
 struct OpCost {
   OpClass kind = OpClass::elementwise;
   double operations = 0;

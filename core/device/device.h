@@ -43,6 +43,9 @@ class Device {
   virtual std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
                                         std::function<void()> release) = 0;
 
+  /// False: buffers have no memory: nothing is computed, only counted and timed.
+  virtual bool has_values() const { return true; }
+
   virtual const Kernels& kernels() const = 0;
 
   /// The end of what is enqueued now, and the seconds from one mark to a later one (blocks until

@@ -3,6 +3,20 @@
 #include <cassert>
 
 namespace ringside {
+namespace {
+
+std::string held_text(const MemoryUse& use) {
+  std::string out;
+  for (std::size_t i = 0; i < memory_kinds; ++i) {
+    const auto kind = static_cast<MemoryKind>(i);
+    if (use[kind] == 0) continue;
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name_of(kind),
+                       memory_text(static_cast<double>(use[kind])));
+  }
+  return out.empty() ? "nothing" : out;
+}
+
+}  // namespace
 
 void Ledger::add(MemoryKind kind, std::size_t bytes) {
   std::lock_guard lock(mutex_);
@@ -29,6 +43,19 @@ MemoryUse Ledger::at_peak() const {
 void Ledger::reset_peak() {
   std::lock_guard lock(mutex_);
   at_peak_ = current_;
+}
+
+std::string memory_text(double bytes) {
+  return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes * 1e-6)
+                     : fmt::format("{:.1f} GB", bytes * 1e-9);
+}
+
+Error out_of_memory(std::string_view device, std::size_t bytes, MemoryKind kind,
+                    const MemoryUse& held, std::string_view cause) {
+  return Error(
+      "{}: no memory for {} of kind {}; held: {}; {}; use a smaller model or batch, or share it "
+      "out among more devices",
+      device, memory_text(static_cast<double>(bytes)), name_of(kind), held_text(held), cause);
 }
 
 }  // namespace ringside

@@ -4,7 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <string>
+#include <string_view>
 
+#include "core/base/error.h"
 #include "core/tensor/buffer.h"
 
 namespace ringside {
@@ -41,5 +44,12 @@ class Ledger {
   mutable std::mutex mutex_;
   MemoryUse current_, at_peak_;
 };
+
+/// What a device says that cannot give `bytes`: the request, who holds the rest, `cause`, and what
+/// to do.
+Error out_of_memory(std::string_view device, std::size_t bytes, MemoryKind kind,
+                    const MemoryUse& held, std::string_view cause);
+/// "80.0 GB", "3.5 MB".
+std::string memory_text(double bytes);
 
 }  // namespace ringside

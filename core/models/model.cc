@@ -48,6 +48,7 @@ void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t se
   if (begin < 0 || end > unit.layout().count())
     throw Error("unit {}: initial values of elements {} to {} are asked for, it has {}",
                 unit.name(), begin, end, unit.layout().count());
+  if (!unit.device().has_values()) return;
   std::vector<float> chunk;
   for (const Parameter& parameter : unit.layout().parameters()) {
     const std::int64_t stop = std::min(end, parameter.begin + parameter.shape.count());

@@ -87,7 +87,7 @@ TEST(CpuDevice, NamesTheRequestAndTheHoldersWhenMemoryEnds) {
   const auto held = device->allocate(3'000'000, MemoryKind::optimizer);
   for (const auto kind : {MemoryKind::parameter, MemoryKind::activation}) {
     const auto text = message_of([&] { device->allocate(std::size_t{1} << 50, kind); });
-    EXPECT_NE(text.find("1125899906.8 MB"), std::string::npos) << text;
+    EXPECT_NE(text.find("1125899.9 GB"), std::string::npos) << text;
     EXPECT_NE(text.find(name_of(kind)), std::string::npos) << text;
     EXPECT_NE(text.find("optimizer 3.0 MB"), std::string::npos) << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;

@@ -17,19 +17,6 @@ bool is_symmetric(MemoryKind kind) {
          kind == MemoryKind::communication;
 }
 
-std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes * 1e-6); }
-
-std::string held_text(const MemoryUse& use) {
-  std::string out;
-  for (std::size_t i = 0; i < memory_kinds; ++i) {
-    const auto kind = static_cast<MemoryKind>(i);
-    if (use[kind] == 0) continue;
-    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", name_of(kind),
-                       megabytes(static_cast<double>(use[kind])));
-  }
-  return out.empty() ? "nothing" : out;
-}
-
 /// std::chrono's steady clock counts from the host's start: all its processes agree.
 class SteadyClock final : public Clock {
  public:
@@ -88,7 +75,7 @@ class CpuDevice final : public Device {
     // what cannot fit is refused here.
     const auto held = static_cast<double>(ledger().current().total());
     if (held + static_cast<double>(bytes) > capacity_) {
-      cause = fmt::format("this machine has {}", megabytes(capacity_));
+      cause = fmt::format("this machine has {}", memory_text(capacity_));
     } else {
       try {
         return arena.allocate(bytes);
@@ -96,9 +83,7 @@ class CpuDevice final : public Device {
         cause = error.what();
       }
     }
-    throw Error("cpu: no memory for {} of kind {} ({}); held: {}; use a smaller model or batch",
-                megabytes(static_cast<double>(bytes)), name_of(kind), cause,
-                held_text(ledger().current()));
+    throw out_of_memory("cpu", bytes, kind, ledger().current(), cause);
   }
 
   static void check_size(const char* what, const Tensor& tensor, std::size_t host_bytes) {

@@ -10,26 +10,32 @@
 namespace ringside::sim {
 
 /// Buffers are counted and have no memory; operations take virtual time: on a roofline,
-/// max(operations / peak, bytes / bandwidth) / efficiency + launch. `numerics`, if there is one,
-/// gives buffers memory and computes as well (its own ledger is nobody's business).
+/// max(operations / peak, bytes / bandwidth) / efficiency + launch. What devices of one place hold
+/// together is limited. write() is lost and read() gives zeros; neither takes time. `numerics`, if
+/// there is one, gives buffers memory and computes as well (its own ledger is nobody's business).
 ///
 /// Time runs lazily: operations add to what is `pending`, and the clock and marks count it in. An
 /// actor must catch_up() before it does anything with the world (so that others see it there at
-/// the right time); the simulated communicator and channels do.
+/// the right time); the simulated communicator and channels do. Several actors may share a device
+/// (a server and the worker beside it), since nothing is pending whenever another actor runs: the
+/// time that an actor's operations take is its own. For one thread.
 class SimDevice : public Device {
  public:
+  /// Throws Error for a device without a world.
   virtual World& world() = 0;
   virtual Place place() const = 0;
   /// Blocks the calling actor until the world's clock has reached the device's.
   virtual void catch_up() = 0;
 };
 
-/// `rank` is what errors call the owner. `world` null: nothing takes time (for making a model and
-/// looking at it). Throws Error as check(cluster) does.
+/// Errors call it "sim NAME (machine M, device D)". `world` null: its clock begins at 0 and only
+/// operations move it (for making a model and looking at it). Throws Error as check(cluster) does,
+/// and for a cluster without that place, or without an efficiency of a class of operations in fp32.
 std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
                                            std::unique_ptr<Device> numerics);
 
-/// Seconds of one operation of that cost and dtype on the device.
+/// Seconds of one operation of that cost and dtype on the device. Throws Error if the device has no
+/// figures for them.
 double seconds_of(const OpCost& cost, std::string_view dtype, const DeviceSpec& device);
 
 /// The device as what it is. Throws Error if it is not simulated.

@@ -1,0 +1,110 @@
+#include "core/device/cost.h"
+
+#include <algorithm>
+
+namespace ringside {
+namespace {
+
+double count(const Tensor& tensor) { return static_cast<double>(tensor.count()); }
+
+/// Each operand is read or written once; one that is overwritten with what was made of it is given
+/// twice, and so is one under two names. What an operation was not given has no bytes.
+template <class... Operands>
+double bytes(const Operands&... operands) {
+  return (0.0 + ... + static_cast<double>(operands.bytes()));
+}
+
+/// Queries that look at a key, over all samples and heads, times the width of a head.
+double attended(const Tensor& qkv, bool causal) {
+  const auto extent = [&](std::size_t i) { return static_cast<double>(qkv.shape()[i]); };
+  const double positions = extent(1);
+  const double pairs = causal ? positions * (positions + 1) / 2 : positions * positions;
+  return extent(0) * extent(3) * extent(4) * pairs;
+}
+
+/// Rows of a table that so many look-ups touch.
+double rows_touched(const Tensor& table, std::int64_t lookups) {
+  return static_cast<double>(std::min(table.shape()[0], lookups) * table.shape()[1] * 4);
+}
+
+}  // namespace
+
+std::string_view name_of(OpClass kind) {
+  constexpr std::string_view names[op_classes] = {
+      "linear", "attention", "normalisation", "elementwise", "optimizer", "embedding", "loss"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+OpCost cost(const Fill& op) { return {OpClass::elementwise, 0, bytes(op.out)}; }
+
+OpCost cost(const Copy& op) { return {OpClass::elementwise, 0, bytes(op.in, op.out)}; }
+
+OpCost cost(const Add& op) {
+  return {OpClass::elementwise, count(op.out), bytes(op.in, op.out, op.out)};
+}
+
+OpCost cost(const AdamW& op) {
+  return {OpClass::optimizer, 14 * count(op.parameters),
+          bytes(op.gradients) + 2 * bytes(op.parameters, op.first_moment, op.second_moment)};
+}
+
+OpCost cost(const Sgd& op) {
+  const double both = bytes(op.gradients) + 2 * bytes(op.parameters);
+  if (op.momentum == 0) return {OpClass::optimizer, 4 * count(op.parameters), both};
+  // The first step only writes the velocity.
+  if (op.step == 1)
+    return {OpClass::optimizer, 4 * count(op.parameters), both + bytes(op.velocity)};
+  return {OpClass::optimizer, 6 * count(op.parameters), both + 2 * bytes(op.velocity)};
+}
+
+OpCost cost(const LinearForward& op) {
+  return {OpClass::linear, 2 * count(op.x) * static_cast<double>(op.weight.shape()[0]),
+          bytes(op.x, op.weight, op.bias, op.pre, op.y)};
+}
+
+OpCost cost(const LinearBackward& op) {
+  const double product = 2 * count(op.x) * static_cast<double>(op.weight.shape()[0]);
+  double moved = bytes(op.dy, op.x, op.dweight, op.dbias);
+  if (op.activation != Activation::none) moved += bytes(op.pre, op.dy);
+  if (op.dx) moved += bytes(op.weight, op.dx);
+  return {OpClass::linear, op.dx ? 2 * product : product, moved};
+}
+
+OpCost cost(const EmbeddingForward& op) {
+  double moved = bytes(op.tokens, op.y) + rows_touched(op.token_table, op.tokens.count());
+  if (!op.position_table) return {OpClass::embedding, 0, moved};
+  moved += rows_touched(op.position_table, op.tokens.shape()[1]);
+  return {OpClass::embedding, count(op.y), moved};
+}
+
+OpCost cost(const EmbeddingBackward& op) {
+  return {OpClass::embedding, (op.dposition_table ? 2 : 1) * count(op.dy),
+          bytes(op.tokens, op.dy, op.dtoken_table, op.dposition_table)};
+}
+
+OpCost cost(const LayerNormForward& op) {
+  return {OpClass::normalisation, (op.residual ? 9 : 8) * count(op.x),
+          bytes(op.x, op.residual, op.weight, op.bias, op.sum, op.y, op.mean, op.rstd)};
+}
+
+OpCost cost(const LayerNormBackward& op) {
+  return {
+      OpClass::normalisation, (op.dresidual ? 14 : 13) * count(op.x),
+      bytes(op.dy, op.x, op.weight, op.mean, op.rstd, op.dresidual, op.dx, op.dweight, op.dbias)};
+}
+
+OpCost cost(const AttentionForward& op) {
+  return {OpClass::attention, 4 * attended(op.qkv, op.causal), bytes(op.qkv, op.y, op.statistics)};
+}
+
+OpCost cost(const AttentionBackward& op) {
+  return {OpClass::attention, 10 * attended(op.qkv, op.causal),
+          bytes(op.dy, op.qkv, op.y, op.statistics, op.dqkv)};
+}
+
+OpCost cost(const CrossEntropy& op) {
+  return {OpClass::loss, (op.dlogits ? 5 : 4) * count(op.logits),
+          bytes(op.logits, op.targets, op.losses, op.dlogits)};
+}
+
+}  // namespace ringside

@@ -1,0 +1,219 @@
+#include "core/device/sim/sim_device.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace ringside::sim {
+namespace {
+
+/// What is left of a look-up by names.
+struct Roofline {
+  double operations_per_s = 0, bytes_per_s = 0, launch_s = 0;
+
+  Roofline(std::string_view dtype, const DeviceSpec& device)
+      : bytes_per_s(device.bandwidth_gbs * 1e9), launch_s(device.launch_us * 1e-6) {
+    const auto peak = device.tflops.find(std::string(dtype));
+    if (peak == device.tflops.end())
+      throw Error("device {}: tflops.{} is missing", device.name, dtype);
+    operations_per_s = peak->second * 1e12;
+  }
+
+  double seconds(const OpCost& cost, const Efficiency& efficiency) const {
+    const double ideal = std::max(cost.operations / operations_per_s, cost.bytes / bytes_per_s);
+    return ideal / efficiency.at(ideal * 1e6) + launch_s;
+  }
+};
+
+const Efficiency& efficiency_of(OpClass kind, std::string_view dtype, const DeviceSpec& device) {
+  const auto classes = device.efficiency.find(std::string(dtype));
+  if (classes != device.efficiency.end()) {
+    const auto curve = classes->second.find(std::string(name_of(kind)));
+    if (curve != classes->second.end() && !curve->second.points.empty()) return curve->second;
+  }
+  throw Error("device {}: efficiency.{}.{} is missing", device.name, dtype, name_of(kind));
+}
+
+/// Bytes that all devices of a place hold: the ranks of one CPU share its memory.
+using Held = std::atomic<std::int64_t>;
+
+struct HeldByPlace {
+  std::map<std::pair<int, int>, std::shared_ptr<Held>> places{};
+
+  std::shared_ptr<Held> at(Place place) {
+    auto& held = places[{place.machine, place.device}];
+    if (!held) held = std::make_shared<Held>(0);
+    return held;
+  }
+};
+
+class RooflineDevice final : public SimDevice, private Clock {
+ public:
+  RooflineDevice(const DeviceSpec& spec, World* world, Place place,
+                 std::unique_ptr<Device> numerics)
+      : world_(world),
+        place_(place),
+        name_(place.device < 0 ? fmt::format("sim {} (machine {}, host)", spec.name, place.machine)
+                               : fmt::format("sim {} (machine {}, device {})", spec.name,
+                                             place.machine, place.device)),
+        capacity_(spec.memory_gb * 1e9),
+        roofline_(name_of(DType::f32), spec),
+        numerics_(std::move(numerics)),
+        held_(world ? world->shared().get<HeldByPlace>()->at(place) : std::make_shared<Held>(0)) {
+    for (std::size_t i = 0; i < op_classes; ++i)
+      efficiency_[i] = efficiency_of(static_cast<OpClass>(i), name_of(DType::f32), spec);
+    for_each_slot(kernels_, [this]<class Op>(std::string_view, Kernel<Op>& slot) {
+      slot = [this](const Op& op) { pass(cost(op)); };
+    });
+    if (numerics_) add_numerics();
+  }
+
+  std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override {
+    if (static_cast<double>(*held_) + static_cast<double>(bytes) > capacity_) refuse(bytes, kind);
+    if (!numerics_)
+      return counted(nullptr, bytes, kind, {}, [this, bytes, kind] { release(bytes, kind); });
+    auto memory = numerics_->allocate(bytes, kind);
+    std::byte* data = memory->data();
+    return counted(data, bytes, kind, memory->address(),
+                   [this, bytes, kind, memory = std::move(memory)] { release(bytes, kind); });
+  }
+
+  std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
+                                std::function<void()> give_back) override {
+    return counted(data, bytes, kind, {}, [this, bytes, kind, give_back = std::move(give_back)] {
+      if (give_back) give_back();
+      release(bytes, kind);
+    });
+  }
+
+  bool has_values() const override { return numerics_ != nullptr; }
+  const Kernels& kernels() const override { return kernels_; }
+
+  Mark mark() override { return {now()}; }
+  double seconds(Mark from, Mark to) override { return to.value - from.value; }
+  void synchronize() override { catch_up(); }
+
+  void write(const Tensor& to, std::span<const std::byte> from) override {
+    check_size("write", to, from.size());
+    if (numerics_) numerics_->write(to, from);
+  }
+  void read(const Tensor& from, std::span<std::byte> to) override {
+    check_size("read", from, to.size());
+    if (numerics_)
+      numerics_->read(from, to);
+    else
+      std::fill(to.begin(), to.end(), std::byte{0});
+  }
+
+  const Clock& clock() const override { return *this; }
+
+  World& world() override {
+    if (!world_) throw Error("{}: there is no world that it is part of", name_);
+    return *world_;
+  }
+  Place place() const override { return place_; }
+
+  void catch_up() override {
+    // Set to 0 first: others may use the device while this actor waits.
+    if (world_ && pending_ > 0) world_->work(place_, std::exchange(pending_, 0));
+  }
+
+ private:
+  /// The world rounds the ends of what it waits for; a clock does not go back by that.
+  double now() const override {
+    return last_ = std::max(last_, (world_ ? world_->now() : 0) + pending_);
+  }
+
+  void pass(const OpCost& cost) {
+    pending_ += roofline_.seconds(cost, efficiency_[static_cast<std::size_t>(cost.kind)]);
+  }
+
+  void add_numerics() {
+    const Kernels& real = numerics_->kernels();
+    for_each_slot(kernels_, [&]<class Op>(std::string_view, Kernel<Op>& slot) {
+      for_each_slot(real, [&]<class Other>(std::string_view, const Kernel<Other>& run) {
+        if constexpr (std::is_same_v<Op, Other>)
+          slot = [timed = std::move(slot), &run](const Op& op) {
+            run(op);
+            timed(op);
+          };
+      });
+    });
+  }
+
+  template <class Release>
+  std::shared_ptr<Buffer> counted(std::byte* data, std::size_t bytes, MemoryKind kind,
+                                  SymmetricAddress address, Release&& release) {
+    auto buffer =
+        std::make_shared<Buffer>(data, bytes, kind, address, std::forward<Release>(release));
+    ledger().add(kind, bytes);
+    *held_ += static_cast<std::int64_t>(bytes);
+    return buffer;
+  }
+  void release(std::size_t bytes, MemoryKind kind) {
+    ledger().remove(kind, bytes);
+    *held_ -= static_cast<std::int64_t>(bytes);
+  }
+
+  [[noreturn]] void refuse(std::size_t bytes, MemoryKind kind) const {
+    const MemoryUse own = ledger().current();
+    const std::int64_t others = *held_ - own.total();
+    std::string cause = fmt::format("it has {}", memory_text(capacity_));
+    if (others > 0)
+      cause +=
+          fmt::format(", of which others there hold {}", memory_text(static_cast<double>(others)));
+    throw out_of_memory(name_, bytes, kind, own, cause);
+  }
+
+  void check_size(const char* what, const Tensor& tensor, std::size_t host_bytes) const {
+    if (tensor.bytes() != host_bytes)
+      throw Error("{}: {} of {} host bytes with a tensor of {} ({} bytes); they must agree", name_,
+                  what, host_bytes, tensor.shape().text(), tensor.bytes());
+  }
+
+  World* const world_;
+  const Place place_;
+  const std::string name_;
+  const double capacity_;
+  const Roofline roofline_;
+  std::array<Efficiency, op_classes> efficiency_{};
+  std::unique_ptr<Device> numerics_;
+  std::shared_ptr<Held> held_;
+  Kernels kernels_;
+  double pending_ = 0;
+  mutable double last_ = 0;
+};
+
+void check_place(const ClusterSpec& cluster, Place place) {
+  if (place.machine < 0 || place.machine >= cluster.machines || place.device < -1 ||
+      place.device >= cluster.devices)
+    throw Error("cluster {}: there is no device {} of machine {}; it has {} machines of {} devices",
+                cluster.name, place.device, place.machine, cluster.machines, cluster.devices);
+}
+
+}  // namespace
+
+std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
+                                           std::unique_ptr<Device> numerics) {
+  check(cluster);
+  check_place(cluster, place);
+  const DeviceSpec& spec = place.device < 0 ? cluster.host : cluster.device;
+  return std::make_unique<RooflineDevice>(spec, world, place, std::move(numerics));
+}
+
+double seconds_of(const OpCost& cost, std::string_view dtype, const DeviceSpec& device) {
+  return Roofline(dtype, device).seconds(cost, efficiency_of(cost.kind, dtype, device));
+}
+
+SimDevice& sim_device(Device& device) {
+  if (auto* simulated = dynamic_cast<SimDevice*>(&device)) return *simulated;
+  throw Error("simulated ranks need a simulated device; name one with device.kind = \"sim\"");
+}
+
+}  // namespace ringside::sim
