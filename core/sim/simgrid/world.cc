@@ -1,238 +1,25 @@
 #include "core/sim/world.h"
 
-#include <fmt/format.h>
-#include <xbt/log.h>
-
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <exception>
 #include <limits>
-#include <list>
-#include <map>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/kernel/resource/Action.hpp>
-#include <unordered_map>
 #include <utility>
-#include <xbt/config.hpp>
 
 #include "core/base/error.h"
+#include "core/sim/simgrid/engine.h"
+#include "core/sim/simgrid/flow.h"
 #include "core/sim/simgrid/platform.h"
+#include "core/sim/simgrid/waiting.h"
 
 namespace ringside::sim {
 namespace {
 
 namespace s4u = simgrid::s4u;
 namespace timer = simgrid::kernel::timer;
-using simgrid::kernel::activity::ActivityImpl;
 using Action = simgrid::kernel::resource::Action;
-
-constexpr double for_ever = std::numeric_limits<double>::infinity();
-
-/// SimGrid's engine, of which a process has one at a time.
-class Engine {
- public:
-  Engine() : engine_(start()) {}
-  ~Engine() {
-    if (!over_) run();  // only that ends what SimGrid holds
-  }
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
-
-  bool over() const { return over_; }
-  void run() {
-    if (over_) throw Error("a simulated world runs once");
-    engine_->run();
-    over_ = true;
-  }
-
- private:
-  static std::unique_ptr<s4u::Engine> start() {
-    if (s4u::Engine::has_instance())
-      throw Error("a second simulated world in one process: end the first one before");
-    xbt_log_control_set("root.thres:critical ker_engine.app:file:/dev/null");
-    // What actors run on is chosen while the engine is made, by the first one.
-    std::string arguments[] = {"ringside", "--cfg=contexts/factory:" RINGSIDE_SIMGRID_CONTEXTS,
-                               "--cfg=contexts/stack-size:1024"};
-    char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
-    int argc = 3;
-    auto engine = std::make_unique<s4u::Engine>(&argc, argv);
-    // Settings hold for the process: SimGrid refuses to hear them twice.
-    if (!simgrid::config::is_default("network/model")) return engine;
-    for (const char* setting :
-         {"network/model:CM02", "network/TCP-gamma:0", "network/crosstraffic:0",
-          // Seconds that are one moment; shares of links and cores that are nothing.
-          "surf/precision:1e-10", "maxmin/precision:1e-9"})
-      s4u::Engine::set_config(std::string(setting));
-    return engine;
-  }
-
-  std::unique_ptr<s4u::Engine> engine_;
-  bool over_ = false;
-};
-
-/// Blocks one actor until release() or the timeout. Shared, because others run while one releases.
-class Blocker {
- public:
-  /// Called by any actor, or by SimGrid between actors.
-  void release() {
-    released_ = true;
-    semaphore_->release();
-  }
-  /// False after `timeout_s`, which may be infinite.
-  bool block(double timeout_s) {
-    if (std::isinf(timeout_s))
-      semaphore_->acquire();
-    else
-      semaphore_->acquire_timeout(timeout_s);
-    return released_;
-  }
-
- private:
-  s4u::SemaphorePtr semaphore_ = s4u::Semaphore::create(0);
-  bool released_ = false;
-};
-using BlockerPtr = std::shared_ptr<Blocker>;
-
-/// Names of actors that wait without a deadline, and for what.
-class Waiting {
- public:
-  class Scope {
-   public:
-    Scope(Waiting& waiting, const char* what) : waiting_(waiting) {
-      waiting_.what_[s4u::this_actor::get_pid()] = what;
-    }
-    ~Scope() { waiting_.what_.erase(s4u::this_actor::get_pid()); }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    Waiting& waiting_;
-  };
-
-  void add(s4u::ActorPtr actor) { names_[actor->get_pid()] = actor->get_name(); }
-  void remove(long pid) { names_.erase(pid); }
-
-  std::string text() const {
-    constexpr std::size_t shown = 8;
-    std::string text;
-    std::size_t count = 0;
-    for (const auto& [pid, name] : names_) {
-      const auto what = what_.find(pid);
-      if (what == what_.end()) continue;
-      if (++count <= shown)
-        text += fmt::format("{}'{}' {}", count > 1 ? ", " : "", name, what->second);
-    }
-    if (count > shown) text += fmt::format(" and {} more", count - shown);
-    return text;
-  }
-
- private:
-  std::map<long, std::string> names_;
-  std::unordered_map<long, const char*> what_;
-};
-
-/// Messages of a sender become visible in the order in which it sent them, so one that overtakes
-/// another on its way waits.
-struct Mailbox {
-  struct Slot {
-    std::any message;
-    bool arrived = false;
-  };
-
-  void arrive(long sender, Slot& slot) {
-    slot.arrived = true;
-    auto& line = on_the_way[sender];
-    while (!line.empty() && line.front().arrived) {
-      messages.push_back(std::move(line.front().message));
-      line.pop_front();
-    }
-    if (line.empty()) on_the_way.erase(sender);
-    if (receiver && !messages.empty()) {
-      const BlockerPtr woken = std::exchange(receiver, nullptr);
-      woken->release();
-    }
-  }
-
-  Place place;
-  std::unordered_map<long, std::list<Slot>> on_the_way{};  // by sender
-  std::deque<std::any> messages{};
-  BlockerPtr receiver{};
-};
-
-struct Flow {
-  s4u::Host* from = nullptr;
-  s4u::Host* to = nullptr;
-  std::uint64_t bytes = 0;
-  std::function<void()> arrive{};  // none: no message
-  s4u::CommPtr comm{};             // once the latency is over
-  bool over = false;
-  std::vector<BlockerPtr> waiters{};
-
-  void end() {
-    over = true;
-    if (arrive) arrive();
-    for (const BlockerPtr& waiter : std::exchange(waiters, {})) waiter->release();
-  }
-};
-using FlowPtr = std::shared_ptr<Flow>;
-
-/// Flows under way. Held here since SimGrid stops a flow that nobody holds.
-class Flows {
- public:
-  void start(const FlowPtr& flow) {
-    if (flow->bytes == 0) return flow->end();  // SimGrid might never end it
-    flow->comm = s4u::Comm::sendto_init(flow->from, flow->to);
-    // Detached, or SimGrid warns when it is let go.
-    flow->comm->set_payload_size(flow->bytes)->detach();
-    flows_.emplace(flow->comm->get_impl(), flow);
-  }
-  /// Called by SimGrid while it looks at the flow.
-  void end(const ActivityImpl* activity) {
-    auto node = flows_.extract(activity);
-    if (node.empty()) return;
-    ended_.push_back(std::move(node.mapped()->comm));
-    node.mapped()->end();
-  }
-  /// Called by actors: SimGrid has done with what ended before they run.
-  void sweep() { ended_.clear(); }
-  /// Called while SimGrid's state is still there.
-  void clear() {
-    for (const auto& [activity, flow] : flows_) flow->comm = nullptr;
-    flows_.clear();
-    ended_.clear();
-  }
-
- private:
-  std::unordered_map<const ActivityImpl*, FlowPtr> flows_;
-  std::vector<s4u::CommPtr> ended_;
-};
-
-/// Keeps work that its owner let go of until it has ended: SimGrid would stop it.
-class Works {
- public:
-  void keep(s4u::ExecPtr work) { works_.push_back(std::move(work)); }
-  void sweep() {
-    if (works_.size() < limit_) return;
-    limit_ = std::numeric_limits<std::size_t>::max();  // others run while one tests
-    for (s4u::ExecPtr& work : std::exchange(works_, {}))
-      if (!work->test()) works_.push_back(std::move(work));
-    limit_ = 16 + 2 * works_.size();
-  }
-  void clear() { works_.clear(); }
-
- private:
-  std::vector<s4u::ExecPtr> works_;
-  std::size_t limit_ = 16;
-};
-
-/// What SimGrid's callbacks use. It lives on its own because SimGrid keeps them for ever.
-struct State {
-  Flows flows{};
-  Works works{};
-  Waiting waiting{};
-  std::string deadlock{};
-};
 
 struct NoActivity : Activity {
   void wait() override {}

@@ -1,0 +1,44 @@
+#include "core/sim/simgrid/engine.h"
+
+#include <xbt/log.h>
+
+#include <string>
+#include <xbt/config.hpp>
+
+#include "core/base/error.h"
+
+namespace ringside::sim {
+
+namespace s4u = simgrid::s4u;
+
+Engine::~Engine() {
+  if (!over_) run();  // only that ends what SimGrid holds
+}
+
+void Engine::run() {
+  if (over_) throw Error("a simulated world runs once");
+  engine_->run();
+  over_ = true;
+}
+
+std::unique_ptr<s4u::Engine> Engine::start() {
+  if (s4u::Engine::has_instance())
+    throw Error("a second simulated world in one process: end the first one before");
+  xbt_log_control_set("root.thres:critical ker_engine.app:file:/dev/null");
+  // What actors run on is chosen while the engine is made, by the first one.
+  std::string arguments[] = {"ringside", "--cfg=contexts/factory:" RINGSIDE_SIMGRID_CONTEXTS,
+                             "--cfg=contexts/stack-size:1024"};
+  char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
+  int argc = 3;
+  auto engine = std::make_unique<s4u::Engine>(&argc, argv);
+  // Settings hold for the process: SimGrid refuses to hear them twice.
+  if (!simgrid::config::is_default("network/model")) return engine;
+  for (const char* setting :
+       {"network/model:CM02", "network/TCP-gamma:0", "network/crosstraffic:0",
+        // Seconds that are one moment; shares of links and cores that are nothing.
+        "surf/precision:1e-10", "maxmin/precision:1e-9"})
+    s4u::Engine::set_config(std::string(setting));
+  return engine;
+}
+
+}  // namespace ringside::sim

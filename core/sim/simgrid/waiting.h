@@ -1,0 +1,79 @@
+// How actors wait, and who does.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <simgrid/s4u.hpp>
+#include <string>
+#include <unordered_map>
+
+namespace ringside::sim {
+
+inline constexpr double for_ever = std::numeric_limits<double>::infinity();
+
+/// Blocks one actor until release() or the timeout. Shared, because others run while one releases.
+class Blocker {
+ public:
+  /// Called by any actor, or by SimGrid between actors.
+  void release() {
+    released_ = true;
+    semaphore_->release();
+  }
+  /// False after `timeout_s`, which may be infinite.
+  bool block(double timeout_s) {
+    if (std::isinf(timeout_s))
+      semaphore_->acquire();
+    else
+      semaphore_->acquire_timeout(timeout_s);
+    return released_;
+  }
+
+ private:
+  simgrid::s4u::SemaphorePtr semaphore_ = simgrid::s4u::Semaphore::create(0);
+  bool released_ = false;
+};
+using BlockerPtr = std::shared_ptr<Blocker>;
+
+/// Names of actors that wait without a deadline, and for what.
+class Waiting {
+ public:
+  class Scope {
+   public:
+    Scope(Waiting& waiting, const char* what) : waiting_(waiting) {
+      waiting_.what_[simgrid::s4u::this_actor::get_pid()] = what;
+    }
+    ~Scope() { waiting_.what_.erase(simgrid::s4u::this_actor::get_pid()); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Waiting& waiting_;
+  };
+
+  void add(simgrid::s4u::ActorPtr actor) { names_[actor->get_pid()] = actor->get_name(); }
+  void remove(long pid) { names_.erase(pid); }
+
+  std::string text() const {
+    constexpr std::size_t shown = 8;
+    std::string text;
+    std::size_t count = 0;
+    for (const auto& [pid, name] : names_) {
+      const auto what = what_.find(pid);
+      if (what == what_.end()) continue;
+      if (++count <= shown)
+        text += fmt::format("{}'{}' {}", count > 1 ? ", " : "", name, what->second);
+    }
+    if (count > shown) text += fmt::format(" and {} more", count - shown);
+    return text;
+  }
+
+ private:
+  std::map<long, std::string> names_;
+  std::unordered_map<long, const char*> what_;
+};
+
+}  // namespace ringside::sim
