@@ -64,8 +64,8 @@ class World {
   /// none, wherever it is.
   virtual void spawn(const std::string& name, Place place, std::function<void()> body,
                      bool service = false) = 0;
-  /// Blocks until all actors have ended, once. Throws the first error that left an actor, or Error that
-  /// names the actors that would wait for ever.
+  /// Blocks until all actors have ended; once a world. Throws the first error that left an actor,
+  /// or Error that names the actors that would wait for ever.
   virtual void run() = 0;
 
   /// Seconds of virtual time since the world was made.
