@@ -1,30 +1,21 @@
-// How the workers and the servers of a run find each other.
+// What the schemes with servers set up from a plan, and refuse of their options.
 #pragma once
 
 #include <memory>
+#include <string_view>
 
-#include "core/scheme.h"
 #include "ps/client.h"
 #include "ps/server.h"
-#include "ps/zmq_channel.h"
+#include "ps/transport.h"
 
 namespace ringside::ps {
-
-struct Listening {
-  std::unique_ptr<Channel> channel;
-  std::uint64_t token = 0;
-};
-
-/// For a server rank: opens its end and says where in the store; server 0 also draws the run's
-/// token. Blocks until the token is there.
-Listening listen(const RankContext& context, const ZmqOptions& options);
 
 /// What the plan says about the server of this rank.
 ServerConfig server_config(const RankContext& context, std::uint64_t token);
 
-/// For a worker rank: a client of all servers; of the one beside it, if any, within the process.
-/// Blocks until all servers listen.
-std::unique_ptr<Client> connect(const RankContext& context, const ZmqOptions& options);
+/// For a worker rank: a client of all servers. Blocks until all servers listen.
+std::unique_ptr<Client> connect(const RankContext& context, Transport& transport,
+                                TransportOptions options);
 
 /// Throws Error for a transport that there is not or a port that cannot be, named as options of
 /// the scheme.

@@ -13,7 +13,7 @@ namespace {
 
 /// The largest frame is a chunk or a micro-batch's logits; a row of logits stands for at most one
 /// position of a sample.
-ZmqOptions zmq_options(const RankContext& context, const DpOptions& options) {
+TransportOptions transport_options(const RankContext& context, const DpOptions& options) {
   const RunPlan& plan = context.plan;
   const std::int64_t samples = plan.train.global_batch / (plan.world * plan.train.accumulation);
   const std::int64_t logits = samples * plan.model.context * plan.model.vocabulary * 4;
@@ -26,8 +26,8 @@ ZmqOptions zmq_options(const RankContext& context, const DpOptions& options) {
 
 class Dp : public ReplicaScheme {
  public:
-  Dp(const RankContext& context, const DpOptions& options)
-      : ReplicaScheme(context, zmq_options(context, options)) {}
+  Dp(const RankContext& context, const DpOptions& options, std::unique_ptr<Transport> transport)
+      : ReplicaScheme(context, transport_options(context, options), std::move(transport)) {}
 
   Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) override {
     if (!pass.training) return SyncScheme::fetch(slice, loader, pass);
@@ -94,17 +94,18 @@ void check(const DpOptions& options) {
   check_transport("dp", options.transport, options.port, server_count(options));
 }
 
-std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options) {
-  return std::make_unique<Dp>(context, options);
+std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options,
+                                    std::unique_ptr<Transport> transport) {
+  return std::make_unique<Dp>(context, options, std::move(transport));
 }
 
-RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
-                    const Loader& loader) {
-  const Listening listening = listen(context, zmq_options(context, options));
+RankRecord serve_dp(const RankContext& context, const DpOptions& options,
+                    std::unique_ptr<Transport> transport, Model& model, const Loader& loader) {
+  const Connection connection = transport->listen(context, transport_options(context, options));
   const RunPlan& plan = context.plan;
   Master master(model, partition(model, plan.servers), context.device,
-                server_config(context, listening.token), loader, plan);
-  return serve(context, *listening.channel, master, model.parameter_count());
+                server_config(context, connection.token), loader, plan);
+  return serve(context, *connection.channel, master, model.parameter_count());
 }
 
 double dp_minimum_bytes(const StepShape& shape, const DpOptions& options) {

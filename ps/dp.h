@@ -6,6 +6,7 @@
 
 #include "core/observe/record.h"
 #include "core/scheme.h"
+#include "ps/transport.h"
 
 namespace ringside::ps {
 
@@ -32,12 +33,13 @@ inline std::int64_t server_count(const DpOptions&) { return 1; }
 /// Evaluation reads and computes at the workers, with the master's parameters. Bytes a step, P of
 /// the parameters, I and L of the inputs and logits of the global batch: the master sends
 /// N P + I + L, a worker P + L / N.
-std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options);
+std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options,
+                                    std::unique_ptr<Transport> transport);
 
 /// What the master's rank does until all workers are done; see ps/service.h. `loader` reads the
 /// training data.
-RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
-                    const Loader& loader);
+RankRecord serve_dp(const RankContext& context, const DpOptions& options,
+                    std::unique_ptr<Transport> transport, Model& model, const Loader& loader);
 
 /// Of the master's rank: N P + I + L, dedicated; (N - 1) (P + (I + L) / N), beside worker 0.
 double dp_minimum_bytes(const StepShape& shape, const DpOptions& options);

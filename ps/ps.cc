@@ -10,7 +10,7 @@
 namespace ringside::ps {
 namespace {
 
-ZmqOptions zmq_options(const RankContext& context, const PsOptions& options) {
+TransportOptions transport_options(const RankContext& context, const PsOptions& options) {
   return {.transport = options.transport,
           .port = options.port,
           .port_option = "scheme.ps.port",
@@ -20,8 +20,8 @@ ZmqOptions zmq_options(const RankContext& context, const PsOptions& options) {
 
 class Ps : public ReplicaScheme {
  public:
-  Ps(const RankContext& context, const PsOptions& options)
-      : ReplicaScheme(context, zmq_options(context, options)) {}
+  Ps(const RankContext& context, const PsOptions& options, std::unique_ptr<Transport> transport)
+      : ReplicaScheme(context, transport_options(context, options), std::move(transport)) {}
 
   void before_forward(std::size_t unit, const Pass&) override { link().wait_for(unit); }
   void after_backward(std::size_t unit, const Pass& pass) override {
@@ -51,16 +51,17 @@ void check(const PsOptions& options) {
   check_consistency(options.consistency);
 }
 
-std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {
-  return std::make_unique<Ps>(context, options);
+std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options,
+                                    std::unique_ptr<Transport> transport) {
+  return std::make_unique<Ps>(context, options, std::move(transport));
 }
 
-RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
-                    const Loader&) {
-  const Listening listening = listen(context, zmq_options(context, options));
+RankRecord serve_ps(const RankContext& context, const PsOptions& options,
+                    std::unique_ptr<Transport> transport, Model& model, const Loader&) {
+  const Connection connection = transport->listen(context, transport_options(context, options));
   Server server(model, partition(model, context.plan.servers), context.device,
-                server_config(context, listening.token));
-  return serve(context, *listening.channel, server, model.parameter_count());
+                server_config(context, connection.token));
+  return serve(context, *connection.channel, server, model.parameter_count());
 }
 
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {

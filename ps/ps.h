@@ -6,6 +6,7 @@
 
 #include "core/observe/record.h"
 #include "core/scheme.h"
+#include "ps/transport.h"
 
 namespace ringside::ps {
 
@@ -34,11 +35,12 @@ inline std::int64_t server_count(const PsOptions& options) { return options.serv
 /// last backward, in chunks of at most 1 MB that are answered with the updated values; these are
 /// taken in between the units' computations, and a unit's next forward waits for its own. Bytes a
 /// step, P those of the parameters: a worker sends P, a server N P / S.
-std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
+std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options,
+                                    std::unique_ptr<Transport> transport);
 
 /// What the rank of a server does until all workers are done; see ps/service.h.
-RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
-                    const Loader& loader);
+RankRecord serve_ps(const RankContext& context, const PsOptions& options,
+                    std::unique_ptr<Transport> transport, Model& model, const Loader& loader);
 
 /// Dedicated: max(P, N P / S). Beside: the rank of worker i and server i sends the gradient but
 /// for its own part, and new values of its part to the other workers, P (S - 1) / S +

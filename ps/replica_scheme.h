@@ -17,7 +17,7 @@ class ReplicaScheme : public SyncScheme {
  public:
   void attach(Model& model) override {
     replica_.emplace(model, context());
-    client_ = connect(context(), options_);
+    client_ = connect(context(), *transport_, options_);
     link_.emplace(model, *replica_, context().device, *client_, context().plan.servers);
   }
 
@@ -40,8 +40,9 @@ class ReplicaScheme : public SyncScheme {
   Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
 
  protected:
-  ReplicaScheme(const RankContext& context, ZmqOptions options)
-      : SyncScheme(context), options_(std::move(options)) {}
+  ReplicaScheme(const RankContext& context, TransportOptions options,
+                std::unique_ptr<Transport> transport)
+      : SyncScheme(context), options_(std::move(options)), transport_(std::move(transport)) {}
 
   /// Blocks until the servers have handled all that this worker sent.
   virtual void settle() = 0;
@@ -53,7 +54,8 @@ class ReplicaScheme : public SyncScheme {
   std::int64_t steps() const { return steps_; }
 
  private:
-  ZmqOptions options_;
+  TransportOptions options_;
+  std::unique_ptr<Transport> transport_;
   std::optional<Replica> replica_;
   std::unique_ptr<Client> client_;
   std::optional<ReplicaLink> link_;

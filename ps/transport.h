@@ -10,6 +10,9 @@
 
 namespace ringside::ps {
 
+/// Messages under way to one peer before send() blocks; more than a client ever has unanswered.
+inline constexpr int high_water_mark = 64;
+
 /// What a scheme asks of any transport.
 struct TransportOptions {
   std::string transport = "ipc";  // between processes: ipc or tcp
@@ -19,6 +22,7 @@ struct TransportOptions {
   std::string port_option = "port";
   /// Larger frames are refused.
   std::int64_t max_frame_bytes = 1 << 20;
+  /// The deadline of all that blocks.
   double timeout_s = 60;
 };
 
@@ -35,16 +39,23 @@ class Transport {
   virtual ~Transport() = default;
   /// For the server of this rank. Blocks until the run's token is there.
   virtual Connection listen(const RankContext& context, const TransportOptions& options) = 0;
-  /// For the worker of this rank: to all servers; to the one beside it, if any, within the rank.
-  /// Blocks until all servers listen; throws Error after the options' deadline.
+  /// For the worker of this rank: to all servers; to the one beside it, if any, within the rank. A
+  /// send that blocks is recorded as exposed. Blocks until all servers listen; throws Error that
+  /// names the one that does not after the options' deadline.
   virtual Connection connect(const RankContext& context, const TransportOptions& options) = 0;
 };
 
-/// Over ZeroMQ (ps/zmq_channel.h).
+/// Over ZeroMQ (ps/zmq_channel.h). The ranks find each other through the context's store.
 std::unique_ptr<Transport> zmq_transport();
-/// In the world of the rank's simulated device (core/sim/world.h). A message costs the sender's and
-/// the receiver's CPU what the cluster says, one message after the other on one I/O thread a rank
-/// and direction, and the links between them its bytes; within a rank it is free.
+/// In the world of the rank's simulated device (core/sim/world.h), through which the ranks find
+/// each other. A message costs the sender's and the receiver's CPU what the cluster says, one
+/// message after the other on one I/O thread a rank and direction, and the links between them its
+/// bytes; within a rank it is free.
 std::unique_ptr<Transport> sim_transport();
+
+/// What the plan says about the rank of a context.
+inline const RankPlan& self(const RankContext& context) {
+  return context.plan.ranks[static_cast<std::size_t>(context.rank)];
+}
 
 }  // namespace ringside::ps

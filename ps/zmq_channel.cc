@@ -11,8 +11,6 @@
 namespace ringside::ps {
 namespace {
 
-/// Messages under way to one peer before send() blocks; more than a client ever has unanswered.
-constexpr int high_water_mark = 64;
 constexpr auto last_words = std::chrono::milliseconds(1000);
 
 /// A message that stays within the process travels as what it is.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/observe/timeline.h"
-#include "ps/channel.h"
+#include "ps/transport.h"
 
 namespace ringside::ps {
 
@@ -25,17 +25,6 @@ class Hub {
   std::unique_ptr<Context> context_;
 };
 
-struct ZmqOptions {
-  std::string transport = "ipc";  // or tcp
-  /// tcp: of the first server, the others follow; 0: any that is free.
-  std::int64_t port = 0;
-  /// What an error about the port calls it.
-  std::string port_option = "port";
-  /// Connections that send a larger frame are cut.
-  std::int64_t max_frame_bytes = 1 << 20;
-  double timeout_s = 60;
-};
-
 /// A server's end. `token` is what workers must know.
 struct ServerEnd {
   std::unique_ptr<Channel> channel;
@@ -45,14 +34,14 @@ struct ServerEnd {
 /// Listens on a name that leaves no file (ipc) or on 127.0.0.1 (tcp), and within the hub. Throws
 /// Error that names the port and its option if it is taken.
 ServerEnd open_server(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int server,
-                      const ZmqOptions& options);
+                      const TransportOptions& options);
 
 /// A worker's end: one connection for each server's endpoint; `local_endpoint` for the server
 /// that shares the hub. A send that blocks is recorded as exposed.
 std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Hub> hub,
                                         std::uint64_t token, int worker,
                                         const std::vector<std::string>& endpoints,
-                                        const ZmqOptions& options, Timeline& timeline);
+                                        const TransportOptions& options, Timeline& timeline);
 
 /// The endpoint of a server, for workers of the same hub.
 std::string local_endpoint(int server);

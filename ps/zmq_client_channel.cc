@@ -10,7 +10,7 @@ namespace {
 class WorkerChannel : public ZmqChannel {
  public:
   WorkerChannel(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int worker,
-                const std::vector<std::string>& endpoints, const ZmqOptions& options,
+                const std::vector<std::string>& endpoints, const TransportOptions& options,
                 Timeline& timeline)
       : ZmqChannel(device, std::move(hub), options), timeline_(timeline) {
     for (const std::string& endpoint : endpoints) {
@@ -87,7 +87,7 @@ class WorkerChannel : public ZmqChannel {
 std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Hub> hub,
                                         std::uint64_t token, int worker,
                                         const std::vector<std::string>& endpoints,
-                                        const ZmqOptions& options, Timeline& timeline) {
+                                        const TransportOptions& options, Timeline& timeline) {
   return std::make_unique<WorkerChannel>(device, std::move(hub), token, worker, endpoints, options,
                                          timeline);
 }

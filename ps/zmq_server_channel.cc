@@ -21,7 +21,7 @@ std::optional<int> worker_of(std::string_view id, std::uint64_t token) {
 class ServerChannel : public ZmqChannel {
  public:
   ServerChannel(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int server,
-                const ZmqOptions& options)
+                const TransportOptions& options)
       : ZmqChannel(device, std::move(hub), options), token_(token), server_(server) {
     zmq::socket_t& inside = add_socket(zmq::socket_type::router, true).zmq;
     inside.set(zmq::sockopt::router_mandatory, true);
@@ -121,7 +121,7 @@ class ServerChannel : public ZmqChannel {
 }  // namespace
 
 ServerEnd open_server(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int server,
-                      const ZmqOptions& options) {
+                      const TransportOptions& options) {
   auto channel = std::make_unique<ServerChannel>(device, std::move(hub), token, server, options);
   std::string endpoint = channel->endpoint();
   return {std::move(channel), std::move(endpoint)};

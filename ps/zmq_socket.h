@@ -25,7 +25,7 @@ struct Socket {
 
 class ZmqChannel : public Channel {
  public:
-  ZmqChannel(Device& device, std::shared_ptr<Hub> hub, const ZmqOptions& options)
+  ZmqChannel(Device& device, std::shared_ptr<Hub> hub, const TransportOptions& options)
       : device_(device), hub_(std::move(hub)), options_(options) {}
 
   std::optional<Received> receive(double timeout_s) override;
@@ -48,7 +48,7 @@ class ZmqChannel : public Channel {
   Message open(const Socket& socket, std::span<zmq::message_t> parts);
 
   std::vector<Socket>& sockets() { return sockets_; }
-  const ZmqOptions& options() const { return options_; }
+  const TransportOptions& options() const { return options_; }
   Device& device() const { return device_; }
 
  private:
@@ -57,7 +57,7 @@ class ZmqChannel : public Channel {
 
   Device& device_;
   std::shared_ptr<Hub> hub_;  // outlives the sockets
-  ZmqOptions options_;
+  TransportOptions options_;
   std::vector<Socket> sockets_;
   Traffic traffic_;
 };

@@ -2,7 +2,6 @@
 
 #include "core/base/error.h"
 #include "core/single.h"
-#include "ps/connect.h"
 #include "ps/dp.h"
 #include "ps/ps.h"
 #include "tests/ps/run.h"
@@ -29,18 +28,18 @@ RankRecord reference(int world, std::int64_t micro_batches, std::int64_t evaluat
 std::vector<RankResult> run(const RunPlan& plan, const PsOptions& options) {
   check(options);
   return run_ranks(
-      plan, [&](const RankContext& context) { return make_ps(context, options); },
+      plan, [&](const RankContext& context) { return make_ps(context, options, zmq_transport()); },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_ps(context, options, model, loader);
+        return serve_ps(context, options, zmq_transport(), model, loader);
       });
 }
 
 std::vector<RankResult> run(const RunPlan& plan, const DpOptions& options) {
   check(options);
   return run_ranks(
-      plan, [&](const RankContext& context) { return make_dp(context, options); },
+      plan, [&](const RankContext& context) { return make_dp(context, options, zmq_transport()); },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_dp(context, options, model, loader);
+        return serve_dp(context, options, zmq_transport(), model, loader);
       });
 }
 
@@ -218,13 +217,13 @@ std::vector<Kind> heard_of_a_visit() {
   const auto device = make_cpu_device(1);
   MemoryStore store;
   Timeline timeline(*device);
-  const Listening listening =
-      listen({plan, 2, *device, store, timeline}, {.timeout_s = plan.train.timeout_s});
+  const Connection listening = zmq_transport()->listen({plan, 2, *device, store, timeline},
+                                                       {.timeout_s = plan.train.timeout_s});
   auto worker = std::async(std::launch::async, [&] {
     const auto own = make_cpu_device(1);
     Model model = make_mlp(plan.model, *own);
     Timeline own_timeline(*own);
-    const auto scheme = make_dp({plan, 1, *own, store, own_timeline}, {});
+    const auto scheme = make_dp({plan, 1, *own, store, own_timeline}, {}, zmq_transport());
     scheme->attach(model);
     scheme->before_backward(0, {});
     scheme->after_backward(0, {});
@@ -273,15 +272,17 @@ void expect_that_all_end(const RunPlan& plan, MakeScheme make, ServeScheme serve
 TEST(Failures, OfOneWorkerEndTheOthersAtOnceAndNameIt) {
   const PsOptions ps;
   expect_that_all_end(
-      tiny_plan(3, 2, false, 1), [&](const RankContext& context) { return make_ps(context, ps); },
+      tiny_plan(3, 2, false, 1),
+      [&](const RankContext& context) { return make_ps(context, ps, zmq_transport()); },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_ps(context, ps, model, loader);
+        return serve_ps(context, ps, zmq_transport(), model, loader);
       });
   const DpOptions dp;
   expect_that_all_end(
-      tiny_plan(2, 1, true, 1), [&](const RankContext& context) { return make_dp(context, dp); },
+      tiny_plan(2, 1, true, 1),
+      [&](const RankContext& context) { return make_dp(context, dp, zmq_transport()); },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_dp(context, dp, model, loader);
+        return serve_dp(context, dp, zmq_transport(), model, loader);
       });
 }
 
@@ -293,10 +294,10 @@ TEST(Failures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
       plan,
       [&](const RankContext& context) -> std::unique_ptr<SyncScheme> {
         if (context.rank == 1) throw Error("absent");
-        return make_ps(context, options);
+        return make_ps(context, options, zmq_transport());
       },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_ps(context, options, model, loader);
+        return serve_ps(context, options, zmq_transport(), model, loader);
       });
   EXPECT_NE(results[0].error, "");
   EXPECT_NE(results[2].error, "");
@@ -306,7 +307,7 @@ TEST(Failures, AWorkerNamesTheServerThatIsNotThere) {
   RunPlan plan = tiny_plan(1, 1, false, 1);
   plan.train.timeout_s = 0.2;
   const auto results = run_ranks(
-      plan, [&](const RankContext& context) { return make_ps(context, {}); },
+      plan, [&](const RankContext& context) { return make_ps(context, {}, zmq_transport()); },
       [&](const RankContext&, Model&, const Loader&) -> RankRecord { throw Error("absent"); });
   EXPECT_NE(results[0].error.find("ps."), std::string::npos) << results[0].error;
 }

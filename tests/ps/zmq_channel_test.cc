@@ -22,7 +22,7 @@ struct Pair {
         timeline(std::make_unique<Timeline>(*worker_device)) {
     const auto hub = std::make_shared<Hub>();
     const bool inside = transport == "inproc";
-    ZmqOptions options;
+    TransportOptions options;
     options.transport = inside ? "ipc" : transport;
     options.timeout_s = timeout_s;
     ServerEnd end = open_server(*server_device, hub, token, 0, options);
@@ -216,7 +216,7 @@ TEST(ZmqChannel, ConnectionsThatSendTooLargeFramesAreCut) {
 
 TEST(ZmqChannel, ATakenPortIsOneClearError) {
   const auto device = make_cpu_device(1);
-  ZmqOptions options{.transport = "tcp", .port_option = "scheme.ps.port"};
+  TransportOptions options{.transport = "tcp", .port_option = "scheme.ps.port"};
   const ServerEnd first = open_server(*device, std::make_shared<Hub>(), token, 0, options);
   EXPECT_EQ(first.endpoint.rfind("tcp://127.0.0.1:", 0), 0u) << "listens on loopback alone";
   options.port = std::stoll(first.endpoint.substr(first.endpoint.rfind(':') + 1));
