@@ -76,10 +76,13 @@ double latency(const ClusterSpec& cluster, Place from, Place to) {
   return ends;
 }
 
-Platform::Platform(const ClusterSpec& cluster) : cluster_(cluster) {
+void require_bandwidths(const ClusterSpec& cluster) {
   require(cluster, cluster.pcie.gbs, "pcie bandwidth");
   if (cluster.topology != Topology::pcie) require(cluster, cluster.peer.gbs, "peer bandwidth");
   if (cluster.machines > 1) require(cluster, cluster.nic.gbs, "nic bandwidth");
+}
+
+Platform::Platform(const ClusterSpec& cluster) : cluster_(cluster) {
   hosts_.reserve(static_cast<std::size_t>(cluster.machines * (cluster.devices + 1)));
 
   s4u::NetZone* root = s4u::create_star_zone("cluster");

@@ -17,6 +17,10 @@ inline constexpr double operations_of_second = 1e9;
 /// pcie + nic + pcie; host to host nic. A cpu to itself pcie, a gpu 0.
 double latency(const ClusterSpec& cluster, Place from, Place to);
 
+/// Throws Error for a bandwidth of 0 that a route needs. Before there is an engine, which cannot
+/// end without a platform.
+void require_bandwidths(const ClusterSpec& cluster);
+
 /// One host a device and one a machine's CPU. A machine is a zone that lists its routes, machines
 /// stand in a star, leaf switches in a star of stars, so that memory grows with the number of
 /// machines. Links are full duplex. An engine must exist; all belongs to it.
@@ -25,7 +29,7 @@ double latency(const ClusterSpec& cluster, Place from, Place to);
 /// 1 / latency, and 3.32 forgets links of flows whose latency ends at the same moment.
 class Platform {
  public:
-  /// Throws Error for a bandwidth of 0 that a route needs. `cluster` must outlive the engine.
+  /// `cluster` has its bandwidths, and outlives the engine.
   explicit Platform(const ClusterSpec& cluster);
 
   /// Throws Error if there is no such place.

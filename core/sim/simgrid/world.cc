@@ -273,6 +273,7 @@ class SimWorld : public World {
 void require_simgrid() {}
 
 std::unique_ptr<World> make_world(const ClusterSpec& cluster) {
+  require_bandwidths(cluster);
   return std::make_unique<SimWorld>(cluster);
 }
 
