@@ -52,7 +52,8 @@ class FlatKernels : public KernelsOnDevice {
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(Devices, FlatKernels, testing::ValuesIn(devices_under_test()), case_name);
+INSTANTIATE_TEST_SUITE_P(Devices, FlatKernels, ::testing::ValuesIn(devices_under_test()),
+                         case_name);
 
 TEST_P(FlatKernels, FillSetsTheRangeAndNothingElse) {
   const Tensor all = upload({130}, Values(130, 3.0));

@@ -12,7 +12,9 @@
 #include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/device.h"
+#include "core/device/sim/sim_device.h"
 #include "tests/device/reference.h"
+#include "tests/support/small_cluster.h"
 
 namespace ringside {
 
@@ -25,10 +27,14 @@ inline void PrintTo(const DeviceCase& device, std::ostream* out) { *out << devic
 
 inline std::vector<DeviceCase> devices_under_test() {
   return {{"cpu", [] { return make_cpu_device(1); }},
-          {"cpu_two_threads", [] { return make_cpu_device(2); }}};
+          {"cpu_two_threads", [] { return make_cpu_device(2); }},
+          {"sim_with_numerics", []() -> std::unique_ptr<Device> {
+             return sim::make_sim_device(testing::small_cluster(1), nullptr, {0, 0},
+                                         make_cpu_device(1));
+           }}};
 }
 
-class KernelsOnDevice : public testing::TestWithParam<DeviceCase> {
+class KernelsOnDevice : public ::testing::TestWithParam<DeviceCase> {
  protected:
   using Values = reference::Values;
 
@@ -90,7 +96,7 @@ class KernelsOnDevice : public testing::TestWithParam<DeviceCase> {
 
 #define EXPECT_CLOSE(actual, expected) EXPECT_LT(distance(actual, expected), 1e-5)
 
-inline std::string case_name(const testing::TestParamInfo<DeviceCase>& info) {
+inline std::string case_name(const ::testing::TestParamInfo<DeviceCase>& info) {
   return info.param.name;
 }
 

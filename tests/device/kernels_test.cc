@@ -7,7 +7,8 @@ namespace {
 using reference::Values;
 
 class LayerKernels : public KernelsOnDevice {};
-INSTANTIATE_TEST_SUITE_P(Devices, LayerKernels, testing::ValuesIn(devices_under_test()), case_name);
+INSTANTIATE_TEST_SUITE_P(Devices, LayerKernels, ::testing::ValuesIn(devices_under_test()),
+                         case_name);
 
 Values plus(Values a, const Values& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
@@ -45,8 +46,8 @@ TEST_P(LayerKernels, LinearForwardAgreesWithReference) {
           for (std::size_t i = 0; i < pre.size(); ++i) pre[i] += bias[i % bias.size()];
         Values y = pre;
         for (auto& value : y) value = reference::activate(activation, value);
-        SCOPED_TRACE(testing::Message() << s.rows << "x" << s.in << "x" << s.out << " activation "
-                                        << static_cast<int>(activation));
+        SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.in << "x" << s.out << " activation "
+                                          << static_cast<int>(activation));
         if (op.pre) {
           EXPECT_CLOSE(op.pre, pre);
         }
@@ -77,8 +78,8 @@ TEST_P(LayerKernels, LinearBackwardAgreesWithReference) {
           dpre[i] *= reference::slope(activation, pre[i]);
           dbias[i % dbias.size()] += dpre[i];
         }
-        SCOPED_TRACE(testing::Message() << s.rows << "x" << s.in << "x" << s.out << " activation "
-                                        << static_cast<int>(activation));
+        SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.in << "x" << s.out << " activation "
+                                          << static_cast<int>(activation));
         EXPECT_CLOSE(op.dy, dpre);
         EXPECT_CLOSE(op.dweight, reference::product(dpre, true, x, false, s.out, s.in, s.rows));
         if (!optional) continue;
@@ -168,7 +169,7 @@ TEST_P(LayerKernels, LayerNormForwardAgreesWithReference) {
 
       const Values sum = which == plain ? x : plus(x, residual);
       const auto expected = reference::layer_norm(sum, weight, bias, s.rows);
-      SCOPED_TRACE(testing::Message() << s.rows << "x" << s.width << " case " << which);
+      SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.width << " case " << which);
       EXPECT_CLOSE(op.y, expected.y);
       EXPECT_CLOSE(op.mean, expected.mean);
       EXPECT_CLOSE(op.rstd, expected.rstd);
@@ -198,7 +199,7 @@ TEST_P(LayerKernels, LayerNormBackwardAgreesWithReference) {
       kernels().layer_norm_backward(op);
 
       const auto expected = reference::layer_norm_backward(dy, x, weight, s.rows);
-      SCOPED_TRACE(testing::Message() << s.rows << "x" << s.width << " case " << which);
+      SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.width << " case " << which);
       EXPECT_CLOSE(op.dx, which == plain ? expected.dx : plus(expected.dx, dresidual));
       EXPECT_CLOSE(op.dweight, expected.dweight);
       EXPECT_CLOSE(op.dbias, expected.dbias);
@@ -221,7 +222,7 @@ TEST_P(LayerKernels, AttentionAgreesWithReference) {
                                .statistics = output({s.samples, s.heads, s.positions})};
       kernels().attention_forward(forward);
       const auto expected = reference::attention(qkv, s);
-      SCOPED_TRACE(testing::Message() << s.positions << " positions, causal " << causal);
+      SCOPED_TRACE(::testing::Message() << s.positions << " positions, causal " << causal);
       EXPECT_CLOSE(forward.y, expected.y);
       EXPECT_CLOSE(forward.statistics, expected.statistics);
 
@@ -266,7 +267,7 @@ TEST_P(LayerKernels, CrossEntropyAgreesWithReference) {
       kernels().cross_entropy(op);
 
       const auto expected = reference::cross_entropy(logits, targets, scale);
-      SCOPED_TRACE(testing::Message() << s.rows << "x" << s.width << " case " << which);
+      SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.width << " case " << which);
       EXPECT_CLOSE(op.losses, expected.losses);
       if (op.dlogits) {
         EXPECT_CLOSE(op.dlogits, expected.dlogits);

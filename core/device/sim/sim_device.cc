@@ -78,9 +78,9 @@ class RooflineDevice final : public SimDevice, private Clock {
     if (static_cast<double>(*held_) + static_cast<double>(bytes) > capacity_) refuse(bytes, kind);
     if (!numerics_)
       return counted(nullptr, bytes, kind, {}, [this, bytes, kind] { release(bytes, kind); });
-    auto memory = numerics_->allocate(bytes, kind);
-    std::byte* data = memory->data();
-    return counted(data, bytes, kind, memory->address(),
+    std::shared_ptr<Buffer> memory = numerics_->allocate(bytes, kind);
+    const Buffer& given = *memory;
+    return counted(given.data(), bytes, kind, given.address(),
                    [this, bytes, kind, memory = std::move(memory)] { release(bytes, kind); });
   }
 

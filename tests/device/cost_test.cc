@@ -1,0 +1,174 @@
+// Costs of operations against closed forms. Bytes are counted in elements of 4.
+#include "core/device/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace ringside {
+namespace {
+
+Tensor made(Shape shape, DType dtype = DType::f32) {
+  const auto bytes = static_cast<std::size_t>(shape.count()) * size_of(dtype);
+  auto buffer =
+      std::make_shared<Buffer>(nullptr, bytes, MemoryKind::activation, SymmetricAddress{}, nullptr);
+  return {std::move(buffer), 0, shape, dtype};
+}
+Tensor integers(Shape shape) { return made(shape, DType::i32); }
+
+void expect_cost(const OpCost& actual, OpClass kind, double operations, double elements) {
+  EXPECT_EQ(name_of(actual.kind), name_of(kind));
+  EXPECT_EQ(actual.operations, operations);
+  EXPECT_EQ(actual.bytes, 4 * elements);
+}
+
+TEST(Cost, ClassesHaveNamesOfTheirOwn) {
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < op_classes; ++i) names.insert(name_of(static_cast<OpClass>(i)));
+  EXPECT_EQ(names.size(), op_classes);
+  EXPECT_EQ(names.count(""), 0u);
+}
+
+TEST(Cost, FlatOperations) {
+  const Tensor a = made({1000}), b = made({1000}), c = made({1000}), d = made({1000});
+  expect_cost(cost(Fill{.out = a}), OpClass::elementwise, 0, 1000);
+  expect_cost(cost(Copy{.in = a, .out = b}), OpClass::elementwise, 0, 2000);
+  expect_cost(cost(Add{.in = a, .out = b}), OpClass::elementwise, 1000, 3000);
+  expect_cost(cost(AdamW{.parameters = a, .gradients = b, .first_moment = c, .second_moment = d}),
+              OpClass::optimizer, 14000, 7000);
+}
+
+TEST(Cost, CopiesCountBytesOfAnyType) {
+  const Tensor in = made({1000}, DType::u8), out = made({1000}, DType::u8);
+  EXPECT_EQ(cost(Copy{.in = in, .out = out}).bytes, 2000);
+}
+
+TEST(Cost, SgdTouchesItsVelocityWhereThereIsMomentum) {
+  Sgd op{.parameters = made({100}), .gradients = made({100})};
+  expect_cost(cost(op), OpClass::optimizer, 400, 300);
+  op.velocity = made({100});
+  op.momentum = 0.9f;
+  expect_cost(cost(op), OpClass::optimizer, 400, 400);  // the first step only writes it
+  op.step = 2;
+  expect_cost(cost(op), OpClass::optimizer, 600, 500);
+}
+
+TEST(Cost, Linear) {
+  constexpr std::int64_t m = 30, in = 20, out = 50;
+  constexpr double product = 2.0 * m * in * out;
+  LinearForward forward{.x = made({m, in}), .weight = made({out, in}), .y = made({m, out})};
+  expect_cost(cost(forward), OpClass::linear, product, m * in + in * out + m * out);
+  forward.bias = made({out});
+  expect_cost(cost(forward), OpClass::linear, product, m * in + in * out + m * out + out);
+  forward.activation = Activation::gelu;
+  forward.pre = made({m, out});
+  expect_cost(cost(forward), OpClass::linear, product, m * in + in * out + 2 * m * out + out);
+
+  LinearBackward backward{.dy = made({m, out}),
+                          .x = made({m, in}),
+                          .weight = made({out, in}),
+                          .dweight = made({out, in})};
+  expect_cost(cost(backward), OpClass::linear, product, m * out + m * in + in * out);
+  backward.dx = made({m, in});
+  expect_cost(cost(backward), OpClass::linear, 2 * product, m * out + 2 * m * in + 2 * in * out);
+  backward.dbias = made({out});
+  backward.activation = Activation::relu;
+  backward.pre = made({m, out});
+  // dy is read and overwritten.
+  expect_cost(cost(backward), OpClass::linear, 2 * product,
+              3 * m * out + 2 * m * in + 2 * in * out + out);
+}
+
+TEST(Cost, Embedding) {
+  constexpr std::int64_t samples = 3, positions = 10, width = 8, many = 1000, few = 5, places = 16;
+  constexpr std::int64_t rows = samples * positions;
+  EmbeddingForward forward{.tokens = integers({samples, positions}),
+                           .token_table = made({many, width}),
+                           .y = made({rows, width})};
+  expect_cost(cost(forward), OpClass::embedding, 0, rows + 2 * rows * width);
+  forward.token_table = made({few, width});
+  expect_cost(cost(forward), OpClass::embedding, 0, rows + few * width + rows * width);
+  forward.position_table = made({places, width});
+  expect_cost(cost(forward), OpClass::embedding, rows * width,
+              rows + (few + positions) * width + rows * width);
+
+  EmbeddingBackward backward{
+      .tokens = forward.tokens, .dy = made({rows, width}), .dtoken_table = made({many, width})};
+  expect_cost(cost(backward), OpClass::embedding, rows * width, rows + (rows + many) * width);
+  backward.dposition_table = made({places, width});
+  expect_cost(cost(backward), OpClass::embedding, 2 * rows * width,
+              rows + (rows + many + places) * width);
+}
+
+TEST(Cost, LayerNorm) {
+  constexpr std::int64_t m = 30, width = 20;
+  LayerNormForward forward{.x = made({m, width}),
+                           .weight = made({width}),
+                           .bias = made({width}),
+                           .y = made({m, width}),
+                           .mean = made({m}),
+                           .rstd = made({m})};
+  expect_cost(cost(forward), OpClass::normalisation, 8 * m * width,
+              2 * m * width + 2 * width + 2 * m);
+  forward.residual = made({m, width});
+  expect_cost(cost(forward), OpClass::normalisation, 9 * m * width,
+              3 * m * width + 2 * width + 2 * m);
+  forward.sum = forward.x;  // in place: read and written
+  expect_cost(cost(forward), OpClass::normalisation, 9 * m * width,
+              4 * m * width + 2 * width + 2 * m);
+
+  LayerNormBackward backward{.dy = made({m, width}),
+                             .x = made({m, width}),
+                             .weight = made({width}),
+                             .mean = made({m}),
+                             .rstd = made({m}),
+                             .dx = made({m, width}),
+                             .dweight = made({width}),
+                             .dbias = made({width})};
+  expect_cost(cost(backward), OpClass::normalisation, 13 * m * width,
+              3 * m * width + 3 * width + 2 * m);
+  backward.dresidual = backward.dx;
+  expect_cost(cost(backward), OpClass::normalisation, 14 * m * width,
+              4 * m * width + 3 * width + 2 * m);
+}
+
+TEST(Cost, AttentionCountsThePairsThatTheMaskLeaves) {
+  constexpr std::int64_t samples = 2, positions = 9, heads = 3, depth = 4;
+  constexpr std::int64_t y = samples * positions * heads * depth;
+  for (const bool causal : {true, false}) {
+    const double pairs = causal ? positions * (positions + 1) / 2 : positions * positions;
+    const double unit = samples * heads * depth * pairs;
+    const AttentionForward forward{.qkv = made({samples, positions, 3, heads, depth}),
+                                   .causal = causal,
+                                   .y = made({samples, positions, heads, depth}),
+                                   .statistics = made({samples, heads, positions})};
+    expect_cost(cost(forward), OpClass::attention, 4 * unit, 4 * y + samples * heads * positions);
+    const AttentionBackward backward{.dy = made({samples, positions, heads, depth}),
+                                     .qkv = forward.qkv,
+                                     .causal = causal,
+                                     .y = forward.y,
+                                     .statistics = forward.statistics,
+                                     .dqkv = made({samples, positions, 3, heads, depth})};
+    expect_cost(cost(backward), OpClass::attention, 10 * unit, 8 * y + samples * heads * positions);
+  }
+}
+
+TEST(Cost, CrossEntropy) {
+  constexpr std::int64_t m = 30, classes = 20;
+  CrossEntropy op{.logits = made({m, classes}), .targets = integers({m}), .losses = made({m})};
+  expect_cost(cost(op), OpClass::loss, 4 * m * classes, m * classes + 2 * m);
+  op.dlogits = op.logits;  // in place: read and written
+  expect_cost(cost(op), OpClass::loss, 5 * m * classes, 2 * m * classes + 2 * m);
+}
+
+TEST(Cost, OperationsOnNothingCostNothing) {
+  const Tensor none = made({0});
+  expect_cost(cost(Add{.in = none, .out = none}), OpClass::elementwise, 0, 0);
+  expect_cost(
+      cost(AdamW{
+          .parameters = none, .gradients = none, .first_moment = none, .second_moment = none}),
+      OpClass::optimizer, 0, 0);
+}
+
+}  // namespace
+}  // namespace ringside

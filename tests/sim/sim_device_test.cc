@@ -1,0 +1,312 @@
+#include "core/device/sim/sim_device.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/device/cpu/cpu_device.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside::sim {
+namespace {
+
+using ringside::testing::small_cluster;
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << "one line";
+    return error.what();
+  }
+  return "no error";
+}
+
+std::unique_ptr<SimDevice> alone(bool numerics = false) {
+  return make_sim_device(small_cluster(4), nullptr, {0, 3},
+                         numerics ? make_cpu_device(1) : nullptr);
+}
+
+/// Seconds of a copy of 1 MB (read and written) on the small cluster: 2e6 bytes at half of
+/// 100 GB/s, 2 us launch.
+constexpr double copy_s = 2e6 / 50e9 + 2e-6;
+
+struct Copied {
+  Tensor in, out;
+  explicit Copied(Device& device)
+      : in(device.tensor({250'000}, MemoryKind::activation)),
+        out(device.tensor({250'000}, MemoryKind::activation)) {}
+  void run(Device& device) const { device.kernels().copy({.in = in, .out = out}); }
+};
+
+TEST(SimDevice, TakesTheTimeOfTheRoofline) {
+  const auto device = alone();
+  const double start = device->clock().now();
+  EXPECT_EQ(start, 0);
+  const Mark before = device->mark();
+  Copied(*device).run(*device);
+  EXPECT_DOUBLE_EQ(device->clock().now(), copy_s);
+  const Mark between = device->mark();
+  // 2e9 operations at half of 1 TFLOP/s.
+  device->kernels().linear_forward({.x = device->tensor({1000, 1000}, MemoryKind::activation),
+                                    .weight = device->tensor({1000, 1000}, MemoryKind::parameter),
+                                    .y = device->tensor({1000, 1000}, MemoryKind::activation)});
+  EXPECT_NEAR(device->seconds(between, device->mark()), 4e-3 + 2e-6, 1e-15);
+  EXPECT_DOUBLE_EQ(device->seconds(before, between), copy_s);
+}
+
+TEST(SimDevice, SmallOperationsReachLessAndEachClassHasItsOwnCurve) {
+  DeviceSpec device = small_cluster(1).device;
+  device.efficiency["fp32"]["linear"].points = {{1, 0.25}, {100, 0.5}};
+  const auto seconds = [&](OpClass kind, double operations) {
+    return seconds_of({kind, operations, 0}, "fp32", device);
+  };
+  EXPECT_DOUBLE_EQ(seconds(OpClass::linear, 1e6), 1e-6 / 0.25 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds(OpClass::linear, 1e7), 1e-5 / 0.375 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds(OpClass::linear, 1e9), 1e-3 / 0.5 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds(OpClass::attention, 1e6), 1e-6 / 0.5 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds(OpClass::linear, 0), 2e-6);
+  // Whichever takes longer.
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::loss, 1e6, 1e6}, "fp32", device), 1e-5 / 0.5 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::loss, 1e9, 1e6}, "fp32", device), 1e-3 / 0.5 + 2e-6);
+  EXPECT_NE(message_of([&] { seconds_of({}, "bf16", device); }).find("device gpu: tflops.bf16"),
+            std::string::npos);
+}
+
+TEST(SimDevice, NeedsFiguresForEveryClassAndAPlaceThatThereIs) {
+  auto cluster = small_cluster(2);
+  cluster.device.efficiency["fp32"].erase("loss");
+  EXPECT_NE(message_of([&] {
+              make_sim_device(cluster, nullptr, {0, 0}, nullptr);
+            }).find("device gpu: efficiency.fp32.loss is missing"),
+            std::string::npos);
+  EXPECT_NO_THROW(make_sim_device(cluster, nullptr, {0, -1}, nullptr));  // the host has them
+  cluster = small_cluster(2);
+  for (const Place place : {Place{0, 2}, Place{1, 0}, Place{-1, 0}, Place{0, -2}})
+    EXPECT_THROW(make_sim_device(cluster, nullptr, place, nullptr), Error);
+  cluster.device.memory_gb = 0;
+  EXPECT_THROW(make_sim_device(cluster, nullptr, {0, 0}, nullptr), Error);
+}
+
+TEST(SimDevice, FillsEverySlot) {
+  for (const bool numerics : {false, true})
+    for_each_slot(alone(numerics)->kernels(), [](std::string_view name, const auto& kernel) {
+      EXPECT_TRUE(static_cast<bool>(kernel)) << name;
+    });
+}
+
+TEST(SimDevice, CountsBuffersThatHaveNoMemory) {
+  const auto device = alone();
+  EXPECT_FALSE(device->has_values());
+  Tensor tensor = device->tensor({1'000'000'000}, MemoryKind::parameter);
+  EXPECT_EQ(tensor.data<float>(), nullptr);
+  EXPECT_EQ(tensor.buffer()->data(), nullptr);
+  EXPECT_EQ(tensor.buffer()->kind(), MemoryKind::parameter);
+  EXPECT_EQ(device->ledger().current()[MemoryKind::parameter], 4'000'000'000);
+  Tensor view = tensor.range(7, 1);
+  tensor = {};
+  EXPECT_EQ(device->ledger().current()[MemoryKind::parameter], 4'000'000'000);
+  view = {};
+  EXPECT_EQ(device->ledger().current().total(), 0);
+  EXPECT_EQ(device->ledger().at_peak()[MemoryKind::parameter], 4'000'000'000);
+}
+
+TEST(SimDevice, CountsAdoptedMemoryAndReleasesItOnce) {
+  const auto device = alone();
+  std::vector<std::byte> theirs(100);
+  int released = 0;
+  {
+    const auto buffer =
+        device->adopt(theirs.data(), theirs.size(), MemoryKind::communication, [&] { ++released; });
+    EXPECT_EQ(buffer->data(), theirs.data());
+    EXPECT_EQ(device->ledger().current()[MemoryKind::communication], 100);
+    EXPECT_EQ(released, 0);
+    device->adopt(nullptr, 50, MemoryKind::communication, nullptr);
+  }
+  EXPECT_EQ(released, 1);
+  EXPECT_EQ(device->ledger().current().total(), 0);
+}
+
+TEST(SimDevice, ReadsZerosLosesWritesAndRefusesOtherSizes) {
+  const auto device = alone();
+  const Tensor tensor = device->tensor({2}, MemoryKind::data);
+  std::vector<float> host = {1, 2};
+  device->write(tensor, std::as_bytes(std::span(host)));
+  device->read(tensor, std::as_writable_bytes(std::span(host)));
+  EXPECT_EQ(host, (std::vector<float>{0, 0}));
+  std::vector<std::byte> other(9);
+  EXPECT_NE(message_of([&] { device->write(tensor, other); }).find("9 host bytes"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { device->read(tensor, other); }).find("(8 bytes)"), std::string::npos);
+}
+
+TEST(SimDevice, NamesThePlaceTheRequestAndTheHoldersWhenMemoryEnds) {
+  const auto device = alone();
+  const auto parameters = device->allocate(2'700'000'000, MemoryKind::parameter);
+  const auto state = device->allocate(12'000'000, MemoryKind::optimizer);
+  EXPECT_EQ(message_of([&] { device->allocate(14'000'000'000, MemoryKind::communication); }),
+            "sim gpu (machine 0, device 3): no memory for 14.0 GB of kind communication; held: "
+            "parameter 2.7 GB, optimizer 12.0 MB; it has 16.0 GB; use a smaller model or batch, or "
+            "share it out among more devices");
+  EXPECT_EQ(device->ledger().at_peak().total(), 2'712'000'000);
+  EXPECT_NO_THROW(device->allocate(16'000'000'000 - 2'712'000'000, MemoryKind::workspace));
+  EXPECT_THROW(device->allocate(16'000'000'000 - 2'712'000'000 + 1, MemoryKind::workspace), Error);
+  const auto host = make_sim_device(small_cluster(1), nullptr, {0, -1}, nullptr);
+  EXPECT_NE(message_of([&] { host->allocate(std::size_t{1} << 50, MemoryKind::data); })
+                .find("sim host (machine 0, host): no memory for 1125899.9 GB of kind data; held: "
+                      "nothing"),
+            std::string::npos);
+}
+
+TEST(SimDevice, WithoutAWorldItStandsAlone) {
+  const auto device = alone();
+  Copied(*device).run(*device);
+  device->catch_up();
+  device->synchronize();
+  EXPECT_DOUBLE_EQ(device->clock().now(), copy_s);  // does not go back
+  EXPECT_EQ(device->place(), (Place{0, 3}));
+  EXPECT_THROW(device->world(), Error);
+  EXPECT_EQ(&sim_device(*device), device.get());
+  EXPECT_THROW(sim_device(*make_cpu_device(1)), Error);
+}
+
+TEST(SimDevice, WithNumericsItComputesAndCountsAndTakesTimeAsWithout) {
+  const auto with = alone(true), without = alone();
+  EXPECT_TRUE(with->has_values());
+  const auto cpu = make_cpu_device(1);
+  const auto attend = [](Device& device) {
+    const Tensor qkv = device.tensor({2, 70, 3, 2, 8}, MemoryKind::activation);
+    std::vector<float> values(static_cast<std::size_t>(qkv.count()));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 13) - 6;
+    device.write(qkv, std::as_bytes(std::span(values)));
+    const Tensor y = device.tensor({2, 70, 2, 8}, MemoryKind::activation);
+    device.kernels().attention_forward(
+        {.qkv = qkv, .y = y, .statistics = device.tensor({2, 2, 70}, MemoryKind::activation)});
+    std::vector<float> out(static_cast<std::size_t>(y.count()));
+    device.read(y, std::as_writable_bytes(std::span(out)));
+    EXPECT_EQ(y.data<float>() == nullptr, !device.has_values());
+    return out;
+  };
+  EXPECT_EQ(attend(*with), attend(*cpu));
+  attend(*without);
+  EXPECT_EQ(with->clock().now(), without->clock().now());
+  EXPECT_GT(with->clock().now(), 0);
+  // The kernel's scratch is not counted: on a device without values there is none.
+  EXPECT_EQ(with->ledger().at_peak(), without->ledger().at_peak());
+  EXPECT_EQ(with->ledger().at_peak()[MemoryKind::workspace], 0);
+  EXPECT_EQ(with->ledger().current().total(), 0);
+}
+
+TEST(SimDevice, WithNumericsPeersFindItsSymmetricMemory) {
+  const auto device = alone(true);
+  EXPECT_GE(device->allocate(64, MemoryKind::gradient)->address().file, 0);
+  EXPECT_EQ(device->allocate(64, MemoryKind::activation)->address().file, -1);
+}
+
+/// Runs actors at places of a world, each with a device of its own.
+void run_actors(const ClusterSpec& cluster,
+                const std::vector<std::pair<Place, std::function<void(SimDevice&)>>>& actors) {
+  const auto world = make_world(cluster);
+  for (std::size_t i = 0; i < actors.size(); ++i)
+    world->spawn("actor " + std::to_string(i), actors[i].first, [&, i] {
+      const auto device = make_sim_device(cluster, world.get(), actors[i].first, nullptr);
+      actors[i].second(*device);
+    });
+  world->run();
+}
+
+constexpr double rounding = 1e-9;  // seconds
+
+TEST(SimDeviceInAWorld, ItsTimeRunsAheadUntilItCatchesUp) {
+  int runs = 0;
+  run_actors(small_cluster(1), {{{0, 0}, [&](SimDevice& device) {
+                                   ++runs;
+                                   World& world = device.world();
+                                   const Copied copied(device);
+                                   for (int i = 0; i < 10; ++i) copied.run(device);
+                                   EXPECT_DOUBLE_EQ(device.clock().now(), 10 * copy_s);
+                                   EXPECT_EQ(world.now(), 0);
+                                   device.catch_up();
+                                   EXPECT_NEAR(world.now(), 10 * copy_s, rounding);
+                                   EXPECT_NEAR(device.clock().now(), 10 * copy_s, rounding);
+                                   device.catch_up();
+                                   EXPECT_NEAR(world.now(), 10 * copy_s, rounding);
+                                   world.sleep(1);
+                                   copied.run(device);
+                                   device.synchronize();
+                                   EXPECT_NEAR(world.now(), 1 + 11 * copy_s, rounding);
+                                 }}});
+  EXPECT_EQ(runs, 1);
+}
+
+/// The world lets what ends at almost the same time end at once: work may end a little early.
+TEST(SimDeviceInAWorld, ItsClockNeverGoesBack) {
+  const auto compute = [](SimDevice& device) {
+    const Copied copied(device);
+    for (int i = 0; i < 100; ++i) {
+      copied.run(device);
+      const double before = device.clock().now();
+      device.catch_up();
+      EXPECT_GE(device.clock().now(), before);
+      EXPECT_NEAR(device.world().now(), before, rounding);
+    }
+  };
+  const auto disturb = [](SimDevice& device) {
+    for (int i = 0; i < 100; ++i) device.world().sleep(copy_s - 1e-12);
+  };
+  run_actors(small_cluster(2), {{{0, 0}, compute}, {{0, 1}, disturb}});
+}
+
+/// A worker and a server beside it use one device: what either computes is its own time, and
+/// together they share the core.
+TEST(SimDeviceInAWorld, ActorsThatShareADeviceShareItsCore) {
+  const auto cluster = small_cluster(1);
+  const auto world = make_world(cluster);
+  const auto device = make_sim_device(cluster, world.get(), {0, 0}, nullptr);
+  const Copied copied(*device);
+  std::vector<double> ends;
+  const auto compute = [&](int times) {
+    for (int i = 0; i < times; ++i) copied.run(*device);
+    device->catch_up();
+    ends.push_back(world->now());
+  };
+  world->spawn("worker", {0, 0}, [&] { compute(1000); });
+  world->spawn("server", {0, 0}, [&] { compute(3000); });
+  world->run();
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_NEAR(ends[0], 2000 * copy_s, 2 * rounding);
+  EXPECT_NEAR(ends[1], 4000 * copy_s, 2 * rounding);
+}
+
+TEST(SimDeviceInAWorld, DevicesOfOnePlaceShareItsMemoryAndOthersDoNot) {
+  int given = 0;
+  const auto hold = [&](SimDevice& device) {
+    const auto kept = device.allocate(9'000'000'000, MemoryKind::parameter);
+    device.world().sleep(1);
+  };
+  const auto ask = [&](SimDevice& device) {
+    device.world().sleep(0.5);
+    const auto text = message_of([&] {
+      device.allocate(8'000'000'000, MemoryKind::gradient);
+      ++given;
+    });
+    if (device.place() == Place{0, 0}) {
+      EXPECT_NE(text.find("held: nothing; it has 16.0 GB, of which others there hold 9.0 GB"),
+                std::string::npos)
+          << text;
+    } else {
+      EXPECT_EQ(text, "no error");
+    }
+    device.world().sleep(1);  // what the other held is free again
+    EXPECT_NO_THROW(device.allocate(16'000'000'000, MemoryKind::gradient));
+  };
+  run_actors(small_cluster(2), {{{0, 0}, hold}, {{0, 0}, ask}, {{0, 1}, ask}});
+  EXPECT_EQ(given, 1);
+}
+
+}  // namespace
+}  // namespace ringside::sim
