@@ -15,10 +15,10 @@ namespace ringside::sim {
 /// there is one, gives buffers memory and computes as well (its own ledger is nobody's business).
 ///
 /// Time runs lazily: operations add to what is `pending`, and the clock and marks count it in. An
-/// actor must catch_up() before it does anything with the world (so that others see it there at
-/// the right time); the simulated communicator and channels do. Several actors may share a device
-/// (a server and the worker beside it), since nothing is pending whenever another actor runs: the
-/// time that an actor's operations take is its own. For one thread.
+/// actor must catch_up() before it does anything with the world, and before it ends (so that others
+/// see it there at the right time); the simulated communicator and channels do. Several actors may
+/// share a device (a server and the worker beside it), since nothing is pending whenever another
+/// actor runs: the time that an actor's operations take is its own. For one thread.
 class SimDevice : public Device {
  public:
   /// Throws Error for a device without a world.
