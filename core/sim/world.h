@@ -86,8 +86,10 @@ class World {
   virtual std::unique_ptr<Event> make_event() = 0;
   /// For the calling actor, which alone may receive from it, at `place`.
   virtual std::unique_ptr<Inbox> make_inbox(Place place) = 0;
-  /// Sends without blocking; the flow begins now. `inbox` must outlive the message's way.
-  virtual void post(Inbox& inbox, Place from, double bytes, std::any message) = 0;
+  /// Sends without blocking; the flow begins now. `inbox` must outlive the message's way. Of the
+  /// latency, `head_start` seconds are over already: those of a message that waited behind another.
+  virtual void post(Inbox& inbox, Place from, double bytes, std::any message,
+                    double head_start = 0) = 0;
 };
 
 /// Throws Error that says what to install if this build has no SimGrid.

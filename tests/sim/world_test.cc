@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <exception>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -56,6 +57,36 @@ TEST(World, EightToOneIncast) {
       world->start_flow(host(i), host(0), 100e6)->wait();
       EXPECT_NEAR(world->now(), 0.8 + 5e-6, 1e-9);
     });
+  world->run();
+}
+
+TEST(World, ActorsHandleTheirOwnExceptions) {
+  const auto world = make_world(cluster());
+  const auto act = [&](double seconds) {
+    struct Waits {
+      World& world;
+      double seconds;
+      int before = std::uncaught_exceptions();
+      ~Waits() {
+        world.sleep(seconds);
+        EXPECT_EQ(std::uncaught_exceptions(), before + 1);
+      }
+    };
+    for (int i = 0; i < 3; ++i) try {
+        try {
+          const Waits waits{*world, seconds};
+          throw Error("of {} s", seconds);
+        } catch (const Error&) {
+          world->sleep(2 * seconds);
+          throw;
+        }
+      } catch (const Error& error) {
+        EXPECT_EQ(error.what(), fmt::format("of {} s", seconds));
+      }
+    EXPECT_EQ(std::uncaught_exceptions(), 0);
+  };
+  for (const double seconds : {0.1, 0.25, 0.7})
+    world->spawn("actor", host(0), [&, seconds] { act(seconds); });
   world->run();
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/sim/simgrid/engine.h"
+#include "core/sim/simgrid/exceptions.h"
 #include "core/sim/simgrid/flow.h"
 #include "core/sim/simgrid/platform.h"
 #include "core/sim/simgrid/waiting.h"
@@ -30,6 +31,7 @@ class FlowActivity : public Activity {
   FlowActivity(Waiting& waiting, FlowPtr flow) : waiting_(waiting), flow_(std::move(flow)) {}
   void wait() override {
     if (flow_->over) return;
+    const ExceptionState own;
     const auto blocker = std::make_shared<Blocker>();
     flow_->waiters.push_back(blocker);
     const Waiting::Scope scope(waiting_, "for a flow");
@@ -50,6 +52,7 @@ class ExecActivity : public Activity {
   ExecActivity(const ExecActivity&) = delete;
   ExecActivity& operator=(const ExecActivity&) = delete;
   void wait() override {
+    const ExceptionState own;
     exec_->wait();
     over_ = true;
   }
@@ -64,10 +67,12 @@ class SimEvent : public Event {
  public:
   explicit SimEvent(Waiting& waiting) : waiting_(waiting) {}
   void notify_all() override {
+    const ExceptionState own;
     for (const BlockerPtr& waiter : std::exchange(waiters_, {})) waiter->release();
   }
   bool wait(double timeout_s) override {
     if (!(timeout_s > 0)) return false;
+    const ExceptionState own;
     const auto blocker = std::make_shared<Blocker>();
     waiters_.push_back(blocker);
     const Leave leave{waiters_, blocker};
@@ -95,6 +100,7 @@ class SimInbox : public Inbox {
   std::optional<std::any> receive(double timeout_s) override {
     auto& messages = mailbox_->messages;
     if (messages.empty() && timeout_s > 0) {
+      const ExceptionState own;
       const auto blocker = std::make_shared<Blocker>();
       mailbox_->receiver = blocker;
       const Leave leave{*mailbox_};
@@ -159,6 +165,7 @@ class SimWorld : public World {
 
   void spawn(const std::string& name, Place place, std::function<void()> body,
              bool service) override {
+    const ExceptionState own;
     const s4u::ActorPtr actor =
         s4u::Actor::create(name, platform_.at(place), [this, body = std::move(body)] {
           const AtEnd at_end{*this, s4u::this_actor::get_pid()};
@@ -187,20 +194,23 @@ class SimWorld : public World {
   }
 
   void work(Place place, double seconds) override {
+    const ExceptionState own;
     if (checked(seconds, "seconds of work") > 0) exec(place, seconds)->wait();
   }
   ActivityPtr start_work(Place place, double seconds) override {
     if (checked(seconds, "seconds of work") == 0) return std::make_unique<NoActivity>();
+    const ExceptionState own;
     state_->works.sweep();
     s4u::ExecPtr work = exec(place, seconds);
     work->start();
     return std::make_unique<ExecActivity>(state_->works, std::move(work));
   }
   void sleep(double seconds) override {
+    const ExceptionState own;
     s4u::this_actor::sleep_for(checked(seconds, "seconds of sleep"));
   }
   ActivityPtr start_flow(Place from, Place to, double bytes) override {
-    FlowPtr flow = start(from, to, bytes, {});
+    FlowPtr flow = start(from, to, bytes, 0, {});
     if (flow->over) return std::make_unique<NoActivity>();
     return std::make_unique<FlowActivity>(state_->waiting, std::move(flow));
   }
@@ -217,12 +227,12 @@ class SimWorld : public World {
     platform_.at(place);
     return std::make_unique<SimInbox>(state_->waiting, place);
   }
-  void post(Inbox& inbox, Place from, double bytes, std::any message) override {
+  void post(Inbox& inbox, Place from, double bytes, std::any message, double head_start) override {
     const std::shared_ptr<Mailbox>& mailbox = static_cast<SimInbox&>(inbox).mailbox();
     const long sender = s4u::this_actor::get_pid();
     auto& line = mailbox->on_the_way[sender];
     line.push_back({std::move(message)});
-    start(from, mailbox->place, bytes,
+    start(from, mailbox->place, bytes, checked(head_start, "seconds of a head start"),
           [mailbox, sender, slot = &line.back()] { mailbox->arrive(sender, *slot); });
   }
 
@@ -239,16 +249,19 @@ class SimWorld : public World {
   s4u::ExecPtr exec(Place place, double seconds) {
     return s4u::Exec::init()
         ->set_host(platform_.at(place))
-        ->set_flops_amount(seconds * operations_of_second);
+        ->set_flops_amount(seconds * operations_of_second)
+        ->set_bound(operations_of_second);
   }
 
-  FlowPtr start(Place from, Place to, double bytes, std::function<void()> arrive) {
+  FlowPtr start(Place from, Place to, double bytes, double head_start,
+                std::function<void()> arrive) {
     checked(bytes, "bytes to send");
+    const ExceptionState own;
     state_->flows.sweep();
     const auto flow =
         std::make_shared<Flow>(Flow{platform_.at(from), platform_.at(to), 0, std::move(arrive)});
     if (platform_.connected(from, to)) flow->bytes = static_cast<std::uint64_t>(std::round(bytes));
-    const double latency = sim::latency(cluster_, from, to);
+    const double latency = sim::latency(cluster_, from, to) - head_start;
     if (latency > 0)
       timer::Timer::set(s4u::Engine::get_clock() + latency,
                         [state = state_, flow] { state->flows.start(flow); });
