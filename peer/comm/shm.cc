@@ -10,24 +10,13 @@
 #include "peer/comm/control.h"
 #include "peer/comm/local.h"
 #include "peer/comm/messages.h"
+#include "peer/comm/part.h"
 #include "peer/comm/peer_memory.h"
 #include "peer/comm/sum.h"
 #include "peer/comm/work_queue.h"
 
 namespace ringside::peer {
 namespace {
-
-/// The part of an array that a rank sums up: whole cache lines, so that ranks do not share one.
-struct Part {
-  std::size_t begin, count;
-};
-Part part_of(std::size_t count, int rank, int size) {
-  constexpr std::size_t line = 16;
-  const auto p = static_cast<std::size_t>(size);
-  const std::size_t chunk = ((count + p - 1) / p + line - 1) / line * line;
-  const std::size_t begin = std::min(count, static_cast<std::size_t>(rank) * chunk);
-  return {begin, std::min(count - begin, chunk)};
-}
 
 class ShmCommunicator : public Communicator {
  public:

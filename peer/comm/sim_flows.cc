@@ -1,0 +1,81 @@
+// Collectives of large groups: one flow for all bytes from one rank to another.
+#include <utility>
+#include <vector>
+
+#include "peer/comm/sim_rings.h"
+
+namespace ringside::peer {
+namespace {
+
+/// Steps of an operation once round the rings.
+bool twice_round(Call::Kind kind) {
+  return kind == Call::Kind::all_reduce || kind == Call::Kind::barrier || kind == Call::Kind::split;
+}
+
+class Flows {
+ public:
+  explicit Flows(SimGroup& group) : group_(group), world_(group.world()), rings_(rings_of(group)) {}
+
+  void run() {
+    const double base = world_.cluster().collective.base_us * 1e-6;
+    for (std::uint64_t number = 1;; ++number) {
+      const SimGroup::OperationPtr operation = group_.next(-1, number);
+      if (!operation) return;
+      world_.sleep(base);
+      run(operation->call);
+      group_.finish_all(operation);
+    }
+  }
+
+ private:
+  static Rings rings_of(const SimGroup& group) {
+    std::vector<sim::Place> places;
+    for (int r = 0; r < group.size(); ++r) places.push_back(group.place(r));
+    return {group.world(), std::move(places)};
+  }
+
+  void run(const Call& call) {
+    const double bytes = static_cast<double>(call.bytes);
+    const double chunk = bytes / (rings_.size() * rings_.channels());
+    const int once = rings_.size() - 1;
+    if (call.kind == Call::Kind::broadcast)
+      run(rings_.latency_of_chain(call.root), rings_.flows_of_chain(call.root),
+          bytes / rings_.channels());
+    else if (call.kind == Call::Kind::all_to_all)
+      for (int round = 0; round < once; ++round)
+        run(rings_.latency_of_round(round), rings_.flows_of_round(round), bytes / rings_.size());
+    else if (twice_round(call.kind))
+      run(rings_.latency_twice(), rings_.flows(), 2 * once * chunk);
+    else
+      run(rings_.latency_once(), rings_.flows(), once * chunk);
+  }
+
+  /// `bytes` of a hop. All flows begin to move when the latency is over, of which their own is
+  /// a part.
+  void run(double latency, const std::vector<RingFlow>& flows, double bytes) {
+    if (bytes == 0) return world_.sleep(latency);
+    std::vector<sim::ActivityPtr> under_way;
+    double left = latency;
+    for (const RingFlow& flow : flows) {
+      if (left > flow.latency) {
+        world_.sleep(left - flow.latency);
+        left = flow.latency;
+      }
+      under_way.push_back(world_.start_flow(flow.from, flow.to, bytes * flow.share));
+    }
+    for (const auto& flow : under_way) flow->wait();
+  }
+
+  SimGroup& group_;
+  sim::World& world_;
+  const Rings rings_;
+};
+
+}  // namespace
+
+void serve_flows(const std::shared_ptr<SimGroup>& group) {
+  group->world().spawn(
+      group->name() + " collectives", group->place(0), [group] { Flows(*group).run(); }, true);
+}
+
+}  // namespace ringside::peer

@@ -1,0 +1,284 @@
+#include "peer/comm/sim_group.h"
+
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "core/base/error.h"
+#include "peer/comm/part.h"
+#include "peer/comm/sim_messages.h"
+
+namespace ringside::peer {
+namespace {
+
+constexpr double for_ever = std::numeric_limits<double>::infinity();
+/// The world's clock does not tell times apart that are closer.
+constexpr double moment = 1e-9;
+
+struct Groups {
+  std::map<std::string, std::weak_ptr<SimGroup>> by_name{};
+};
+
+}  // namespace
+
+SimGroup::SimGroup(sim::World& world, std::string name, int size, const SimOptions& options)
+    : world_(world),
+      name_(std::move(name)),
+      options_(options),
+      members_(static_cast<std::size_t>(size)),
+      all_joined_(world.make_event()),
+      all_arrived_(world.make_event()),
+      messages_(std::make_unique<SimMessages>(*this)) {
+  for (Member& member : members_) member.arrival = world.make_event();
+}
+
+SimGroup::~SimGroup() = default;
+
+std::shared_ptr<SimGroup> SimGroup::join(
+    sim::SimDevice& device, const std::string& name, int rank, int size, const SimOptions& options,
+    const std::function<void(const std::shared_ptr<SimGroup>&)>& start_services) {
+  sim::World& world = device.world();
+  device.catch_up();
+  std::weak_ptr<SimGroup>& entry = world.shared().get<Groups>()->by_name[name];
+  std::shared_ptr<SimGroup> group = entry.lock();
+  if (!group) {
+    group.reset(new SimGroup(world, name, size, options));
+    entry = group;
+  }
+  if (group->size() != size)
+    throw Error("{}: {} ranks here, {} on others; all ranks must give the same size", name, size,
+                group->size());
+  if (rank < 0 || rank >= size) throw Error("{}: no rank {} among {}", name, rank, size);
+  if (group->member(rank).device) throw Error("{}: rank {} of {} joins twice", name, rank, size);
+  group->throw_if_broken();
+  group->member(rank).device = &device;
+  if (++group->joined_ == size) {
+    start_services(group);
+    group->all_joined_->notify_all();
+  } else {
+    group->wait_for_members(rank);
+  }
+  return group;
+}
+
+void SimGroup::wait_for_members(int rank) {
+  const double deadline = world_.now() + options_.timeout_s;
+  while (joined_ < size()) {
+    const double left = deadline - world_.now();
+    if (left <= moment) {
+      const std::string missing = list([&](int r) { return !member(r).device; });
+      member(rank).gone = true;
+      break_group(fmt::format("{}: {} did not join the group within {} s", name_, missing,
+                              options_.timeout_s));
+    }
+    throw_if_broken();
+    all_joined_->wait(left);
+  }
+}
+
+SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const Tensor& in,
+                                      const Tensor& out) {
+  throw_if_broken();
+  const std::uint64_t number = ++member(rank).called;
+  if (number - first_ == operations_.size()) {
+    auto fresh = std::make_shared<Operation>();
+    fresh->number = number;
+    fresh->call = call;
+    fresh->parts.resize(members_.size());
+    fresh->changed = world_.make_event();
+    operations_.push_back(std::move(fresh));
+  }
+  const OperationPtr operation = operations_[number - first_];
+  Part& part = operation->parts[static_cast<std::size_t>(rank)];
+  part.call = call;
+  part.in = in;
+  part.out = out;
+  part.arrival = world_.now();
+  part.here = true;
+  check_agreement(*operation, rank);
+  if (++operation->arrived == size()) {
+    bool any = false;
+    for (int r = 0; operation->finished > 0 && r < size(); ++r) any |= advance(r);
+    if (any) operation->changed->notify_all();
+    all_arrived_->notify_all();
+  }
+  member(rank).arrival->notify_all();
+  return operation;
+}
+
+void SimGroup::check_agreement(Operation& operation, int rank) const {
+  const Call& call = operation.parts[static_cast<std::size_t>(rank)].call;
+  const Call& first = operation.call;
+  if (call.kind == first.kind && call.bytes == first.bytes && call.root == first.root) return;
+  if (!operation.mismatch.empty()) return;
+  int other = 0;  // the lowest that came with the first one's call
+  while (!operation.parts[static_cast<std::size_t>(other)].here || other == rank) ++other;
+  const int low = std::min(rank, other), high = std::max(rank, other);
+  operation.mismatch = fmt::format(
+      "{}: operation {} is {} on rank {} and {} on rank {}; all ranks must call the same "
+      "operations in the same order",
+      name_, operation.number, describe(operation.parts[static_cast<std::size_t>(low)].call), low,
+      describe(operation.parts[static_cast<std::size_t>(high)].call), high);
+}
+
+void SimGroup::await(const Operation& awaited, int rank) {
+  while (!ended(awaited, rank)) {
+    throw_if_broken();
+    const OperationPtr turn = operations_[member(rank).ended + 1 - first_];
+    if (!turn->mismatch.empty()) fail(turn->mismatch);
+    const auto here = [&](int r) { return turn->parts[static_cast<std::size_t>(r)].here; };
+    double left = for_ever;
+    if (turn->arrived < size()) {
+      if (left_ > 0) {
+        const std::string gone = list([&](int r) { return !here(r) && member(r).gone; });
+        if (!gone.empty())
+          fail(fmt::format("{}: {} ended before operation {} ({})", name_, gone, turn->number,
+                           describe(turn->call)));
+      }
+      const double arrival = turn->parts[static_cast<std::size_t>(rank)].arrival;
+      left = std::max(arrival, member(rank).last_end) + options_.timeout_s - world_.now();
+      if (left <= moment)
+        fail(fmt::format("{}: {} did not come to operation {} ({}) within {} s", name_,
+                         list([&](int r) { return !here(r); }), turn->number, describe(turn->call),
+                         options_.timeout_s));
+    }
+    turn->changed->wait(left);
+  }
+}
+
+SimGroup::OperationPtr SimGroup::next(int rank, std::uint64_t number) {
+  const auto here = [&] {
+    return number >= first_ && number - first_ < operations_.size() &&
+           (rank < 0 ? operation(number).arrived == size()
+                     : operation(number).parts[static_cast<std::size_t>(rank)].here);
+  };
+  while (!here() && !closed() && broken_.empty())
+    (rank < 0 ? all_arrived_ : member(rank).arrival)->wait(for_ever);
+  if (!here() || !usable(operation(number))) return nullptr;
+  return operations_[number - first_];
+}
+
+void SimGroup::finish(const OperationPtr& operation, int rank) {
+  if (usable(*operation)) {
+    operation->parts[static_cast<std::size_t>(rank)].finished = true;
+    ++operation->finished;
+    if (!advance(rank)) return;
+  }
+  operation->changed->notify_all();
+}
+
+void SimGroup::finish_all(const OperationPtr& operation) {
+  if (usable(*operation)) {
+    operation->finished = size();
+    for (int r = 0; r < size(); ++r) {
+      operation->parts[static_cast<std::size_t>(r)].finished = true;
+      advance(r);
+    }
+  }
+  operation->changed->notify_all();  // at the end: others run while it wakes them
+}
+
+bool SimGroup::advance(int rank) {
+  bool any = false;
+  for (;;) {
+    const std::uint64_t number = member(rank).ended + 1;
+    if (number - first_ >= operations_.size()) return any;
+    const OperationPtr turn = operations_[number - first_];
+    if (turn->arrived < size() || !turn->parts[static_cast<std::size_t>(rank)].finished) return any;
+    end(*turn, rank);
+    any = true;
+  }
+}
+
+void SimGroup::end(Operation& operation, int rank) {
+  Part& part = operation.parts[static_cast<std::size_t>(rank)];
+  Member& member = this->member(rank);
+  if (operation.ended == 0 && member.device->has_values()) move_values(operation.parts);
+  part.in = part.out = {};
+  part.end = world_.now();
+  member.ended = operation.number;
+  member.last_end = part.end;
+  count_traffic(part.call, rank);
+  if (++operation.ended < size()) return;
+  operations_.pop_front();
+  ++first_;
+}
+
+void SimGroup::count_traffic(const Call& call, int rank) {
+  const auto bytes = static_cast<std::int64_t>(call.bytes);
+  const std::int64_t others = size() - 1;
+  Traffic& traffic = member(rank).traffic;
+  Traffic more;
+  switch (call.kind) {
+    case Call::Kind::all_reduce: {
+      const std::size_t count = call.bytes / sizeof(float);
+      const auto part =
+          static_cast<std::int64_t>(part_of(count, rank, size()).count * sizeof(float));
+      more.sent = more.received = bytes - part + part * others;
+      break;
+    }
+    case Call::Kind::reduce_scatter:
+    case Call::Kind::all_gather:
+    case Call::Kind::all_to_all:
+      more.sent = more.received = bytes / size() * others;
+      break;
+    case Call::Kind::broadcast:
+      (call.root == rank ? more.sent : more.received) = bytes * (call.root == rank ? others : 1);
+      break;
+    case Call::Kind::barrier:
+    case Call::Kind::split:
+      break;
+  }
+  traffic = traffic + more;
+}
+
+void SimGroup::abandon(int rank, const std::string& what) {
+  break_quietly(fmt::format("{}: rank {} of {} ended during {}", name_, rank, size(), what));
+}
+
+void SimGroup::leave(int rank, bool unwinding) {
+  member(rank).gone = true;
+  ++left_;
+  if (unwinding) return;
+  for (const OperationPtr& operation : std::deque<OperationPtr>(operations_))
+    if (!operation->parts[static_cast<std::size_t>(rank)].here) operation->changed->notify_all();
+  messages_->wake_all();
+  if (!closed()) return;
+  all_arrived_->notify_all();
+  for (Member& member : members_) member.arrival->notify_all();
+}
+
+void SimGroup::break_quietly(const std::string& what) {
+  if (broken_.empty()) broken_ = what;
+  // Nobody will move their values any more.
+  for (const OperationPtr& operation : operations_)
+    for (Part& part : operation->parts) part.in = part.out = {};
+  messages_->drop_tensors();
+}
+
+void SimGroup::break_group(const std::string& what) {
+  break_quietly(what);
+  for (const OperationPtr& operation : std::deque<OperationPtr>(operations_))
+    operation->changed->notify_all();
+  all_joined_->notify_all();
+  messages_->wake_all();
+}
+
+void SimGroup::throw_if_broken() const {
+  if (!broken_.empty()) throw Error("{}", broken_);
+}
+
+void SimGroup::fail(const std::string& what) {
+  break_group(what);
+  throw Error("{}", broken_);
+}
+
+std::string SimGroup::list(const std::function<bool(int)>& which) const {
+  std::string list;
+  int count = 0;
+  for (int r = 0; r < size(); ++r)
+    if (which(r)) list += (count++ > 0 ? ", " : "") + std::to_string(r);
+  return count == 0 ? "" : fmt::format("rank{} {} of {}", count > 1 ? "s" : "", list, size());
+}
+
+}  // namespace ringside::peer

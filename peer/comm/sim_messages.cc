@@ -1,0 +1,133 @@
+#include "peer/comm/sim_messages.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "core/base/error.h"
+#include "peer/comm/sim_rings.h"
+
+namespace ringside::peer {
+namespace {
+
+constexpr double for_ever = std::numeric_limits<double>::infinity();
+constexpr double moment = 1e-9;  // as in sim_group.cc
+
+}  // namespace
+
+SimMessages::MessagePtr SimMessages::post(const Tensor& tensor, bool sending, int from, int to) {
+  group_.throw_if_broken();
+  sim::World& world = group_.world();
+  auto message = std::make_shared<Message>();
+  message->tensor = tensor;
+  message->bytes = tensor.bytes();
+  message->sending = sending;
+  message->from = from;
+  message->to = to;
+  message->begin = world.now();
+  message->changed = world.make_event();
+  Lane& lane = lanes_[{from, to}];
+  (sending ? lane.sending : lane.receiving).push_back(message);
+  if (!lane.changed) {
+    lane.changed = world.make_event();
+    world.spawn(
+        fmt::format("{} messages {} to {}", group_.name(), from, to), group_.place(from),
+        [group = group_.shared_from_this(), &lane, from, to] {
+          group->messages().serve(lane, from, to);
+        },
+        true);
+  }
+  lane.changed->notify_all();
+  return message;
+}
+
+void SimMessages::serve(Lane& lane, int from, int to) {
+  sim::World& world = group_.world();
+  const sim::Place source = group_.place(from), target = group_.place(to);
+  const double latency = world.latency(source, target);
+  const double step = step_seconds(world, source, target);
+  while (!group_.closed() && !group_.broken()) {
+    if (lane.sending.empty() || lane.receiving.empty() || !mismatch(lane, from, to).empty()) {
+      lane.changed->wait(for_ever);
+      continue;
+    }
+    if (step > latency) world.sleep(step - latency);
+    world.start_flow(source, target, static_cast<double>(lane.sending.front()->bytes))->wait();
+    if (!group_.broken()) finish(lane);
+  }
+}
+
+void SimMessages::finish(Lane& lane) {
+  const MessagePtr sent = lane.sending.front(), received = lane.receiving.front();
+  lane.sending.pop_front();
+  lane.receiving.pop_front();
+  ++lane.over;
+  lane.last_end = group_.world().now();
+  const auto source = sent->tensor.data<std::uint8_t>();
+  const auto target = received->tensor.data<std::uint8_t>();
+  if (source && target && source != target) std::memmove(target, source, sent->bytes);
+  if (sent->from != sent->to) {
+    group_.traffic(sent->from).sent += static_cast<std::int64_t>(sent->bytes);
+    group_.traffic(sent->to).received += static_cast<std::int64_t>(sent->bytes);
+  }
+  for (const MessagePtr& message : {sent, received}) {
+    message->tensor = {};
+    message->end = lane.last_end;
+    message->done = true;
+  }
+  for (const MessagePtr& message : {sent, received}) message->changed->notify_all();
+}
+
+std::string SimMessages::mismatch(const Lane& lane, int from, int to) const {
+  const std::uint64_t sent = lane.sending.front()->bytes, received = lane.receiving.front()->bytes;
+  if (sent == received) return {};
+  return fmt::format(
+      "{}: message {} from rank {} to rank {} is sent with {} bytes and received with {}",
+      group_.name(), lane.over + 1, from, to, sent, received);
+}
+
+void SimMessages::await(const Message& message) {
+  const Lane& lane = lanes_.at({message.from, message.to});
+  while (!message.done) {
+    group_.throw_if_broken();
+    const MessagePtr turn = (message.sending ? lane.sending : lane.receiving).front();
+    double left = for_ever;
+    if (!lane.sending.empty() && !lane.receiving.empty()) {
+      if (const auto text = mismatch(lane, message.from, message.to); !text.empty())
+        group_.fail(text);
+    } else {
+      const double begin = std::max(turn->begin, lane.last_end);
+      left = begin + group_.options().timeout_s - group_.world().now();
+      const bool gone = group_.gone(message.peer());
+      if (gone || left <= moment)
+        group_.fail(fmt::format(
+            "{}: rank {} of {} {} message {} of {} bytes from rank {} to rank {}{}", group_.name(),
+            message.peer(), group_.size(), gone ? "ended before" : "did not come to", lane.over + 1,
+            turn->bytes, message.from, message.to,
+            gone ? "" : fmt::format(" within {} s", group_.options().timeout_s)));
+    }
+    turn->changed->wait(left);
+  }
+}
+
+void SimMessages::wake_all() {
+  std::vector<MessagePtr> messages;  // others run while it wakes them
+  std::vector<sim::Event*> services;
+  for (const auto& [pair, lane] : lanes_) {
+    for (const auto* line : {&lane.sending, &lane.receiving})
+      messages.insert(messages.end(), line->begin(), line->end());
+    services.push_back(lane.changed.get());
+  }
+  for (const MessagePtr& message : messages) message->changed->notify_all();
+  for (sim::Event* event : services) event->notify_all();
+}
+
+void SimMessages::drop_tensors() {
+  for (auto& [pair, lane] : lanes_)
+    for (auto* line : {&lane.sending, &lane.receiving}) {
+      for (const MessagePtr& message : *line) message->tensor = {};
+    }
+}
+
+}  // namespace ringside::peer

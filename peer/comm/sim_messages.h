@@ -1,0 +1,60 @@
+// Messages between pairs of simulated ranks.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/comm.h"
+#include "peer/comm/sim_group.h"
+
+namespace ringside::peer {
+
+/// Those of one pair and direction go one after the other, each as one flow once both ends are
+/// there; a service for each pair lets time pass.
+class SimMessages {
+ public:
+  struct Message {
+    Tensor tensor;  // kept until the message is over
+    std::uint64_t bytes = 0;
+    bool sending = false;
+    int from = 0, to = 0;
+    double begin = 0, end = 0;
+    bool done = false;
+    std::unique_ptr<sim::Event> changed;
+
+    int owner() const { return sending ? from : to; }
+    int peer() const { return sending ? to : from; }
+  };
+  using MessagePtr = std::shared_ptr<Message>;
+
+  explicit SimMessages(SimGroup& group) : group_(group) {}
+
+  MessagePtr post(const Tensor& tensor, bool sending, int from, int to);
+  /// Blocks until it is over. Throws Error that names the peer that is missing.
+  void await(const Message& message);
+
+  /// Has all who wait look again; lets go of tensors (without a call of the world).
+  void wake_all();
+  void drop_tensors();
+
+ private:
+  struct Lane {
+    std::deque<MessagePtr> sending, receiving;
+    std::uint64_t over = 0;  // messages
+    double last_end = 0;
+    std::unique_ptr<sim::Event> changed;
+  };
+
+  void serve(Lane& lane, int from, int to);
+  void finish(Lane& lane);
+  std::string mismatch(const Lane& lane, int from, int to) const;
+
+  SimGroup& group_;
+  std::map<std::pair<int, int>, Lane> lanes_;  // by (from, to)
+};
+
+}  // namespace ringside::peer

@@ -1,0 +1,245 @@
+#include "peer/comm/sim_rings.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace ringside::peer {
+namespace {
+
+constexpr double micro = 1e-6, giga = 1e9;
+
+/// Links of that pair of devices.
+std::int64_t links_between(const sim::ClusterSpec& cluster, sim::Place a, sim::Place b) {
+  if (cluster.topology != sim::Topology::mesh || a.machine != b.machine) return 0;
+  return std::count_if(cluster.mesh.begin(), cluster.mesh.end(), [&](const auto& pair) {
+    return pair == std::pair<std::int64_t, std::int64_t>(a.device, b.device) ||
+           pair == std::pair<std::int64_t, std::int64_t>(b.device, a.device);
+  });
+}
+
+bool has_device(sim::Place place) { return place.device >= 0; }
+
+int nic_of(const sim::ClusterSpec& cluster, sim::Place place) {
+  return has_device(place) ? static_cast<int>(place.device * cluster.nics / cluster.devices) : 0;
+}
+
+/// Seconds that each link is busy with a byte of every flow. Links as the world has them.
+class Busy {
+ public:
+  explicit Busy(const sim::ClusterSpec& cluster) : cluster_(cluster) {}
+
+  void add(sim::Place from, sim::Place to, double share) {
+    if (from == to) {
+      if (cluster_.device.kind == "cpu") cross({memory, from.machine, from.device}, pcie(), share);
+      return;
+    }
+    const bool devices = has_device(from) && has_device(to);
+    const bool inside = from.machine == to.machine;
+    if (inside && devices && cluster_.topology == sim::Topology::nvlink_switch) {
+      cross({port_up, from.machine, from.device}, cluster_.peer.gbs, share);
+      return cross({port_down, to.machine, to.device}, cluster_.peer.gbs, share);
+    }
+    if (const auto links = links_between(cluster_, from, to); inside && devices && links > 0)
+      return cross({pair, from.machine, from.device, to.device},
+                   cluster_.peer.gbs * static_cast<double>(links), share);
+    if (has_device(from)) {
+      cross({pcie_up, from.machine, from.device}, pcie(), share);
+      cross({root_up, from.machine}, cluster_.pcie_root_gbs, share);
+    }
+    if (!inside) between(from, to, share);
+    if (has_device(to)) {
+      cross({root_down, to.machine}, cluster_.pcie_root_gbs, share);
+      cross({pcie_down, to.machine, to.device}, pcie(), share);
+    }
+  }
+
+  double longest() const {
+    double longest = 0;
+    for (const auto& [link, seconds] : busy_) longest = std::max(longest, seconds);
+    return longest;
+  }
+
+ private:
+  enum Kind { memory, port_up, port_down, pair, pcie_up, pcie_down, root_up, root_down };
+  enum { nic_up = root_down + 1, nic_down, leaf_up, leaf_down };
+  using Link = std::array<int, 4>;
+
+  double pcie() const { return cluster_.pcie.gbs; }
+
+  void between(sim::Place from, sim::Place to, double share) {
+    cross({nic_up, from.machine, nic_of(cluster_, from)}, cluster_.nic.gbs, share);
+    cross({nic_down, to.machine, nic_of(cluster_, to)}, cluster_.nic.gbs, share);
+    const auto machines = static_cast<int>(cluster_.machines_per_switch);
+    if (machines == 0 || from.machine / machines == to.machine / machines) return;
+    const double gbs = static_cast<double>(machines * cluster_.nics) * cluster_.nic.gbs /
+                       cluster_.oversubscription;
+    cross({leaf_up, from.machine / machines}, gbs, share);
+    cross({leaf_down, to.machine / machines}, gbs, share);
+  }
+
+  /// 0: no limit.
+  void cross(Link link, double gbs, double share) {
+    if (gbs > 0) busy_[link] += share / (gbs * giga);
+  }
+
+  const sim::ClusterSpec& cluster_;
+  std::map<Link, double> busy_;
+};
+
+/// Ranks of one machine in the order of its ring, and those through which rings may enter: the
+/// first one of each NIC.
+struct Machine {
+  std::vector<int> ranks;
+  std::vector<std::size_t> entries;
+};
+
+std::vector<Machine> machines_of(const sim::ClusterSpec& cluster,
+                                 const std::vector<sim::Place>& places) {
+  const auto position = [&](int device) -> std::int64_t {
+    const auto found = std::find(cluster.ring.begin(), cluster.ring.end(), device);
+    return found == cluster.ring.end() ? device : found - cluster.ring.begin();
+  };
+  std::vector<std::tuple<int, std::int64_t, int>> order;  // machine, position, rank
+  for (int r = 0; r < static_cast<int>(places.size()); ++r) {
+    const sim::Place place = places[static_cast<std::size_t>(r)];
+    order.emplace_back(place.machine, position(place.device), r);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<Machine> machines;
+  std::vector<int> nics;  // of the last machine
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto [machine, where, rank] = order[i];
+    if (i == 0 || machine != std::get<0>(order[i - 1])) {
+      machines.emplace_back();
+      nics.clear();
+    }
+    const int nic = nic_of(cluster, places[static_cast<std::size_t>(rank)]);
+    if (std::find(nics.begin(), nics.end(), nic) == nics.end()) {
+      nics.push_back(nic);
+      machines.back().entries.push_back(machines.back().ranks.size());
+    }
+    machines.back().ranks.push_back(rank);
+  }
+  return machines;
+}
+
+}  // namespace
+
+double step_seconds(sim::World& world, sim::Place from, sim::Place to) {
+  const sim::ClusterSpec& cluster = world.cluster();
+  const bool devices = has_device(from) && has_device(to);
+  double step = cluster.pcie.step_us;
+  if (from.machine != to.machine)
+    step = cluster.nic.step_us;
+  else if (from == to)
+    step = 0;
+  else if (devices && (cluster.topology == sim::Topology::nvlink_switch ||
+                       links_between(cluster, from, to) > 0))
+    step = cluster.peer.step_us;
+  return std::max(step * micro, world.latency(from, to));
+}
+
+Rings::Rings(sim::World& world, std::vector<sim::Place> places)
+    : world_(world), places_(std::move(places)) {
+  const std::vector<Machine> machines = machines_of(world.cluster(), places_);
+  std::size_t channels = machines.front().entries.size();
+  for (const Machine& machine : machines) channels = std::min(channels, machine.entries.size());
+  if (machines.size() == 1) channels = 1;
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    std::vector<int> order;
+    for (const Machine& machine : machines) {
+      const std::size_t entry = machines.size() > 1 ? machine.entries[channel] : 0;
+      for (std::size_t i = 0; i < machine.ranks.size(); ++i)
+        order.push_back(machine.ranks[(entry + i) % machine.ranks.size()]);
+    }
+    add_ring(order);
+  }
+  std::vector<RingFlow> hops;
+  for (int channel = 0; channel < this->channels(); ++channel)
+    for (int r = 0; r < size(); ++r) hops.push_back(flow(r, next(channel, r)));
+  flows_ = merged(std::move(hops));
+  pace_ = pace_of(flows_);
+}
+
+void Rings::add_ring(const std::vector<int>& order) {
+  const std::size_t p = order.size();
+  Ring ring;
+  ring.next.resize(p);
+  ring.previous.resize(p);
+  std::vector<double> steps;
+  for (std::size_t i = 0; i < p; ++i) {
+    const int from = order[i], to = order[(i + 1) % p];
+    ring.next[static_cast<std::size_t>(from)] = to;
+    ring.previous[static_cast<std::size_t>(to)] = from;
+    steps.push_back(step(from, to));
+    ring.total += steps.back();
+  }
+  // The slowest way leaves out the fastest hop; twice round, the fastest two in a row.
+  double fastest = std::numeric_limits<double>::infinity(), fastest_two = fastest;
+  for (std::size_t i = 0; i < p; ++i) {
+    fastest = std::min(fastest, steps[i]);
+    fastest_two = std::min(fastest_two, steps[i] + steps[(i + 1) % p]);
+  }
+  once_ = std::max(once_, ring.total - fastest);
+  twice_ = std::max(twice_, 2 * ring.total - fastest_two);
+  rings_.push_back(std::move(ring));
+}
+
+RingFlow Rings::flow(int from, int to) const {
+  return {place(from), place(to), world_.latency(place(from), place(to)), 1};
+}
+
+std::vector<RingFlow> Rings::merged(std::vector<RingFlow> flows) const {
+  const auto key = [](const RingFlow& f) {
+    return std::tuple(-f.latency, f.from.machine, f.from.device, f.to.machine, f.to.device);
+  };
+  std::sort(flows.begin(), flows.end(),
+            [&](const RingFlow& a, const RingFlow& b) { return key(a) < key(b); });
+  std::vector<RingFlow> merged;
+  for (const RingFlow& flow : flows) {
+    if (!merged.empty() && key(merged.back()) == key(flow))
+      merged.back().share += flow.share;
+    else
+      merged.push_back(flow);
+  }
+  return merged;
+}
+
+double Rings::pace_of(const std::vector<RingFlow>& flows) const {
+  Busy busy(world_.cluster());
+  for (const RingFlow& flow : flows) busy.add(flow.from, flow.to, flow.share);
+  return busy.longest();
+}
+
+double Rings::latency_of_chain(int root) const {
+  double longest = 0;
+  for (int channel = 0; channel < channels(); ++channel)
+    longest = std::max(longest, of(channel).total - step(previous(channel, root), root));
+  return longest;
+}
+
+double Rings::latency_of_round(int round) const {
+  double longest = 0;
+  for (int r = 0; r < size(); ++r) longest = std::max(longest, step(r, (r + round + 1) % size()));
+  return longest;
+}
+
+std::vector<RingFlow> Rings::flows_of_chain(int root) const {
+  std::vector<RingFlow> hops;
+  for (int channel = 0; channel < channels(); ++channel)
+    for (int r = 0; r < size(); ++r)
+      if (next(channel, r) != root) hops.push_back(flow(r, next(channel, r)));
+  return merged(std::move(hops));
+}
+
+std::vector<RingFlow> Rings::flows_of_round(int round) const {
+  std::vector<RingFlow> flows;
+  for (int r = 0; r < size(); ++r) flows.push_back(flow(r, (r + round + 1) % size()));
+  return merged(std::move(flows));
+}
+
+}  // namespace ringside::peer

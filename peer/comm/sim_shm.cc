@@ -1,0 +1,65 @@
+// Collectives straight out of the peers' memory, as peer/comm/shm.cc runs them.
+#include <algorithm>
+#include <vector>
+
+#include "peer/comm/part.h"
+#include "peer/comm/sim_rings.h"
+
+namespace ringside::peer {
+namespace {
+
+using Kind = Call::Kind;
+
+/// Bytes that a rank reads and writes on its core.
+double bytes_of(const Call& call, int rank, int size) {
+  const auto whole = static_cast<double>(call.bytes);
+  const std::size_t count = call.bytes / sizeof(float);
+  switch (call.kind) {
+    case Kind::all_reduce: {
+      const auto part = static_cast<double>(part_of(count, rank, size).count * sizeof(float));
+      return 2 * part * size;
+    }
+    case Kind::reduce_scatter:
+      return whole + whole / size;
+    case Kind::all_gather:
+    case Kind::all_to_all:
+      return 2 * whole;
+    case Kind::broadcast:
+      return call.root == rank ? 0 : 2 * whole;
+    case Kind::barrier:
+    case Kind::split:
+      return 0;
+  }
+  return 0;
+}
+
+double seconds_of(const sim::ClusterSpec& cluster, const Call& call, int rank, int size) {
+  const bool sums = call.kind == Kind::all_reduce || call.kind == Kind::reduce_scatter;
+  const double ideal = bytes_of(call, rank, size) / (cluster.device.bandwidth_gbs * 1e9);
+  if (ideal == 0) return 0;
+  return ideal / (sums ? cluster.collective.sum : cluster.collective.copy).at(ideal * 1e6);
+}
+
+void serve(SimGroup& group) {
+  sim::World& world = group.world();
+  for (std::uint64_t number = 1;; ++number) {
+    const SimGroup::OperationPtr operation = group.next(-1, number);
+    if (!operation) return;
+    world.sleep(world.cluster().collective.base_us * 1e-6);
+    std::vector<sim::ActivityPtr> works;
+    for (int r = 0; r < group.size(); ++r)
+      works.push_back(world.start_work(
+          group.place(r), seconds_of(world.cluster(), operation->call, r, group.size())));
+    for (const auto& work : works) work->wait();
+    group.finish_all(operation);
+  }
+}
+
+}  // namespace
+
+void serve_one_pass(const std::shared_ptr<SimGroup>& group) {
+  group->world().spawn(
+      group->name() + " collectives", group->place(0), [group] { serve(*group); }, true);
+}
+
+}  // namespace ringside::peer
