@@ -1,6 +1,9 @@
 // Whole runs of a tiny model, ranks as threads.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <cmath>
 #include <functional>
 #include <future>
 #include <optional>
@@ -10,6 +13,7 @@
 #include "core/cluster/store.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/models/mlp.h"
+#include "core/single.h"
 #include "core/trainer.h"
 
 namespace ringside::testing {
@@ -104,6 +108,33 @@ inline std::vector<RankResult> run_ranks(const RunPlan& plan, const Make& make,
     });
   threads.clear();
   return results;
+}
+
+/// One process that does the work of all ranks, their gradients added in rank order.
+inline RankRecord reference(int world, std::int64_t micro_batches,
+                            std::int64_t evaluate_every = 0) {
+  RunPlan plan = tiny_plan(1, 0, false, world * micro_batches);
+  plan.train.evaluate_every = evaluate_every;
+  const auto make = [&](const RankContext& context) {
+    return make_single(context, {.replicas = world});
+  };
+  const auto results = run_ranks(plan, make, nullptr);
+  EXPECT_EQ(results[0].error, "");
+  return results[0].worker;
+}
+
+inline void expect_run_of(const RankRecord& reference, const RunPlan& plan,
+                          const std::vector<RankResult>& results) {
+  for (const RankResult& result : results) EXPECT_EQ(result.error, "");
+  EXPECT_EQ(results[0].worker.parameter_hash, reference.parameter_hash);
+  for (std::size_t w = 1; w < static_cast<std::size_t>(plan.world); ++w)
+    EXPECT_EQ(results[w].worker.parameter_hash, "") << "worker 0 alone visits";
+  for (std::size_t s = 0; s < reference.losses.size(); ++s) {
+    double loss = 0;
+    for (int w = 0; w < plan.world; ++w)
+      loss += results[static_cast<std::size_t>(w)].worker.losses.at(s);
+    EXPECT_NEAR(loss, reference.losses[s], 1e-12 * std::abs(reference.losses[s])) << "step " << s;
+  }
 }
 
 }  // namespace ringside::testing

@@ -9,21 +9,11 @@
 namespace ringside::ps {
 namespace {
 
+using testing::expect_run_of;
 using testing::RankResult;
+using testing::reference;
 using testing::run_ranks;
 using testing::tiny_plan;
-
-/// One process that does the work of all ranks, their gradients added in rank order.
-RankRecord reference(int world, std::int64_t micro_batches, std::int64_t evaluate_every = 0) {
-  RunPlan plan = tiny_plan(1, 0, false, world * micro_batches);
-  plan.train.evaluate_every = evaluate_every;
-  const auto make = [&](const RankContext& context) {
-    return make_single(context, {.replicas = world});
-  };
-  const auto results = run_ranks(plan, make, nullptr);
-  EXPECT_EQ(results[0].error, "");
-  return results[0].worker;
-}
 
 std::vector<RankResult> run(const RunPlan& plan, const PsOptions& options) {
   check(options);
@@ -41,20 +31,6 @@ std::vector<RankResult> run(const RunPlan& plan, const DpOptions& options) {
       [&](const RankContext& context, Model& model, const Loader& loader) {
         return serve_dp(context, options, zmq_transport(), model, loader);
       });
-}
-
-void expect_run_of(const RankRecord& reference, const RunPlan& plan,
-                   const std::vector<RankResult>& results) {
-  for (const RankResult& result : results) EXPECT_EQ(result.error, "");
-  EXPECT_EQ(results[0].worker.parameter_hash, reference.parameter_hash);
-  for (std::size_t w = 1; w < static_cast<std::size_t>(plan.world); ++w)
-    EXPECT_EQ(results[w].worker.parameter_hash, "") << "worker 0 alone visits";
-  for (std::size_t s = 0; s < reference.losses.size(); ++s) {
-    double loss = 0;
-    for (int w = 0; w < plan.world; ++w)
-      loss += results[static_cast<std::size_t>(w)].worker.losses.at(s);
-    EXPECT_NEAR(loss, reference.losses[s], 1e-12 * std::abs(reference.losses[s])) << "step " << s;
-  }
 }
 
 struct Case {
