@@ -24,6 +24,7 @@ struct DeviceSpec {
   std::string name;
   std::string kind = "gpu";  // gpu: one rank each; cpu: its cores are shared by its ranks
   std::int64_t cores = 1;    // that compute side by side, one a rank
+  double busy_share = 1;     // of its speed that a core keeps while all of them compute
   double memory_gb = 0;      // what ranks can allocate
   double bandwidth_gbs = 0;  // of its memory; cpu: of one core
   double launch_us = 0;      // before each operation

@@ -27,6 +27,7 @@ requires std::is_same_v<std::remove_const_t<Device>, DeviceSpec>
 void visit_fields(Device& device, V&& v) {
   v("kind", device.kind, Range::any);
   v("cores", device.cores, Range::positive);
+  v("busy_share", device.busy_share, Range::positive);
   v("memory_gb", device.memory_gb, Range::positive);
   v("bandwidth_gbs", device.bandwidth_gbs, Range::positive);
   v("launch_us", device.launch_us, Range::not_negative);

@@ -123,6 +123,7 @@ class RooflineDevice final : public SimDevice, private Clock {
     // Set to 0 first: others may use the device while this actor waits.
     if (world_ && pending_ > 0) world_->work(place_, std::exchange(pending_, 0));
   }
+  void share() override { shared_ = true; }
 
  private:
   /// The world rounds the ends of what it waits for; a clock does not go back by that.
@@ -132,6 +133,7 @@ class RooflineDevice final : public SimDevice, private Clock {
 
   void pass(const OpCost& cost) {
     pending_ += roofline_.seconds(cost, efficiency_[static_cast<std::size_t>(cost.kind)]);
+    if (shared_) catch_up();
   }
 
   void add_numerics() {
@@ -187,6 +189,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   std::shared_ptr<Held> held_;
   Kernels kernels_;
   double pending_ = 0;
+  bool shared_ = false;
   mutable double last_ = 0;
 };
 

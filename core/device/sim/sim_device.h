@@ -26,6 +26,9 @@ class SimDevice : public Device {
   virtual Place place() const = 0;
   /// Blocks the calling actor until the world's clock has reached the device's.
   virtual void catch_up() = 0;
+  /// From now on every operation catches up: whoever shares the device finds its memory, and its
+  /// time, as they stand at each operation.
+  virtual void share() = 0;
 };
 
 /// Errors call it "sim NAME (machine M, device D)". `world` null: its clock begins at 0 and only

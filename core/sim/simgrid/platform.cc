@@ -114,8 +114,9 @@ s4u::Host* Platform::make_host(Place place, s4u::NetZone* machine) {
                                   : fmt::format("machine {} host", place.machine);
   const DeviceSpec& spec = device ? cluster_.device : cluster_.host;
   const std::int64_t cores = device && spec.kind != "cpu" ? 1 : spec.cores;
-  s4u::Host* host = machine->create_host(name, operations_of_second);
-  host->set_core_count(static_cast<int>(std::max<std::int64_t>(cores, 1)));
+  // One resource of what all cores can do together; no work gets more than one core of it.
+  const double together = static_cast<double>(cores) * spec.busy_share;
+  s4u::Host* host = machine->create_host(name, operations_of_second * std::max(1.0, together));
   host->seal();
   hosts_.push_back(host);
   return host;
