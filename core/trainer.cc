@@ -38,9 +38,10 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   for (std::int64_t step = 0; step < train.steps; ++step) {
     const double step_start = clock.now();
     const Traffic before = scheme_.traffic();
-    record.losses.push_back(train_step(step));
+    const double loss = train_step(step);
+    if (context_.device.has_values()) record.losses.push_back(loss);
     if (step >= train.warmup) measured = measured + (scheme_.traffic() - before);
-    Progress done{step + 1, record.losses.back(), clock.now() - step_start, {}};
+    Progress done{step + 1, loss, clock.now() - step_start, {}};
     const bool evaluation_due = train.evaluate_every > 0 &&
                                 ((step + 1) % train.evaluate_every == 0 || step + 1 == train.steps);
     if (held_out_ && evaluation_due) {
@@ -57,7 +58,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.parameters = model_.parameter_count();
   // Both before the hash, and while the scheme still maps what it maps.
   record.at_peak = context_.device.ledger().at_peak();
-  note_process_memory(record);
+  if (!context_.plan.cluster) note_process_memory(record);
   record.parameter_hash = parameter_hash();
   return record;
 }
@@ -138,8 +139,10 @@ std::string Trainer::parameter_hash() {
   Hash hash;
   bool visited = false;
   std::vector<std::byte> host;
+  // Without values there is nothing to hash, but what is in flight has to land.
   scheme_.visit_parameters([&](const Unit&, const Tensor& values) {
-    visited = true;
+    visited = context_.device.has_values();
+    if (!visited) return;
     for (std::int64_t begin = 0; begin < values.count(); begin += hashed_at_once) {
       const Tensor piece = values.range(begin, std::min(hashed_at_once, values.count() - begin));
       host.resize(piece.bytes());

@@ -192,7 +192,7 @@ class Builder {
     out.name = name;
     visit_fields(out, [&](std::string_view view, auto& value, sim::Range) {
       const std::string key(view);
-      const bool has_default = key == "kind" || key == "cores";
+      const bool has_default = key == "kind" || key == "cores" || key == "busy_share";
       if (!reader.get({key}, value) && !has_default) reader.lack(key, other_than("device", name));
     });
     reader.know("tflops");

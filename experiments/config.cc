@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/fields.h"
 #include "core/base/nearest.h"
+#include "experiments/cluster_file.h"
 #include "experiments/registry.h"
 #include "experiments/toml.h"
 
@@ -46,6 +47,7 @@ class Binder {
     };
     if (path == Path{"data", "path"})
       for (std::string& file : config_.data.path) make_absolute(file);
+    if (path == Path{"device", "cluster"}) make_absolute(config_.device.cluster);
   }
 
   /// An empty table sets nothing, but its name must be a known one.
@@ -68,6 +70,7 @@ class Binder {
     visitor("train", config_.train);
     visitor("optimizer", config_.optimizer);
     visitor("device", config_.device);
+    visitor("sim", config_.sim);
     visitor("compare", config_.compare);
   }
 
@@ -180,6 +183,13 @@ ExperimentConfig read_experiment(const std::filesystem::path& file,
   Binder binder(config);
   assign_file(binder, file);
   for (const std::string& override_text : overrides) assign_override(binder, override_text);
+  if (config.device.kind != "sim") return config;
+  if (config.device.cluster.empty())
+    throw Error(
+        "{}: device.kind = \"sim\" needs device.cluster, a file such as "
+        "experiments/clusters/dgx-a100.toml",
+        file.string());
+  config.cluster = read_cluster(config.device.cluster);
   return config;
 }
 

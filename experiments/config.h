@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,12 @@ struct ExperimentConfig {
   TrainConfig train;
   OptimizerConfig optimizer;
   DeviceConfig device;
+  SimConfig sim;
   CompareConfig compare;
   /// [scheme.X]: the options that were given, by scheme.
   std::map<std::string, nlohmann::json> scheme_options;
+  /// What device.cluster names, for device.kind "sim".
+  std::optional<sim::ClusterSpec> cluster;
 };
 
 /// Reads a TOML file and then the overrides, each "table.key=value" with a TOML value or a bare

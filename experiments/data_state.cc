@@ -10,6 +10,7 @@ namespace ringside {
 
 DataState data_state(const DataConfig& config) {
   DataState state;
+  if (config.path.empty()) return state;  // made by the program itself
   for (const auto& file : text_files(config.path)) {
     const auto modified = std::filesystem::last_write_time(file).time_since_epoch();
     state.files.push_back({file.string(),

@@ -107,6 +107,12 @@ std::string git_commit(const fs::path& folder) {
   return {};
 }
 
+std::string machine_name() {
+  const ordered_json cpu = value_in("/proc/cpuinfo", "model name", ':');
+  return fmt::format("{}, {} cores", cpu.is_string() ? cpu.get<std::string>() : "unknown processor",
+                     sysconf(_SC_NPROCESSORS_ONLN));
+}
+
 void check_same_environment(const nlohmann::json& before, const nlohmann::json& now) {
   for (const char* key : {"git_commit", "cpu", "cores"}) {
     const nlohmann::json old_value = before.value(key, nlohmann::json());

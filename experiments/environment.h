@@ -14,6 +14,9 @@ namespace ringside {
 nlohmann::ordered_json describe_environment(const std::vector<std::string>& variables,
                                             const std::filesystem::path& program);
 
+/// Processor and cores, as in "AMD EPYC, 2 cores".
+std::string machine_name();
+
 /// Throws Error that names the first of commit, processor and cores in which `now` differs from
 /// `before`: figures of both do not belong into one table.
 void check_same_environment(const nlohmann::json& before, const nlohmann::json& now);

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "experiments/registry.h"
+#include "experiments/simulation.h"
 
 namespace ringside {
 namespace {
@@ -50,6 +51,8 @@ void check_kinds(const ExperimentConfig& config) {
   find_model(config.model.kind);
   find_dataset(config.data.kind);
   find_device(config.device.kind);
+  require_at_least("sim.message_ranks", config.sim.message_ranks, 1);
+  require_at_least("sim.traced_ranks", config.sim.traced_ranks, 0);
   require_at_least("device.threads", config.device.threads, 1);
   if (config.device.threads > 1024)
     throw Error("device.threads = {} must be at most 1024", config.device.threads);
@@ -152,6 +155,8 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.train = config.train;
   plan.optimizer = config.optimizer;
   plan.device = config.device;
+  plan.sim = config.sim;
+  plan.cluster = config.cluster;
   plan.id = asked_id(plan);
 
   const std::int64_t ranks = replicas_of(plan);
@@ -163,6 +168,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.train.accumulation = each * (replicas ? ranks : 1);
   plan.train.micro_batch = config.train.global_batch / (ranks * each);
   place_ranks(plan, row.servers(plan.options, world));
+  if (plan.cluster) check_places(plan);
   return plan;
 }
 
@@ -191,6 +197,7 @@ std::vector<RunPlan> missing_references(const ExperimentConfig& config,
     if (run.scheme == reference_scheme) there.push_back(sum_tree(run));
   std::vector<RunPlan> references;
   for (const RunPlan& run : runs) {
+    if (!computes(run)) continue;  // there is nothing to equal
     const SumTree tree = sum_tree(run);
     if (std::find(there.begin(), there.end(), tree) != there.end()) continue;
     there.push_back(tree);
@@ -251,7 +258,7 @@ bool same_case(const RunPlan& a, const RunPlan& b) {
 }
 
 void check_inputs(const RunPlan& plan) {
-  const auto device = find_device(plan.device.kind).make(plan.device);
+  const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
   const Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.targets);
   make_optimizer(plan.optimizer, plan.train.steps, *device, 1);

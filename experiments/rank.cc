@@ -4,13 +4,14 @@
 
 #include <array>
 #include <exception>
-#include <future>
 #include <optional>
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/device/sim/sim_device.h"
 #include "core/observe/process_memory.h"
 #include "experiments/registry.h"
+#include "experiments/simulation.h"
 
 namespace ringside {
 namespace {
@@ -42,16 +43,57 @@ RankRecord heard(const RankListener& listener, const std::function<RankRecord()>
   }
 }
 
-/// A server beside a worker: the same device, a thread of its own.
-class ServerThread {
+/// A server beside a worker: the same device, and a thread or, in a simulated world, an actor of
+/// its own.
+class Companion {
  public:
-  explicit ServerThread(std::function<RankRecord()> serve)
-      : record_(std::async(std::launch::async, std::move(serve))) {}
+  Companion(sim::World* world, sim::Place place, const std::string& name,
+            std::function<RankRecord()> serve)
+      : world_(world), serve_(std::move(serve)) {
+    if (!world_) {
+      thread_ = std::jthread([this] { run(); });
+      return;
+    }
+    ended_ = world_->make_event();
+    world_->spawn(name, place, [this] {
+      run();
+      done_ = true;
+      ended_->notify_all();
+    });
+  }
+  ~Companion() { wait(); }
+  Companion(const Companion&) = delete;
+  Companion& operator=(const Companion&) = delete;
+
   /// Waits for the server's end; throws what it threw.
-  RankRecord join() { return record_.get(); }
+  RankRecord join() {
+    wait();
+    if (error_) std::rethrow_exception(error_);
+    return std::move(record_);
+  }
 
  private:
-  std::future<RankRecord> record_;
+  void run() {
+    try {
+      record_ = serve_();
+    } catch (const std::exception&) {
+      error_ = std::current_exception();
+    }
+  }
+  /// A server ends when its worker does, well or not: it hears of it.
+  void wait() {
+    constexpr double look_again_s = 3600;
+    while (world_ && !done_) ended_->wait(look_again_s);
+    if (thread_.joinable()) thread_.join();
+  }
+
+  sim::World* world_;
+  std::function<RankRecord()> serve_;
+  RankRecord record_;
+  std::exception_ptr error_;
+  std::unique_ptr<sim::Event> ended_;
+  bool done_ = false;
+  std::jthread thread_;
 };
 
 /// What a rank that both works and serves reports: the worker's record with the server's traffic.
@@ -63,10 +105,11 @@ void add_serving(RankRecord& record, const RankRecord& serving) {
 
 }  // namespace
 
-RankRecord run_rank(const RunPlan& plan, int rank, Store& store, const RankListener& listener) {
+RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
+                    const RankListener& listener) {
   const RankPlan& self = plan.ranks.at(static_cast<std::size_t>(rank));
   const SchemeRow& scheme_row = find_scheme(plan.scheme);
-  const auto device = find_device(plan.device.kind).make(plan.device);
+  const auto device = find_device(plan.device.kind).make(plan, rank, site.world);
   Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.targets);
   const auto seed = static_cast<std::uint64_t>(plan.train.seed);
@@ -77,7 +120,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, Store& store, const RankListe
 
   Timeline timeline(*device);
   Shared shared;
-  const RankContext context{plan, rank, *device, store, timeline, &shared};
+  const RankContext context{plan, rank, *device, site.store, timeline, &shared};
   const auto serve = [&] {
     return heard(listener,
                  [&] { return scheme_row.serve(context, plan.options, model, training); });
@@ -86,10 +129,13 @@ RankRecord run_rank(const RunPlan& plan, int rank, Store& store, const RankListe
   RankRecord record;
   if (self.worker < 0) {
     record = serve();
-    note_process_memory(record);
+    if (!site.world) note_process_memory(record);
   } else {
-    std::optional<ServerThread> server;
-    if (self.server >= 0) server.emplace(serve);
+    std::optional<Companion> server;
+    if (self.server >= 0 && site.world) sim::sim_device(*device).share();
+    if (self.server >= 0)
+      server.emplace(site.world, site.world ? place_of(plan, rank) : sim::Place{},
+                     fmt::format("server {}", self.server), serve);
     {
       const auto scheme = scheme_row.make(context, plan.options);
       Trainer trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr);
@@ -114,7 +160,7 @@ std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan) {
     for (std::size_t r = 0; r < plan.ranks.size(); ++r)
       threads.emplace_back([&, r] {
         try {
-          records[r] = run_rank(plan, static_cast<int>(r), store,
+          records[r] = run_rank(plan, static_cast<int>(r), {store},
                                 {[](const Progress&) {}, [](const std::string&) {}});
         } catch (...) {
           errors[r] = std::current_exception();

@@ -6,6 +6,7 @@
 
 #include "core/cluster/plan.h"
 #include "core/cluster/store.h"
+#include "core/sim/world.h"
 #include "core/trainer.h"
 
 namespace ringside {
@@ -18,10 +19,18 @@ struct RankListener {
   std::function<void(const std::string&)> error;
 };
 
+/// Where a rank meets the others.
+struct RankSite {
+  Store& store;
+  sim::World* world = nullptr;  // of simulated ranks, which are its actors
+};
+
 /// Builds what the plan names (device, data, model, scheme), trains or serves, and returns what
-/// happened. Blocks. The same code runs a rank as a thread and as a process. Throws Error, which
+/// happened. Blocks. The same code runs a rank as a thread, as a process and as an actor of a
+/// simulated world. Throws Error, which
 /// the listener may have heard already.
-RankRecord run_rank(const RunPlan& plan, int rank, Store& store, const RankListener& listener);
+RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
+                    const RankListener& listener);
 
 /// All ranks of a plan as threads of this process, for tests: records by rank. Throws the first
 /// rank's Error, with its rank.

@@ -3,12 +3,16 @@
 #include "core/base/error.h"
 #include "core/base/fields.h"
 #include "core/base/nearest.h"
+#include "core/data/synthetic.h"
 #include "core/data/text.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/device/sim/sim_device.h"
 #include "core/models/gpt.h"
 #include "core/models/mlp.h"
 #include "core/single.h"
+#include "experiments/simulation.h"
 #include "peer/comm/shm.h"
+#include "peer/comm/sim.h"
 #include "peer/ddp.h"
 #include "peer/fsdp.h"
 #include "ps/dp.h"
@@ -35,6 +39,12 @@ SchemeRow row(std::string_view name, std::string_view summary) {
   return row;
 }
 
+constexpr std::int64_t synthetic_samples = std::int64_t{1} << 40;
+
+std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
+  return make_cpu_device(static_cast<int>(plan.device.threads));
+}
+
 SchemeRow single_row() {
   auto r = row<SingleOptions>("single", "one rank, no communication: the reference");
   r.max_world = 1;
@@ -54,8 +64,7 @@ SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, M
     const RunPlan& plan = context.plan;
     const int worker = plan.ranks[static_cast<std::size_t>(context.rank)].worker;
     return make(context, from_json_fields<Options>(options),
-                peer::make_shm_communicator(context.device, context.store, name, worker, plan.world,
-                                            plan.train.timeout_s));
+                find_device(plan.device.kind).communicator(context, name, worker, plan.world));
   };
   r.minimum_bytes = [minimum](const json&, const StepShape& shape) { return minimum(shape); };
   return r;
@@ -66,6 +75,10 @@ SchemeRow fsdp_row() {
                                        peer::make_fsdp, peer::fsdp_minimum_bytes);
   r.reduces_each_micro_batch = true;
   return r;
+}
+
+std::unique_ptr<ps::Transport> transport_of(const RankContext& context) {
+  return find_device(context.plan.device.kind).transport();
 }
 
 /// A scheme with servers.
@@ -79,11 +92,11 @@ SchemeRow server_row(std::string_view name, std::string_view summary, Make make,
     return Servers{static_cast<int>(ps::server_count(o)), o.placement == "beside"};
   };
   r.make = [make](const RankContext& context, const json& options) {
-    return make(context, from_json_fields<Options>(options));
+    return make(context, from_json_fields<Options>(options), transport_of(context));
   };
   r.serve = [serve](const RankContext& context, const json& options, Model& model,
                     const Loader& loader) {
-    return serve(context, from_json_fields<Options>(options), model, loader);
+    return serve(context, from_json_fields<Options>(options), transport_of(context), model, loader);
   };
   r.minimum_bytes = [minimum](const json& options, const StepShape& shape) {
     return minimum(shape, from_json_fields<Options>(options));
@@ -140,6 +153,14 @@ const std::vector<DatasetRow>& dataset_rows() {
          return Datasets{split(Split::training),
                          data.holdout > 0 ? split(Split::held_out) : nullptr};
        }},
+      {"synthetic", "tokens drawn by position; needs no path, and never ends",
+       [](const DataConfig& data, const ModelConfig& model, Targets targets) {
+         const auto split = [&](std::uint64_t seed) {
+           return synthetic_dataset(synthetic_samples, model.context, model.vocabulary, targets,
+                                    seed);
+         };
+         return Datasets{split(1), data.holdout > 0 ? split(2) : nullptr};
+       }},
   };
   return rows;
 }
@@ -147,9 +168,23 @@ const std::vector<DatasetRow>& dataset_rows() {
 const std::vector<DeviceRow>& device_rows() {
   static const std::vector<DeviceRow> rows = {
       {"cpu", "this machine's processor, through oneDNN",
-       [](const DeviceConfig& config) {
-         return make_cpu_device(static_cast<int>(config.threads));
-       }},
+       [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
+       [](const RankContext& context, const std::string& group, int rank, int size) {
+         return peer::make_shm_communicator(context.device, context.store, group, rank, size,
+                                            context.plan.train.timeout_s);
+       },
+       ps::zmq_transport},
+      {"sim", "machines of a cluster file, simulated (device.cluster)",
+       [](const RunPlan& plan, int rank, sim::World* world) {
+         return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),
+                                     plan.sim.numerics ? cpu_of(plan) : nullptr);
+       },
+       [](const RankContext& context, const std::string& group, int rank, int size) {
+         return peer::make_sim_communicator(sim::sim_device(context.device), group, rank, size,
+                                            {.message_ranks = context.plan.sim.message_ranks,
+                                             .timeout_s = context.plan.train.timeout_s});
+       },
+       ps::sim_transport},
   };
   return rows;
 }

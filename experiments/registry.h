@@ -6,8 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "core/comm.h"
 #include "core/observe/record.h"
 #include "core/scheme.h"
+#include "core/sim/world.h"
+#include "ps/transport.h"
 
 namespace ringside {
 
@@ -57,10 +60,18 @@ struct DatasetRow {
   std::function<Datasets(const DataConfig&, const ModelConfig&, Targets)> make;
 };
 
+/// What ranks compute on, and how those of one kind reach each other.
 struct DeviceRow {
   std::string_view name;
   std::string_view summary;
-  std::function<std::unique_ptr<Device>(const DeviceConfig&)> make;
+  /// Of one rank of the plan. `world` is where simulated ranks live; null: nowhere, for looking at
+  /// what the plan's model comes to.
+  std::function<std::unique_ptr<Device>(const RunPlan&, int rank, sim::World* world)> make;
+  /// Of the rank of that number in a group of `size`.
+  std::function<std::unique_ptr<Communicator>(const RankContext&, const std::string& group,
+                                              int rank, int size)>
+      communicator;
+  std::function<std::unique_ptr<ps::Transport>()> transport;
 };
 
 const std::vector<SchemeRow>& scheme_rows();

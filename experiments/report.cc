@@ -81,7 +81,9 @@ void compare(CaseSummary& out, const Case& repeats, const std::vector<Row>& rows
   for (const Row* row : repeats) {
     const Reference reference = reference_of(*row, rows);
     Sameness now = Sameness::reference;
-    if (!reference.row) {
+    if (!computes(row->plan)) {
+      now = Sameness::not_computed;
+    } else if (!reference.row) {
       now = Sameness::unknown;
     } else if (reference.row != row) {
       const double difference = largest_difference(row->loss, reference.row->loss);
@@ -109,9 +111,18 @@ void add_memory(CaseSummary& out, const Case& repeats) {
     }
 }
 
+void add_prediction(CaseSummary& out, const Row& row) {
+  if (!row.predicted) return;
+  out.predicted_ms = row.predicted->step_ms;
+  out.predicted_ms_error = out.predicted_ms / out.step_ms - 1;
+  out.predicted_peak = static_cast<double>(row.predicted->memory_peak);
+  out.predicted_peak_error = out.predicted_peak / static_cast<double>(out.at_peak.total()) - 1;
+}
+
 CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   const RunPlan& plan = repeats[0]->plan;
   CaseSummary out;
+  if (plan.cluster) out.cluster = plan.cluster->name;
   out.label = label_of(plan);
   out.scheme = plan.scheme;
   out.world = plan.world;
@@ -143,6 +154,7 @@ CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   out.bytes_sent_per_step = median(each(good, most_bytes_sent));
   out.bytes_minimum_per_step = good[0]->bytes_minimum_per_step;
   add_memory(out, good);
+  add_prediction(out, *good[0]);
   if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();
   if (!good[0]->evaluations.empty()) out.held_out_loss = good[0]->evaluations.back().loss;
   compare(out, good, rows);
@@ -176,6 +188,8 @@ std::string_view name_of(Sameness sameness) {
       return "to rounding";
     case Sameness::different:
       return "DIFFERENT";
+    case Sameness::not_computed:
+      return "not computed";
     case Sameness::unknown:
       return "no reference";
   }

@@ -15,7 +15,8 @@ enum class Sameness : std::uint8_t {
   bit_identical,  // equal parameters at the end
   to_rounding,    // losses within largest_rounding of each other, relatively
   different,
-  unknown  // no reference has finished
+  not_computed,  // simulated without numerics
+  unknown        // no reference has finished
 };
 inline constexpr double largest_rounding = 1e-5;
 std::string_view name_of(Sameness sameness);
@@ -28,7 +29,8 @@ struct CaseSummary {
   int processes = 1;            // ranks: a world counts workers, dedicated servers come on top
   bool only_reference = false;  // not asked for: it ran once, and its speed says nothing
   int repeats = 0, failed = 0;
-  std::string error;  // of the first repeat that failed
+  std::string error;    // of the first repeat that failed
+  std::string cluster;  // of simulated runs
   double samples_per_s = 0;
   double spread = 0;  // half of (most - least) samples/s, by the median
   /// Against the median of `single`, and that by world; negative: withdrawn or not known, as where
@@ -42,6 +44,10 @@ struct CaseSummary {
   int largest_rank = 0;
   MemoryUse at_peak;
   std::int64_t resident = 0;
+  /// What a simulation of this machine said, and its error: predicted / measured - 1. Negative
+  /// milliseconds: nothing.
+  double predicted_ms = -1, predicted_ms_error = 0;
+  double predicted_peak = -1, predicted_peak_error = 0;  // bytes
   double final_loss = 0;
   double held_out_loss = -1;  // the last one; negative: none
   Sameness sameness = Sameness::unknown;

@@ -62,24 +62,42 @@ std::string verdict(const CaseSummary& one) {
   return out;
 }
 
+bool predicted(const std::vector<CaseSummary>& cases) {
+  return std::any_of(cases.begin(), cases.end(),
+                     [](const CaseSummary& one) { return one.predicted_ms >= 0; });
+}
+
+/// "64.2 (-3%)": what was predicted, and how far it is from what was measured.
+std::string prediction(double value, double scale, double error) {
+  return value < 0 ? "-" : fmt::format("{:.1f} ({:+.0f}%)", value * scale, 100 * error);
+}
+
+bool computed(const CaseSummary& one) { return one.sameness != Sameness::not_computed; }
+
 std::string figures_table(const std::vector<CaseSummary>& cases) {
-  std::vector<Line> lines = {{"scheme", "world", "procs", "samples/s", "speed-up", "eff.",
-                              "step ms", "compute", "exposed", "optim.", "other", "MB sent",
-                              "least", "peak MB", "loss", "same run?"}};
+  const bool with_predictions = predicted(cases);
+  std::vector<Line> lines = {
+      {"scheme", "world", "procs", "samples/s", "speed-up", "eff.", "step ms"}};
+  if (with_predictions) lines[0].emplace_back("predicted");
+  for (const char* name : {"compute", "exposed", "optim.", "other", "MB sent", "least", "peak MB",
+                           "loss", "same run?"})
+    lines[0].emplace_back(name);
   for (const CaseSummary& one : cases) {
     Line line = {one.label, std::to_string(one.world), std::to_string(one.processes)};
-    if (one.failed == one.repeats)
-      line.insert(line.end(), 12, "-");
-    else
+    if (one.failed == one.repeats) {
+      line.insert(line.end(), lines[0].size() - line.size() - 1, "-");
+    } else {
+      line.insert(line.end(), {fmt::format("{:.1f} ±{:2.0f}%", one.samples_per_s, 100 * one.spread),
+                               known(one.speed_up, "", 2), known(100 * one.efficiency, "%", 0),
+                               fmt::format("{:.1f}", one.step_ms)});
+      if (with_predictions) line.push_back(prediction(one.predicted_ms, 1, one.predicted_ms_error));
       line.insert(line.end(),
-                  {fmt::format("{:.1f} ±{:2.0f}%", one.samples_per_s, 100 * one.spread),
-                   known(one.speed_up, "", 2), known(100 * one.efficiency, "%", 0),
-                   fmt::format("{:.1f}", one.step_ms), fmt::format("{:.1f}", one.compute_ms),
-                   fmt::format("{:.1f}", one.exposed_ms), fmt::format("{:.1f}", one.optimizer_ms),
-                   fmt::format("{:.1f}", one.other_ms), megabytes(one.bytes_sent_per_step),
-                   megabytes(one.bytes_minimum_per_step),
+                  {fmt::format("{:.1f}", one.compute_ms), fmt::format("{:.1f}", one.exposed_ms),
+                   fmt::format("{:.1f}", one.optimizer_ms), fmt::format("{:.1f}", one.other_ms),
+                   megabytes(one.bytes_sent_per_step), megabytes(one.bytes_minimum_per_step),
                    megabytes(static_cast<double>(one.at_peak.total())),
-                   fmt::format("{:.4f}", one.final_loss)});
+                   computed(one) ? fmt::format("{:.4f}", one.final_loss) : "-"});
+    }
     line.push_back(verdict(one));
     lines.push_back(std::move(line));
   }
@@ -91,13 +109,17 @@ std::string memory_table(const std::vector<CaseSummary>& cases) {
   for (std::size_t k = 0; k < memory_kinds; ++k)
     lines[0].emplace_back(name_of(static_cast<MemoryKind>(k)));
   lines[0].emplace_back("resident");
+  const bool with_predictions = predicted(cases);
+  if (with_predictions) lines[0].emplace_back("predicted");
   for (const CaseSummary& one : cases) {
     if (one.failed == one.repeats) continue;
     Line line = {one.label, std::to_string(one.world), std::to_string(one.largest_rank),
                  megabytes(static_cast<double>(one.at_peak.total()))};
     for (std::size_t k = 0; k < memory_kinds; ++k)
       line.push_back(megabytes(static_cast<double>(one.at_peak[static_cast<MemoryKind>(k)])));
-    line.push_back(megabytes(static_cast<double>(one.resident)));
+    line.push_back(one.cluster.empty() ? megabytes(static_cast<double>(one.resident)) : "-");
+    if (with_predictions)
+      line.push_back(prediction(one.predicted_peak, 1e-6, one.predicted_peak_error));
     lines.push_back(std::move(line));
   }
   return lines.size() > 1 ? table(lines, 20) : "";
@@ -111,6 +133,14 @@ bool single_was_compared(const std::vector<CaseSummary>& cases) {
 
 ordered_json or_null(double value) { return value < 0 ? ordered_json() : ordered_json(value); }
 
+ordered_json prediction_json(const CaseSummary& one) {
+  if (one.predicted_ms < 0) return nullptr;
+  return {{"step_ms", one.predicted_ms},
+          {"step_ms_error", one.predicted_ms_error},
+          {"memory_peak", one.predicted_peak},
+          {"memory_peak_error", one.predicted_peak_error}};
+}
+
 ordered_json case_json(const CaseSummary& one) {
   ordered_json kinds = ordered_json::object();
   for (std::size_t k = 0; k < memory_kinds; ++k) {
@@ -122,6 +152,7 @@ ordered_json case_json(const CaseSummary& one) {
   return {
       {"scheme", one.scheme},
       {"label", one.label},
+      {"cluster", one.cluster.empty() ? ordered_json() : ordered_json(one.cluster)},
       {"world", one.world},
       {"processes", one.processes},
       {"only_reference", one.only_reference},
@@ -133,6 +164,7 @@ ordered_json case_json(const CaseSummary& one) {
       {"speed_up", or_null(one.speed_up)},
       {"efficiency", or_null(one.efficiency)},
       {"step_ms", one.step_ms},
+      {"predicted", prediction_json(one)},
       {"time_ms",
        {{"compute", one.compute_ms},
         {"exposed", one.exposed_ms},
@@ -154,6 +186,13 @@ ordered_json case_json(const CaseSummary& one) {
        compared && std::isfinite(one.difference) ? ordered_json(one.difference) : ordered_json()}};
 }
 
+/// Nothing for a simulated rank.
+std::string resident_text(const RankRecord& rank) {
+  if (rank.rss == 0) return "";
+  return fmt::format(", resident {} MB",
+                     megabytes(static_cast<double>(rank.rss - rank.rss_of_peers)));
+}
+
 }  // namespace
 
 ordered_json summary_json(const std::string& experiment, const std::vector<CaseSummary>& cases) {
@@ -163,7 +202,11 @@ ordered_json summary_json(const std::string& experiment, const std::vector<CaseS
 }
 
 std::string summary_text(const std::vector<CaseSummary>& cases) {
-  std::string out = figures_table(cases);
+  std::string out;
+  if (!cases.empty() && !cases[0].cluster.empty())
+    out += fmt::format("SIMULATED on cluster {}: virtual time; nothing here was measured.\n\n",
+                       cases[0].cluster);
+  out += figures_table(cases);
   out +=
       "\nMedians over repeats, ± half the range. world counts workers; procs counts processes: "
       "dedicated servers come on top.\nstep ms is the median step of the slowest worker; its "
@@ -173,6 +216,10 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
       "rank sends, and the least that it must; same run? holds the result against `single` over "
       "the "
       "same micro-batches.\n";
+  if (predicted(cases))
+    out +=
+        "predicted: what a simulation of this machine, as `ringside calibrate` measured it, says; "
+        "in brackets by how much that is more or less than the measured figure.\n";
   if (!single_was_compared(cases))
     out +=
         "No speed-up: `single` was not compared (as a reference it runs once, cold); add it to "
@@ -195,6 +242,8 @@ std::string row_text(const Row& row) {
   out += fmt::format("{} at world {}: {} parameters, {} steps of {} samples\n", row.plan.scheme,
                      row.plan.world, row.parameters, row.plan.train.steps,
                      row.plan.train.global_batch);
+  if (row.plan.cluster)
+    out += fmt::format("SIMULATED      on cluster {}, in virtual time\n", row.plan.cluster->name);
   if (!row.loss.empty()) out += fmt::format("loss           {:.4f}\n", row.loss.back());
   out += fmt::format("speed          {:.1f} samples/s, {:.0f} tokens/s\n", row.samples_per_s,
                      row.tokens_per_s);
@@ -208,10 +257,10 @@ std::string row_text(const Row& row) {
   out += fmt::format("sent           {} MB a step by the busiest rank; least possible {} MB\n",
                      megabytes(sent), megabytes(row.bytes_minimum_per_step));
   if (largest)
-    out += fmt::format("peak memory    {} MB on rank {}, resident {} MB\n",
+    out += fmt::format("peak memory    {} MB on rank {}{}\n",
                        megabytes(static_cast<double>(largest->at_peak.total())), largest->rank,
-                       megabytes(static_cast<double>(largest->rss - largest->rss_of_peers)));
-  out += fmt::format("parameters     {}\n", row.parameter_hash);
+                       resident_text(*largest));
+  if (!row.parameter_hash.empty()) out += fmt::format("parameters     {}\n", row.parameter_hash);
   return out;
 }
 

@@ -101,7 +101,8 @@ class Launch {
       : plan_(plan), on_progress_(on_progress) {
     result_.records.resize(plan.ranks.size());
     last_step_.resize(plan.ranks.size());
-    for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    const std::size_t processes = plan.cluster ? 1 : plan.ranks.size();
+    for (std::size_t r = 0; r < processes; ++r) {
       ranks_.push_back(std::make_unique<RankProcess>(program, arguments));
       ranks_[r]->line().send({{"rank", r}, {"plan", to_json(plan)}});
     }
@@ -152,8 +153,7 @@ class Launch {
 
   /// A rank that something else killed explains what the others may have said of it before.
   void judge_end(std::size_t r) {
-    const std::string why = fmt::format("rank {} ({}) {}{}", r, plan_.ranks[r].role(),
-                                        ranks_[r]->exit_text(), last_step_[r]);
+    const std::string why = fmt::format("{} {}{}", name(r), ranks_[r]->exit_text(), last_step_[r]);
     fail(why);
     if (!explained_ && !forced_ && !result_.interrupted && ranks_[r]->killed_but_by(SIGTERM)) {
       explained_ = true;
@@ -181,12 +181,18 @@ class Launch {
           last_step_[r] = fmt::format(" after step {}", step->get<std::int64_t>());
         on_progress_(static_cast<int>(r), value["progress"]);
       } else if (value.contains("record")) {
-        result_.records[r] = value["record"];
+        if (plan_.cluster)
+          result_.records = value["record"].get<std::vector<nlohmann::json>>();
+        else
+          result_.records[r] = value["record"];
       } else if (value.contains("error")) {
-        fail(fmt::format("rank {} ({}): {}", r, plan_.ranks[r].role(),
-                         value["error"].get<std::string>()));
+        fail(fmt::format("{}: {}", name(r), value["error"].get<std::string>()));
       }
     }
+  }
+
+  std::string name(std::size_t r) const {
+    return plan_.cluster ? "simulation" : fmt::format("rank {} ({})", r, plan_.ranks[r].role());
   }
 
   void answer(std::size_t r, const std::string& key) {

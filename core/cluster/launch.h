@@ -22,7 +22,8 @@ struct LaunchResult {
   bool interrupted = false;
 };
 
-/// Starts one process a rank of `plan` (`program` with arguments `arguments` and the number of a
+/// Starts one process a rank of `plan`, or a single one for all ranks of a simulated cluster, whose
+/// record is the list of theirs (`program` with arguments `arguments` and the number of a
 /// socket), serves their rendezvous store, and blocks until all have ended. When a rank fails the
 /// others are ended within 5 seconds; so are all when `interrupted` returns true (polled ten
 /// times a second). Ranks die with the launcher. Leaves no process, file or shared memory behind.

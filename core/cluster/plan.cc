@@ -25,6 +25,8 @@ nlohmann::json to_json(const RunPlan& plan) {
           {"train", to_json_fields(plan.train)},
           {"optimizer", to_json_fields(plan.optimizer)},
           {"device", to_json_fields(plan.device)},
+          {"sim", to_json_fields(plan.sim)},
+          {"cluster", plan.cluster ? sim::to_json(*plan.cluster) : nlohmann::json()},
           {"ranks", ranks}};
 }
 
@@ -42,6 +44,9 @@ RunPlan run_plan_from_json(const nlohmann::json& in) {
   plan.train = from_json_fields<TrainConfig>(in.at("train"));
   plan.optimizer = from_json_fields<OptimizerConfig>(in.at("optimizer"));
   plan.device = from_json_fields<DeviceConfig>(in.at("device"));
+  plan.sim = from_json_fields<SimConfig>(in.at("sim"));
+  if (const auto& cluster = in.at("cluster"); !cluster.is_null())
+    plan.cluster = sim::cluster_from_json(cluster);
   for (const auto& rank : in.at("ranks"))
     plan.ranks.push_back(
         {rank.at("rank").get<int>(), rank.at("worker").get<int>(), rank.at("server").get<int>()});

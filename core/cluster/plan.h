@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "core/data/dataset.h"
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"
+#include "core/sim/cluster.h"
 
 namespace ringside {
 
@@ -16,12 +18,31 @@ namespace ringside {
 struct DeviceConfig {
   std::string kind = "cpu";
   std::int64_t threads = 1;
+  std::string cluster;
 };
 
 template <class Visitor>
 void visit_fields(DeviceConfig& c, Visitor&& v) {
   v("kind", c.kind, "which device (see `ringside list`)");
   v("threads", c.threads, "threads a rank computes with");
+  v("cluster", c.cluster,
+    "cluster file: sim: what is simulated; else this machine, as `ringside calibrate` measured it, "
+    "for predictions");
+}
+
+/// The [sim] table of an experiment file: how simulated ranks run.
+struct SimConfig {
+  bool numerics = false;
+  std::int64_t message_ranks = 8;
+  std::int64_t traced_ranks = 16;
+};
+
+template <class Visitor>
+void visit_fields(SimConfig& c, Visitor&& v) {
+  v("numerics", c.numerics, "compute for real too: the losses and the hash of a run on the CPU");
+  v("message_ranks", c.message_ranks,
+    "collectives of up to so many ranks run message by message, of more as equivalent flows");
+  v("traced_ranks", c.traced_ranks, "the trace shows the first so many ranks");
 }
 
 /// What one rank does: a worker computes, a server keeps a part of the parameters; one rank may
@@ -47,8 +68,14 @@ struct RunPlan {
   TrainConfig train;  // micro_batch and accumulation as this run uses them, not as asked
   OptimizerConfig optimizer;
   DeviceConfig device;
+  SimConfig sim;
+  /// What is simulated; none for ranks that are real.
+  std::optional<sim::ClusterSpec> cluster;
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
 };
+
+/// Whether its losses and parameters are real: not where it is simulated without numerics.
+inline bool computes(const RunPlan& plan) { return !plan.cluster || plan.sim.numerics; }
 
 nlohmann::json to_json(const RunPlan& plan);
 RunPlan run_plan_from_json(const nlohmann::json& in);

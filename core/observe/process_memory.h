@@ -5,7 +5,8 @@
 
 namespace ringside {
 
-/// Fills in `rss` and `rss_of_peers` from /proc; they stay 0 where there is none.
+/// Fills in `rss` and `rss_of_peers` from /proc; they stay 0 where there is none. Not for simulated
+/// ranks: all of them are in one process, which is the simulator's.
 void note_process_memory(RankRecord& record);
 
 }  // namespace ringside

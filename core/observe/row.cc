@@ -81,6 +81,11 @@ RankRecord rank_from_json(const json& in) {
   return record;
 }
 
+ordered_json prediction_json(const std::optional<Prediction>& predicted) {
+  if (!predicted) return nullptr;
+  return {{"step_ms", predicted->step_ms}, {"memory_peak", predicted->memory_peak}};
+}
+
 /// The plan's fields, which a row has under the same names, but for "id".
 RunPlan plan_from_row(const json& row) {
   json plan = row;
@@ -119,6 +124,12 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
   return row;
 }
 
+std::int64_t memory_peak(const Row& row) {
+  std::int64_t most = 0;
+  for (const RankRecord& rank : row.ranks) most = std::max(most, rank.at_peak.total());
+  return most;
+}
+
 Row failed_row(const RunPlan& plan, const std::string& error) {
   Row row;
   row.plan = plan;
@@ -143,7 +154,8 @@ ordered_json to_json(const Row& row) {
           {"scheme", plan.scheme},
           {"options", plan.options},
           {"device", to_json_fields(plan.device)},
-          {"cluster", nullptr},
+          {"sim", to_json_fields(plan.sim)},
+          {"cluster", plan.cluster ? ordered_json(sim::to_json(*plan.cluster)) : ordered_json()},
           {"world", plan.world},
           {"servers", plan.servers},
           {"repeat", plan.repeat},
@@ -182,7 +194,7 @@ ordered_json to_json(const Row& row) {
           {"ranks", ranks},
           {"bytes_minimum_per_step", row.bytes_minimum_per_step},
           {"staleness", {{"p50", 0}, {"max", 0}}},
-          {"predicted", nullptr},
+          {"predicted", prediction_json(row.predicted)},
           {"status", row.status},
           {"error", row.error}};
 }
@@ -212,6 +224,9 @@ Row row_from_json(const json& in) {
   time.at("data").get_to(row.time_ms.data);
   time.at("idle").get_to(row.time_ms.idle);
   time.at("serving_optimizer").get_to(row.time_ms.serving_optimizer);
+  if (const json& predicted = in.at("predicted"); !predicted.is_null())
+    row.predicted = {predicted.at("step_ms").get<double>(),
+                     predicted.at("memory_peak").get<std::int64_t>()};
   in.at("status").get_to(row.status);
   in.at("error").get_to(row.error);
   if (row.status == "ok")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,12 @@
 #include "core/observe/record.h"
 
 namespace ringside {
+
+/// What a simulation of this machine says of a run.
+struct Prediction {
+  double step_ms = 0;
+  std::int64_t memory_peak = 0;  // bytes, of the rank with the largest
+};
 
 struct Quantiles {
   double median = 0, p10 = 0, p90 = 0;
@@ -39,9 +46,13 @@ struct Row {
   } time_ms;
   std::vector<RankRecord> ranks;
   double bytes_minimum_per_step = 0;  // of the busiest rank
-  std::string status = "ok";          // ok, failed
+  std::optional<Prediction> predicted;
+  std::string status = "ok";  // ok, failed
   std::string error;
 };
+
+/// Largest peak of a row's ranks, bytes.
+std::int64_t memory_peak(const Row& row);
 
 /// The row of a run that finished; `records` by rank. A sample is model.context tokens.
 Row make_row(const RunPlan& plan, std::vector<RankRecord> records);

@@ -172,5 +172,24 @@ TEST_F(Config, PathsOfOverridesAreRelativeToTheCurrentFolder) {
               ElementsAre((std::filesystem::current_path() / "y.txt").string()));
 }
 
+TEST_F(Config, ReadsTheClusterOfSimulatedDevices) {
+  const std::string file = std::string(RINGSIDE_CLUSTERS) + "/dgx-a100.toml";
+  const auto config = read("[device]\nkind = \"sim\"\ncluster = \"" + file +
+                           "\"\n[sim]\nnumerics = true\nmessage_ranks = 2\n");
+  ASSERT_TRUE(config.cluster);
+  EXPECT_EQ(config.cluster->name, "dgx-a100");
+  EXPECT_TRUE(config.sim.numerics);
+  EXPECT_EQ(config.sim.message_ranks, 2);
+  EXPECT_EQ(config.device.cluster, file);
+  EXPECT_FALSE(read("").cluster);
+}
+
+TEST_F(Config, RefusesSimulatedDevicesWithoutACluster) {
+  EXPECT_THAT(complaint("[device]\nkind = \"sim\"\n"),
+              HasSubstr("trial.toml: device.kind = \"sim\" needs device.cluster"));
+  EXPECT_THAT(complaint("[device]\nkind = \"sim\"\ncluster = \"absent.toml\"\n"),
+              HasSubstr((folder_.path() / "absent.toml").string() + ": no such file"));
+}
+
 }  // namespace
 }  // namespace ringside

@@ -1,0 +1,203 @@
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/cluster/store.h"
+#include "core/device/cpu/cpu_device.h"
+#include "experiments/calibrate.h"
+#include "peer/comm/shm.h"
+#include "ps/transport.h"
+
+namespace ringside {
+namespace {
+
+constexpr double timeout_s = 30, micro = 1e-6, mega = 1e6;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// Seconds that all threads of this process have computed.
+double cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// ---- collectives
+
+struct Collective {
+  /// Bytes that a rank of two reads and writes for an array of one byte.
+  double bytes;
+  std::function<WorkPtr(Communicator&, const Tensor& array, const Tensor& part)> run;
+};
+
+const Collective all_reduce{2, [](Communicator& comm, const Tensor& array, const Tensor&) {
+                              return comm.all_reduce(array);
+                            }};
+const Collective reduce_scatter{1.5,
+                                [](Communicator& comm, const Tensor& array, const Tensor& part) {
+                                  return comm.reduce_scatter(array, part);
+                                }};
+const Collective all_gather{2, [](Communicator& comm, const Tensor& array, const Tensor& part) {
+                              return comm.all_gather(part, array);
+                            }};
+
+/// Median seconds of a collective on arrays of `count` elements between two ranks, which rewrite
+/// their arrays before each, as training does.
+double seconds_of(const Collective& collective, std::int64_t count, int repeats,
+                  std::int64_t threads) {
+  constexpr int ranks = 2;
+  MemoryStore store;
+  std::vector<double> seconds;
+  const auto rank = [&](int r) {
+    const auto device = make_cpu_device(static_cast<int>(threads));
+    const auto comm = peer::make_shm_communicator(*device, store, "calibrate", r, ranks, timeout_s);
+    const Tensor array = device->tensor({count}, MemoryKind::communication);
+    const Tensor part = device->tensor({count / ranks}, MemoryKind::communication);
+    for (int i = 0; i < repeats; ++i) {
+      device->kernels().fill({.out = array, .value = 1});
+      device->kernels().fill({.out = part, .value = 1});
+      comm->barrier();
+      const double begin = device->clock().now();
+      collective.run(*comm, array, part)->wait();
+      if (r == 0) seconds.push_back(device->clock().now() - begin);
+    }
+  };
+  {
+    std::jthread other([&] { rank(1); });
+    rank(0);
+  }
+  return median(std::move(seconds));
+}
+
+// ---- messages
+
+struct EchoTimes {
+  double wall_s = 0, cpu_s = 0;  // a message
+};
+
+RunPlan echo_plan() {
+  RunPlan plan;
+  plan.servers = 1;
+  plan.ranks = {{0, 0, -1}, {1, -1, 0}};
+  plan.train.timeout_s = timeout_s;
+  return plan;
+}
+
+/// One rank of a worker and a server that sends back what it gets.
+class EchoRank {
+ public:
+  EchoRank(const RunPlan& plan, int rank, Store& store)
+      : device_(make_cpu_device(1)),
+        timeline_(*device_),
+        context_{plan, rank, *device_, store, timeline_},
+        transport_(ps::zmq_transport()) {}
+
+  void serve(int messages) {
+    const auto connection = transport_->listen(context_, {.timeout_s = timeout_s});
+    ps::Channel& channel = *connection.channel;
+    for (int i = 0; i < messages; ++i) {
+      auto received = receive(channel);
+      received.message.header.reply = true;
+      channel.send(received.peer, std::move(received.message));
+    }
+  }
+
+  /// `window` messages of `count` elements are under way at a time.
+  EchoTimes ask(std::int64_t count, int messages, int window) {
+    const auto connection = transport_->connect(context_, {.timeout_s = timeout_s});
+    ps::Channel& channel = *connection.channel;
+    const Tensor frame = device_->tensor({count}, MemoryKind::communication);
+    device_->kernels().fill({.out = frame, .value = 1});
+    const auto send = [&] {
+      ps::Message message;
+      message.header.kind = ps::Kind::push_pull;
+      message.header.token = connection.token;
+      message.frames.push_back(frame);
+      channel.send(0, std::move(message));
+    };
+    int sent = 0;
+    double begin = 0, cpu = 0;
+    const int warm = messages / 4;
+    for (; sent < window; ++sent) send();
+    for (int answered = 0; answered < messages; ++answered) {
+      if (answered == warm) {
+        begin = device_->clock().now();
+        cpu = cpu_seconds();
+      }
+      receive(channel);
+      if (sent++ < messages) send();
+    }
+    const double each = 2.0 * (messages - warm);
+    return {(device_->clock().now() - begin) / each, (cpu_seconds() - cpu) / each};
+  }
+
+ private:
+  static ps::Received receive(ps::Channel& channel) {
+    auto received = channel.receive(timeout_s);
+    if (!received) throw Error("calibrate: a message did not come back within {} s", timeout_s);
+    return std::move(*received);
+  }
+
+  std::unique_ptr<Device> device_;
+  Timeline timeline_;
+  RankContext context_;
+  std::unique_ptr<ps::Transport> transport_;
+};
+
+EchoTimes echo(std::int64_t count, int messages, int window) {
+  const RunPlan plan = echo_plan();
+  MemoryStore store;
+  EchoRank server(plan, 1, store), worker(plan, 0, store);
+  std::jthread serving([&] { server.serve(messages); });
+  return worker.ask(count, messages, window);
+}
+
+}  // namespace
+
+void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
+  constexpr std::int64_t smallest = 1 << 8, largest = 1 << 23;  // elements
+  const double base = seconds_of(all_reduce, smallest, 2001, threads);
+  // Where there is one core for both ranks, it spends twice as long as one of them needs.
+  const double own = std::min(
+      1.0, static_cast<double>(cluster.device.cores) / (2.0 * static_cast<double>(threads)));
+  const auto measure = [&](sim::Efficiency& curve, std::initializer_list<Collective> collectives) {
+    for (std::int64_t count = smallest << 5; count <= largest; count *= 4) {
+      double ideal = 0, taken = 0;
+      for (const Collective& collective : collectives) {
+        const int repeats = count < largest / 16 ? 201 : 31;
+        const double seconds = seconds_of(collective, count, repeats, threads);
+        ideal += collective.bytes * 4.0 * static_cast<double>(count) /
+                 (cluster.device.bandwidth_gbs * 1e9);
+        taken += own * std::max(seconds - base, 0.1 * seconds);
+      }
+      curve.points.emplace_back(ideal / static_cast<double>(collectives.size()) / micro,
+                                ideal / taken);
+    }
+  };
+  cluster.collective.kind = "shm";
+  cluster.collective.base_us = base / micro;
+  measure(cluster.collective.sum, {all_reduce, reduce_scatter});
+  measure(cluster.collective.copy, {all_gather});
+}
+
+void measure_messages(sim::ClusterSpec& cluster, std::int64_t) {
+  constexpr std::int64_t small = 16, large = 1 << 18;
+  const double small_cpu = echo(small, 4000, 8).cpu_s;
+  const double large_cpu = echo(large, 2000, 8).cpu_s;
+  const double round_trip = echo(small, 2000, 1).wall_s;
+  // Both ends do about the same: each copies a message once, and wakes a thread.
+  cluster.message.send_us = cluster.message.receive_us = small_cpu / 2 / micro;
+  const double per_mb = std::max(0.0, large_cpu - small_cpu) / (4.0 * large / mega);
+  cluster.message.send_us_per_mb = cluster.message.receive_us_per_mb = per_mb / 2 / micro;
+  cluster.pcie.latency_us = std::max(0.0, round_trip - small_cpu) / micro;
+}
+
+}  // namespace ringside

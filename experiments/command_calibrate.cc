@@ -1,0 +1,39 @@
+// ringside calibrate
+#include <filesystem>
+#include <iostream>
+
+#include "core/base/error.h"
+#include "experiments/calibrate.h"
+#include "experiments/cluster_file.h"
+#include "experiments/commands.h"
+#include "experiments/results.h"
+
+namespace ringside {
+
+int calibrate_command(const Arguments& arguments) {
+  std::filesystem::path file;
+  try {
+    if (arguments.threads < 1) throw Error("--threads {} must be at least 1", arguments.threads);
+    std::error_code failed;
+    std::filesystem::create_directories(arguments.results, failed);
+    if (failed) throw Error("--results {}: {}", arguments.results, failed.message());
+    file = check_output(machine_file(arguments.results));
+  } catch (const std::exception& error) {
+    return complain(wrong_input, error.what());
+  }
+  try {
+    const sim::ClusterSpec cluster = calibrate(arguments.threads, [](const std::string& what) {
+      std::cerr << "measuring " << what << " ..." << std::endl;
+    });
+    write_whole(file, cluster_text(cluster, fmt::format("{}. Measured by `ringside calibrate`.",
+                                                        cluster.name)));
+    std::cout << fmt::format("{}: {:.0f} GFLOP/s a rank, {:.1f} GB/s; written to {}\n",
+                             cluster.name, 1e3 * cluster.device.tflops.at("fp32"),
+                             cluster.device.bandwidth_gbs, file.string());
+    return ok;
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
+  }
+}
+
+}  // namespace ringside

@@ -1,0 +1,135 @@
+// ringside compare
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <optional>
+
+#include "core/base/error.h"
+#include "experiments/calibrate.h"
+#include "experiments/cluster_file.h"
+#include "experiments/commands.h"
+#include "experiments/environment.h"
+#include "experiments/planner.h"
+#include "experiments/report.h"
+#include "experiments/runner.h"
+
+namespace ringside {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Columns of the terminal on standard error; 0 if there is none.
+int terminal_columns() {
+  if (!isatty(STDERR_FILENO)) return 0;
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+struct Comparison {
+  std::string name;
+  std::vector<RunPlan> runs, remaining;
+  std::vector<Row> rows;  // of earlier runs that need not be made again
+  DataState data;
+  std::optional<sim::ClusterSpec> machine;  // that predicts the runs
+  std::optional<ResultsFolder> folder;
+};
+
+/// This machine as it was calibrated; none if it was not, or if its ranks are simulated anyway.
+std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& config,
+                                                   const std::string& results) {
+  if (config.cluster) return {};
+  const bool named = !config.device.cluster.empty();
+  const std::string file = named ? config.device.cluster : machine_file(results);
+  if (!named && !std::filesystem::exists(file)) return {};
+  sim::ClusterSpec machine = read_cluster(file);
+  if (const auto here = calibration_name(config.device.threads); machine.name != here)
+    throw Error(
+        "{}: of '{}', but this is '{}'; run `ringside calibrate --threads {}` anew, or remove the "
+        "file",
+        file, machine.name, here, config.device.threads);
+  return machine;
+}
+
+/// All that can be wrong about the input is found here, before a file is touched.
+void prepare(Comparison& comparison, const Arguments& arguments, const Process& process) {
+  ExperimentConfig config = read_experiment(arguments.file, arguments.overrides);
+  if (!arguments.schemes.empty()) config.compare.schemes = arguments.schemes;
+  if (!arguments.worlds.empty()) config.compare.worlds = arguments.worlds;
+  comparison.name = config.name;
+  comparison.runs = plan_comparison(config);
+  check_inputs(comparison.runs.front());
+  comparison.machine = calibrated_machine(config, arguments.results);
+  comparison.data = data_state(config.data);
+  const auto results = std::filesystem::path(arguments.results) / config.name;
+  check_apart(config.data, results);
+  comparison.folder.emplace(results);
+  if (arguments.resume) {
+    comparison.rows = comparison.folder->read_rows();
+    check_same_experiment(comparison.rows, comparison.runs);
+    if (const auto there = comparison.folder->read_environment(); !comparison.rows.empty() && there)
+      check_same_environment(*there, environment_of(process));
+    const auto before = comparison.folder->read_data_state();
+    if (const auto changed = before ? first_change(*before, comparison.data) : "";
+        !comparison.rows.empty() && !changed.empty())
+      throw Error("--resume: data.path: {} has changed since; leave --resume out to start anew",
+                  changed);
+  }
+  comparison.remaining = remaining_runs(comparison.runs, comparison.rows);
+}
+
+void write_summary(Comparison& comparison, const std::vector<Row>& rows) {
+  const auto cases = summarise(rows);
+  const std::string text = summary_text(cases);
+  comparison.folder->write("summary.json", summary_json(comparison.name, cases).dump(2) + "\n");
+  comparison.folder->write("summary.md", "# " + comparison.name + "\n\n" + text);
+  std::cout << "\n" << text << "\nResults: " << comparison.folder->path().string() << std::endl;
+}
+
+int run(Comparison& comparison, const Process& process) {
+  ResultsFolder& folder = *comparison.folder;
+  folder.start(comparison.rows);
+  folder.write("plan.json", plan_json(comparison.runs, comparison.data).dump(2) + "\n");
+  folder.write("environment.json", environment_of(process).dump(2) + "\n");
+  if (!comparison.rows.empty())
+    std::cerr << fmt::format("{} of {} runs are there already",
+                             comparison.runs.size() - comparison.remaining.size(),
+                             comparison.runs.size())
+              << std::endl;
+  ProgressDisplay display(std::cerr, terminal_columns(), comparison.remaining, seconds_now);
+  Predictor predictor(comparison.machine, rank_start(process));
+  const ComparisonOutcome outcome =
+      run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data, folder,
+                     rank_start(process), predictor, display);
+  if (outcome.interrupted)
+    return complain(was_interrupted, "interrupted; go on with the same command and --resume");
+  write_summary(comparison, outcome.rows);
+  const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
+                                    [](const Row& row) { return row.status != "ok"; });
+  if (failed == 0) return ok;
+  return complain(run_failed,
+                  fmt::format("{} of {} runs failed; see the table", failed, outcome.rows.size()));
+}
+
+}  // namespace
+
+int compare_command(const Arguments& arguments, const Process& process) {
+  Comparison comparison;
+  try {
+    prepare(comparison, arguments, process);
+  } catch (const std::exception& error) {
+    return complain(wrong_input, error.what());
+  }
+  process.catch_interrupts();
+  try {
+    return run(comparison, process);
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
+  }
+}
+
+}  // namespace ringside

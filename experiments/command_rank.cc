@@ -1,0 +1,44 @@
+// ringside rank
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/cluster/launch.h"
+#include "experiments/commands.h"
+#include "experiments/rank.h"
+#include "experiments/simulation.h"
+
+namespace ringside {
+
+int rank_command(const Arguments& arguments) {
+  std::optional<LauncherLink> link;
+  try {
+    link.emplace(arguments.socket);
+  } catch (const Error& error) {
+    return complain(wrong_input, error.what());
+  }
+  try {
+    const auto report = [&](const Progress& progress) {
+      nlohmann::json told = {
+          {"step", progress.step}, {"loss", progress.loss}, {"seconds", progress.seconds}};
+      if (progress.held_out_loss) told["held_out_loss"] = *progress.held_out_loss;
+      link->report_progress(told);
+    };
+    if (link->plan().cluster) {
+      nlohmann::json records = nlohmann::json::array();
+      for (const RankRecord& record : simulate(link->plan(), report))
+        records.push_back(to_json(record));
+      link->finish(records);
+      return ok;
+    }
+    const RankRecord record =
+        run_rank(link->plan(), link->rank(), {link->store()},
+                 {report, [&](const std::string& error) { link->fail(error); }});
+    link->finish(to_json(record));
+    return ok;
+  } catch (const std::exception& error) {
+    link->fail(error.what());
+    return run_failed;
+  }
+}
+
+}  // namespace ringside

@@ -1,0 +1,56 @@
+// ringside train
+#include <iostream>
+
+#include "core/base/error.h"
+#include "experiments/commands.h"
+#include "experiments/planner.h"
+#include "experiments/report.h"
+#include "experiments/results.h"
+
+namespace ringside {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+int train_command(const Arguments& arguments, const Process& process) {
+  RunPlan plan;
+  std::filesystem::path output;
+  try {
+    plan = plan_training(read_experiment(arguments.file, arguments.overrides), arguments.scheme,
+                         arguments.world);
+    check_inputs(plan);
+    output = check_output(arguments.output);
+  } catch (const std::exception& error) {
+    return complain(wrong_input, error.what());
+  }
+  process.catch_interrupts();
+  double last_line = 0;
+  const RunOutcome outcome = run_plan(plan, rank_start(process), [&](const Step& step) {
+    const double now = seconds_now();
+    const bool in_between = step.steps_done > 1 && step.steps_done < plan.train.steps;
+    if (in_between && !step.held_out_loss && now - last_line < 1) return;
+    last_line = now;
+    std::cout << fmt::format("step {:>{}}/{}{}  {:.1f} samples/s{}", step.steps_done,
+                             std::to_string(plan.train.steps).size(), plan.train.steps,
+                             computes(plan) ? fmt::format("  loss {:.4f}", step.loss) : "",
+                             static_cast<double>(plan.train.global_batch) / step.seconds,
+                             step.held_out_loss
+                                 ? fmt::format("  held-out loss {:.4f}", *step.held_out_loss)
+                                 : "")
+              << std::endl;
+  });
+  if (outcome.interrupted) return complain(was_interrupted, "interrupted");
+  if (outcome.row.status != "ok") return complain(run_failed, outcome.row.error);
+  std::cout << "\n" << row_text(outcome.row) << std::flush;
+  if (output.empty()) return ok;
+  const nlohmann::ordered_json written = {{"environment", environment_of(process)},
+                                          {"row", to_json(outcome.row)}};
+  write_whole(output, written.dump(2) + "\n");
+  return ok;
+}
+
+}  // namespace ringside

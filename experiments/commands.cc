@@ -1,0 +1,40 @@
+#include "experiments/commands.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "core/base/error.h"
+#include "experiments/environment.h"
+
+namespace ringside {
+
+int complain(int status, const std::string& what) {
+  std::string line = what;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::cerr << "ringside: " << line << std::endl;
+  return status;
+}
+
+RankStart rank_start(const Process& process) {
+  return {process.program, {"rank"}, process.interrupted};
+}
+
+nlohmann::ordered_json environment_of(const Process& process) {
+  return describe_environment(process.environment, std::filesystem::canonical(process.program));
+}
+
+std::string machine_file(const std::string& results) { return results + "/machine.toml"; }
+
+std::filesystem::path check_output(const std::string& path) {
+  if (path.empty()) return {};
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
+    throw Error("--output {}: is there and no file; name a file", path);
+  auto file = std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+  if (!file.has_filename() || access(file.parent_path().c_str(), W_OK | X_OK) != 0)
+    throw Error("--output {}: cannot be written; name a file in a folder that exists", path);
+  return file;
+}
+
+}  // namespace ringside

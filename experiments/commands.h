@@ -1,0 +1,51 @@
+// The commands of the program: each reads its arguments, works, and returns the exit status.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "experiments/cli.h"
+#include "experiments/config.h"
+#include "experiments/run.h"
+
+namespace ringside {
+
+inline constexpr int ok = 0, run_failed = 1, wrong_input = 2, was_interrupted = 130;
+
+/// What the command line said.
+struct Arguments {
+  std::string file;
+  std::vector<std::string> overrides;
+  std::vector<std::string> schemes;
+  std::vector<std::int64_t> worlds;
+  bool resume = false;
+  std::string results = "results";
+  std::string scheme;
+  int world = 1;
+  std::string output;
+  std::int64_t threads = 1;
+  int socket = -1;
+};
+
+int compare_command(const Arguments& arguments, const Process& process);
+int train_command(const Arguments& arguments, const Process& process);
+int calibrate_command(const Arguments& arguments);
+int list_command();
+/// One rank of a run, or all of a simulated one: what launch() starts.
+int rank_command(const Arguments& arguments);
+
+// ---- what they share
+
+/// Says why on one line of standard error, and returns `status`.
+int complain(int status, const std::string& what);
+/// How a process starts its ranks.
+RankStart rank_start(const Process& process);
+nlohmann::ordered_json environment_of(const Process& process);
+/// Where `calibrate` writes and `compare` looks for this machine: in the folder of results.
+std::string machine_file(const std::string& results);
+/// Fails before the work, not after it, where the file cannot be written, and leaves it as it is.
+/// The file itself where `path` is a link to it; empty for no path.
+std::filesystem::path check_output(const std::string& path);
+
+}  // namespace ringside

@@ -1,0 +1,44 @@
+// A device that takes the time of every operation.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/device/cost.h"
+#include "core/device/device.h"
+
+namespace ringside {
+
+struct TimedOp {
+  OpCost cost;
+  double seconds = 0;
+};
+
+/// Passes everything on to `device`, which runs each operation before its kernel returns, and keeps
+/// what each took, in order. For one thread.
+class TimedDevice : public Device {
+ public:
+  explicit TimedDevice(std::unique_ptr<Device> device);
+  ~TimedDevice() override;
+
+  /// What has run since the last call.
+  std::vector<TimedOp> take_ops();
+
+  std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override;
+  std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
+                                std::function<void()> release) override;
+  const Kernels& kernels() const override { return kernels_; }
+  Mark mark() override { return device_->mark(); }
+  double seconds(Mark from, Mark to) override { return device_->seconds(from, to); }
+  void synchronize() override { device_->synchronize(); }
+  void write(const Tensor& to, std::span<const std::byte> from) override;
+  void read(const Tensor& from, std::span<std::byte> to) override;
+  const Clock& clock() const override { return device_->clock(); }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::vector<TimedOp> ops_;
+  Kernels kernels_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,144 @@
+// Every scheme of the registry in a simulated cluster.
+#include <gtest/gtest.h>
+
+#include "experiments/simulation.h"
+#include "tests/schemes/tiny_runs.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside {
+namespace {
+
+using testing::run;
+using testing::small_cluster;
+using testing::tiny;
+
+ExperimentConfig simulated(ExperimentConfig config, const sim::ClusterSpec& cluster) {
+  config.device.kind = "sim";
+  config.cluster = cluster;
+  return config;
+}
+
+Row run_simulated(const RunPlan& plan) {
+  return make_row(plan, simulate(plan, [](const Progress&) {}));
+}
+
+std::vector<std::string> scheme_names() {
+  std::vector<std::string> names;
+  for (const SchemeRow& row : scheme_rows()) names.emplace_back(row.name);
+  return names;
+}
+
+class SimulatedScheme : public ::testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  std::string scheme() const { return std::get<0>(GetParam()); }
+  int world() const {
+    const int most = find_scheme(scheme()).max_world;
+    return most > 0 ? most : std::get<1>(GetParam());
+  }
+};
+
+TEST_P(SimulatedScheme, WithNumericsEndsWithTheBitsOfTheCpu) {
+  auto config = tiny("gpt");
+  config.train.evaluate_every = 2;
+  const Row real = run(plan_training(config, scheme(), world()));
+  config = simulated(config, small_cluster(4));
+  config.sim.numerics = true;
+  const Row row = run_simulated(plan_training(config, scheme(), world()));
+  EXPECT_EQ(row.parameter_hash, real.parameter_hash);
+  EXPECT_EQ(row.loss, real.loss);
+  ASSERT_EQ(row.evaluations.size(), real.evaluations.size());
+  EXPECT_EQ(row.evaluations.back().loss, real.evaluations.back().loss);
+}
+
+TEST_P(SimulatedScheme, TakesTheSameTimeAndMemoryWithoutNumerics) {
+  auto config = simulated(tiny("gpt"), small_cluster(4));
+  const Row without = run_simulated(plan_training(config, scheme(), world()));
+  EXPECT_TRUE(without.loss.empty());
+  EXPECT_TRUE(without.parameter_hash.empty());
+  config.sim.numerics = true;
+  const Row with = run_simulated(plan_training(config, scheme(), world()));
+  // The clock of a process goes on from one world to the next: its last bits differ.
+  EXPECT_NEAR(without.step_ms.median, with.step_ms.median, 1e-9 * with.step_ms.median);
+  ASSERT_EQ(without.ranks.size(), with.ranks.size());
+  for (std::size_t r = 0; r < with.ranks.size(); ++r)
+    EXPECT_EQ(without.ranks[r].at_peak, with.ranks[r].at_peak) << r;
+}
+
+TEST_P(SimulatedScheme, SendsAndHoldsWhatTheRealOneDoes) {
+  const auto config = tiny("gpt");
+  const Row real = run(plan_training(config, scheme(), world()));
+  const Row row =
+      run_simulated(plan_training(simulated(config, small_cluster(4)), scheme(), world()));
+  ASSERT_EQ(row.ranks.size(), real.ranks.size());
+  for (std::size_t r = 0; r < row.ranks.size(); ++r) {
+    EXPECT_NEAR(row.ranks[r].bytes_sent_per_step, real.ranks[r].bytes_sent_per_step,
+                0.01 * real.ranks[r].bytes_sent_per_step)
+        << r;
+    for (const MemoryKind kind :
+         {MemoryKind::parameter, MemoryKind::gradient, MemoryKind::optimizer})
+      EXPECT_EQ(row.ranks[r].at_peak[kind], real.ranks[r].at_peak[kind]) << r;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, SimulatedScheme,
+                         ::testing::Combine(::testing::ValuesIn(scheme_names()),
+                                            ::testing::Values(1, 2, 3, 4)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_world_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+/// A model whose gradients take about as long to send as to compute.
+ExperimentConfig heavy(const sim::ClusterSpec& cluster) {
+  auto config = simulated(tiny("gpt"), cluster);
+  config.model = {.layers = 8, .heads = 8, .width = 512, .context = 128};
+  config.train.global_batch = 16;
+  return config;
+}
+
+TEST(SimulatedDp, EfficiencyFallsAsTheMastersLinkFills) {
+  const auto config = heavy(small_cluster(8));
+  double last = 1.01;
+  double exposed = -1;
+  const Row single = run_simulated(plan_training(config, "single", 1));
+  for (const int world : {1, 2, 4, 8}) {
+    const Row row = run_simulated(plan_training(config, "dp", world));
+    const double efficiency = row.samples_per_s / single.samples_per_s / world;
+    EXPECT_LT(efficiency, world == 1 ? last : 0.95 * last) << world;
+    last = efficiency;
+    EXPECT_NEAR(row.ranks[0].bytes_sent_per_step, (world - 1) * 4.0 * row.parameters,
+                0.05 * world * 4.0 * row.parameters)
+        << "the master sends the parameters to every other worker";
+    EXPECT_GT(row.time_ms.exposed, exposed) << "and the workers wait";
+    exposed = row.time_ms.exposed;
+  }
+}
+
+TEST(SimulatedWorld, WantsAsManyDevicesAsWorkers) {
+  const auto config = simulated(tiny("gpt"), small_cluster(2));
+  try {
+    plan_training(config, "ddp", 3);
+    FAIL() << "planned";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("world 3 needs 3 devices"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(SimulatedWorld, OutOfMemoryNamesTheRankTheRequestAndItsOwners) {
+  auto cluster = small_cluster(2);
+  cluster.device.memory_gb = 0.001;
+  try {
+    run_simulated(plan_training(simulated(tiny("gpt"), cluster), "ddp", 2));
+    auto config = heavy(cluster);
+    run_simulated(plan_training(config, "ddp", 2));
+    FAIL() << "it fits";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    for (const char* part : {"rank 0 (worker)", "no memory for", "parameter", "held"})
+      EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+  }
+}
+
+}  // namespace
+}  // namespace ringside
