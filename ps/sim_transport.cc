@@ -35,9 +35,9 @@ class SimChannel : public Channel {
 
   bool try_send(int peer, Message message) override {
     device_.catch_up();
-    const auto line = lines_.find(peer);
-    if (line == lines_.end() || !takes(*line->second)) return false;
-    send_on(*line->second, std::move(message));
+    Line* line = find_line(peer);
+    if (!line || !takes(*line)) return false;
+    send_on(*line, std::move(message));
     return true;
   }
 
@@ -73,7 +73,7 @@ class SimChannel : public Channel {
     Line& line = *parcel->line;
     line.taken();
     traffic_.received += static_cast<std::int64_t>(parcel->bytes);
-    lines_.try_emplace(line.from().id, &wire_.line(end_, line.from()));
+    if (!find_line(line.from().id)) add_line(line.from().id, line.from());
     for (std::size_t i = 0; i < parcel->shapes.size(); ++i) {
       const FrameShape& shape = parcel->shapes[i];
       Tensor frame = device_.tensor(shape.shape, MemoryKind::communication, shape.dtype);

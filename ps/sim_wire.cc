@@ -1,6 +1,5 @@
 #include "ps/sim_wire.h"
 
-#include <cstring>
 #include <limits>
 
 #include "core/base/error.h"

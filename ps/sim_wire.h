@@ -71,19 +71,20 @@ class Line {
   std::size_t ready_ = 0;                        // of parcels_, the first ones
 };
 
-/// A rank's I/O threads: one that spends the CPU's part of sending, one that of receiving. Takes
-/// its part between sending and receiving from the world's links.
+/// A rank's I/O threads, as services of the world: one spends the CPU's part of sending, one that
+/// of receiving; a third one spends nothing and has the next message of a line follow the one that
+/// came.
 class Io {
  public:
   Io(sim::World& world, int rank, sim::Place place);
   Io(const Io&) = delete;
   Io& operator=(const Io&) = delete;
 
-  /// Blocks until they run, for a moment of the simulator and not of its time.
+  /// Blocks until messages can come, for a moment of the simulator and not of its time.
   void wait_for_start();
   double now() const { return world_.now(); }
 
-  /// Has the CPU's part of sending the next message of `line` done in its turn.
+  /// Has the CPU's part of sending done in its turn; then the next message of `line` is ready.
   void prepare(Line& line, double bytes);
   /// Starts the flow of a message to `receiver`, whose latency began when it was ready.
   void start(Io& receiver, Parcel& parcel);
@@ -108,7 +109,8 @@ class Io {
   std::unique_ptr<sim::Event> arrived_changed_;
 };
 
-/// All ends of a world, which live as long as it does.
+/// All ends of a world and what is between them, for as long as the world lives: an end that is
+/// closed may still be on the way of a message.
 class Wire {
  public:
   /// A new end; blocks as Io::wait_for_start().
