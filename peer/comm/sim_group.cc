@@ -49,9 +49,12 @@ std::shared_ptr<SimGroup> SimGroup::join(
     throw Error("{}: {} ranks here, {} on others; all ranks must give the same size", name, size,
                 group->size());
   if (rank < 0 || rank >= size) throw Error("{}: no rank {} among {}", name, rank, size);
-  if (group->member(rank).device) throw Error("{}: rank {} of {} joins twice", name, rank, size);
+  Member& member = group->member(rank);
+  if (member.joined) throw Error("{}: rank {} of {} joins twice", name, rank, size);
   group->throw_if_broken();
-  group->member(rank).device = &device;
+  member.joined = true;
+  member.place = device.place();
+  member.has_values = device.has_values();
   if (++group->joined_ == size) {
     start_services(group);
     group->all_joined_->notify_all();
@@ -66,7 +69,7 @@ void SimGroup::wait_for_members(int rank) {
   while (joined_ < size()) {
     const double left = deadline - world_.now();
     if (left <= moment) {
-      const std::string missing = list([&](int r) { return !member(r).device; });
+      const std::string missing = list([&](int r) { return !member(r).joined; });
       member(rank).gone = true;
       break_group(fmt::format("{}: {} did not join the group within {} s", name_, missing,
                               options_.timeout_s));
@@ -193,7 +196,7 @@ bool SimGroup::advance(int rank) {
 void SimGroup::end(Operation& operation, int rank) {
   Part& part = operation.parts[static_cast<std::size_t>(rank)];
   Member& member = this->member(rank);
-  if (operation.ended == 0 && member.device->has_values()) move_values(operation.parts);
+  if (operation.ended == 0 && member.has_values) move_values(operation.parts);
   part.in = part.out = {};
   part.end = world_.now();
   member.ended = operation.number;

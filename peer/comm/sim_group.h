@@ -43,8 +43,7 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
   using OperationPtr = std::shared_ptr<Operation>;
 
   /// Blocks until all `size` ranks are here, at most the timeout; the last one starts the services
-  /// of the group. Throws Error that names the missing ranks. The device must outlive the call of
-  /// leave().
+  /// of the group. Throws Error that names the missing ranks.
   static std::shared_ptr<SimGroup> join(
       sim::SimDevice& device, const std::string& name, int rank, int size,
       const SimOptions& options,
@@ -55,7 +54,7 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
   int size() const { return static_cast<int>(members_.size()); }
   const SimOptions& options() const { return options_; }
   sim::World& world() const { return world_; }
-  sim::Place place(int rank) const { return member(rank).device->place(); }
+  sim::Place place(int rank) const { return member(rank).place; }
   SimMessages& messages() { return *messages_; }
   Traffic& traffic(int rank) { return member(rank).traffic; }
   bool gone(int rank) const { return member(rank).gone; }
@@ -96,7 +95,9 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
 
  private:
   struct Member {
-    sim::SimDevice* device = nullptr;  // null: has not joined yet
+    bool joined = false;
+    sim::Place place{};
+    bool has_values = false;
     std::uint64_t called = 0, ended = 0;
     double last_end = 0;
     Traffic traffic{};

@@ -184,6 +184,7 @@ void Rings::add_ring(const std::vector<int>& order) {
     fastest = std::min(fastest, steps[i]);
     fastest_two = std::min(fastest_two, steps[i] + steps[(i + 1) % p]);
   }
+  fastest_ = std::min(fastest_, fastest);
   once_ = std::max(once_, ring.total - fastest);
   twice_ = std::max(twice_, 2 * ring.total - fastest_two);
   rings_.push_back(std::move(ring));

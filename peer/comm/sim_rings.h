@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -43,6 +44,7 @@ class Rings {
   /// machines that the slowest way of p - 1 crosses and NCCL leaves out.
   double latency_once() const { return once_; }
   double latency_twice() const { return twice_; }
+  double fastest_step() const { return fastest_; }
   double latency_of_chain(int root) const;
   /// Of round s, 0 to p - 2, of an all-to-all: every rank sends to the one s + 1 after it.
   double latency_of_round(int round) const;
@@ -56,6 +58,7 @@ class Rings {
   /// moves at the pace of its slowest link, because what a fast one could pass on early comes in
   /// slices.
   double pace() const { return pace_; }
+  double pace_of_chain(int root) const { return pace_of(flows_of_chain(root)); }
   double pace_of_round(int round) const { return pace_of(flows_of_round(round)); }
 
  private:
@@ -73,7 +76,7 @@ class Rings {
   sim::World& world_;
   std::vector<sim::Place> places_;  // by rank
   std::vector<Ring> rings_;
-  double once_ = 0, twice_ = 0;
+  double once_ = 0, twice_ = 0, fastest_ = std::numeric_limits<double>::infinity();
   std::vector<RingFlow> flows_;
   double pace_ = 0;
 };

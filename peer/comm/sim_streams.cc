@@ -1,5 +1,7 @@
 // Collectives of small groups: rings message by message.
+#include <algorithm>
 #include <any>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <map>
@@ -25,27 +27,32 @@ struct Packet {
   int from = 0, to = 0;
   double bytes = 0;
   double posted = 0;
+  /// Seconds: of the route, of a step of which that is a part, of the bytes on the slowest link of
+  /// all that are under way at a time.
+  double latency = 0, step_time = 0, pace = 0;
 };
 enum BroadcastStep { head, body, tail, broadcast_steps };
 
-/// The ranks of a group, each with a stream of its own. A step of a ring takes the step's latency
-/// and the bytes' time on the link, but not less than at the pace of the ring's slowest link.
+/// The ranks of a group, each with a stream for each ring. A step takes its latency and the bytes'
+/// time on the link, but not less than at the pace of the ring's slowest link.
 class Streams {
  public:
   explicit Streams(const std::shared_ptr<SimGroup>& group)
       : group_(*group), world_(group->world()), rings_(rings_of(*group)) {
     ready_event_ = world_.make_event();
-    inboxes_.resize(static_cast<std::size_t>(rings_.size()));
-    for (int round = 0; round + 1 < rings_.size(); ++round)
+    inboxes_.resize(static_cast<std::size_t>(size() * channels()));
+    for (int round = 0; round + 1 < size(); ++round)
       rounds_.push_back({rings_.latency_of_round(round), rings_.pace_of_round(round)});
   }
 
-  int size() const { return rings_.size(); }
+  int channels() const { return rings_.channels(); }
 
-  void run(int rank) {
-    inbox(rank) = world_.make_inbox(rings_.place(rank));
-    if (++ready_ == size()) ready_event_->notify_all();
-    while (ready_ < size()) ready_event_->wait(for_ever);
+  /// Of one rank in one ring.
+  void run(int rank, int channel) {
+    const std::unique_ptr<sim::Inbox>& inbox = inbox_of(rank, channel) =
+        world_.make_inbox(rings_.place(rank));
+    if (++ready_ == size() * channels()) ready_event_->notify_all();
+    while (ready_ < size() * channels()) ready_event_->wait(for_ever);
 
     const double base = world_.cluster().collective.base_us * 1e-6;
     Pending pending;
@@ -54,38 +61,23 @@ class Streams {
       if (!operation) return;
       world_.sleep(base);
       const Call& call = operation->parts[static_cast<std::size_t>(rank)].call;
-      begin(*operation, call, rank);
-      int left = packets_to(call, rank);
-      while (left > 0) {
-        const auto first = first_of(pending, number);
-        const bool due = first != pending.end() && first->first <= world_.now();
-        std::optional<std::any> message;
-        if (!due)
-          message =
-              inbox(rank)->receive(first == pending.end() ? for_ever : first->first - world_.now());
-        if (!group_.usable(*operation)) return;
-        if (message) {
-          const auto& packet = *std::any_cast<Packet>(&*message);
-          free_hop(packet);
-          pending.emplace(due_time(packet, call), packet);
-          continue;
-        }
-        const Packet packet = first->second;
-        pending.erase(first);
-        --left;
-        pass_on(operation, call, packet);
+      begin(*operation, call, rank, channel);
+      for (int left = packets_to(call, rank, channel); left > 0; --left) {
+        const std::optional<Packet> packet = receive(*inbox, pending, *operation);
+        if (!packet) return;
+        pass_on(operation, call, *packet);
       }
       // Only who comes after the root knows when the root has sent everything.
-      if (call.kind != Kind::broadcast || call.root != rank) group_.finish(operation, rank);
+      if (call.kind != Kind::broadcast || call.root != rank) finish(operation, rank);
     }
   }
 
  private:
   using Pending = std::multimap<double, Packet>;  // by the time at which they are there
-  /// Between two ranks of a ring one packet at a time is on its way.
+  /// From one rank to another in one ring.
   struct Hop {
     std::deque<Packet> waiting;
-    bool busy = false;
+    int under_way = 0;
   };
   struct Round {
     double latency, pace;
@@ -96,117 +88,162 @@ class Streams {
     for (int r = 0; r < group.size(); ++r) places.push_back(group.place(r));
     return {group.world(), std::move(places)};
   }
-  static int steps(Kind kind, int size) {
+  int size() const { return rings_.size(); }
+  std::unique_ptr<sim::Inbox>& inbox_of(int rank, int channel) {
+    return inboxes_[static_cast<std::size_t>(rank * channels() + channel)];
+  }
+  int steps(Kind kind) const {
     if (kind == Kind::broadcast) return broadcast_steps;
     const bool twice = kind == Kind::all_reduce || kind == Kind::barrier || kind == Kind::split;
-    return (twice ? 2 : 1) * (size - 1);
+    return (twice ? 2 : 1) * (size() - 1);
   }
-  int channels(Kind kind) const { return kind == Kind::all_to_all ? 1 : rings_.channels(); }
-  int packets_to(const Call& call, int rank) const {
-    if (call.kind == Kind::broadcast && call.root == rank) return 0;
-    return channels(call.kind) * steps(call.kind, size());
-  }
-  std::unique_ptr<sim::Inbox>& inbox(int rank) { return inboxes_[static_cast<std::size_t>(rank)]; }
-
-  static Pending::iterator first_of(Pending& pending, std::uint64_t operation) {
-    auto first = pending.begin();
-    while (first != pending.end() && first->second.operation != operation) ++first;
-    return first;
+  /// An all-to-all goes beside the rings, by the streams of the first one.
+  bool idle(Kind kind, int channel) const { return kind == Kind::all_to_all && channel > 0; }
+  int packets_to(const Call& call, int rank, int channel) const {
+    if (idle(call.kind, channel) || (call.kind == Kind::broadcast && call.root == rank)) return 0;
+    return steps(call.kind);
   }
 
-  double due_time(const Packet& packet, const Call& call) const {
-    const double latency = world_.latency(rings_.place(packet.from), rings_.place(packet.to));
-    double step = rings_.step(packet.from, packet.to), pace = 0;
-    if (call.kind == Kind::all_to_all) {
-      step = rounds_[static_cast<std::size_t>(packet.step)].latency;
-      pace = rounds_[static_cast<std::size_t>(packet.step)].pace;
-    } else if (call.kind != Kind::broadcast) {
-      pace = rings_.pace();
+  /// The next packet of the operation that is there; none if the operation is of no use any more.
+  std::optional<Packet> receive(sim::Inbox& inbox, Pending& pending,
+                                const SimGroup::Operation& operation) {
+    for (;;) {
+      auto first = pending.begin();  // a fast rank may be in the next operation already
+      while (first != pending.end() && first->second.operation != operation.number) ++first;
+      const double wait = first == pending.end() ? for_ever : first->first - world_.now();
+      const std::optional<std::any> message = wait > 0 ? inbox.receive(wait) : std::nullopt;
+      if (!group_.usable(operation)) return std::nullopt;
+      if (!message) {
+        const Packet packet = first->second;
+        pending.erase(first);
+        return packet;
+      }
+      const auto& packet = *std::any_cast<Packet>(&*message);
+      free_hop(packet);
+      pending.emplace(std::max(world_.now() + packet.step_time - packet.latency,
+                               packet.posted + packet.step_time + packet.pace),
+                      packet);
     }
-    return std::max(world_.now() + step - latency, packet.posted + step + packet.bytes * pace);
   }
 
-  void begin(const SimGroup::Operation& operation, const Call& call, int rank) {
-    if (call.kind == Kind::broadcast && call.root != rank) return;
-    for (int channel = 0; channel < channels(call.kind); ++channel)
-      for (int step = 0; step < (call.kind == Kind::broadcast ? broadcast_steps : 1); ++step)
-        send(operation, call, channel, step, rank);
+  void begin(const SimGroup::Operation& operation, const Call& call, int rank, int channel) {
+    if (idle(call.kind, channel) || (call.kind == Kind::broadcast && call.root != rank)) return;
+    const int first = call.kind == Kind::broadcast ? broadcast_steps : 1;
+    for (int step = 0; step < first; ++step) send(operation, call, channel, step, rank);
   }
 
   void send(const SimGroup::Operation& operation, const Call& call, int channel, int step,
             int rank) {
+    const bool all_to_all = call.kind == Kind::all_to_all;
     Packet packet{.operation = operation.number, .channel = channel, .step = step, .from = rank};
-    packet.to =
-        call.kind == Kind::all_to_all ? (rank + step + 1) % size() : rings_.next(channel, rank);
-    packet.bytes = static_cast<double>(call.bytes) / channels(call.kind);
-    if (call.kind != Kind::broadcast) packet.bytes /= size();
-    if (call.kind == Kind::broadcast && step != body) packet.bytes = 0;
-    Hop& hop = hops_[{packet.from, packet.to, channel}];
-    if (packet.bytes > 0 && std::exchange(hop.busy, true))
-      hop.waiting.push_back(packet);
-    else
-      post(packet);
+    packet.to = all_to_all ? (rank + step + 1) % size() : rings_.next(channel, rank);
+    packet.latency = world_.latency(rings_.place(packet.from), rings_.place(packet.to));
+    const auto whole = static_cast<double>(call.bytes);
+    if (all_to_all) {
+      const Round& round = rounds_[static_cast<std::size_t>(step)];
+      packet.bytes = whole / size();
+      packet.step_time = round.latency;
+      packet.pace = packet.bytes * round.pace;
+    } else {
+      const bool broadcast = call.kind == Kind::broadcast;
+      packet.bytes = whole / channels() / (broadcast ? 1 : size());
+      if (broadcast && step != body) packet.bytes = 0;
+      packet.step_time = rings_.step(packet.from, packet.to);
+      packet.pace = packet.bytes * (broadcast ? pace_of_chain(call.root) : rings_.pace());
+    }
+    if (packet.bytes > 0) {
+      Hop& hop = hops_[{packet.from, packet.to, channel}];
+      if (hop.under_way >= most_under_way(packet)) {
+        hop.waiting.push_back(packet);
+        return;
+      }
+      ++hop.under_way;
+    }
+    post(packet);
+  }
+
+  double pace_of_chain(int root) {
+    const auto [entry, fresh] = chains_.try_emplace(root);
+    if (fresh) entry->second = rings_.pace_of_chain(root);
+    return entry->second;
+  }
+
+  /// How many packets are on their way between two ranks when the ring moves at its pace. More
+  /// wait, or the ring would take more than its share from others.
+  int most_under_way(const Packet& packet) const {
+    const double between = rings_.fastest_step() + packet.pace;
+    return between > 0 ? static_cast<int>(std::ceil((packet.latency + packet.pace) / between)) : 1;
   }
 
   void post(Packet packet) {
     packet.posted = world_.now();
-    world_.post(*inbox(packet.to), rings_.place(packet.from), packet.bytes, packet);
+    world_.post(*inbox_of(packet.to, packet.channel), rings_.place(packet.from), packet.bytes,
+                packet);
   }
 
   void free_hop(const Packet& arrived) {
     if (arrived.bytes == 0) return;
     Hop& hop = hops_[{arrived.from, arrived.to, arrived.channel}];
-    hop.busy = !hop.waiting.empty();
-    if (!hop.busy) return;
+    if (hop.waiting.empty()) {
+      --hop.under_way;
+      return;
+    }
     const Packet packet = hop.waiting.front();
     hop.waiting.pop_front();
     post(packet);
   }
 
   void pass_on(const SimGroup::OperationPtr& operation, const Call& call, const Packet& packet) {
-    const int rank = packet.to;
+    const int rank = packet.to, channel = packet.channel;
     if (call.kind != Kind::broadcast) {
-      if (packet.step + 1 < steps(call.kind, size()))
-        send(*operation, call, packet.channel, packet.step + 1, rank);
+      if (packet.step + 1 < steps(call.kind))
+        send(*operation, call, channel, packet.step + 1, rank);
       return;
     }
-    const bool last = rings_.next(packet.channel, rank) == call.root;
+    const bool last = rings_.next(channel, rank) == call.root;
     if (packet.step == head) {
       for (const int step : {head, body})
-        if (!last) send(*operation, call, packet.channel, step, rank);
+        if (!last) send(*operation, call, channel, step, rank);
       return;
     }
     // Of bytes and tail the second one: this rank has all.
-    const auto key = std::tuple(operation->number, packet.channel, rank);
+    const auto key = std::tuple(operation->number, channel, rank);
     if (half_done_.insert(key).second) return;
     half_done_.erase(key);
-    if (!last) send(*operation, call, packet.channel, tail, rank);
-    if (packet.from != call.root) return;
-    if (++delivered_[operation->number] < channels(call.kind)) return;
-    delivered_.erase(operation->number);
-    group_.finish(operation, call.root);
+    if (!last) send(*operation, call, channel, tail, rank);
+    if (packet.from == call.root) finish(operation, call.root);
+  }
+
+  /// One stream of the rank is done.
+  void finish(const SimGroup::OperationPtr& operation, int rank) {
+    const std::pair<std::uint64_t, int> key{operation->number, rank};
+    if (++done_[key] < channels()) return;
+    done_.erase(key);
+    group_.finish(operation, rank);
   }
 
   SimGroup& group_;
   sim::World& world_;
   const Rings rings_;
-  std::vector<Round> rounds_;
-  std::vector<std::unique_ptr<sim::Inbox>> inboxes_;  // by rank
+  std::vector<Round> rounds_;     // of all-to-alls
+  std::map<int, double> chains_;  // paces, by root
+  std::vector<std::unique_ptr<sim::Inbox>> inboxes_;
   std::unique_ptr<sim::Event> ready_event_;
   int ready_ = 0;
   std::map<std::tuple<int, int, int>, Hop> hops_;            // by (from, to, channel)
-  std::set<std::tuple<std::uint64_t, int, int>> half_done_;  // broadcast: operation, channel, rank
-  std::map<std::uint64_t, int> delivered_;  // broadcast: channels whose bytes have left the root
+  std::set<std::tuple<std::uint64_t, int, int>> half_done_;  // broadcasts: operation, channel, rank
+  std::map<std::pair<std::uint64_t, int>, int> done_;        // streams, by operation and rank
 };
 
 }  // namespace
 
 void serve_messages(const std::shared_ptr<SimGroup>& group) {
   const auto streams = std::make_shared<Streams>(group);
-  for (int r = 0; r < group->size(); ++r)
-    group->world().spawn(
-        fmt::format("{} stream {}", group->name(), r), group->place(r),
-        [group, streams, r] { streams->run(r); }, true);
+  for (int rank = 0; rank < group->size(); ++rank)
+    for (int channel = 0; channel < streams->channels(); ++channel)
+      group->world().spawn(
+          fmt::format("{} stream {} of rank {}", group->name(), channel, rank), group->place(rank),
+          [group, streams, rank, channel] { streams->run(rank, channel); }, true);
 }
 
 }  // namespace ringside::peer

@@ -6,12 +6,17 @@
 #include <cstring>
 
 #include "tests/peer/ranks.h"
+#include "tests/peer/sim_ranks.h"
 
 namespace ringside {
 namespace {
 
+using testing::one_pass;
 using testing::Rank;
+using testing::rings_as_flows;
+using testing::rings_as_messages;
 using testing::run_ranks;
+using testing::run_simulated;
 
 const std::int64_t sizes[] = {0, 1, 5, 1000, 100'000};
 
@@ -24,11 +29,37 @@ void expect_all(const Tensor& array, const std::function<float(std::int64_t)>& f
     ASSERT_EQ(data[i], f(i)) << "element " << i << " of " << array.count();
 }
 
-class Collectives : public ::testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Worlds, Collectives, ::testing::Values(1, 2, 3, 4, 7));
+/// Ranks that are threads, or simulated in one of the ways in which operations proceed there.
+struct Ranks {
+  std::string name;
+  void (*run)(int size, const std::function<void(const Rank&)>& body);
+};
+
+const Ranks kinds[] = {
+    {"shm", run_ranks},
+    {"sim_messages",
+     [](int size, const auto& body) { run_simulated(rings_as_messages(size), size, body); }},
+    {"sim_flows",
+     [](int size, const auto& body) { run_simulated(rings_as_flows(size), size, body); }},
+    {"sim_one_pass", [](int size, const auto& body) { run_simulated(one_pass(), size, body); }}};
+
+class Collectives : public ::testing::TestWithParam<std::tuple<Ranks, int>> {
+ protected:
+  void run(const std::function<void(const Rank&)>& body) {
+    std::get<0>(GetParam()).run(size(), body);
+  }
+  int size() const { return std::get<1>(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(Worlds, Collectives,
+                         ::testing::Combine(::testing::ValuesIn(kinds),
+                                            ::testing::Values(1, 2, 3, 4, 7)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param).name + "_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
 
 TEST_P(Collectives, AllReduceGivesEveryRankTheSum) {
-  run_ranks(GetParam(), [](const Rank& r) {
+  run([](const Rank& r) {
     for (const std::int64_t n : sizes) {
       const Tensor array = r.floats(n, [&](std::int64_t i) { return value_of(r.rank, i); });
       r.comm.all_reduce(array)->wait();
@@ -41,7 +72,7 @@ TEST_P(Collectives, AllReduceGivesEveryRankTheSum) {
 }
 
 TEST_P(Collectives, ReduceScatterGivesEachRankItsPartOfTheSum) {
-  run_ranks(GetParam(), [](const Rank& r) {
+  run([](const Rank& r) {
     for (const std::int64_t n : sizes)
       for (const bool in_place : {false, true}) {
         const Tensor array =
@@ -57,7 +88,7 @@ TEST_P(Collectives, ReduceScatterGivesEachRankItsPartOfTheSum) {
 }
 
 TEST_P(Collectives, AllGatherJoinsThePartsInRankOrder) {
-  run_ranks(GetParam(), [](const Rank& r) {
+  run([](const Rank& r) {
     for (const std::int64_t n : sizes)
       for (const bool in_place : {false, true}) {
         const Tensor array = r.floats(n * r.size);
@@ -70,7 +101,7 @@ TEST_P(Collectives, AllGatherJoinsThePartsInRankOrder) {
 }
 
 TEST_P(Collectives, BroadcastGivesEveryRankTheRootsArray) {
-  run_ranks(GetParam(), [](const Rank& r) {
+  run([](const Rank& r) {
     for (int root = 0; root < r.size; ++root)
       for (const std::int64_t n : sizes) {
         const Tensor array = r.floats(n, [&](std::int64_t i) { return value_of(r.rank, i); });
@@ -81,7 +112,7 @@ TEST_P(Collectives, BroadcastGivesEveryRankTheRootsArray) {
 }
 
 TEST_P(Collectives, AllToAllTransposesParts) {
-  run_ranks(GetParam(), [](const Rank& r) {
+  run([](const Rank& r) {
     for (const std::int64_t n : sizes) {
       // Part j of rank i holds value_of(100 i + j, .).
       const Tensor in = r.floats(n * r.size, [&](std::int64_t i) {
@@ -97,7 +128,7 @@ TEST_P(Collectives, AllToAllTransposesParts) {
 }
 
 TEST_P(Collectives, MessagesGoBothWaysAtOnceAndInOrder) {
-  run_ranks(GetParam(), [](const Rank& r) {
+  run([](const Rank& r) {
     const int next = (r.rank + 1) % r.size, previous = (r.rank + r.size - 1) % r.size;
     // Sent before received everywhere, several a pair: blocking sends would never meet.
     std::vector<WorkPtr> works;
@@ -120,7 +151,7 @@ TEST_P(Collectives, MessagesGoBothWaysAtOnceAndInOrder) {
 }
 
 TEST_P(Collectives, SumsRunInRankOrder) {
-  run_ranks(GetParam(), [](const Rank& r) {
+  run([](const Rank& r) {
     const auto value = [](int rank, std::int64_t i) {
       const float large = i % 2 == 0 ? 1e8F : 3e7F;
       return rank % 3 == 0 ? large : rank % 3 == 1 ? 1.0F + static_cast<float>(i) : -large;
@@ -142,7 +173,7 @@ TEST_P(Collectives, SumsRunInRankOrder) {
 
 TEST_P(Collectives, BarrierHoldsEveryoneUntilTheLastOneCame) {
   std::atomic<int> here{0};
-  run_ranks(GetParam(), [&](const Rank& r) {
+  run([&](const Rank& r) {
     for (int round = 1; round <= 50; ++round) {
       ++here;
       r.comm.barrier();
@@ -152,7 +183,7 @@ TEST_P(Collectives, BarrierHoldsEveryoneUntilTheLastOneCame) {
 }
 
 TEST_P(Collectives, ManyOperationsInFlightRunInOrder) {
-  run_ranks(GetParam(), [](const Rank& r) {
+  run([](const Rank& r) {
     // The sum of sums: each all_reduce works on what the one before it left.
     const int rounds = 20;
     const Tensor array = r.floats(300, [](std::int64_t) { return 1.0F; });
@@ -171,8 +202,8 @@ TEST_P(Collectives, ManyOperationsInFlightRunInOrder) {
 
 TEST_P(Collectives, TrafficIsExact) {
   std::atomic<std::int64_t> sent{0}, received{0};
-  const int p = GetParam();
-  run_ranks(p, [&](const Rank& r) {
+  const int p = size();
+  run([&](const Rank& r) {
     const auto measure = [&](const std::function<void()>& operation) {
       const Traffic before = r.comm.traffic();
       operation();
@@ -220,7 +251,7 @@ TEST_P(Collectives, TrafficIsExact) {
 }
 
 TEST_P(Collectives, SplitMakesGroupsOrderedByKey) {
-  run_ranks(GetParam(), [](const Rank& r) {
+  run([](const Rank& r) {
     const auto group = r.comm.split(r.rank % 2, -r.rank);
     const int members = (r.size + (r.rank % 2 == 0 ? 1 : 0)) / 2;
     ASSERT_EQ(group->size(), members);
@@ -245,7 +276,7 @@ TEST_P(Collectives, SplitMakesGroupsOrderedByKey) {
 }
 
 TEST_P(Collectives, AThousandSmallOperationsOfAllKinds) {
-  run_ranks(GetParam(), [](const Rank& r) {
+  run([](const Rank& r) {
     const int next = (r.rank + 1) % r.size, previous = (r.rank + r.size - 1) % r.size;
     const Tensor array = r.floats(r.size * 4), part = r.floats(4), in = r.floats(1);
     const Tensor out = r.floats(1);

@@ -1,0 +1,261 @@
+// Virtual times of collectives against closed forms, and of messages against flows.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+
+#include "core/base/error.h"
+#include "tests/peer/sim_ranks.h"
+
+namespace ringside {
+namespace {
+
+using testing::one_pass;
+using testing::Rank;
+using testing::rings_as_flows;
+using testing::rings_as_messages;
+using testing::run_simulated;
+using testing::Simulated;
+using testing::small_cluster;
+
+constexpr double micro = 1e-6;
+
+sim::World& world_of(const Rank& rank) { return sim::sim_device(rank.device).world(); }
+
+/// An operation of `bytes` in all on one rank; where arrays have parts, `bytes` are rounded.
+using Operation = std::function<void(const Rank&, std::int64_t bytes)>;
+
+void all_reduce(const Rank& r, std::int64_t bytes) {
+  r.comm.all_reduce(r.floats(bytes / 4))->wait();
+}
+void reduce_scatter(const Rank& r, std::int64_t bytes) {
+  const std::int64_t n = bytes / 4 / r.size;
+  r.comm.reduce_scatter(r.floats(n * r.size), r.floats(n))->wait();
+}
+void all_gather(const Rank& r, std::int64_t bytes) {
+  const std::int64_t n = bytes / 4 / r.size;
+  r.comm.all_gather(r.floats(n), r.floats(n * r.size))->wait();
+}
+void broadcast(const Rank& r, std::int64_t bytes) {
+  r.comm.broadcast(r.floats(bytes / 4), 1)->wait();
+}
+void all_to_all(const Rank& r, std::int64_t bytes) {
+  const std::int64_t n = bytes / 4 / r.size;
+  r.comm.all_to_all(r.floats(n * r.size), r.floats(n * r.size))->wait();
+}
+void barrier(const Rank& r, std::int64_t) { r.comm.barrier(); }
+
+struct Named {
+  const char* name;
+  Operation run;
+};
+const Named operations[] = {{"all_reduce", all_reduce}, {"reduce_scatter", reduce_scatter},
+                            {"all_gather", all_gather}, {"broadcast", broadcast},
+                            {"all_to_all", all_to_all}, {"barrier", barrier}};
+
+/// Seconds until the last rank's operation is over.
+double seconds(Simulated simulated, int size, const Operation& operation, std::int64_t bytes) {
+  simulated.numerics = false;
+  simulated.cluster.device.memory_gb = 100;
+  return run_simulated(simulated, size, [&](const Rank& r) { operation(r, bytes); });
+}
+
+TEST(SimCollectives, ARingOfEightTakesTheClosedForm) {
+  const double a = 3 * micro, b = 1 / 10e9, base = 8 * micro;
+  const int p = 8;
+  for (const auto& make : {rings_as_messages, rings_as_flows})
+    for (const std::int64_t bytes : {1 << 10, 1 << 20, 1 << 24, 1 << 30}) {
+      const double s = static_cast<double>(bytes);
+      const double once = base + (p - 1) * a + (p - 1.0) / p * s * b;
+      const auto expect = [&](const Operation& operation, double expected) {
+        EXPECT_NEAR(seconds(make(p), p, operation, bytes), expected, 0.01 * expected) << bytes;
+      };
+      expect(all_reduce, base + 2 * (p - 1) * a + 2 * (p - 1.0) / p * s * b);
+      expect(reduce_scatter, once);
+      expect(all_gather, once);
+      expect(all_to_all, once);
+      expect(broadcast, base + (p - 1) * a + s * b);
+      expect(barrier, base + 2 * (p - 1) * a);
+    }
+}
+
+struct Wiring {
+  const char* name;
+  sim::ClusterSpec cluster;
+};
+
+std::vector<Wiring> wirings() {
+  std::vector<Wiring> out{{"switch", small_cluster(8)}, {"pcie", small_cluster(8)}};
+  out[1].cluster.topology = sim::Topology::pcie;
+  out[1].cluster.pcie_root_gbs = 20;
+  out.push_back({"mesh", small_cluster(4)});
+  out.back().cluster.topology = sim::Topology::mesh;
+  out.back().cluster.mesh = {{0, 1}, {0, 1}, {1, 2}, {2, 3}, {2, 3}, {0, 3}};
+  out.back().cluster.ring = {0, 1, 2, 3};
+  for (const std::int64_t nics : {1, 2, 4}) {
+    out.push_back({"two machines", small_cluster(4)});
+    sim::ClusterSpec& cluster = out.back().cluster;
+    cluster.machines = 2;
+    cluster.nics = nics;
+    cluster.nic = {.gbs = 5, .latency_us = 5, .step_us = 10};
+    if (nics == 2) cluster.pcie_root_gbs = 12;
+  }
+  out.push_back({"network", small_cluster(1)});
+  out.back().cluster.machines = 6;
+  out.back().cluster.machines_per_switch = 2;
+  out.back().cluster.oversubscription = 4;
+  return out;
+}
+
+TEST(SimCollectives, MessagesAndFlowsAgree) {
+  for (const Wiring& wiring : wirings()) {
+    const auto size = static_cast<int>(wiring.cluster.machines * wiring.cluster.devices);
+    for (const Named& operation : operations)
+      for (const std::int64_t bytes : {1 << 10, 1 << 15, 1 << 18, 1 << 20, 1 << 25, 1 << 30}) {
+        const double messages =
+            seconds({wiring.cluster, {.message_ranks = 64}}, size, operation.run, bytes);
+        const double flows =
+            seconds({wiring.cluster, {.message_ranks = 0}}, size, operation.run, bytes);
+        EXPECT_NEAR(messages, flows, 0.03 * flows)
+            << operation.name << " of " << bytes << " bytes, " << wiring.name << ", "
+            << wiring.cluster.nics << " NICs";
+      }
+  }
+}
+
+/// Of one core, which has 10 GB/s.
+double sum_seconds(double bytes) { return bytes / (10e9 * 0.5); }
+double copy_seconds(double bytes) { return bytes / (10e9 * 0.8); }
+
+TEST(SimCollectives, OnePassTakesTheTimeOfTheBytesThatCoresReadAndWrite) {
+  constexpr std::int64_t s = 4 << 20;
+  const double base = 8 * micro;
+  // Ranks beyond the cores share them.
+  for (const auto& [ranks, cores] : {std::pair(2, 1.0), std::pair(4, 1.0), std::pair(8, 2.0)}) {
+    const auto expect = [&](const Operation& operation, double expected) {
+      EXPECT_NEAR(seconds(one_pass(), ranks, operation, s), base + expected * cores,
+                  1e-9 + 1e-6 * expected);
+    };
+    expect(all_reduce, sum_seconds(2.0 * s));
+    expect(reduce_scatter, sum_seconds(s + 1.0 * s / ranks));
+    expect(all_gather, copy_seconds(2.0 * s));
+    expect(all_to_all, copy_seconds(2.0 * s));
+    expect(barrier, 0);
+  }
+  EXPECT_NEAR(seconds(one_pass(), 4, broadcast, s), base + copy_seconds(2.0 * s), 1e-9);
+}
+
+TEST(SimCollectives, RunBesideComputeAndInTheOrderOfTheirCalls) {
+  for (const auto& make : {rings_as_messages, rings_as_flows}) {
+    Simulated simulated = make(4);
+    simulated.numerics = false;
+    run_simulated(simulated, 4, [&](const Rank& r) {
+      const Tensor a = r.floats(1 << 20), b = r.floats(1 << 20);
+      // 8 bytes an element at half of 100 GB/s.
+      const double compute = 2 * micro + (1 << 20) * 8 / 50e9;
+      const double ring = 8 * micro + 6 * 3 * micro + 1.5 * (4 << 20) / 10e9;
+      ASSERT_GT(ring, 3 * compute);
+      const auto begin = r.device.mark();
+      r.device.kernels().copy({.in = a, .out = b});
+      const WorkPtr first = r.comm.all_reduce(a);
+      const WorkPtr second = r.comm.all_reduce(b);
+      for (int i = 0; i < 2; ++i) r.device.kernels().copy({.in = a, .out = b});
+      second->wait();
+      first->wait();
+      EXPECT_NEAR(r.device.seconds(begin, first->span().begin), compute, 1e-8);
+      EXPECT_NEAR(r.device.seconds(begin, second->span().begin), compute, 1e-8);
+      EXPECT_NEAR(r.device.seconds(begin, first->span().end), compute + ring, 0.01 * ring);
+      EXPECT_NEAR(r.device.seconds(begin, second->span().end), compute + 2 * ring, 0.01 * ring);
+      EXPECT_NEAR(r.device.seconds(begin, r.device.mark()), compute + 2 * ring, 0.01 * ring);
+      // Where compute takes longer the operation costs nothing.
+      const auto again = r.device.mark();
+      const WorkPtr third = r.comm.all_reduce(a);
+      for (int i = 0; i < 10; ++i) r.device.kernels().copy({.in = a, .out = b});
+      const auto computed = r.device.mark();
+      third->wait();
+      EXPECT_NEAR(r.device.seconds(again, computed), 10 * compute, 1e-8);
+      EXPECT_NEAR(r.device.seconds(computed, r.device.mark()), 0, 1e-9);
+    });
+  }
+}
+
+TEST(SimCollectives, WaitForTheLastRank) {
+  for (const auto& make : {rings_as_messages, rings_as_flows}) {
+    const double ring = 8 * micro + 6 * 3 * micro + 1.5 * 4096 / 10e9;
+    double last = 0;
+    run_simulated(make(4), 4, [&](const Rank& r) {
+      world_of(r).sleep(r.rank == 2 ? 0.5 : 0);
+      const WorkPtr work = r.comm.all_reduce(r.floats(1024));
+      work->wait();
+      EXPECT_GT(work->span().end.value, 0.5 + ring / 2);
+      last = std::max(last, work->span().end.value);
+    });
+    EXPECT_NEAR(last, 0.5 + ring, 0.01 * ring);
+  }
+}
+
+TEST(SimCollectives, MessagesBetweenPairsShareLinks) {
+  Simulated simulated = rings_as_messages(4);
+  simulated.numerics = false;
+  run_simulated(simulated, 4, [&](const Rank& r) {
+    // Three to one: its port is the limit.
+    constexpr std::int64_t count = 25'000'000;
+    std::vector<WorkPtr> works;
+    if (r.rank > 0)
+      works.push_back(r.comm.send(r.floats(count), 0));
+    else
+      for (const int from : {1, 2, 3}) works.push_back(r.comm.recv(r.floats(count), from));
+    for (const auto& work : works) {
+      work->wait();
+      EXPECT_NEAR(work->span().end.value, 3 * micro + 0.03, 1e-6);
+    }
+  });
+}
+
+TEST(SimCollectives, ManyGpusMakeAHundredAllGathersInSeconds) {
+  sim::ClusterSpec cluster = small_cluster(8);
+  cluster.machines = 128;
+  cluster.nics = 8;
+  cluster.machines_per_switch = 16;
+  constexpr int ranks = 1024, operations = 100;
+  constexpr std::int64_t part = 1 << 20;
+  const auto begin = std::chrono::steady_clock::now();
+  const double end =
+      run_simulated({cluster, {.message_ranks = 8}, false}, ranks, [&](const Rank& r) {
+        const Tensor mine = r.floats(part), all = r.floats(part * ranks);
+        for (int i = 0; i < operations; ++i) r.comm.all_gather(mine, all)->wait();
+      });
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(took.count(), 10);
+  // A NIC carries an eighth of (p - 1) / p S; 896 hops of 3 us, 127 or 128 of 13.
+  const double once = 8 * micro + 895 * 3 * micro + 128 * 10 * micro + 1023.0 * part * 4 / 8 / 1e9;
+  EXPECT_NEAR(end, operations * once, 0.01 * operations * once);
+}
+
+/// Operations of all kinds with several NICs, whose times are not round.
+std::string mixed_run() {
+  sim::ClusterSpec cluster = small_cluster(3);
+  cluster.machines = 2;
+  cluster.nics = 3;
+  std::string text;
+  const double end = run_simulated({cluster, {.message_ranks = 8}, false}, 6, [&](const Rank& r) {
+    world_of(r).sleep(1e-5 / (r.rank + 3));
+    for (const Named& operation : operations) operation.run(r, 100'000);
+    const auto group = r.comm.split(r.rank % 2, 0);
+    group->all_reduce(r.floats(12345))->wait();
+  });
+  return fmt::format("{:a}", end);
+}
+
+// In a process of its own, where the clock starts at 0. Another version of SimGrid may round
+// otherwise.
+TEST(SimCollectivesDeathTest, TimesAreTheSameToTheLastBit) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT((fmt::print(stderr, "{}", mixed_run()), std::exit(0)), ::testing::ExitedWithCode(0),
+              "0x1\\.73dc05984159p-11$");
+}
+
+}  // namespace
+}  // namespace ringside

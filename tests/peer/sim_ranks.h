@@ -1,0 +1,81 @@
+// Ranks as actors of a simulated world, for tests.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "peer/comm/sim.h"
+#include "tests/peer/ranks.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside::testing {
+
+/// Rank r stands on device r, counted over all machines; all ranks share a CPU.
+struct Simulated {
+  sim::ClusterSpec cluster;
+  peer::SimOptions options{};
+  bool numerics = true;
+
+  sim::Place place(int rank) const {
+    const auto devices = static_cast<int>(cluster.devices);
+    return {rank / devices % static_cast<int>(cluster.machines), rank % devices};
+  }
+};
+
+/// Returns what each rank threw, "" if nothing. `end`, if given, becomes the world's time then.
+inline std::vector<std::string> errors_of_simulated(const Simulated& simulated, int size,
+                                                    const std::function<void(const Rank&)>& body,
+                                                    double* end = nullptr) {
+  MemoryStore store;
+  std::vector<std::string> errors(static_cast<std::size_t>(size));
+  const auto world = sim::make_world(simulated.cluster);
+  for (int r = 0; r < size; ++r)
+    world->spawn(fmt::format("rank {}", r), simulated.place(r), [&, r] {
+      try {
+        const auto device = sim::make_sim_device(simulated.cluster, world.get(), simulated.place(r),
+                                                 simulated.numerics ? make_cpu_device(1) : nullptr);
+        const auto comm = peer::make_sim_communicator(*device, "test", r, size, simulated.options);
+        body({*device, store, r, size, *comm});
+      } catch (const std::exception& e) {
+        errors[static_cast<std::size_t>(r)] = e.what();
+      }
+    });
+  world->run();
+  if (end) *end = world->now();
+  return errors;
+}
+
+/// As above; nothing may go wrong. Returns the world's time at its end.
+inline double run_simulated(const Simulated& simulated, int size,
+                            const std::function<void(const Rank&)>& body) {
+  double end = 0;
+  const auto errors = errors_of_simulated(simulated, size, body, &end);
+  for (int r = 0; r < size; ++r)
+    EXPECT_EQ(errors[static_cast<std::size_t>(r)], "") << "rank " << r << " of " << size;
+  return end;
+}
+
+inline Simulated rings_as_messages(int devices) {
+  return {small_cluster(devices), {.message_ranks = 1 << 20, .timeout_s = 60}};
+}
+inline Simulated rings_as_flows(int devices) {
+  return {small_cluster(devices), {.message_ranks = 0, .timeout_s = 60}};
+}
+/// Ranks that share the 4 cores of one CPU, 10 GB/s each.
+inline Simulated one_pass() {
+  Simulated out{small_cluster(1), {}};
+  sim::ClusterSpec& cluster = out.cluster;
+  cluster.topology = sim::Topology::pcie;
+  cluster.device.kind = "cpu";
+  cluster.device.cores = 4;
+  cluster.device.bandwidth_gbs = 10;
+  cluster.collective.kind = "shm";
+  cluster.collective.sum.points = {{1, 0.5}};
+  cluster.collective.copy.points = {{1, 0.8}};
+  return out;
+}
+
+}  // namespace ringside::testing
