@@ -48,9 +48,9 @@ class Transport {
 /// Over ZeroMQ (ps/zmq_channel.h). The ranks find each other through the context's store.
 std::unique_ptr<Transport> zmq_transport();
 /// In the world of the rank's simulated device (core/sim/world.h), through which the ranks find
-/// each other. A message costs the sender's and the receiver's CPU what the cluster says, one
-/// message after the other on one I/O thread a rank and direction, and the links between them its
-/// bytes; within a rank it is free.
+/// each other. A message costs the sender's and the receiver's CPU what the cluster says (between
+/// GPUs of one machine the launch of a copy), one message after the other on one I/O thread a rank
+/// and direction, and the links between them its bytes; within a rank it is free.
 std::unique_ptr<Transport> sim_transport();
 
 /// What the plan says about the rank of a context.

@@ -1,0 +1,49 @@
+// GPT-3 175B in a simulated cluster: what it costs the machine that simulates it.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+
+#include "tests/support/program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+struct Cost {
+  double seconds;
+  double gigabytes;  // largest resident set of all processes of the program
+};
+
+Cost train(const std::string& world, const std::vector<std::string>& more) {
+  const testing::TemporaryFolder folder;
+  std::vector<std::string> arguments = {
+      "train", RINGSIDE_EXPERIMENTS "/gpt3-175b.toml", "--scheme", "fsdp", "--world", world};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const auto begin = std::chrono::steady_clock::now();
+  const testing::Ended ended = testing::Program(RINGSIDE_PROGRAM, arguments, folder.path()).wait();
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_NE(ended.out.find("175221817344 parameters"), std::string::npos) << ended.out;
+  rusage use{};
+  getrusage(RUSAGE_CHILDREN, &use);
+  return {passed.count(), static_cast<double>(use.ru_maxrss) * 1024 * 1e-9};
+}
+
+TEST(Gpt3, AStepOn64GpusTakesSeconds) {
+  // 175B in fp32 fill 64 devices of 80 GB: one unit at a time is gathered.
+  const Cost cost =
+      train("64", {"--set", "train.global_batch=64", "--set", "scheme.fsdp.prefetch=0"});
+  EXPECT_LT(cost.seconds, 5);
+}
+
+TEST(Gpt3, AStepOn1024GpusTakesAMinuteAnd4GbAtMost) {
+  const Cost cost = train("1024", {});
+  EXPECT_LT(cost.seconds, 60);
+  EXPECT_LT(cost.gigabytes, 4);
+  RecordProperty("seconds", std::to_string(cost.seconds));
+  RecordProperty("gigabytes", std::to_string(cost.gigabytes));
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,94 @@
+// Model states of GPT shapes, 124M to 175B, in a simulated cluster, against the closed forms of the
+// ZeRO paper (Rajbhandari et al., SC'20): (4 + 4 + 8) P bytes in fp32 where everything is whole,
+// the N-th part where everything is sharded.
+#include <gtest/gtest.h>
+
+#include "experiments/simulation.h"
+#include "tests/schemes/tiny_runs.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside {
+namespace {
+
+struct GptShape {
+  const char* name;
+  std::int64_t layers, heads, width, context;
+};
+
+constexpr GptShape shapes[] = {{"124M", 12, 12, 768, 1024},  {"355M", 24, 16, 1024, 1024},
+                               {"774M", 36, 20, 1280, 1024}, {"1.5B", 48, 25, 1600, 1024},
+                               {"13B", 40, 40, 5120, 2048},  {"175B", 96, 96, 12288, 2048}};
+
+class ModelStates : public ::testing::TestWithParam<std::tuple<GptShape, int>> {
+ protected:
+  const GptShape& shape() const { return std::get<0>(GetParam()); }
+  int world() const { return std::get<1>(GetParam()); }
+
+  RunPlan plan(const std::string& scheme) const {
+    ExperimentConfig config;
+    config.name = "states";
+    config.model = {.kind = "gpt",
+                    .layers = shape().layers,
+                    .heads = shape().heads,
+                    .width = shape().width,
+                    .context = shape().context,
+                    .vocabulary = 50257};
+    config.data.kind = "synthetic";
+    config.train.steps = 1;
+    config.train.warmup = 0;
+    config.train.global_batch = world();
+    config.train.recompute = true;
+    config.device.kind = "sim";
+    config.cluster = testing::small_cluster(world());
+    config.cluster->device.memory_gb = 1e5;
+    config.train.timeout_s = 1e6;  // these devices are slow
+    return plan_training(config, scheme, world());
+  }
+
+  std::vector<RankRecord> run(const std::string& scheme) const {
+    return simulate(plan(scheme), [](const Progress&) {});
+  }
+
+  /// Elements that a unit is padded by, for every unit, as fsdp shards it.
+  std::int64_t padding() const {
+    const RunPlan run = plan("fsdp");
+    const auto device = find_device("sim").make(run, 0, nullptr);
+    const Model model = find_model("gpt").make(run.model, *device);
+    std::int64_t elements = 0;
+    for (const auto& unit : model.units) {
+      const std::int64_t count = unit->layout().count(), n = world();
+      elements += (n - count % n) % n;
+    }
+    return elements;
+  }
+};
+
+TEST_P(ModelStates, OfDdpAreWholeOnEveryRank) {
+  for (const RankRecord& rank : run("ddp")) {
+    EXPECT_EQ(rank.at_peak[MemoryKind::parameter], 4 * rank.parameters);
+    EXPECT_EQ(rank.at_peak[MemoryKind::gradient], 4 * rank.parameters);
+    EXPECT_EQ(rank.at_peak[MemoryKind::optimizer], 8 * rank.parameters);
+  }
+}
+
+TEST_P(ModelStates, OfFsdpAreTheRanksPartAndItsPadding) {
+  const std::int64_t padded = padding();
+  for (const RankRecord& rank : run("fsdp")) {
+    const std::int64_t elements = rank.parameters + padded;  // of all ranks together
+    EXPECT_EQ(world() * rank.at_peak[MemoryKind::parameter], 4 * elements);
+    EXPECT_EQ(world() * rank.at_peak[MemoryKind::gradient], 4 * elements);
+    EXPECT_EQ(world() * rank.at_peak[MemoryKind::optimizer], 8 * elements);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpt, ModelStates,
+                         ::testing::Combine(::testing::ValuesIn(shapes),
+                                            ::testing::Values(2, 8, 64)),
+                         [](const auto& info) {
+                           std::string name = std::get<0>(info.param).name;
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name + "_on_" + std::to_string(std::get<1>(info.param));
+                         });
+
+}  // namespace
+}  // namespace ringside
