@@ -23,8 +23,9 @@ void start_services(const std::shared_ptr<SimGroup>& group) {
     serve_flows(group);
 }
 
-/// True while an exception takes away what was made under fewer of them: then nothing may wait,
-/// since SimGrid may be ending the actor.
+/// True while an exception takes away what was made under fewer of them. Then nothing may call the
+/// world: it may be ending the actor, and actors share one thread and so its count of exceptions,
+/// which must be back where it was when another one runs.
 class Unwinding {
  public:
   bool now() const { return std::uncaught_exceptions() > before_; }

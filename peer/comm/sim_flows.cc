@@ -7,14 +7,9 @@
 namespace ringside::peer {
 namespace {
 
-/// Steps of an operation once round the rings.
-bool twice_round(Call::Kind kind) {
-  return kind == Call::Kind::all_reduce || kind == Call::Kind::barrier || kind == Call::Kind::split;
-}
-
 class Flows {
  public:
-  explicit Flows(SimGroup& group) : group_(group), world_(group.world()), rings_(rings_of(group)) {}
+  explicit Flows(SimGroup& group) : group_(group), world_(group.world()), rings_(group) {}
 
   void run() {
     const double base = world_.cluster().collective.base_us * 1e-6;
@@ -28,12 +23,6 @@ class Flows {
   }
 
  private:
-  static Rings rings_of(const SimGroup& group) {
-    std::vector<sim::Place> places;
-    for (int r = 0; r < group.size(); ++r) places.push_back(group.place(r));
-    return {group.world(), std::move(places)};
-  }
-
   void run(const Call& call) {
     const double bytes = static_cast<double>(call.bytes);
     const double chunk = bytes / (rings_.size() * rings_.channels());
@@ -44,7 +33,7 @@ class Flows {
     else if (call.kind == Call::Kind::all_to_all)
       for (int round = 0; round < once; ++round)
         run(rings_.latency_of_round(round), rings_.flows_of_round(round), bytes / rings_.size());
-    else if (twice_round(call.kind))
+    else if (goes_round_twice(call.kind))
       run(rings_.latency_twice(), rings_.flows(), 2 * once * chunk);
     else
       run(rings_.latency_once(), rings_.flows(), once * chunk);

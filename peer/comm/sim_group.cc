@@ -56,7 +56,13 @@ std::shared_ptr<SimGroup> SimGroup::join(
   member.place = device.place();
   member.has_values = device.has_values();
   if (++group->joined_ == size) {
-    start_services(group);
+    std::string refusal;
+    try {
+      start_services(group);
+    } catch (const Error& e) {
+      refusal = e.what();
+    }
+    if (!refusal.empty()) group->fail(refusal);
     group->all_joined_->notify_all();
   } else {
     group->wait_for_members(rank);
@@ -66,15 +72,17 @@ std::shared_ptr<SimGroup> SimGroup::join(
 
 void SimGroup::wait_for_members(int rank) {
   const double deadline = world_.now() + options_.timeout_s;
-  while (joined_ < size()) {
+  for (;;) {
+    throw_if_broken();
+    if (joined_ == size()) return;
     const double left = deadline - world_.now();
     if (left <= moment) {
       const std::string missing = list([&](int r) { return !member(r).joined; });
       member(rank).gone = true;
       break_group(fmt::format("{}: {} did not join the group within {} s", name_, missing,
                               options_.timeout_s));
+      continue;
     }
-    throw_if_broken();
     all_joined_->wait(left);
   }
 }

@@ -69,8 +69,9 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
   bool ended(const Operation& operation, int rank) const {
     return member(rank).ended >= operation.number;
   }
-  /// A rank that an exception takes away lets go of its tensors, and breaks the group, without a
-  /// call of the world: SimGrid may be ending the actor.
+  /// An exception takes a rank away: all let go of their tensors and the group is broken, without
+  /// a call of the world, which may be ending the actor. Who waits learns of it at the latest when
+  /// its deadline is over.
   void abandon(int rank, const std::string& what);
   /// The rank will come to nothing any more. `unwinding`: as for abandon().
   void leave(int rank, bool unwinding);

@@ -143,9 +143,9 @@ double step_seconds(sim::World& world, sim::Place from, sim::Place to) {
   return std::max(step * micro, world.latency(from, to));
 }
 
-Rings::Rings(sim::World& world, std::vector<sim::Place> places)
-    : world_(world), places_(std::move(places)) {
-  const std::vector<Machine> machines = machines_of(world.cluster(), places_);
+Rings::Rings(const SimGroup& group) : world_(group.world()) {
+  for (int r = 0; r < group.size(); ++r) places_.push_back(group.place(r));
+  const std::vector<Machine> machines = machines_of(world_.cluster(), places_);
   std::size_t channels = machines.front().entries.size();
   for (const Machine& machine : machines) channels = std::min(channels, machine.entries.size());
   if (machines.size() == 1) channels = 1;

@@ -15,6 +15,11 @@ namespace ringside::peer {
 /// link between them, or the latency of the route where that is more.
 double step_seconds(sim::World& world, sim::Place from, sim::Place to);
 
+/// Operations that are a reduce-scatter and an all-gather: 2 p - 2 steps of a ring.
+constexpr bool goes_round_twice(Call::Kind kind) {
+  return kind == Call::Kind::all_reduce || kind == Call::Kind::barrier || kind == Call::Kind::split;
+}
+
 /// Where bytes go, side by side: `share` of those that one hop of one ring takes.
 struct RingFlow {
   sim::Place from, to;
@@ -28,7 +33,7 @@ struct RingFlow {
 /// cluster that cannot be told apart by their devices go in order.
 class Rings {
  public:
-  Rings(sim::World& world, std::vector<sim::Place> places);
+  explicit Rings(const SimGroup& group);
 
   int size() const { return static_cast<int>(places_.size()); }
   int channels() const { return static_cast<int>(rings_.size()); }
@@ -87,7 +92,8 @@ void serve_messages(const std::shared_ptr<SimGroup>& group);
 /// When all ranks have come: the latencies, then one flow for each two ranks with all the bytes
 /// that go from one to the other.
 void serve_flows(const std::shared_ptr<SimGroup>& group);
-/// Shared memory: between two barriers every rank sums or copies its part on its core.
+/// Shared memory: between two barriers every rank sums or copies its part on its core. Throws Error
+/// for ranks of several machines.
 void serve_one_pass(const std::shared_ptr<SimGroup>& group);
 
 }  // namespace ringside::peer

@@ -38,7 +38,7 @@ enum BroadcastStep { head, body, tail, broadcast_steps };
 class Streams {
  public:
   explicit Streams(const std::shared_ptr<SimGroup>& group)
-      : group_(*group), world_(group->world()), rings_(rings_of(*group)) {
+      : group_(*group), world_(group->world()), rings_(*group) {
     ready_event_ = world_.make_event();
     inboxes_.resize(static_cast<std::size_t>(size() * channels()));
     for (int round = 0; round + 1 < size(); ++round)
@@ -83,19 +83,13 @@ class Streams {
     double latency, pace;
   };
 
-  static Rings rings_of(const SimGroup& group) {
-    std::vector<sim::Place> places;
-    for (int r = 0; r < group.size(); ++r) places.push_back(group.place(r));
-    return {group.world(), std::move(places)};
-  }
   int size() const { return rings_.size(); }
   std::unique_ptr<sim::Inbox>& inbox_of(int rank, int channel) {
     return inboxes_[static_cast<std::size_t>(rank * channels() + channel)];
   }
   int steps(Kind kind) const {
     if (kind == Kind::broadcast) return broadcast_steps;
-    const bool twice = kind == Kind::all_reduce || kind == Kind::barrier || kind == Kind::split;
-    return (twice ? 2 : 1) * (size() - 1);
+    return (goes_round_twice(kind) ? 2 : 1) * (size() - 1);
   }
   /// An all-to-all goes beside the rings, by the streams of the first one.
   bool idle(Kind kind, int channel) const { return kind == Kind::all_to_all && channel > 0; }

@@ -132,8 +132,8 @@ double copy_seconds(double bytes) { return bytes / (10e9 * 0.8); }
 TEST(SimCollectives, OnePassTakesTheTimeOfTheBytesThatCoresReadAndWrite) {
   constexpr std::int64_t s = 4 << 20;
   const double base = 8 * micro;
-  // Ranks beyond the cores share them.
-  for (const auto& [ranks, cores] : {std::pair(2, 1.0), std::pair(4, 1.0), std::pair(8, 2.0)}) {
+  for (const int ranks : {2, 4, 8}) {
+    const double cores = std::max(ranks / 4.0, 1.0);  // ranks beyond the cores share them
     const auto expect = [&](const Operation& operation, double expected) {
       EXPECT_NEAR(seconds(one_pass(), ranks, operation, s), base + expected * cores,
                   1e-9 + 1e-6 * expected);
@@ -212,6 +212,19 @@ TEST(SimCollectives, MessagesBetweenPairsShareLinks) {
       EXPECT_NEAR(work->span().end.value, 3 * micro + 0.03, 1e-6);
     }
   });
+}
+
+TEST(SimCollectives, GroupsShareLinks) {
+  sim::ClusterSpec cluster = small_cluster(2);
+  cluster.machines = 2;  // with one NIC each
+  for (const std::int64_t message_ranks : {0, 8})
+    run_simulated({cluster, {.message_ranks = message_ranks}, false}, 4, [&](const Rank& r) {
+      const auto group = r.comm.split(r.rank % 2, 0);  // one rank of each machine
+      constexpr std::int64_t count = 10'000'000;
+      const auto begin = r.device.mark();
+      group->all_reduce(r.floats(count))->wait();
+      EXPECT_NEAR(r.device.seconds(begin, r.device.mark()), 0.08, 0.01 * 0.08);
+    });
 }
 
 TEST(SimCollectives, ManyGpusMakeAHundredAllGathersInSeconds) {
