@@ -41,6 +41,13 @@ std::string megabytes(double bytes) {
   return fmt::format("{:.{}f}", bytes / 1e6, bytes < 1e8 ? 2 : 0);
 }
 
+/// Without the sign of what rounds to 0.
+std::string milliseconds(double value) {
+  return fmt::format("{:.1f}", std::abs(value) < 0.05 ? 0.0 : value);
+}
+
+std::string per_second(double value) { return fmt::format("{:.{}f}", value, value < 10 ? 2 : 1); }
+
 std::string known(double value, std::string_view unit, int digits) {
   return value < 0 ? "-" : fmt::format("{:.{}f}{}", value, digits, unit);
 }
@@ -87,13 +94,14 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
     if (one.failed == one.repeats) {
       line.insert(line.end(), lines[0].size() - line.size() - 1, "-");
     } else {
-      line.insert(line.end(), {fmt::format("{:.1f} ±{:2.0f}%", one.samples_per_s, 100 * one.spread),
-                               known(one.speed_up, "", 2), known(100 * one.efficiency, "%", 0),
-                               fmt::format("{:.1f}", one.step_ms)});
+      line.insert(line.end(),
+                  {fmt::format("{} ±{:2.0f}%", per_second(one.samples_per_s), 100 * one.spread),
+                   known(one.speed_up, "", 2), known(100 * one.efficiency, "%", 0),
+                   milliseconds(one.step_ms)});
       if (with_predictions) line.push_back(prediction(one.predicted_ms, 1, one.predicted_ms_error));
       line.insert(line.end(),
-                  {fmt::format("{:.1f}", one.compute_ms), fmt::format("{:.1f}", one.exposed_ms),
-                   fmt::format("{:.1f}", one.optimizer_ms), fmt::format("{:.1f}", one.other_ms),
+                  {milliseconds(one.compute_ms), milliseconds(one.exposed_ms),
+                   milliseconds(one.optimizer_ms), milliseconds(one.other_ms),
                    megabytes(one.bytes_sent_per_step), megabytes(one.bytes_minimum_per_step),
                    megabytes(static_cast<double>(one.at_peak.total())),
                    computed(one) ? fmt::format("{:.4f}", one.final_loss) : "-"});
@@ -245,15 +253,16 @@ std::string row_text(const Row& row) {
   if (row.plan.cluster)
     out += fmt::format("SIMULATED      on cluster {}, in virtual time\n", row.plan.cluster->name);
   if (!row.loss.empty()) out += fmt::format("loss           {:.4f}\n", row.loss.back());
-  out += fmt::format("speed          {:.1f} samples/s, {:.0f} tokens/s\n", row.samples_per_s,
-                     row.tokens_per_s);
+  out += fmt::format("speed          {} samples/s, {:.0f} tokens/s\n",
+                     per_second(row.samples_per_s), row.tokens_per_s);
   out += fmt::format("step           {:.1f} ms (10%: {:.1f}, 90%: {:.1f})\n", row.step_ms.median,
                      row.step_ms.p10, row.step_ms.p90);
   out += fmt::format(
-      "of which       compute {:.1f}, exposed communication {:.1f}, optimizer {:.1f}, data {:.1f}, "
-      "idle {:.1f} ms\n",
-      row.time_ms.compute, row.time_ms.exposed, row.time_ms.optimizer, row.time_ms.data,
-      row.time_ms.idle);
+      "of which       compute {}, exposed communication {}, optimizer {}, data {}, "
+      "idle {} ms\n",
+      milliseconds(row.time_ms.compute), milliseconds(row.time_ms.exposed),
+      milliseconds(row.time_ms.optimizer), milliseconds(row.time_ms.data),
+      milliseconds(row.time_ms.idle));
   out += fmt::format("sent           {} MB a step by the busiest rank; least possible {} MB\n",
                      megabytes(sent), megabytes(row.bytes_minimum_per_step));
   if (largest)

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/experiments/made_up_rows.h"
+#include "tests/support/small_cluster.h"
 
 namespace ringside {
 namespace {
@@ -45,6 +46,49 @@ TEST(Report, SpeedUpAndEfficiencyAreAgainstSingle) {
   EXPECT_DOUBLE_EQ(ddp.bytes_sent_per_step, 2e6);
   EXPECT_EQ(ddp.largest_rank, 0);
   EXPECT_EQ(ddp.at_peak.total(), 2000000);
+}
+
+TEST(Report, PredictionsStandBesideWhatWasMeasured) {
+  Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
+  single.predicted = Prediction{22, 1900000};
+  const auto cases = summarise({single, made_up_row("ddp", 2, 0, 180, "a", {2, 1})});
+  EXPECT_NEAR(cases[0].predicted_ms_error, 0.1, 1e-12);
+  EXPECT_NEAR(cases[0].predicted_peak_error, -0.05, 1e-12);
+  const std::string text = summary_text(cases);
+  EXPECT_THAT(text, HasSubstr("22.0 (+10%)"));
+  EXPECT_THAT(text, HasSubstr("1.9 (-5%)"));
+  const auto json = summary_json("trial", cases)["cases"];
+  EXPECT_NEAR(json[0]["predicted"]["step_ms_error"].get<double>(), 0.1, 1e-12);
+  EXPECT_TRUE(json[1]["predicted"].is_null());
+  // Without any there is no column for them.
+  EXPECT_THAT(summary_text(summarise({made_up_row("single", 1, 0, 100, "a", {2, 1})})),
+              Not(HasSubstr("predicted")));
+}
+
+TEST(Report, SimulatedRowsSaySoAndHaveASpeedUpWithoutLosses) {
+  std::vector<Row> rows = {made_up_row("single", 1, 0, 100, "", {}),
+                           made_up_row("ddp", 2, 0, 180, "", {})};
+  for (Row& row : rows) {
+    row.plan.device.kind = "sim";
+    row.plan.cluster = testing::small_cluster(2);
+  }
+  const auto cases = summarise(rows);
+  EXPECT_EQ(cases[1].sameness, Sameness::not_computed);
+  EXPECT_DOUBLE_EQ(cases[1].speed_up, 1.8);
+  EXPECT_THAT(summary_text(cases), HasSubstr("SIMULATED on cluster small"));
+  EXPECT_EQ(summary_json("trial", cases)["cases"][0]["cluster"], "small");
+}
+
+TEST(Report, ASimulatedRowIsReadBackWithItsClusterAndPrediction) {
+  Row row = made_up_row("ddp", 2, 0, 180, "", {});
+  row.plan.device.kind = "sim";
+  row.plan.cluster = testing::small_cluster(2);
+  row.predicted = Prediction{22, 1900000};
+  const Row again = row_from_json(nlohmann::json::parse(to_json(row).dump()));
+  ASSERT_TRUE(again.plan.cluster.has_value());
+  EXPECT_EQ(sim::to_json(*again.plan.cluster), sim::to_json(*row.plan.cluster));
+  EXPECT_EQ(again.predicted->memory_peak, 1900000);
+  EXPECT_EQ(to_json(again.plan), to_json(row.plan));
 }
 
 TEST(Report, ADifferentRunGetsNoSpeedUp) {

@@ -17,6 +17,7 @@ using testing::rings_as_flows;
 using testing::rings_as_messages;
 using testing::run_ranks;
 using testing::run_simulated;
+using testing::two_machines;
 
 const std::int64_t sizes[] = {0, 1, 5, 1000, 100'000};
 
@@ -41,6 +42,7 @@ const Ranks kinds[] = {
      [](int size, const auto& body) { run_simulated(rings_as_messages(size), size, body); }},
     {"sim_flows",
      [](int size, const auto& body) { run_simulated(rings_as_flows(size), size, body); }},
+    {"sim_machines", [](int size, const auto& body) { run_simulated(two_machines(), size, body); }},
     {"sim_one_pass", [](int size, const auto& body) { run_simulated(one_pass(), size, body); }}};
 
 class Collectives : public ::testing::TestWithParam<std::tuple<Ranks, int>> {

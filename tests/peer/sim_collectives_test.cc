@@ -214,6 +214,30 @@ TEST(SimCollectives, MessagesBetweenPairsShareLinks) {
   });
 }
 
+/// Other traffic slows a ring down, which goes on as soon as it may.
+TEST(SimCollectives, ShareLinksWithMessages) {
+  for (const auto& make : {rings_as_messages, rings_as_flows}) {
+    Simulated simulated = make(8);
+    simulated.numerics = false;
+    run_simulated(simulated, 8, [&](const Rank& r) {
+      constexpr std::int64_t count = 35'000'000;  // 0.245 s by itself, 0.014 s a message
+      std::vector<WorkPtr> messages;
+      for (int i = 0; i < 10; ++i) {
+        if (r.rank == 2) messages.push_back(r.comm.send(r.floats(count), 3));
+        if (r.rank == 3) messages.push_back(r.comm.recv(r.floats(count), 2));
+      }
+      r.comm.all_reduce(r.floats(count * 10))->wait();
+      // The messages have half of the port until they are over.
+      const double ring = 14.0 / 8 * count * 40 / 10e9, sent = count * 40 / 10e9;
+      EXPECT_NEAR(r.device.mark().value, ring + sent, 0.03 * ring);
+      for (const auto& message : messages) {
+        message->wait();
+        EXPECT_LT(message->span().end.value, 2.1 * sent);
+      }
+    });
+  }
+}
+
 TEST(SimCollectives, GroupsShareLinks) {
   sim::ClusterSpec cluster = small_cluster(2);
   cluster.machines = 2;  // with one NIC each

@@ -64,6 +64,13 @@ inline Simulated rings_as_messages(int devices) {
 inline Simulated rings_as_flows(int devices) {
   return {small_cluster(devices), {.message_ranks = 0, .timeout_s = 60}};
 }
+/// Of four devices and NICs, so that there are several rings.
+inline Simulated two_machines() {
+  Simulated out = rings_as_messages(4);
+  out.cluster.machines = 2;
+  out.cluster.nics = 4;
+  return out;
+}
 /// Ranks that share the 4 cores of one CPU, 10 GB/s each.
 inline Simulated one_pass() {
   Simulated out{small_cluster(1), {}};
