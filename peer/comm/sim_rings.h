@@ -42,6 +42,8 @@ class Rings {
   int previous(int channel, int rank) const {
     return of(channel).previous[static_cast<std::size_t>(rank)];
   }
+  /// Seconds of a step between two ranks, and of the fastest one of all rings.
+  double fastest_step() const { return fastest_; }
   double step(int from, int to) const { return step_seconds(world_, place(from), place(to)); }
 
   /// Of the slowest way once (p - 1 hops) or twice (2 p - 2) round a ring; of the slowest chain
@@ -49,7 +51,6 @@ class Rings {
   /// machines that the slowest way of p - 1 crosses and NCCL leaves out.
   double latency_once() const { return once_; }
   double latency_twice() const { return twice_; }
-  double fastest_step() const { return fastest_; }
   double latency_of_chain(int root) const;
   /// Of round s, 0 to p - 2, of an all-to-all: every rank sends to the one s + 1 after it.
   double latency_of_round(int round) const;
