@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "core/base/error.h"
@@ -17,10 +18,11 @@ namespace {
 
 constexpr double timeout_s = 30, micro = 1e-6, mega = 1e6;
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+/// Whatever else the machine does makes things slower, never faster.
+double lower_quartile(std::vector<double> values) {
+  const auto quarter = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+  std::nth_element(values.begin(), quarter, values.end());
+  return *quarter;
 }
 
 /// Seconds that all threads of this process have computed.
@@ -49,7 +51,7 @@ const Collective all_gather{2, [](Communicator& comm, const Tensor& array, const
                               return comm.all_gather(part, array);
                             }};
 
-/// Median seconds of a collective on arrays of `count` elements between two ranks, which rewrite
+/// Seconds of a collective on arrays of `count` elements between two ranks, which rewrite
 /// their arrays before each, as training does.
 double seconds_of(const Collective& collective, std::int64_t count, int repeats,
                   std::int64_t threads) {
@@ -74,7 +76,7 @@ double seconds_of(const Collective& collective, std::int64_t count, int repeats,
     std::jthread other([&] { rank(1); });
     rank(0);
   }
-  return median(std::move(seconds));
+  return lower_quartile(std::move(seconds));
 }
 
 // ---- messages
@@ -152,12 +154,21 @@ class EchoRank {
   std::unique_ptr<ps::Transport> transport_;
 };
 
+/// The least of several tries.
 EchoTimes echo(std::int64_t count, int messages, int window) {
+  constexpr int tries = 5;
   const RunPlan plan = echo_plan();
-  MemoryStore store;
-  EchoRank server(plan, 1, store), worker(plan, 0, store);
-  std::jthread serving([&] { server.serve(messages); });
-  return worker.ask(count, messages, window);
+  std::optional<EchoTimes> least;
+  for (int i = 0; i < tries; ++i) {
+    MemoryStore store;
+    EchoRank server(plan, 1, store), worker(plan, 0, store);
+    std::jthread serving([&] { server.serve(messages); });
+    const EchoTimes now = worker.ask(count, messages, window);
+    least = least
+                ? EchoTimes{std::min(least->wall_s, now.wall_s), std::min(least->cpu_s, now.cpu_s)}
+                : now;
+  }
+  return *least;
 }
 
 }  // namespace
@@ -190,14 +201,14 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
 
 void measure_messages(sim::ClusterSpec& cluster, std::int64_t) {
   constexpr std::int64_t small = 16, large = 1 << 18;
-  const double small_cpu = echo(small, 4000, 8).cpu_s;
-  const double large_cpu = echo(large, 2000, 8).cpu_s;
-  const double round_trip = echo(small, 2000, 1).wall_s;
+  const double small_cpu = echo(small, 2000, 8).cpu_s;
+  const double large_cpu = echo(large, 500, 8).cpu_s;
+  const double one_way = echo(small, 1000, 1).wall_s;
   // Both ends do about the same: each copies a message once, and wakes a thread.
   cluster.message.send_us = cluster.message.receive_us = small_cpu / 2 / micro;
   const double per_mb = std::max(0.0, large_cpu - small_cpu) / (4.0 * large / mega);
   cluster.message.send_us_per_mb = cluster.message.receive_us_per_mb = per_mb / 2 / micro;
-  cluster.pcie.latency_us = std::max(0.0, round_trip - small_cpu) / micro;
+  cluster.pcie.latency_us = std::max(0.0, one_way - small_cpu) / micro;
 }
 
 }  // namespace ringside
