@@ -112,8 +112,9 @@ class EchoRank {
     }
   }
 
-  /// `window` messages of `count` elements are under way at a time.
-  EchoTimes ask(std::int64_t count, int messages, int window) {
+  /// One message of `count` elements at a time, so that each wakes who waits for it, as it does
+  /// between the computations of training.
+  EchoTimes ask(std::int64_t count, int messages) {
     const auto connection = transport_->connect(context_, {.timeout_s = timeout_s});
     ps::Channel& channel = *connection.channel;
     const Tensor frame = device_->tensor({count}, MemoryKind::communication);
@@ -125,17 +126,15 @@ class EchoRank {
       message.frames.push_back(frame);
       channel.send(0, std::move(message));
     };
-    int sent = 0;
     double begin = 0, cpu = 0;
     const int warm = messages / 4;
-    for (; sent < window; ++sent) send();
-    for (int answered = 0; answered < messages; ++answered) {
-      if (answered == warm) {
+    for (int sent = 0; sent < messages; ++sent) {
+      if (sent == warm) {
         begin = device_->clock().now();
         cpu = cpu_seconds();
       }
+      send();
       receive(channel);
-      if (sent++ < messages) send();
     }
     const double each = 2.0 * (messages - warm);
     return {(device_->clock().now() - begin) / each, (cpu_seconds() - cpu) / each};
@@ -155,7 +154,7 @@ class EchoRank {
 };
 
 /// The least of several tries.
-EchoTimes echo(std::int64_t count, int messages, int window) {
+EchoTimes echo(std::int64_t count, int messages) {
   constexpr int tries = 5;
   const RunPlan plan = echo_plan();
   std::optional<EchoTimes> least;
@@ -163,7 +162,7 @@ EchoTimes echo(std::int64_t count, int messages, int window) {
     MemoryStore store;
     EchoRank server(plan, 1, store), worker(plan, 0, store);
     std::jthread serving([&] { server.serve(messages); });
-    const EchoTimes now = worker.ask(count, messages, window);
+    const EchoTimes now = worker.ask(count, messages);
     least = least
                 ? EchoTimes{std::min(least->wall_s, now.wall_s), std::min(least->cpu_s, now.cpu_s)}
                 : now;
@@ -201,14 +200,12 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
 
 void measure_messages(sim::ClusterSpec& cluster, std::int64_t) {
   constexpr std::int64_t small = 16, large = 1 << 18;
-  const double small_cpu = echo(small, 2000, 8).cpu_s;
-  const double large_cpu = echo(large, 500, 8).cpu_s;
-  const double one_way = echo(small, 1000, 1).wall_s;
+  const EchoTimes of_small = echo(small, 1000), of_large = echo(large, 500);
   // Both ends do about the same: each copies a message once, and wakes a thread.
-  cluster.message.send_us = cluster.message.receive_us = small_cpu / 2 / micro;
-  const double per_mb = std::max(0.0, large_cpu - small_cpu) / (4.0 * large / mega);
+  cluster.message.send_us = cluster.message.receive_us = of_small.cpu_s / 2 / micro;
+  const double per_mb = std::max(0.0, of_large.cpu_s - of_small.cpu_s) / (4.0 * large / mega);
   cluster.message.send_us_per_mb = cluster.message.receive_us_per_mb = per_mb / 2 / micro;
-  cluster.pcie.latency_us = std::max(0.0, one_way - small_cpu) / micro;
+  cluster.pcie.latency_us = std::max(0.0, of_small.wall_s - of_small.cpu_s) / micro;
 }
 
 }  // namespace ringside
