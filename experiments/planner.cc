@@ -258,6 +258,7 @@ bool same_case(const RunPlan& a, const RunPlan& b) {
 }
 
 void check_inputs(const RunPlan& plan) {
+  if (plan.cluster) sim::require_simgrid();
   const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
   const Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.targets);

@@ -283,11 +283,10 @@ class SimWorld : public World {
 
 }  // namespace
 
-void require_simgrid() {}
-
-std::unique_ptr<World> make_world(const ClusterSpec& cluster) {
+/// The module's one entry: see core/sim/load.cc.
+extern "C" void ringside_make_world(const ClusterSpec& cluster, std::unique_ptr<World>& out) {
   require_bandwidths(cluster);
-  return std::make_unique<SimWorld>(cluster);
+  out = std::make_unique<SimWorld>(cluster);
 }
 
 }  // namespace ringside::sim

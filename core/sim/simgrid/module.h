@@ -1,0 +1,14 @@
+// What the module with SimGrid in it is called, and what it holds.
+#pragma once
+
+#include <memory>
+
+#include "core/sim/world.h"
+
+namespace ringside::sim {
+
+inline constexpr const char* module_name = "libringside_simgrid.so";
+inline constexpr const char* module_symbol = "ringside_make_world";
+using MakeWorld = void(const ClusterSpec&, std::unique_ptr<World>& out);
+
+}  // namespace ringside::sim
