@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/sim/world.h"
 #include "experiments/calibrate.h"
 #include "experiments/cluster_file.h"
 #include "experiments/commands.h"
@@ -46,6 +47,7 @@ std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& confi
   const bool named = !config.device.cluster.empty();
   const std::string file = named ? config.device.cluster : machine_file(results);
   if (!named && !std::filesystem::exists(file)) return {};
+  sim::require_simgrid();
   sim::ClusterSpec machine = read_cluster(file);
   if (const auto here = calibration_name(config.device.threads); machine.name != here)
     throw Error(
