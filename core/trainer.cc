@@ -45,8 +45,11 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     const bool evaluation_due = train.evaluate_every > 0 &&
                                 ((step + 1) % train.evaluate_every == 0 || step + 1 == train.steps);
     if (held_out_ && evaluation_due) {
-      done.held_out_loss = evaluate(step);
-      record.evaluations.push_back({step + 1, *done.held_out_loss, clock.now() - start});
+      const double held_out_loss = evaluate(step);
+      if (context_.device.has_values()) {
+        done.held_out_loss = held_out_loss;
+        record.evaluations.push_back({step + 1, held_out_loss, clock.now() - start});
+      }
     }
     progress(done);
   }

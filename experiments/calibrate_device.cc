@@ -105,13 +105,17 @@ double measure_busy_share(const RunPlan& plan, std::int64_t cores, std::int64_t 
 template <class Op>
 void measure_flat(Measurements& out, Device& device, std::int64_t count, const Kernel<Op>& kernel,
                   const std::function<Op(std::int64_t begin)>& piece, std::int64_t whole) {
+  constexpr std::size_t least = 16, most = 512;
   std::vector<double> times;
-  for (std::int64_t begin = 0; begin + count <= whole; begin += count) {
+  for (std::int64_t begin = 0; times.size() < most; begin += count) {
+    if (begin + count > whole) {
+      if (times.size() >= least) break;
+      begin = 0;
+    }
     const Op op = piece(begin);
     const double start = device.clock().now();
     kernel(op);
     times.push_back(device.clock().now() - start);
-    if (times.size() >= 512) break;
   }
   out.ops.push_back({cost(piece(0)), median(std::move(times))});
 }
@@ -216,11 +220,10 @@ void measure_device(sim::DeviceSpec& device, std::int64_t threads) {
                      threads);
   measure_flats(all, threads);
   device.busy_share =
-      device.cores / threads > 1
-          ? measure_busy_share(
-                plan_of({.layers = 4, .heads = 4, .width = 128, .context = 128}, 8, 1),
-                device.cores / threads, threads)
-          : 1;
+      device.cores > 1 ? measure_busy_share(
+                             plan_of({.layers = 4, .heads = 4, .width = 128, .context = 128}, 8, 1),
+                             device.cores, threads)
+                       : 1;
   device.launch_us = std::max(0.0, median(all.gaps) / micro);
   set_roofline(device, all.ops);
   set_efficiency(device, all.ops);

@@ -17,6 +17,7 @@ namespace ringside {
 namespace {
 
 constexpr double timeout_s = 30, micro = 1e-6, mega = 1e6;
+constexpr double largest_share = 16;  // that a cluster may have
 
 /// Whatever else the machine does makes things slower, never faster.
 double lower_quartile(std::vector<double> values) {
@@ -176,8 +177,7 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
   constexpr std::int64_t smallest = 1 << 8, largest = 1 << 23;  // elements
   const double base = seconds_of(all_reduce, smallest, 2001, threads);
   // Where there is one core for both ranks, it spends twice as long as one of them needs.
-  const double own = std::min(
-      1.0, static_cast<double>(cluster.device.cores) / (2.0 * static_cast<double>(threads)));
+  const double own = std::min(1.0, static_cast<double>(cluster.device.cores) / 2);
   const auto measure = [&](sim::Efficiency& curve, std::initializer_list<Collective> collectives) {
     for (std::int64_t count = smallest << 5; count <= largest; count *= 4) {
       double ideal = 0, taken = 0;
@@ -189,7 +189,7 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
         taken += own * std::max(seconds - base, 0.1 * seconds);
       }
       curve.points.emplace_back(ideal / static_cast<double>(collectives.size()) / micro,
-                                ideal / taken);
+                                std::min(ideal / taken, largest_share));
     }
   };
   cluster.collective.kind = "shm";

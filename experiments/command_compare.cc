@@ -49,12 +49,17 @@ std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& confi
   if (!named && !std::filesystem::exists(file)) return {};
   sim::require_simgrid();
   sim::ClusterSpec machine = read_cluster(file);
-  if (const auto here = calibration_name(config.device.threads); machine.name != here)
+  const auto here = calibration_name(config.device.threads);
+  if (machine.name == here) return machine;
+  if (named)
     throw Error(
-        "{}: of '{}', but this is '{}'; run `ringside calibrate --threads {}` anew, or remove the "
-        "file",
+        "device.cluster: {} is of '{}', but this is '{}'; to simulate it set device.kind=sim, to "
+        "predict this machine use what `ringside calibrate --threads {}` writes",
         file, machine.name, here, config.device.threads);
-  return machine;
+  std::cerr << fmt::format("No predictions: {} is of '{}', but this is '{}'", file, machine.name,
+                           here)
+            << std::endl;
+  return {};
 }
 
 /// All that can be wrong about the input is found here, before a file is touched.

@@ -34,8 +34,7 @@ std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
   if (found != known_.end()) return found->prediction;
   Case one{measured, {}};
   const Row row = run_plan(prediction_plan(measured, *machine_), start_, [](const Step&) {}).row;
-  if (row.status == "ok" && row.step_ms.median > 0)
-    one.prediction = {row.step_ms.median, memory_peak(row)};
+  one.prediction = {row.step_ms.median, memory_peak(row), row.error};
   known_.push_back(one);
   return one.prediction;
 }

@@ -18,8 +18,7 @@ class Predictor {
  public:
   /// Without a machine predicts nothing.
   Predictor(std::optional<sim::ClusterSpec> machine, RankStart start);
-  /// Blocks while it simulates a case that is new. None if there is no machine, or if the
-  /// simulation fails.
+  /// Blocks while it simulates a case that is new. None if there is no machine.
   std::optional<Prediction> predict(const RunPlan& measured);
 
  private:

@@ -113,6 +113,8 @@ void add_memory(CaseSummary& out, const Case& repeats) {
 
 void add_prediction(CaseSummary& out, const Row& row) {
   if (!row.predicted) return;
+  out.prediction_failure = row.predicted->error;
+  if (!out.prediction_failure.empty()) return;
   out.predicted_ms = row.predicted->step_ms;
   out.predicted_ms_error = out.predicted_ms / out.step_ms - 1;
   out.predicted_peak = static_cast<double>(row.predicted->memory_peak);

@@ -48,6 +48,7 @@ struct CaseSummary {
   /// milliseconds: nothing.
   double predicted_ms = -1, predicted_ms_error = 0;
   double predicted_peak = -1, predicted_peak_error = 0;  // bytes
+  std::string prediction_failure;                        // why there is none
   double final_loss = 0;
   double held_out_loss = -1;  // the last one; negative: none
   Sameness sameness = Sameness::unknown;

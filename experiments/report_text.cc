@@ -76,7 +76,9 @@ bool predicted(const std::vector<CaseSummary>& cases) {
 
 /// "64.2 (-3%)": what was predicted, and how far it is from what was measured.
 std::string prediction(double value, double scale, double error) {
-  return value < 0 ? "-" : fmt::format("{:.1f} ({:+.0f}%)", value * scale, 100 * error);
+  return value < 0 ? "-"
+                   : fmt::format("{:.1f} ({:+.{}f}%)", value * scale, 100 * error,
+                                 std::abs(error) < 0.095 ? 1 : 0);
 }
 
 bool computed(const CaseSummary& one) { return one.sameness != Sameness::not_computed; }
@@ -228,6 +230,10 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
     out +=
         "predicted: what a simulation of this machine, as `ringside calibrate` measured it, says; "
         "in brackets by how much that is more or less than the measured figure.\n";
+  for (const CaseSummary& one : cases)
+    if (!one.prediction_failure.empty())
+      out += fmt::format("No prediction of {} at world {}: {}\n", one.label, one.world,
+                         one.prediction_failure);
   if (!single_was_compared(cases))
     out +=
         "No speed-up: `single` was not compared (as a reference it runs once, cold); add it to "

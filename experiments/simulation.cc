@@ -1,5 +1,7 @@
 #include "experiments/simulation.h"
 
+#include <optional>
+
 #include "core/base/error.h"
 #include "core/sim/world.h"
 #include "experiments/rank.h"
@@ -9,16 +11,23 @@ namespace {
 
 bool shares_cores(const sim::ClusterSpec& cluster) { return cluster.device.kind == "cpu"; }
 
+/// The error that came first explains the others, whichever actor of a rank it ended.
+using FirstError = std::optional<std::string>;
+
 RankRecord simulate_rank(const RunPlan& plan, int rank, const RankSite& site,
-                         const std::function<void(const Progress&)>& progress) {
+                         const std::function<void(const Progress&)>& progress, FirstError& first) {
   const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
+  const auto hear = [&](const std::string& error) {
+    if (!first) first = fmt::format("rank {} ({}): {}", rank, self.role(), error);
+  };
   try {
-    RankRecord record = run_rank(plan, rank, site, {progress, [](const std::string&) {}});
+    RankRecord record = run_rank(plan, rank, site, {progress, hear});
     record.host = fmt::format("machine {}", place_of(plan, rank).machine);
     if (rank >= plan.sim.traced_ranks) record.slices.clear();
     return record;
   } catch (const Error& error) {
-    throw Error("rank {} ({}): {}", rank, self.role(), error.what());
+    hear(error.what());  // what failed before there was anything to train
+    throw;
   }
 }
 
@@ -51,14 +60,20 @@ std::vector<RankRecord> simulate(const RunPlan& plan,
                                  const std::function<void(const Progress&)>& progress) {
   const auto world = sim::make_world(*plan.cluster);
   MemoryStore store;
+  FirstError first;
   std::vector<RankRecord> records(plan.ranks.size());
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const int rank = static_cast<int>(r);
     world->spawn(fmt::format("rank {}", r), place_of(plan, rank), [&, r, rank] {
-      records[r] = simulate_rank(plan, rank, {store, world.get()}, progress);
+      records[r] = simulate_rank(plan, rank, {store, world.get()}, progress, first);
     });
   }
-  world->run();
+  try {
+    world->run();
+  } catch (const Error&) {
+    if (!first) throw;
+  }
+  if (first) throw Error("{}", *first);
   return records;
 }
 

@@ -64,7 +64,8 @@ void Client::wait(const std::string& what, const std::function<bool()>& done) {
     if (!request) throw Error("waits for {}, but no request for it is under way", what);
     if (left <= 0)
       throw Error(
-          "no answer within {} s to {}; raise train.timeout_s if the server is really busy for so "
+          "no answer within {:g} s to {}; raise train.timeout_s if the server is really busy for "
+          "so "
           "long",
           config_.timeout_s, *request);
     if (receive(std::min(left, config_.timeout_s / 8))) last_word = clock_.now();

@@ -83,7 +83,9 @@ RankRecord rank_from_json(const json& in) {
 
 ordered_json prediction_json(const std::optional<Prediction>& predicted) {
   if (!predicted) return nullptr;
-  return {{"step_ms", predicted->step_ms}, {"memory_peak", predicted->memory_peak}};
+  return {{"step_ms", predicted->step_ms},
+          {"memory_peak", predicted->memory_peak},
+          {"error", predicted->error}};
 }
 
 /// The plan's fields, which a row has under the same names, but for "id".
@@ -226,7 +228,8 @@ Row row_from_json(const json& in) {
   time.at("serving_optimizer").get_to(row.time_ms.serving_optimizer);
   if (const json& predicted = in.at("predicted"); !predicted.is_null())
     row.predicted = {predicted.at("step_ms").get<double>(),
-                     predicted.at("memory_peak").get<std::int64_t>()};
+                     predicted.at("memory_peak").get<std::int64_t>(),
+                     predicted.at("error").get<std::string>()};
   in.at("status").get_to(row.status);
   in.at("error").get_to(row.error);
   if (row.status == "ok")

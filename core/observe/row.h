@@ -15,6 +15,7 @@ namespace ringside {
 struct Prediction {
   double step_ms = 0;
   std::int64_t memory_peak = 0;  // bytes, of the rank with the largest
+  std::string error{};           // why there is none; the others are 0 then
 };
 
 struct Quantiles {

@@ -61,6 +61,8 @@ class Checker {
     if (!std::isfinite(value)) refuse(field, "must be finite, but is {}", value);
     if (range == Range::positive && value <= 0)
       refuse(field, "must be more than 0, but is {}", value);
+    if (range == Range::share && (value <= 0 || value > 1))
+      refuse(field, "must be more than 0 and at most 1, but is {}", value);
     if (range == Range::not_negative && value < 0)
       refuse(field, "must not be negative, but is {}", value);
   }

@@ -10,7 +10,7 @@
 namespace ringside::sim {
 
 /// What a number may be.
-enum class Range : std::uint8_t { any, positive, not_negative };
+enum class Range : std::uint8_t { any, positive, not_negative, share };  // share: in (0, 1]
 
 /// visit_fields(s, v) calls v(name, field, range) for the fields of a struct that are text or a
 /// number; those of a const struct are const.
@@ -27,7 +27,7 @@ requires std::is_same_v<std::remove_const_t<Device>, DeviceSpec>
 void visit_fields(Device& device, V&& v) {
   v("kind", device.kind, Range::any);
   v("cores", device.cores, Range::positive);
-  v("busy_share", device.busy_share, Range::positive);
+  v("busy_share", device.busy_share, Range::share);
   v("memory_gb", device.memory_gb, Range::positive);
   v("bandwidth_gbs", device.bandwidth_gbs, Range::positive);
   v("launch_us", device.launch_us, Range::not_negative);

@@ -56,7 +56,7 @@ TEST(Report, PredictionsStandBesideWhatWasMeasured) {
   EXPECT_NEAR(cases[0].predicted_peak_error, -0.05, 1e-12);
   const std::string text = summary_text(cases);
   EXPECT_THAT(text, HasSubstr("22.0 (+10%)"));
-  EXPECT_THAT(text, HasSubstr("1.9 (-5%)"));
+  EXPECT_THAT(text, HasSubstr("1.9 (-5.0%)"));
   const auto json = summary_json("trial", cases)["cases"];
   EXPECT_NEAR(json[0]["predicted"]["step_ms_error"].get<double>(), 0.1, 1e-12);
   EXPECT_TRUE(json[1]["predicted"].is_null());

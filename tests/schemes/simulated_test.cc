@@ -125,6 +125,46 @@ TEST(SimulatedWorld, WantsAsManyDevicesAsWorkers) {
   }
 }
 
+TEST(SimulatedWorld, TheErrorOfAServerBesideAWorkerIsHeard) {
+  for (const char* scheme : {"dp", "ps"}) {
+    auto config = heavy(small_cluster(2));
+    config.scheme_options["ps"] = {{"placement", "beside"}, {"servers", 1}};
+    // The replica and its activations fit; the optimizer's state does not.
+    config.cluster->device.memory_gb = 0.3;
+    try {
+      run_simulated(plan_training(config, scheme, 2));
+      ADD_FAILURE() << scheme << " fits";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("rank 0 (worker+server): sim gpu"),
+                std::string::npos)
+          << error.what();
+      EXPECT_NE(std::string(error.what()).find("no memory for"), std::string::npos);
+    }
+  }
+}
+
+TEST(SimulatedWorld, WhatIsNotComputedHasNoLosses) {
+  auto config = simulated(tiny("gpt"), small_cluster(2));
+  config.train.evaluate_every = 2;
+  const Row row = run_simulated(plan_training(config, "ddp", 2));
+  EXPECT_TRUE(row.loss.empty());
+  EXPECT_TRUE(row.evaluations.empty());
+}
+
+TEST(SimulatedWorld, RanksBeyondTheCoresOfACpuDoNotSpeedItUp) {
+  auto cluster = small_cluster(1);
+  cluster.device.kind = "cpu";
+  cluster.device.cores = 2;
+  cluster.collective = {.kind = "shm", .sum = {{{1, 1}}}, .copy = {{{1, 1}}}};
+  const auto config = heavy(cluster);
+  const auto step_ms = [&](int world) {
+    return run_simulated(plan_training(config, "ddp", world)).step_ms.median;
+  };
+  const double alone = step_ms(1), two = step_ms(2), four = step_ms(4);
+  EXPECT_NEAR(two, alone / 2, 0.1 * alone);
+  EXPECT_GT(four, 0.95 * two);
+}
+
 TEST(SimulatedWorld, OutOfMemoryNamesTheRankTheRequestAndItsOwners) {
   auto cluster = small_cluster(2);
   cluster.device.memory_gb = 0.001;

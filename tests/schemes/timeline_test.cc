@@ -53,7 +53,7 @@ TEST_P(GoldenTimeline, IsTheSameToTheLastBit) {
       ::testing::ExitedWithCode(0), ::testing::StrEq(golden(GetParam())));
 }
 
-INSTANTIATE_TEST_SUITE_P(Schemes, GoldenTimeline, ::testing::Values("ddp", "fsdp", "dp"),
+INSTANTIATE_TEST_SUITE_P(Schemes, GoldenTimeline, ::testing::Values("ddp", "fsdp", "dp", "ps"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
