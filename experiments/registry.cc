@@ -12,7 +12,7 @@
 #include "core/single.h"
 #include "experiments/simulation.h"
 #include "peer/comm/shm.h"
-#include "peer/comm/sim.h"
+#include "peer/comm/sim/communicator.h"
 #include "peer/ddp.h"
 #include "peer/fsdp.h"
 #include "ps/dp.h"

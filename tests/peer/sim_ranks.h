@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "peer/comm/sim.h"
+#include "peer/comm/sim/communicator.h"
 #include "tests/peer/ranks.h"
 #include "tests/support/small_cluster.h"
 

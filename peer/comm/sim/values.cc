@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "peer/comm/sim_group.h"
+#include "peer/comm/sim/group.h"
 #include "peer/comm/sum.h"
 
 namespace ringside::peer {

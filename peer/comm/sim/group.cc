@@ -1,4 +1,4 @@
-#include "peer/comm/sim_group.h"
+#include "peer/comm/sim/group.h"
 
 #include <limits>
 #include <map>
@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "peer/comm/part.h"
-#include "peer/comm/sim_messages.h"
+#include "peer/comm/sim/messages.h"
 
 namespace ringside::peer {
 namespace {

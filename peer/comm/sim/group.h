@@ -11,7 +11,7 @@
 #include "core/base/traffic.h"
 #include "core/device/sim/sim_device.h"
 #include "peer/comm/control.h"
-#include "peer/comm/sim.h"
+#include "peer/comm/sim/communicator.h"
 
 namespace ringside::peer {
 

@@ -1,4 +1,4 @@
-#include "peer/comm/sim_messages.h"
+#include "peer/comm/sim/messages.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "peer/comm/sim_rings.h"
+#include "peer/comm/sim/rings.h"
 
 namespace ringside::peer {
 namespace {
 
 constexpr double for_ever = std::numeric_limits<double>::infinity();
-constexpr double moment = 1e-9;  // as in sim_group.cc
+constexpr double moment = 1e-9;  // as in group.cc
 
 }  // namespace
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/sim/world.h"
-#include "peer/comm/sim_group.h"
+#include "peer/comm/sim/group.h"
 
 namespace ringside::peer {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/comm.h"
-#include "peer/comm/sim_group.h"
+#include "peer/comm/sim/group.h"
 
 namespace ringside::peer {
 

@@ -1,4 +1,4 @@
-#include "peer/comm/sim_rings.h"
+#include "peer/comm/sim/rings.h"
 
 #include <algorithm>
 #include <array>

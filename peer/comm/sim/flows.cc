@@ -2,7 +2,7 @@
 #include <utility>
 #include <vector>
 
-#include "peer/comm/sim_rings.h"
+#include "peer/comm/sim/rings.h"
 
 namespace ringside::peer {
 namespace {

@@ -1,4 +1,4 @@
-#include "peer/comm/sim.h"
+#include "peer/comm/sim/communicator.h"
 
 #include <algorithm>
 #include <exception>
@@ -7,9 +7,9 @@
 
 #include "core/base/error.h"
 #include "peer/comm/local.h"
-#include "peer/comm/sim_group.h"
-#include "peer/comm/sim_messages.h"
-#include "peer/comm/sim_rings.h"
+#include "peer/comm/sim/group.h"
+#include "peer/comm/sim/messages.h"
+#include "peer/comm/sim/rings.h"
 
 namespace ringside::peer {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "peer/comm/part.h"
-#include "peer/comm/sim_rings.h"
+#include "peer/comm/sim/rings.h"
 
 namespace ringside::peer {
 namespace {
