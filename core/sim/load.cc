@@ -2,6 +2,7 @@
 // 30 MB that the ranks of real runs need not carry.
 #include <dlfcn.h>
 
+#include <filesystem>
 #include <string>
 
 #include "core/base/error.h"
@@ -11,9 +12,16 @@
 namespace ringside::sim {
 namespace {
 
+/// Beside the program, or one folder up from it, as for the tests.
+std::string module_file() {
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const auto here = folder / module_name, above = folder.parent_path() / module_name;
+  return !std::filesystem::exists(here) && std::filesystem::exists(above) ? above : here;
+}
+
 /// Loaded once and kept to the end of the process: SimGrid cannot begin again.
 MakeWorld* load() {
-  if (void* module = dlopen(module_name, RTLD_NOW | RTLD_LOCAL))
+  if (void* module = dlopen(module_file().c_str(), RTLD_NOW | RTLD_LOCAL))
     if (void* symbol = dlsym(module, module_symbol)) return reinterpret_cast<MakeWorld*>(symbol);
   const char* cause = dlerror();
   throw Error(

@@ -25,6 +25,7 @@ TEST(World, AThousandRanksTakeTensOfMegabytes) {
   cluster.peer.gbs = cluster.pcie.gbs = cluster.nic.gbs = 10;
   cluster.nics = 8;
   cluster.machines_per_switch = 16;
+  require_simgrid();  // what SimGrid itself takes is another matter
   const double before = resident_mb();
   const auto world = make_world(cluster);
   EXPECT_LT(resident_mb() - before, 20);
