@@ -1,6 +1,5 @@
 #include "experiments/calibrate.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,17 +8,6 @@
 #include "experiments/environment.h"
 
 namespace ringside {
-
-namespace {
-
-/// Processors that this process may use.
-std::int64_t allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
-}  // namespace
 
 std::string calibration_name(std::int64_t threads) {
   return fmt::format("{}, {} thread{} a rank", machine_name(), threads, threads == 1 ? "" : "s");
@@ -32,7 +20,7 @@ sim::ClusterSpec calibrate(std::int64_t threads,
   cluster.source = "measured by `ringside calibrate`";
   cluster.device.name = "processor";
   cluster.device.kind = "cpu";
-  cluster.device.cores = std::max<std::int64_t>(1, allowed_cores() / threads);
+  cluster.device.cores = std::max<std::int64_t>(1, allowed_cores().value_or(1) / threads);
   cluster.device.memory_gb = 1e-9 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                              static_cast<double>(sysconf(_SC_PAGESIZE));
   told("operations");

@@ -44,13 +44,6 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
-ordered_json cores_for_this_process() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return nullptr;
-  return CPU_COUNT(&set);
-}
-
 ordered_json memory_bytes() {
   const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
   if (pages < 0 || size < 0) return nullptr;
@@ -107,6 +100,13 @@ std::string git_commit(const fs::path& folder) {
   return {};
 }
 
+std::optional<int> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {};
+  return CPU_COUNT(&set);
+}
+
 std::string machine_name() {
   const ordered_json cpu = value_in("/proc/cpuinfo", "model name", ':');
   return fmt::format("{}, {} cores", cpu.is_string() ? cpu.get<std::string>() : "unknown processor",
@@ -138,11 +138,12 @@ ordered_json describe_environment(const std::vector<std::string>& variables,
   utsname system{};
   uname(&system);
   const std::string commit = git_commit(program.parent_path());
+  const std::optional<int> cores = allowed_cores();
   return {{"time", utc_now()},
           {"host", system.nodename},
           {"cpu", value_in("/proc/cpuinfo", "model name", ':')},
           {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
-          {"cores_allowed", cores_for_this_process()},
+          {"cores_allowed", cores ? ordered_json(*cores) : ordered_json()},
           {"memory_bytes", memory_bytes()},
           {"gpu", nullptr},
           {"driver", nullptr},

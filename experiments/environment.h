@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace ringside {
 /// that change how a run behaves. What cannot be found out is null.
 nlohmann::ordered_json describe_environment(const std::vector<std::string>& variables,
                                             const std::filesystem::path& program);
+
+/// Processors that this process may use.
+std::optional<int> allowed_cores();
 
 /// Processor and cores, as in "AMD EPYC, 2 cores".
 std::string machine_name();
