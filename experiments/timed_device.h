@@ -29,7 +29,7 @@ class TimedDevice : public Device {
                                 std::function<void()> release) override;
   const Kernels& kernels() const override { return kernels_; }
   Mark mark() override { return device_->mark(); }
-  double seconds(Mark from, Mark to) override { return device_->seconds(from, to); }
+  double time(const Mark& mark) override { return device_->time(mark); }
   void synchronize() override { device_->synchronize(); }
   void write(const Tensor& to, std::span<const std::byte> from) override;
   void read(const Tensor& from, std::span<std::byte> to) override;

@@ -24,7 +24,13 @@ double attended(const Tensor& qkv, bool causal) {
 
 /// Rows of a table that so many look-ups touch.
 double rows_touched(const Tensor& table, std::int64_t lookups) {
-  return static_cast<double>(std::min(table.shape()[0], lookups) * table.shape()[1] * 4);
+  return static_cast<double>(std::min(table.shape()[0], lookups) * table.shape()[1]) *
+         static_cast<double>(size_of(table.dtype()));
+}
+
+/// Master values are read and written, and the parameters only written then.
+double updated(const Tensor& parameters, const Tensor& master) {
+  return master ? bytes(parameters, master, master) : 2 * bytes(parameters);
 }
 
 }  // namespace
@@ -43,13 +49,20 @@ OpCost cost(const Add& op) {
   return {OpClass::elementwise, count(op.out), bytes(op.in, op.out, op.out)};
 }
 
+OpCost cost(const Cast& op) { return {OpClass::elementwise, 0, bytes(op.in, op.out)}; }
+
+OpCost cost(const SumOfSquares& op) {
+  return {OpClass::elementwise, 2 * count(op.in), bytes(op.in, op.out)};
+}
+
 OpCost cost(const AdamW& op) {
   return {OpClass::optimizer, 14 * count(op.parameters),
-          bytes(op.gradients) + 2 * bytes(op.parameters, op.first_moment, op.second_moment)};
+          bytes(op.gradients) + updated(op.parameters, op.master) +
+              2 * bytes(op.first_moment, op.second_moment)};
 }
 
 OpCost cost(const Sgd& op) {
-  const double both = bytes(op.gradients) + 2 * bytes(op.parameters);
+  const double both = bytes(op.gradients) + updated(op.parameters, op.master);
   if (op.momentum == 0) return {OpClass::optimizer, 4 * count(op.parameters), both};
   // The first step only writes the velocity.
   if (op.step == 1)

@@ -36,6 +36,8 @@ struct OpCost {
 OpCost cost(const Fill&);
 OpCost cost(const Copy&);
 OpCost cost(const Add&);
+OpCost cost(const Cast&);
+OpCost cost(const SumOfSquares&);
 OpCost cost(const AdamW&);
 OpCost cost(const Sgd&);
 OpCost cost(const LinearForward&);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "core/device/kernels.h"
 #include "core/device/ledger.h"
+#include "core/device/staging.h"
 #include "core/tensor/tensor.h"
 
 namespace ringside {
@@ -20,9 +22,18 @@ class Clock {
   virtual double now() const = 0;
 };
 
-/// A point in a device's compute queue. Its meaning is the device's own.
+/// A point in a queue of a device, for the device's own time(): the moment itself, or what will
+/// know it once the queue has come so far.
 struct Mark {
   double value = 0;
+  std::shared_ptr<void> event{};
+};
+
+/// What the ledger does not see: bytes, as the device's driver counts them. `reserved` is what the
+/// allocator has taken for the ledger's buffers (at most, since its beginning), `outside` what it
+/// has not: the context, libraries, other processes. Together they are what is gone of `capacity`.
+struct DeviceMemory {
+  std::int64_t reserved = 0, outside = 0, capacity = 0;
 };
 
 /// What a rank computes on. Work enqueued through kernels() runs in order; on the CPU it has run
@@ -38,8 +49,9 @@ class Device {
   /// there is not enough. The device must outlive the buffer.
   virtual std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) = 0;
 
-  /// Memory that a library owns (a received message, say), counted in the ledger as `kind`;
-  /// `release` is called when the last view of it is gone.
+  /// Memory of the host that a library owns (a received message, say), counted in the ledger as
+  /// `kind` where the device computes in the host's memory; `release` is called when the last view
+  /// of it is gone.
   virtual std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
                                         std::function<void()> release) = 0;
 
@@ -48,10 +60,11 @@ class Device {
 
   virtual const Kernels& kernels() const = 0;
 
-  /// The end of what is enqueued now, and the seconds from one mark to a later one (blocks until
-  /// the later one is reached).
+  /// The end of what is enqueued now, and when that was on the clock (blocks until the mark is
+  /// reached).
   virtual Mark mark() = 0;
-  virtual double seconds(Mark from, Mark to) = 0;
+  virtual double time(const Mark& mark) = 0;
+  double seconds(const Mark& from, const Mark& to) { return time(to) - time(from); }
   /// Blocks until everything enqueued has run.
   virtual void synchronize() = 0;
 
@@ -61,6 +74,12 @@ class Device {
   virtual void read(const Tensor& from, std::span<std::byte> to) = 0;
 
   virtual const Clock& clock() const = 0;
+
+  /// Copies to and from the host's memory beside compute; null where the host reads and writes the
+  /// device's memory itself. The device outlives it.
+  virtual std::unique_ptr<Staging> staging() { return nullptr; }
+  /// None where the driver counts nothing apart.
+  virtual std::optional<DeviceMemory> memory() const { return {}; }
 
   Ledger& ledger() { return ledger_; }
   const Ledger& ledger() const { return ledger_; }

@@ -19,6 +19,8 @@ struct Kernels {
   Kernel<Fill> fill;
   Kernel<Copy> copy;
   Kernel<Add> add;
+  Kernel<Cast> cast;
+  Kernel<SumOfSquares> sum_of_squares;
   Kernel<AdamW> adamw;
   Kernel<Sgd> sgd;
   Kernel<LinearForward> linear_forward;
@@ -37,6 +39,8 @@ void for_each_slot(KernelsType& k, Visitor&& visit) {
   visit("fill", k.fill);
   visit("copy", k.copy);
   visit("add", k.add);
+  visit("cast", k.cast);
+  visit("sum_of_squares", k.sum_of_squares);
   visit("adamw", k.adamw);
   visit("sgd", k.sgd);
   visit("linear_forward", k.linear_forward);

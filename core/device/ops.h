@@ -1,9 +1,11 @@
 // The operations that a device computes: one struct an operation, its operands by name.
 //
 // Extents: M rows, B samples, T positions, C width, V vocabulary, H heads, D = C / H.
-// All floating-point operands are fp32, row-major, contiguous. Outputs are overwritten unless the
-// operand says "added to". Operands marked optional may be empty tensors. Operands do not alias
-// unless an operation says so.
+// Floating-point operands are row-major and contiguous, and of the operation's dtype, fp32 or bf16,
+// but for those that say fp32. Sums run in fp32 or better and are rounded once, to nearest even.
+// Outputs are overwritten unless the operand says "added to". Operands marked optional may be empty
+// tensors. Operands do not alias unless an operation says so. Every device has the flat operations
+// in both dtypes; in which ones it has the layers, its row in the registry says.
 #pragma once
 
 #include <cstdint>
@@ -28,17 +30,31 @@ struct Copy {
 struct Add {
   Tensor in{}, out{};
 };
+/// The same values in another dtype: fp32 to bf16 or back.
+struct Cast {
+  Tensor in{}, out{};
+};
+/// out[0] = the sum of the squares, in an order of the device's own but always the same.
+struct SumOfSquares {
+  Tensor in{};
+  Tensor out{};  // [1] fp32
+};
 /// AdamW (Loshchilov 2019, algorithm 2), `step` counts from 1:
 /// p -= lr * decay * p; m, v moving averages; p -= lr * m^ / (sqrt(v^) + epsilon).
+/// Parameters and gradients have one dtype. bf16 parameters have fp32 `master` values, which are
+/// updated and then rounded to the parameters; fp32 ones are their own and `master` is empty.
 struct AdamW {
-  Tensor parameters{}, gradients{}, first_moment{}, second_moment{};
+  Tensor parameters{}, gradients{};
+  Tensor master{};                         // fp32
+  Tensor first_moment{}, second_moment{};  // fp32
   float lr = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
   std::int64_t step = 1;
 };
 /// SGD with momentum as PyTorch defines it: g += decay * p; u = g at step 1, else
-/// momentum * u + g; p -= lr * u. `velocity` is optional where momentum is 0.
+/// momentum * u + g; p -= lr * u. `velocity` (fp32) is optional where momentum is 0; `master` as
+/// above.
 struct Sgd {
-  Tensor parameters{}, gradients{}, velocity{};
+  Tensor parameters{}, gradients{}, master{}, velocity{};
   float lr = 0, momentum = 0, weight_decay = 0;
   std::int64_t step = 1;
 };
@@ -87,14 +103,14 @@ struct LayerNormForward {
   Tensor weight{}, bias{};  // [C]
   Tensor sum{};             // [M, C], optional, may be the same tensor as x or residual
   Tensor y{};               // [M, C]
-  Tensor mean{}, rstd{};    // [M]
+  Tensor mean{}, rstd{};    // [M] fp32
 };
 /// dx = gradient through the norm (+ dresidual where given).
 struct LayerNormBackward {
   Tensor dy{};                // [M, C]
   Tensor x{};                 // [M, C] what was normalised (`sum` of the forward, or x)
   Tensor weight{};            // [C]
-  Tensor mean{}, rstd{};      // [M]
+  Tensor mean{}, rstd{};      // [M] fp32
   Tensor dresidual{};         // [M, C], optional, may be the same tensor as dx
   Tensor dx{};                // [M, C]
   Tensor dweight{}, dbias{};  // [C]
@@ -104,8 +120,9 @@ struct LayerNormBackward {
 struct AttentionForward {
   Tensor qkv{};  // [B, T, 3, H, D]
   bool causal = true;
-  Tensor y{};           // [B, T, H, D]
-  Tensor statistics{};  // [B, H, T] log-sum-exp of each row of scores; backward recomputes from it
+  Tensor y{};  // [B, T, H, D]
+  // [B, H, T] fp32, log-sum-exp of each row of scores; backward recomputes from it
+  Tensor statistics{};
 };
 struct AttentionBackward {
   Tensor dy{};   // [B, T, H, D]
@@ -120,7 +137,7 @@ struct CrossEntropy {
   Tensor logits{};   // [M, V]
   Tensor targets{};  // [M] int32
   float scale = 1;
-  Tensor losses{};   // [M]
+  Tensor losses{};   // [M] fp32
   Tensor dlogits{};  // [M, V], optional, may be the same tensor as logits
 };
 

@@ -92,7 +92,7 @@ std::vector<Timeline::Slice> Timeline::slices(std::int64_t first_step) const {
   const Mark origin = steps_[static_cast<std::size_t>(first_step)].first;
   for (const Span& span : spans_)
     if (device_.seconds(origin, span.begin) >= 0)
-      out.push_back({std::string(name_of(span.activity)), span.name, span.begin.value,
+      out.push_back({std::string(name_of(span.activity)), span.name, device_.time(span.begin),
                      device_.seconds(span.begin, span.end)});
   return out;
 }

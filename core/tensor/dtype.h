@@ -5,11 +5,15 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/tensor/bf16.h"
+
 namespace ringside {
 
-enum class DType : std::uint8_t { f32, i32, u8 };
+enum class DType : std::uint8_t { f32, i32, u8, bf16 };
 
-constexpr std::size_t size_of(DType type) { return type == DType::u8 ? 1 : 4; }
+constexpr std::size_t size_of(DType type) {
+  return type == DType::u8 ? 1 : type == DType::bf16 ? 2 : 4;
+}
 
 constexpr std::string_view name_of(DType type) {
   switch (type) {
@@ -19,6 +23,8 @@ constexpr std::string_view name_of(DType type) {
       return "int32";
     case DType::u8:
       return "uint8";
+    case DType::bf16:
+      return "bf16";
   }
   return "unknown";
 }
@@ -29,5 +35,7 @@ template <>
 inline constexpr DType dtype_of<float> = DType::f32;
 template <>
 inline constexpr DType dtype_of<std::int32_t> = DType::i32;
+template <>
+inline constexpr DType dtype_of<bf16> = DType::bf16;
 
 }  // namespace ringside

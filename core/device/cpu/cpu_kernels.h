@@ -6,6 +6,12 @@
 
 namespace ringside::cpu {
 
+/// The same for fp32 and bf16: what stands in memory is one or the other.
+inline float load(float value) { return value; }
+inline float load(bf16 value) { return to_float(value); }
+inline void store(float& to, float value) { to = value; }
+inline void store(bf16& to, float value) { to = to_bf16(value); }
+
 /// Where a kernel runs: `device` gives scratch memory (kind workspace), `threads` the most
 /// threads it may use. Results do not depend on `threads` except through oneDNN's products.
 struct Context {
@@ -16,6 +22,8 @@ struct Context {
 void fill(const Context&, const Fill&);
 void copy(const Context&, const Copy&);
 void add(const Context&, const Add&);
+void cast(const Context&, const Cast&);
+void sum_of_squares(const Context&, const SumOfSquares&);
 void adamw(const Context&, const AdamW&);
 void sgd(const Context&, const Sgd&);
 void linear_forward(const Context&, const LinearForward&);

@@ -15,6 +15,8 @@ Kernels make_kernels(const Context& context) {
       .fill = bound(context, fill),
       .copy = bound(context, copy),
       .add = bound(context, add),
+      .cast = bound(context, cast),
+      .sum_of_squares = bound(context, sum_of_squares),
       .adamw = bound(context, adamw),
       .sgd = bound(context, sgd),
       .linear_forward = bound(context, linear_forward),

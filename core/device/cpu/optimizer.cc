@@ -1,5 +1,6 @@
 // Optimizer updates on flat ranges. Compiled without relaxed arithmetic: see ops.h.
 #include <cmath>
+#include <type_traits>
 
 #include "core/device/cpu/cpu_kernels.h"
 #include "core/device/cpu/parallel.h"
@@ -9,30 +10,65 @@ namespace {
 
 constexpr std::int64_t grain = 1 << 14;  // elements that are worth a thread
 
-void plain_step(float* __restrict p, const float* __restrict g, std::int64_t count, float lr,
+/// What an update reads and writes: `values` are the parameters themselves, or their masters.
+template <class T>
+struct Range {
+  T* parameters;
+  const T* gradients;
+  float* values;
+
+  template <class Op>
+  static Range of(const Op& op) {
+    if constexpr (std::is_same_v<T, float>)
+      return {op.parameters.template data<T>(), op.gradients.template data<T>(),
+              op.parameters.template data<T>()};
+    else
+      return {op.parameters.template data<T>(), op.gradients.template data<T>(),
+              op.master.template data<float>()};
+  }
+  Range from(std::int64_t begin) const {
+    return {parameters + begin, gradients + begin, values + begin};
+  }
+};
+
+/// Master values reach the parameters.
+template <class T>
+void publish(const Range<T>& range, std::int64_t count) {
+  if constexpr (!std::is_same_v<T, float>)
+    for (std::int64_t i = 0; i < count; ++i) store(range.parameters[i], range.values[i]);
+}
+
+template <class T>
+void plain_step(const Range<T>& range, std::int64_t count, float lr, float decay) {
+  float* __restrict p = range.values;
+  const T* __restrict g = range.gradients;
+  for (std::int64_t i = 0; i < count; ++i) p[i] -= lr * (load(g[i]) + decay * p[i]);
+}
+
+template <class T>
+void first_step(const Range<T>& range, float* __restrict u, std::int64_t count, float lr,
                 float decay) {
-  for (std::int64_t i = 0; i < count; ++i) p[i] -= lr * (g[i] + decay * p[i]);
-}
-
-void first_step(float* __restrict p, float* __restrict u, const float* __restrict g,
-                std::int64_t count, float lr, float decay) {
+  float* __restrict p = range.values;
+  const T* __restrict g = range.gradients;
   for (std::int64_t i = 0; i < count; ++i) {
-    u[i] = g[i] + decay * p[i];
+    u[i] = load(g[i]) + decay * p[i];
     p[i] -= lr * u[i];
   }
 }
 
-void momentum_step(float* __restrict p, float* __restrict u, const float* __restrict g,
-                   std::int64_t count, float lr, float decay, float momentum) {
+template <class T>
+void momentum_step(const Range<T>& range, float* __restrict u, std::int64_t count, float lr,
+                   float decay, float momentum) {
+  float* __restrict p = range.values;
+  const T* __restrict g = range.gradients;
   for (std::int64_t i = 0; i < count; ++i) {
-    u[i] = momentum * u[i] + (g[i] + decay * p[i]);
+    u[i] = momentum * u[i] + (load(g[i]) + decay * p[i]);
     p[i] -= lr * u[i];
   }
 }
 
-}  // namespace
-
-void adamw(const Context& context, const AdamW& op) {
+template <class T>
+void adamw_step(const Context& context, const AdamW& op) {
   const auto step = static_cast<double>(op.step);
   const double correction1 = 1 - std::pow(static_cast<double>(op.beta1), step);
   const double correction2 = 1 - std::pow(static_cast<double>(op.beta2), step);
@@ -42,41 +78,54 @@ void adamw(const Context& context, const AdamW& op) {
   const float beta1 = op.beta1, beta2 = op.beta2, epsilon = op.epsilon;
   const float fresh1 = 1 - beta1, fresh2 = 1 - beta2;
 
-  float* p_all = op.parameters.data<float>();
+  const auto all = Range<T>::of(op);
   float* m_all = op.first_moment.data<float>();
   float* v_all = op.second_moment.data<float>();
-  const float* g_all = op.gradients.data<float>();
   parallel_for(context.threads, op.parameters.count(), grain,
                [=](std::int64_t begin, std::int64_t end, int) {
-                 float* __restrict p = p_all;
+                 float* __restrict p = all.values;
                  float* __restrict m = m_all;
                  float* __restrict v = v_all;
-                 const float* __restrict g = g_all;
+                 const T* __restrict gradients = all.gradients;
                  for (std::int64_t i = begin; i < end; ++i) {
-                   m[i] = beta1 * m[i] + fresh1 * g[i];
-                   v[i] = beta2 * v[i] + fresh2 * (g[i] * g[i]);
+                   const float g = load(gradients[i]);
+                   m[i] = beta1 * m[i] + fresh1 * g;
+                   v[i] = beta2 * v[i] + fresh2 * (g * g);
                    p[i] = keep * p[i] - rate * (m[i] / (std::sqrt(v[i]) * root + epsilon));
                  }
+                 publish(all.from(begin), end - begin);
                });
 }
 
-void sgd(const Context& context, const Sgd& op) {
+template <class T>
+void sgd_step(const Context& context, const Sgd& op) {
   const float lr = op.lr, decay = op.weight_decay, momentum = op.momentum;
   // At step 1 the velocity is the gradient itself, whatever its memory held.
   const bool first = op.step == 1;
-  float* p_all = op.parameters.data<float>();
+  const auto all = Range<T>::of(op);
   float* u_all = op.velocity.data<float>();
-  const float* g_all = op.gradients.data<float>();
   parallel_for(context.threads, op.parameters.count(), grain,
                [=](std::int64_t begin, std::int64_t end, int) {
+                 const Range<T> range = all.from(begin);
                  if (momentum == 0)
-                   plain_step(p_all + begin, g_all + begin, end - begin, lr, decay);
+                   plain_step(range, end - begin, lr, decay);
                  else if (first)
-                   first_step(p_all + begin, u_all + begin, g_all + begin, end - begin, lr, decay);
+                   first_step(range, u_all + begin, end - begin, lr, decay);
                  else
-                   momentum_step(p_all + begin, u_all + begin, g_all + begin, end - begin, lr,
-                                 decay, momentum);
+                   momentum_step(range, u_all + begin, end - begin, lr, decay, momentum);
+                 publish(range, end - begin);
                });
+}
+
+}  // namespace
+
+void adamw(const Context& context, const AdamW& op) {
+  op.parameters.dtype() == DType::bf16 ? adamw_step<bf16>(context, op)
+                                       : adamw_step<float>(context, op);
+}
+
+void sgd(const Context& context, const Sgd& op) {
+  op.parameters.dtype() == DType::bf16 ? sgd_step<bf16>(context, op) : sgd_step<float>(context, op);
 }
 
 }  // namespace ringside::cpu

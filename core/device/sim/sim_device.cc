@@ -96,7 +96,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   const Kernels& kernels() const override { return kernels_; }
 
   Mark mark() override { return {now()}; }
-  double seconds(Mark from, Mark to) override { return to.value - from.value; }
+  double time(const Mark& mark) override { return mark.value; }
   void synchronize() override { catch_up(); }
 
   void write(const Tensor& to, std::span<const std::byte> from) override {

@@ -8,7 +8,7 @@
 namespace ringside::sim {
 
 inline constexpr const char* module_name = "libringside_simgrid.so";
-inline constexpr const char* module_symbol = "ringside_make_world";
+inline constexpr const char* module_make_world = "ringside_make_world";
 using MakeWorld = void(const ClusterSpec&, std::unique_ptr<World>& out);
 
 }  // namespace ringside::sim

@@ -1,0 +1,40 @@
+# The modules that need the CUDA toolkit. Without it everything works but device "cuda", which says
+# what to install.
+if(NOT RINGSIDE_CUDA)
+  return()
+endif()
+find_package(CUDAToolkit 12.8 QUIET)
+find_path(CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+# Headers alone: from its package for Python, or of one's own.
+find_path(CUDNN_FRONTEND_INCLUDE cudnn_frontend.h PATH_SUFFIXES cudnn-frontend)
+if(NOT CUDAToolkit_FOUND)
+  message(STATUS "No CUDA toolkit: device \"cuda\" is left out")
+  return()
+endif()
+
+set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  # Code for these, and PTX for what comes after them.
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120)
+endif()
+enable_language(CUDA)
+# CMake 3.25 and older do not know how nvcc is told of C++20.
+set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra")
+
+file(GLOB sources CONFIGURE_DEPENDS core/device/cuda/module/*.cc core/device/cuda/module/*.cu)
+add_library(ringside_cuda MODULE ${sources})
+target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(ringside_cuda PRIVATE core_device CUDA::cudart CUDA::cublasLt)
+
+if(NCCL_INCLUDE AND NCCL_LIBRARY)
+  file(GLOB sources CONFIGURE_DEPENDS peer/comm/nccl/module/*.cc)
+  add_library(ringside_nccl MODULE ${sources})
+  target_include_directories(ringside_nccl SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${NCCL_INCLUDE})
+  target_link_libraries(ringside_nccl PRIVATE core core_device_cuda CUDA::cudart ${NCCL_LIBRARY})
+endif()

@@ -1,0 +1,14 @@
+// What the module with the CUDA device in it is called, and what it holds.
+#pragma once
+
+#include "core/device/cuda/cuda.h"
+
+namespace ringside::cuda {
+
+inline constexpr const char* module_name = "libringside_cuda.so";
+inline constexpr const char* module_look = "ringside_cuda_look";
+inline constexpr const char* module_make = "ringside_cuda_make";
+using LookAtMachine = void(Machine& out);
+using MakeDevice = void(const Options&, std::unique_ptr<CudaDevice>& out);
+
+}  // namespace ringside::cuda

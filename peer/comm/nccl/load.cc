@@ -1,0 +1,41 @@
+#include "core/base/error.h"
+#include "core/base/module.h"
+#include "peer/comm/nccl/module/module.h"
+
+namespace ringside::peer {
+namespace {
+
+template <class Function>
+Function* load(const char* symbol) {
+  try {
+    return reinterpret_cast<Function*>(module_symbol(nccl_module_name, symbol));
+  } catch (const Error& error) {
+    throw Error(
+        "NCCL: {}; install it (2.23 or newer) beside the CUDA toolkit, remove the build folder and "
+        "build again",
+        error.what());
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(Device& device, Store& store,
+                                                     const std::string& group, int rank, int size,
+                                                     double timeout_s) {
+  std::unique_ptr<Communicator> communicator;
+  load<MakeNccl>(nccl_module_make)({cuda::cuda_device(device), store, group, rank, size, timeout_s},
+                                   communicator);
+  return communicator;
+}
+
+NcclFound look_for_nccl() {
+  NcclFound found;
+  try {
+    load<NcclVersion>(nccl_module_version)(found.version);
+  } catch (const Error& error) {
+    found.cause = error.what();
+  }
+  return found;
+}
+
+}  // namespace ringside::peer

@@ -1,0 +1,23 @@
+// What the module with NCCL in it is called, and what it holds.
+#pragma once
+
+#include "core/device/cuda/cuda.h"
+#include "peer/comm/nccl/nccl.h"
+
+namespace ringside::peer {
+
+inline constexpr const char* nccl_module_name = "libringside_nccl.so";
+inline constexpr const char* nccl_module_version = "ringside_nccl_version";
+inline constexpr const char* nccl_module_make = "ringside_nccl_make";
+
+struct NcclGroup {
+  cuda::CudaDevice& device;
+  Store& store;
+  std::string name;
+  int rank = 0, size = 1;
+  double timeout_s = 60;
+};
+using NcclVersion = void(std::string& out);
+using MakeNccl = void(const NcclGroup&, std::unique_ptr<Communicator>& out);
+
+}  // namespace ringside::peer
