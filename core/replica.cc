@@ -7,8 +7,10 @@ namespace ringside {
 Replica::Replica(Model& model, const RankContext& context)
     : model_(model),
       context_(context),
-      parameters_(context.device.tensor({model.parameter_count()}, MemoryKind::parameter)),
-      gradients_(context.device.tensor({model.parameter_count()}, MemoryKind::gradient)) {
+      parameters_(context.device.tensor({model.parameter_count()}, MemoryKind::parameter,
+                                        parameter_dtype(context.plan.train))),
+      gradients_(context.device.tensor({model.parameter_count()}, MemoryKind::gradient,
+                                       parameters_.dtype())) {
   const auto seed = static_cast<std::uint64_t>(context.plan.train.seed);
   for (std::size_t u = 0; u < model.units.size(); ++u) {
     initialise(*model.units[u], model.first_parameter(u), seed, 0, parameters(u));
@@ -26,7 +28,7 @@ void Replica::before_backward(std::size_t unit, const Pass& pass) {
     if (!scratch_) {
       std::int64_t largest = 0;
       for (const auto& u : model_.units) largest = std::max(largest, u->layout().count());
-      scratch_ = context_.device.tensor({largest}, MemoryKind::gradient);
+      scratch_ = context_.device.tensor({largest}, MemoryKind::gradient, gradients_.dtype());
     }
     target = scratch_.range(0, target.count());
   }

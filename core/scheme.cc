@@ -23,11 +23,16 @@ Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets, 
   const Tensor gradient = with_gradient ? logits : Tensor{};
   device.kernels().cross_entropy(
       {.logits = logits, .targets = flat, .scale = scale, .losses = losses, .dlogits = gradient});
-  std::vector<float> values(static_cast<std::size_t>(rows));
-  device.read(losses, std::as_writable_bytes(std::span(values)));
+  return {0, losses, scale, gradient};
+}
+
+double value_of(Device& device, const Loss& loss) {
+  if (!loss.rows) return loss.value;
+  std::vector<float> rows(static_cast<std::size_t>(loss.rows.count()));
+  device.read(loss.rows, std::as_writable_bytes(std::span(rows)));
   double sum = 0;
-  for (float value : values) sum += value;
-  return {sum * static_cast<double>(scale), gradient};
+  for (float row : rows) sum += row;
+  return loss.value + sum * static_cast<double>(loss.scale);
 }
 
 }  // namespace ringside

@@ -45,14 +45,20 @@ struct Pass {
   bool last() const { return micro_batch + 1 == micro_batches; }
 };
 
-/// The loss of some rows, already divided by what the run divides by.
+/// The loss of some rows, already divided by what the run divides by. It may stand on the device
+/// still: value_of() brings it.
 struct Loss {
   double value = 0;
-  Tensor gradient;  // of the logits; empty in evaluation
+  Tensor rows{};  // what is to be added to `value`: fp32, times `scale`; empty where nothing is
+  float scale = 0;
+  Tensor gradient{};  // of the logits; empty in evaluation
 };
 
-/// The loss of `logits` [M, V] against `targets` (M of them), times `scale`: summed in fp64 over
-/// rows, in order. The gradient takes the place of the logits. Blocks until the value is there.
+/// Rows are summed in fp64, in order. Blocks until they are computed.
+double value_of(Device& device, const Loss& loss);
+
+/// The loss of `logits` [M, V] against `targets` (M of them), times `scale`. The gradient takes the
+/// place of the logits. Does not wait for the device.
 Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets, float scale,
                    bool with_gradient);
 

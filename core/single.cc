@@ -24,8 +24,9 @@ class Single : public SyncScheme {
     model_ = &model;
     replica_.emplace(model, context());
     total_ = replicas_ == 1 ? replica_->gradients()
-                            : device.tensor(replica_->gradients().shape(), MemoryKind::gradient);
-    optimizer_ = make_optimizer(plan.optimizer, plan.train.steps, device, model.parameter_count());
+                            : device.tensor(replica_->gradients().shape(), MemoryKind::gradient,
+                                            replica_->gradients().dtype());
+    optimizer_ = make_optimizer(plan.optimizer, plan.train.steps, device, replica_->parameters());
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {

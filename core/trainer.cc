@@ -69,21 +69,24 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
 double Trainer::train_step(std::int64_t step) {
   const std::int64_t micro_batches = context_.plan.train.accumulation;
   context_.timeline.begin_step();
-  double loss = 0;
+  std::vector<Loss> losses;
   for (std::int64_t m = 0; m < micro_batches; ++m)
-    loss += train_micro_batch({step, m, micro_batches, true});
-  if (!std::isfinite(loss))
-    throw Error("the loss is {} at step {}; lower optimizer.lr or raise optimizer.warmup_steps",
-                loss, step + 1);
+    losses.push_back(train_micro_batch({step, m, micro_batches, true}));
+  // Nothing above, nor in step(), waits for the device unless peers have to be waited for.
   scheme_.step(step);
   context_.device.synchronize();
   context_.timeline.end_step();
+  double loss = 0;
+  for (const Loss& part : losses) loss += value_of(context_.device, part);
+  if (!std::isfinite(loss))
+    throw Error("the loss is {} at step {}; lower optimizer.lr or raise optimizer.warmup_steps",
+                loss, step + 1);
   return loss;
 }
 
-double Trainer::train_micro_batch(const Pass& pass) {
+Loss Trainer::train_micro_batch(const Pass& pass) {
   Loss loss = forward(pass, pass.step, training_);
-  Tensor gradient = std::move(loss.gradient);
+  Tensor gradient = std::exchange(loss.gradient, {});
   for (std::size_t u = model_.units.size(); u-- > 0;) {
     Unit& unit = *model_.units[u];
     scheme_.before_backward(u, pass);
@@ -94,7 +97,7 @@ double Trainer::train_micro_batch(const Pass& pass) {
     }
     scheme_.after_backward(u, pass);
   }
-  return loss.value;
+  return loss;
 }
 
 Loss Trainer::forward(const Pass& pass, std::int64_t global_batch_index, const Loader& loader) {
@@ -127,7 +130,7 @@ double Trainer::evaluate(std::int64_t step) {
   double loss = 0;
   for (std::int64_t b = 0; b < batches; ++b)
     for (std::int64_t m = 0; m < micro_batches; ++m)
-      loss += forward({step, m, micro_batches, false}, b, *held_out_).value;
+      loss += value_of(context_.device, forward({step, m, micro_batches, false}, b, *held_out_));
   loss = scheme_.sum(loss) / static_cast<double>(batches);
   if (!std::isfinite(loss))
     throw Error("the held-out loss is {} after step {}; lower optimizer.lr", loss, step + 1);

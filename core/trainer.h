@@ -32,7 +32,8 @@ class Trainer {
 
  private:
   double train_step(std::int64_t step);
-  double train_micro_batch(const Pass& pass);
+  /// What it left on the device of its loss, without the gradient.
+  Loss train_micro_batch(const Pass& pass);
   /// Of this rank's part, for the pass's micro-batch, of a global batch of `loader`.
   Loss forward(const Pass& pass, std::int64_t global_batch_index, const Loader& loader);
   double evaluate(std::int64_t step);

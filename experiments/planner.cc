@@ -262,7 +262,8 @@ void check_inputs(const RunPlan& plan) {
   const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
   const Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.targets);
-  make_optimizer(plan.optimizer, plan.train.steps, *device, 1);
+  make_optimizer(plan.optimizer, plan.train.steps, *device,
+                 device->tensor({1}, MemoryKind::parameter));
   const auto check_size = [&](const Dataset& part, std::string_view name) {
     if (part.size() < plan.train.global_batch)
       throw Error(

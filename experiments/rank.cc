@@ -24,13 +24,14 @@ std::string host_name() {
 
 StepShape step_shape(const RunPlan& plan, const Model& model, const Dataset& data) {
   const std::int64_t rows = plan.train.global_batch * data.target_shape().count();
+  const auto element = static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
   return {.world = plan.world,
           .servers = plan.servers,
           .micro_batches = plan.train.accumulation,
-          .parameter_bytes = 4 * model.parameter_count(),
+          .parameter_bytes = element * model.parameter_count(),
           .input_bytes = plan.train.global_batch * data.input_shape().count() *
                          static_cast<std::int64_t>(size_of(data.input_dtype())),
-          .logit_bytes = 4 * rows * plan.model.vocabulary};
+          .logit_bytes = element * rows * plan.model.vocabulary};
 }
 
 /// Does `work`, and has an error of it heard at once.

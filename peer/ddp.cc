@@ -29,7 +29,7 @@ class Ddp : public SyncScheme {
     model_ = &model;
     replica_.emplace(model, context());
     optimizer_ =
-        make_optimizer(plan.optimizer, plan.train.steps, context().device, model.parameter_count());
+        make_optimizer(plan.optimizer, plan.train.steps, context().device, replica_->parameters());
     make_buckets();
   }
 
@@ -42,15 +42,16 @@ class Ddp : public SyncScheme {
     if (!pass.last()) return;
     for (Bucket& bucket : buckets_)
       if (bucket.first_unit == unit)
-        bucket.work = communicator_->all_reduce(part_of(replica_->gradients(), bucket));
+        bucket.work =
+            communicator_->all_reduce(replica_->gradients().range(bucket.begin, bucket.count));
   }
 
   void step(std::int64_t step) override {
     for (Bucket& bucket : buckets_) {
       wait_exposed(context().timeline, "all-reduce " + bucket.name, std::move(bucket.work));
       const auto span = context().timeline.scope(Activity::optimizer, "optimizer " + bucket.name);
-      optimizer_->update(bucket.begin, part_of(replica_->parameters(), bucket),
-                         part_of(replica_->gradients(), bucket), step);
+      optimizer_->update(bucket.begin, replica_->parameters().range(bucket.begin, bucket.count),
+                         replica_->gradients().range(bucket.begin, bucket.count), step);
     }
   }
 
@@ -79,15 +80,12 @@ class Ddp : public SyncScheme {
     std::int64_t end = model_->parameter_count();
     for (std::size_t u = model_->units.size(); u-- > 0;) {
       const std::int64_t begin = model_->first_parameter(u);
-      const auto bytes = static_cast<double>(end - begin) * sizeof(float);
+      const auto bytes =
+          static_cast<double>(replica_->gradients().range(begin, end - begin).bytes());
       if (bytes < bucket_bytes_ && u > 0) continue;
       buckets_.push_back({"bucket " + std::to_string(buckets_.size()), u, begin, end - begin, {}});
       end = begin;
     }
-  }
-
-  static Tensor part_of(const Tensor& all, const Bucket& bucket) {
-    return all.range(bucket.begin, bucket.count);
   }
 
   double bucket_bytes_;

@@ -35,10 +35,10 @@ class Fsdp : public SyncScheme {
       total += count;
     }
     const RunPlan& plan = context().plan;
-    parameters_ = device().tensor({total}, MemoryKind::parameter);
-    gradients_ = device().tensor({total}, MemoryKind::gradient);
-    optimizer_ = make_optimizer(plan.optimizer, plan.train.steps, device(), total);
+    parameters_ = device().tensor({total}, MemoryKind::parameter, dtype());
+    gradients_ = device().tensor({total}, MemoryKind::gradient, dtype());
     for (std::size_t u = 0; u < shards_.size(); ++u) initialise_shard(u);
+    optimizer_ = make_optimizer(plan.optimizer, plan.train.steps, device(), parameters_);
   }
 
   void before_forward(std::size_t unit, const Pass&) override {
@@ -59,7 +59,7 @@ class Fsdp : public SyncScheme {
     while (scattering_.size() > 1) finish_scatter();  // with this unit's, at most two are alive
     const std::int64_t count = this->unit(unit).layout().count();
     const std::int64_t padded = shards_[unit].count * ranks();
-    gradient_ = device().tensor({padded}, MemoryKind::communication);
+    gradient_ = device().tensor({padded}, MemoryKind::communication, dtype());
     if (padded > count) device().kernels().fill({.out = gradient_.range(count, padded - count)});
     this->unit(unit).bind(parameters, gradient_.range(0, count));
   }
@@ -120,6 +120,7 @@ class Fsdp : public SyncScheme {
 
   std::int64_t ranks() const { return communicator_->size(); }
   Device& device() const { return context().device; }
+  DType dtype() const { return parameter_dtype(context().plan.train); }
   Unit& unit(std::size_t u) const { return *model_->units[u]; }
   Tensor shard_of(const Tensor& all, std::size_t u) const {
     return all.range(shards_[u].begin, shards_[u].count);
@@ -141,7 +142,7 @@ class Fsdp : public SyncScheme {
   void launch_gather(std::size_t u) {
     if (gathered_.contains(u)) return;
     Gathered& entry = gathered_[u];
-    entry.whole = device().tensor({shards_[u].count * ranks()}, MemoryKind::communication);
+    entry.whole = device().tensor({shards_[u].count * ranks()}, MemoryKind::communication, dtype());
     entry.work = communicator_->all_gather(shard_of(parameters_, u), entry.whole);
   }
 

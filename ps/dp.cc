@@ -16,7 +16,8 @@ namespace {
 TransportOptions transport_options(const RankContext& context, const DpOptions& options) {
   const RunPlan& plan = context.plan;
   const std::int64_t samples = plan.train.global_batch / (plan.world * plan.train.accumulation);
-  const std::int64_t logits = samples * plan.model.context * plan.model.vocabulary * 4;
+  const std::int64_t logits = samples * plan.model.context * plan.model.vocabulary *
+                              static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
   return {.transport = options.transport,
           .port = options.port,
           .port_option = "scheme.dp.port",
@@ -51,12 +52,13 @@ class Dp : public ReplicaScheme {
     request.header.scalar = scale;
     request.frames = {logits};
     const Message reply = client().call(master, std::move(request), "loss");
-    if (reply.frames.size() != 1 || reply.frames[0].shape() != logits.shape())
+    if (reply.frames.size() != 1 || reply.frames[0].shape() != logits.shape() ||
+        reply.frames[0].dtype() != logits.dtype())
       throw Error("the master sent no gradient of the {} logits", logits.shape().text());
     // A master within this process wrote it there itself.
     if (reply.frames[0].buffer() != logits.buffer())
       context().device.kernels().copy({.in = reply.frames[0], .out = logits});
-    return {reply.header.scalar, logits};
+    return {.value = reply.header.scalar, .gradient = logits};
   }
 
   void after_backward(std::size_t unit, const Pass& pass) override {

@@ -46,15 +46,15 @@ Message Master::loss(const Message& message, Open& open) {
     throw Error("there are no targets for micro-batch {} of step {}", header.micro_batch,
                 header.step);
   const Shape wanted{open.targets.count(), plan_.model.vocabulary};
-  if (message.frames.size() != 1 || message.frames[0].dtype() != DType::f32 ||
+  if (message.frames.size() != 1 || message.frames[0].dtype() != parameter_dtype(plan_.train) ||
       message.frames[0].shape() != wanted)
-    throw Error("one frame of {} fp32 logits is due", wanted.text());
+    throw Error("one frame of {} {} logits is due", wanted.text(), plan_.train.precision);
   const auto scale = static_cast<float>(header.scalar);
   if (!(std::isfinite(scale) && scale > 0)) throw Error("a scale of {}", header.scalar);
   const Loss loss = cross_entropy(device(), message.frames[0], open.targets, scale, true);
   open.targets = {};
   Message reply{reply_to(header), {loss.gradient}};
-  reply.header.scalar = loss.value;
+  reply.header.scalar = value_of(device(), loss);
   return reply;
 }
 

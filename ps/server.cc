@@ -27,12 +27,12 @@ Server::Server(const Model& model, const std::vector<Chunk>& chunks, Device& dev
   if (slots_.empty()) return;
   parameters_ = device.tensor({count}, MemoryKind::parameter);
   sums_ = device.tensor({count}, MemoryKind::gradient);
-  optimizer_ = make_optimizer(config.optimizer, config.steps, device, count);
   for (const Slot& slot : slots_) {
     const std::int64_t first = model.first_parameter(slot.chunk.unit);
     initialise(*model.units[slot.chunk.unit], first, config.seed, slot.chunk.begin - first,
                parameters_.range(slot.begin, slot.chunk.count));
   }
+  optimizer_ = make_optimizer(config.optimizer, config.steps, device, parameters_);
 }
 
 Replies Server::handle(int worker, Message message) {

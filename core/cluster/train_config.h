@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/tensor/dtype.h"
+
 namespace ringside {
 
 struct TrainConfig {
@@ -30,11 +32,17 @@ void visit_fields(TrainConfig& c, Visitor&& v) {
   v("recompute", c.recompute,
     "keep the units' inputs alone and compute activations again in backward: less memory, more "
     "compute");
-  v("precision", c.precision, "fp32");
+  v("precision", c.precision,
+    "fp32; bf16: of parameters, gradients and activations, with fp32 master weights");
   v("seed", c.seed, "of the initial values and of the order of the data");
   v("evaluate_every", c.evaluate_every, "steps between evaluations on held-out data; 0: never");
   v("evaluate_batches", c.evaluate_batches, "global batches an evaluation looks at");
   v("timeout_s", c.timeout_s, "longest wait for another rank, in seconds");
+}
+
+/// Of parameters, gradients, activations and communication; masters and moments are fp32.
+inline DType parameter_dtype(const TrainConfig& train) {
+  return train.precision == name_of(DType::bf16) ? DType::bf16 : DType::f32;
 }
 
 }  // namespace ringside

@@ -50,6 +50,7 @@ void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t se
                 unit.name(), begin, end, unit.layout().count());
   if (!unit.device().has_values()) return;
   std::vector<float> chunk;
+  std::vector<bf16> rounded;
   for (const Parameter& parameter : unit.layout().parameters()) {
     const std::int64_t stop = std::min(end, parameter.begin + parameter.shape.count());
     std::int64_t at = std::max(begin, parameter.begin);
@@ -59,7 +60,14 @@ void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t se
       for (std::int64_t i = 0; i < count; ++i)
         chunk[static_cast<std::size_t>(i)] = initial_value(
             parameter.init, seed, static_cast<std::uint64_t>(first_parameter + at + i));
-      unit.device().write(out.range(at - begin, count), std::as_bytes(std::span(chunk)));
+      const Tensor part = out.range(at - begin, count);
+      if (out.dtype() == DType::bf16) {
+        rounded.resize(chunk.size());
+        std::transform(chunk.begin(), chunk.end(), rounded.begin(), to_bf16);
+        unit.device().write(part, std::as_bytes(std::span(rounded)));
+      } else {
+        unit.device().write(part, std::as_bytes(std::span(chunk)));
+      }
       at += count;
     }
   }

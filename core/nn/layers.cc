@@ -6,12 +6,17 @@ namespace {
 Tensor rows(const Tensor& x, std::int64_t width) { return x.reshaped({x.count() / width, width}); }
 
 Tensor activation(Unit& unit, Shape shape) {
+  return unit.device().tensor(shape, MemoryKind::activation, unit.dtype());
+}
+
+/// Means, roots and sums that backward needs: fp32 in any precision.
+Tensor statistic(Unit& unit, Shape shape) {
   return unit.device().tensor(shape, MemoryKind::activation);
 }
 
 /// Gradients of activations live from one layer's backward to the next.
 Tensor workspace(Unit& unit, Shape shape) {
-  return unit.device().tensor(shape, MemoryKind::workspace);
+  return unit.device().tensor(shape, MemoryKind::workspace, unit.dtype());
 }
 
 constexpr Init zeros{Init::Kind::constant, 0};
@@ -70,8 +75,8 @@ Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, bool training
     op.sum = op.x;
   }
   op.y = activation(unit_, op.x.shape());
-  op.mean = activation(unit_, {op.x.shape()[0]});
-  op.rstd = activation(unit_, {op.x.shape()[0]});
+  op.mean = statistic(unit_, {op.x.shape()[0]});
+  op.rstd = statistic(unit_, {op.x.shape()[0]});
   unit_.device().kernels().layer_norm_forward(op);
   if (training) {
     x_ = op.x;
@@ -138,7 +143,7 @@ Tensor SelfAttention::forward(const Tensor& x, std::int64_t samples, bool traini
       .qkv = qkv_layer_.forward(x, training).reshaped({samples, positions, 3, heads_, head_width_}),
       .causal = causal_};
   op.y = activation(unit_, {samples, positions, heads_, head_width_});
-  op.statistics = activation(unit_, {samples, heads_, positions});
+  op.statistics = statistic(unit_, {samples, heads_, positions});
   unit_.device().kernels().attention_forward(op);
   if (training) {
     qkv_ = op.qkv;

@@ -22,7 +22,8 @@ class Unit {
   const std::string& name() const { return name_; }
   const Layout& layout() const { return layout_; }
 
-  /// Flat fp32 ranges of layout().count() elements; either may be empty while it is not needed.
+  /// Flat ranges of layout().count() elements, of one dtype, in which the unit computes; either may
+  /// be empty while it is not needed.
   void bind(Tensor parameters, Tensor gradients);
 
   /// With `training` keeps what backward() needs; without, keeps nothing.
@@ -37,6 +38,7 @@ class Unit {
   // and look them up in the bound ranges when they compute.
   Layout& declare() { return layout_; }
   Device& device() const { return device_; }
+  DType dtype() const { return parameters_.dtype(); }
   Tensor value(std::size_t parameter) const { return named(parameters_, parameter); }
   Tensor gradient(std::size_t parameter) const { return named(gradients_, parameter); }
 

@@ -25,26 +25,41 @@ constexpr Schedule schedules[] = {
      }},
 };
 
-Tensor zeros(Device& device, std::int64_t count) {
-  Tensor state = device.tensor({count}, MemoryKind::optimizer);
+/// One number for each of the parameters.
+Tensor zeros(Device& device, const Tensor& parameters) {
+  Tensor state = device.tensor({parameters.count()}, MemoryKind::optimizer);
   device.kernels().fill({.out = state, .value = 0});
   return state;
+}
+
+/// Empty for parameters that are their own.
+Tensor masters(Device& device, const Tensor& parameters) {
+  if (parameters.dtype() == DType::f32) return {};
+  Tensor values = device.tensor({parameters.count()}, MemoryKind::optimizer);
+  device.kernels().cast({.in = parameters, .out = values});
+  return values;
+}
+
+Tensor part_of(const Tensor& state, std::int64_t begin, std::int64_t count) {
+  return state ? state.range(begin, count) : Tensor{};
 }
 
 class AdamWOptimizer final : public Optimizer {
  public:
   AdamWOptimizer(const OptimizerConfig& config, std::int64_t steps, Device& device,
-                 std::int64_t count)
+                 const Tensor& parameters)
       : config_(config),
         steps_(steps),
         device_(device),
-        first_moment_(zeros(device, count)),
-        second_moment_(zeros(device, count)) {}
+        master_(masters(device, parameters)),
+        first_moment_(zeros(device, parameters)),
+        second_moment_(zeros(device, parameters)) {}
 
   void update(std::int64_t begin, const Tensor& parameters, const Tensor& gradients,
               std::int64_t step) override {
     device_.kernels().adamw({.parameters = parameters,
                              .gradients = gradients,
+                             .master = part_of(master_, begin, parameters.count()),
                              .first_moment = first_moment_.range(begin, parameters.count()),
                              .second_moment = second_moment_.range(begin, parameters.count()),
                              .lr = static_cast<float>(learning_rate(config_, step, steps_)),
@@ -59,45 +74,47 @@ class AdamWOptimizer final : public Optimizer {
   OptimizerConfig config_;
   std::int64_t steps_;
   Device& device_;
-  Tensor first_moment_, second_moment_;
+  Tensor master_, first_moment_, second_moment_;
 };
 
 class SgdOptimizer final : public Optimizer {
  public:
   SgdOptimizer(const OptimizerConfig& config, std::int64_t steps, Device& device,
-               std::int64_t count)
-      : config_(config), steps_(steps), device_(device) {
-    if (config.momentum != 0) velocity_ = zeros(device, count);
-  }
+               const Tensor& parameters)
+      : config_(config),
+        steps_(steps),
+        device_(device),
+        master_(masters(device, parameters)),
+        velocity_(config.momentum == 0 ? Tensor{} : zeros(device, parameters)) {}
 
   void update(std::int64_t begin, const Tensor& parameters, const Tensor& gradients,
               std::int64_t step) override {
-    device_.kernels().sgd(
-        {.parameters = parameters,
-         .gradients = gradients,
-         .velocity = velocity_ ? velocity_.range(begin, parameters.count()) : Tensor{},
-         .lr = static_cast<float>(learning_rate(config_, step, steps_)),
-         .momentum = static_cast<float>(config_.momentum),
-         .weight_decay = static_cast<float>(config_.weight_decay),
-         .step = step + 1});
+    device_.kernels().sgd({.parameters = parameters,
+                           .gradients = gradients,
+                           .master = part_of(master_, begin, parameters.count()),
+                           .velocity = part_of(velocity_, begin, parameters.count()),
+                           .lr = static_cast<float>(learning_rate(config_, step, steps_)),
+                           .momentum = static_cast<float>(config_.momentum),
+                           .weight_decay = static_cast<float>(config_.weight_decay),
+                           .step = step + 1});
   }
 
  private:
   OptimizerConfig config_;
   std::int64_t steps_;
   Device& device_;
-  Tensor velocity_;
+  Tensor master_, velocity_;
 };
 
 template <class T>
 std::unique_ptr<Optimizer> make(const OptimizerConfig& config, std::int64_t steps, Device& device,
-                                std::int64_t count) {
-  return std::make_unique<T>(config, steps, device, count);
+                                const Tensor& parameters) {
+  return std::make_unique<T>(config, steps, device, parameters);
 }
 
 struct Kind {
   std::string_view name;
-  std::unique_ptr<Optimizer> (*make)(const OptimizerConfig&, std::int64_t, Device&, std::int64_t);
+  std::unique_ptr<Optimizer> (*make)(const OptimizerConfig&, std::int64_t, Device&, const Tensor&);
 };
 
 constexpr Kind kinds[] = {{"adamw", make<AdamWOptimizer>}, {"sgd", make<SgdOptimizer>}};
@@ -141,10 +158,10 @@ double learning_rate(const OptimizerConfig& config, std::int64_t step, std::int6
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::int64_t steps,
-                                          Device& device, std::int64_t count) {
+                                          Device& device, const Tensor& parameters) {
   check(config);
   find(schedules, "optimizer.schedule", config.schedule);
-  return find(kinds, "optimizer.kind", config.kind).make(config, steps, device, count);
+  return find(kinds, "optimizer.kind", config.kind).make(config, steps, device, parameters);
 }
 
 }  // namespace ringside

@@ -42,21 +42,22 @@ void visit_fields(OptimizerConfig& c, Visitor&& v) {
 /// for an unknown schedule.
 double learning_rate(const OptimizerConfig& config, std::int64_t step, std::int64_t steps);
 
-/// Updates one flat range of fp32 parameters, elementwise: the whole model, a unit, a shard or a
-/// server's part give the same bits. Owns its state (kind optimizer), made zero for `count`
-/// elements. Safe from the thread that owns it.
+/// Updates one flat range of parameters, elementwise: the whole model, a unit, a shard or a
+/// server's part give the same bits. Owns its state (fp32, kind optimizer): moments, zero at first,
+/// and where the parameters are bf16 their master values, which are those of the parameters at
+/// first. Safe from the thread that owns it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   /// Elements [begin, begin + parameters.count()) of the range that this optimizer keeps state
-  /// for; `step` counts from 0.
+  /// for; gradients have the dtype of the parameters; `step` counts from 0.
   virtual void update(std::int64_t begin, const Tensor& parameters, const Tensor& gradients,
                       std::int64_t step) = 0;
 };
 
-/// `steps` is the length of the run, which the schedule needs. Throws Error for an unknown kind
-/// or schedule, or a setting out of range.
+/// For a flat range of parameters with its initial values. `steps` is the length of the run, which
+/// the schedule needs. Throws Error for an unknown kind or schedule, or a setting out of range.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::int64_t steps,
-                                          Device& device, std::int64_t count);
+                                          Device& device, const Tensor& parameters);
 
 }  // namespace ringside

@@ -41,7 +41,7 @@ void train(Device& device, const ModelConfig& config, std::int64_t samples) {
     initialise(*model.units[u], first, 1, 0, parameters.range(first, count));
     model.units[u]->bind(parameters.range(first, count), gradients.range(first, count));
   }
-  const auto optimizer = make_optimizer({}, 2, device, model.parameter_count());
+  const auto optimizer = make_optimizer({}, 2, device, parameters);
   const std::int64_t tokens = samples * config.context;
   const std::vector<std::int32_t> zeros(static_cast<std::size_t>(tokens));
   for (std::int64_t step = 0; step < 2; ++step) {

@@ -92,7 +92,7 @@ inline std::vector<float> expected_parameters(const Training& training, Order or
   const RunPlan plan = training.plan();
   const std::int64_t count = model.parameter_count();
   const Tensor parameters = device->tensor({count}, MemoryKind::parameter);
-  const auto optimizer = make_optimizer(plan.optimizer, training.steps, *device, count);
+  const auto optimizer = make_optimizer(plan.optimizer, training.steps, *device, parameters);
   const auto range = [&](const Tensor& all, std::size_t u) {
     return all.range(model.first_parameter(u), model.units[u]->layout().count());
   };

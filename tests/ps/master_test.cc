@@ -89,7 +89,8 @@ TEST_F(MasterTest, KeepsTheBatchesOfWorkersApart) {
   answer(1, inputs(1, 0, 0));
   const double first = answer(0, loss(0, 0, 0)).header.scalar;
   const Batch batch = loader_.read({0, 0, 6});
-  EXPECT_EQ(first, cross_entropy(*device_, logits(), batch.targets, 0.125F, true).value);
+  EXPECT_EQ(first,
+            value_of(*device_, cross_entropy(*device_, logits(), batch.targets, 0.125F, true)));
 }
 
 TEST_F(MasterTest, RefusesWhatIsWrongAndStaysSane) {

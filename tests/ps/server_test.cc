@@ -85,7 +85,7 @@ class ServerTest : public ::testing::Test {
       initialise(*model_.units[u], first, 5, 0,
                  all.range(first, model_.units[u]->layout().count()));
     }
-    const auto optimizer = make_optimizer(config(1).optimizer, 10, *device_, 60);
+    const auto optimizer = make_optimizer(config(1).optimizer, 10, *device_, all);
     Tensor sum = device_->tensor({60}, MemoryKind::gradient);
     for (std::int64_t step = 0; step < steps; ++step) {
       for (const Chunk& chunk : chunks_)
