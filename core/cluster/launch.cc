@@ -131,18 +131,14 @@ class Launch {
   }
 
   void serve_once() {
-    std::vector<pollfd> watched;
-    std::vector<std::size_t> who;
-    for (std::size_t r = 0; r < ranks_.size(); ++r)
-      if (ranks_[r]->connected()) {
-        watched.push_back({ranks_[r]->line().socket(), POLLIN, 0});
-        who.push_back(r);
-      }
     bool hung_up = false;  // its exit status is due any moment
     for (const auto& rank : ranks_) hung_up |= rank->running() && !rank->connected();
-    poll(watched.data(), watched.size(), hung_up ? reap_ms : poll_ms);
-    for (std::size_t i = 0; i < watched.size(); ++i)
-      if (watched[i].revents != 0) read(who[i]);
+    read_all(hung_up ? reap_ms : poll_ms);
+    if (!complaints_.empty()) {
+      // A rank says why it fails before another can suffer from it, so a cause is there by now.
+      read_all(0);
+      fail(complaints_.begin()->second);
+    }
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       RankProcess& rank = *ranks_[r];
       if (rank.connected() || !rank.running()) continue;  // first hear it out, then ask for its end
@@ -159,6 +155,20 @@ class Launch {
       explained_ = true;
       result_.error = why;
     }
+  }
+
+  /// Reads what ranks have sent, or do within the time.
+  void read_all(int timeout_ms) {
+    std::vector<pollfd> watched;
+    std::vector<std::size_t> who;
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      if (ranks_[r]->connected()) {
+        watched.push_back({ranks_[r]->line().socket(), POLLIN, 0});
+        who.push_back(r);
+      }
+    poll(watched.data(), watched.size(), timeout_ms);
+    for (std::size_t i = 0; i < watched.size(); ++i)
+      if (watched[i].revents != 0) read(who[i]);
   }
 
   void read(std::size_t r) {
@@ -186,7 +196,8 @@ class Launch {
         else
           result_.records[r] = value["record"];
       } else if (value.contains("error")) {
-        fail(fmt::format("{}: {}", name(r), value["error"].get<std::string>()));
+        complaints_.emplace(value.value("time", 0.0),
+                            fmt::format("{}: {}", name(r), value["error"].get<std::string>()));
       }
     }
   }
@@ -213,6 +224,7 @@ class Launch {
   std::vector<std::string> last_step_;
   std::map<std::string, std::string> values_;
   std::map<std::string, std::vector<std::size_t>> waiting_;
+  std::multimap<double, std::string> complaints_;  // by when a rank had them
   std::optional<SteadyTime> ending_;
   bool forced_ = false;     // SIGKILL is ours
   bool explained_ = false;  // `error` names a rank that was killed

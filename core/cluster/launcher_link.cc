@@ -1,5 +1,6 @@
 #include <fcntl.h>
 
+#include <chrono>
 #include <set>
 #include <thread>
 
@@ -90,6 +91,9 @@ void LauncherLink::report_progress(const nlohmann::json& progress) {
   state_->line.send({{"progress", progress}});
 }
 void LauncherLink::finish(const nlohmann::json& record) { state_->line.send({{"record", record}}); }
-void LauncherLink::fail(const std::string& message) { state_->line.send({{"error", message}}); }
+void LauncherLink::fail(const std::string& message) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  state_->line.send({{"error", message}, {"time", std::chrono::duration<double>(now).count()}});
+}
 
 }  // namespace ringside

@@ -97,6 +97,13 @@ TEST(LaunchTest, ARankThatWasKilledExplainsWhatAnotherSaidOfIt) {
   EXPECT_EQ(result.error, "rank 1 (worker) was killed by signal 11 (Segmentation fault)");
 }
 
+TEST(LaunchTest, TheErrorThatCameFirstIsToldWhicheverIsReadFirst) {
+  const auto result = launch_scripts(2, R"(
+    [ $rank = 0 ] && printf '{"error":"it is gone","time":2.5}\n{"error":"out of ink","time":1.5}\n' >&$1
+    read -r never <&$1)");
+  EXPECT_EQ(result.error, "rank 0 (worker): out of ink");
+}
+
 TEST(LaunchTest, ARankThatCannotStartIsNamed) {
   RunPlan plan;
   plan.ranks = {{.rank = 0, .worker = 0}};
