@@ -1,0 +1,29 @@
+#include "core/device/cuda/module/check.h"
+
+#include "core/base/error.h"
+
+namespace ringside::cuda {
+namespace {
+
+/// What kernels do wrong is told by any later call.
+bool is_of_a_kernel(cudaError_t status) {
+  return status == cudaErrorIllegalAddress || status == cudaErrorMisalignedAddress ||
+         status == cudaErrorLaunchFailure || status == cudaErrorLaunchTimeout;
+}
+
+}  // namespace
+
+void check(cudaError_t status, const char* call) {
+  if (status == cudaSuccess) return;
+  int ordinal = 0;
+  cudaGetDevice(&ordinal);
+  // An error that does not stick would be told again by whoever asks for the last one.
+  cudaGetLastError();
+  throw Error("gpu {}: {}: {}: {}{}", ordinal, call, cudaGetErrorName(status),
+              cudaGetErrorString(status),
+              is_of_a_kernel(status) ? "; a kernel enqueued before did it: run again with "
+                                       "CUDA_LAUNCH_BLOCKING=1 to see which"
+                                     : "");
+}
+
+}  // namespace ringside::cuda
