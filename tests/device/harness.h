@@ -5,44 +5,73 @@
 
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "core/base/random.h"
-#include "core/device/cpu/cpu_device.h"
 #include "core/device/device.h"
-#include "core/device/sim/sim_device.h"
 #include "tests/device/reference.h"
-#include "tests/support/small_cluster.h"
 
 namespace ringside {
 
-/// One row a device; every test of kernels runs on every row.
+/// One row a device. Layers are tested in the dtypes that it has them in, flat operations in both.
 struct DeviceCase {
   std::string name;
   std::unique_ptr<Device> (*make)();
+  std::vector<DType> layers = {DType::f32};
+  /// Why the device is not on this machine; empty if it is.
+  std::string (*missing)() = [] { return std::string(); };
 };
-inline void PrintTo(const DeviceCase& device, std::ostream* out) { *out << device.name; }
+/// The rows of the program: those of tests/device/devices.cc, or of another program's file.
+std::vector<DeviceCase> devices_under_test();
 
-inline std::vector<DeviceCase> devices_under_test() {
-  return {{"cpu", [] { return make_cpu_device(1); }},
-          {"cpu_two_threads", [] { return make_cpu_device(2); }},
-          {"sim_with_numerics", []() -> std::unique_ptr<Device> {
-             return sim::make_sim_device(testing::small_cluster(1), nullptr, {0, 0},
-                                         make_cpu_device(1));
-           }}};
+/// A device and the dtype in which it computes.
+struct KernelCase {
+  DeviceCase device;
+  DType dtype = DType::f32;
+
+  std::string name() const { return device.name + "_" + std::string(name_of(dtype)); }
+};
+inline void PrintTo(const KernelCase& kernels, std::ostream* out) { *out << kernels.name(); }
+inline std::string case_name(const ::testing::TestParamInfo<KernelCase>& info) {
+  return info.param.name();
 }
 
-class KernelsOnDevice : public ::testing::TestWithParam<DeviceCase> {
+inline std::vector<KernelCase> layers_under_test() {
+  std::vector<KernelCase> cases;
+  for (const auto& device : devices_under_test())
+    for (const auto dtype : device.layers) cases.push_back({device, dtype});
+  return cases;
+}
+inline std::vector<KernelCase> flat_operations_under_test() {
+  std::vector<KernelCase> cases;
+  for (const auto& device : devices_under_test())
+    for (const auto dtype : {DType::f32, DType::bf16}) cases.push_back({device, dtype});
+  return cases;
+}
+
+class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
  protected:
   using Values = reference::Values;
 
+  void SetUp() override {
+    const DeviceCase& device = GetParam().device;
+    const std::string cause = device.missing();
+    if (!cause.empty()) GTEST_SKIP() << device.name << ": " << cause;
+    device_ = device.make();
+  }
+
   const Kernels& kernels() const { return device_->kernels(); }
   Device& device() const { return *device_; }
+  DType dtype() const { return GetParam().dtype; }
 
-  /// Standard normal numbers that fp32 holds exactly.
-  Values normal(std::int64_t count) {
+  /// The nearest values that the dtype of the case holds.
+  Values held(Values values) const { return reference::rounded(std::move(values), dtype()); }
+  /// Standard normal numbers that the dtype of the case holds exactly.
+  Values normal(std::int64_t count) { return held(normal_f32(count)); }
+  Values normal_f32(std::int64_t count) {
     Values out(static_cast<std::size_t>(count));
     for (auto& value : out)
       value = static_cast<float>(random_normal(7, Stream::synthetic_data, position_++));
@@ -56,24 +85,41 @@ class KernelsOnDevice : public ::testing::TestWithParam<DeviceCase> {
     return out;
   }
 
-  Tensor upload(Shape shape, const Values& values) {
-    const std::vector<float> host(values.begin(), values.end());
-    Tensor out = device_->tensor(shape, MemoryKind::activation);
-    device_->write(out, std::as_bytes(std::span(host)));
+  /// A tensor of the case's dtype, or of the one that is named.
+  Tensor upload(Shape shape, const Values& values, DType dtype) {
+    Tensor out = device_->tensor(shape, MemoryKind::activation, dtype);
+    if (dtype == DType::bf16) {
+      std::vector<bf16> host;
+      for (const double value : values) host.push_back(to_bf16(static_cast<float>(value)));
+      device_->write(out, std::as_bytes(std::span(host)));
+    } else {
+      const std::vector<float> host(values.begin(), values.end());
+      device_->write(out, std::as_bytes(std::span(host)));
+    }
     return out;
   }
+  Tensor upload(Shape shape, const Values& values) { return upload(shape, values, dtype()); }
   Tensor upload(Shape shape, const std::vector<std::int32_t>& values) {
     Tensor out = device_->tensor(shape, MemoryKind::data, DType::i32);
     device_->write(out, std::as_bytes(std::span(values)));
     return out;
   }
   /// Full of NaN: what an operation does not overwrite shows.
-  Tensor output(Shape shape) {
-    return upload(shape, Values(static_cast<std::size_t>(shape.count()), NAN));
+  Tensor output(Shape shape, DType dtype) {
+    return upload(shape, Values(static_cast<std::size_t>(shape.count()), NAN), dtype);
   }
+  Tensor output(Shape shape) { return output(shape, dtype()); }
+  Tensor output_f32(Shape shape) { return output(shape, DType::f32); }
+
   std::vector<float> download(const Tensor& tensor) const {
     std::vector<float> out(static_cast<std::size_t>(tensor.count()));
-    device_->read(tensor, std::as_writable_bytes(std::span(out)));
+    if (tensor.dtype() == DType::bf16) {
+      std::vector<bf16> host(out.size());
+      device_->read(tensor, std::as_writable_bytes(std::span(host)));
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = to_float(host[i]);
+    } else {
+      device_->read(tensor, std::as_writable_bytes(std::span(out)));
+    }
     return out;
   }
 
@@ -89,15 +135,16 @@ class KernelsOnDevice : public ::testing::TestWithParam<DeviceCase> {
     return norm == 0 ? std::sqrt(squares) : std::sqrt(squares / norm);
   }
 
+  /// How far a result may be from float64: what is kept in fp32 was computed in it.
+  static double tolerance(const Tensor& actual) {
+    return actual.dtype() == DType::bf16 ? 2e-2 : 1e-5;
+  }
+
  private:
-  std::unique_ptr<Device> device_ = GetParam().make();
+  std::unique_ptr<Device> device_;
   std::uint64_t position_ = 0;
 };
 
-#define EXPECT_CLOSE(actual, expected) EXPECT_LT(distance(actual, expected), 1e-5)
-
-inline std::string case_name(const ::testing::TestParamInfo<DeviceCase>& info) {
-  return info.param.name;
-}
+#define EXPECT_CLOSE(actual, expected) EXPECT_LT(distance(actual, expected), tolerance(actual))
 
 }  // namespace ringside

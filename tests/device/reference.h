@@ -16,6 +16,21 @@ using Index = std::int64_t;
 
 inline std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
+/// The nearest values of a dtype, by way of fp32.
+inline Values rounded(Values values, DType dtype) {
+  for (auto& value : values) {
+    const auto single = static_cast<float>(value);
+    value = dtype == DType::bf16 ? to_float(to_bf16(single)) : single;
+  }
+  return values;
+}
+
+inline double sum_of_squares(const Values& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return sum;
+}
+
 /// op(a) op(b) with row-major a, b; op(a) is [m, k], op(b) is [k, n].
 inline Values product(const Values& a, bool transpose_a, const Values& b, bool transpose_b, Index m,
                       Index n, Index k) {
@@ -76,17 +91,20 @@ inline LayerNormGradient layer_norm_backward(const Values& dy, const Values& x,
   LayerNormGradient out{Values(x.size()), Values(weight.size(), 0.0), Values(weight.size(), 0.0)};
   for (Index r = 0; r < rows; ++r) {
     const double mean = forward.mean[at(r)], rstd = forward.rstd[at(r)];
-    // The Jacobian of the norm, row by row: (delta_ij - 1/C - n_i n_j / C) rstd.
+    // The Jacobian of the norm is (delta_ij - (1 + n_i n_j) / C) rstd: its two parts of rank one
+    // are sums over the row.
+    Values n(at(width));
+    double ones = 0, normal = 0;
+    for (Index j = 0; j < width; ++j) {
+      n[at(j)] = (x[at(r * width + j)] - mean) * rstd;
+      const double scaled = dy[at(r * width + j)] * weight[at(j)];
+      ones += scaled / static_cast<double>(width);
+      normal += n[at(j)] * scaled / static_cast<double>(width);
+    }
     for (Index i = 0; i < width; ++i) {
-      const double ni = (x[at(r * width + i)] - mean) * rstd;
-      double sum = 0;
-      for (Index j = 0; j < width; ++j) {
-        const double nj = (x[at(r * width + j)] - mean) * rstd;
-        const double jacobian = (i == j ? 1.0 : 0.0) - (1 + ni * nj) / static_cast<double>(width);
-        sum += jacobian * rstd * dy[at(r * width + j)] * weight[at(j)];
-      }
-      out.dx[at(r * width + i)] = sum;
-      out.dweight[at(i)] += dy[at(r * width + i)] * ni;
+      const double scaled = dy[at(r * width + i)] * weight[at(i)];
+      out.dx[at(r * width + i)] = (scaled - ones - n[at(i)] * normal) * rstd;
+      out.dweight[at(i)] += dy[at(r * width + i)] * n[at(i)];
       out.dbias[at(i)] += dy[at(r * width + i)];
     }
   }

@@ -1,0 +1,18 @@
+// The devices that every machine has.
+#include "core/device/cpu/cpu_device.h"
+#include "core/device/sim/sim_device.h"
+#include "tests/device/harness.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside {
+
+std::vector<DeviceCase> devices_under_test() {
+  return {{.name = "cpu", .make = [] { return make_cpu_device(1); }},
+          {.name = "cpu_two_threads", .make = [] { return make_cpu_device(2); }},
+          {.name = "sim_with_numerics", .make = []() -> std::unique_ptr<Device> {
+             return sim::make_sim_device(testing::small_cluster(1), nullptr, {0, 0},
+                                         make_cpu_device(1));
+           }}};
+}
+
+}  // namespace ringside
