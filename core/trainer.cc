@@ -61,6 +61,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.parameters = model_.parameter_count();
   // Both before the hash, and while the scheme still maps what it maps.
   record.at_peak = context_.device.ledger().at_peak();
+  record.device_memory = context_.device.memory();
   if (!context_.plan.cluster) note_process_memory(record);
   record.parameter_hash = parameter_hash();
   return record;

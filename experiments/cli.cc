@@ -79,6 +79,8 @@ int run_command_line(const Process& process) {
 
   CLI::App* list = app.add_subcommand(
       "list", "what this build has: schemes, models, data sets, devices, and all keys");
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "what this machine has: devices, libraries, and what to install for the rest");
   // What launch() starts; group "" hides it from the help.
   CLI::App* rank = app.add_subcommand("rank", "one rank of a run")->group("");
   rank->add_option("SOCKET", arguments.socket)->required();
@@ -95,6 +97,7 @@ int run_command_line(const Process& process) {
     if (train->parsed()) return train_command(arguments, process);
     if (calibrate->parsed()) return calibrate_command(arguments);
     if (list->parsed()) return list_command();
+    if (doctor->parsed()) return doctor_command();
     return rank_command(arguments);
   } catch (const std::exception& error) {
     return complain(run_failed, error.what());

@@ -45,6 +45,14 @@ std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& confi
                                                    const std::string& results) {
   if (config.cluster) return {};
   const bool named = !config.device.cluster.empty();
+  if (config.device.kind != "cpu") {
+    if (named)
+      throw Error(
+          "device.cluster: what device '{}' does is not predicted; leave it out, or set "
+          "device.kind=sim",
+          config.device.kind);
+    return {};
+  }
   const std::string file = named ? config.device.cluster : machine_file(results);
   if (!named && !std::filesystem::exists(file)) return {};
   sim::require_simgrid();

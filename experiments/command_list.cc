@@ -14,6 +14,15 @@ void list_table(const Table& rows, std::string_view title) {
   for (const auto& row : rows) std::cout << fmt::format("  {:<8} {}\n", row.name, row.summary);
 }
 
+bool can_be_used(const DeviceRow& row) {
+  try {
+    row.count();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 int list_command() {
@@ -26,7 +35,11 @@ int list_command() {
   }
   list_table(model_rows(), "models (model.kind)");
   list_table(dataset_rows(), "data sets (data.kind)");
-  list_table(device_rows(), "devices (device.kind)");
+  std::cout << "devices (device.kind)\n";
+  for (const DeviceRow& row : device_rows())
+    std::cout << fmt::format("  {:<8} {}; {}{}\n", row.name, row.summary,
+                             fmt::join(row.precisions, ", "),
+                             can_be_used(row) ? "" : " - not here, see `ringside doctor`");
   std::cout << "keys of an experiment file, with their defaults\n";
   const auto keys = [](std::string_view table, auto fields) {
     visit_fields(fields, [&](std::string_view name, auto& field, std::string_view description) {

@@ -18,7 +18,7 @@ int complain(int status, const std::string& what) {
 }
 
 RankStart rank_start(const Process& process) {
-  return {process.program, {"rank"}, process.interrupted};
+  return {{process.program, {"rank"}, process.environment}, process.interrupted};
 }
 
 nlohmann::ordered_json environment_of(const Process& process) {

@@ -32,6 +32,7 @@ int compare_command(const Arguments& arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments);
 int list_command();
+int doctor_command();
 /// One rank of a run, or all of a simulated one: what launch() starts.
 int rank_command(const Arguments& arguments);
 

@@ -12,6 +12,8 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/device/cuda/cuda.h"
+#include "peer/comm/nccl/nccl.h"
 
 namespace ringside {
 namespace {
@@ -139,14 +141,25 @@ ordered_json describe_environment(const std::vector<std::string>& variables,
   uname(&system);
   const std::string commit = git_commit(program.parent_path());
   const std::optional<int> cores = allowed_cores();
+  const cuda::Machine machine = cuda::look_at_machine();
+  std::vector<std::string> gpus;
+  for (const cuda::Gpu& gpu : machine.gpus) gpus.push_back(gpu.name);
+  const auto version = [](const std::string& text) {
+    return text.empty() ? ordered_json() : ordered_json(text);
+  };
   return {{"time", utc_now()},
           {"host", system.nodename},
           {"cpu", value_in("/proc/cpuinfo", "model name", ':')},
           {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
           {"cores_allowed", cores ? ordered_json(*cores) : ordered_json()},
           {"memory_bytes", memory_bytes()},
-          {"gpu", nullptr},
-          {"driver", nullptr},
+          {"gpu", gpus.empty() ? ordered_json() : ordered_json(gpus)},
+          {"driver", version(machine.driver)},
+          {"cuda",
+           {{"runtime", version(machine.runtime)},
+            {"cublaslt", version(machine.cublaslt)},
+            {"cudnn", version(machine.cudnn)},
+            {"nccl", version(peer::look_for_nccl().version)}}},
           {"os", value_in("/etc/os-release", "PRETTY_NAME", '=')},
           {"kernel", system.release},
           {"compiler", compiler()},

@@ -33,8 +33,6 @@ void check_train(const TrainConfig& train, const DataConfig& data) {
   require_at_least("train.seed", train.seed, 0);
   require_at_least("train.evaluate_every", train.evaluate_every, 0);
   require_at_least("train.evaluate_batches", train.evaluate_batches, 1);
-  if (train.precision != "fp32")
-    throw Error("train.precision = '{}' is not there; this build has fp32", train.precision);
   if (train.timeout_s <= 0)
     throw Error("train.timeout_s = {} must be more than 0 seconds", train.timeout_s);
   if (train.timeout_s > longest_timeout_s)
@@ -50,7 +48,13 @@ void check_train(const TrainConfig& train, const DataConfig& data) {
 void check_kinds(const ExperimentConfig& config) {
   find_model(config.model.kind);
   find_dataset(config.data.kind);
-  find_device(config.device.kind);
+  const DeviceRow& device = find_device(config.device.kind);
+  const auto& precisions = device.precisions;
+  if (std::find(precisions.begin(), precisions.end(), config.train.precision) == precisions.end())
+    throw Error("train.precision = '{}' is not there: device '{}' computes in {}",
+                config.train.precision, device.name, fmt::join(precisions, ", "));
+  if (config.device.tf32 && device.name != "cuda")
+    throw Error("device.tf32 = true: device '{}' has no tensor cores; leave it out", device.name);
   require_at_least("sim.message_ranks", config.sim.message_ranks, 1);
   require_at_least("sim.traced_ranks", config.sim.traced_ranks, 0);
   require_at_least("device.threads", config.device.threads, 1);
@@ -138,6 +142,28 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
   }
 }
 
+/// Says what every rank computes on.
+void give_devices(RunPlan& plan, const Servers& servers) {
+  if (servers.beside && !servers.device.empty())
+    throw Error(
+        "scheme {}: servers beside workers have the device of these; leave server_device "
+        "out, or set placement to 'dedicated'",
+        plan.scheme);
+  if (plan.cluster && !servers.device.empty())
+    throw Error(
+        "scheme {}: simulated servers run on the hosts of the cluster anyway; leave "
+        "server_device out",
+        plan.scheme);
+  int given = 0;
+  for (RankPlan& rank : plan.ranks) {
+    if (rank.worker < 0 && servers.device != plan.device.kind) rank.device = servers.device;
+    if (const int count = find_device(device_kind(plan, rank)).count(); count > 0)
+      rank.ordinal = given++ % count;
+  }
+  for (RankPlan& rank : plan.ranks)
+    rank.environment = find_device(device_kind(plan, rank)).environment(plan, rank.rank);
+}
+
 /// The id of a run that was asked for.
 std::string asked_id(const RunPlan& plan) {
   return fmt::format("{}-w{}-r{}", plan.scheme, plan.world, plan.repeat);
@@ -167,7 +193,9 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   const std::int64_t each = micro_batches(config.train, ranks, who);
   plan.train.accumulation = each * (replicas ? ranks : 1);
   plan.train.micro_batch = config.train.global_batch / (ranks * each);
-  place_ranks(plan, row.servers(plan.options, world));
+  const Servers servers = row.servers(plan.options, world);
+  place_ranks(plan, servers);
+  give_devices(plan, servers);
   if (plan.cluster) check_places(plan);
   return plan;
 }
@@ -259,7 +287,8 @@ bool same_case(const RunPlan& a, const RunPlan& b) {
 
 void check_inputs(const RunPlan& plan) {
   if (plan.cluster) sim::require_simgrid();
-  const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
+  // What a GPU computes can be looked at without one.
+  const auto device = find_device(plan.cluster ? plan.device.kind : "cpu").make(plan, 0, nullptr);
   const Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.targets);
   make_optimizer(plan.optimizer, plan.train.steps, *device,

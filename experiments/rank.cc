@@ -110,7 +110,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                     const RankListener& listener) {
   const RankPlan& self = plan.ranks.at(static_cast<std::size_t>(rank));
   const SchemeRow& scheme_row = find_scheme(plan.scheme);
-  const auto device = find_device(plan.device.kind).make(plan, rank, site.world);
+  const auto device = find_device(device_kind(plan, self)).make(plan, rank, site.world);
   Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.targets);
   const auto seed = static_cast<std::uint64_t>(plan.train.seed);

@@ -6,11 +6,13 @@
 #include "core/data/synthetic.h"
 #include "core/data/text.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/device/cuda/cuda.h"
 #include "core/device/sim/sim_device.h"
 #include "core/models/gpt.h"
 #include "core/models/mlp.h"
 #include "core/single.h"
 #include "experiments/simulation.h"
+#include "peer/comm/nccl/nccl.h"
 #include "peer/comm/shm.h"
 #include "peer/comm/sim/communicator.h"
 #include "peer/ddp.h"
@@ -43,6 +45,27 @@ constexpr std::int64_t synthetic_samples = std::int64_t{1} << 40;
 
 std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
   return make_cpu_device(static_cast<int>(plan.device.threads));
+}
+
+/// Ranks on the CPU and in a simulation are as many as one likes.
+int any_number() { return 0; }
+std::vector<std::string> nothing(const RunPlan&, int) { return {}; }
+
+int gpus_here() {
+  const cuda::Machine machine = cuda::look_at_machine();
+  if (!machine.cause.empty()) throw Error("device.kind = 'cuda': {}", machine.cause);
+  return static_cast<int>(machine.gpus.size());
+}
+
+/// NCCL takes two ranks of one GPU only for ranks of two hosts, and wants to be told so.
+std::vector<std::string> nccl_environment(const RunPlan& plan, int rank) {
+  if (!shares_device(plan)) return {};
+  return {fmt::format("NCCL_HOSTID=ringside-{}", rank),
+          "NCCL_SOCKET_IFNAME=lo",
+          "NCCL_NET=Socket",
+          "NCCL_IB_DISABLE=1",
+          "NCCL_MNNVL_ENABLE=0",
+          "NCCL_MAX_NCHANNELS=2"};
 }
 
 SchemeRow single_row() {
@@ -89,7 +112,8 @@ SchemeRow server_row(std::string_view name, std::string_view summary, Make make,
   r.check = [](const json& options) { ps::check(from_json_fields<Options>(options)); };
   r.servers = [](const json& options, int) {
     const auto o = from_json_fields<Options>(options);
-    return Servers{static_cast<int>(ps::server_count(o)), o.placement == "beside"};
+    return Servers{static_cast<int>(ps::server_count(o)), o.placement == "beside",
+                   o.server_device == "same" ? "" : o.server_device};
   };
   r.make = [make](const RankContext& context, const json& options) {
     return make(context, from_json_fields<Options>(options), transport_of(context));
@@ -167,24 +191,49 @@ const std::vector<DatasetRow>& dataset_rows() {
 
 const std::vector<DeviceRow>& device_rows() {
   static const std::vector<DeviceRow> rows = {
-      {"cpu", "this machine's processor, through oneDNN",
-       [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
-       [](const RankContext& context, const std::string& group, int rank, int size) {
-         return peer::make_shm_communicator(context.device, context.store, group, rank, size,
-                                            context.plan.train.timeout_s);
+      {.name = "cpu",
+       .summary = "this machine's processor, through oneDNN",
+       .precisions = {"fp32"},
+       .count = any_number,
+       .environment = nothing,
+       .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
+       .communicator =
+           [](const RankContext& context, const std::string& group, int rank, int size) {
+             return peer::make_shm_communicator(context.device, context.store, group, rank, size,
+                                                context.plan.train.timeout_s);
+           },
+       .transport = ps::zmq_transport},
+      {.name = "cuda",
+       .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
+       .precisions = {"fp32", "bf16"},
+       .count = gpus_here,
+       .environment = nccl_environment,
+       .make = [](const RunPlan& plan, int rank, sim::World*) -> std::unique_ptr<Device> {
+         const int ordinal = plan.ranks[static_cast<std::size_t>(rank)].ordinal;
+         return cuda::make_cuda_device({.ordinal = ordinal, .tf32 = plan.device.tf32});
        },
-       ps::zmq_transport},
-      {"sim", "machines of a cluster file, simulated (device.cluster)",
-       [](const RunPlan& plan, int rank, sim::World* world) {
+       .communicator =
+           [](const RankContext& context, const std::string& group, int rank, int size) {
+             return peer::make_nccl_communicator(context.device, context.store, group, rank, size,
+                                                 context.plan.train.timeout_s);
+           },
+       .transport = ps::zmq_transport},
+      {.name = "sim",
+       .summary = "machines of a cluster file, simulated (device.cluster)",
+       .precisions = {"fp32"},
+       .count = any_number,
+       .environment = nothing,
+       .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
          return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),
                                      plan.sim.numerics ? cpu_of(plan) : nullptr);
        },
-       [](const RankContext& context, const std::string& group, int rank, int size) {
-         return peer::make_sim_communicator(sim::sim_device(context.device), group, rank, size,
-                                            {.message_ranks = context.plan.sim.message_ranks,
-                                             .timeout_s = context.plan.train.timeout_s});
-       },
-       ps::sim_transport},
+       .communicator =
+           [](const RankContext& context, const std::string& group, int rank, int size) {
+             return peer::make_sim_communicator(sim::sim_device(context.device), group, rank, size,
+                                                {.message_ranks = context.plan.sim.message_ranks,
+                                                 .timeout_s = context.plan.train.timeout_s});
+           },
+       .transport = ps::sim_transport},
   };
   return rows;
 }

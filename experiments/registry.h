@@ -17,7 +17,8 @@ namespace ringside {
 /// What the planner may ask of a scheme's options without knowing them.
 struct Servers {
   int count = 0;
-  bool beside = false;  // server i lives in the process of worker i; else in one of its own
+  bool beside = false;   // server i lives in the process of worker i; else in one of its own
+  std::string device{};  // kind, of servers of their own; empty: that of the run
 };
 
 struct SchemeRow {
@@ -64,6 +65,13 @@ struct DatasetRow {
 struct DeviceRow {
   std::string_view name;
   std::string_view summary;
+  /// Of parameters, gradients and activations (train.precision).
+  std::vector<std::string_view> precisions;
+  /// How many of them this machine has, which ranks get one each in turn; 0 where they are not told
+  /// apart. Throws Error that says what is missing where none can be used.
+  std::function<int()> count;
+  /// "NAME=VALUE" for the process of a rank of the plan.
+  std::function<std::vector<std::string>(const RunPlan&, int rank)> environment;
   /// Of one rank of the plan. `world` is where simulated ranks live; null: nowhere, for looking at
   /// what the plan's model comes to.
   std::function<std::unique_ptr<Device>(const RunPlan&, int rank, sim::World* world)> make;

@@ -95,7 +95,8 @@ void compare(CaseSummary& out, const Case& repeats, const std::vector<Row>& rows
         now = same_case(row->plan, reference.row->plan) ? Sameness::reference
                                                         : Sameness::bit_identical;
       else
-        now = difference <= largest_rounding ? Sameness::to_rounding : Sameness::different;
+        now =
+            difference <= largest_rounding(row->plan) ? Sameness::to_rounding : Sameness::different;
     }
     out.sameness = std::max(out.sameness, now);
   }
@@ -108,6 +109,7 @@ void add_memory(CaseSummary& out, const Case& repeats) {
       out.at_peak = rank.at_peak;
       out.largest_rank = rank.rank;
       out.resident = rank.rss - rank.rss_of_peers;
+      out.device_memory = rank.device_memory;
     }
 }
 
@@ -125,6 +127,8 @@ CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   const RunPlan& plan = repeats[0]->plan;
   CaseSummary out;
   if (plan.cluster) out.cluster = plan.cluster->name;
+  out.device = plan.device.kind;
+  out.shared_device = shares_device(plan);
   out.label = label_of(plan);
   out.scheme = plan.scheme;
   out.world = plan.world;
@@ -198,6 +202,11 @@ std::string_view name_of(Sameness sameness) {
   return "unknown";
 }
 
+double largest_rounding(const RunPlan& plan) {
+  if (parameter_dtype(plan.train) == DType::bf16) return 1e-2;
+  return plan.device.kind == "cuda" ? 1e-4 : 1e-5;
+}
+
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   double largest = 0;
@@ -218,7 +227,7 @@ std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
     CaseSummary summary = summarise_case(one, rows);
     const bool proven =
         summary.sameness != Sameness::different && summary.sameness != Sameness::unknown;
-    if (proven && single > 0 && summary.samples_per_s > 0) {
+    if (proven && !summary.shared_device && single > 0 && summary.samples_per_s > 0) {
       summary.speed_up = summary.samples_per_s / single;
       summary.efficiency = summary.speed_up / summary.world;
     }

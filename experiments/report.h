@@ -13,12 +13,15 @@ namespace ringside {
 enum class Sameness : std::uint8_t {
   reference,      // it is one
   bit_identical,  // equal parameters at the end
-  to_rounding,    // losses within largest_rounding of each other, relatively
+  to_rounding,    // losses within largest_rounding() of each other, relatively
   different,
   not_computed,  // simulated without numerics
   unknown        // no reference has finished
 };
-inline constexpr double largest_rounding = 1e-5;
+/// How far losses of one training run may be apart because sums have another order: 1e-5 on the
+/// CPU, 1e-4 on GPUs, whose libraries choose their own from call to call; 1e-2 for bf16, with its 8
+/// bits.
+double largest_rounding(const RunPlan& plan);
 std::string_view name_of(Sameness sameness);
 
 /// All repeats of one scheme at one world. Figures are medians over the repeats that finished.
@@ -31,10 +34,13 @@ struct CaseSummary {
   int repeats = 0, failed = 0;
   std::string error;    // of the first repeat that failed
   std::string cluster;  // of simulated runs
+  std::string device;   // kind
+  /// Ranks had one device between them: the run shows what is computed, and nothing about speed.
+  bool shared_device = false;
   double samples_per_s = 0;
   double spread = 0;  // half of (most - least) samples/s, by the median
   /// Against the median of `single`, and that by world; negative: withdrawn or not known, as where
-  /// `single` was not compared.
+  /// `single` was not compared, or devices were shared.
   double speed_up = -1, efficiency = -1;
   double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
   double data_ms = 0, idle_ms = 0, other_ms = 0;  // other: data and idle
@@ -44,6 +50,7 @@ struct CaseSummary {
   int largest_rank = 0;
   MemoryUse at_peak;
   std::int64_t resident = 0;
+  std::optional<DeviceMemory> device_memory{};
   /// What a simulation of this machine said, and its error: predicted / measured - 1. Negative
   /// milliseconds: nothing.
   double predicted_ms = -1, predicted_ms_error = 0;

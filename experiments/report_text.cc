@@ -64,6 +64,7 @@ std::string verdict(const CaseSummary& one) {
   std::string out(name_of(one.sameness));
   if (one.sameness == Sameness::to_rounding || one.sameness == Sameness::different)
     out += fmt::format(" ({:.0e})", one.difference);
+  if (one.shared_device) out += "; shared GPU: not a performance figure";
   if (one.failed > 0)
     out += fmt::format("; {} of {} repeats FAILED: {}", one.failed, one.repeats, cell(one.error));
   return out;
@@ -114,11 +115,22 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
   return table(lines, 20);
 }
 
+bool has_device_memory(const std::vector<CaseSummary>& cases) {
+  return std::any_of(cases.begin(), cases.end(),
+                     [](const CaseSummary& one) { return one.device_memory.has_value(); });
+}
+
+std::string device_bytes(const CaseSummary& one, std::int64_t DeviceMemory::*figure) {
+  return one.device_memory ? megabytes(static_cast<double>((*one.device_memory).*figure)) : "-";
+}
+
 std::string memory_table(const std::vector<CaseSummary>& cases) {
   std::vector<Line> lines = {{"peak memory, MB", "world", "rank", "total"}};
   for (std::size_t k = 0; k < memory_kinds; ++k)
     lines[0].emplace_back(name_of(static_cast<MemoryKind>(k)));
   lines[0].emplace_back("resident");
+  const bool with_device = has_device_memory(cases);
+  if (with_device) lines[0].insert(lines[0].end(), {"reserved", "outside"});
   const bool with_predictions = predicted(cases);
   if (with_predictions) lines[0].emplace_back("predicted");
   for (const CaseSummary& one : cases) {
@@ -128,6 +140,9 @@ std::string memory_table(const std::vector<CaseSummary>& cases) {
     for (std::size_t k = 0; k < memory_kinds; ++k)
       line.push_back(megabytes(static_cast<double>(one.at_peak[static_cast<MemoryKind>(k)])));
     line.push_back(one.cluster.empty() ? megabytes(static_cast<double>(one.resident)) : "-");
+    if (with_device)
+      line.insert(line.end(), {device_bytes(one, &DeviceMemory::reserved),
+                               device_bytes(one, &DeviceMemory::outside)});
     if (with_predictions)
       line.push_back(prediction(one.predicted_peak, 1e-6, one.predicted_peak_error));
     lines.push_back(std::move(line));
@@ -162,6 +177,8 @@ ordered_json case_json(const CaseSummary& one) {
   return {
       {"scheme", one.scheme},
       {"label", one.label},
+      {"device", one.device},
+      {"shared_device", one.shared_device},
       {"cluster", one.cluster.empty() ? ordered_json() : ordered_json(one.cluster)},
       {"world", one.world},
       {"processes", one.processes},
@@ -188,7 +205,8 @@ ordered_json case_json(const CaseSummary& one) {
        {{"rank", one.largest_rank},
         {"peak", one.at_peak.total()},
         {"at_peak", kinds},
-        {"resident", one.resident}}},
+        {"resident", one.resident},
+        {"device", to_json(one.device_memory)}}},
       {"final_loss", one.final_loss},
       {"held_out_loss", or_null(one.held_out_loss)},
       {"same_run", name_of(one.sameness)},
@@ -239,6 +257,11 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
         "No speed-up: `single` was not compared (as a reference it runs once, cold); add it to "
         "compare.schemes.\n";
   if (const std::string memory = memory_table(cases); !memory.empty()) out += "\n" + memory;
+  if (has_device_memory(cases))
+    out +=
+        "\nreserved: what the device's allocator took from the driver at most; outside: what was "
+        "gone "
+        "besides, of the context, libraries and other processes.\n";
   return out;
 }
 

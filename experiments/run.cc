@@ -4,7 +4,6 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "core/cluster/launch.h"
 
 namespace ringside {
 namespace {
@@ -58,7 +57,7 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   LaunchResult result;
   try {
     result = launch(
-        plan, start.program, start.arguments,
+        plan, start.program,
         [&](int rank, const nlohmann::json& progress) {
           if (plan.ranks[static_cast<std::size_t>(rank)].worker >= 0) steps.add(progress);
         },

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "core/cluster/launch.h"
 #include "core/observe/row.h"
 
 namespace ringside {
 
 /// How ranks are started, and when to stop.
 struct RankStart {
-  std::string program;                 // this very program
-  std::vector<std::string> arguments;  // that make it a rank; the socket's number is added
+  RankProgram program;  // this very program, as a rank
   std::function<bool()> interrupted;
 };
 

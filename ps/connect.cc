@@ -10,6 +10,7 @@ ServerConfig server_config(const RankContext& context, std::uint64_t token) {
           .workers = plan.world,
           .token = token,
           .seed = static_cast<std::uint64_t>(plan.train.seed),
+          .dtype = parameter_dtype(plan.train),
           .optimizer = plan.optimizer,
           .steps = plan.train.steps,
           .warmup = plan.train.warmup};
@@ -43,7 +44,10 @@ void check_transport(std::string_view scheme, const std::string& transport, std:
         scheme, port, servers);
 }
 
-void check_placement(std::string_view scheme, const std::string& placement) {
+void check_placement(std::string_view scheme, const std::string& placement,
+                     const std::string& server_device) {
+  if (server_device != "same" && server_device != "cpu")
+    throw Error("scheme.{}.server_device = '{}': there are same and cpu", scheme, server_device);
   if (placement != "dedicated" && placement != "beside")
     throw Error("scheme.{}.placement = '{}': there are dedicated and beside", scheme, placement);
 }

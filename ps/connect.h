@@ -21,7 +21,8 @@ std::unique_ptr<Client> connect(const RankContext& context, Transport& transport
 /// the scheme.
 void check_transport(std::string_view scheme, const std::string& transport, std::int64_t port,
                      std::int64_t servers);
-/// Throws Error for a placement that there is not.
-void check_placement(std::string_view scheme, const std::string& placement);
+/// Throws Error for a placement, or a device of servers, that there is not.
+void check_placement(std::string_view scheme, const std::string& placement,
+                     const std::string& server_device);
 
 }  // namespace ringside::ps

@@ -92,7 +92,7 @@ class Dp : public ReplicaScheme {
 }  // namespace
 
 void check(const DpOptions& options) {
-  check_placement("dp", options.placement);
+  check_placement("dp", options.placement, options.server_device);
   check_transport("dp", options.transport, options.port, server_count(options));
 }
 

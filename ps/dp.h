@@ -12,6 +12,7 @@ namespace ringside::ps {
 
 struct DpOptions {
   std::string placement = "beside";
+  std::string server_device = "same";
   std::string transport = "ipc";
   std::int64_t port = 0;
 };
@@ -19,6 +20,7 @@ struct DpOptions {
 template <class Visitor>
 void visit_fields(DpOptions& c, Visitor&& v) {
   v("placement", c.placement, "the master: beside worker 0, or dedicated (a process of its own)");
+  v("server_device", c.server_device, "of a dedicated master: same as the workers', or cpu");
   v("transport", c.transport, "between processes: ipc or tcp (loopback)");
   v("port", c.port, "tcp: of the master; 0: any that is free");
 }

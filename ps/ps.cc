@@ -46,7 +46,7 @@ class Ps : public ReplicaScheme {
 void check(const PsOptions& options) {
   if (options.servers < 1)
     throw Error("scheme.ps.servers = {}: there must be at least one", options.servers);
-  check_placement("ps", options.placement);
+  check_placement("ps", options.placement, options.server_device);
   check_transport("ps", options.transport, options.port, options.servers);
   check_consistency(options.consistency);
 }

@@ -13,6 +13,7 @@ namespace ringside::ps {
 struct PsOptions {
   std::int64_t servers = 2;
   std::string placement = "dedicated";
+  std::string server_device = "same";
   std::string consistency = "bsp";
   std::string transport = "ipc";
   std::int64_t port = 0;
@@ -22,6 +23,7 @@ template <class Visitor>
 void visit_fields(PsOptions& c, Visitor&& v) {
   v("servers", c.servers, "servers that the parameters are spread over");
   v("placement", c.placement, "dedicated: processes of their own; beside: within the workers'");
+  v("server_device", c.server_device, "of dedicated servers: same as the workers', or cpu");
   v("consistency", c.consistency, "bsp: every worker sees every step's update");
   v("transport", c.transport, "between processes: ipc or tcp (loopback)");
   v("port", c.port, "tcp: of the first server, the others follow; 0: any that is free");

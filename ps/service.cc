@@ -142,6 +142,7 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   record.bytes_sent_per_step = static_cast<double>(meter.measured().sent) / measured;
   record.bytes_received_per_step = static_cast<double>(meter.measured().received) / measured;
   record.at_peak = context.device.ledger().at_peak();
+  record.device_memory = context.device.memory();
   record.parameters = parameters;
   return record;
 }

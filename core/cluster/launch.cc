@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -27,7 +28,7 @@ constexpr std::chrono::seconds grace(2);  // between asking a rank to end and en
 /// A rank as its launcher sees it. Its destructor leaves no process behind.
 class RankProcess {
  public:
-  RankProcess(const std::string& program, const std::vector<std::string>& arguments);
+  RankProcess(const RankProgram& program, const std::vector<std::string>& environment);
   ~RankProcess() {
     if (!running()) return;
     kill(pid_, SIGKILL);
@@ -66,18 +67,41 @@ class RankProcess {
   std::unique_ptr<JsonLine> line_;
 };
 
-RankProcess::RankProcess(const std::string& program, const std::vector<std::string>& arguments) {
+/// As execve() takes them; they point into `words`.
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (auto& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+/// `first`, without the variables that `own` has, and then those.
+std::vector<std::string> overridden(const std::vector<std::string>& first,
+                                    const std::vector<std::string>& own) {
+  std::vector<std::string> out;
+  const auto name = [](const std::string& variable) {
+    return variable.substr(0, variable.find('='));
+  };
+  for (const std::string& variable : first)
+    if (std::none_of(own.begin(), own.end(),
+                     [&](const std::string& other) { return name(other) == name(variable); }))
+      out.push_back(variable);
+  out.insert(out.end(), own.begin(), own.end());
+  return out;
+}
+
+RankProcess::RankProcess(const RankProgram& program, const std::vector<std::string>& environment) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
     throw Error("cannot make a socket for a rank: {}", std::strerror(errno));
   line_ = std::make_unique<JsonLine>(sockets[0]);
 
-  std::vector<std::string> words = {program};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> words = {program.file};
+  words.insert(words.end(), program.arguments.begin(), program.arguments.end());
   words.push_back(std::to_string(sockets[1]));
-  std::vector<char*> argv;
-  for (auto& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  const std::vector<char*> argv = pointers(words);
+  std::vector<std::string> variables = overridden(program.environment, environment);
+  const std::vector<char*> envp = pointers(variables);
 
   const pid_t launcher = getpid();
   pid_ = fork();
@@ -85,7 +109,7 @@ RankProcess::RankProcess(const std::string& program, const std::vector<std::stri
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) _exit(1);  // it died before the line above
     fcntl(sockets[1], F_SETFD, 0);
-    execv(program.c_str(), argv.data());
+    execve(program.file.c_str(), argv.data(), envp.data());
     _exit(127);
   }
   const int fork_error = errno;
@@ -96,14 +120,14 @@ RankProcess::RankProcess(const std::string& program, const std::vector<std::stri
 /// One run: all its ranks, their store, and the first thing that went wrong.
 class Launch {
  public:
-  Launch(const RunPlan& plan, const std::string& program, const std::vector<std::string>& arguments,
+  Launch(const RunPlan& plan, const RankProgram& program,
          const std::function<void(int, const nlohmann::json&)>& on_progress)
       : plan_(plan), on_progress_(on_progress) {
     result_.records.resize(plan.ranks.size());
     last_step_.resize(plan.ranks.size());
     const std::size_t processes = plan.cluster ? 1 : plan.ranks.size();
     for (std::size_t r = 0; r < processes; ++r) {
-      ranks_.push_back(std::make_unique<RankProcess>(program, arguments));
+      ranks_.push_back(std::make_unique<RankProcess>(program, plan.ranks[r].environment));
       ranks_[r]->line().send({{"rank", r}, {"plan", to_json(plan)}});
     }
   }
@@ -233,11 +257,10 @@ class Launch {
 
 }  // namespace
 
-LaunchResult launch(const RunPlan& plan, const std::string& program,
-                    const std::vector<std::string>& arguments,
+LaunchResult launch(const RunPlan& plan, const RankProgram& program,
                     const std::function<void(int rank, const nlohmann::json&)>& on_progress,
                     const std::function<bool()>& interrupted) {
-  return Launch(plan, program, arguments, on_progress).run(interrupted);
+  return Launch(plan, program, on_progress).run(interrupted);
 }
 
 }  // namespace ringside

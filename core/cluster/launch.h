@@ -22,13 +22,19 @@ struct LaunchResult {
   bool interrupted = false;
 };
 
+/// What is started as a rank.
+struct RankProgram {
+  std::string file;
+  std::vector<std::string> arguments;    // the number of a socket is added
+  std::vector<std::string> environment;  // "NAME=VALUE"; those of the rank's plan are added
+};
+
 /// Starts one process a rank of `plan`, or a single one for all ranks of a simulated cluster, whose
-/// record is the list of theirs (`program` with arguments `arguments` and the number of a
-/// socket), serves their rendezvous store, and blocks until all have ended. When a rank fails the
-/// others are ended within 5 seconds; so are all when `interrupted` returns true (polled ten
-/// times a second). Ranks die with the launcher. Leaves no process, file or shared memory behind.
-LaunchResult launch(const RunPlan& plan, const std::string& program,
-                    const std::vector<std::string>& arguments,
+/// record is the list of theirs, serves their rendezvous store, and blocks until all have ended.
+/// When a rank fails the others are ended within 5 seconds; so are all when `interrupted` returns
+/// true (polled ten times a second). Ranks die with the launcher. Leaves no process, file or shared
+/// memory behind.
+LaunchResult launch(const RunPlan& plan, const RankProgram& program,
                     const std::function<void(int rank, const nlohmann::json&)>& on_progress,
                     const std::function<bool()>& interrupted);
 

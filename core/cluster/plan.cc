@@ -1,5 +1,8 @@
 #include "core/cluster/plan.h"
 
+#include <set>
+#include <utility>
+
 #include "core/base/fields.h"
 
 namespace ringside {
@@ -9,10 +12,23 @@ std::string RankPlan::role() const {
   return worker >= 0 ? "worker" : "server";
 }
 
+bool shares_device(const RunPlan& plan) {
+  std::set<std::pair<std::string, int>> taken;
+  for (const RankPlan& rank : plan.ranks)
+    if (rank.ordinal >= 0 && !taken.emplace(device_kind(plan, rank), rank.ordinal).second)
+      return true;
+  return false;
+}
+
 nlohmann::json to_json(const RunPlan& plan) {
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankPlan& rank : plan.ranks)
-    ranks.push_back({{"rank", rank.rank}, {"worker", rank.worker}, {"server", rank.server}});
+    ranks.push_back({{"rank", rank.rank},
+                     {"worker", rank.worker},
+                     {"server", rank.server},
+                     {"device", rank.device},
+                     {"ordinal", rank.ordinal},
+                     {"environment", rank.environment}});
   return {{"id", plan.id},
           {"experiment", plan.experiment},
           {"scheme", plan.scheme},
@@ -48,8 +64,10 @@ RunPlan run_plan_from_json(const nlohmann::json& in) {
   if (const auto& cluster = in.at("cluster"); !cluster.is_null())
     plan.cluster = sim::cluster_from_json(cluster);
   for (const auto& rank : in.at("ranks"))
-    plan.ranks.push_back(
-        {rank.at("rank").get<int>(), rank.at("worker").get<int>(), rank.at("server").get<int>()});
+    plan.ranks.push_back({rank.at("rank").get<int>(), rank.at("worker").get<int>(),
+                          rank.at("server").get<int>(), rank.value("device", ""),
+                          rank.value("ordinal", -1),
+                          rank.value("environment", std::vector<std::string>{})});
   return plan;
 }
 

@@ -18,13 +18,15 @@ namespace ringside {
 struct DeviceConfig {
   std::string kind = "cpu";
   std::int64_t threads = 1;
+  bool tf32 = false;
   std::string cluster;
 };
 
 template <class Visitor>
 void visit_fields(DeviceConfig& c, Visitor&& v) {
   v("kind", c.kind, "which device (see `ringside list`)");
-  v("threads", c.threads, "threads a rank computes with");
+  v("threads", c.threads, "cpu: threads a rank computes with");
+  v("tf32", c.tf32, "cuda: products of fp32 on tensor cores, with 10 bits of mantissa");
   v("cluster", c.cluster,
     "cluster file: sim: what is simulated; else this machine, as `ringside calibrate` measured it, "
     "for predictions");
@@ -51,7 +53,10 @@ struct RankPlan {
   int rank = 0;
   int worker = -1;
   int server = -1;
-  std::string role() const;  // "worker", "server", "worker+server"
+  std::string device{};  // kind, where it is not that of the run
+  int ordinal = -1;      // which of this machine's devices of the kind; -1: they are not told apart
+  std::vector<std::string> environment{};  // "NAME=VALUE" that its process gets
+  std::string role() const;                // "worker", "server", "worker+server"
 };
 
 /// One run: one scheme at one world, once. World counts workers.
@@ -73,6 +78,13 @@ struct RunPlan {
   std::optional<sim::ClusterSpec> cluster;
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
 };
+
+/// What a rank computes on.
+inline const std::string& device_kind(const RunPlan& plan, const RankPlan& rank) {
+  return rank.device.empty() ? plan.device.kind : rank.device;
+}
+/// Whether two ranks have one device between them that is meant for one: then time says nothing.
+bool shares_device(const RunPlan& plan);
 
 /// Whether its losses and parameters are real: not where it is simulated without numerics.
 inline bool computes(const RunPlan& plan) { return !plan.cluster || plan.sim.numerics; }

@@ -20,6 +20,18 @@ MemoryUse memory_use_from_json(const nlohmann::json& in) {
   return use;
 }
 
+nlohmann::ordered_json to_json(const std::optional<DeviceMemory>& memory) {
+  if (!memory) return nullptr;
+  return {
+      {"reserved", memory->reserved}, {"outside", memory->outside}, {"capacity", memory->capacity}};
+}
+
+std::optional<DeviceMemory> device_memory_from_json(const nlohmann::json& in) {
+  if (in.is_null()) return {};
+  return DeviceMemory{in.at("reserved").get<std::int64_t>(), in.at("outside").get<std::int64_t>(),
+                      in.at("capacity").get<std::int64_t>()};
+}
+
 nlohmann::json to_json(const RankRecord& r) {
   nlohmann::json steps = nlohmann::json::array();
   for (const StepTime& step : r.steps) {
@@ -45,6 +57,7 @@ nlohmann::json to_json(const RankRecord& r) {
           {"at_peak", nlohmann::json(to_json(r.at_peak))},
           {"rss", r.rss},
           {"rss_of_peers", r.rss_of_peers},
+          {"device_memory", nlohmann::json(to_json(r.device_memory))},
           {"parameters", r.parameters},
           {"parameter_hash", r.parameter_hash},
           {"minimum_bytes_per_step", r.minimum_bytes_per_step},
@@ -71,6 +84,7 @@ RankRecord rank_record_from_json(const nlohmann::json& in) {
   r.at_peak = memory_use_from_json(in.at("at_peak"));
   in.at("rss").get_to(r.rss);
   in.at("rss_of_peers").get_to(r.rss_of_peers);
+  r.device_memory = device_memory_from_json(in.at("device_memory"));
   in.at("parameters").get_to(r.parameters);
   in.at("parameter_hash").get_to(r.parameter_hash);
   in.at("minimum_bytes_per_step").get_to(r.minimum_bytes_per_step);

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/traffic.h"
-#include "core/device/ledger.h"
+#include "core/device/device.h"
 #include "core/observe/timeline.h"
 
 namespace ringside {
@@ -29,6 +30,8 @@ struct RankRecord {
   /// one maps; bytes, at the end of the last step.
   std::int64_t rss = 0;
   std::int64_t rss_of_peers = 0;
+  /// Of a device with memory of its own, as its driver counts, at the end of the last step.
+  std::optional<DeviceMemory> device_memory{};
   /// Elements of the model, and the least bytes that the busiest rank of the run must send a step.
   std::int64_t parameters = 0;
   double minimum_bytes_per_step = 0;
@@ -47,6 +50,9 @@ struct RankRecord {
 /// Bytes by the names of the kinds, in their order.
 nlohmann::ordered_json to_json(const MemoryUse& use);
 MemoryUse memory_use_from_json(const nlohmann::json& in);
+/// {reserved, outside, capacity}, or null.
+nlohmann::ordered_json to_json(const std::optional<DeviceMemory>& memory);
+std::optional<DeviceMemory> device_memory_from_json(const nlohmann::json& in);
 
 nlohmann::json to_json(const RankRecord& record);
 RankRecord rank_record_from_json(const nlohmann::json& in);

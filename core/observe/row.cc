@@ -52,8 +52,13 @@ void add_times(Row& row, std::size_t warmup) {
 
 /// A rank of the plan and, if it has come to its end, what it reported.
 ordered_json rank_json(const RankPlan& plan, const RankRecord* record) {
-  ordered_json out = {
-      {"rank", plan.rank}, {"role", plan.role()}, {"worker", plan.worker}, {"server", plan.server}};
+  ordered_json out = {{"rank", plan.rank},
+                      {"role", plan.role()},
+                      {"worker", plan.worker},
+                      {"server", plan.server},
+                      {"device", plan.device},
+                      {"ordinal", plan.ordinal},
+                      {"environment", plan.environment}};
   if (!record) return out;
   out["host"] = record->host;
   out["bytes_sent_per_step"] = record->bytes_sent_per_step;
@@ -63,7 +68,7 @@ ordered_json rank_json(const RankPlan& plan, const RankRecord* record) {
                    {"at_peak", to_json(record->at_peak)},
                    {"rss", record->rss},
                    {"rss_of_peers", record->rss_of_peers},
-                   {"device_reserved", nullptr}};
+                   {"device", to_json(record->device_memory)}};
   return out;
 }
 
@@ -78,6 +83,7 @@ RankRecord rank_from_json(const json& in) {
   record.at_peak = memory_use_from_json(in.at("memory").at("at_peak"));
   in.at("memory").at("rss").get_to(record.rss);
   in.at("memory").at("rss_of_peers").get_to(record.rss_of_peers);
+  record.device_memory = device_memory_from_json(in.at("memory").value("device", json()));
   return record;
 }
 
@@ -158,6 +164,7 @@ ordered_json to_json(const Row& row) {
           {"device", to_json_fields(plan.device)},
           {"sim", to_json_fields(plan.sim)},
           {"cluster", plan.cluster ? ordered_json(sim::to_json(*plan.cluster)) : ordered_json()},
+          {"shared_device", shares_device(plan)},
           {"world", plan.world},
           {"servers", plan.servers},
           {"repeat", plan.repeat},

@@ -14,13 +14,14 @@ LaunchResult launch_scripts(
     const std::function<bool()>& interrupted = [] { return false; }) {
   RunPlan plan;
   plan.options = nlohmann::json::object();
-  for (int r = 0; r < ranks; ++r) plan.ranks.push_back({.rank = r, .worker = r});
+  for (int r = 0; r < ranks; ++r)
+    plan.ranks.push_back({.rank = r, .worker = r, .environment = {"SHADE=" + std::to_string(r)}});
   const std::string read_plan =
       "read -r plan <&$1; rank=${plan#*'\"rank\":'}; "
       "case $plan in *'\"rank\":0}') rank=0;; *) rank=1;; esac; ";
   return launch(
-      plan, "/bin/bash", {"-c", read_plan + script, "rank"}, [](int, const nlohmann::json&) {},
-      interrupted);
+      plan, {"/bin/bash", {"-c", read_plan + script, "rank"}, {"PATH=/usr/bin:/bin"}},
+      [](int, const nlohmann::json&) {}, interrupted);
 }
 
 double seconds_of(const std::function<void()>& work) {
@@ -35,6 +36,15 @@ TEST(LaunchTest, ReturnsTheRecordOfEveryRank) {
   ASSERT_EQ(result.records.size(), 2u);
   EXPECT_EQ(result.records[0]["is"], 0);
   EXPECT_EQ(result.records[1]["is"], 1);
+}
+
+TEST(LaunchTest, ARankHasTheProgramsEnvironmentAndItsOwn) {
+  const auto result =
+      launch_scripts(2, R"(printf '{"record":{"path":"%s","shade":%s}}\n' "$PATH" $SHADE >&$1)");
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(result.records[r]["path"], "/usr/bin:/bin");
+    EXPECT_EQ(result.records[r]["shade"], r);
+  }
 }
 
 TEST(LaunchTest, StoreAnswersAcrossRanksInEitherOrder) {
@@ -110,7 +120,8 @@ TEST(LaunchTest, ARankThatCannotStartIsNamed) {
   RunPlan plan;
   plan.ranks = {{.rank = 0, .worker = 0}};
   const auto result = launch(
-      plan, "/nonexistent/program", {}, [](int, const nlohmann::json&) {}, [] { return false; });
+      plan, {"/nonexistent/program", {}, {}}, [](int, const nlohmann::json&) {},
+      [] { return false; });
   EXPECT_EQ(result.error, "rank 0 (worker) ended with exit code 127 before its work was done");
 }
 
