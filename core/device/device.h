@@ -81,6 +81,11 @@ class Device {
   /// None where the driver counts nothing apart.
   virtual std::optional<DeviceMemory> memory() const { return {}; }
 
+  /// For profilers: what this thread enqueues between the two belongs to `name`. Ranges of a thread
+  /// nest. Nothing where no profiler knows of it.
+  virtual void begin_range(const std::string& name) { static_cast<void>(name); }
+  virtual void end_range() {}
+
   Ledger& ledger() { return ledger_; }
   const Ledger& ledger() const { return ledger_; }
 

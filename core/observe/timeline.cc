@@ -13,9 +13,18 @@ std::string_view name_of(Activity activity) {
 }
 
 Timeline::Scope::Scope(Timeline& timeline, Activity activity, std::string name)
-    : timeline_(timeline), activity_(activity), name_(std::move(name)), begin_(timeline.now()) {}
+    : timeline_(timeline), activity_(activity), name_(std::move(name)), begin_(timeline.now()) {
+  timeline_.device_.begin_range(name_);
+}
 
-Timeline::Scope::~Scope() { timeline_.add(activity_, std::move(name_), begin_, timeline_.now()); }
+Timeline::Scope::~Scope() {
+  timeline_.device_.end_range();
+  try {
+    timeline_.add(activity_, std::move(name_), begin_, timeline_.now());
+  } catch (const Error&) {
+    // A failed device has no more marks; whoever uses it next says so, or is saying so already.
+  }
+}
 
 void Timeline::add(Activity activity, std::string name, Mark begin, Mark end) {
   std::lock_guard lock(mutex_);
