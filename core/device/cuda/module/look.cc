@@ -1,0 +1,106 @@
+#include "core/device/cuda/module/look.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+#include "core/base/error.h"
+#include "core/device/cuda/module/check.h"
+#include "core/device/cuda/module/module.h"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr int least_major = 8;  // the kernels are built for 8.0 and newer
+
+/// CUDA counts 13000, its libraries 90100 or so.
+std::string cuda_version_text(int version) {
+  return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+std::string library_version_text(std::size_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+/// Asked of the library itself: it is loaded only where attention uses it.
+std::string cudnn_version() {
+  void* library = dlopen("libcudnn.so.9", RTLD_LAZY | RTLD_LOCAL);
+  if (!library) return "";
+  using GetVersion = std::size_t();
+  auto* get = reinterpret_cast<GetVersion*>(dlsym(library, "cudnnGetVersion"));
+  std::string version = get ? library_version_text(get()) : "";
+  dlclose(library);
+  return version;
+}
+
+std::string cause_of(cudaError_t status, int driver, int runtime) {
+  if (driver == 0)
+    return fmt::format(
+        "no NVIDIA driver is loaded; install one that knows CUDA {} and see that nvidia-smi lists "
+        "the GPU (in a container: that it is started with GPUs)",
+        cuda_version_text(runtime));
+  if (status == cudaErrorInsufficientDriver)
+    return fmt::format("the NVIDIA driver knows CUDA {}, this program needs {}; update the driver",
+                       cuda_version_text(driver), cuda_version_text(runtime));
+  if (status == cudaErrorNoDevice)
+    return "the NVIDIA driver sees no GPU; look at nvidia-smi and CUDA_VISIBLE_DEVICES";
+  return fmt::format("cudaGetDeviceCount: {}: {}; look at nvidia-smi and the kernel's log",
+                     cudaGetErrorName(status), cudaGetErrorString(status));
+}
+
+Gpu describe(int ordinal) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
+  return {properties.name, properties.major, properties.minor, properties.multiProcessorCount,
+          static_cast<std::int64_t>(properties.totalGlobalMem)};
+}
+
+std::string too_old(const Gpu& gpu) {
+  return fmt::format(
+      "{} has compute capability {}.{}, and the kernels need {}.0; use a newer GPU (A100 or later)",
+      gpu.name, gpu.major, gpu.minor, least_major);
+}
+
+void look(Machine& out) {
+  int driver = 0, runtime = 0, count = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver);
+  out.runtime = cuda_version_text(runtime);
+  out.driver = cuda_version_text(driver);
+  out.cublaslt = library_version_text(cublasLtGetVersion());
+  out.cudnn = cudnn_version();
+
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    out.cause = cause_of(status == cudaSuccess ? cudaErrorNoDevice : status, driver, runtime);
+    return;
+  }
+  bool usable = false;
+  for (int i = 0; i < count; ++i) {
+    out.gpus.push_back(describe(i));
+    usable = usable || out.gpus.back().major >= least_major;
+  }
+  if (!usable) out.cause = too_old(out.gpus.front());
+}
+
+}  // namespace
+
+Gpu look_at_gpu(int ordinal) {
+  int count = 0;
+  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
+  if (ordinal < 0 || ordinal >= count)
+    throw Error("gpu {}: there is none; this machine has {}, counted from 0", ordinal, count);
+  const Gpu gpu = describe(ordinal);
+  if (gpu.major < least_major) throw Error("gpu {}: {}", ordinal, too_old(gpu));
+  return gpu;
+}
+
+}  // namespace ringside::cuda
+
+extern "C" void ringside_cuda_look(ringside::cuda::Machine& out) {
+  try {
+    ringside::cuda::look(out);
+  } catch (const std::exception& error) {
+    out.cause = error.what();
+  }
+}
