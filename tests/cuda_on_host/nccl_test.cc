@@ -304,15 +304,14 @@ TEST(NcclOperations, StandInTheOrderOfTheirStream) {
   Floats data{1, 2}, seen{0, 0};
   std::promise<void> open;
   auto gate = open.get_future().share();
-  cuda_on_host::enqueue(ranks.streams[1], [&data, gate] {
+  enqueue(ranks.streams[1], [&data, gate] {
     gate.wait();
     data[1] = 20;
   });
   for (std::size_t r = 0; r < 2; ++r)
     ncclAllReduce(&data[r], &data[r], 1, ncclFloat32, ncclSum, ranks.comms[r], ranks.streams[r]);
   ranks.settle_all();
-  for (std::size_t r = 0; r < 2; ++r)
-    cuda_on_host::enqueue(ranks.streams[r], [&, r] { seen[r] = data[r]; });
+  for (std::size_t r = 0; r < 2; ++r) enqueue(ranks.streams[r], [&, r] { seen[r] = data[r]; });
   open.set_value();
   for (auto& stream : ranks.streams) stream.wait();
   EXPECT_EQ(seen, (Floats{21, 21}));
@@ -328,7 +327,7 @@ TEST(NcclOperations, MeetInTheOrderOfCallsOnSeveralStreams) {
   });
   std::promise<void> open;
   auto gate = open.get_future().share();
-  cuda_on_host::enqueue(ranks.streams[0], [gate] { gate.wait(); });
+  enqueue(ranks.streams[0], [gate] { gate.wait(); });
   for (std::size_t r = 0; r < 2; ++r) {
     auto comm = ranks.comms[r];
     ncclAllReduce(&first[r], &first[r], 1, ncclFloat32, ncclSum, comm, ranks.streams[r]);
@@ -469,7 +468,7 @@ TEST(NcclFinalize, IsInProgressUntilEveryRankIsQuiet) {
   EXPECT_EQ(state(ranks.comms[0]), ncclInProgress);
   EXPECT_EQ(ncclCommDestroy(ranks.comms[0]), ncclInvalidUsage);
   std::promise<void> open;
-  cuda_on_host::enqueue(ranks.streams[1], [gate = open.get_future().share()] { gate.wait(); });
+  enqueue(ranks.streams[1], [gate = open.get_future().share()] { gate.wait(); });
   float value = 1;
   ncclGroupStart();
   ncclSend(&value, 1, ncclFloat32, 1, ranks.comms[1], ranks.streams[1]);
