@@ -9,15 +9,23 @@
 
 namespace ringside::peer {
 
-/// Collective: every rank of the group calls it. Tensors lie on the device, fp32 or bf16; sums are
-/// plain ones, in NCCL's own order, so bits may differ from those of other communicators. The
-/// ranks find each other through the store; `group` is a name that no other group of it has.
+/// Collective: every rank of the group calls it, and blocks until all are connected. Tensors lie on
+/// the device; sums are of fp32 or bf16, plain ones in NCCL's own order, so bits may differ from
+/// those of other communicators; what is only moved may have any type. The ranks find each other
+/// through the store; `group` is a name that no other group of it has.
+///
 /// Operations run on a stream of the communicator's own; Work::wait() has later compute wait, and
-/// blocks nobody. A rank that does not come, or a failure of NCCL, is noticed where the host waits
-/// for the device, and thrown there as an Error that names operation and group: the communicator
-/// is aborted then. Throws Error that says what to install where NCCL is not there. `timeout_s`:
-/// of the initialisation, and of every operation from the moment when it could have begun. The
-/// device (a cuda::CudaDevice) and the store outlive it.
+/// blocks nobody but where ranks meet for the first time: the first collective, and the wait for
+/// the first message of a pair, block until the others come. Messages go out together, at the next
+/// call of the communicator or the next time the host waits for the device; those that go out
+/// together end together, so none may depend on what compute does after the end of another.
+///
+/// A rank that does not come, or a failure of NCCL, is noticed in Work::wait() and where the host
+/// waits for the device, and thrown there as an Error that names operation, group and rank: the
+/// communicator is aborted then, and every later call of it throws the same. `timeout_s`: of the
+/// beginning, of every operation from the moment when it could have begun, and of the end (the
+/// destructor waits for the other ranks' unless there was an error). Throws Error that says what to
+/// install where NCCL is not there. The device (a cuda::CudaDevice) and the store outlive it.
 std::unique_ptr<Communicator> make_nccl_communicator(Device& device, Store& store,
                                                      const std::string& group, int rank, int size,
                                                      double timeout_s);
