@@ -7,7 +7,7 @@
 #include "tests/cuda_on_host/cublaslt_product.h"
 #include "tests/cuda_on_host/stream.h"
 
-using namespace cuda_on_host;
+using namespace cuda_on_host::cublaslt;
 
 struct cublasLtContext {};
 struct cublasLtMatmulPreferenceOpaque_t {

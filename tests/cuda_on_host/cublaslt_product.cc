@@ -9,7 +9,7 @@
 
 #include "core/tensor/bf16.h"
 
-namespace cuda_on_host {
+namespace cuda_on_host::cublaslt {
 namespace {
 
 using ringside::to_bf16;
@@ -168,4 +168,4 @@ void compute(const Call& call) {
   }
 }
 
-}  // namespace cuda_on_host
+}  // namespace cuda_on_host::cublaslt

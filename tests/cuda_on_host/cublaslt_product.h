@@ -26,7 +26,7 @@ struct cublasLtMatrixLayoutOpaque_t {
   std::int64_t stride = 0;
 };
 
-namespace cuda_on_host {
+namespace cuda_on_host::cublaslt {
 
 /// D = alpha op(A) op(B) + beta C: D is m x n, op(A) m x k.
 struct Problem {
@@ -61,4 +61,4 @@ bool is_supported(const Problem& problem);
 /// Products are added up in fp32 by 64, and those sums in double. Overwrites the workspace.
 void compute(const Call& call);
 
-}  // namespace cuda_on_host
+}  // namespace cuda_on_host::cublaslt

@@ -341,7 +341,6 @@ TEST_F(CublasLt, RefusesWhatTheLibraryDoesNotHave) {
   EXPECT_EQ(status({.epilogue = gelu, .batch = 2}), unsupported);
   EXPECT_EQ(status({.epilogue = gelu, .aux_ld = 71}), invalid);  // no multiple of 8
   EXPECT_EQ(status({.epilogue = gelu, .aux_ld = 64}), invalid);  // less than m
-  EXPECT_EQ(status({.ta = static_cast<cublasOperation_t>(9)}), invalid);
   EXPECT_EQ(status({.batch = 0}), invalid);
   EXPECT_EQ(status({.k = 0}), invalid);
 }
@@ -366,6 +365,7 @@ TEST_F(CublasLt, RefusesWhatDoesNotFit) {
   EXPECT_EQ(with([&](Plan& x) { relay(x.b, x.layout(p.in, p.k + 1, p.n, p.k + 1)); }), invalid);
   EXPECT_EQ(with([&](Plan& x) { relay(x.b, x.layout(p.in, p.k, p.n + 1, p.k)); }), invalid);
   EXPECT_EQ(with([&](Plan& x) { relay(x.b, nullptr); }), invalid);
+  EXPECT_EQ(with([](Plan& x) { x.set(CUBLASLT_MATMUL_DESC_TRANSA, std::int32_t{9}); }), invalid);
   EXPECT_EQ(with([](Plan& x) {
               const std::int32_t two = 2;
               cublasLtMatrixLayoutSetAttribute(x.a, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &two, 4);

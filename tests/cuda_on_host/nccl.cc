@@ -6,7 +6,7 @@
 
 #include "tests/cuda_on_host/nccl_clique.h"
 
-using namespace cuda_on_host;
+using namespace cuda_on_host::nccl;
 
 struct ncclComm {
   MemberPtr member;

@@ -6,7 +6,7 @@
 
 #include "tests/cuda_on_host/stream.h"
 
-namespace cuda_on_host {
+namespace cuda_on_host::nccl {
 namespace {
 
 std::size_t participants(const Clique& clique, const Link& link) {
@@ -132,4 +132,4 @@ int rank_in_split(const Split& split, int rank) {
   return before;
 }
 
-}  // namespace cuda_on_host
+}  // namespace cuda_on_host::nccl

@@ -14,7 +14,7 @@
 #include "nccl.h"
 #include "tests/cuda_on_host/nccl_operation.h"
 
-namespace cuda_on_host {
+namespace cuda_on_host::nccl {
 
 struct Clique;
 
@@ -89,4 +89,4 @@ bool has_split(const Clique& parent, Split& split);
 /// The rank within the child that the parent's rank becomes one of.
 int rank_in_split(const Split& split, int rank);
 
-}  // namespace cuda_on_host
+}  // namespace cuda_on_host::nccl

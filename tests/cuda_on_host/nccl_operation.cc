@@ -7,7 +7,7 @@
 
 #include "core/tensor/bf16.h"
 
-namespace cuda_on_host {
+namespace cuda_on_host::nccl {
 namespace {
 
 using ringside::bf16;
@@ -179,4 +179,4 @@ void perform(std::vector<Part*> parts) {
   }
 }
 
-}  // namespace cuda_on_host
+}  // namespace cuda_on_host::nccl

@@ -8,7 +8,7 @@
 
 #include "nccl.h"
 
-namespace cuda_on_host {
+namespace cuda_on_host::nccl {
 
 enum class Kind { all_reduce, reduce_scatter, all_gather, broadcast, send, receive };
 using Link = std::pair<int, int>;  // from and to; of collectives: everyone
@@ -41,4 +41,4 @@ bool agree(const Part& a, const Part& b);
 /// its receive, in any order.
 void perform(std::vector<Part*> parts);
 
-}  // namespace cuda_on_host
+}  // namespace cuda_on_host::nccl
