@@ -30,7 +30,9 @@ RunPlan plan() {
   plan.train.global_batch = 8;
   plan.model.context = 10;
   plan.data.path = {"a", "b"};
-  plan.ranks = {{0, 0, -1}, {1, 1, -1}, {2, -1, 0}};
+  plan.ranks = {{.rank = 0, .worker = 0, .ordinal = 0, .environment = {"SHADE=green"}},
+                {.rank = 1, .worker = 1, .ordinal = 1},
+                {.rank = 2, .server = 0, .device = "cpu"}};
   return plan;
 }
 
@@ -53,6 +55,7 @@ std::vector<RankRecord> records() {
   records[2].serving_optimizer_s = 0.01;
   records[2].at_peak[MemoryKind::optimizer] = 1000;
   records[2].rss = 5000;
+  records[0].device_memory = DeviceMemory{11, 12, 13};
   return records;
 }
 
@@ -96,6 +99,8 @@ TEST(Row, HasTheFieldsOfTheContract) {
   EXPECT_EQ(json["ranks"][2]["role"], "server");
   EXPECT_EQ(json["ranks"][2]["memory"]["at_peak"]["optimizer"], 1000);
   EXPECT_EQ(json["ranks"][2]["memory"]["peak"], 1000);
+  EXPECT_TRUE(json["ranks"][2]["memory"]["device"].is_null());
+  EXPECT_EQ(json["ranks"][0]["memory"]["device"]["outside"], 12);
 }
 
 TEST(Row, IsTheSameAfterARoundTrip) {

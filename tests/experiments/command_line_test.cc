@@ -156,6 +156,20 @@ TEST_F(CommandLine, ListsWhatThisBuildHas) {
     EXPECT_THAT(list.out, HasSubstr(word));
 }
 
+TEST_F(CommandLine, TheDoctorNamesWhatIsThereAndWhatToInstall) {
+  const Ended doctor = run({"doctor"});
+  EXPECT_EQ(doctor.status, 0);
+  for (const char* word : {"cpu", "cuda", "nccl", "sim", "usable"})
+    EXPECT_THAT(doctor.out, HasSubstr(word));
+  const auto gpus = doctor.out.find("cuda       NOT usable: ");
+  if (gpus == std::string::npos) GTEST_SKIP() << "there is a GPU here";
+  const Ended compare = run({"compare", "trial.toml", "--set", "device.kind=cuda"});
+  EXPECT_EQ(compare.status, 2);
+  // The same cause, and what to do about it.
+  const auto cause = doctor.out.substr(gpus + 23, 40);
+  EXPECT_THAT(compare.err, HasSubstr("device.kind = 'cuda': " + cause));
+}
+
 TEST_F(CommandLine, ComparesAndResumes) {
   const Ended first = run({"compare", "trial.toml"});
   EXPECT_EQ(first.status, 0) << first.err;

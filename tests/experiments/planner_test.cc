@@ -132,6 +132,29 @@ TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
   EXPECT_EQ(beside.servers, 2);
 }
 
+TEST(Planner, DevicesOfACpuAreNotToldApart) {
+  auto config = experiment();
+  config.scheme_options["ps"] = {{"server_device", "cpu"}};
+  const RunPlan plan = plan_training(config, "ps", 2);
+  for (const RankPlan& rank : plan.ranks) {
+    EXPECT_EQ(device_kind(plan, rank), "cpu");
+    EXPECT_EQ(rank.ordinal, -1);
+    EXPECT_TRUE(rank.environment.empty());
+  }
+  EXPECT_FALSE(shares_device(plan));
+}
+
+TEST(Planner, ADeviceIsSharedByRanksOfOneKindAndNumber) {
+  RunPlan plan;
+  plan.device.kind = "cuda";
+  plan.ranks = {{.rank = 0, .ordinal = 0}, {.rank = 1, .ordinal = 1}, {.rank = 2}};
+  EXPECT_FALSE(shares_device(plan));
+  plan.ranks[2] = {.rank = 2, .device = "other", .ordinal = 1};
+  EXPECT_FALSE(shares_device(plan));
+  plan.ranks[2] = {.rank = 2, .ordinal = 1};
+  EXPECT_TRUE(shares_device(plan));
+}
+
 TEST(Planner, OptionsAreCompleteAndChecked) {
   auto config = experiment();
   config.scheme_options["ddp"] = {{"bucket_mb", 3.0}};
@@ -172,7 +195,17 @@ TEST(Planner, RefusesWhatCannotBeRun) {
   EXPECT_THAT(with([](auto& c) { c.compare.repeats = 0; }), HasSubstr("compare.repeats = 0"));
   EXPECT_THAT(with([](auto& c) { c.train.steps = 5; }), HasSubstr("train.warmup = 5"));
   EXPECT_THAT(with([](auto& c) { c.train.precision = "bf16"; }),
-              HasSubstr("train.precision = 'bf16'"));
+              HasSubstr("train.precision = 'bf16' is not there: device 'cpu' computes in fp32"));
+  EXPECT_THAT(with([](auto& c) { c.device.tf32 = true; }), HasSubstr("device.tf32 = true"));
+  EXPECT_THAT(with([](auto& c) {
+                c.scheme_options["ps"] = {{"server_device", "gpu"}};
+              }),
+              HasSubstr("scheme.ps.server_device = 'gpu': there are same and cpu"));
+  EXPECT_THAT(with([](auto& c) {
+                c.scheme_options["ps"] = {
+                    {"servers", 1}, {"server_device", "cpu"}, {"placement", "beside"}};
+              }),
+              HasSubstr("servers beside workers have the device of these"));
   EXPECT_THAT(with([](auto& c) { c.train.global_batch = 0; }), HasSubstr("train.global_batch = 0"));
   EXPECT_THAT(with([](auto& c) { c.train.seed = -1; }), HasSubstr("train.seed = -1"));
   EXPECT_THAT(with([](auto& c) { c.train.timeout_s = 0; }), HasSubstr("train.timeout_s"));

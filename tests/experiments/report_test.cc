@@ -91,6 +91,24 @@ TEST(Report, ASimulatedRowIsReadBackWithItsClusterAndPrediction) {
   EXPECT_EQ(to_json(again.plan), to_json(row.plan));
 }
 
+TEST(Report, RunsThatShareADeviceAreMarkedAndHaveNoSpeedUp) {
+  Row shared = made_up_row("ddp", 2, 0, 180, "b", {2, 1.00005});
+  for (RankPlan& rank : shared.plan.ranks) rank.ordinal = 0;
+  shared.plan.device.kind = "cuda";
+  shared.ranks[0].device_memory = DeviceMemory{3'000'000, 500'000'000, 80'000'000'000};
+  const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), shared});
+  EXPECT_TRUE(cases[1].shared_device);
+  EXPECT_EQ(cases[1].sameness, Sameness::to_rounding);  // a GPU's sums have orders of their own
+  EXPECT_LT(cases[1].speed_up, 0);
+  const std::string text = summary_text(cases);
+  EXPECT_THAT(text, HasSubstr("to rounding (5e-05); shared GPU: not a performance figure"));
+  EXPECT_THAT(text, HasSubstr("reserved"));
+  EXPECT_THAT(text, HasSubstr("3.00 | 500"));
+  const auto json = summary_json("trial", cases)["cases"][1];
+  EXPECT_EQ(json["shared_device"], true);
+  EXPECT_EQ(json["memory"]["device"]["outside"], 500'000'000);
+}
+
 TEST(Report, ADifferentRunGetsNoSpeedUp) {
   const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}),
                                 made_up_row("ddp", 2, 0, 180, "b", {2, 1.1})});
