@@ -1,0 +1,56 @@
+// What stands for the driver: what there is on the machine, what is counted, and how a call begins
+// and ends.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "cuda_runtime.h"
+
+namespace cuda_on_host {
+
+inline constexpr int max_devices = 16;
+
+struct Device {
+  std::atomic<std::int64_t> used{0};  // bytes
+
+  /// Takes memory if there is enough.
+  bool take(std::int64_t bytes);
+};
+
+struct Driver {
+  std::atomic<int> device_count{1};
+  std::atomic<std::int64_t> memory{std::int64_t{1} << 30};
+  std::array<Device, max_devices> devices;
+  // Relaxed: threads that count are not brought in order by it, so that ThreadSanitizer sees what
+  // no event orders.
+  std::atomic<std::int64_t> mallocs{0}, host_mallocs{0}, host_waits{0}, pageable_copies{0},
+      copies{0}, launches{0}, streams{0}, events{0};
+};
+Driver& driver();
+
+inline void count(std::atomic<std::int64_t>& counter) {
+  counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// The error that a test asked for, or that of a call where none is allowed.
+cudaError_t begin_call(const char* name);
+/// Keeps an error for cudaGetLastError().
+cudaError_t end_call(cudaError_t status);
+
+/// The body of a function of the runtime.
+template <class F>
+cudaError_t call(const char* name, F&& body) {
+  cudaError_t status = begin_call(name);
+  if (status == cudaSuccess) status = body();
+  return end_call(status);
+}
+
+int current_device();
+/// From now on this thread may not call the runtime.
+void become_stream_thread();
+/// One line, and the end of the program.
+[[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+}  // namespace cuda_on_host
