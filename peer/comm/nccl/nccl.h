@@ -16,9 +16,8 @@ namespace ringside::peer {
 ///
 /// Operations run on a stream of the communicator's own; Work::wait() has later compute wait, and
 /// blocks nobody but where ranks meet for the first time: the first collective, and the wait for
-/// the first message of a pair, block until the others come. Messages go out together, at the next
-/// call of the communicator or the next time the host waits for the device; those that go out
-/// together end together, so none may depend on what compute does after the end of another.
+/// the first message from one rank to another, block until the others come. What a message could
+/// not begin with then is done by later calls, and while the host waits for the device.
 ///
 /// A rank that does not come, or a failure of NCCL, is noticed in Work::wait() and where the host
 /// waits for the device, and thrown there as an Error that names operation, group and rank: the

@@ -1,6 +1,7 @@
 // Collectives of NCCL, between marks, and the watch over them.
 #include "peer/comm/nccl/module/communicator.h"
 
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -43,21 +44,15 @@ class NcclCommunicator::NcclWork final : public Work {
   const int exceptions_ = std::uncaught_exceptions();
 };
 
-std::unique_ptr<Communicator> NcclCommunicator::make(cuda::CudaDevice& device, Handle handle,
-                                                     double timeout_s) {
-  Handle messages = handle.split(0, handle.group().rank, handle.group().name, timeout_s);
-  return std::unique_ptr<Communicator>(
-      new NcclCommunicator(device, std::move(handle), std::move(messages), timeout_s));
-}
-
-NcclCommunicator::NcclCommunicator(cuda::CudaDevice& device, Handle handle, Handle messages,
+NcclCommunicator::NcclCommunicator(cuda::CudaDevice& device, Store& store, Handle handle,
                                    double timeout_s)
-    : Communicator(handle.group().rank, handle.group().size),
+    : Communicator(handle.self().rank, handle.self().size),
       device_(device),
+      store_(store),
       timeout_s_(timeout_s),
-      lane_(device),
-      handle_(std::move(handle)),
-      messages_(device, std::move(messages), timeout_s) {
+      name_(handle.self().group),
+      lane_(device, std::move(handle), timeout_s),
+      messages_(device, store, lane_.handle().self(), timeout_s) {
   device_.watch(*this);
 }
 
@@ -65,7 +60,7 @@ NcclCommunicator::~NcclCommunicator() {
   device_.unwatch(*this);
   // Others do not end in order while this rank's error is under way to them.
   if (!failure_.empty() || std::uncaught_exceptions() > exceptions_) return;
-  if (messages_.handle().finish(timeout_s_)) handle_.finish(timeout_s_);
+  if (messages_.finish()) lane_.finish();
 }
 
 template <class Call>
@@ -73,14 +68,14 @@ WorkPtr NcclCommunicator::submit(const std::string& what, const Tensor& in, cons
                                  const Traffic& bytes, const Call& call) {
   const std::lock_guard lock(mutex_);
   return guarded([&] {
-    messages_.advance();
-    lane_.first();  // forgets what is over
     const auto operation = std::make_shared<Operation>(
         Operation{fmt::format("operation {} ({})", ++number_, what), in, out});
-    const Mark begin = lane_.begin_after(device_.mark());
-    if (in.count() > 0)
-      handle_.settle(call(), timeout_s_, operation->what, [this] { messages_.advance(); });
-    lane_.end({&operation, 1}, begin);
+    lane_.launch(operation, device_.mark(), call);
+    // Only where ranks meet for the first time does this take long; it has a deadline.
+    poll(device_.clock(), std::numeric_limits<double>::infinity(), [&] {
+      messages_.advance();
+      return lane_.settled();
+    });
     traffic_ = traffic_ + bytes;
     return std::make_unique<NcclWork>(*this, operation);
   });
@@ -98,7 +93,7 @@ WorkPtr NcclCommunicator::sum(const std::string& what, const Tensor& array, cons
   const ncclDataType_t type = sum_type("all_reduce", array);
   return submit(what, array, array, bytes, [&] {
     return ncclAllReduce(data_of(array), data_of(array), static_cast<std::size_t>(array.count()),
-                         type, ncclSum, handle_.get(), lane_.stream());
+                         type, ncclSum, lane_.handle().get(), lane_.stream());
   });
 }
 
@@ -108,7 +103,7 @@ WorkPtr NcclCommunicator::reduce_scatter(const Tensor& array, const Tensor& part
   const std::int64_t bytes = (size() - 1) * bytes_of(part);
   return submit(described("reduce_scatter", array), array, part, {bytes, bytes}, [&] {
     return ncclReduceScatter(data_of(array), data_of(part), static_cast<std::size_t>(part.count()),
-                             type, ncclSum, handle_.get(), lane_.stream());
+                             type, ncclSum, lane_.handle().get(), lane_.stream());
   });
 }
 
@@ -116,8 +111,8 @@ WorkPtr NcclCommunicator::all_gather(const Tensor& part, const Tensor& array) {
   check_parts("all_gather", array, part);
   const std::int64_t bytes = (size() - 1) * bytes_of(part);
   return submit(described("all_gather", array), part, array, {bytes, bytes}, [&] {
-    return ncclAllGather(data_of(part), data_of(array), part.bytes(), ncclUint8, handle_.get(),
-                         lane_.stream());
+    return ncclAllGather(data_of(part), data_of(array), part.bytes(), ncclUint8,
+                         lane_.handle().get(), lane_.stream());
   });
 }
 
@@ -128,7 +123,7 @@ WorkPtr NcclCommunicator::broadcast(const Tensor& array, int root) {
   const std::string what = fmt::format("{} from rank {}", described("broadcast", array), root);
   return submit(what, array, array, {sent, received}, [&] {
     return ncclBroadcast(data_of(array), data_of(array), array.bytes(), ncclUint8, root,
-                         handle_.get(), lane_.stream());
+                         lane_.handle().get(), lane_.stream());
   });
 }
 
@@ -137,7 +132,7 @@ WorkPtr NcclCommunicator::all_to_all(const Tensor& in, const Tensor& out) {
     throw Error(
         "{}: all_to_all of {} elements into {} among {} ranks; both must be the same multiple of "
         "the ranks",
-        name(), in.count(), out.count(), size());
+        name_, in.count(), out.count(), size());
   const std::size_t part = in.bytes() / static_cast<std::size_t>(size());
   const std::int64_t bytes = static_cast<std::int64_t>(part) * (size() - 1);
   return submit(described("all_to_all", in), in, out, {bytes, bytes}, [&] {
@@ -147,9 +142,9 @@ WorkPtr NcclCommunicator::all_to_all(const Tensor& in, const Tensor& out) {
     };
     for (int r = 0; r < size(); ++r) {
       const std::size_t at = static_cast<std::size_t>(r) * part;
-      add(ncclSend(in.data<std::uint8_t>() + at, part, ncclUint8, r, handle_.get(),
+      add(ncclSend(in.data<std::uint8_t>() + at, part, ncclUint8, r, lane_.handle().get(),
                    lane_.stream()));
-      add(ncclRecv(out.data<std::uint8_t>() + at, part, ncclUint8, r, handle_.get(),
+      add(ncclRecv(out.data<std::uint8_t>() + at, part, ncclUint8, r, lane_.handle().get(),
                    lane_.stream()));
     }
     const ncclResult_t ended = ncclGroupEnd();
@@ -187,17 +182,18 @@ void NcclCommunicator::barrier() {
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int colour, int key) {
-  if (colour < 0) throw Error("{}: split: colour {} must be 0 or more", name(), colour);
+  if (colour < 0) throw Error("{}: split: colour {} must be 0 or more", name_, colour);
   std::optional<Mark> end;
   {
     const std::lock_guard lock(mutex_);
-    if (lane_.first()) end = *lane_.last();
+    if (lane_.is_busy()) end = lane_.last();
   }
   if (end) device_.time(*end);
   const std::lock_guard lock(mutex_);
-  return guarded([&] {
-    const std::string group = fmt::format("{}/{}.{}", name(), ++number_, colour);
-    return make(device_, handle_.split(colour, key, group, timeout_s_), timeout_s_);
+  return guarded([&]() -> std::unique_ptr<Communicator> {
+    const std::string group = fmt::format("{}/{}.{}", name_, ++number_, colour);
+    Handle handle = lane_.handle().split(colour, key, group, device_.clock(), timeout_s_);
+    return std::make_unique<NcclCommunicator>(device_, store_, std::move(handle), timeout_s_);
   });
 }
 
@@ -212,8 +208,7 @@ void NcclCommunicator::check() {
   if (!lock) return;
   guarded([&] {
     messages_.advance();
-    look_at(lane_, handle_);
-    look_at(messages_.lane(), messages_.handle());
+    look();
   });
 }
 
@@ -225,40 +220,30 @@ void NcclCommunicator::wait(const OperationPtr& operation, bool blocks) {
     operation->waited_for = true;
     operation->in = operation->out = {};
   }
-  guarded([&] {
-    look_at(lane_, handle_);
-    look_at(messages_.lane(), messages_.handle());
-  });
+  guarded([&] { look(); });
 }
 
-void NcclCommunicator::look_at(Lane& lane, Handle& handle) {
-  const Operation* first = lane.first();
-  if (!first) return;
-  handle.settled(first->what);
-  if (const Operation* late = lane.overdue(device_.clock().now(), timeout_s_))
-    throw Error(
-        "{}: {} did not end within {} s: another rank did not come to it, or failed; see what "
-        "that one says, or raise train.timeout_s",
-        handle.group().place(), late->what, timeout_s_);
+void NcclCommunicator::look() {
+  lane_.look();
+  messages_.look();
 }
 
 ncclDataType_t NcclCommunicator::sum_type(const char* what, const Tensor& array) const {
   if (array.dtype() == DType::f32) return ncclFloat32;
   if (array.dtype() == DType::bf16) return ncclBfloat16;
-  throw Error("{}: {} of {}; sums are of fp32 or bf16", name(), what, name_of(array.dtype()));
+  throw Error("{}: {} of {}; sums are of fp32 or bf16", name_, what, name_of(array.dtype()));
 }
 
 void NcclCommunicator::check_parts(const char* what, const Tensor& array,
                                    const Tensor& part) const {
   if (array.count() != part.count() * size() || array.dtype() != part.dtype())
-    throw Error("{}: {}: {} parts of {} elements ({}) do not make an array of {} ({})", name(),
-                what, size(), part.count(), name_of(part.dtype()), array.count(),
-                name_of(array.dtype()));
+    throw Error("{}: {}: {} parts of {} elements ({}) do not make an array of {} ({})", name_, what,
+                size(), part.count(), name_of(part.dtype()), array.count(), name_of(array.dtype()));
 }
 
 void NcclCommunicator::check_rank(const char* what, int rank) const {
   if (rank < 0 || rank >= size())
-    throw Error("{}: {}: no rank {} among {}", name(), what, rank, size());
+    throw Error("{}: {}: no rank {} among {}", name_, what, rank, size());
 }
 
 }  // namespace ringside::peer

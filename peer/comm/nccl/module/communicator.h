@@ -18,9 +18,8 @@ namespace ringside::peer {
 /// sees errors of NCCL and operations whose time is over. Either aborts the group for good.
 class NcclCommunicator final : public Communicator, public cuda::Watch {
  public:
-  /// Collective: `handle` gets a twin for messages.
-  static std::unique_ptr<Communicator> make(cuda::CudaDevice& device, Handle handle,
-                                            double timeout_s);
+  /// `handle`: connected. The device and the store outlive it.
+  NcclCommunicator(cuda::CudaDevice& device, Store& store, Handle handle, double timeout_s);
   /// Ends the group in order if all ranks do; aborts it after an error, and after the deadline.
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -42,8 +41,6 @@ class NcclCommunicator final : public Communicator, public cuda::Watch {
  private:
   class NcclWork;
 
-  NcclCommunicator(cuda::CudaDevice& device, Handle handle, Handle messages, double timeout_s);
-
   /// Has `call` enqueue an operation on the lane, after the compute that is enqueued now.
   template <class Call>
   WorkPtr submit(const std::string& what, const Tensor& in, const Tensor& out, const Traffic& bytes,
@@ -53,7 +50,7 @@ class NcclCommunicator final : public Communicator, public cuda::Watch {
 
   /// Later compute waits for it. `blocks`: a message that is not on its way is brought there.
   void wait(const OperationPtr& operation, bool blocks);
-  void look_at(Lane& lane, Handle& handle);
+  void look();
 
   /// Does `body` if the group has not failed; if that throws Error, the group has. Under the mutex.
   template <class Body>
@@ -63,8 +60,8 @@ class NcclCommunicator final : public Communicator, public cuda::Watch {
       return body();
     } catch (const Error& error) {
       failure_ = error.what();
-      handle_.abort();
-      messages_.handle().abort();
+      lane_.abort();
+      messages_.abort();
       throw;
     }
   }
@@ -72,14 +69,14 @@ class NcclCommunicator final : public Communicator, public cuda::Watch {
   ncclDataType_t sum_type(const char* what, const Tensor& array) const;
   void check_parts(const char* what, const Tensor& array, const Tensor& part) const;
   void check_rank(const char* what, int rank) const;
-  const std::string& name() const { return handle_.group().name; }
 
   cuda::CudaDevice& device_;
+  Store& store_;
   const double timeout_s_;
+  const std::string name_;  // of the group
   const int exceptions_ = std::uncaught_exceptions();
   mutable std::mutex mutex_;
   Lane lane_;
-  Handle handle_;
   NcclMessages messages_;
   std::string failure_;  // of the group; empty if there is none
   Traffic traffic_;

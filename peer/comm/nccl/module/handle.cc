@@ -24,76 +24,85 @@ std::string last_word(ncclComm_t comm) {
   return line.empty() ? "" : " (" + line + ")";
 }
 
+constexpr const char* connecting = "the beginning of the group";
+
 }  // namespace
 
-Handle::Handle(const Clock& clock, Store& store, const GroupName& group, double timeout_s)
-    : clock_(clock), group_(group) {
-  const double end = clock_.now() + timeout_s;
-  const ncclUniqueId id = meet(store, group_, timeout_s);
-  ncclConfig_t config = non_blocking();
-  const std::string what = "the beginning of the group";
-  try {
-    const ncclResult_t result =
-        ncclCommInitRankConfig(&comm_, group_.size, id, group_.rank, &config);
-    if (wait(result, end - clock_.now(), what, [] {})) return;
-  } catch (const Error&) {
-    abort();
-    throw;
+bool poll(const Clock& clock, double timeout_s, const std::function<bool()>& done) {
+  constexpr int yields = 200;
+  constexpr std::chrono::microseconds nap{50};
+  const double end = clock.now() + timeout_s;
+  for (int asked = 0; !done(); ++asked) {
+    if (clock.now() > end) return false;
+    if (asked < yields)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(nap);
   }
+  return true;
+}
+
+Handle::Handle(Store& store, const NcclRank& self) : store_(store), self_(self) {
+  arrive(store_, self_);
+}
+
+bool Handle::connected() {
+  if (connected_) return true;
+  if (comm_) return connected_ = settled(ncclInProgress, connecting);
+  const auto id = find_id(store_, self_);
+  if (!id) return false;
+  ncclConfig_t config = non_blocking();
+  const ncclResult_t result = ncclCommInitRankConfig(&comm_, self_.size, *id, self_.rank, &config);
+  return connected_ = settled(result, connecting);
+}
+
+void Handle::connect(const Clock& clock, double timeout_s) {
+  if (poll(clock, timeout_s, [&] { return connected(); })) return;
   abort();
-  const std::string missing = who_is_missing(store, group_);
+  const std::string missing = who_is_missing(store_, self_);
   if (!missing.empty())
-    throw Error("{}: {} did not join the group within {} s", group_.place(), missing, timeout_s);
+    throw Error("{}: {} did not join the group within {} s", self_.place, missing, timeout_s);
   throw Error(
       "{}: NCCL did not connect the ranks within {} s; NCCL_DEBUG=INFO shows why, "
       "NCCL_SOCKET_IFNAME names the network, and train.timeout_s gives more time",
-      group_.place(), timeout_s);
+      self_.place, timeout_s);
 }
 
-Handle Handle::split(int colour, int key, const std::string& name, double timeout_s) {
+Handle Handle::split(int colour, int key, const std::string& group, const Clock& clock,
+                     double timeout_s) {
+  const std::string what = fmt::format("split into {}", group);
   ncclConfig_t config = non_blocking();
   ncclComm_t comm = nullptr;  // written when the parent is through
-  const std::string what = fmt::format("split into {}", name);
-  settle(ncclCommSplit(comm_, colour, key, &comm, &config), timeout_s, what);
-  Handle child(clock_, {name, group_.rank, group_.size}, comm);
-  child.settle(ncclInProgress, timeout_s, what);
-  GroupName group{name};
-  ncclCommUserRank(comm, &group.rank);
-  ncclCommCount(comm, &group.size);
-  child.group_ = group;
+  settle(ncclCommSplit(comm_, colour, key, &comm, &config), what, clock, timeout_s);
+  Handle child(store_, self_, comm);
+  child.settle(ncclInProgress, what, clock, timeout_s);
+  NcclRank self{group};
+  child.settle(ncclCommUserRank(comm, &self.rank), what, clock, timeout_s);
+  child.settle(ncclCommCount(comm, &self.size), what, clock, timeout_s);
+  self.place = fmt::format("{}: rank {} of {}", group, self.rank, self.size);
+  child.self_ = self;
   return child;
 }
 
 bool Handle::settled(ncclResult_t result, const std::string& what) {
-  if (result == ncclInProgress) return settled(what);
-  if (result != ncclSuccess) fail(result, what);
-  return true;
-}
-
-bool Handle::settled(const std::string& what) {
-  ncclResult_t state = ncclSuccess;
-  ncclResult_t result = ncclCommGetAsyncError(comm_, &state);
-  if (result == ncclSuccess) result = state;
-  if (result != ncclSuccess && result != ncclInProgress) fail(result, what);
-  return result == ncclSuccess;
-}
-
-void Handle::settle(ncclResult_t result, double timeout_s, const std::string& what,
-                    const std::function<void()>& meanwhile) {
-  if (wait(result, timeout_s, what, meanwhile)) return;
-  throw Error(
-      "{}: {} did not begin within {} s: another rank did not come to it; see what that one says, "
-      "or raise train.timeout_s",
-      group_.place(), what, timeout_s);
+  if (result == ncclInProgress) {
+    ncclResult_t state = ncclSuccess;
+    result = ncclCommGetAsyncError(comm_, &state);
+    if (result == ncclSuccess) result = state;
+    if (result == ncclInProgress) return false;
+  }
+  if (result == ncclSuccess) return true;
+  throw Error("{}: {}: NCCL: {}{}; see what the other ranks say; NCCL_DEBUG=WARN tells more",
+              self_.place, what, ncclGetErrorString(result), last_word(comm_));
 }
 
 void Handle::abort() noexcept {
   if (comm_) ncclCommAbort(std::exchange(comm_, nullptr));
 }
 
-bool Handle::finish(double timeout_s) noexcept {
+bool Handle::finish(const Clock& clock, double timeout_s) noexcept {
   try {
-    settle(ncclCommFinalize(comm_), timeout_s, "the end of the group");
+    settle(ncclCommFinalize(comm_), "the end of the group", clock, timeout_s);
     ncclCommDestroy(std::exchange(comm_, nullptr));
     return true;
   } catch (const Error&) {
@@ -102,27 +111,12 @@ bool Handle::finish(double timeout_s) noexcept {
   }
 }
 
-void Handle::fail(ncclResult_t result, const std::string& what) const {
-  constexpr const char* advice = "; the other ranks may know more, and so does NCCL_DEBUG=WARN";
-  throw Error("{}: {}: NCCL: {}{}{}", group_.place(), what, ncclGetErrorString(result),
-              last_word(comm_), advice);
-}
-
-bool Handle::wait(ncclResult_t result, double timeout_s, const std::string& what,
-                  const std::function<void()>& meanwhile) {
-  constexpr int yields = 200;
-  constexpr std::chrono::microseconds nap{50};
-  const double end = clock_.now() + timeout_s;
-  for (int asked = 0; !settled(result, what); ++asked) {
-    if (clock_.now() > end) return false;
-    result = ncclInProgress;
-    meanwhile();
-    if (asked < yields)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(nap);
-  }
-  return true;
+void Handle::settle(ncclResult_t result, const std::string& what, const Clock& clock,
+                    double timeout_s) {
+  const auto done = [&] { return settled(std::exchange(result, ncclInProgress), what); };
+  if (!poll(clock, timeout_s, done))
+    throw Error("{}: {}: not all ranks came to it within {} s; raise train.timeout_s", self_.place,
+                what, timeout_s);
 }
 
 }  // namespace ringside::peer

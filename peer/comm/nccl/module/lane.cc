@@ -1,4 +1,4 @@
-// Marks around what runs on a stream beside compute.
+// Operations between marks, on a stream beside compute.
 #include "peer/comm/nccl/module/lane.h"
 
 #include "core/base/error.h"
@@ -12,9 +12,13 @@ void check(int ordinal, cudaError_t status, const char* call) {
                 cudaGetErrorString(status));
 }
 
+constexpr const char* advice =
+    "another rank did not come to it, or failed; see what that one says, or raise train.timeout_s";
+
 }  // namespace
 
-Lane::Lane(cuda::CudaDevice& device) : device_(device) {
+Lane::Lane(cuda::CudaDevice& device, Handle handle, double timeout_s)
+    : device_(device), handle_(std::move(handle)), timeout_s_(timeout_s) {
   const int gpu = device.ordinal();
   check(gpu, cudaSetDevice(gpu), "cudaSetDevice");
   int lowest = 0, highest = 0;
@@ -24,34 +28,52 @@ Lane::Lane(cuda::CudaDevice& device) : device_(device) {
         "cudaStreamCreateWithPriority");
 }
 
-Mark Lane::begin_after(const Mark& mark) {
-  device_.wait_on(stream_, mark);
-  return device_.mark_on(stream_);
+Lane::~Lane() {
+  handle_.abort();  // first: it may still use the stream
+  cudaStreamDestroy(stream_);
 }
 
-void Lane::end(std::span<const OperationPtr> operations, const Mark& begin) {
-  const Mark end = device_.mark_on(stream_);
-  for (const OperationPtr& operation : operations) {
-    operation->span = {begin, end};
-    operation->launched = true;
-    under_way_.push_back(operation);
+void Lane::launch(const OperationPtr& operation, const Mark& mark,
+                  const std::function<ncclResult_t()>& call) {
+  is_busy();  // forgets what is over
+  device_.wait_on(stream_, mark);
+  begin_ = device_.mark_on(stream_);
+  launching_ = operation;
+  since_ = device_.clock().now();
+  if (operation->in.count() > 0) handle_.settled(call(), operation->what);
+}
+
+bool Lane::settled() {
+  if (!launching_) return true;
+  if (launching_->in.count() > 0 && !handle_.settled(ncclInProgress, launching_->what)) {
+    if (device_.clock().now() - since_ > timeout_s_)
+      throw Error("{}: {} did not begin within {} s: {}", handle_.self().place, launching_->what,
+                  timeout_s_, advice);
+    return false;
+  }
+  launching_->span = {begin_, device_.mark_on(stream_)};
+  launching_->launched = true;
+  under_way_.push_back(std::exchange(launching_, nullptr));
+  return true;
+}
+
+void Lane::look() {
+  if (!is_busy()) return;
+  Operation& first = *under_way_.front();
+  handle_.settled(ncclInProgress, first.what);
+  const double now = device_.clock().now();
+  if (first.begun_at < 0) {
+    if (device_.reached(first.span.begin)) first.begun_at = now;
+  } else if (now - first.begun_at > timeout_s_) {
+    throw Error("{}: {} did not end within {} s: {}", handle_.self().place, first.what, timeout_s_,
+                advice);
   }
 }
 
-const Operation* Lane::first() {
+bool Lane::is_busy() {
   while (!under_way_.empty() && device_.reached(under_way_.front()->span.end))
     under_way_.pop_front();
-  return under_way_.empty() ? nullptr : under_way_.front().get();
-}
-
-const Operation* Lane::overdue(double now, double timeout_s) {
-  if (!first()) return nullptr;
-  Operation& operation = *under_way_.front();
-  if (operation.begun_at < 0) {
-    if (device_.reached(operation.span.begin)) operation.begun_at = now;
-    return nullptr;
-  }
-  return now - operation.begun_at > timeout_s ? &operation : nullptr;
+  return !under_way_.empty();
 }
 
 }  // namespace ringside::peer

@@ -1,20 +1,21 @@
-// A stream beside compute, and what is under way on it.
+// A stream beside compute, with a communicator of NCCL, and what is under way on it.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "core/comm.h"
 #include "core/device/cuda/cuda.h"
+#include "peer/comm/nccl/module/handle.h"
 
 namespace ringside::peer {
 
-/// From its call to its end. It owns its tensors until later compute waits for it: then memory that
-/// is let go of is used again, in the order of compute, after its end.
+/// From its call to its end. It owns its tensors until later compute waits for it: memory that is
+/// let go of then is used again, in the order of compute, after its end.
 struct Operation {
   std::string what;  // "operation 3 (all_reduce of 4096 bytes)"
   Tensor in, out;
@@ -24,33 +25,45 @@ struct Operation {
 };
 using OperationPtr = std::shared_ptr<Operation>;
 
-/// Operations run in order, on a stream of the highest priority: communication is waited for by
-/// others as well. For one thread at a time.
+/// Operations run in order, on a stream of the highest priority, since others wait for them too.
+/// Nothing blocks but finish(). For one thread at a time.
 class Lane {
  public:
-  explicit Lane(cuda::CudaDevice& device);
-  ~Lane() { cudaStreamDestroy(stream_); }
+  Lane(cuda::CudaDevice& device, Handle handle, double timeout_s);
+  ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
+  Handle& handle() { return handle_; }
   cudaStream_t stream() const { return stream_; }
 
-  /// What is enqueued next begins after `mark`. Returns when that is.
-  Mark begin_after(const Mark& mark);
-  /// What was enqueued since `begin` are these, which end together.
-  void end(std::span<const OperationPtr> operations, const Mark& begin);
+  /// Has `call` enqueue the operation, after `mark`. What was launched before is settled.
+  void launch(const OperationPtr& operation, const Mark& mark,
+              const std::function<ncclResult_t()>& call);
+  /// Whether the last launch is through; then the operation has its marks. Throws Error that names
+  /// it if NCCL failed or ranks that meet for the first time did not come in time.
+  bool settled();
 
-  /// The operation that is under way; null if there is none. Neither blocks.
-  const Operation* first();
-  /// That operation, if it could have begun `timeout_s` before `now`, else null.
-  const Operation* overdue(double now, double timeout_s);
-  /// The end of the last operation that is not known to be over; null if there is none.
-  const Mark* last() const { return under_way_.empty() ? nullptr : &under_way_.back()->span.end; }
+  /// Throws Error that names the operation under way if NCCL failed, or if it could have begun
+  /// `timeout_s` ago.
+  void look();
+  /// Whether something is under way, and the end of the last of it.
+  bool is_busy();
+  const Mark& last() const { return under_way_.back()->span.end; }
+
+  void abort() noexcept { handle_.abort(); }
+  bool finish() noexcept { return handle_.finish(device_.clock(), timeout_s_); }
 
  private:
   cuda::CudaDevice& device_;
+  Handle handle_;
+  const double timeout_s_;
   cudaStream_t stream_ = nullptr;
   std::deque<OperationPtr> under_way_;
+  // The launch that is not through.
+  OperationPtr launching_;
+  Mark begin_;
+  double since_ = 0;
 };
 
 }  // namespace ringside::peer

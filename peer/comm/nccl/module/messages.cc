@@ -1,7 +1,8 @@
-// Messages are gathered into launches, and a launch is followed until it is through.
+// Messages wait for their two ranks to be connected, and for their turn.
 #include "peer/comm/nccl/module/messages.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/base/error.h"
 
@@ -9,80 +10,106 @@ namespace ringside::peer {
 
 OperationPtr NcclMessages::post(const std::string& what, const Tensor& array, int peer,
                                 bool sends) {
-  auto operation = std::make_shared<Operation>(Operation{what, array, {}});
-  const Mark now = device_.mark();
-  if (array.count() > 0) {
-    posted_.push_back({operation, now, peer, sends});
+  const Message message{std::make_shared<Operation>(Operation{what, array, {}}), device_.mark()};
+  if (peer == self_.rank) {
+    post_to_self(message, sends);
   } else {
-    operation->span = {now, now};
-    operation->launched = true;
+    Way& way = sends ? this->way(self_.rank, peer) : this->way(peer, self_.rank);
+    if (way.waiting.empty()) way.since = device_.clock().now();
+    way.waiting.push_back(message);
+    advance(way);
   }
-  return operation;
+  return message.operation;
 }
 
 void NcclMessages::advance() {
-  if (!launching_.empty()) {
-    if (handle_.settled(launching_.front()->what)) return settle(), advance();
-    if (device_.clock().now() - since_ > timeout_s_)
-      handle_.settle(ncclInProgress, 0, launching_.front()->what);
-    return;
-  }
-  if (const auto batch = take_batch(); !batch.empty()) start(batch);
+  for (auto& [ends, way] : ways_) advance(*way);
 }
 
 void NcclMessages::launch(const Operation& message) {
-  while (!message.launched) {
-    advance();
-    if (message.launched) return;
-    if (launching_.empty())
-      throw Error("{}: {} has no other end and would wait for ever", handle_.group().place(),
-                  message.what);
-    handle_.settle(ncclInProgress, timeout_s_, launching_.front()->what);
-    settle();
-  }
-}
-
-std::vector<NcclMessages::Message> NcclMessages::take_batch() {
-  // NCCL takes both ends of a message to oneself in one launch only.
-  const int self = handle_.group().rank;
-  const auto to_self = [&](bool sends) {
-    return std::count_if(posted_.begin(), posted_.end(), [&](const Message& message) {
-      return message.peer == self && message.sends == sends;
-    });
+  const auto waits_in = [&](const std::deque<Message>& messages) {
+    return std::any_of(messages.begin(), messages.end(),
+                       [&](const Message& each) { return each.operation.get() == &message; });
   };
-  const auto pairs = std::min(to_self(true), to_self(false));
-  decltype(to_self(true)) taken[2] = {0, 0};
-  std::vector<Message> batch;
-  std::erase_if(posted_, [&](Message& message) {
-    if (message.peer == self && taken[message.sends]++ >= pairs) return false;
-    batch.push_back(message);
-    return true;
+  if (waits_in(sent_to_self_) || waits_in(received_from_self_))
+    throw Error("{}: {} has no other end and would wait for ever", self_.place, message.what);
+  // Every step of the way has a deadline of its own.
+  poll(device_.clock(), std::numeric_limits<double>::infinity(), [&] {
+    advance();
+    return message.launched;
   });
-  return batch;
 }
 
-void NcclMessages::start(const std::vector<Message>& batch) {
-  lane_.first();  // forgets what is over
-  begin_ = lane_.begin_after(batch.back().after);
-  since_ = device_.clock().now();
-  ncclResult_t result = ncclGroupStart();
-  for (const Message& message : batch) {
-    launching_.push_back(message.operation);
+void NcclMessages::look() {
+  for (auto& [ends, way] : ways_) way->lane.look();
+}
+
+void NcclMessages::abort() noexcept {
+  for (auto& [ends, way] : ways_) way->lane.abort();
+}
+
+bool NcclMessages::finish() noexcept {
+  for (auto& [ends, way] : ways_)
+    if (!way->lane.finish()) return false;
+  return true;
+}
+
+NcclMessages::Way& NcclMessages::way(int from, int to) {
+  const std::pair ends(from, to);
+  if (const auto found = ways_.find(ends); found != ways_.end()) return *found->second;
+  const bool sends = from == self_.rank;
+  const std::string group = fmt::format("{}/{} to {}", self_.group, from, to);
+  Handle handle(store_, {group, sends ? 0 : 1, 2, self_.place});
+  std::unique_ptr<Way> way(
+      new Way{{device_, std::move(handle), timeout_s_}, sends ? 1 : 0, sends, 0});
+  return *ways_.emplace(ends, std::move(way)).first->second;
+}
+
+void NcclMessages::advance(Way& way) {
+  while (!way.waiting.empty() || !way.lane.settled()) {
+    if (!way.lane.handle().connected()) {
+      if (device_.clock().now() - way.since <= timeout_s_) return;
+      throw Error(
+          "{}: {}: the other rank did not come to its first message within {} s; see what it "
+          "says, or raise train.timeout_s",
+          self_.place, way.waiting.front().operation->what, timeout_s_);
+    }
+    if (!way.lane.settled()) return;
+    const Message message = std::move(way.waiting.front());
+    way.waiting.pop_front();
     const Tensor& array = message.operation->in;
-    void* data = array.data<std::uint8_t>();
-    const ncclResult_t added =
-        message.sends
-            ? ncclSend(data, array.bytes(), ncclUint8, message.peer, handle_.get(), lane_.stream())
-            : ncclRecv(data, array.bytes(), ncclUint8, message.peer, handle_.get(), lane_.stream());
-    if (result == ncclSuccess && added != ncclInProgress) result = added;
+    way.lane.launch(message.operation, message.after, [&] {
+      void* data = array.data<std::uint8_t>();
+      const ncclComm_t comm = way.lane.handle().get();
+      return way.sends ? ncclSend(data, array.bytes(), ncclUint8, way.to, comm, way.lane.stream())
+                       : ncclRecv(data, array.bytes(), ncclUint8, way.to, comm, way.lane.stream());
+    });
   }
-  const ncclResult_t ended = ncclGroupEnd();
-  if (handle_.settled(result == ncclSuccess ? ended : result, launching_.front()->what)) settle();
 }
 
-void NcclMessages::settle() {
-  lane_.end(launching_, begin_);
-  launching_.clear();
+void NcclMessages::post_to_self(const Message& message, bool sends) {
+  (sends ? sent_to_self_ : received_from_self_).push_back(message);
+  if (sent_to_self_.empty() || received_from_self_.empty()) return;
+  const Operation& from = *sent_to_self_.front().operation;
+  const Operation& to = *received_from_self_.front().operation;
+  if (from.in.bytes() != to.in.bytes())
+    throw Error("{}: {} is received with {} bytes", self_.place, from.what, to.in.bytes());
+  // In the order of compute: there is nobody to be beside of.
+  const auto stream = static_cast<cudaStream_t>(device_.compute_stream());
+  const Mark begin = device_.mark();
+  if (from.in.count() > 0) {
+    const cudaError_t status =
+        cudaMemcpyAsync(to.in.data<std::uint8_t>(), from.in.data<std::uint8_t>(), from.in.bytes(),
+                        cudaMemcpyDeviceToDevice, stream);
+    if (status != cudaSuccess)
+      throw Error("{}: {}: cudaMemcpyAsync: {}", self_.place, from.what,
+                  cudaGetErrorString(status));
+  }
+  for (auto* messages : {&sent_to_self_, &received_from_self_}) {
+    messages->front().operation->span = {begin, device_.mark()};
+    messages->front().operation->launched = true;
+    messages->pop_front();
+  }
 }
 
 }  // namespace ringside::peer

@@ -2,54 +2,61 @@
 #pragma once
 
 #include <deque>
-#include <vector>
+#include <map>
+#include <memory>
+#include <utility>
 
-#include "peer/comm/nccl/module/handle.h"
 #include "peer/comm/nccl/module/lane.h"
 
 namespace ringside::peer {
 
-/// A message of NCCL is over only when both ends have come, and those of one launch proceed
-/// together: so messages are gathered, and go out in one launch as soon as the one before is
-/// through. For one thread at a time.
+/// Each direction between two ranks is a communicator and a lane of its own, made for the first
+/// message: a message of NCCL is over only when both ends have come, and on a lane that others use
+/// it would keep them waiting. For one thread at a time.
 class NcclMessages {
  public:
-  /// `handle`: of these messages alone.
-  NcclMessages(cuda::CudaDevice& device, Handle handle, double timeout_s)
-      : device_(device), lane_(device), handle_(std::move(handle)), timeout_s_(timeout_s) {}
+  NcclMessages(cuda::CudaDevice& device, Store& store, const NcclRank& self, double timeout_s)
+      : device_(device), store_(store), self_(self), timeout_s_(timeout_s) {}
 
-  /// After the compute that is enqueued now. Matched in order for each pair of ranks.
+  /// After the compute that is enqueued now; matched in order for each pair of ranks. Does not
+  /// block: what cannot be launched yet is by a later advance().
   OperationPtr post(const std::string& what, const Tensor& array, int peer, bool sends);
-  /// Launches what was posted, if it can; does not block. Throws Error if NCCL failed, or if a peer
-  /// did not come to its first message in time.
+  /// Connects ranks and launches messages as far as that goes without waiting. Throws Error that
+  /// names the message if NCCL fails, or if the other rank did not come to its first one in time.
   void advance();
   /// Blocks until the message has been launched; throws as above.
   void launch(const Operation& message);
+  /// As Lane::look().
+  void look();
 
-  Lane& lane() { return lane_; }
-  Handle& handle() { return handle_; }
+  void abort() noexcept;
+  bool finish() noexcept;
 
  private:
   struct Message {
     OperationPtr operation;
     Mark after;
-    int peer;
+  };
+  /// From one rank to another.
+  struct Way {
+    Lane lane;
+    int to;  // within the communicator of the two
     bool sends;
+    double since;
+    std::deque<Message> waiting{};
   };
 
-  std::vector<Message> take_batch();
-  void start(const std::vector<Message>& batch);
-  void settle();
+  Way& way(int from, int to);
+  void advance(Way& way);
+  void post_to_self(const Message& message, bool sends);
 
   cuda::CudaDevice& device_;
-  Lane lane_;
-  Handle handle_;
-  double timeout_s_;
-  std::deque<Message> posted_;
-  // Of the launch in progress.
-  std::vector<OperationPtr> launching_;
-  Mark begin_;
-  double since_ = 0;
+  Store& store_;
+  const NcclRank self_;
+  const double timeout_s_;
+  /// In the same order on all ranks, which is the order in which they finish.
+  std::map<std::pair<int, int>, std::unique_ptr<Way>> ways_;
+  std::deque<Message> sent_to_self_, received_from_self_;
 };
 
 }  // namespace ringside::peer

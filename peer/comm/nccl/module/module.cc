@@ -15,7 +15,9 @@ extern "C" void ringside_nccl_make(const ringside::peer::NcclGroup& group,
   const int gpu = group.device.ordinal();
   if (const cudaError_t status = cudaSetDevice(gpu); status != cudaSuccess)
     throw Error("gpu {}: cudaSetDevice: {}", gpu, cudaGetErrorString(status));
-  peer::Handle handle(group.device.clock(), group.store, {group.name, group.rank, group.size},
-                      group.timeout_s);
-  out = peer::NcclCommunicator::make(group.device, std::move(handle), group.timeout_s);
+  const std::string place = fmt::format("{}: rank {} of {}", group.name, group.rank, group.size);
+  peer::Handle handle(group.store, {group.name, group.rank, group.size, place});
+  handle.connect(group.device.clock(), group.timeout_s);
+  out = std::make_unique<peer::NcclCommunicator>(group.device, group.store, std::move(handle),
+                                                 group.timeout_s);
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-
 #include <vector>
 
 #include "core/base/error.h"
@@ -11,9 +10,9 @@
 namespace ringside::peer {
 namespace {
 
-std::string id_key(const GroupName& group) { return "nccl/" + group.name; }
-std::string arrival_key(const GroupName& group, int rank) {
-  return fmt::format("nccl/{}/{}", group.name, rank);
+std::string id_key(const NcclRank& self) { return "nccl/" + self.group; }
+std::string arrival_key(const NcclRank& self, int rank) {
+  return fmt::format("nccl/{}/{}", self.group, rank);
 }
 
 std::string to_hex(const ncclUniqueId& id) {
@@ -31,46 +30,43 @@ ncclUniqueId from_hex(const std::string& text) {
   return id;
 }
 
-}  // namespace
-
-ncclUniqueId meet(Store& store, const GroupName& group, double timeout_s) {
-  store.set(arrival_key(group, group.rank), "here");
-  if (group.rank == 0) {
-    ncclUniqueId id{};
-    if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess)
-      throw Error("{}: ncclGetUniqueId: {}: {}; NCCL_SOCKET_IFNAME names the network to use",
-                  group.place(), ncclGetErrorString(result), ncclGetLastError(nullptr));
-    store.set(id_key(group), to_hex(id));
-    return id;
-  }
-  std::string id;
+std::optional<std::string> look_up(Store& store, const std::string& key, double timeout_s) {
   try {
-    id = store.get(id_key(group), timeout_s);
-  } catch (const Error& error) {
-    throw Error("{}: rank 0 did not open the group: {}", group.place(), error.what());
+    return store.get(key, timeout_s);
+  } catch (const Error&) {
+    return {};
   }
-  return from_hex(id);
 }
 
-std::string who_is_missing(Store& store, const GroupName& group) {
-  using Clock = std::chrono::steady_clock;
-  const auto has_come = [&](int rank, double timeout_s) {
-    try {
-      store.get(arrival_key(group, rank), timeout_s);
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  };
-  // Everything is asked for first: the answers of a store elsewhere come together.
-  constexpr std::chrono::duration<double> grace{0.2};
+}  // namespace
+
+void arrive(Store& store, const NcclRank& self) {
+  store.set(arrival_key(self, self.rank), "here");
+  if (self.rank != 0) return;
+  ncclUniqueId id{};
+  if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess)
+    throw Error("{}: ncclGetUniqueId: {}; NCCL_SOCKET_IFNAME names the network to use", self.place,
+                ncclGetErrorString(result));
+  store.set(id_key(self), to_hex(id));
+}
+
+std::optional<ncclUniqueId> find_id(Store& store, const NcclRank& self) {
+  const auto text = look_up(store, id_key(self), 0);
+  if (!text) return {};
+  return from_hex(*text);
+}
+
+std::string who_is_missing(Store& store, const NcclRank& self) {
+  using SteadyClock = std::chrono::steady_clock;
   std::vector<int> missing;
-  for (int r = 0; r < group.size; ++r)
-    if (!has_come(r, 0)) missing.push_back(r);
-  const auto end = Clock::now() + grace;
+  for (int r = 0; r < self.size; ++r)
+    if (!look_up(store, arrival_key(self, r), 0)) missing.push_back(r);
+  // All were asked for at once: the answers of a store elsewhere come together.
+  constexpr std::chrono::duration<double> grace{0.2};
+  const auto end = SteadyClock::now() + grace;
   std::erase_if(missing, [&](int r) {
-    const std::chrono::duration<double> left = end - Clock::now();
-    return has_come(r, std::max(0.0, left.count()));
+    const std::chrono::duration<double> left = end - SteadyClock::now();
+    return look_up(store, arrival_key(self, r), std::max(0.0, left.count())).has_value();
   });
   if (missing.empty()) return "";
   return fmt::format("rank{} {}", missing.size() > 1 ? "s" : "", fmt::join(missing, ", "));

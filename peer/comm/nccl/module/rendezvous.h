@@ -1,29 +1,26 @@
 // How the ranks of a group find each other before NCCL knows them.
 #pragma once
 
-#include <fmt/format.h>
 #include <nccl.h>
 
+#include <optional>
 #include <string>
 
 #include "core/cluster/store.h"
 
 namespace ringside::peer {
 
-/// A group as its ranks speak of it.
-struct GroupName {
-  std::string name;
+struct NcclRank {
+  std::string group;  // a name that no other group of the store has
   int rank = 0, size = 1;
-
-  /// "ddp: rank 1 of 4", where errors begin.
-  std::string place() const { return fmt::format("{}: rank {} of {}", name, rank, size); }
+  std::string place{};  // where errors begin: "ddp: rank 1 of 4"
 };
 
-/// The group's id, which rank 0 makes; blocks until it is there, and leaves word that this rank
-/// came. Throws Error after `timeout_s`.
-ncclUniqueId meet(Store& store, const GroupName& group, double timeout_s);
-
-/// "rank 2", "ranks 2, 3": who has not called meet(); empty if all have. Blocks for a moment.
-std::string who_is_missing(Store& store, const GroupName& group);
+/// Leaves word that this rank is here; rank 0 also makes the group's id and leaves that.
+void arrive(Store& store, const NcclRank& self);
+/// The id; none before rank 0 has arrived. Does not block.
+std::optional<ncclUniqueId> find_id(Store& store, const NcclRank& self);
+/// "rank 2", "ranks 2, 3": who has not arrived; empty if all have. Blocks for a moment.
+std::string who_is_missing(Store& store, const NcclRank& self);
 
 }  // namespace ringside::peer
