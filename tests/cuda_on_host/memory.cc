@@ -329,7 +329,7 @@ cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t size, cudaMemPoo
     pool.used_high = std::max(pool.used_high, pool.used);
     enqueue(stream, [block] { block->poison(); });
     *pointer = block->data;
-    memory().allocations[block->data] = {std::move(block), size, handle->pool};
+    memory().allocations[block->data] = {block, size, handle->pool};
     return cudaSuccess;
   });
 }
