@@ -17,13 +17,14 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// What travels best as one frame.
+/// What travels best as one frame, in fp32; the chunks of other dtypes have the same elements.
 inline constexpr std::int64_t max_chunk_bytes = 1 << 20;
 
-/// Cuts every unit into the fewest chunks of at most `max_bytes`, nearly equal ones that begin at
-/// multiples of 64 bytes within the unit, and gives each, from the largest to the smallest, to the
-/// server that has least (longest processing time first, Graham 1969; at most 4/3 of the best
-/// possible maximum). In the order of `begin`; the same for everybody. O(n log n + n servers).
+/// Cuts every unit into the fewest chunks of at most `max_bytes` in fp32, nearly equal ones that
+/// begin at multiples of 16 elements within the unit, and gives each, from the largest to the
+/// smallest, to the server that has least (longest processing time first, Graham 1969; at most 4/3
+/// of the best possible maximum). In the order of `begin`; the same for everybody. O(n log n + n
+/// servers).
 std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts, int servers,
                              std::int64_t max_bytes = max_chunk_bytes);
 std::vector<Chunk> partition(const Model& model, int servers);

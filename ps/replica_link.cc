@@ -55,10 +55,11 @@ void ReplicaLink::ask_values(Kind kind, const Chunk& chunk, std::int64_t step) {
 }
 
 void ReplicaLink::take(const Chunk& chunk, const Message& reply) {
-  if (reply.frames.size() != 1 || reply.frames[0].dtype() != DType::f32 ||
+  const DType dtype = replica_.parameters().dtype();
+  if (reply.frames.size() != 1 || reply.frames[0].dtype() != dtype ||
       reply.frames[0].count() != chunk.count)
-    throw Error("server {} sent no values of the {} elements from {} on", chunk.server, chunk.count,
-                chunk.begin);
+    throw Error("server {} sent no {} values of the {} elements from {} on", chunk.server,
+                name_of(dtype), chunk.count, chunk.begin);
   device_.kernels().copy(
       {.in = reply.frames[0], .out = replica_.parameters().range(chunk.begin, chunk.count)});
   --missing_[chunk.unit];

@@ -5,6 +5,13 @@
 #include "core/base/error.h"
 
 namespace ringside::ps {
+namespace {
+
+/// Updates whose marks are kept: on a device with a queue it takes a while before they are known,
+/// and who asks waits. More than a step has in a model of a few hundred megabytes.
+constexpr std::size_t most_updates = 1024;
+
+}  // namespace
 
 Server::Server(const Model& model, const std::vector<Chunk>& chunks, Device& device,
                const ServerConfig& config)
@@ -25,8 +32,8 @@ Server::Server(const Model& model, const std::vector<Chunk>& chunks, Device& dev
     count += chunk.count;
   }
   if (slots_.empty()) return;
-  parameters_ = device.tensor({count}, MemoryKind::parameter);
-  sums_ = device.tensor({count}, MemoryKind::gradient);
+  parameters_ = device.tensor({count}, MemoryKind::parameter, config.dtype);
+  sums_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   for (const Slot& slot : slots_) {
     const std::int64_t first = model.first_parameter(slot.chunk.unit);
     initialise(*model.units[slot.chunk.unit], first, config.seed, slot.chunk.begin - first,
@@ -100,8 +107,8 @@ Server::Slot& Server::slot_of(const Header& header) {
 
 Replies Server::push(int worker, const Header& header, std::vector<Tensor> frames) {
   Slot& slot = slot_of(header);
-  if (frames.size() != 1 || frames[0].dtype() != DType::f32 || frames[0].count() != header.count)
-    throw Error("one frame of {} fp32 elements is due", header.count);
+  if (frames.size() != 1 || frames[0].dtype() != config_.dtype || frames[0].count() != header.count)
+    throw Error("one frame of {} {} elements is due", header.count, name_of(config_.dtype));
   slot.clocks.push(worker, header.step);
   slot.waiting[static_cast<std::size_t>(worker)] = std::move(frames[0]);
   if (header.kind == Kind::push_pull)
@@ -131,7 +138,19 @@ void Server::update(Slot& slot) {
   const Mark begin = device_.mark();
   optimizer_->update(slot.begin, parameters_.range(slot.begin, slot.chunk.count),
                      sums_.range(slot.begin, slot.chunk.count), step);
-  if (step >= config_.warmup) optimizer_seconds_ += device_.seconds(begin, device_.mark());
+  if (step < config_.warmup) return;
+  updates_.emplace_back(begin, device_.mark());
+  add_up_updates(most_updates);
+}
+
+void Server::add_up_updates(std::size_t left) {
+  for (; updates_.size() > left; updates_.pop_front())
+    optimizer_seconds_ += device_.seconds(updates_.front().first, updates_.front().second);
+}
+
+double Server::optimizer_seconds() {
+  add_up_updates(0);
+  return optimizer_seconds_;
 }
 
 Replies Server::answer_readers(Slot& slot) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/models/model.h"
@@ -20,6 +22,7 @@ struct ServerConfig {
   int workers = 1;
   std::uint64_t token = 0;
   std::uint64_t seed = 1;
+  DType dtype = DType::f32;  // of parameters and gradients
   OptimizerConfig optimizer{};
   std::int64_t steps = 1;   // of the run
   std::int64_t warmup = 0;  // steps left out of optimizer_seconds()
@@ -53,8 +56,8 @@ class Server {
   const std::string& failure() const { return failure_; }
   /// Updates that all of its chunks have had.
   std::int64_t steps() const;
-  /// Spent in the optimizer after the warm-up.
-  double optimizer_seconds() const { return optimizer_seconds_; }
+  /// Spent in the optimizer after the warm-up. Blocks until its updates have run.
+  double optimizer_seconds();
 
  protected:
   /// Kinds of messages that this class does not know. Throws Error to refuse.
@@ -85,6 +88,8 @@ class Server {
   void add_in_turn(Slot& slot);
   void update(Slot& slot);
   Replies answer_readers(Slot& slot);
+  /// Adds up the oldest updates, until at most `left` are not.
+  void add_up_updates(std::size_t left);
 
   Device& device_;
   ServerConfig config_;
@@ -92,6 +97,7 @@ class Server {
   std::map<std::int64_t, std::size_t> slot_at_;  // by first element
   Tensor parameters_, sums_;                     // own range
   std::unique_ptr<Optimizer> optimizer_;
+  std::deque<std::pair<Mark, Mark>> updates_;  // begin and end, of those not added up yet
   double optimizer_seconds_ = 0;
   std::int64_t sums_done_ = 0;
   std::vector<std::optional<double>> scalars_;  // of the sum under way, by worker

@@ -43,7 +43,8 @@ TEST(Archive, GivesBackEveryField) {
   const Message message{sample_header(),
                         {device->tensor({2, 3}, MemoryKind::data),
                          device->tensor({1, 2, 3, 4, 5}, MemoryKind::data, DType::i32),
-                         device->tensor({7}, MemoryKind::data, DType::u8)}};
+                         device->tensor({7}, MemoryKind::data, DType::u8),
+                         device->tensor({9, 2}, MemoryKind::data, DType::bf16)}};
   const Decoded decoded = decode(encode(message));
   EXPECT_EQ(decoded.header, message.header);
   ASSERT_EQ(decoded.frames.size(), message.frames.size());
@@ -120,6 +121,9 @@ TEST(Archive, RefusesFramesThatCannotBe) {
   auto bytes = good;
   bytes[extent_at - 1] = std::byte{6};
   EXPECT_EQ(refusal(bytes), "message header: a frame of 6 extents");
+  bytes = good;
+  bytes[extent_at - 2] = std::byte{4};
+  EXPECT_EQ(refusal(bytes), "message header: 4 where values end at 3") << "a dtype";
 }
 
 TEST(Archive, RefusesAHeaderThatIsTooLong) {

@@ -79,7 +79,7 @@ TEST_F(MasterTest, HandsOutInputsAndComputesTheLossAsAWorkerWould) {
     EXPECT_TRUE(same_bytes(given.frames.at(0), batch.inputs));
     const Message computed = answer(1, loss(1, 3, m));
     const Loss expected = cross_entropy(*device_, logits(), batch.targets, 0.125F, true);
-    EXPECT_EQ(computed.header.scalar, expected.value);
+    EXPECT_EQ(computed.header.scalar, value_of(*device_, expected));
     EXPECT_TRUE(same_bytes(computed.frames.at(0), expected.gradient));
   }
 }

@@ -9,6 +9,7 @@
 
 #include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
+#include "tests/support/staged_device.h"
 
 namespace ringside::ps {
 namespace {
@@ -25,9 +26,32 @@ class Range : public Unit {
   Tensor backward(const Tensor& grad_output) override { return grad_output; }
 };
 
-std::vector<float> values_of(const Tensor& t) {
-  return {t.data<float>(), t.data<float>() + t.count()};
+float value(const Tensor& t, std::int64_t i) {
+  return t.dtype() == DType::bf16 ? to_float(t.data<bf16>()[i]) : t.data<float>()[i];
 }
+void set(const Tensor& t, std::int64_t i, float value) {
+  if (t.dtype() == DType::bf16)
+    t.data<bf16>()[i] = to_bf16(value);
+  else
+    t.data<float>()[i] = value;
+}
+
+std::vector<float> values_of(const Tensor& t) {
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < t.count(); ++i) values.push_back(value(t, i));
+  return values;
+}
+
+/// Says how often somebody wanted to know when a mark was reached.
+class AskedDevice : public testing::StagedDevice {
+ public:
+  AskedDevice() : StagedDevice(1, 0) {}
+  double time(const Mark& mark) override {
+    ++asked;
+    return StagedDevice::time(mark);
+  }
+  int asked = 0;
+};
 
 /// Two units, three chunks: [0, 32) and [32, 50) of the first, [50, 60) of the second.
 class ServerTest : public ::testing::Test {
@@ -39,7 +63,8 @@ class ServerTest : public ::testing::Test {
   }
 
   ServerConfig config(int workers) const {
-    ServerConfig config{.workers = workers, .token = token, .seed = 5, .steps = 10};
+    ServerConfig config{
+        .workers = workers, .token = token, .seed = 5, .dtype = dtype_, .steps = 10};
     config.optimizer.lr = 0.1;
     return config;
   }
@@ -47,13 +72,12 @@ class ServerTest : public ::testing::Test {
 
   /// Magnitudes differ by far: another order of the sum has other bits.
   Tensor gradient(int worker, const Chunk& chunk, std::int64_t step) {
-    Tensor out = device_->tensor({chunk.count}, MemoryKind::gradient);
+    Tensor out = device_->tensor({chunk.count}, MemoryKind::gradient, dtype_);
     for (std::int64_t i = 0; i < chunk.count; ++i) {
       const auto position =
           static_cast<std::uint64_t>((step * 8 + worker) * 1000 + chunk.begin + i);
       const double scale = worker == 1 ? 1e3 : 1e-3;
-      out.data<float>()[i] =
-          static_cast<float>(scale * random_normal(3, Stream::sampler, position));
+      set(out, i, static_cast<float>(scale * random_normal(3, Stream::sampler, position)));
     }
     return out;
   }
@@ -79,21 +103,21 @@ class ServerTest : public ::testing::Test {
 
   /// What one process would make of it: sums in rank order, one optimizer for the whole model.
   std::vector<std::vector<float>> sequential(int workers, std::int64_t steps) {
-    Tensor all = device_->tensor({60}, MemoryKind::parameter);
+    Tensor all = device_->tensor({60}, MemoryKind::parameter, dtype_);
     for (std::size_t u = 0; u < 2; ++u) {
       const std::int64_t first = model_.first_parameter(u);
       initialise(*model_.units[u], first, 5, 0,
                  all.range(first, model_.units[u]->layout().count()));
     }
     const auto optimizer = make_optimizer(config(1).optimizer, 10, *device_, all);
-    Tensor sum = device_->tensor({60}, MemoryKind::gradient);
+    Tensor sum = device_->tensor({60}, MemoryKind::gradient, dtype_);
     for (std::int64_t step = 0; step < steps; ++step) {
       for (const Chunk& chunk : chunks_)
         for (int w = 0; w < workers; ++w) {
           const Tensor part = gradient(w, chunk, step);
           for (std::int64_t i = 0; i < chunk.count; ++i) {
-            float& at = sum.data<float>()[chunk.begin + i];
-            at = w == 0 ? part.data<float>()[i] : at + part.data<float>()[i];
+            const std::int64_t at = chunk.begin + i;
+            set(sum, at, w == 0 ? value(part, i) : value(sum, at) + value(part, i));
           }
         }
       optimizer->update(0, all, sum, step);
@@ -114,6 +138,7 @@ class ServerTest : public ::testing::Test {
     return header.kind == Kind::error ? header.text : "";
   }
 
+  DType dtype_ = DType::f32;
   std::unique_ptr<Device> device_ = make_cpu_device(1);
   Model model_;
   std::vector<Chunk> chunks_;
@@ -129,7 +154,14 @@ TEST_F(ServerTest, MakesItsOwnInitialValues) {
   }
 }
 
-TEST_F(ServerTest, EveryOrderOfArrivalHasTheBitsOfASequentialSum) {
+class ServerDtypeTest : public ServerTest, public ::testing::WithParamInterface<DType> {
+ protected:
+  ServerDtypeTest() { dtype_ = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Dtypes, ServerDtypeTest, ::testing::Values(DType::f32, DType::bf16),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+TEST_P(ServerDtypeTest, EveryOrderOfArrivalHasTheBitsOfASequentialSum) {
   const auto expected = sequential(3, 2);
   std::array<int, 3> order{0, 1, 2};
   do {
@@ -147,6 +179,7 @@ TEST_F(ServerTest, EveryOrderOfArrivalHasTheBitsOfASequentialSum) {
           EXPECT_EQ(reply.message.header.begin, chunks_[c].begin);
           EXPECT_EQ(reply.message.frames[0].buffer(), replies[0].message.frames[0].buffer())
               << "views of the master values, not copies";
+          EXPECT_EQ(reply.message.frames[0].dtype(), dtype_);
           if (step == 1) {
             EXPECT_EQ(values_of(reply.message.frames[0]), expected[c]);
           }
@@ -201,6 +234,45 @@ TEST_F(ServerTest, KeepsMemoryForItsOwnPartAlone) {
                                     {MemoryKind::gradient, 256},
                                     {MemoryKind::optimizer, 512}})
     EXPECT_EQ(now[kind] - before[kind], bytes) << name_of(kind);
+}
+
+TEST_F(ServerTest, Bf16HalvesParametersAndSumsAndHasMasters) {
+  dtype_ = DType::bf16;
+  const MemoryUse before = device_->ledger().current();
+  Server server = make_server(1);
+  const MemoryUse now = device_->ledger().current();
+  for (const auto& [kind, bytes] : {std::pair{MemoryKind::parameter, 2 * 60},
+                                    {MemoryKind::gradient, 2 * 60},
+                                    {MemoryKind::optimizer, 12 * 60}})
+    EXPECT_EQ(now[kind] - before[kind], bytes) << name_of(kind);
+  Message other = push(0, 0, 0);
+  other.frames[0] = device_->tensor({32}, MemoryKind::gradient);
+  EXPECT_NE(refusal(server, 0, other).find("one frame of 32 bf16"), std::string::npos);
+}
+
+TEST_F(ServerTest, AsksForTheTimeOfItsUpdatesAtTheEndOrWhenTheyAreMany) {
+  AskedDevice device;
+  ServerConfig own = config(1);
+  own.steps = 1000;
+  own.warmup = 2;
+  Server server(model_, chunks_, device, own);
+  std::int64_t step = 0;
+  const auto train = [&](std::int64_t steps) {
+    for (const std::int64_t end = step + steps; step < end; ++step)
+      for (std::size_t c = 0; c < chunks_.size(); ++c) server.handle(0, push(0, c, step));
+  };
+  train(2);
+  EXPECT_EQ(server.optimizer_seconds(), 0) << "warm-up";
+  train(8);
+  EXPECT_EQ(device.asked, 0);
+  const double seconds = server.optimizer_seconds();
+  EXPECT_GT(seconds, 0);
+  EXPECT_EQ(device.asked, 2 * 3 * 8);
+  EXPECT_EQ(server.optimizer_seconds(), seconds);
+  device.asked = 0;
+  train(500);
+  EXPECT_GT(device.asked, 0) << "or the marks of a long run would fill the memory";
+  EXPECT_LT(device.asked, 2 * 3 * 500);
 }
 
 TEST_F(ServerTest, AServerWithoutChunksServesSums) {
