@@ -24,7 +24,9 @@ class Channel {
   /// Hands the message over; its frames belong to the channel until the peer has them, and their
   /// memory must not change before the peer's answer. Blocks while too much is under way to that
   /// peer. Throws Error that names the peer if it is gone or takes nothing for the channel's
-  /// deadline. A server can only send to a worker that it has heard of.
+  /// deadline. A server can only send to a worker that it has heard of. Where the host does not
+  /// share the device's memory, a message goes when copies of its frames are there, with a later
+  /// call of the channel or its end; an Error about it is that call's.
   virtual void send(int peer, Message message) = 0;
 
   /// Sends without blocking and without errors, for last words: false if the peer takes nothing

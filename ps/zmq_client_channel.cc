@@ -20,15 +20,30 @@ class WorkerChannel : public ZmqChannel {
     }
   }
 
+  ~WorkerChannel() override { finish(); }
+  WorkerChannel(const WorkerChannel&) = delete;
+  WorkerChannel& operator=(const WorkerChannel&) = delete;
+
   void send(int server, Message message) override {
     const Kind kind = message.header.kind;
     Socket& socket = sockets()[static_cast<std::size_t>(server)];
-    if (!takes(socket)) wait_until_it_takes(socket, server, kind);
+    send_ready();
+    if (has_to_wait(socket, server, message)) {
+      if (!has_room(server)) wait_until_there_is_room(socket, server, kind);
+      stage(server, std::move(message));
+      return;
+    }
+    if (!takes(socket)) {
+      const auto span = blocked_in_send(server, kind);
+      wait_until(socket, server, kind, [&] { return takes(socket); });
+    }
     if (!send_on(socket, {}, std::move(message))) throw refused(server, kind);
   }
 
   bool try_send(int server, Message message) override {
-    return send_if_taken(sockets()[static_cast<std::size_t>(server)], {}, std::move(message));
+    Socket& socket = sockets()[static_cast<std::size_t>(server)];
+    if (!has_to_wait(socket, server, message)) return send_if_taken(socket, {}, std::move(message));
+    return takes(socket) && try_stage(server, std::move(message));
   }
 
  private:
@@ -42,15 +57,30 @@ class WorkerChannel : public ZmqChannel {
     return (socket.zmq.get(zmq::sockopt::events) & ZMQ_POLLOUT) != 0;
   }
 
+  Timeline::Scope blocked_in_send(int server, Kind kind) {
+    return timeline_.scope(Activity::exposed,
+                           fmt::format("send {} to server {}", name_of(kind), server));
+  }
+
+  void wait_until_there_is_room(Socket& socket, int server, Kind kind) {
+    const auto span = blocked_in_send(server, kind);
+    if (!send_oldest(server, zmq::send_flags::dontwait))
+      wait_until(socket, server, kind, [&] { return has_room(server); });
+  }
+
+  bool deliver(int server, const Parts& parts, zmq::send_flags flags) override {
+    return send_parts(sockets()[static_cast<std::size_t>(server)], {}, parts, flags);
+  }
+
   /// A server that takes nothing may have said why, or may itself wait for this worker to read.
-  void wait_until_it_takes(Socket& socket, int server, Kind kind) {
+  template <class Done>
+  void wait_until(Socket& socket, int server, Kind kind, Done done) {
     const Clock& clock = device().clock();
     const double deadline = clock.now() + options().timeout_s;
-    const auto span = timeline_.scope(Activity::exposed,
-                                      fmt::format("send {} to server {}", name_of(kind), server));
-    while (!takes(socket)) {
+    while (!done()) {
       if (clock.now() > deadline) throw refused(server, kind);
       poll(std::min(deadline - clock.now(), 1.0), &socket);
+      send_ready();
       while (auto received = receive_from_any()) {
         const Header& header = received->message.header;
         if (header.kind == Kind::error) throw Error("server {}: {}", received->peer, header.text);

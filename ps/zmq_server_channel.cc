@@ -36,32 +36,63 @@ class ServerChannel : public ZmqChannel {
 
   std::string endpoint() { return sockets().back().zmq.get(zmq::sockopt::last_endpoint); }
 
+  ~ServerChannel() override { finish(); }
+  ServerChannel(const ServerChannel&) = delete;
+  ServerChannel& operator=(const ServerChannel&) = delete;
+
   void send(int worker, Message message) override {
     const auto peer = peers_.find(worker);
     if (peer == peers_.end()) throw Error("server {}: worker {} never came", server_, worker);
     const Kind kind = message.header.kind;
-    bool sent = false;
+    Socket& socket = sockets()[peer->second];
+    send_ready();
+    if (has_to_wait(socket, worker, message)) {
+      if (!has_room(worker) && !send_oldest(worker, zmq::send_flags::none))
+        throw refused(worker, kind);
+      stage(worker, std::move(message));
+      return;
+    }
+    const bool sent = reach(worker, kind, [&] {
+      return send_on(socket, routing_id(token_, worker), std::move(message));
+    });
+    if (!sent) throw refused(worker, kind);
+  }
+
+  bool try_send(int worker, Message message) override {
+    const auto peer = peers_.find(worker);
+    if (peer == peers_.end()) return false;
+    Socket& socket = sockets()[peer->second];
+    if (!has_to_wait(socket, worker, message))
+      return send_if_taken(socket, routing_id(token_, worker), std::move(message));
+    return try_stage(worker, std::move(message));
+  }
+
+ private:
+  Error refused(int worker, Kind kind) const {
+    return Error(
+        "server {}: worker {} took no {} reply for {} s; raise train.timeout_s if it really "
+        "computes for so long",
+        server_, worker, name_of(kind), options().timeout_s);
+  }
+
+  /// What `send` returns; throws Error if it finds the worker gone.
+  template <class Send>
+  bool reach(int worker, Kind kind, Send send) const {
     try {
-      sent = send_on(sockets()[peer->second], routing_id(token_, worker), std::move(message));
+      return send();
     } catch (const zmq::error_t& error) {
       if (error.num() != EHOSTUNREACH) throw;
       throw Error("server {}: worker {} is gone; it had asked for {}", server_, worker,
                   name_of(kind));
     }
-    if (!sent)
-      throw Error(
-          "server {}: worker {} took no {} reply for {} s; raise train.timeout_s if it really "
-          "computes for so long",
-          server_, worker, name_of(kind), options().timeout_s);
   }
 
-  bool try_send(int worker, Message message) override {
-    const auto peer = peers_.find(worker);
-    return peer != peers_.end() &&
-           send_if_taken(sockets()[peer->second], routing_id(token_, worker), std::move(message));
+  bool deliver(int worker, const Parts& parts, zmq::send_flags flags) override {
+    return reach(worker, parts.kind, [&] {
+      return send_parts(sockets()[peers_.at(worker)], routing_id(token_, worker), parts, flags);
+    });
   }
 
- private:
   void bind_tcp(zmq::socket_t& socket) {
     const std::int64_t port = options().port == 0 ? 0 : options().port + server_;
     try {

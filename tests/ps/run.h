@@ -69,11 +69,13 @@ struct RankResult {
   std::string error;
 };
 
+using MakeDevice = std::function<std::unique_ptr<Device>()>;
+
 /// One rank, as a rank process does it.
 inline void run_rank(const RunPlan& plan, int rank, Store& store, const Make& make,
-                     const Serve& serve, RankResult& result) {
+                     const Serve& serve, const MakeDevice& make_device, RankResult& result) {
   const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
-  const auto device = make_cpu_device(1);
+  const auto device = make_device();
   Model model = make_mlp(plan.model, *device);
   const RandomTokens data(plan.model);
   const auto seed = static_cast<std::uint64_t>(plan.train.seed);
@@ -93,15 +95,16 @@ inline void run_rank(const RunPlan& plan, int rank, Store& store, const Make& ma
   if (server.valid()) result.server = server.get();
 }
 
-inline std::vector<RankResult> run_ranks(const RunPlan& plan, const Make& make,
-                                         const Serve& serve) {
+inline std::vector<RankResult> run_ranks(
+    const RunPlan& plan, const Make& make, const Serve& serve,
+    const MakeDevice& make_device = [] { return make_cpu_device(1); }) {
   MemoryStore store;
   std::vector<RankResult> results(plan.ranks.size());
   std::vector<std::jthread> threads;
   for (std::size_t r = 0; r < results.size(); ++r)
     threads.emplace_back([&, r] {
       try {
-        run_rank(plan, static_cast<int>(r), store, make, serve, results[r]);
+        run_rank(plan, static_cast<int>(r), store, make, serve, make_device, results[r]);
       } catch (const std::exception& error) {
         results[r].error = error.what();
       }

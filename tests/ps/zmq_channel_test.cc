@@ -1,3 +1,5 @@
+// Both ends of a channel over ZeroMQ, on a device whose memory the host shares and on one whose it
+// does not.
 #include "ps/zmq_channel.h"
 
 #include <gtest/gtest.h>
@@ -6,24 +8,42 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
+#include "tests/ps/frames.h"
+#include "tests/support/staged_device.h"
 
 namespace ringside::ps {
 namespace {
 
+using testing::counting;
+using testing::same;
+
 constexpr std::uint64_t token = 42;
 constexpr double patience_s = 20;
 
-/// A server and a worker of the same process; "inproc" is what a shared hub is for.
+/// The CPU, or a device whose copies to the host are there at once: here nobody calls a channel
+/// after its send.
+std::unique_ptr<Device> make_device(bool staged) {
+  if (!staged) return make_cpu_device(1);
+  return std::make_unique<testing::StagedDevice>(1);
+}
+
+/// Where a test runs: "inproc" is what a shared hub is for.
+struct Place {
+  std::string transport;
+  bool staged = false;
+};
+
+/// A server and a worker of the same process.
 struct Pair {
-  explicit Pair(const std::string& transport, std::uint64_t worker_token = token, int worker = 1,
+  explicit Pair(const Place& place, std::uint64_t worker_token = token, int worker = 1,
                 double timeout_s = patience_s)
-      : server_device(make_cpu_device(1)),
-        worker_device(make_cpu_device(1)),
+      : server_device(make_device(place.staged)),
+        worker_device(make_device(place.staged)),
         timeline(std::make_unique<Timeline>(*worker_device)) {
     const auto hub = std::make_shared<Hub>();
-    const bool inside = transport == "inproc";
+    const bool inside = place.transport == "inproc";
     TransportOptions options;
-    options.transport = inside ? "ipc" : transport;
+    options.transport = inside ? "ipc" : place.transport;
     options.timeout_s = timeout_s;
     ServerEnd end = open_server(*server_device, hub, token, 0, options);
     server = std::move(end.channel);
@@ -38,19 +58,6 @@ struct Pair {
   std::string endpoint;
 };
 
-Tensor counting(Device& device, Shape shape, DType dtype = DType::f32) {
-  Tensor out = device.tensor(shape, MemoryKind::gradient, dtype);
-  auto* bytes = out.data<std::uint8_t>();
-  for (std::size_t i = 0; i < out.bytes(); ++i) bytes[i] = static_cast<std::uint8_t>(i % 61);
-  return out;
-}
-
-bool same_bytes(const Tensor& a, const Tensor& b) {
-  return a.bytes() == b.bytes() &&
-         std::equal(a.data<std::uint8_t>(), a.data<std::uint8_t>() + a.bytes(),
-                    b.data<std::uint8_t>());
-}
-
 Message question(std::vector<Tensor> frames = {}) {
   Message message;
   message.header = {.token = token, .kind = Kind::push_pull, .worker = 1, .step = 8};
@@ -58,17 +65,27 @@ Message question(std::vector<Tensor> frames = {}) {
   return message;
 }
 
-class ZmqChannelTest : public ::testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Transports, ZmqChannelTest, ::testing::Values("inproc", "ipc", "tcp"),
-                         [](const auto& info) { return info.param; });
+class ZmqChannelTest : public ::testing::TestWithParam<Place> {
+ protected:
+  static bool inside() { return GetParam().transport == "inproc"; }
+};
+INSTANTIATE_TEST_SUITE_P(Transports, ZmqChannelTest,
+                         ::testing::Values(Place{"inproc"}, Place{"ipc"}, Place{"tcp"},
+                                           Place{"inproc", true}, Place{"ipc", true},
+                                           Place{"tcp", true}),
+                         [](const auto& info) {
+                           return info.param.transport + (info.param.staged ? "Staged" : "");
+                         });
 
 TEST_P(ZmqChannelTest, MovesHeadersAndFramesBothWays) {
   Pair pair(GetParam());
   // Frames of all sizes: within ZeroMQ's receive buffer at odd places, and beyond it.
-  const std::vector<Tensor> frames = {
-      counting(*pair.worker_device, {3}, DType::u8), counting(*pair.worker_device, {5}, DType::i32),
-      counting(*pair.worker_device, {100, 33}), counting(*pair.worker_device, {1 << 18}),
-      counting(*pair.worker_device, {0})};
+  const std::vector<Tensor> frames = {counting(*pair.worker_device, {3}, DType::u8),
+                                      counting(*pair.worker_device, {5}, DType::i32),
+                                      counting(*pair.worker_device, {7}, DType::bf16),
+                                      counting(*pair.worker_device, {100, 33}),
+                                      counting(*pair.worker_device, {1 << 18}),
+                                      counting(*pair.worker_device, {0})};
   for (int round = 0; round < 3; ++round) {
     pair.client->send(0, question(frames));
     const auto asked = pair.server->receive(patience_s);
@@ -77,15 +94,16 @@ TEST_P(ZmqChannelTest, MovesHeadersAndFramesBothWays) {
     EXPECT_EQ(asked->message.header, question().header);
     ASSERT_EQ(asked->message.frames.size(), frames.size());
     for (std::size_t i = 0; i < frames.size(); ++i) {
-      EXPECT_EQ(asked->message.frames[i].shape(), frames[i].shape());
-      EXPECT_EQ(asked->message.frames[i].dtype(), frames[i].dtype());
-      EXPECT_TRUE(same_bytes(asked->message.frames[i], frames[i])) << i;
+      EXPECT_TRUE(
+          same(*pair.server_device, asked->message.frames[i], *pair.worker_device, frames[i]))
+          << i;
     }
-    pair.server->send(1, {reply_to(asked->message.header), {asked->message.frames[3]}});
+    pair.server->send(1, {reply_to(asked->message.header), {asked->message.frames[4]}});
     const auto answer = pair.client->receive(patience_s);
     ASSERT_TRUE(answer);
     EXPECT_TRUE(answer->message.header.reply);
-    EXPECT_TRUE(same_bytes(answer->message.frames.at(0), frames[3]));
+    EXPECT_TRUE(
+        same(*pair.worker_device, answer->message.frames.at(0), *pair.worker_device, frames[4]));
   }
   EXPECT_FALSE(pair.client->receive(0));
   EXPECT_FALSE(pair.server->receive(0.001));
@@ -98,7 +116,7 @@ TEST_P(ZmqChannelTest, CountsWhatLeavesTheProcess) {
   const std::int64_t sent = pair.client->traffic().sent;
   EXPECT_EQ(pair.server->traffic().received, sent);
   EXPECT_EQ(pair.client->traffic().received, 0);
-  if (GetParam() == "inproc") {
+  if (inside()) {
     EXPECT_EQ(sent, 0);
   } else {
     EXPECT_GE(sent, 4000);
@@ -111,8 +129,8 @@ TEST_P(ZmqChannelTest, ReceivedFramesAreInTheLedgerUntilTheyAreGone) {
   pair.client->send(0, question({counting(*pair.worker_device, {1 << 16})}));
   auto received = pair.server->receive(patience_s);
   ASSERT_TRUE(received);
-  const std::int64_t inside = GetParam() == "inproc" ? 0 : 4 << 16;  // the sender's own memory
-  EXPECT_EQ(pair.server_device->ledger().current()[MemoryKind::communication], inside);
+  const std::int64_t counted = inside() ? 0 : 4 << 16;  // the sender's own memory
+  EXPECT_EQ(pair.server_device->ledger().current()[MemoryKind::communication], counted);
   received.reset();
   EXPECT_EQ(pair.server_device->ledger().current()[MemoryKind::communication], 0);
 }
@@ -180,7 +198,7 @@ TEST_P(ZmqChannelTest, TimeBlockedInASendIsExposed) {
 }
 
 TEST(ZmqChannel, SendsWithoutCopies) {
-  Pair pair("ipc");
+  Pair pair({"ipc"});
   const Tensor frame = counting(*pair.worker_device, {1 << 18});
   const std::int64_t before = pair.worker_device->ledger().current().total();
   pair.client->send(0, question({frame}));
@@ -189,7 +207,7 @@ TEST(ZmqChannel, SendsWithoutCopies) {
 }
 
 TEST(ZmqChannel, WithinAProcessFramesAreViewsOfTheSendersMemory) {
-  Pair pair("inproc");
+  Pair pair({"inproc"});
   const Tensor frame = counting(*pair.worker_device, {64});
   pair.client->send(0, question({frame}));
   const auto received = pair.server->receive(patience_s);
@@ -201,7 +219,7 @@ TEST(ZmqChannel, AnUnreadMessageGivesItsMemoryBack) {
   auto device = make_cpu_device(1);
   for (const char* transport : {"inproc", "ipc"}) {
     {
-      Pair pair(transport);
+      Pair pair({transport});
       pair.client->send(0, question({counting(*device, {1 << 16})}));
     }
     EXPECT_EQ(device->ledger().current().total(), 0) << transport;
@@ -209,7 +227,7 @@ TEST(ZmqChannel, AnUnreadMessageGivesItsMemoryBack) {
 }
 
 TEST(ZmqChannel, ConnectionsThatSendTooLargeFramesAreCut) {
-  Pair pair("ipc");
+  Pair pair({"ipc"});
   pair.client->send(0, question({counting(*pair.worker_device, {(1 << 18) + 1})}));
   EXPECT_FALSE(pair.server->receive(0.2));
 }
