@@ -1,40 +1,9 @@
-// Every collective against its closed form, exactly.
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cmath>
-#include <cstring>
-
-#include "tests/peer/ranks.h"
+// Collectives of the ranks of a host, and of simulated ones.
+#include "tests/peer/collectives_suite.h"
 #include "tests/peer/sim_ranks.h"
 
-namespace ringside {
+namespace ringside::testing {
 namespace {
-
-using testing::one_pass;
-using testing::Rank;
-using testing::rings_as_flows;
-using testing::rings_as_messages;
-using testing::run_ranks;
-using testing::run_simulated;
-using testing::two_machines;
-
-const std::int64_t sizes[] = {0, 1, 5, 1000, 100'000};
-
-/// Small whole numbers: sums of them are exact in fp32.
-float value_of(int rank, std::int64_t i) { return static_cast<float>((rank + 1) * 3 + i % 1013); }
-
-void expect_all(const Tensor& array, const std::function<float(std::int64_t)>& f) {
-  const float* data = array.data<float>();
-  for (std::int64_t i = 0; i < array.count(); ++i)
-    ASSERT_EQ(data[i], f(i)) << "element " << i << " of " << array.count();
-}
-
-/// Ranks that are threads, or simulated in one of the ways in which operations proceed there.
-struct Ranks {
-  std::string name;
-  void (*run)(int size, const std::function<void(const Rank&)>& body);
-};
 
 const Ranks kinds[] = {
     {"shm", run_ranks},
@@ -45,114 +14,16 @@ const Ranks kinds[] = {
     {"sim_machines", [](int size, const auto& body) { run_simulated(two_machines(), size, body); }},
     {"sim_one_pass", [](int size, const auto& body) { run_simulated(one_pass(), size, body); }}};
 
-class Collectives : public ::testing::TestWithParam<std::tuple<Ranks, int>> {
- protected:
-  void run(const std::function<void(const Rank&)>& body) {
-    std::get<0>(GetParam()).run(size(), body);
-  }
-  int size() const { return std::get<1>(GetParam()); }
-};
-INSTANTIATE_TEST_SUITE_P(Worlds, Collectives,
-                         ::testing::Combine(::testing::ValuesIn(kinds),
-                                            ::testing::Values(1, 2, 3, 4, 7)),
-                         [](const auto& info) {
-                           return std::get<0>(info.param).name + "_" +
-                                  std::to_string(std::get<1>(info.param));
-                         });
+const auto kinds_and_sizes =
+    ::testing::Combine(::testing::ValuesIn(kinds), ::testing::Values(1, 2, 3, 4, 7));
 
-TEST_P(Collectives, AllReduceGivesEveryRankTheSum) {
-  run([](const Rank& r) {
-    for (const std::int64_t n : sizes) {
-      const Tensor array = r.floats(n, [&](std::int64_t i) { return value_of(r.rank, i); });
-      r.comm.all_reduce(array)->wait();
-      const float ranks = static_cast<float>(3 * r.size * (r.size + 1) / 2);
-      expect_all(array, [&](std::int64_t i) {
-        return ranks + static_cast<float>(r.size) * static_cast<float>(i % 1013);
-      });
-    }
-  });
-}
+INSTANTIATE_TEST_SUITE_P(Worlds, Collectives, kinds_and_sizes, name_of_world);
 
-TEST_P(Collectives, ReduceScatterGivesEachRankItsPartOfTheSum) {
-  run([](const Rank& r) {
-    for (const std::int64_t n : sizes)
-      for (const bool in_place : {false, true}) {
-        const Tensor array =
-            r.floats(n * r.size, [&](std::int64_t i) { return value_of(r.rank, i); });
-        const Tensor part = in_place ? array.range(r.rank * n, n) : r.floats(n);
-        r.comm.reduce_scatter(array, part)->wait();
-        const float ranks = static_cast<float>(3 * r.size * (r.size + 1) / 2);
-        expect_all(part, [&](std::int64_t i) {
-          return ranks + static_cast<float>(r.size) * static_cast<float>((r.rank * n + i) % 1013);
-        });
-      }
-  });
-}
+/// What these promise, and NCCL does not.
+class OrderedCollectives : public Collectives {};
+INSTANTIATE_TEST_SUITE_P(Worlds, OrderedCollectives, kinds_and_sizes, name_of_world);
 
-TEST_P(Collectives, AllGatherJoinsThePartsInRankOrder) {
-  run([](const Rank& r) {
-    for (const std::int64_t n : sizes)
-      for (const bool in_place : {false, true}) {
-        const Tensor array = r.floats(n * r.size);
-        const Tensor part = in_place ? array.range(r.rank * n, n) : r.floats(n);
-        for (std::int64_t i = 0; i < n; ++i) part.data<float>()[i] = value_of(r.rank, i);
-        r.comm.all_gather(part, array)->wait();
-        expect_all(array, [&](std::int64_t i) { return value_of(static_cast<int>(i / n), i % n); });
-      }
-  });
-}
-
-TEST_P(Collectives, BroadcastGivesEveryRankTheRootsArray) {
-  run([](const Rank& r) {
-    for (int root = 0; root < r.size; ++root)
-      for (const std::int64_t n : sizes) {
-        const Tensor array = r.floats(n, [&](std::int64_t i) { return value_of(r.rank, i); });
-        r.comm.broadcast(array, root)->wait();
-        expect_all(array, [&](std::int64_t i) { return value_of(root, i); });
-      }
-  });
-}
-
-TEST_P(Collectives, AllToAllTransposesParts) {
-  run([](const Rank& r) {
-    for (const std::int64_t n : sizes) {
-      // Part j of rank i holds value_of(100 i + j, .).
-      const Tensor in = r.floats(n * r.size, [&](std::int64_t i) {
-        return value_of(100 * r.rank + static_cast<int>(i / n), i % n);
-      });
-      const Tensor out = r.floats(n * r.size);
-      r.comm.all_to_all(in, out)->wait();
-      expect_all(out, [&](std::int64_t i) {
-        return value_of(100 * static_cast<int>(i / n) + r.rank, i % n);
-      });
-    }
-  });
-}
-
-TEST_P(Collectives, MessagesGoBothWaysAtOnceAndInOrder) {
-  run([](const Rank& r) {
-    const int next = (r.rank + 1) % r.size, previous = (r.rank + r.size - 1) % r.size;
-    // Sent before received everywhere, several a pair: blocking sends would never meet.
-    std::vector<WorkPtr> works;
-    std::vector<Tensor> received;
-    for (const int peer : {next, previous})
-      for (const std::int64_t n : sizes)
-        works.push_back(r.comm.send(
-            r.floats(n, [&](std::int64_t i) { return value_of(r.rank, i + n); }), peer));
-    for (const int peer : {previous, next})
-      for (const std::int64_t n : sizes) {
-        received.push_back(r.floats(n));
-        works.push_back(r.comm.recv(received.back(), peer));
-      }
-    for (const auto& work : works) work->wait();
-    std::size_t k = 0;
-    for (const int peer : {previous, next})
-      for (const std::int64_t n : sizes)
-        expect_all(received[k++], [&](std::int64_t i) { return value_of(peer, i + n); });
-  });
-}
-
-TEST_P(Collectives, SumsRunInRankOrder) {
+TEST_P(OrderedCollectives, SumsRunInRankOrder) {
   run([](const Rank& r) {
     const auto value = [](int rank, std::int64_t i) {
       const float large = i % 2 == 0 ? 1e8F : 3e7F;
@@ -168,146 +39,8 @@ TEST_P(Collectives, SumsRunInRankOrder) {
       for (int k = 1; k < r.size; ++k) sum += value(k, i);
       return sum;
     };
-    expect_all(array, sequential);
-    expect_all(part, [&](std::int64_t i) { return sequential(r.rank * n + i); });
-  });
-}
-
-TEST_P(Collectives, BarrierHoldsEveryoneUntilTheLastOneCame) {
-  std::atomic<int> here{0};
-  run([&](const Rank& r) {
-    for (int round = 1; round <= 50; ++round) {
-      ++here;
-      r.comm.barrier();
-      ASSERT_GE(here.load(), round * r.size);
-    }
-  });
-}
-
-TEST_P(Collectives, ManyOperationsInFlightRunInOrder) {
-  run([](const Rank& r) {
-    // The sum of sums: each all_reduce works on what the one before it left.
-    const int rounds = 20;
-    const Tensor array = r.floats(300, [](std::int64_t) { return 1.0F; });
-    const Tensor gathered = r.floats(300 * r.size);
-    std::vector<WorkPtr> works;
-    for (int i = 0; i < rounds; ++i) {
-      if (i < 5) works.push_back(r.comm.all_reduce(array));
-      works.push_back(r.comm.all_gather(array, gathered));
-    }
-    for (const auto& work : works) work->wait();
-    const float expected = static_cast<float>(std::pow(r.size, 5));
-    expect_all(array, [&](std::int64_t) { return expected; });
-    expect_all(gathered, [&](std::int64_t) { return expected; });
-  });
-}
-
-TEST_P(Collectives, TrafficIsExact) {
-  std::atomic<std::int64_t> sent{0}, received{0};
-  const int p = size();
-  run([&](const Rank& r) {
-    const auto measure = [&](const std::function<void()>& operation) {
-      const Traffic before = r.comm.traffic();
-      operation();
-      return r.comm.traffic() - before;
-    };
-    const std::int64_t n = 16 * 25;  // a part each
-    const std::int64_t whole = n * p * 4, others = (p - 1) * n * 4;
-    const Tensor array = r.floats(n * p, [](std::int64_t) { return 1.0F; });
-    const Tensor out = r.floats(n * p);
-    const Tensor part = r.floats(n, [](std::int64_t) { return 1.0F; });
-
-    Traffic t = measure([&] { r.comm.all_reduce(array)->wait(); });
-    EXPECT_EQ(t.sent, 2 * others);
-    EXPECT_EQ(t.received, 2 * others);
-    t = measure([&] { r.comm.reduce_scatter(array, part)->wait(); });
-    EXPECT_EQ(t.sent, others);
-    EXPECT_EQ(t.received, others);
-    t = measure([&] { r.comm.all_gather(part, array)->wait(); });
-    EXPECT_EQ(t.sent, others);
-    EXPECT_EQ(t.received, others);
-    t = measure([&] { r.comm.all_to_all(array, out)->wait(); });
-    EXPECT_EQ(t.sent, others);
-    EXPECT_EQ(t.received, others);
-    t = measure([&] { r.comm.broadcast(array, p - 1)->wait(); });
-    EXPECT_EQ(t.sent, r.rank == p - 1 ? (p - 1) * whole : 0);
-    EXPECT_EQ(t.received, r.rank == p - 1 ? 0 : whole);
-    t = measure([&] {
-      const WorkPtr send = r.comm.send(part, (r.rank + 1) % p);
-      r.comm.recv(out.range(0, n), (r.rank + p - 1) % p)->wait();
-      send->wait();
-    });
-    EXPECT_EQ(t.sent, p > 1 ? n * 4 : 0);
-    EXPECT_EQ(t.received, p > 1 ? n * 4 : 0);
-    t = measure([&] { r.comm.barrier(); });
-    EXPECT_EQ(t.sent + t.received, 0);
-
-    // A part more for some than for others: all in all no byte more.
-    const Tensor uneven = r.floats(1001, [](std::int64_t) { return 1.0F; });
-    t = measure([&] { r.comm.all_reduce(uneven)->wait(); });
-    sent += t.sent;
-    received += t.received;
-  });
-  EXPECT_EQ(sent.load(), 2 * (p - 1) * 1001 * 4);
-  EXPECT_EQ(received.load(), sent.load());
-}
-
-TEST_P(Collectives, SplitMakesGroupsOrderedByKey) {
-  run([](const Rank& r) {
-    const auto group = r.comm.split(r.rank % 2, -r.rank);
-    const int members = (r.size + (r.rank % 2 == 0 ? 1 : 0)) / 2;
-    ASSERT_EQ(group->size(), members);
-    EXPECT_EQ(group->rank(), members - 1 - r.rank / 2);
-    const Tensor part =
-        r.floats(3, [&](std::int64_t i) { return static_cast<float>(10 * r.rank + i); });
-    const Tensor all = r.floats(3 * members);
-    // Both the group and the whole at once.
-    const Tensor ones = r.floats(10, [](std::int64_t) { return 1.0F; });
-    const WorkPtr whole = r.comm.all_reduce(ones);
-    group->all_gather(part, all)->wait();
-    whole->wait();
-    expect_all(ones, [&](std::int64_t) { return static_cast<float>(r.size); });
-    expect_all(all, [&](std::int64_t i) {
-      const std::int64_t member = members - 1 - i / 3;
-      return static_cast<float>(10 * (2 * member + r.rank % 2) + i % 3);
-    });
-    // And again: names do not clash, nor do groups of groups.
-    const auto again = r.comm.split(0, r.rank)->split(r.rank, 0);
-    EXPECT_EQ(again->size(), 1);
-  });
-}
-
-TEST_P(Collectives, AThousandSmallOperationsOfAllKinds) {
-  run([](const Rank& r) {
-    const int next = (r.rank + 1) % r.size, previous = (r.rank + r.size - 1) % r.size;
-    const Tensor array = r.floats(r.size * 4), part = r.floats(4), in = r.floats(1);
-    const Tensor out = r.floats(1);
-    for (int i = 0; i < 1000; ++i) {
-      array.data<float>()[0] = static_cast<float>(i);
-      out.data<float>()[0] = static_cast<float>(i + r.rank);
-      const WorkPtr sent = r.comm.send(out, next);
-      const WorkPtr received = r.comm.recv(in, previous);
-      switch (i % 4) {
-        case 0:
-          r.comm.all_reduce(array)->wait();
-          ASSERT_EQ(array.data<float>()[0], static_cast<float>(i * r.size));
-          break;
-        case 1:
-          r.comm.broadcast(array, i % r.size)->wait();
-          ASSERT_EQ(array.data<float>()[0], static_cast<float>(i));
-          break;
-        case 2:
-          part.data<float>()[3] = static_cast<float>(i * r.rank);
-          r.comm.all_gather(part, array)->wait();
-          ASSERT_EQ(array.data<float>()[array.count() - 1], static_cast<float>(i * (r.size - 1)));
-          break;
-        default:
-          r.comm.barrier();
-      }
-      received->wait();
-      ASSERT_EQ(in.data<float>()[0], static_cast<float>(i + previous));
-      sent->wait();
-    }
+    expect_all(r, array, sequential);
+    expect_all(r, part, [&](std::int64_t i) { return sequential(r.rank * n + i); });
   });
 }
 
@@ -320,9 +53,9 @@ TEST(CollectivesBesideCompute, RunWhileTheCallersWork) {
     work->wait();
     const Work::Span span = work->span();
     EXPECT_GT(r.device.seconds(span.begin, span.end), 0);
-    expect_all(array, [](std::int64_t) { return 2.0F; });
+    expect_all(r, array, [](std::int64_t) { return 2.0F; });
   });
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::testing

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <functional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,8 +29,18 @@ struct Rank {
   }
   /// Element i is f(i).
   Tensor floats(std::int64_t count, const std::function<float(std::int64_t)>& f) const {
-    Tensor out = floats(count);
-    for (std::int64_t i = 0; i < count; ++i) out.data<float>()[i] = f(i);
+    const Tensor out = floats(count);
+    set(out, f);
+    return out;
+  }
+  void set(const Tensor& array, const std::function<float(std::int64_t)>& f) const {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < array.count(); ++i) values.push_back(f(i));
+    device.write(array, std::as_bytes(std::span(values)));
+  }
+  std::vector<float> values(const Tensor& array) const {
+    std::vector<float> out(static_cast<std::size_t>(array.count()));
+    device.read(array, std::as_writable_bytes(std::span(out)));
     return out;
   }
 };
