@@ -1,4 +1,4 @@
-// Switching stacks on x86-64: what a call keeps goes onto the stack. Twenty times as fast as
+// Switching stacks on x86-64: what a call keeps goes onto the stack. Ten times as fast as
 // swapcontext(), which asks the kernel for the signal mask.
 #include <cstdint>
 

@@ -1,138 +1,19 @@
-// Memory of devices and of the host: what is whose, pools in stream order, and copies.
+// Memory of devices and of the host: what is whose, and copies.
 #include "tests/cuda_on_host/memory.h"
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
-#include <set>
-#include <shared_mutex>
+#include <mutex>
 #include <vector>
 
 #include "tests/cuda_on_host/driver.h"
-#include "tests/cuda_on_host/queue.h"
 #include "tests/cuda_on_host/stream.h"
 
 namespace cuda_on_host {
 namespace {
 
-enum class Place { pageable, pinned, device, unknown };
-constexpr std::size_t granule = 512;
-
-std::size_t round_up(std::size_t size) { return (size + granule - 1) / granule * granule; }
-
-// Memory of a device, or of the host (device -1). Full of NaNs at first.
-struct Block {
-  std::byte* const data;
-  const std::size_t size;
-  const int device;
-  // Of one that its pool may hand out again:
-  std::shared_ptr<Queue> freed_in;
-  std::atomic<bool> is_free_reached{false};
-
-  Block(std::size_t size, int device)
-      : data(static_cast<std::byte*>(std::aligned_alloc(4096, (size + 4095) / 4096 * 4096))),
-        size(size),
-        device(device) {
-    if (!data) fail("the host has no %zu bytes for a device", size);
-    poison();
-  }
-  Block(const Block&) = delete;
-  ~Block() {
-    if (device >= 0) driver().devices[static_cast<std::size_t>(device)].used -= as_signed();
-    std::free(data);
-  }
-  void poison() { std::memset(data, 0xff, size); }
-  std::int64_t as_signed() const { return static_cast<std::int64_t>(size); }
-};
-
-/// Null if the device has not as much.
-std::shared_ptr<Block> make_device_block(std::size_t size, int device) {
-  if (!driver().devices[static_cast<std::size_t>(device)].take(static_cast<std::int64_t>(size)))
-    return nullptr;
-  count(driver().mallocs);
-  return std::make_shared<Block>(size, device);
-}
-
-struct Allocation {
-  std::shared_ptr<Block> block;
-  std::size_t size = 0;  // that may be used
-  std::shared_ptr<struct Pool> pool;
-};
-
-struct Pool {
-  const int device;
-  std::uint64_t threshold = 0, reserved = 0, reserved_high = 0, used = 0, used_high = 0;
-  bool is_destroyed = false;
-  std::vector<std::shared_ptr<Block>> idle;  // of those that were freed
-
-  explicit Pool(int device) : device(device) {}
-
-  // The one that fits best of those that were freed before in the order of the stream, or that
-  // have been reached anywhere.
-  std::shared_ptr<Block> reuse(std::size_t size, const std::shared_ptr<Queue>& queue) {
-    auto best = idle.end();
-    for (auto i = idle.begin(); i != idle.end(); ++i) {
-      const Block& block = **i;
-      if (block.size < size || block.size > 2 * size) continue;
-      if (block.freed_in != queue && !block.is_free_reached.load(std::memory_order_acquire))
-        continue;
-      if (best == idle.end() || block.size < (*best)->size) best = i;
-    }
-    if (best == idle.end()) return nullptr;
-    auto block = std::move(*best);
-    idle.erase(best);
-    return block;
-  }
-
-  // Gives back blocks that nothing uses any more while it holds more than `keep`.
-  void trim(std::uint64_t keep) {
-    std::erase_if(idle, [&](const std::shared_ptr<Block>& block) {
-      if (reserved <= keep || !block->is_free_reached.load(std::memory_order_acquire)) return false;
-      reserved -= block->size;
-      return true;
-    });
-  }
-};
-
-struct Memory {
-  std::shared_mutex mutex;
-  std::map<const std::byte*, Allocation> allocations;
-  std::set<std::shared_ptr<Pool>> pools;
-
-  // Where the whole range lies; unknown if it is partly here, partly there.
-  Place place_of(const void* pointer, std::size_t count) {
-    const auto* begin = static_cast<const std::byte*>(pointer);
-    const std::shared_lock lock(mutex);
-    auto next = allocations.lower_bound(begin + std::max<std::size_t>(count, 1));
-    if (next == allocations.begin()) return Place::pageable;
-    const auto& [data, allocation] = *--next;
-    if (data + allocation.size <= begin) return Place::pageable;
-    if (begin < data || begin + count > data + allocation.size) return Place::unknown;
-    return allocation.block->device < 0 ? Place::pinned : Place::device;
-  }
-
-  void add(Allocation allocation) {
-    const std::unique_lock lock(mutex);
-    allocations[allocation.block->data] = std::move(allocation);
-  }
-
-  // Takes one that is of this kind out; none if there is none.
-  Allocation remove(void* pointer, Place place, bool is_of_pool) {
-    const std::unique_lock lock(mutex);
-    const auto found = allocations.find(static_cast<std::byte*>(pointer));
-    if (found == allocations.end() ||
-        (found->second.block->device < 0) != (place == Place::pinned) ||
-        (found->second.pool != nullptr) != is_of_pool)
-      return {};
-    auto allocation = std::move(found->second);
-    allocations.erase(found);
-    return allocation;
-  }
-};
-
-Memory& memory() {
-  static auto& memory = *new Memory;  // outlives threads that nobody joins
-  return memory;
+std::atomic<std::int64_t>& used_of(int device) {
+  return driver().devices[static_cast<std::size_t>(device)].used;
 }
 
 bool is_allowed(Place to, Place from, cudaMemcpyKind kind) {
@@ -155,23 +36,67 @@ bool is_allowed(Place to, Place from, cudaMemcpyKind kind) {
 
 }  // namespace
 
-void trim_pools_to_thresholds() {
-  const std::unique_lock lock(memory().mutex);
-  for (const auto& pool : memory().pools) pool->trim(pool->threshold);
+Block::Block(std::size_t size, int device)
+    : data(static_cast<std::byte*>(std::aligned_alloc(4096, (size + 4095) / 4096 * 4096))),
+      size(size),
+      device(device) {
+  if (!data) fail("the host has no %zu bytes for a device", size);
+  poison();
+}
+
+Block::~Block() {
+  if (device >= 0) used_of(device) -= static_cast<std::int64_t>(size);
+  std::free(data);
+}
+
+std::shared_ptr<Block> make_device_block(std::size_t size, int device) {
+  if (!driver().devices[static_cast<std::size_t>(device)].take(static_cast<std::int64_t>(size)))
+    return nullptr;
+  count(driver().mallocs);
+  return std::make_shared<Block>(size, device);
+}
+
+Memory& memory() {
+  static auto& memory = *new Memory;  // outlives threads that nobody joins
+  return memory;
+}
+
+Place Memory::place_of(const void* pointer, std::size_t count) {
+  const auto* begin = static_cast<const std::byte*>(pointer);
+  const std::shared_lock lock(mutex_);
+  auto next = allocations_.lower_bound(begin + count);
+  if (next == allocations_.begin()) return Place::pageable;
+  const auto& [data, allocation] = *--next;
+  if (data + allocation.size <= begin) return Place::pageable;
+  if (begin < data || begin + count > data + allocation.size) return Place::unknown;
+  return allocation.block->device < 0 ? Place::pinned : Place::device;
+}
+
+void Memory::add(Allocation allocation) {
+  const std::unique_lock lock(mutex_);
+  const std::byte* data = allocation.block->data;
+  allocations_[data] = std::move(allocation);
+}
+
+Allocation Memory::remove(void* pointer, Place place, bool is_of_pool) {
+  const std::unique_lock lock(mutex_);
+  const auto found = allocations_.find(static_cast<std::byte*>(pointer));
+  if (found == allocations_.end()) return {};
+  const Allocation& there = found->second;
+  if ((there.block->device < 0) != (place == Place::pinned) ||
+      (there.pool != nullptr) != is_of_pool)
+    return {};
+  return std::move(allocations_.extract(found).mapped());
 }
 
 }  // namespace cuda_on_host
 
 using namespace cuda_on_host;
 
-struct CUmemPoolHandle_st {
-  std::shared_ptr<Pool> pool;
-};
-
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return call(__func__, [&] {
     const std::int64_t all = driver().memory;
-    const std::int64_t used = driver().devices[static_cast<std::size_t>(current_device())].used;
+    const std::int64_t used = used_of(current_device());
     *total = static_cast<std::size_t>(all);
     *free = static_cast<std::size_t>(std::max<std::int64_t>(all - used, 0));
     return cudaSuccess;
@@ -220,135 +145,6 @@ cudaError_t cudaFreeHost(void* pointer) {
     if (!freed.block) return cudaErrorInvalidValue;
     count(driver().host_waits);
     wait_for_device(-1);
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* props) {
-  return call(__func__, [&] {
-    if (!pool || !props || props->allocType != cudaMemAllocationTypePinned ||
-        props->location.type != cudaMemLocationTypeDevice)
-      return cudaErrorInvalidValue;
-    if (props->location.id < 0 || props->location.id >= driver().device_count)
-      return cudaErrorInvalidDevice;
-    auto made = std::make_shared<Pool>(props->location.id);
-    *pool = new CUmemPoolHandle_st{made};
-    const std::unique_lock lock(memory().mutex);
-    memory().pools.insert(std::move(made));
-    return cudaSuccess;
-  });
-}
-
-// What has been handed out stays; it goes back to the device when it is freed.
-cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
-  return call(__func__, [&] {
-    if (!handle) return cudaErrorInvalidValue;
-    {
-      const std::unique_lock lock(memory().mutex);
-      memory().pools.erase(handle->pool);
-      handle->pool->is_destroyed = true;
-      handle->pool->idle.clear();
-    }
-    delete handle;
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attr, void* value) {
-  return call(__func__, [&] {
-    if (!handle || !value) return cudaErrorInvalidValue;
-    const auto set = *static_cast<const std::uint64_t*>(value);
-    const std::unique_lock lock(memory().mutex);
-    Pool& pool = *handle->pool;
-    if (attr == cudaMemPoolAttrReleaseThreshold)
-      pool.threshold = set;
-    else if (attr == cudaMemPoolAttrReservedMemHigh && set == 0)
-      pool.reserved_high = pool.reserved;
-    else if (attr == cudaMemPoolAttrUsedMemHigh && set == 0)
-      pool.used_high = pool.used;
-    else
-      return cudaErrorInvalidValue;
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attr, void* value) {
-  return call(__func__, [&] {
-    if (!handle || !value) return cudaErrorInvalidValue;
-    const std::shared_lock lock(memory().mutex);
-    const Pool& pool = *handle->pool;
-    auto& out = *static_cast<std::uint64_t*>(value);
-    switch (attr) {
-      case cudaMemPoolAttrReleaseThreshold:
-        out = pool.threshold;
-        break;
-      case cudaMemPoolAttrReservedMemCurrent:
-        out = pool.reserved;
-        break;
-      case cudaMemPoolAttrReservedMemHigh:
-        out = pool.reserved_high;
-        break;
-      case cudaMemPoolAttrUsedMemCurrent:
-        out = pool.used;
-        break;
-      case cudaMemPoolAttrUsedMemHigh:
-        out = pool.used_high;
-        break;
-      default:
-        return cudaErrorInvalidValue;
-    }
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, std::size_t bytes_to_keep) {
-  return call(__func__, [&] {
-    if (!handle) return cudaErrorInvalidValue;
-    const std::unique_lock lock(memory().mutex);
-    handle->pool->trim(bytes_to_keep);
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t size, cudaMemPool_t handle,
-                                    cudaStream_t stream) {
-  return call(__func__, [&] {
-    if (!pointer || !handle || size == 0) return cudaErrorInvalidValue;
-    if (!stream) return cudaErrorInvalidResourceHandle;
-    const std::size_t rounded = round_up(size);
-    const std::unique_lock lock(memory().mutex);
-    Pool& pool = *handle->pool;
-    auto block = pool.reuse(rounded, stream->queue);
-    if (!block) {
-      block = make_device_block(rounded, pool.device);
-      if (!block) return cudaErrorMemoryAllocation;
-      pool.reserved += block->size;
-      pool.reserved_high = std::max(pool.reserved_high, pool.reserved);
-    }
-    pool.used += rounded;
-    pool.used_high = std::max(pool.used_high, pool.used);
-    enqueue(stream, [block] { block->poison(); });
-    *pointer = block->data;
-    memory().allocations[block->data] = {block, size, handle->pool};
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
-  return call(__func__, [&] {
-    if (!stream) return cudaErrorInvalidResourceHandle;
-    if (!pointer) return cudaErrorInvalidValue;
-    auto [block, size, pool] = memory().remove(pointer, Place::device, true);
-    if (!block) return cudaErrorInvalidValue;
-    const std::unique_lock lock(memory().mutex);
-    block->freed_in = stream->queue;
-    block->is_free_reached.store(false, std::memory_order_relaxed);
-    enqueue(stream, [block = block] {
-      block->poison();
-      block->is_free_reached.store(true, std::memory_order_release);
-    });
-    pool->used -= round_up(size);
-    if (!pool->is_destroyed) pool->idle.push_back(std::move(block));
     return cudaSuccess;
   });
 }
