@@ -1,0 +1,66 @@
+"""PyTorch beside us: scripts/gpu_pytorch.py as a process that is asked, and what it answered."""
+
+import json
+import queue
+import subprocess
+import sys
+import threading
+
+from gpu_job import Failed, stop
+
+TOKENS = 32 * 1024  # a step, as in experiments/gpu/gpt2-124m.toml
+
+
+class PyTorch:
+    """scripts/gpu_pytorch.py, which prepares itself beside other checks."""
+
+    def __init__(self, job, prepare_s):
+        self.about, self.why = {}, ""
+        self.speeds, self.left_out = {}, {}
+        self.log = (job.logs / "pytorch.log").open("w")
+        self.process = subprocess.Popen(
+            [sys.executable, job.root / "scripts/gpu_pytorch.py", f"--prepare-s={prepare_s}"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
+            start_new_session=True)
+        self.lines = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(line)
+        self.lines.put(None)
+
+    def _answer(self, limit_s):
+        """None, and `why`, if there is none in time."""
+        try:
+            line = self.lines.get(timeout=max(0.1, limit_s))
+            if line:
+                return json.loads(line)
+            self.why = "PyTorch ended early; see logs/pytorch.log"
+        except queue.Empty:
+            self.why = f"PyTorch did not answer within {limit_s:.0f} s"
+        return None
+
+    def wait(self, limit_s):
+        self.about = self._answer(limit_s) or {}
+        self.left_out = self.about.get("left_out", {})
+        self.speeds = {variant: [] for variant in self.about.get("variants", [])}
+
+    def measure(self, precision, steps, limit_s):
+        """Adds tokens/s of every variant of a precision."""
+        for variant in [v for v in self.speeds if v.startswith(precision)]:
+            self.process.stdin.write(json.dumps({"variant": variant, "steps": steps}) + "\n")
+            self.process.stdin.flush()
+            answer = self._answer(limit_s)
+            if answer is None:  # it may still answer, to the wrong question
+                self.speeds = {v: s for v, s in self.speeds.items() if s}
+                raise Failed(self.why)
+            if "error" in answer:
+                self.left_out[variant] = answer["error"]
+                continue
+            median = sorted(answer["ms"])[len(answer["ms"]) // 2]
+            self.speeds[variant].append(TOKENS / (1e-3 * median))
+
+    def close(self):
+        stop(self.process)
+        self.log.close()

@@ -1,0 +1,104 @@
+"""The build of scripts/gpu-check: finds what it needs on the machine, in Python's packages, and in
+what scripts/bundle made."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tarfile
+import time
+
+from gpu_report import Check
+
+
+def unpack_bundle(given, root, build):
+    """The folder that scripts/bundle made; None if there is none."""
+    if given is None:
+        found = [path for path in (root / "bundle", root / "bundle.tar.xz") if path.exists()]
+        if not found:
+            return None
+        given = found[0]
+    if given.is_dir():
+        return given.resolve()
+    with tarfile.open(given) as archive:
+        archive.extractall(build)
+        return build / archive.getnames()[0].split("/")[0]
+
+
+def compiler():
+    """The first of g++ that is new enough, or None."""
+    for name in ("g++", "g++-14", "g++-13", "g++-12"):
+        path = shutil.which(name)
+        if path and int(subprocess.run([path, "-dumpversion"], capture_output=True, text=True)
+                        .stdout.split(".")[0] or 0) >= 12:
+            return path
+    return None
+
+
+def toolkit_from_python(nvcc, build):
+    """Libraries of CUDA that the toolkit or the system lacks, but Python's packages have, linked
+    into a folder as a system has them; None if nothing is missing or nothing is there."""
+    cuda = pathlib.Path(nvcc).resolve().parent.parent
+    machine = f"{os.uname().machine}-linux"
+    usr = pathlib.Path("/usr")
+    includes = [cuda / "include", cuda / "targets" / machine / "include", usr / "include",
+                usr / "include" / f"{machine}-gnu"]
+    libraries = [cuda / "lib64", cuda / "targets" / machine / "lib", usr / "lib64",
+                 usr / "lib" / f"{machine}-gnu"]
+    nvidia = importlib.util.find_spec("nvidia")
+    overlay = build / "toolkit"
+    shutil.rmtree(overlay, ignore_errors=True)
+    for name, header in (("cublasLt", "cublasLt.h"), ("cudnn", "cudnn.h"), ("nccl", "nccl.h")):
+        if (any((place / header).exists() for place in includes) and
+                any((place / f"lib{name}.so").exists() for place in libraries)):
+            continue
+        prefix = name.removesuffix("Lt")
+        for place in nvidia.submodule_search_locations if nvidia else ():
+            link(pathlib.Path(place).glob(f"*/include/{prefix}*"), overlay / "include")
+            link(pathlib.Path(place).glob(f"*/lib/lib{prefix}*.so*"), overlay / "lib")
+            # cuDNN compiles some kernels when they are wanted.
+            link(pathlib.Path(place).glob("*/lib/libnvrtc*.so*"), overlay / "lib")
+    return overlay if overlay.exists() else None
+
+
+def link(files, folder):
+    for file in files:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in {file.name, re.sub(r"\.so\..*", ".so", file.name)}:
+            if not (folder / name).exists():
+                (folder / name).symlink_to(file)
+
+
+def nvcc_here():
+    """None if there is none."""
+    usual = "/usr/local/cuda/bin/nvcc"
+    return shutil.which("nvcc") or (usual if os.path.exists(usual) else None)
+
+
+def build(job, bundle, gpu):
+    """Configures and builds what the checks run."""
+    nvcc = nvcc_here()
+    gxx = compiler()
+    prefixes = [str(path) for path in (unpack_bundle(bundle, job.root, job.build),
+                                       toolkit_from_python(nvcc, job.build)) if path]
+    if job.build / "toolkit" in map(pathlib.Path, prefixes):
+        job.environment["CPATH"] = str(job.build / "toolkit/include")
+        job.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, (
+            str(job.build / "toolkit/lib"), os.environ.get("LD_LIBRARY_PATH"))))
+    arguments = ["cmake", "-S", job.root, "-B", job.build, "-DRINGSIDE_SIMGRID=OFF",
+                 f"-DCMAKE_PREFIX_PATH={';'.join(prefixes)}", f"-DCMAKE_CXX_COMPILER={gxx}",
+                 f"-DCMAKE_CUDA_HOST_COMPILER={gxx}",
+                 f"-DCUDAToolkit_ROOT={pathlib.Path(nvcc).parent.parent}",
+                 # What "native" comes to, also for a CMake that does not know the word.
+                 f"-DCMAKE_CUDA_ARCHITECTURES={gpu.capability[0]}{gpu.capability[1]}-real"]
+    go_on = ["-k"]  # where one target fails the others are still built
+    if shutil.which("ninja") and not (job.build / "Makefile").exists():
+        arguments += ["-G", "Ninja"]
+        go_on = ["-k", "0"]
+    began = time.monotonic()
+    job.run("build", arguments, 60)
+    job.run("build", ["cmake", "--build", job.build, "--parallel", str(os.cpu_count()), "--target",
+                      "ringside", "gpu_test", "gpu_bench", "--", *go_on], 240)
+    return Check("build", True, f"{time.monotonic() - began:.0f} s with {os.cpu_count()} cores")
