@@ -26,11 +26,32 @@ set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
 set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra")
+# fmt does not find out by itself that nvcc knows constexpr, and then breaks at its own.
+set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -DFMT_USE_CONSTEXPR=1")
 
 file(GLOB sources CONFIGURE_DEPENDS core/device/cuda/module/*.cc core/device/cuda/module/*.cu)
+if(CUDNN_INCLUDE AND CUDNN_LIBRARY AND CUDNN_FRONTEND_INCLUDE)
+  list(FILTER sources EXCLUDE REGEX "/attention_cudnn_absent\\.cc$")
+  set(RINGSIDE_HAS_CUDNN ON)
+else()
+  message(STATUS "No cuDNN, or no headers of its frontend: attention on GPUs is the plain one")
+  list(FILTER sources EXCLUDE REGEX "/attention_cudnn\\.cc$")
+endif()
 add_library(ringside_cuda MODULE ${sources})
 target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(ringside_cuda PRIVATE core_device CUDA::cudart CUDA::cublasLt)
+if(RINGSIDE_HAS_CUDNN)
+  target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE} ${CUDNN_FRONTEND_INCLUDE})
+  target_link_libraries(ringside_cuda PRIVATE ${CUDNN_LIBRARY})
+  # Its headers carry a copy of nlohmann-json, which nothing here needs.
+  set_source_files_properties(core/device/cuda/module/attention_cudnn.cc PROPERTIES
+                              COMPILE_DEFINITIONS CUDNN_FRONTEND_SKIP_JSON_LIB)
+endif()
+# Flat operations: as on the CPU, the bits of an element must not depend on where it stands.
+foreach(file flat optimizer)
+  set_source_files_properties(core/device/cuda/module/${file}.cu PROPERTIES COMPILE_OPTIONS
+                              -fmad=false)
+endforeach()
 
 if(NCCL_INCLUDE AND NCCL_LIBRARY)
   file(GLOB sources CONFIGURE_DEPENDS peer/comm/nccl/module/*.cc)

@@ -64,8 +64,14 @@ enum cublasLtMatrixLayoutAttribute_t {
   CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6  // [int64_t] elements
 };
 enum cublasLtMatmulPreferenceAttributes_t {
-  CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1  // [uint64_t]
+  CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,    // [uint64_t]
+  CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,  // [uint32_t] of no effect here
+  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,  // [uint32_t] of no effect either
+  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
+  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
+  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8
 };
+enum cublasLtReductionScheme_t { CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2 };
 
 struct cublasLtMatmulAlgo_t {
   std::uint64_t data[8];

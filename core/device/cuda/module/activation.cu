@@ -1,0 +1,130 @@
+#include "core/device/cuda/module/activation.h"
+
+#include "core/device/cuda/module/elementwise.cuh"
+
+namespace ringside::cuda {
+namespace {
+
+// gelu(x) = x s(2u), u = sqrt(2 / pi) (x + 0.044715 x^3), s the logistic function, which is
+// (1 + tanh(u)) / 2.
+constexpr float two_root = 1.5957691216f;  // 2 sqrt(2 / pi)
+constexpr float cubic = 0.044715f;
+
+__device__ __forceinline__ float logistic(float x) {
+  return 1.0f / (1.0f + __expf(-two_root * (x + cubic * x * x * x)));
+}
+
+template <Activation kind>
+__device__ __forceinline__ float value_of(float x) {
+  if constexpr (kind == Activation::relu)
+    return x < 0 ? 0.0f : x;
+  else
+    return x * logistic(x);
+}
+template <Activation kind>
+__device__ __forceinline__ float slope_of(float x) {
+  if constexpr (kind == Activation::relu) return x > 0 ? 1.0f : 0.0f;
+  const float s = logistic(x);
+  return s + x * s * (1.0f - s) * (two_root * (1.0f + 3.0f * cubic * x * x));
+}
+
+template <class T, Activation kind>
+struct Activating {
+  const T* pre;
+  T* y;
+
+  template <int n>
+  __device__ Pack<T, n> read(std::int64_t i) const {
+    return load<n>(pre + i);
+  }
+  template <int n>
+  __device__ void write(std::int64_t i, const Pack<T, n>& operand) const {
+    Floats<n> values = unpack(operand);
+#pragma unroll
+    for (int e = 0; e < n; ++e) values.at[e] = value_of<kind>(values.at[e]);
+    store_floats<n>(y + i, values);
+  }
+};
+
+template <class T, Activation kind>
+struct Deactivating {
+  const T* pre;
+  T* dy;
+
+  template <int n>
+  struct Operands {
+    Pack<T, n> pre, dy;
+  };
+  template <int n>
+  __device__ Operands<n> read(std::int64_t i) const {
+    return {load<n>(pre + i), load<n>(dy + i)};
+  }
+  template <int n>
+  __device__ void write(std::int64_t i, const Operands<n>& operands) const {
+    const Floats<n> x = unpack(operands.pre);
+    Floats<n> gradient = unpack(operands.dy);
+#pragma unroll
+    for (int e = 0; e < n; ++e) gradient.at[e] *= slope_of<kind>(x.at[e]);
+    store_floats<n>(dy + i, gradient);
+  }
+};
+
+constexpr int bias_threads = 256;
+
+/// A block a row.
+template <class T>
+__global__ __launch_bounds__(bias_threads) void bias_rows(const T* bias, T* x, std::int64_t width) {
+  T* row = x + blockIdx.x * width;
+  for (std::int64_t c = threadIdx.x; c < width; c += bias_threads)
+    store_float(row + c, load_float(row + c) + load_float(bias + c));
+}
+
+template <class T, Activation kind>
+void activate_range(const Context& context, const Tensor& pre, const Tensor& y) {
+  const Activating<T, kind> body{data<T>(pre), data<T>(y)};
+  elementwise<in_16_bytes<T>, 2>(context, "activate", y.count(), body, body.pre, body.y);
+}
+template <class T, Activation kind>
+void deactivate_range(const Context& context, const Tensor& pre, const Tensor& dy) {
+  const Deactivating<T, kind> body{data<T>(pre), data<T>(dy)};
+  elementwise<in_16_bytes<T>, 2>(context, "deactivate", dy.count(), body, body.pre, body.dy);
+}
+
+template <class T>
+void activate_of(const Context& context, Activation activation, const Tensor& pre,
+                 const Tensor& y) {
+  activation == Activation::relu ? activate_range<T, Activation::relu>(context, pre, y)
+                                 : activate_range<T, Activation::gelu>(context, pre, y);
+}
+template <class T>
+void deactivate_of(const Context& context, Activation activation, const Tensor& pre,
+                   const Tensor& dy) {
+  activation == Activation::relu ? deactivate_range<T, Activation::relu>(context, pre, dy)
+                                 : deactivate_range<T, Activation::gelu>(context, pre, dy);
+}
+
+template <class T>
+void add_bias_of(const Context& context, const Tensor& bias, const Tensor& x) {
+  launch(context, "add_bias", bias_rows<T>, blocks_for(x.shape()[0], 1), bias_threads,
+         data<T>(bias), data<T>(x), x.shape()[1]);
+}
+
+}  // namespace
+
+void activate(const Context& context, Activation activation, const Tensor& pre, const Tensor& y) {
+  y.dtype() == DType::bf16 ? activate_of<__nv_bfloat16>(context, activation, pre, y)
+                           : activate_of<float>(context, activation, pre, y);
+}
+
+void deactivate(const Context& context, Activation activation, const Tensor& pre,
+                const Tensor& dy) {
+  dy.dtype() == DType::bf16 ? deactivate_of<__nv_bfloat16>(context, activation, pre, dy)
+                            : deactivate_of<float>(context, activation, pre, dy);
+}
+
+void add_bias(const Context& context, const Tensor& bias, const Tensor& x) {
+  x.dtype() == DType::bf16 ? add_bias_of<__nv_bfloat16>(context, bias, x)
+                           : add_bias_of<float>(context, bias, x);
+}
+
+}  // namespace ringside::cuda

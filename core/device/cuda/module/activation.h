@@ -1,0 +1,16 @@
+// Activations and biases, where no product does them on its way.
+#pragma once
+
+#include "core/device/cuda/module/context.h"
+#include "core/device/ops.h"
+
+namespace ringside::cuda {
+
+/// y = activation(pre); y may be pre.
+void activate(const Context& context, Activation activation, const Tensor& pre, const Tensor& y);
+/// dy *= activation'(pre)
+void deactivate(const Context& context, Activation activation, const Tensor& pre, const Tensor& dy);
+/// x[r][c] += bias[c]; `x` is [M, C], `bias` [C].
+void add_bias(const Context& context, const Tensor& bias, const Tensor& x);
+
+}  // namespace ringside::cuda

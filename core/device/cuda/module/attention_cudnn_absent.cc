@@ -1,0 +1,10 @@
+// Built instead of attention_cudnn.cc where cuDNN or the headers of its frontend are not there.
+#include "core/device/cuda/module/attention_cudnn.h"
+
+namespace ringside::cuda {
+
+std::unique_ptr<FusedAttention> make_fused_attention(const Context&) { return nullptr; }
+
+std::string cudnn_version() { return {}; }
+
+}  // namespace ringside::cuda

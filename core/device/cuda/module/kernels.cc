@@ -1,0 +1,59 @@
+#include "core/device/cuda/module/kernels.h"
+
+#include <memory>
+
+#include "core/device/cuda/module/attention_cudnn.h"
+#include "core/device/cuda/module/matmul.h"
+
+namespace ringside::cuda {
+namespace {
+
+template <class Op>
+Kernel<Op> bound(const Context& context, void (*kernel)(const Context&, const Op&)) {
+  return [context, kernel](const Op& op) { kernel(context, op); };
+}
+
+template <class Op>
+Kernel<Op> bound(const Context& context, const std::shared_ptr<Matmul>& matmul,
+                 void (*kernel)(const Context&, Matmul&, const Op&)) {
+  return [context, matmul, kernel](const Op& op) { kernel(context, *matmul, op); };
+}
+
+/// The fused form where there is one for the operation's shape, else the plain one.
+template <class Op>
+Kernel<Op> either(const std::shared_ptr<FusedAttention>& fused,
+                  bool (FusedAttention::*run)(const Op&), Kernel<Op> plain) {
+  if (!fused) return plain;
+  return [fused, run, plain = std::move(plain)](const Op& op) {
+    if (!((*fused).*run)(op)) plain(op);
+  };
+}
+
+}  // namespace
+
+Kernels make_kernels(const Context& context) {
+  const auto matmul = std::make_shared<Matmul>(context);
+  const std::shared_ptr<FusedAttention> fused = make_fused_attention(context);
+  return {
+      .fill = bound(context, fill),
+      .copy = bound(context, copy),
+      .add = bound(context, add),
+      .cast = bound(context, cast),
+      .sum_of_squares = bound(context, sum_of_squares),
+      .adamw = bound(context, adamw),
+      .sgd = bound(context, sgd),
+      .linear_forward = bound(context, matmul, linear_forward),
+      .linear_backward = bound(context, matmul, linear_backward),
+      .embedding_forward = bound(context, embedding_forward),
+      .embedding_backward = bound(context, embedding_backward),
+      .layer_norm_forward = bound(context, layer_norm_forward),
+      .layer_norm_backward = bound(context, layer_norm_backward),
+      .attention_forward =
+          either(fused, &FusedAttention::forward, bound(context, matmul, attention_forward)),
+      .attention_backward =
+          either(fused, &FusedAttention::backward, bound(context, matmul, attention_backward)),
+      .cross_entropy = bound(context, cross_entropy),
+  };
+}
+
+}  // namespace ringside::cuda

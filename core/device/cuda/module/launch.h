@@ -1,0 +1,39 @@
+// How kernels are launched: the one way.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/device/cuda/module/check.h"
+#include "core/device/cuda/module/context.h"
+
+namespace ringside::cuda {
+
+/// The context's device becomes the thread's: some operations may come from any thread.
+inline void use(const Context& context) {
+  check(cudaSetDevice(context.device.ordinal()), "cudaSetDevice");
+}
+
+/// Enqueues kernel(arguments...) on the compute stream; `name` is for errors. A grid without blocks
+/// is nothing to do.
+template <class... Parameters, class... Arguments>
+void launch(const Context& context, const char* name, void (*kernel)(Parameters...), dim3 blocks,
+            dim3 threads, const Arguments&... arguments) {
+  if (blocks.x == 0 || blocks.y == 0) return;
+  use(context);
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = threads;
+  config.stream = context.stream;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), name);
+}
+
+/// Blocks that `work` takes at `per_block` each, at most `most`.
+inline unsigned blocks_for(std::int64_t work, std::int64_t per_block,
+                           std::int64_t most = 0x7fffffff) {
+  return static_cast<unsigned>(std::min((work + per_block - 1) / per_block, most));
+}
+
+}  // namespace ringside::cuda

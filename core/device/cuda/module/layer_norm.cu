@@ -1,0 +1,327 @@
+// Layer norm: the forward reads a row once and keeps it in registers; the backward goes over the
+// rows once for all gradients.
+#include "core/device/cuda/module/column_sums.h"
+#include "core/device/cuda/module/kernels.h"
+#include "core/device/cuda/module/launch.h"
+#include "core/device/cuda/module/reduce.cuh"
+#include "core/device/cuda/module/vectors.cuh"
+
+namespace ringside::cuda {
+namespace {
+
+constexpr float epsilon = 1e-5f;
+constexpr int block_threads = 256;
+constexpr int block_warps = block_threads / warp;
+
+template <class T>
+struct Forward {
+  const T *x, *residual, *weight, *bias;
+  T *sum, *y;
+  float *mean, *rstd;
+  std::int64_t rows, width;
+};
+
+/// A row is a warp's (`narrow`), or a block's; a thread holds up to `packs` times 16 bytes of it.
+template <class T, int packs, bool narrow>
+__global__ __launch_bounds__(block_threads) void forward_kept(Forward<T> op) {
+  constexpr int n = in_16_bytes<T>, team = narrow ? warp : block_threads;
+  const std::int64_t row = narrow ? std::int64_t{blockIdx.x} * block_warps + threadIdx.x / warp
+                                  : std::int64_t{blockIdx.x};
+  if (row >= op.rows) return;
+  const int member = static_cast<int>(threadIdx.x) % team;
+  const std::int64_t begin = row * op.width;
+  const auto column = [=](int p) { return (std::int64_t{p} * team + member) * n; };
+  const auto team_sum = [](float value, int slot) {
+    if constexpr (narrow)
+      return warp_sum(value);
+    else
+      return block_sum(value, slot);
+  };
+
+  Floats<n> values[packs];
+  float sum = 0;
+#pragma unroll
+  for (int p = 0; p < packs; ++p) {
+    values[p] = {};
+    if (column(p) >= op.width) continue;
+    values[p] = load_floats<n>(op.x + begin + column(p));
+    if (op.residual) {
+      const Floats<n> residual = load_floats<n>(op.residual + begin + column(p));
+#pragma unroll
+      for (int i = 0; i < n; ++i) values[p].at[i] += residual.at[i];
+    }
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum += values[p].at[i];
+  }
+  const float mean = team_sum(sum, 0) / static_cast<float>(op.width);
+
+  float squares = 0;
+#pragma unroll
+  for (int p = 0; p < packs; ++p) {
+    if (column(p) >= op.width) continue;
+    if (op.sum) store_floats<n>(op.sum + begin + column(p), values[p]);
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      const float centred = values[p].at[i] - mean;
+      squares += centred * centred;
+    }
+  }
+  const float rstd = rsqrtf(team_sum(squares, 1) / static_cast<float>(op.width) + epsilon);
+
+#pragma unroll
+  for (int p = 0; p < packs; ++p) {
+    if (column(p) >= op.width) continue;
+    const Floats<n> weight = load_floats<n>(op.weight + column(p));
+    const Floats<n> bias = load_floats<n>(op.bias + column(p));
+#pragma unroll
+    for (int i = 0; i < n; ++i)
+      values[p].at[i] = (values[p].at[i] - mean) * rstd * weight.at[i] + bias.at[i];
+    store_floats<n>(op.y + begin + column(p), values[p]);
+  }
+  if (member == 0) {
+    op.mean[row] = mean;
+    op.rstd[row] = rstd;
+  }
+}
+
+/// Any width and alignment: a block a row, which it reads three times.
+template <class T>
+__global__ __launch_bounds__(block_threads) void forward_reread(Forward<T> op) {
+  const std::int64_t row = blockIdx.x, begin = row * op.width;
+  // A thread meets the same elements each time, so `sum` may lie where x or the residual is.
+  const auto value = [&](std::int64_t c) {
+    return load_float(op.x + begin + c) + (op.residual ? load_float(op.residual + begin + c) : 0);
+  };
+  float sum = 0, squares = 0;
+  for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) sum += value(c);
+  const float mean = block_sum(sum, 0) / static_cast<float>(op.width);
+  for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) {
+    const float centred = value(c) - mean;
+    squares += centred * centred;
+  }
+  const float rstd = rsqrtf(block_sum(squares, 1) / static_cast<float>(op.width) + epsilon);
+  for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) {
+    const float here = value(c);
+    if (op.sum) store_float(op.sum + begin + c, here);
+    store_float(op.y + begin + c,
+                (here - mean) * rstd * load_float(op.weight + c) + load_float(op.bias + c));
+  }
+  if (threadIdx.x == 0) {
+    op.mean[row] = mean;
+    op.rstd[row] = rstd;
+  }
+}
+
+template <class T>
+void forward(const Context& context, const LayerNormForward& op) {
+  const Forward<T> with{.x = data<T>(op.x),
+                        .residual = data<T>(op.residual),
+                        .weight = data<T>(op.weight),
+                        .bias = data<T>(op.bias),
+                        .sum = data<T>(op.sum),
+                        .y = data<T>(op.y),
+                        .mean = op.mean.data<float>(),
+                        .rstd = op.rstd.data<float>(),
+                        .rows = op.x.shape()[0],
+                        .width = op.x.shape()[1]};
+  const auto aligned = [&](const auto*... operands) {
+    return (has_aligned_rows(operands, with.width) && ...);
+  };
+  constexpr int most = 8;  // packs of a thread
+  const std::int64_t packs = (with.width + in_16_bytes<T> - 1) / in_16_bytes<T>;
+  const bool kept = packs <= most * block_threads &&
+                    aligned(with.x, with.residual, with.weight, with.bias, with.sum, with.y);
+  if (!kept) {
+    launch(context, "layer_norm_forward", forward_reread<T>, blocks_for(with.rows, 1),
+           block_threads, with);
+    return;
+  }
+  const bool narrow = packs <= most * warp;
+  const std::int64_t each =
+      (packs + (narrow ? warp : block_threads) - 1) / (narrow ? warp : block_threads);
+  const auto kernel = !narrow     ? each <= 2   ? forward_kept<T, 2, false>
+                                    : each <= 4 ? forward_kept<T, 4, false>
+                                                : forward_kept<T, 8, false>
+                          : each <= 1 ? forward_kept<T, 1, true>
+                      : each <= 2 ? forward_kept<T, 2, true>
+                      : each <= 3 ? forward_kept<T, 3, true>
+                      : each <= 4 ? forward_kept<T, 4, true>
+                      : each <= 6 ? forward_kept<T, 6, true>
+                                  : forward_kept<T, 8, true>;
+  launch(context, "layer_norm_forward", kernel, blocks_for(with.rows, narrow ? block_warps : 1),
+         block_threads, with);
+}
+
+template <class T>
+struct Backward {
+  const T *dy, *x, *weight;
+  const float *mean, *rstd;
+  const T* dresidual;
+  T* dx;
+  float* parts;  // [blocks, 2, width]: of dweight and dbias
+  std::int64_t rows, width;
+};
+
+/// A thread has `packs` stretches of columns, whose sums over the rows of its block it keeps; the
+/// rows come `at_once`, so that enough bytes are on their way and a barrier serves them all.
+template <class T, int packs, int at_once, int most_threads>
+__global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
+  constexpr int n = in_16_bytes<T>;
+  const auto column = [](int p) { return (std::int64_t{p} * blockDim.x + threadIdx.x) * n; };
+  Pack<T, n> weight[packs] = {};
+#pragma unroll
+  for (int p = 0; p < packs; ++p)
+    if (column(p) < op.width) weight[p] = load<n>(op.weight + column(p));
+  Floats<n> dweight[packs] = {}, dbias[packs] = {};
+  int slot = 0;
+  const std::int64_t stride = std::int64_t{gridDim.x} * at_once;
+  for (std::int64_t first = std::int64_t{blockIdx.x} * at_once; first < op.rows; first += stride) {
+    Pack<T, n> dy[at_once][packs] = {}, x[at_once][packs] = {};
+    float mean[at_once] = {}, rstd[at_once] = {};
+#pragma unroll
+    for (int r = 0; r < at_once; ++r) {
+      if (first + r >= op.rows) continue;
+      mean[r] = op.mean[first + r];
+      rstd[r] = op.rstd[first + r];
+#pragma unroll
+      for (int p = 0; p < packs; ++p) {
+        if (column(p) >= op.width) continue;
+        dy[r][p] = load<n>(op.dy + (first + r) * op.width + column(p));
+        x[r][p] = load<n>(op.x + (first + r) * op.width + column(p));
+      }
+    }
+    // Means of the scaled gradient, alone and times the normalised row.
+    float sums[2 * at_once] = {};
+#pragma unroll
+    for (int r = 0; r < at_once; ++r)
+#pragma unroll
+      for (int p = 0; p < packs; ++p) {
+        if (column(p) >= op.width) continue;
+        const Floats<n> g = unpack(dy[r][p]), values = unpack(x[r][p]), w = unpack(weight[p]);
+#pragma unroll
+        for (int i = 0; i < n; ++i) {
+          const float normal = (values.at[i] - mean[r]) * rstd[r];
+          const float scaled = g.at[i] * w.at[i];
+          sums[2 * r] += scaled;
+          sums[2 * r + 1] += scaled * normal;
+          dweight[p].at[i] += g.at[i] * normal;
+          dbias[p].at[i] += g.at[i];
+        }
+      }
+    block_sum(sums, slot);
+    slot ^= 1;
+#pragma unroll
+    for (int r = 0; r < at_once; ++r) {
+      if (first + r >= op.rows) continue;
+      const float ones = sums[2 * r] / static_cast<float>(op.width);
+      const float along = sums[2 * r + 1] / static_cast<float>(op.width);
+#pragma unroll
+      for (int p = 0; p < packs; ++p) {
+        if (column(p) >= op.width) continue;
+        const std::int64_t at = (first + r) * op.width + column(p);
+        const Floats<n> g = unpack(dy[r][p]), values = unpack(x[r][p]), w = unpack(weight[p]);
+        Floats<n> dx = {};
+        if (op.dresidual) dx = load_floats<n>(op.dresidual + at);
+#pragma unroll
+        for (int i = 0; i < n; ++i) {
+          const float normal = (values.at[i] - mean[r]) * rstd[r];
+          dx.at[i] += (g.at[i] * w.at[i] - ones - normal * along) * rstd[r];
+        }
+        store_floats<n>(op.dx + at, dx);
+      }
+    }
+  }
+  float* parts = op.parts + std::int64_t{blockIdx.x} * 2 * op.width;
+#pragma unroll
+  for (int p = 0; p < packs; ++p) {
+    if (column(p) >= op.width) continue;
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+      parts[column(p) + i] = dweight[p].at[i];
+      parts[op.width + column(p) + i] = dbias[p].at[i];
+    }
+  }
+}
+
+/// Any width and alignment: the sums over rows wait in memory, each with the thread whose it is.
+template <class T>
+__global__ __launch_bounds__(block_threads) void backward_reread(Backward<T> op) {
+  float* dweight = op.parts + std::int64_t{blockIdx.x} * 2 * op.width;
+  float* dbias = dweight + op.width;
+  for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) dweight[c] = dbias[c] = 0;
+  int slot = 0;
+  for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
+    const std::int64_t begin = row * op.width;
+    const float mean = op.mean[row], rstd = op.rstd[row];
+    float sums[2] = {};
+    for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) {
+      const float g = load_float(op.dy + begin + c);
+      const float normal = (load_float(op.x + begin + c) - mean) * rstd;
+      const float scaled = g * load_float(op.weight + c);
+      sums[0] += scaled;
+      sums[1] += scaled * normal;
+      dweight[c] += g * normal;
+      dbias[c] += g;
+    }
+    block_sum(sums, slot);
+    slot ^= 1;
+    const float ones = sums[0] / static_cast<float>(op.width);
+    const float along = sums[1] / static_cast<float>(op.width);
+    for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) {
+      const float normal = (load_float(op.x + begin + c) - mean) * rstd;
+      const float scaled = load_float(op.dy + begin + c) * load_float(op.weight + c);
+      const float residual = op.dresidual ? load_float(op.dresidual + begin + c) : 0;
+      store_float(op.dx + begin + c, residual + (scaled - ones - normal * along) * rstd);
+    }
+  }
+}
+
+template <class T>
+void backward(const Context& context, const LayerNormBackward& op) {
+  Backward<T> with{.dy = data<T>(op.dy),
+                   .x = data<T>(op.x),
+                   .weight = data<T>(op.weight),
+                   .mean = op.mean.data<float>(),
+                   .rstd = op.rstd.data<float>(),
+                   .dresidual = data<T>(op.dresidual),
+                   .dx = data<T>(op.dx),
+                   .parts = nullptr,
+                   .rows = op.x.shape()[0],
+                   .width = op.x.shape()[1]};
+  const auto aligned = [&](const auto*... operands) {
+    return (has_aligned_rows(operands, with.width) && ...);
+  };
+  const std::int64_t packs = (with.width + in_16_bytes<T> - 1) / in_16_bytes<T>;
+  const bool kept = packs <= 2048 && aligned(with.dy, with.x, with.weight, with.dresidual, with.dx);
+  const auto kernel = !kept           ? backward_reread<T>
+                      : packs <= 256  ? backward_kept<T, 1, 4, 256>
+                      : packs <= 512  ? backward_kept<T, 1, 2, 512>
+                      : packs <= 1024 ? backward_kept<T, 1, 1, 1024>
+                                      : backward_kept<T, 2, 1, 1024>;
+  const std::int64_t columns = packs <= 1024 ? packs : (packs + 1) / 2;  // threads that have work
+  const auto threads =
+      kept ? static_cast<unsigned>((columns + warp - 1) / warp * warp) : unsigned{block_threads};
+  const std::int64_t at_once = !kept ? 1 : packs <= 256 ? 4 : packs <= 512 ? 2 : 1;
+  // As many blocks as run at a time, which is decided by registers: each leaves a part to be added
+  // up. Their number depends on the shape and the device alone, and so do the bits.
+  constexpr std::int64_t resident_threads = sizeof(T) == 2 ? 512 : 768;
+  const std::int64_t resident =
+      context.multiprocessors * std::max<std::int64_t>(1, resident_threads / threads);
+  const unsigned blocks = std::max(1u, blocks_for(with.rows, at_once, resident));
+  const Tensor parts = context.device.tensor({blocks, 2 * with.width}, MemoryKind::workspace);
+  with.parts = parts.data<float>();
+  launch(context, "layer_norm_backward", kernel, blocks, threads, with);
+  sum_parts(context, parts, op.dweight, op.dbias);
+}
+
+}  // namespace
+
+void layer_norm_forward(const Context& context, const LayerNormForward& op) {
+  op.x.dtype() == DType::bf16 ? forward<__nv_bfloat16>(context, op) : forward<float>(context, op);
+}
+
+void layer_norm_backward(const Context& context, const LayerNormBackward& op) {
+  op.x.dtype() == DType::bf16 ? backward<__nv_bfloat16>(context, op) : backward<float>(context, op);
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,97 @@
+// Linear layers: cuBLASLt's products with bias and activation on their way, where it has such.
+#include "core/device/cuda/module/activation.h"
+#include "core/device/cuda/module/column_sums.h"
+#include "core/device/cuda/module/kernels.h"
+#include "core/device/cuda/module/matmul.h"
+
+namespace ringside::cuda {
+namespace {
+
+void* raw(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
+
+/// In fp32 it is left to a kernel of our own: nobody promises that cuBLASLt's gelu holds more than
+/// its tensor cores do.
+bool gelu_on_the_way(Matmul& matmul, Product product, const LinearForward& op) {
+  const bool aligned = product.n % 8 == 0;  // of the rows of `pre`: cuBLASLt's own rule
+  if (op.activation != Activation::gelu || op.y.dtype() != DType::bf16 || !aligned) return false;
+  product.c = raw(op.y);
+  product.pre = raw(op.pre);
+  product.epilogue = op.bias ? Epilogue::gelu_bias : Epilogue::gelu;
+  product.bias = raw(op.bias);
+  return matmul.try_run(product);
+}
+
+void product_and_bias(const Context& context, Matmul& matmul, Product product, const Tensor& bias,
+                      const Tensor& out) {
+  product.c = raw(out);
+  if (bias) {
+    Product at_once = product;
+    at_once.epilogue = Epilogue::bias;
+    at_once.bias = raw(bias);
+    if (matmul.try_run(at_once)) return;
+  }
+  matmul.run(product);
+  if (bias) add_bias(context, bias, out);
+}
+
+}  // namespace
+
+void linear_forward(const Context& context, Matmul& matmul, const LinearForward& op) {
+  const std::int64_t rows = op.x.shape()[0], in = op.weight.shape()[1], out = op.weight.shape()[0];
+  const DType dtype = op.x.dtype();
+  const Product product{.in = dtype,
+                        .out = dtype,
+                        .transpose_b = true,
+                        .m = rows,
+                        .n = out,
+                        .k = in,
+                        .a = raw(op.x),
+                        .lda = in,
+                        .b = raw(op.weight),
+                        .ldb = in,
+                        .ldc = out};
+  if (gelu_on_the_way(matmul, product, op)) return;
+  const bool active = op.activation != Activation::none;
+  product_and_bias(context, matmul, product, op.bias, active ? op.pre : op.y);
+  if (active) activate(context, op.activation, op.pre, op.y);
+}
+
+void linear_backward(const Context& context, Matmul& matmul, const LinearBackward& op) {
+  const std::int64_t rows = op.x.shape()[0], in = op.weight.shape()[1], out = op.weight.shape()[0];
+  const DType dtype = op.x.dtype();
+  if (op.activation != Activation::none) deactivate(context, op.activation, op.pre, op.dy);
+  if (op.dx)
+    matmul.run({.in = dtype,
+                .out = dtype,
+                .m = rows,
+                .n = in,
+                .k = out,
+                .a = raw(op.dy),
+                .lda = out,
+                .b = raw(op.weight),
+                .ldb = in,
+                .c = raw(op.dx),
+                .ldc = in});
+  Product dweight{.in = dtype,
+                  .out = dtype,
+                  .transpose_a = true,
+                  .m = out,
+                  .n = in,
+                  .k = rows,
+                  .a = raw(op.dy),
+                  .lda = out,
+                  .b = raw(op.x),
+                  .ldb = in,
+                  .c = raw(op.dweight),
+                  .ldc = in};
+  if (op.dbias) {
+    Product at_once = dweight;
+    at_once.epilogue = Epilogue::sum_columns;
+    at_once.bias = raw(op.dbias);
+    if (matmul.try_run(at_once)) return;
+    sum_columns(context, op.dy, op.dbias);
+  }
+  matmul.run(dweight);
+}
+
+}  // namespace ringside::cuda

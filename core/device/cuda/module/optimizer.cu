@@ -1,0 +1,162 @@
+// Optimizer updates on flat ranges. Compiled without relaxed arithmetic: see ops.h.
+#include <cmath>
+
+#include "core/device/cuda/module/elementwise.cuh"
+#include "core/device/cuda/module/kernels.h"
+
+namespace ringside::cuda {
+namespace {
+
+/// What an update reads and writes: `values` are the parameters themselves, or their masters.
+template <class T>
+struct Range {
+  T* parameters;
+  const T* gradients;
+  float* values;
+
+  template <class Op>
+  static Range of(const Op& op) {
+    if constexpr (std::is_same_v<T, float>)
+      return {data<T>(op.parameters), data<T>(op.gradients), data<T>(op.parameters)};
+    else
+      return {data<T>(op.parameters), data<T>(op.gradients), data<float>(op.master)};
+  }
+
+  template <int n>
+  __device__ void update(std::int64_t i, const Floats<n>& updated) const {
+    store_floats<n>(values + i, updated);
+    if constexpr (!std::is_same_v<T, float>) store_floats<n>(parameters + i, updated);
+  }
+};
+
+/// The factors of one step, made on the host in double.
+struct AdamWFactors {
+  float keep, beta1, fresh1, beta2, fresh2, rate, root, epsilon;
+
+  static AdamWFactors of(const AdamW& op) {
+    const auto step = static_cast<double>(op.step);
+    const double correction1 = 1 - std::pow(static_cast<double>(op.beta1), step);
+    const double correction2 = 1 - std::pow(static_cast<double>(op.beta2), step);
+    return {.keep = 1 - op.lr * op.weight_decay,
+            .beta1 = op.beta1,
+            .fresh1 = 1 - op.beta1,
+            .beta2 = op.beta2,
+            .fresh2 = 1 - op.beta2,
+            .rate = static_cast<float>(op.lr / correction1),
+            .root = static_cast<float>(1 / std::sqrt(correction2)),
+            .epsilon = op.epsilon};
+  }
+};
+
+template <class T>
+struct AdamWStep {
+  Range<T> range;
+  float *first, *second;
+  AdamWFactors with;
+
+  template <int n>
+  struct Operands {
+    Pack<T, n> g;
+    Pack<float, n> p, m, v;
+  };
+  template <int n>
+  __device__ Operands<n> read(std::int64_t i) const {
+    return {load<n>(range.gradients + i), load<n>(range.values + i), load<n>(first + i),
+            load<n>(second + i)};
+  }
+  template <int n>
+  __device__ void write(std::int64_t i, const Operands<n>& operands) const {
+    const Floats<n> g = unpack(operands.g);
+    Floats<n> p = unpack(operands.p), m = unpack(operands.m), v = unpack(operands.v);
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      m.at[e] = with.beta1 * m.at[e] + with.fresh1 * g.at[e];
+      v.at[e] = with.beta2 * v.at[e] + with.fresh2 * (g.at[e] * g.at[e]);
+      p.at[e] =
+          with.keep * p.at[e] - with.rate * (m.at[e] / (sqrtf(v.at[e]) * with.root + with.epsilon));
+    }
+    store_floats<n>(first + i, m);
+    store_floats<n>(second + i, v);
+    range.template update<n>(i, p);
+  }
+};
+
+enum class Velocity { none, begins, goes_on };
+
+template <class T, Velocity velocity>
+struct SgdStep {
+  Range<T> range;
+  float* velocities;
+  float lr, decay, momentum;
+
+  template <int n>
+  struct Operands {
+    Pack<T, n> g;
+    Pack<float, n> p, u;
+  };
+  template <int n>
+  __device__ Operands<n> read(std::int64_t i) const {
+    Operands<n> out;
+    out.g = load<n>(range.gradients + i);
+    out.p = load<n>(range.values + i);
+    if constexpr (velocity == Velocity::goes_on) out.u = load<n>(velocities + i);
+    return out;
+  }
+  template <int n>
+  __device__ void write(std::int64_t i, const Operands<n>& operands) const {
+    const Floats<n> g = unpack(operands.g);
+    Floats<n> p = unpack(operands.p), u;
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      u.at[e] = g.at[e] + decay * p.at[e];
+      if constexpr (velocity == Velocity::goes_on) u.at[e] = momentum * operands.u.at[e] + u.at[e];
+      p.at[e] -= lr * u.at[e];
+    }
+    if constexpr (velocity != Velocity::none) store_floats<n>(velocities + i, u);
+    range.template update<n>(i, p);
+  }
+};
+
+template <class T>
+void adamw_step(const Context& context, const AdamW& op) {
+  const auto range = Range<T>::of(op);
+  auto *first = op.first_moment.data<float>(), *second = op.second_moment.data<float>();
+  elementwise<4, 1>(context, "adamw", op.parameters.count(),
+                    AdamWStep<T>{range, first, second, AdamWFactors::of(op)}, range.parameters,
+                    range.gradients, range.values, first, second);
+}
+
+template <class T, Velocity velocity>
+void sgd_step(const Context& context, const Sgd& op) {
+  const auto range = Range<T>::of(op);
+  auto* velocities = velocity == Velocity::none ? nullptr : op.velocity.data<float>();
+  const SgdStep<T, velocity> step{range, velocities, op.lr, op.weight_decay, op.momentum};
+  const float* aligned = velocities ? velocities : range.values;
+  elementwise<4, 2>(context, "sgd", op.parameters.count(), step, range.parameters, range.gradients,
+                    range.values, aligned);
+}
+
+template <class T>
+void sgd_of(const Context& context, const Sgd& op) {
+  // At step 1 the velocity is the gradient itself, whatever its memory held.
+  if (op.momentum == 0)
+    sgd_step<T, Velocity::none>(context, op);
+  else if (op.step == 1)
+    sgd_step<T, Velocity::begins>(context, op);
+  else
+    sgd_step<T, Velocity::goes_on>(context, op);
+}
+
+}  // namespace
+
+void adamw(const Context& context, const AdamW& op) {
+  op.parameters.dtype() == DType::bf16 ? adamw_step<__nv_bfloat16>(context, op)
+                                       : adamw_step<float>(context, op);
+}
+
+void sgd(const Context& context, const Sgd& op) {
+  op.parameters.dtype() == DType::bf16 ? sgd_of<__nv_bfloat16>(context, op)
+                                       : sgd_of<float>(context, op);
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,81 @@
+// Sums and maxima over the threads of a warp and of a block, always in the same order.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace ringside::cuda {
+
+inline constexpr int warp = 32;
+inline constexpr unsigned whole_warp = 0xffffffffu;
+
+// Every lane receives the result: adding is commutative, so the butterfly gives all the same bits.
+template <class T>
+__device__ __forceinline__ T warp_sum(T value) {
+#pragma unroll
+  for (int lanes = warp / 2; lanes > 0; lanes /= 2)
+    value += __shfl_xor_sync(whole_warp, value, lanes);
+  return value;
+}
+__device__ __forceinline__ float warp_max(float value) {
+#pragma unroll
+  for (int lanes = warp / 2; lanes > 0; lanes /= 2)
+    value = fmaxf(value, __shfl_xor_sync(whole_warp, value, lanes));
+  return value;
+}
+
+// Over a block of whole warps in one dimension, up to 1024 threads; every thread receives the
+// results and all must come. Consecutive calls of one function name different slots, 0 and 1: so
+// one barrier a call is enough.
+
+/// n sums at once, in place.
+template <int n, class T>
+__device__ __forceinline__ void block_sum(T (&values)[n], int slot) {
+  __shared__ T parts[2][n][warp];
+  const int lane = threadIdx.x % warp, mine = threadIdx.x / warp;
+#pragma unroll
+  for (int i = 0; i < n; ++i) values[i] = warp_sum(values[i]);
+  if (lane == 0)
+#pragma unroll
+    for (int i = 0; i < n; ++i) parts[slot][i][mine] = values[i];
+  __syncthreads();
+  const int warps = static_cast<int>(blockDim.x) / warp;
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+    T sum = parts[slot][i][0];
+    for (int w = 1; w < warps; ++w) sum += parts[slot][i][w];
+    values[i] = sum;
+  }
+}
+template <class T>
+__device__ __forceinline__ T block_sum(T value, int slot) {
+  T values[1] = {value};
+  block_sum(values, slot);
+  return values[0];
+}
+
+__device__ __forceinline__ float block_max(float value, int slot) {
+  __shared__ float parts[2][warp];
+  value = warp_max(value);
+  if (threadIdx.x % warp == 0) parts[slot][threadIdx.x / warp] = value;
+  __syncthreads();
+  float most = parts[slot][0];
+  for (int w = 1; w < static_cast<int>(blockDim.x) / warp; ++w) most = fmaxf(most, parts[slot][w]);
+  return most;
+}
+
+/// Over threadIdx.y in a block of `warp` x `rows` threads; the threads with y = 0 receive the n
+/// sums. All must come, again and again.
+template <int rows, int n>
+__device__ __forceinline__ void sum_over_y(float (&values)[n]) {
+  __shared__ float parts[rows][n][warp];  // this way round no two lanes share a bank
+#pragma unroll
+  for (int i = 0; i < n; ++i) parts[threadIdx.y][i][threadIdx.x] = values[i];
+  __syncthreads();
+  if (threadIdx.y == 0)
+#pragma unroll
+    for (int i = 0; i < n; ++i)
+      for (int y = 1; y < rows; ++y) values[i] += parts[y][i][threadIdx.x];
+  __syncthreads();
+}
+
+}  // namespace ringside::cuda

@@ -1,0 +1,129 @@
+// Elements in memory and in registers: accesses of up to 16 bytes, arithmetic in fp32.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/tensor/tensor.h"
+
+namespace ringside::cuda {
+
+template <class T>
+T* data(const Tensor& tensor) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return reinterpret_cast<T*>(tensor.data<bf16>());
+  else
+    return tensor.data<T>();
+}
+
+/// Elements of one access.
+template <class T>
+inline constexpr int in_16_bytes = 16 / static_cast<int>(sizeof(T));
+
+template <class T>
+bool is_aligned(const T* pointer, int elements) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % (sizeof(T) * elements) == 0;
+}
+/// Whether every row of `width` elements can be read in accesses of 16 bytes. Null is.
+template <class T>
+bool has_aligned_rows(const T* pointer, std::int64_t width) {
+  return width % in_16_bytes<T> == 0 && is_aligned(pointer, in_16_bytes<T>);
+}
+
+/// n elements as they lie in memory, aligned to their size: 2, 4, 8 or 16 bytes.
+template <class T, int n>
+struct alignas(sizeof(T) * n) Pack {
+  T at[n];
+};
+
+namespace access {
+template <std::size_t bytes>
+struct Of;
+template <>
+struct Of<2> {
+  using Type = unsigned short;
+};
+template <>
+struct Of<4> {
+  using Type = unsigned int;
+};
+template <>
+struct Of<8> {
+  using Type = uint2;
+};
+template <>
+struct Of<16> {
+  using Type = uint4;
+};
+}  // namespace access
+
+template <int n, class T>
+__device__ __forceinline__ Pack<T, n> load(const T* from) {
+  using Access = typename access::Of<sizeof(T) * n>::Type;
+  return std::bit_cast<Pack<T, n>>(*reinterpret_cast<const Access*>(from));
+}
+template <int n, class T>
+__device__ __forceinline__ void store(T* to, const Pack<T, n>& pack) {
+  using Access = typename access::Of<sizeof(T) * n>::Type;
+  *reinterpret_cast<Access*>(to) = std::bit_cast<Access>(pack);
+}
+
+/// The same in fp32.
+template <int n>
+struct Floats {
+  float at[n];
+};
+
+template <int n>
+__device__ __forceinline__ Floats<n> unpack(const Pack<float, n>& pack) {
+  return std::bit_cast<Floats<n>>(pack);
+}
+template <int n>
+__device__ __forceinline__ Floats<n> unpack(const Pack<__nv_bfloat16, n>& pack) {
+  Floats<n> out;
+#pragma unroll
+  for (int i = 0; i < n; ++i) out.at[i] = __bfloat162float(pack.at[i]);
+  return out;
+}
+
+/// Rounds to nearest even.
+template <class T, int n>
+__device__ __forceinline__ Pack<T, n> pack(const Floats<n>& values) {
+  if constexpr (std::is_same_v<T, float>) {
+    return std::bit_cast<Pack<T, n>>(values);
+  } else if constexpr (n == 1) {
+    return {{__float2bfloat16_rn(values.at[0])}};
+  } else {
+    Pack<T, n> out;
+#pragma unroll
+    for (int i = 0; i < n; i += 2) {  // one instruction rounds two
+      const __nv_bfloat162 pair = __floats2bfloat162_rn(values.at[i], values.at[i + 1]);
+      out.at[i] = pair.x;
+      out.at[i + 1] = pair.y;
+    }
+    return out;
+  }
+}
+
+template <int n, class T>
+__device__ __forceinline__ Floats<n> load_floats(const T* from) {
+  return unpack(load<n>(from));
+}
+template <int n, class T>
+__device__ __forceinline__ void store_floats(T* to, const Floats<n>& values) {
+  store<n>(to, pack<T>(values));
+}
+template <class T>
+__device__ __forceinline__ float load_float(const T* from) {
+  return load_floats<1>(from).at[0];
+}
+template <class T>
+__device__ __forceinline__ void store_float(T* to, float value) {
+  store_floats<1>(to, Floats<1>{{value}});
+}
+
+}  // namespace ringside::cuda
