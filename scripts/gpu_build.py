@@ -50,16 +50,14 @@ def toolkit_from_python(nvcc, build):
     nvidia = importlib.util.find_spec("nvidia")
     overlay = build / "toolkit"
     shutil.rmtree(overlay, ignore_errors=True)
-    for name, header in (("cublasLt", "cublasLt.h"), ("cudnn", "cudnn.h"), ("nccl", "nccl.h")):
-        if (any((place / header).exists() for place in includes) and
+    for name in ("cublasLt", "nvrtc", "cudnn", "nccl"):
+        if (any((place / f"{name}.h").exists() for place in includes) and
                 any((place / f"lib{name}.so").exists() for place in libraries)):
             continue
         prefix = name.removesuffix("Lt")
         for place in nvidia.submodule_search_locations if nvidia else ():
             link(pathlib.Path(place).glob(f"*/include/{prefix}*"), overlay / "include")
             link(pathlib.Path(place).glob(f"*/lib/lib{prefix}*.so*"), overlay / "lib")
-            # cuDNN compiles some kernels when they are wanted.
-            link(pathlib.Path(place).glob("*/lib/libnvrtc*.so*"), overlay / "lib")
     return overlay if overlay.exists() else None
 
 

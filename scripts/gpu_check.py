@@ -152,7 +152,7 @@ def measured(job, gpu, torch):
 def commit():
     if not shutil.which("git"):
         return "not known"
-    told = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"],
+    told = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--exclude=*"],
                           capture_output=True, text=True)
     return told.stdout.strip() or "not known"
 
@@ -163,7 +163,7 @@ def environment(job, options, gpu, torch):
     try:
         job.run("doctor", [program(job, "ringside"), "doctor"], 30)
         lines = (job.logs / "doctor.log").read_text().splitlines()
-        out["libraries"] = "; ".join(line.strip() for line in lines
+        out["libraries"] = "; ".join(" ".join(line.split()) for line in lines
                                      if "cuBLASLt" in line or line.startswith("nccl"))
     except Failed as error:
         out["libraries"] = f"not known: {error}"
@@ -186,7 +186,7 @@ def run(job, options, gpu):
                 job.check(f"losses of {kind.upper()} as the CPU's", lambda: beside_cpu(job, kind))
             job.check("ps of GPUs with servers on the CPU", lambda: servers_on_cpu(job))
             if torch:
-                torch.wait(min(120, job.left() - 120))
+                torch.wait(max(1, min(120, job.left() - 120)))
             found = measured(job, gpu, torch)
     finally:
         if torch:

@@ -213,11 +213,11 @@ def text(report):
     if report["kernels"]:
         copy = report["ceilings"]["copy"]
         peak = lambda k: copy if k["bound"] == "copy" else report["ceilings"][k["dtype"]]
-        unit = lambda k: "GB/s" if k["bound"] == "copy" else "GFLOP/s"
+        rate = lambda k: (f"{k['rate'] * 1e-9:.0f} GB/s" if k["bound"] == "copy" else
+                          f"{k['rate'] * 1e-12:.0f} TFLOP/s")
         out += ["", "## Kernels", ""] + table(
             ["kernel", "dtype", "ms", "achieved", "of ceiling"],
-            [[k["kernel"], k["dtype"], f"{k['ms']:.3f}", f"{k['rate'] * 1e-9:.0f} {unit(k)}",
-              f"{k['rate'] / peak(k):.1%}"] for k in report["kernels"]])
+            [[k["kernel"], k["dtype"], f"{k['ms']:.3f}", rate(k), f"{k['rate'] / peak(k):.1%}"] for k in report["kernels"]])
     return "\n".join(out) + "\n"
 
 
