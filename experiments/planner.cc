@@ -45,14 +45,18 @@ void check_train(const TrainConfig& train, const DataConfig& data) {
                 train.evaluate_every);
 }
 
+void check_precision(const TrainConfig& train, const DeviceRow& device) {
+  const auto& there = device.precisions;
+  if (std::find(there.begin(), there.end(), train.precision) == there.end())
+    throw Error("train.precision = '{}' is not there: device '{}' computes in {}", train.precision,
+                device.name, fmt::join(there, ", "));
+}
+
 void check_kinds(const ExperimentConfig& config) {
   find_model(config.model.kind);
   find_dataset(config.data.kind);
   const DeviceRow& device = find_device(config.device.kind);
-  const auto& precisions = device.precisions;
-  if (std::find(precisions.begin(), precisions.end(), config.train.precision) == precisions.end())
-    throw Error("train.precision = '{}' is not there: device '{}' computes in {}",
-                config.train.precision, device.name, fmt::join(precisions, ", "));
+  check_precision(config.train, device);
   if (config.device.tf32 && device.name != "cuda")
     throw Error("device.tf32 = true: device '{}' has no tensor cores; leave it out", device.name);
   require_at_least("sim.message_ranks", config.sim.message_ranks, 1);
@@ -154,6 +158,8 @@ void give_devices(RunPlan& plan, const Servers& servers) {
         "scheme {}: simulated servers run on the hosts of the cluster anyway; leave "
         "server_device out",
         plan.scheme);
+  if (servers.computes_losses && !servers.device.empty())
+    check_precision(plan.train, find_device(servers.device));
   int given = 0;
   for (RankPlan& rank : plan.ranks) {
     if (rank.worker < 0 && servers.device != plan.device.kind) rank.device = servers.device;

@@ -113,7 +113,7 @@ SchemeRow server_row(std::string_view name, std::string_view summary, Make make,
   r.servers = [](const json& options, int) {
     const auto o = from_json_fields<Options>(options);
     return Servers{static_cast<int>(ps::server_count(o)), o.placement == "beside",
-                   o.server_device == "same" ? "" : o.server_device};
+                   o.server_device == "same" ? "" : o.server_device, ps::computes_losses(o)};
   };
   r.make = [make](const RankContext& context, const json& options) {
     return make(context, from_json_fields<Options>(options), transport_of(context));

@@ -19,6 +19,7 @@ struct Servers {
   int count = 0;
   bool beside = false;   // server i lives in the process of worker i; else in one of its own
   std::string device{};  // kind, of servers of their own; empty: that of the run
+  bool computes_losses = false;  // there, in the run's precision
 };
 
 struct SchemeRow {

@@ -28,6 +28,8 @@ void visit_fields(DpOptions& c, Visitor&& v) {
 /// Throws Error for values that cannot be.
 void check(const DpOptions& options);
 inline std::int64_t server_count(const DpOptions&) { return 1; }
+/// Whether servers need more of their device than flat operations.
+inline bool computes_losses(const DpOptions&) { return true; }
 
 /// The master reads the global batch and hands every worker its inputs, then, once a step, the
 /// parameters; it gets the logits, computes the loss and hands out its gradient; it sums the

@@ -32,6 +32,8 @@ void visit_fields(PsOptions& c, Visitor&& v) {
 /// Throws Error for values that cannot be.
 void check(const PsOptions& options);
 inline std::int64_t server_count(const PsOptions& options) { return options.servers; }
+/// Whether servers need more of their device than flat operations.
+inline bool computes_losses(const PsOptions&) { return false; }
 
 /// Workers hold a replica (Li et al., OSDI 2014). They push every unit's gradient right after its
 /// last backward, in chunks of at most 1 MB that are answered with the updated values; these are
