@@ -13,6 +13,7 @@ extern "C" {
 [[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
 [[gnu::weak]] void __tsan_destroy_fiber(void* fiber);
 [[gnu::weak]] void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void* begin, std::size_t size);
 [[gnu::weak]] void __sanitizer_start_switch_fiber(void** save, const void* bottom,
                                                   std::size_t size);
 [[gnu::weak]] void __sanitizer_finish_switch_fiber(void* saved, const void** bottom,
@@ -49,6 +50,8 @@ Fiber::Fiber(void (*entry)()) : size_(stack_size), is_thread_(false) {
 Fiber::~Fiber() {
   if (is_thread_) return;
   if (__tsan_destroy_fiber) __tsan_destroy_fiber(sanitizer_);
+  // The frames in it never return, so what they marked stays marked for whoever has the pages next.
+  if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(stack_, size_);
   munmap(stack_, size_);
 }
 
