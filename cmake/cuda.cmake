@@ -30,7 +30,7 @@ set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} --expt-relaxed-constexpr -Xcompiler=-W
 set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -DFMT_USE_CONSTEXPR=1")
 
 file(GLOB sources CONFIGURE_DEPENDS core/device/cuda/module/*.cc core/device/cuda/module/*.cu)
-if(CUDNN_INCLUDE AND CUDNN_LIBRARY AND CUDNN_FRONTEND_INCLUDE)
+if(CUDNN_INCLUDE AND CUDNN_LIBRARY AND CUDNN_FRONTEND_INCLUDE AND TARGET CUDA::nvrtc)
   list(FILTER sources EXCLUDE REGEX "/attention_cudnn_absent\\.cc$")
   set(RINGSIDE_HAS_CUDNN ON)
 else()
@@ -40,9 +40,10 @@ endif()
 add_library(ringside_cuda MODULE ${sources})
 target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(ringside_cuda PRIVATE core_device CUDA::cudart CUDA::cublasLt)
+target_link_options(ringside_cuda PRIVATE LINKER:-z,defs) # what is missing shows here
 if(RINGSIDE_HAS_CUDNN)
   target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE} ${CUDNN_FRONTEND_INCLUDE})
-  target_link_libraries(ringside_cuda PRIVATE ${CUDNN_LIBRARY})
+  target_link_libraries(ringside_cuda PRIVATE ${CUDNN_LIBRARY} CUDA::nvrtc) # for its headers
   # Its headers carry a copy of nlohmann-json, which nothing here needs.
   set_source_files_properties(core/device/cuda/module/attention_cudnn.cc PROPERTIES
                               COMPILE_DEFINITIONS CUDNN_FRONTEND_SKIP_JSON_LIB)

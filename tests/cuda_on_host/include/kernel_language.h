@@ -110,6 +110,10 @@ template <class T>
 void __stcs(T* to, std::type_identity_t<T> value) {
   *to = value;
 }
+template <class T>
+void __stwb(T* to, std::type_identity_t<T> value) {
+  *to = value;
+}
 
 template <class A, class B>
 requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>

@@ -10,7 +10,6 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr std::int64_t workspace_bytes = std::int64_t{256} << 20;
 constexpr std::int64_t most_heads = 65535;  // rows of a grid
 
 /// Where the parts of a sample lie: heads side by side in a row, q, k and v after one another.
@@ -47,14 +46,14 @@ struct Geometry {
   }
 };
 
-/// `count` squares [heads, T, T] in fp32 for a group of heads, and as many in bf16 for what products
-/// read if that is the dtype; with fp32 the former are both.
+/// `count` squares [heads, T, T] in fp32 for a group of heads, and as many in bf16 for what
+/// products read if that is the dtype; with fp32 the former are both.
 class Squares {
  public:
-  Squares(const Context& context, const Geometry& g, int count)
+  Squares(const Context& context, const Geometry& g, int count, std::int64_t most_bytes)
       : g_(g), single_(g.dtype == DType::f32) {
     const std::int64_t each = g.square() * count * (single_ ? 4 : 6);
-    heads_ = std::clamp<std::int64_t>(workspace_bytes / each, 1, std::min(g.heads, most_heads));
+    heads_ = std::clamp<std::int64_t>(most_bytes / each, 1, std::min(g.heads, most_heads));
     f32_ = context.device.tensor({count, heads_, g.square()}, MemoryKind::workspace);
     if (!single_)
       bf16_ =
@@ -130,9 +129,10 @@ void for_each_group(const Geometry& g, std::int64_t most, Visit&& visit) {
 
 }  // namespace
 
-void attention_forward(const Context& context, Matmul& matmul, const AttentionForward& op) {
+void attention_forward(const Context& context, Matmul& matmul, const AttentionForward& op,
+                       std::int64_t most_bytes) {
   const Geometry g(op.qkv);
-  const Squares squares(context, g, 1);
+  const Squares squares(context, g, 1, most_bytes);
   for_each_group(
       g, squares.heads(), [&](std::int64_t sample, std::int64_t head, std::int64_t heads) {
         const void* q = g.part(op.qkv, sample, head, 0);
@@ -151,9 +151,10 @@ void attention_forward(const Context& context, Matmul& matmul, const AttentionFo
       });
 }
 
-void attention_backward(const Context& context, Matmul& matmul, const AttentionBackward& op) {
+void attention_backward(const Context& context, Matmul& matmul, const AttentionBackward& op,
+                        std::int64_t most_bytes) {
   const Geometry g(op.qkv);
-  const Squares squares(context, g, 2);
+  const Squares squares(context, g, 2, most_bytes);
   for_each_group(
       g, squares.heads(), [&](std::int64_t sample, std::int64_t head, std::int64_t heads) {
         const void* q = g.part(op.qkv, sample, head, 0);

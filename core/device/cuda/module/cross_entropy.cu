@@ -61,7 +61,7 @@ __global__ __launch_bounds__(threads) void kept(Operands<T> op) {
   const T* logits = op.logits + row * op.classes;
   const int classes = static_cast<int>(op.classes), target = op.targets[row];
   const auto column = [](int p) { return (p * threads + static_cast<int>(threadIdx.x)) * n; };
-  Pack<T, n> values[packs];
+  Pack<T, n> values[packs] = {};
 #pragma unroll
   for (int p = 0; p < packs; ++p)
     if (column(p) < classes) values[p] = load<n>(logits + column(p));

@@ -36,7 +36,7 @@ __global__ __launch_bounds__(elementwise_threads) void elementwise_kernel(Body b
   const std::int64_t block = blockIdx.x, blocks = gridDim.x;
   for (std::int64_t first = block * elementwise_threads * unroll + threadIdx.x;
        first < split.groups; first += blocks * elementwise_threads * unroll) {
-    decltype(body.template read<width>(0)) values[unroll];
+    decltype(body.template read<width>(0)) values[unroll] = {};
 #pragma unroll
     for (int u = 0; u < unroll; ++u) {
       const std::int64_t group = first + u * elementwise_threads;

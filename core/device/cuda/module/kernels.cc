@@ -19,13 +19,17 @@ Kernel<Op> bound(const Context& context, const std::shared_ptr<Matmul>& matmul,
   return [context, matmul, kernel](const Op& op) { kernel(context, *matmul, op); };
 }
 
+constexpr std::int64_t scores_bytes = std::int64_t{256} << 20;
+
 /// The fused form where there is one for the operation's shape, else the plain one.
 template <class Op>
-Kernel<Op> either(const std::shared_ptr<FusedAttention>& fused,
-                  bool (FusedAttention::*run)(const Op&), Kernel<Op> plain) {
-  if (!fused) return plain;
-  return [fused, run, plain = std::move(plain)](const Op& op) {
-    if (!((*fused).*run)(op)) plain(op);
+Kernel<Op> attention(const Context& context, const std::shared_ptr<Matmul>& matmul,
+                     const std::shared_ptr<FusedAttention>& fused,
+                     bool (FusedAttention::*run)(const Op&),
+                     void (*plain)(const Context&, Matmul&, const Op&, std::int64_t)) {
+  return [=](const Op& op) {
+    if (fused && ((*fused).*run)(op)) return;
+    plain(context, *matmul, op, scores_bytes);
   };
 }
 
@@ -49,9 +53,9 @@ Kernels make_kernels(const Context& context) {
       .layer_norm_forward = bound(context, layer_norm_forward),
       .layer_norm_backward = bound(context, layer_norm_backward),
       .attention_forward =
-          either(fused, &FusedAttention::forward, bound(context, matmul, attention_forward)),
+          attention(context, matmul, fused, &FusedAttention::forward, attention_forward),
       .attention_backward =
-          either(fused, &FusedAttention::backward, bound(context, matmul, attention_backward)),
+          attention(context, matmul, fused, &FusedAttention::backward, attention_backward),
       .cross_entropy = bound(context, cross_entropy),
   };
 }

@@ -26,9 +26,10 @@ void layer_norm_forward(const Context&, const LayerNormForward&);
 void layer_norm_backward(const Context&, const LayerNormBackward&);
 void cross_entropy(const Context&, const CrossEntropy&);
 
-/// Attention out of products and a softmax, in any dtype and shape.
-void attention_forward(const Context&, Matmul&, const AttentionForward&);
-void attention_backward(const Context&, Matmul&, const AttentionBackward&);
+/// Attention out of products and a softmax, in any dtype and shape: of as many heads at a time as
+/// have room in `most_bytes` of scratch memory, but of one at least.
+void attention_forward(const Context&, Matmul&, const AttentionForward&, std::int64_t most_bytes);
+void attention_backward(const Context&, Matmul&, const AttentionBackward&, std::int64_t most_bytes);
 
 /// Every slot, bound to the context. They hold memory of the context's device (the workspace of
 /// products), so they end before it.

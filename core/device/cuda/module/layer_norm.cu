@@ -208,6 +208,14 @@ __global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
           dbias[p].at[i] += g.at[i];
         }
       }
+    // On its way while the block adds up.
+    Pack<T, n> residual[at_once][packs] = {};
+#pragma unroll
+    for (int r = 0; r < at_once; ++r)
+#pragma unroll
+      for (int p = 0; p < packs; ++p)
+        if (op.dresidual && first + r < op.rows && column(p) < op.width)
+          residual[r][p] = load<n>(op.dresidual + (first + r) * op.width + column(p));
     block_sum(sums, slot);
     slot ^= 1;
 #pragma unroll
@@ -218,16 +226,14 @@ __global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
 #pragma unroll
       for (int p = 0; p < packs; ++p) {
         if (column(p) >= op.width) continue;
-        const std::int64_t at = (first + r) * op.width + column(p);
         const Floats<n> g = unpack(dy[r][p]), values = unpack(x[r][p]), w = unpack(weight[p]);
-        Floats<n> dx = {};
-        if (op.dresidual) dx = load_floats<n>(op.dresidual + at);
+        Floats<n> dx = unpack(residual[r][p]);
 #pragma unroll
         for (int i = 0; i < n; ++i) {
           const float normal = (values.at[i] - mean[r]) * rstd[r];
           dx.at[i] += (g.at[i] * w.at[i] - ones - normal * along) * rstd[r];
         }
-        store_floats<n>(op.dx + at, dx);
+        store_floats<n>(op.dx + (first + r) * op.width + column(p), dx);
       }
     }
   }
@@ -304,7 +310,7 @@ void backward(const Context& context, const LayerNormBackward& op) {
   const std::int64_t at_once = !kept ? 1 : packs <= 256 ? 4 : packs <= 512 ? 2 : 1;
   // As many blocks as run at a time, which is decided by registers: each leaves a part to be added
   // up. Their number depends on the shape and the device alone, and so do the bits.
-  constexpr std::int64_t resident_threads = sizeof(T) == 2 ? 512 : 768;
+  constexpr std::int64_t resident_threads = sizeof(T) == 2 ? 384 : 576;
   const std::int64_t resident =
       context.multiprocessors * std::max<std::int64_t>(1, resident_threads / threads);
   const unsigned blocks = std::max(1u, blocks_for(with.rows, at_once, resident));

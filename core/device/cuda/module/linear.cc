@@ -21,6 +21,14 @@ bool gelu_on_the_way(Matmul& matmul, Product product, const LinearForward& op) {
   return matmul.try_run(product);
 }
 
+/// In fp32 not: with TF32 the sums might be of what tensor cores read.
+bool sums_on_the_way(Matmul& matmul, Product dweight, const Tensor& dbias) {
+  if (dweight.in != DType::bf16) return false;
+  dweight.epilogue = Epilogue::sum_columns;
+  dweight.bias = raw(dbias);
+  return matmul.try_run(dweight);
+}
+
 void product_and_bias(const Context& context, Matmul& matmul, Product product, const Tensor& bias,
                       const Tensor& out) {
   product.c = raw(out);
@@ -72,23 +80,20 @@ void linear_backward(const Context& context, Matmul& matmul, const LinearBackwar
                 .ldb = in,
                 .c = raw(op.dx),
                 .ldc = in});
-  Product dweight{.in = dtype,
-                  .out = dtype,
-                  .transpose_a = true,
-                  .m = out,
-                  .n = in,
-                  .k = rows,
-                  .a = raw(op.dy),
-                  .lda = out,
-                  .b = raw(op.x),
-                  .ldb = in,
-                  .c = raw(op.dweight),
-                  .ldc = in};
+  const Product dweight{.in = dtype,
+                        .out = dtype,
+                        .transpose_a = true,
+                        .m = out,
+                        .n = in,
+                        .k = rows,
+                        .a = raw(op.dy),
+                        .lda = out,
+                        .b = raw(op.x),
+                        .ldb = in,
+                        .c = raw(op.dweight),
+                        .ldc = in};
   if (op.dbias) {
-    Product at_once = dweight;
-    at_once.epilogue = Epilogue::sum_columns;
-    at_once.bias = raw(op.dbias);
-    if (matmul.try_run(at_once)) return;
+    if (sums_on_the_way(matmul, dweight, op.dbias)) return;
     sum_columns(context, op.dy, op.dbias);
   }
   matmul.run(dweight);

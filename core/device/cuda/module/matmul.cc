@@ -19,8 +19,8 @@ constexpr cudaDataType_t type_of(DType type) {
 
 /// Bytes that the matrices of a batch are aligned to, as far as algorithms care.
 int alignment(const void* first, std::int64_t stride = 0, DType type = DType::f32) {
-  const auto places = reinterpret_cast<std::uintptr_t>(first) |
-                      static_cast<std::uintptr_t>(stride) * size_of(type);
+  const auto places =
+      reinterpret_cast<std::uintptr_t>(first) | static_cast<std::uintptr_t>(stride) * size_of(type);
   int bytes = 16;
   while (places % static_cast<std::uintptr_t>(bytes) != 0) bytes /= 2;
   return bytes;

@@ -96,7 +96,7 @@ struct SgdStep {
   };
   template <int n>
   __device__ Operands<n> read(std::int64_t i) const {
-    Operands<n> out;
+    Operands<n> out = {};
     out.g = load<n>(range.gradients + i);
     out.p = load<n>(range.values + i);
     if constexpr (velocity == Velocity::goes_on) out.u = load<n>(velocities + i);
@@ -105,7 +105,7 @@ struct SgdStep {
   template <int n>
   __device__ void write(std::int64_t i, const Operands<n>& operands) const {
     const Floats<n> g = unpack(operands.g);
-    Floats<n> p = unpack(operands.p), u;
+    Floats<n> p = unpack(operands.p), u = {};
 #pragma unroll
     for (int e = 0; e < n; ++e) {
       u.at[e] = g.at[e] + decay * p.at[e];

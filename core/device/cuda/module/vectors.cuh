@@ -64,12 +64,14 @@ struct Of<16> {
 template <int n, class T>
 __device__ __forceinline__ Pack<T, n> load(const T* from) {
   using Access = typename access::Of<sizeof(T) * n>::Type;
-  return std::bit_cast<Pack<T, n>>(*reinterpret_cast<const Access*>(from));
+  const Access whole = *reinterpret_cast<const Access*>(from);
+  return std::bit_cast<Pack<T, n>>(whole);
 }
 template <int n, class T>
 __device__ __forceinline__ void store(T* to, const Pack<T, n>& pack) {
   using Access = typename access::Of<sizeof(T) * n>::Type;
-  *reinterpret_cast<Access*>(to) = std::bit_cast<Access>(pack);
+  // An ordinary assignment is taken apart into stores of 4 bytes where the compiler likes to.
+  __stwb(reinterpret_cast<Access*>(to), std::bit_cast<Access>(pack));
 }
 
 /// The same in fp32.

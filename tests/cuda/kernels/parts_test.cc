@@ -1,0 +1,137 @@
+// Parts of the GPU's kernels that operations use where cuBLASLt or cuDNN has nothing, and the
+// bounded workspace of plain attention.
+#include <gtest/gtest.h>
+
+#include "core/device/cuda/module/activation.h"
+#include "core/device/cuda/module/column_sums.h"
+#include "core/device/cuda/module/kernels.h"
+#include "core/device/cuda/module/matmul.h"
+#include "tests/cuda_on_host/control.h"
+#include "tests/device/harness.h"
+
+namespace ringside {
+namespace {
+
+using reference::Values;
+
+class KernelParts : public KernelsOnDevice {
+ protected:
+  cuda::Context context() const {
+    auto& gpu = cuda::cuda_device(device());
+    return {.device = gpu,
+            .stream = static_cast<cudaStream_t>(gpu.compute_stream()),
+            .multiprocessors = 4,
+            .major = 9};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, KernelParts, ::testing::ValuesIn(layers_under_test()), case_name);
+
+struct Extents {
+  std::int64_t rows, columns;
+};
+
+TEST_P(KernelParts, SumColumns) {
+  for (const auto& s : {Extents{1, 1}, Extents{3, 33}, Extents{130, 7}, Extents{500, 64},
+                        Extents{70, 1032}, Extents{2000, 8}}) {
+    const Values in = normal(s.rows * s.columns);
+    const Tensor out = output({s.columns});
+    cuda::sum_columns(context(), upload({s.rows, s.columns}, in), out);
+    Values expected(static_cast<std::size_t>(s.columns), 0.0);
+    for (std::size_t i = 0; i < in.size(); ++i) expected[i % expected.size()] += in[i];
+    SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.columns);
+    EXPECT_CLOSE(out, expected);
+  }
+}
+
+TEST_P(KernelParts, AddBias) {
+  for (const auto& s : {Extents{1, 1}, Extents{3, 33}, Extents{20, 520}}) {
+    Values x = normal(s.rows * s.columns);
+    const Values bias = normal(s.columns);
+    const Tensor out = upload({s.rows, s.columns}, x);
+    cuda::add_bias(context(), upload({s.columns}, bias), out);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] += bias[i % bias.size()];
+    EXPECT_CLOSE(out, x);
+  }
+}
+
+TEST_P(KernelParts, AttentionWithRoomForFewHeadsGivesTheSameBits) {
+  constexpr std::int64_t samples = 2, positions = 20, heads = 5, depth = 8;
+  const Tensor qkv = upload({samples, positions, 3, heads, depth},
+                            normal(samples * positions * 3 * heads * depth));
+  const Shape y_shape{samples, positions, heads, depth};
+  const Tensor dy = upload(y_shape, normal(samples * positions * heads * depth));
+  cuda::Matmul matmul(context());
+  std::vector<std::vector<float>> results;
+  // All heads at once; a few; one alone.
+  for (const std::int64_t bytes : {1 << 20, 2 * 6 * 20 * 20, 0}) {
+    const AttentionForward forward{
+        .qkv = qkv, .y = output(y_shape), .statistics = output_f32({samples, heads, positions})};
+    cuda::attention_forward(context(), matmul, forward, bytes);
+    const AttentionBackward backward{.dy = dy,
+                                     .qkv = qkv,
+                                     .y = forward.y,
+                                     .statistics = forward.statistics,
+                                     .dqkv = output(qkv.shape())};
+    cuda::attention_backward(context(), matmul, backward, bytes);
+    auto bits = download(backward.dqkv);
+    for (const auto& more : {forward.y, forward.statistics})
+      for (const float value : download(more)) bits.push_back(value);
+    results.push_back(std::move(bits));
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+TEST_P(KernelParts, NothingWaitsForTheDeviceInASteadyStep) {
+  constexpr std::int64_t rows = 64, width = 32, classes = 40;
+  const LinearForward linear{.x = upload({rows, width}, normal(rows * width)),
+                             .weight = upload({width, width}, normal(width * width)),
+                             .bias = upload({width}, normal(width)),
+                             .activation = Activation::gelu,
+                             .pre = output({rows, width}),
+                             .y = output({rows, width})};
+  const LinearBackward gradient{.dy = upload({rows, width}, normal(rows * width)),
+                                .x = linear.x,
+                                .weight = linear.weight,
+                                .activation = Activation::gelu,
+                                .pre = linear.pre,
+                                .dx = output({rows, width}),
+                                .dweight = output({width, width}),
+                                .dbias = output({width})};
+  const AttentionForward attention{.qkv = upload({2, 16, 3, 2, 8}, normal(2 * 16 * 3 * 16)),
+                                   .y = output({2, 16, 2, 8}),
+                                   .statistics = output_f32({2, 2, 16})};
+  const AttentionBackward attended{.dy = upload({2, 16, 2, 8}, normal(2 * 16 * 16)),
+                                   .qkv = attention.qkv,
+                                   .y = attention.y,
+                                   .statistics = attention.statistics,
+                                   .dqkv = output({2, 16, 3, 2, 8})};
+  const EmbeddingBackward embedding{.tokens = upload({2, 32}, integers(rows, classes)),
+                                    .dy = gradient.dy,
+                                    .dtoken_table = output({classes, width})};
+  const CrossEntropy loss{.logits = upload({rows, classes}, normal(rows * classes)),
+                          .targets = upload({rows}, integers(rows, classes)),
+                          .losses = output_f32({rows}),
+                          .dlogits = output({rows, classes})};
+  const SumOfSquares norm{.in = gradient.dweight, .out = output_f32({1})};
+  const auto step = [&] {
+    kernels().linear_forward(linear);
+    kernels().linear_backward(gradient);
+    kernels().attention_forward(attention);
+    kernels().attention_backward(attended);
+    kernels().embedding_backward(embedding);
+    kernels().cross_entropy(loss);
+    kernels().sum_of_squares(norm);
+  };
+  for (int i = 0; i < 2; ++i) step();
+  device().synchronize();
+  const auto before = cuda_on_host::counters();
+  for (int i = 0; i < 3; ++i) step();
+  const auto after = cuda_on_host::counters();
+  EXPECT_EQ(after.host_waits, before.host_waits);
+  EXPECT_EQ(after.mallocs, before.mallocs);
+  EXPECT_GT(after.launches, before.launches);
+}
+
+}  // namespace
+}  // namespace ringside
