@@ -26,7 +26,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::int64_t width = 768, heads = 12, context = 1024, vocabulary = 50304;
+constexpr std::int64_t width = 768, heads = 12, vocabulary = 50304;
 constexpr int warm_up = 3, repeats = 20;
 
 struct Figure {
@@ -172,7 +172,7 @@ void add_cross_entropy(Bench& b, DType dtype, std::int64_t rows, std::int64_t cl
                        b.kernels().cross_entropy);
 }
 
-void add_attention(Bench& b, DType dtype, std::int64_t samples) {
+void add_attention(Bench& b, DType dtype, std::int64_t samples, std::int64_t context) {
   const std::int64_t depth = width / heads;
   const auto like_y = [&] { return b.random({samples, context, heads, depth}, dtype, 2); };
   const AttentionForward forward{.qkv = b.random({samples, context, 3, heads, depth}, dtype, 2),
@@ -201,20 +201,20 @@ std::vector<Figure> measure(bool tf32, const std::vector<std::function<void(Benc
 }
 
 std::vector<Figure> measure_all(std::int64_t divisor) {
-  const std::int64_t side = 8192 / divisor, rows = 131072 / divisor, classes = vocabulary / divisor,
-                     parameters = 124'475'904 / divisor,
-                     samples = std::max<std::int64_t>(1, 32 / divisor);
-  auto figures =
-      measure(false, {[&](Bench& b) { add_product(b, DType::bf16, side); },
-                      [&](Bench& b) { add_product(b, DType::f32, side); },
-                      [&](Bench& b) { add_copy(b, (std::int64_t{2} << 30) / divisor); },
-                      [&](Bench& b) { add_adamw(b, DType::f32, parameters); },
-                      [&](Bench& b) { add_adamw(b, DType::bf16, parameters); },
-                      [&](Bench& b) { add_layer_norm(b, DType::f32, rows); },
-                      [&](Bench& b) { add_layer_norm(b, DType::bf16, rows); },
-                      [&](Bench& b) { add_cross_entropy(b, DType::bf16, rows / 16, classes); },
-                      [&](Bench& b) { add_cross_entropy(b, DType::bf16, rows / 4, classes); },
-                      [&](Bench& b) { add_attention(b, DType::bf16, samples); }});
+  const auto smaller = [&](std::int64_t n) { return std::max<std::int64_t>(16, n / divisor); };
+  const std::int64_t side = smaller(8192), rows = smaller(131072), classes = smaller(vocabulary),
+                     parameters = smaller(124'475'904);
+  auto figures = measure(
+      false, {[&](Bench& b) { add_product(b, DType::bf16, side); },
+              [&](Bench& b) { add_product(b, DType::f32, side); },
+              [&](Bench& b) { add_copy(b, smaller(std::int64_t{2} << 30)); },
+              [&](Bench& b) { add_adamw(b, DType::f32, parameters); },
+              [&](Bench& b) { add_adamw(b, DType::bf16, parameters); },
+              [&](Bench& b) { add_layer_norm(b, DType::f32, rows); },
+              [&](Bench& b) { add_layer_norm(b, DType::bf16, rows); },
+              [&](Bench& b) { add_cross_entropy(b, DType::bf16, rows / 16, classes); },
+              [&](Bench& b) { add_cross_entropy(b, DType::bf16, rows / 4, classes); },
+              [&](Bench& b) { add_attention(b, DType::bf16, smaller(512) / 16, smaller(1024)); }});
   for (Figure& one : measure(true, {[&](Bench& b) { add_product(b, DType::f32, side); }}))
     figures.push_back(std::move(one));
   return figures;
