@@ -18,7 +18,7 @@ namespace ringside::cuda {
 namespace {
 
 /// What CUDA calls the current device belongs to a thread; streams, events and pinned memory are
-/// made on it, and kernels run on it alone.
+/// made on it.
 void make_current(int ordinal) { check(cudaSetDevice(ordinal), "cudaSetDevice"); }
 
 int made_current(int ordinal) {
@@ -55,10 +55,7 @@ class GpuDevice final : public CudaDevice {
     return std::make_shared<Buffer>(data, bytes, kind, SymmetricAddress{}, std::move(release));
   }
 
-  const Kernels& kernels() const override {
-    make_current(ordinal_);
-    return kernels_;
-  }
+  const Kernels& kernels() const override { return kernels_; }
 
   Mark mark() override { return mark_on(compute_.get()); }
   double time(const Mark& mark) override { return marks_.time(mark); }

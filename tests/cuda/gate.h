@@ -1,0 +1,52 @@
+// Streams that stand still for as long as a test wants.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+
+namespace ringside {
+
+/// What is enqueued on the stream later does not begin before the gate opens, at its end at the
+/// latest. A test in which the host waits for it fails, after a while.
+class Gate {
+ public:
+  explicit Gate(void* stream) {
+    auto wait = [](void* passage) {
+      const std::unique_ptr<Passage> own(static_cast<Passage*>(passage));
+      own->passed.set_value(own->opened.wait_for(std::chrono::seconds(10)) ==
+                            std::future_status::ready);
+    };
+    auto passage = std::make_unique<Passage>(Passage{opened_.get_future(), {}});
+    passed_ = passage->passed.get_future();
+    if (cudaLaunchHostFunc(static_cast<cudaStream_t>(stream), wait, passage.get()) == cudaSuccess)
+      passage.release();
+    else
+      ADD_FAILURE() << "cudaLaunchHostFunc failed";
+  }
+  ~Gate() { open(); }
+  Gate(const Gate&) = delete;
+  Gate& operator=(const Gate&) = delete;
+
+  /// Waits until the stream goes on.
+  void open() {
+    if (is_open_) return;
+    is_open_ = true;
+    opened_.set_value();
+    EXPECT_TRUE(passed_.get()) << "the host waited for a stream that stood still";
+  }
+
+ private:
+  struct Passage {
+    std::future<void> opened;
+    std::promise<bool> passed;
+  };
+  std::promise<void> opened_;
+  std::future<bool> passed_;
+  bool is_open_ = false;
+};
+
+}  // namespace ringside
