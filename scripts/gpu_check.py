@@ -78,31 +78,26 @@ def servers_on_cpu(job):
     return check
 
 
-def train(job, precision):
-    """A row; it says itself whether it failed."""
+def train(job, gpu, precision):
+    """A row, and the most of the GPU's memory that was used meanwhile; the row says itself whether
+    it failed."""
     steps, warm_up, changes = PRECISIONS[precision]
     output = job.work / f"{precision}.json"
     output.unlink(missing_ok=True)
     overrides = [f"train.steps={steps}", f"train.warmup={warm_up}", *changes]
     try:
-        job.run(f"train-{precision}",
-                [program(job, "ringside"), "train", MODEL, "--scheme", "single", "--output", output,
-                 *(x for o in overrides for x in ("--set", o))], 60)
-        return read(output)["row"]
+        with gpu_driver.MemoryWatch(gpu) as watch:
+            job.run(f"train-{precision}",
+                    [program(job, "ringside"), "train", MODEL, "--scheme", "single", "--output",
+                     output, *(x for o in overrides for x in ("--set", o))], 60)
+        return read(output)["row"], watch.most
     except Failed as error:
-        return {"status": "failed", "error": str(error)}
+        return {"status": "failed", "error": str(error)}, None
 
 
-def memory(job, gpu, precision):
-    with gpu_driver.MemoryWatch(gpu) as watch:
-        row = train(job, precision)
-    if row["status"] != "ok":
-        raise Failed(row["error"])
-    return gpu_report.memory(precision, row, watch.most)
-
-
-def throughput(job, torch, peak):
-    """Rounds of ours and theirs in turn, as many as there is time for."""
+def throughput(job, gpu, torch):
+    """What train() gives, by precision: rounds of ours and PyTorch's in turn, as many as there is
+    time for."""
     ours = {precision: [] for precision in PRECISIONS}
     longest, asking = 0.0, bool(torch and torch.speeds)
     for done in range(ROUNDS):
@@ -110,7 +105,7 @@ def throughput(job, torch, peak):
         if done and job.left() < 1.2 * longest:
             break
         for precision, (steps, warm_up, _) in PRECISIONS.items():
-            ours[precision].append(train(job, precision))
+            ours[precision].append(train(job, gpu, precision))
             try:
                 if asking:
                     torch.measure(precision, steps - warm_up, min(40, job.left()))
@@ -118,7 +113,13 @@ def throughput(job, torch, peak):
                 asking = False
                 torch.left_out["what came after"] = str(error)
         longest = max(longest, time.monotonic() - began)
-    return gpu_report.speeds(ours, torch.speeds if torch else {}, peak)
+    return ours
+
+
+def memory(ours):
+    if not ours:
+        raise Failed("there was no run")
+    return [gpu_report.memory(precision, *runs[0]) for precision, runs in ours.items()]
 
 
 def bench(job):
@@ -131,21 +132,22 @@ def bench(job):
 def measured(job, gpu, torch):
     """Everything that wants the GPU for itself; the report's tables."""
     out = {"kernels": [], "ceilings": {}, "speeds": []}
-    for precision in ("fp32", "bf16"):
-        job.check(f"memory, {precision}", lambda: memory(job, gpu, precision))
+    ours = {}
 
     def kernels():
         out["kernels"] = bench(job)
         out["ceilings"] = gpu_report.ceilings(out["kernels"], torch.about if torch else None)
         return gpu_report.bandwidth(out["kernels"], out["ceilings"]["copy"])
 
-    job.check("kernels bound by memory", kernels)
-
     def speeds():
-        out["speeds"] = throughput(job, torch, out["ceilings"])
+        ours.update(throughput(job, gpu, torch))
+        rows = {precision: [row for row, _ in runs] for precision, runs in ours.items()}
+        out["speeds"] = gpu_report.speeds(rows, torch.speeds if torch else {}, out["ceilings"])
         return [gpu_report.throughput(out["speeds"]), gpu_report.beside_pytorch(out["speeds"])]
 
+    job.check("kernels bound by memory", kernels)
     job.check("throughput of GPT-2 124M", speeds)
+    job.check("memory", lambda: memory(ours))
     return out
 
 

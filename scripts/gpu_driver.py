@@ -70,7 +70,7 @@ class MemoryWatch:
     """Looks again and again how much of the GPU's memory is used, by whomever, while it is open.
     `most` is the largest figure, in bytes; None where the driver does not tell."""
 
-    def __init__(self, gpu, interval_s=0.01):
+    def __init__(self, gpu, interval_s=0.05):
         self.most = None
         self._interval_s = interval_s
         self._end = threading.Event()

@@ -83,6 +83,8 @@ def curves(name, row, other, steps=50, limit=LOSS_LIMIT):
 def memory(name, row, used=None):
     """The ledger of the run's only rank against the driver: `used` is the most that was gone of
     the GPU while it ran; without it, what the allocator took counts."""
+    if row["status"] != "ok":
+        return Check(f"memory, {name}", False, row["error"])
     of_rank = row["ranks"][0]["memory"]
     device = of_rank["device"]
     if not device:
@@ -217,7 +219,8 @@ def text(report):
                           f"{k['rate'] * 1e-12:.0f} TFLOP/s")
         out += ["", "## Kernels", ""] + table(
             ["kernel", "dtype", "ms", "achieved", "of ceiling"],
-            [[k["kernel"], k["dtype"], f"{k['ms']:.3f}", rate(k), f"{k['rate'] / peak(k):.1%}"] for k in report["kernels"]])
+            [[k["kernel"], k["dtype"], f"{k['ms']:.3f}", rate(k), f"{k['rate'] / peak(k):.1%}"]
+             for k in report["kernels"]])
     return "\n".join(out) + "\n"
 
 

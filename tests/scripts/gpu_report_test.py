@@ -98,6 +98,8 @@ class Memory(unittest.TestCase):
         self.assertFalse(gpu_report.memory("x", row(peak=1000, reserved=1100)).passed)
 
     def test_a_row_without_figures_fails(self):
+        failed = gpu_report.memory("x", {"status": "failed", "error": "out of memory"})
+        self.assertEqual((failed.passed, failed.says), (False, "out of memory"))
         bare = row()
         bare["ranks"][0]["memory"]["device"] = None
         self.assertFalse(gpu_report.memory("x", bare).passed)
