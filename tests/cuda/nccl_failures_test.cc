@@ -1,0 +1,214 @@
+// What ranks of NCCL are told when others do not do their part; and that nobody waits for ever.
+#include <gmock/gmock.h>
+
+#include <latch>
+
+#include "core/base/error.h"
+#include "tests/cuda/nccl_ranks.h"
+
+namespace ringside::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr double soon = 0.3;
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// Of a group that is whole: each rank's error of `body`; all stay until all have had theirs.
+std::vector<std::string> errors_in_group(int size, double timeout_s,
+                                         const std::function<void(const Rank&)>& body) {
+  std::latch all_done(size);
+  std::vector<std::string> errors(static_cast<std::size_t>(size));
+  const auto others = errors_of_nccl_ranks(size, timeout_s, [&](const Rank& r) {
+    auto& error = errors[static_cast<std::size_t>(r.rank)];
+    error = error_of([&] {
+      r.comm.barrier();
+      body(r);
+    });
+    all_done.arrive_and_wait();
+  });
+  EXPECT_EQ(others, std::vector<std::string>(static_cast<std::size_t>(size)));
+  return errors;
+}
+
+constexpr const char* advice =
+    "another rank did not come to it, or failed; see what that one says, or raise train.timeout_s";
+
+TEST(NcclFailures, RanksThatDoNotJoinAreNamed) {
+  const auto gpu = cuda::make_cuda_device({});
+  const auto join = [&](int rank, int size) {
+    MemoryStore store;
+    return error_of([&] { peer::make_nccl_communicator(*gpu, store, "ddp", rank, size, soon); });
+  };
+  EXPECT_EQ(join(0, 3), "ddp: rank 0 of 3: ranks 1, 2 did not join the group within 0.3 s");
+  EXPECT_EQ(join(1, 2), "ddp: rank 1 of 2: rank 0 did not join the group within 0.3 s");
+}
+
+TEST(NcclFailures, ARankThatDoesNotComeToAnOperationIsNoticedWhereTheHostWaits) {
+  const auto errors = errors_in_group(3, soon, [](const Rank& r) {
+    if (r.rank == 1) return;
+    const Tensor array = r.floats(1024);
+    r.comm.all_reduce(array)->wait();
+    r.values(array);
+  });
+  for (const int r : {0, 2})
+    EXPECT_EQ(errors[static_cast<std::size_t>(r)],
+              fmt::format("test: rank {} of 3: operation 2 (all_reduce of 4096 bytes) did not end "
+                          "within 0.3 s: {}",
+                          r, advice));
+  EXPECT_EQ(errors[1], "");
+}
+
+TEST(NcclFailures, ARankThatDoesNotComeToTheFirstOperationIsNoticedAtTheCall) {
+  const auto errors = errors_of_nccl_ranks(2, soon, [](const Rank& r) {
+    if (r.rank == 0) r.comm.broadcast(r.floats(2), 1);
+  });
+  EXPECT_EQ(errors[0], fmt::format("test: rank 0 of 2: operation 1 (broadcast of 8 bytes from rank "
+                                   "1) did not begin within 0.3 s: {}",
+                                   advice));
+  EXPECT_EQ(errors[1], "");
+}
+
+TEST(NcclFailures, LaterOperationsThrowTheSame) {
+  errors_in_group(2, soon, [](const Rank& r) {
+    if (r.rank == 1) return;
+    const Tensor array = r.floats(8), part = r.floats(4);
+    const WorkPtr late = r.comm.all_reduce(array), behind = r.comm.all_gather(part, array);
+    const std::string error = error_of([&] { late->wait(), r.device.synchronize(); });
+    EXPECT_THAT(error, HasSubstr("operation 2"));
+    const std::function<void()> calls[] = {[&] { late->wait(); },
+                                           [&] { behind->wait(); },
+                                           [&] { r.comm.all_reduce(array); },
+                                           [&] { r.comm.reduce_scatter(array, part); },
+                                           [&] { r.comm.all_gather(part, array); },
+                                           [&] { r.comm.broadcast(array, 0); },
+                                           [&] { r.comm.all_to_all(array, r.floats(8)); },
+                                           [&] { r.comm.send(array, 1); },
+                                           [&] { r.comm.recv(array, 1); },
+                                           [&] { r.comm.barrier(); },
+                                           [&] { r.comm.split(0, 0); }};
+    for (const auto& call : calls) EXPECT_EQ(error_of(call), error);
+    r.device.synchronize();  // what was enqueued behind it runs
+  });
+}
+
+TEST(NcclFailures, OperationsThatDoNotAgreeFailOnAllRanks) {
+  const auto errors = errors_in_group(2, 60, [](const Rank& r) {
+    const Tensor array = r.floats(r.rank + 1);
+    r.comm.all_reduce(array)->wait();
+    r.values(array);
+  });
+  for (const std::string& error : errors)
+    EXPECT_THAT(error, AllOf(HasSubstr("operation 2 (all_reduce of "), HasSubstr("NCCL: ")));
+}
+
+TEST(NcclFailures, AMessageThatNobodySendsIsNamed) {
+  const auto receive = [](const Rank& r) {
+    const Tensor array = r.floats(4);
+    r.comm.recv(array, 1)->wait();
+    r.values(array);
+  };
+  // The first one, which connects the two ranks, and a later one.
+  auto errors = errors_in_group(2, soon, [&](const Rank& r) {
+    if (r.rank == 0) receive(r);
+  });
+  EXPECT_EQ(errors[0],
+            "test: rank 0 of 2: message of 16 bytes from rank 1 to rank 0: the other rank did not "
+            "come to its first message within 0.3 s; see what it says, or raise train.timeout_s");
+  errors = errors_in_group(2, soon, [&](const Rank& r) {
+    if (r.rank == 1) r.comm.send(r.floats(4), 0)->wait();
+    if (r.rank == 0) receive(r), receive(r);
+  });
+  EXPECT_EQ(errors[0], fmt::format("test: rank 0 of 2: message of 16 bytes from rank 1 to rank 0 "
+                                   "did not end within 0.3 s: {}",
+                                   advice));
+  EXPECT_EQ(errors[1], "");
+}
+
+TEST(NcclFailures, AMessageToOneselfNeedsItsOtherEnd) {
+  const auto errors =
+      errors_in_group(1, 60, [](const Rank& r) { r.comm.send(r.floats(4), 0)->wait(); });
+  EXPECT_EQ(
+      errors[0],
+      "test: rank 0 of 1: message of 16 bytes from rank 0 to rank 0 has no other end and would "
+      "wait for ever");
+}
+
+TEST(NcclFailures, ARankThatEndsEarlyIsNoticedByItsDeadline) {
+  const auto errors = errors_of_nccl_ranks(2, soon, [](const Rank& r) {
+    r.comm.barrier();
+    if (r.rank == 1) return;  // its end waits for rank 0's, in vain
+    const Tensor array = r.floats(8);
+    r.comm.all_reduce(array)->wait();
+    r.values(array);
+  });
+  EXPECT_THAT(errors[0], HasSubstr("operation 2 (all_reduce of 32 bytes) did not end within"));
+  EXPECT_EQ(errors[1], "");
+}
+
+TEST(NcclFailures, ARankThatFailsItselfWaitsForNobody) {
+  // Rank 0 alone has time, and would take it if its end waited for rank 1.
+  const double time[] = {600, soon};
+  MemoryStore store;
+  std::string errors[2];
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < 2; ++rank)
+      threads.emplace_back([&, rank] {
+        errors[rank] = error_of([&] {
+          const auto gpu = cuda::make_cuda_device({});
+          const auto comm = peer::make_nccl_communicator(*gpu, store, "ddp", rank, 2, time[rank]);
+          comm->barrier();
+          const Tensor array = gpu->tensor({4}, MemoryKind::communication);
+          const WorkPtr sum = comm->all_reduce(array), message = comm->recv(array, 1 - rank);
+          if (rank == 0) throw Error("the loss is nan");
+          sum->wait();
+          message->wait();
+        });
+      });
+  }
+  EXPECT_EQ(errors[0], "the loss is nan");
+  EXPECT_THAT(errors[1], HasSubstr("ddp: rank 1 of 2: message of 16 bytes from rank 0 to rank 1"));
+}
+
+TEST(NcclFailures, ASplitThatNotAllComeToFails) {
+  const auto errors = errors_in_group(2, soon, [](const Rank& r) {
+    if (r.rank == 0) r.comm.split(0, 0);
+  });
+  EXPECT_EQ(errors[0],
+            "test: rank 0 of 2: split into test/2.0: not all ranks came to it within 0.3 s; raise "
+            "train.timeout_s");
+}
+
+TEST(NcclFailures, WrongArgumentsAreRefusedAtTheCall) {
+  const auto errors = errors_in_group(2, 60, [](const Rank& r) {
+    const Tensor numbers = r.device.tensor({4}, MemoryKind::data, DType::i32);
+    const Tensor halves = r.device.tensor({2}, MemoryKind::data, DType::bf16);
+    const std::pair<std::function<void()>, const char*> wrong[] = {
+        {[&] { r.comm.all_reduce(numbers); }, "all_reduce of int32; sums are of fp32 or bf16"},
+        {[&] { r.comm.reduce_scatter(numbers, numbers.range(0, 2)); }, "reduce_scatter of int32"},
+        {[&] { r.comm.all_gather(r.floats(2), r.floats(5)); }, "do not make an array of 5"},
+        {[&] { r.comm.reduce_scatter(r.floats(5), r.floats(2)); }, "do not make an array of 5"},
+        {[&] { r.comm.all_gather(halves, r.floats(4)); }, "2 parts of 2 elements (bf16)"},
+        {[&] { r.comm.all_to_all(r.floats(3), r.floats(3)); }, "the same multiple of the ranks"},
+        {[&] { r.comm.broadcast(r.floats(1), 2); }, "broadcast: no rank 2 among 2"},
+        {[&] { r.comm.send(r.floats(1), -1); }, "send: no rank -1 among 2"},
+        {[&] { r.comm.recv(r.floats(1), 2); }, "recv: no rank 2 among 2"},
+        {[&] { r.comm.split(-1, 0); }, "colour -1 must be 0 or more"}};
+    for (const auto& [call, text] : wrong) EXPECT_THAT(error_of(call), HasSubstr(text));
+    r.comm.barrier();  // and the group is still whole
+  });
+  EXPECT_EQ(errors, std::vector<std::string>(2));
+}
+
+}  // namespace
+}  // namespace ringside::testing

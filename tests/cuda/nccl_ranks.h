@@ -1,0 +1,37 @@
+// Ranks of NCCL as threads, for tests.
+#pragma once
+
+#include "core/device/cuda/cuda.h"
+#include "peer/comm/nccl/nccl.h"
+#include "tests/peer/ranks.h"
+
+namespace ringside::testing {
+
+/// Runs `body` on `size` threads, each with a GPU and a communicator of its own. Returns what each
+/// rank threw, "" if nothing.
+inline std::vector<std::string> errors_of_nccl_ranks(int size, double timeout_s,
+                                                     const std::function<void(const Rank&)>& body) {
+  MemoryStore store;
+  std::vector<std::string> errors(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < size; ++r)
+    threads.emplace_back([&, r] {
+      try {
+        const auto device = cuda::make_cuda_device({});
+        const auto comm = peer::make_nccl_communicator(*device, store, "test", r, size, timeout_s);
+        body({*device, store, r, size, *comm});
+      } catch (const std::exception& e) {
+        errors[static_cast<std::size_t>(r)] = e.what();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  return errors;
+}
+
+/// As above; nothing may go wrong.
+inline void run_nccl_ranks(int size, const std::function<void(const Rank&)>& body) {
+  EXPECT_EQ(errors_of_nccl_ranks(size, 60, body),
+            std::vector<std::string>(static_cast<std::size_t>(size)));
+}
+
+}  // namespace ringside::testing

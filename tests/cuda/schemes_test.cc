@@ -1,0 +1,102 @@
+// Schemes of peers on GPUs, over NCCL: they train as `single` does, and their steps ask the driver
+// for nothing that blocks.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/cuda_on_host/control.h"
+#include "tests/schemes/tiny_runs.h"
+
+namespace ringside::testing {
+namespace {
+
+/// As small as still has several units and shards that need padding: a kernel on the host takes a
+/// thousand times as long as on a GPU.
+ExperimentConfig tiny_on_gpus(const std::string& model) {
+  ExperimentConfig config = tiny(model);
+  config.device.kind = "cuda";
+  config.model = {
+      .kind = model, .layers = 1, .heads = 2, .width = 10, .context = 5, .vocabulary = 23};
+  config.data = {};
+  config.data.kind = "synthetic";
+  config.train.global_batch = 12;
+  return config;
+}
+
+class PeersOnGpus : public ::testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  std::string scheme() const { return std::get<0>(GetParam()); }
+  int world() const { return std::get<1>(GetParam()); }
+
+  /// How far the losses are from those of `single` on the same device.
+  double distance(const ExperimentConfig& config) const {
+    const Row row = run(plan_training(config, scheme(), world()));
+    EXPECT_EQ(row.parameter_hash.size(), 32u);
+    return largest_difference(row.loss, reference_of(config, world()).loss);
+  }
+};
+std::string name_of_peers(const ::testing::TestParamInfo<PeersOnGpus::ParamType>& info) {
+  return std::get<0>(info.param) + "_world_" + std::to_string(std::get<1>(info.param));
+}
+INSTANTIATE_TEST_SUITE_P(Worlds, PeersOnGpus,
+                         ::testing::Combine(::testing::Values("ddp", "fsdp"),
+                                            ::testing::Values(1, 2, 3, 4)),
+                         name_of_peers);
+
+class PeersInSteadySteps : public PeersOnGpus {};
+INSTANTIATE_TEST_SUITE_P(Worlds, PeersInSteadySteps,
+                         ::testing::Combine(::testing::Values("ddp", "fsdp"),
+                                            ::testing::Values(2, 3)),
+                         name_of_peers);
+
+TEST_P(PeersOnGpus, TrainAGptAsSingleDoes) { EXPECT_LT(distance(tiny_on_gpus("gpt")), 1e-5); }
+
+TEST_P(PeersOnGpus, TrainAnMlpInMicroBatchesAsSingleDoes) {
+  auto config = tiny_on_gpus("mlp");
+  config.train.global_batch = 24;
+  config.train.accumulation = 2;
+  config.train.evaluate_every = 2;
+  config.train.evaluate_batches = 1;
+  EXPECT_LT(distance(config), 1e-5);
+}
+
+TEST_P(PeersOnGpus, TrainInBf16AsSingleDoes) {
+  auto config = tiny_on_gpus("gpt");
+  config.train.precision = "bf16";
+  config.train.steps = 3;
+  EXPECT_LT(distance(config), 2e-2);
+}
+
+TEST_P(PeersInSteadySteps, AskTheDriverForNothingThatBlocks) {
+  auto config = tiny_on_gpus("gpt");
+  config.train.steps = 16;
+  const RunPlan plan = plan_training(config, scheme(), world());
+  cuda_on_host::Counters before, after;
+  MemoryStore store;
+  std::vector<std::string> errors(plan.ranks.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+      threads.emplace_back([&, r] {
+        const auto count = [&](const Progress& progress) {
+          if (r == 0 && progress.step == 6) before = cuda_on_host::counters();
+          if (r == 0 && progress.step == 14) after = cuda_on_host::counters();
+        };
+        try {
+          run_rank(plan, static_cast<int>(r), {store}, {count, [](const std::string&) {}});
+        } catch (const std::exception& error) {
+          errors[r] = error.what();
+        }
+      });
+  }
+  EXPECT_EQ(errors, std::vector<std::string>(plan.ranks.size()));
+  EXPECT_GT(after.launches, before.launches);
+  EXPECT_EQ(after.mallocs, before.mallocs);
+  EXPECT_EQ(after.host_mallocs, before.host_mallocs);
+  EXPECT_EQ(after.host_waits, before.host_waits);
+  EXPECT_EQ(after.pageable_copies, before.pageable_copies);
+  EXPECT_EQ(after.streams, before.streams);
+}
+
+}  // namespace
+}  // namespace ringside::testing
