@@ -23,7 +23,9 @@ struct Block {
   const int device;
   // Of one that its pool may hand out again:
   std::shared_ptr<Queue> freed_in;
-  std::atomic<bool> is_free_reached{false};
+  // Not reached by their streams. One that was freed, handed out and freed again in a stream that
+  // stands still has several.
+  std::atomic<int> frees{0};
 
   Block(std::size_t size, int device);
   Block(const Block&) = delete;

@@ -94,6 +94,24 @@ TEST_F(HostMemory, IsHandedOutAgainInTheOrderOfItsStream) {
   release(elsewhere, other_);
 }
 
+TEST_F(HostMemory, FreedTwiceInAStreamIsOthersOnlyAfterTheSecondTime) {
+  float* first = allocate(1024, stream_);
+  auto gate = hold(stream_);
+  release(first, stream_);
+  EXPECT_EQ(allocate(1024, stream_), first);
+  std::promise<void> freed;
+  enqueue(stream_, [&] { freed.set_value(); });
+  auto second_gate = hold(stream_);
+  release(first, stream_);
+  gate.set_value();
+  freed.get_future().wait();
+  float* theirs = allocate(1024, other_);
+  EXPECT_NE(theirs, first);
+  second_gate.set_value();
+  synchronize();
+  release(theirs, other_);
+}
+
 TEST_F(HostMemory, APoolThatHasGrownGrowsNoMore) {
   const auto loop = [&] {
     for (int i = 0; i < 10; ++i) {

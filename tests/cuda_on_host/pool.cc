@@ -27,8 +27,7 @@ struct Pool {
     for (auto i = idle.begin(); i != idle.end(); ++i) {
       const Block& block = **i;
       if (block.size < size || block.size > 2 * size) continue;
-      if (block.freed_in != queue && !block.is_free_reached.load(std::memory_order_acquire))
-        continue;
+      if (block.freed_in != queue && block.frees.load(std::memory_order_acquire) > 0) continue;
       if (best == idle.end() || block.size < (*best)->size) best = i;
     }
     if (best == idle.end()) return nullptr;
@@ -40,7 +39,7 @@ struct Pool {
   // Gives back blocks that nothing uses any more while it holds more than `keep`.
   void trim(std::uint64_t keep) {
     std::erase_if(idle, [&](const std::shared_ptr<Block>& block) {
-      if (reserved <= keep || !block->is_free_reached.load(std::memory_order_acquire)) return false;
+      if (reserved <= keep || block->frees.load(std::memory_order_acquire) > 0) return false;
       reserved -= block->size;
       return true;
     });
@@ -195,10 +194,10 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
     if (!block) return cudaErrorInvalidValue;
     const std::lock_guard lock(pool->mutex);
     block->freed_in = stream->queue;
-    block->is_free_reached.store(false, std::memory_order_relaxed);
+    block->frees.fetch_add(1, std::memory_order_relaxed);
     enqueue(stream, [block = block] {
       block->poison();
-      block->is_free_reached.store(true, std::memory_order_release);
+      block->frees.fetch_sub(1, std::memory_order_release);
     });
     pool->used -= round_up(size);
     if (!pool->is_destroyed) pool->idle.push_back(std::move(block));
