@@ -4,24 +4,11 @@
 
 #include <thread>
 
+#include "tests/cuda/tiny_on_gpus.h"
 #include "tests/cuda_on_host/control.h"
-#include "tests/schemes/tiny_runs.h"
 
 namespace ringside::testing {
 namespace {
-
-/// As small as still has several units and shards that need padding: a kernel on the host takes a
-/// thousand times as long as on a GPU.
-ExperimentConfig tiny_on_gpus(const std::string& model) {
-  ExperimentConfig config = tiny(model);
-  config.device.kind = "cuda";
-  config.model = {
-      .kind = model, .layers = 1, .heads = 2, .width = 10, .context = 5, .vocabulary = 23};
-  config.data = {};
-  config.data.kind = "synthetic";
-  config.train.global_batch = 12;
-  return config;
-}
 
 class PeersOnGpus : public ::testing::TestWithParam<std::tuple<std::string, int>> {
  protected:

@@ -1,0 +1,68 @@
+// Parameter servers between GPUs: frames cross the host, so ZeroMQ's channels stage them.
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/cuda/tiny_on_gpus.h"
+
+namespace ringside {
+namespace {
+
+struct ServerCase {
+  const char* name;
+  const char* scheme;
+  nlohmann::json options;
+};
+void PrintTo(const ServerCase& one, std::ostream* out) { *out << one.name; }
+
+class CudaServers : public ::testing::TestWithParam<ServerCase> {
+ protected:
+  static ExperimentConfig experiment() {
+    ExperimentConfig config = testing::tiny_on_gpus("gpt");
+    config.scheme_options[GetParam().scheme] = GetParam().options;
+    return config;
+  }
+};
+
+TEST_P(CudaServers, EndWithTheBitsOfSingle) {
+  for (const int world : {1, 2, 3}) {
+    SCOPED_TRACE(world);
+    const ExperimentConfig config = experiment();
+    const Row reference = testing::reference_of(config, world);
+    const Row row = testing::run(plan_training(config, GetParam().scheme, world));
+    EXPECT_LE(testing::largest_difference(row.loss, reference.loss), 1e-5);
+    // Servers on the CPU update with its own root and division.
+    if (GetParam().options.value("server_device", "same") == "same") {
+      EXPECT_EQ(row.parameter_hash, reference.parameter_hash);
+    }
+  }
+}
+
+TEST_P(CudaServers, TrainInBf16) {
+  ExperimentConfig config = experiment();
+  config.train.precision = "bf16";
+  if (GetParam().name == std::string("dp_on_the_cpu")) {
+    // Its master computes losses, and the CPU has those of fp32 alone.
+    EXPECT_THROW(plan_training(config, "dp", 2), Error);
+    return;
+  }
+  const Row reference = testing::reference_of(config, 2);
+  const Row row = testing::run(plan_training(config, GetParam().scheme, 2));
+  EXPECT_LE(testing::largest_difference(row.loss, reference.loss), 1e-2);
+  EXPECT_LT(row.loss.back(), row.loss.front());
+  const auto& use = row.ranks[0].at_peak;
+  EXPECT_EQ(use[MemoryKind::parameter] % (2 * row.parameters), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Servers, CudaServers,
+    ::testing::Values(
+        ServerCase{"dp_beside", "dp", {{"placement", "beside"}}},
+        ServerCase{"dp_dedicated", "dp", {{"placement", "dedicated"}}},
+        ServerCase{"ps_dedicated", "ps", {{"servers", 2}, {"placement", "dedicated"}}},
+        ServerCase{"ps_beside", "ps", {{"servers", 1}, {"placement", "beside"}}},
+        ServerCase{"ps_on_the_cpu", "ps", {{"servers", 2}, {"server_device", "cpu"}}},
+        ServerCase{"dp_on_the_cpu", "dp", {{"placement", "dedicated"}, {"server_device", "cpu"}}}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace ringside
