@@ -66,7 +66,7 @@ NcclMessages::Way& NcclMessages::way(int from, int to) {
 }
 
 void NcclMessages::advance(Way& way) {
-  while (!way.waiting.empty() || !way.lane.settled()) {
+  while (way.lane.settled() && !way.waiting.empty()) {
     if (!way.lane.handle().connected()) {
       if (device_.clock().now() - way.since <= timeout_s_) return;
       throw Error(
@@ -74,7 +74,6 @@ void NcclMessages::advance(Way& way) {
           "says, or raise train.timeout_s",
           self_.place, way.waiting.front().operation->what, timeout_s_);
     }
-    if (!way.lane.settled()) return;
     const Message message = std::move(way.waiting.front());
     way.waiting.pop_front();
     const Tensor& array = message.operation->in;
