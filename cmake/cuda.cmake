@@ -9,7 +9,8 @@ find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
 find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
 # Headers alone: from its package for Python, or of one's own.
-find_path(CUDNN_FRONTEND_INCLUDE cudnn_frontend.h PATH_SUFFIXES cudnn-frontend)
+find_path(CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
+          HINTS ${PROJECT_SOURCE_DIR}/build/cudnn-frontend/include PATH_SUFFIXES cudnn-frontend)
 if(NOT CUDAToolkit_FOUND)
   message(STATUS "No CUDA toolkit: device \"cuda\" is left out")
   return()

@@ -38,7 +38,8 @@ struct DeviceMemory {
 
 /// What a rank computes on. Work enqueued through kernels() runs in order; on the CPU it has run
 /// when the call returns. One thread at a time may use kernels() that need scratch memory; flat
-/// operations, cross_entropy (see ops.h), allocate() and the clock are safe from any thread.
+/// operations, cross_entropy (see ops.h), allocate(), write(), read() and the clock are safe from
+/// any thread.
 class Device {
  public:
   virtual ~Device() = default;

@@ -1,7 +1,10 @@
 #include "core/models/model.h"
 
 #include <algorithm>
+#include <atomic>
+#include <future>
 #include <span>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/random.h"
@@ -20,6 +23,26 @@ float initial_value(const Init& init, std::uint64_t seed, std::uint64_t position
              init.value;
   }
   throw Error("initial value {}: no such kind", static_cast<int>(init.kind));
+}
+
+constexpr std::int64_t piece_elements = 1 << 16;
+
+/// Elements of one parameter, the first at `position` in the model.
+struct Piece {
+  const Init* init;
+  std::uint64_t position;
+  Tensor out;
+};
+
+void draw(Device& device, std::uint64_t seed, const Piece& piece) {
+  std::vector<float> values(static_cast<std::size_t>(piece.out.count()));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = initial_value(*piece.init, seed, piece.position + i);
+  if (piece.out.dtype() != DType::bf16)
+    return device.write(piece.out, std::as_bytes(std::span(values)));
+  std::vector<bf16> rounded(values.size());
+  std::transform(values.begin(), values.end(), rounded.begin(), to_bf16);
+  device.write(piece.out, std::as_bytes(std::span(rounded)));
 }
 
 }  // namespace
@@ -43,34 +66,30 @@ void check_positive(const ModelConfig& config) {
 
 void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t seed,
                 std::int64_t begin, const Tensor& out) {
-  constexpr std::int64_t chunk_elements = 1 << 16;
   const std::int64_t end = begin + out.count();
   if (begin < 0 || end > unit.layout().count())
     throw Error("unit {}: initial values of elements {} to {} are asked for, it has {}",
                 unit.name(), begin, end, unit.layout().count());
   if (!unit.device().has_values()) return;
-  std::vector<float> chunk;
-  std::vector<bf16> rounded;
+  std::vector<Piece> pieces;
   for (const Parameter& parameter : unit.layout().parameters()) {
     const std::int64_t stop = std::min(end, parameter.begin + parameter.shape.count());
-    std::int64_t at = std::max(begin, parameter.begin);
-    while (at < stop) {
-      const std::int64_t count = std::min(chunk_elements, stop - at);
-      chunk.resize(static_cast<std::size_t>(count));
-      for (std::int64_t i = 0; i < count; ++i)
-        chunk[static_cast<std::size_t>(i)] = initial_value(
-            parameter.init, seed, static_cast<std::uint64_t>(first_parameter + at + i));
-      const Tensor part = out.range(at - begin, count);
-      if (out.dtype() == DType::bf16) {
-        rounded.resize(chunk.size());
-        std::transform(chunk.begin(), chunk.end(), rounded.begin(), to_bf16);
-        unit.device().write(part, std::as_bytes(std::span(rounded)));
-      } else {
-        unit.device().write(part, std::as_bytes(std::span(chunk)));
-      }
-      at += count;
-    }
+    for (std::int64_t at = std::max(begin, parameter.begin); at < stop; at += piece_elements)
+      pieces.push_back({&parameter.init, static_cast<std::uint64_t>(first_parameter + at),
+                        out.range(at - begin, std::min(piece_elements, stop - at))});
   }
+  // A large model takes a core half a minute, and a value knows nothing of the others.
+  std::atomic<std::size_t> next = 0;
+  const auto draw_some = [&] {
+    for (std::size_t i; (i = next++) < pieces.size();) draw(unit.device(), seed, pieces[i]);
+  };
+  std::vector<std::future<void>> others;
+  const auto threads =
+      std::min<std::size_t>(std::thread::hardware_concurrency(), pieces.size() / 4);
+  for (std::size_t t = 1; t < threads; ++t)
+    others.push_back(std::async(std::launch::async, draw_some));
+  draw_some();
+  for (auto& other : others) other.get();
 }
 
 }  // namespace ringside

@@ -175,6 +175,25 @@ TEST_P(InitialValues, HaveTheSpreadThatTheLayoutSays) {
     }
 }
 
+/// Enough pieces for several threads, and few enough in each part for one.
+TEST(InitialValuesOfLargeUnits, AreThoseOfTheirParts) {
+  const auto device = make_cpu_device(1);
+  const Model model = make_gpt(
+      {.kind = "gpt", .layers = 1, .heads = 4, .width = 256, .context = 16, .vocabulary = 256},
+      *device);
+  const std::int64_t count = model.units[1]->layout().count(), part = count / 8 + 1;
+  const auto values = [&](std::int64_t begin, std::int64_t n) {
+    const Tensor out = device->tensor({n}, MemoryKind::parameter);
+    initialise(*model.units[1], model.first_parameter(1), 1, begin, out);
+    const auto drawn = out.span<float>();
+    return std::vector<float>(drawn.begin(), drawn.end());
+  };
+  std::vector<float> joined;
+  for (std::int64_t begin = 0; begin < count; begin += part)
+    for (float value : values(begin, std::min(part, count - begin))) joined.push_back(value);
+  EXPECT_EQ(values(0, count), joined);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, InitialValues, testing::Values("gpt", "mlp"),
                          [](const auto& info) { return info.param; });
 
