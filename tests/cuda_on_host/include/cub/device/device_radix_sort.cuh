@@ -58,8 +58,11 @@ struct DeviceRadixSort {
       return cudaErrorInvalidValue;
     cudaLaunchConfig_t config{};
     config.stream = stream;
-    return cudaLaunchKernelEx(&config, detail::sort_pairs<Key, Value>, storage, wanted, keys_in,
-                              keys_out, values_in, values_out, n, begin_bit, end_bit);
+    const cudaError_t launched =
+        cudaLaunchKernelEx(&config, detail::sort_pairs<Key, Value>, storage, wanted, keys_in,
+                           keys_out, values_in, values_out, n, begin_bit, end_bit);
+    // What somebody else left as the last error counts as the sort's own.
+    return launched == cudaSuccess ? cudaPeekAtLastError() : launched;
   }
 };
 
