@@ -6,6 +6,7 @@
 #include "core/device/cuda/module/column_sums.h"
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/matmul.h"
+#include "core/device/cuda/module/plain_product.h"
 #include "tests/cuda_on_host/control.h"
 #include "tests/device/harness.h"
 
@@ -52,6 +53,44 @@ TEST_P(KernelParts, AddBias) {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] += bias[i % bias.size()];
     EXPECT_CLOSE(out, x);
   }
+}
+
+TEST_P(KernelParts, ProductWithoutCublas) {
+  constexpr std::int64_t batch = 3, m = 17, n = 33, k = 21;
+  const Values a = normal(batch * m * k), b = normal(batch * k * n);
+  const auto matrix = [](const Values& all, std::int64_t index, std::int64_t count) {
+    return Values(all.begin() + index * count, all.begin() + (index + 1) * count);
+  };
+  for (const bool transpose_a : {false, true})
+    for (const bool transpose_b : {false, true})
+      for (const bool rounded : {false, true}) {
+        const Tensor c = rounded ? output({batch, m, n}) : output_f32({batch, m, n});
+        const Tensor stored_a = upload({batch, m, k}, a), stored_b = upload({batch, k, n}, b);
+        cuda::plain_product(context(), {.in = dtype(),
+                                        .out = c.dtype(),
+                                        .transpose_a = transpose_a,
+                                        .transpose_b = transpose_b,
+                                        .m = m,
+                                        .n = n,
+                                        .k = k,
+                                        .alpha = 0.5F,
+                                        .a = stored_a.data<std::uint8_t>(),
+                                        .lda = transpose_a ? m : k,
+                                        .b = stored_b.data<std::uint8_t>(),
+                                        .ldb = transpose_b ? k : n,
+                                        .c = c.data<std::uint8_t>(),
+                                        .ldc = n,
+                                        .batch = batch,
+                                        .stride_a = m * k,
+                                        .stride_b = k * n,
+                                        .stride_c = m * n});
+        Values expected;
+        for (std::int64_t i = 0; i < batch; ++i)
+          for (const double value : reference::product(matrix(a, i, m * k), transpose_a,
+                                                       matrix(b, i, k * n), transpose_b, m, n, k))
+            expected.push_back(0.5 * value);
+        EXPECT_CLOSE(c, expected);
+      }
 }
 
 TEST_P(KernelParts, AttentionWithRoomForFewHeadsGivesTheSameBits) {

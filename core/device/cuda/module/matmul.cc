@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cuda/module/launch.h"
+#include "core/device/cuda/module/plain_product.h"
 
 namespace ringside::cuda {
 namespace {
@@ -163,11 +164,8 @@ std::unique_ptr<Matmul::Plan> Matmul::make_plan(const Key& key, const Product& p
   if (product.bias)
     set(plan->description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
         static_cast<std::int32_t>(type_of(key.out)));
-  if (product.pre) {
-    set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.n);
-    set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE,
-        static_cast<std::int32_t>(type_of(key.out)));
-  }
+  // Its type is that of c: cuBLASLt lets it be named for fp8 alone.
+  if (product.pre) set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.n);
   plan->point(product);
   describe(plan->a, key.in, key.transpose_a ? key.k : key.m, key.transpose_a ? key.m : key.k,
            key.lda, key.batch, key.stride_a);
@@ -195,7 +193,8 @@ std::unique_ptr<Matmul::Plan> Matmul::make_plan(const Key& key, const Product& p
   const auto status = cublasLtMatmulAlgoGetHeuristic(
       handle_, plan->description.get(), plan->b.get(), plan->a.get(), plan->c.get(), plan->c.get(),
       preference.get(), 1, &found, &count);
-  plan->exists = status == CUBLAS_STATUS_SUCCESS && count == 1;
+  plan->exists =
+      status == CUBLAS_STATUS_SUCCESS && count == 1 && found.state == CUBLAS_STATUS_SUCCESS;
   plan->algorithm = found.algo;
   return plan;
 }
@@ -208,20 +207,18 @@ bool Matmul::try_run(const Product& product) {
   if (!plan->exists) return false;
   plan->point(product);
   const float none = 0;
-  check(cublasLtMatmul(handle_, plan->description.get(), &product.alpha, product.b, plan->b.get(),
-                       product.a, plan->a.get(), &none, product.c, plan->c.get(), product.c,
-                       plan->c.get(), &plan->algorithm, workspace(), workspace_bytes_,
-                       context_.stream),
-        "cublasLtMatmul");
+  const auto status = cublasLtMatmul(handle_, plan->description.get(), &product.alpha, product.b,
+                                     plan->b.get(), product.a, plan->a.get(), &none, product.c,
+                                     plan->c.get(), product.c, plan->c.get(), &plan->algorithm,
+                                     workspace(), workspace_bytes_, context_.stream);
+  // The heuristic may promise what there is not.
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return plan->exists = false;
+  check(status, "cublasLtMatmul");
   return true;
 }
 
 void Matmul::run(const Product& product) {
-  if (!try_run(product))
-    throw Error(
-        "gpu {}: cuBLASLt has no algorithm for a product of {}x{}x{} in {}; change the width of "
-        "the model to a multiple of 8, or train.precision",
-        context_.device.ordinal(), product.m, product.n, product.k, name_of(product.in));
+  if (!try_run(product)) plain_product(context_, product);
 }
 
 }  // namespace ringside::cuda

@@ -49,7 +49,8 @@ class Matmul {
   Matmul(const Matmul&) = delete;
   Matmul& operator=(const Matmul&) = delete;
 
-  /// Enqueues. Throws Error if cuBLASLt fails.
+  /// Enqueues a product without epilogue; where cuBLASLt has no algorithm for it, a slow kernel of
+  /// our own. Throws Error if cuBLASLt fails.
   void run(const Product& product);
   /// Enqueues and returns true; or false, and nothing has happened: there is no algorithm with this
   /// epilogue for this shape. Once per shape, always the same.
