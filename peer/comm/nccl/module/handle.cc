@@ -73,7 +73,12 @@ Handle Handle::split(int colour, int key, const std::string& group, const Clock&
   const std::string what = fmt::format("split into {}", group);
   ncclConfig_t config = non_blocking();
   ncclComm_t comm = nullptr;  // written when the parent is through
-  settle(ncclCommSplit(comm_, colour, key, &comm, &config), what, clock, timeout_s);
+  try {
+    settle(ncclCommSplit(comm_, colour, key, &comm, &config), what, clock, timeout_s);
+  } catch (const Error&) {
+    abort();  // NCCL's thread may be about to write `comm`; this ends it
+    throw;
+  }
   Handle child(store_, self_, comm);
   child.settle(ncclInProgress, what, clock, timeout_s);
   NcclRank self{group};
