@@ -27,12 +27,12 @@ Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets, 
 }
 
 double value_of(Device& device, const Loss& loss) {
-  if (!loss.rows) return loss.value;
+  if (!loss.rows) return loss.known;
   std::vector<float> rows(static_cast<std::size_t>(loss.rows.count()));
   device.read(loss.rows, std::as_writable_bytes(std::span(rows)));
   double sum = 0;
   for (float row : rows) sum += row;
-  return loss.value + sum * static_cast<double>(loss.scale);
+  return loss.known + sum * static_cast<double>(loss.scale);
 }
 
 }  // namespace ringside

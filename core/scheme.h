@@ -48,8 +48,8 @@ struct Pass {
 /// The loss of some rows, already divided by what the run divides by. It may stand on the device
 /// still: value_of() brings it.
 struct Loss {
-  double value = 0;
-  Tensor rows{};  // what is to be added to `value`: fp32, times `scale`; empty where nothing is
+  double known = 0;  // to the host
+  Tensor rows{};     // what is to be added: fp32, times `scale`; empty where nothing is
   float scale = 0;
   Tensor gradient{};  // of the logits; empty in evaluation
 };
@@ -93,7 +93,7 @@ class SyncScheme {
   /// overwrite `logits`. By default computed here.
   virtual Loss loss(const Tensor& logits, const Batch& batch, float scale, const Pass& pass);
 
-  /// Calls `visit` with every unit's master parameters (a flat range), in unit order, on worker 0;
+  /// Calls `visit` with every unit's parameters (a flat range), in unit order, on worker 0;
   /// collective: all workers call it. Nothing is in flight afterwards.
   using ParameterVisitor = std::function<void(const Unit&, const Tensor& values)>;
   virtual void visit_parameters(const ParameterVisitor& visit) = 0;

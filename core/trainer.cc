@@ -76,9 +76,9 @@ double Trainer::train_step(std::int64_t step) {
   // Nothing above, nor in step(), waits for the device unless peers have to be waited for.
   scheme_.step(step);
   context_.device.synchronize();
-  context_.timeline.end_step();
   double loss = 0;
   for (const Loss& part : losses) loss += value_of(context_.device, part);
+  context_.timeline.end_step();
   if (!std::isfinite(loss))
     throw Error("the loss is {} at step {}; lower optimizer.lr or raise optimizer.warmup_steps",
                 loss, step + 1);

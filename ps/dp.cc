@@ -58,7 +58,7 @@ class Dp : public ReplicaScheme {
     // A master within this process wrote it there itself.
     if (reply.frames[0].buffer() != logits.buffer())
       context().device.kernels().copy({.in = reply.frames[0], .out = logits});
-    return {.value = reply.header.scalar, .gradient = logits};
+    return {.known = reply.header.scalar, .gradient = logits};
   }
 
   void after_backward(std::size_t unit, const Pass& pass) override {

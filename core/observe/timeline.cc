@@ -32,13 +32,18 @@ void Timeline::add(Activity activity, std::string name, Mark begin, Mark end) {
 }
 
 void Timeline::begin_step() {
+  add_up_old_spans();
   const Mark mark = now();
   std::lock_guard lock(mutex_);
   steps_.emplace_back(mark, mark);
-  if (steps_.size() <= steps_with_spans) return;
+}
 
-  // A run may have any number of steps: spans of the older ones are added up and let go.
-  const Mark oldest = steps_[steps_.size() - steps_with_spans].first;
+/// A run may have any number of steps: spans of those that are too old once there is one more are
+/// added up and let go.
+void Timeline::add_up_old_spans() {
+  std::lock_guard lock(mutex_);
+  if (steps_.size() < steps_with_spans) return;
+  const Mark oldest = steps_[steps_.size() - (steps_with_spans - 1)].first;
   const auto kept = std::stable_partition(spans_.begin(), spans_.end(), [&](const Span& span) {
     return device_.seconds(span.begin, oldest) > 0;
   });

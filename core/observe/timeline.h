@@ -79,6 +79,7 @@ class Timeline {
     std::vector<StepTime> steps;
     double covered_to[activities] = {};  // seconds since the first step
   };
+  void add_up_old_spans();
   void add_up(std::span<const Span> spans, Sums& sums) const;
   /// Index of the first step that ends after a moment, counted from `origin`.
   std::size_t step_at(double seconds, Mark origin) const;

@@ -163,7 +163,7 @@ TEST(SchemesOfPeers, EvaluationLeavesParametersAndMemoryAsTheyWere) {
       const Loss loss = scheme->loss(x, batch, training.scale(), pass);
       EXPECT_FALSE(loss.gradient);
       EXPECT_EQ(r.device.ledger().current()[MemoryKind::communication], 0);
-      return scheme->sum(loss.value);
+      return scheme->sum(value_of(r.device, loss));
     };
     const double before = evaluate();
     train(training, s.context, s.model, *scheme);

@@ -1,0 +1,92 @@
+// The host enqueues a whole step while the GPU stands still: nothing within one waits for it.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "core/data/synthetic.h"
+#include "core/device/cuda/cuda.h"
+#include "core/models/gpt.h"
+#include "core/single.h"
+#include "core/trainer.h"
+#include "peer/comm/nccl/nccl.h"
+#include "peer/ddp.h"
+#include "peer/fsdp.h"
+#include "tests/cuda/gate.h"
+#include "tests/cuda/tiny_on_gpus.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::int64_t stopped_step = 3;
+
+/// A scheme during one of whose steps the compute stream stands still.
+class Stopped : public SyncScheme {
+ public:
+  Stopped(const RankContext& context, std::unique_ptr<SyncScheme> inner)
+      : SyncScheme(context), inner_(std::move(inner)) {}
+
+  void attach(Model& model) override { inner_->attach(model); }
+  void before_forward(std::size_t unit, const Pass& pass) override {
+    if (unit == 0 && pass.micro_batch == 0 && pass.step == stopped_step)
+      gate_.emplace(cuda::cuda_device(context().device).compute_stream());
+    inner_->before_forward(unit, pass);
+  }
+  void after_forward(std::size_t unit, const Pass& pass) override {
+    inner_->after_forward(unit, pass);
+  }
+  void before_backward(std::size_t unit, const Pass& pass) override {
+    inner_->before_backward(unit, pass);
+  }
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    inner_->after_backward(unit, pass);
+  }
+  void step(std::int64_t step) override {
+    inner_->step(step);
+    if (!gate_) return;
+    gate_->open();  // fails the test if it opened before, because somebody waited
+    ++stops_;
+    gate_.reset();
+  }
+  double sum(double value) override { return inner_->sum(value); }
+  void visit_parameters(const ParameterVisitor& visit) override { inner_->visit_parameters(visit); }
+
+  int stops() const { return stops_; }
+
+ private:
+  std::unique_ptr<SyncScheme> inner_;
+  std::optional<Gate> gate_;
+  int stops_ = 0;
+};
+
+class StepsOnGpus : public ::testing::TestWithParam<std::string> {
+ protected:
+  static std::unique_ptr<SyncScheme> make(const RankContext& context) {
+    if (GetParam() == "single") return make_single(context, {});
+    auto communicator =
+        peer::make_nccl_communicator(context.device, context.store, GetParam(), 0, 1, 10);
+    if (GetParam() == "ddp") return peer::make_ddp(context, {}, std::move(communicator));
+    return peer::make_fsdp(context, {}, std::move(communicator));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Schemes, StepsOnGpus, ::testing::Values("single", "ddp", "fsdp"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(StepsOnGpus, AreEnqueuedWithoutAWait) {
+  auto config = testing::tiny_on_gpus("gpt");
+  config.train.accumulation = 2;
+  const RunPlan plan = plan_training(config, GetParam(), 1);
+  const auto device = cuda::make_cuda_device({});
+  Model model = make_gpt(plan.model, *device);
+  const auto data =
+      synthetic_dataset(1000, plan.model.context, plan.model.vocabulary, model.targets, 1);
+  const Loader loader(*data, *device, plan.train.global_batch, 1);
+  MemoryStore store;
+  Timeline timeline(*device);
+  const RankContext context{plan, 0, *device, store, timeline};
+  Stopped scheme(context, make(context));
+  Trainer(context, model, scheme, loader, nullptr).run([](const Progress&) {});
+  EXPECT_EQ(scheme.stops(), 1);
+}
+
+}  // namespace
+}  // namespace ringside
