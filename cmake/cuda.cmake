@@ -11,7 +11,7 @@ find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
 # Headers alone: from its package for Python, or of one's own.
 find_path(CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
           HINTS ${PROJECT_SOURCE_DIR}/build/cudnn-frontend/include PATH_SUFFIXES cudnn-frontend)
-if(NOT CUDAToolkit_FOUND)
+if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
   message(STATUS "No CUDA toolkit: device \"cuda\" is left out")
   return()
 endif()
@@ -42,6 +42,9 @@ add_library(ringside_cuda MODULE ${sources})
 target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(ringside_cuda PRIVATE core_device CUDA::cudart CUDA::cublasLt)
 target_link_options(ringside_cuda PRIVATE LINKER:-z,defs) # what is missing shows here
+# CMake leaves the toolkit's folder out of what a library searches, as nvcc knows it by itself; the
+# loader need not.
+set_target_properties(ringside_cuda PROPERTIES BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR}")
 if(RINGSIDE_HAS_CUDNN)
   target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE} ${CUDNN_FRONTEND_INCLUDE})
   target_link_libraries(ringside_cuda PRIVATE ${CUDNN_LIBRARY} CUDA::nvrtc) # for its headers
@@ -60,4 +63,7 @@ if(NCCL_INCLUDE AND NCCL_LIBRARY)
   add_library(ringside_nccl MODULE ${sources})
   target_include_directories(ringside_nccl SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${NCCL_INCLUDE})
   target_link_libraries(ringside_nccl PRIVATE core core_device_cuda CUDA::cudart ${NCCL_LIBRARY})
+  set_target_properties(ringside_nccl PROPERTIES BUILD_RPATH "${CUDAToolkit_LIBRARY_DIR}")
+else()
+  message(STATUS "No NCCL: ranks on GPUs have no peers")
 endif()

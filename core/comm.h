@@ -15,8 +15,9 @@ class Work {
   /// Waits as wait() does, but keeps errors to itself.
   virtual ~Work() = default;
   /// Makes later compute see the result; until then the operation's tensors belong to it.
-  /// Blocks on the CPU; on a GPU later compute waits, and the host goes on. Throws Error that names the operation and the ranks that are missing when
-  /// a peer does not come within the communicator's deadline, or came with another operation.
+  /// Blocks on the CPU; on a GPU later compute waits, and the host goes on. Throws Error that names
+  /// the operation and the ranks that are missing when a peer does not come within the
+  /// communicator's deadline, or came with another operation.
   virtual void wait() = 0;
 
   /// The launch and the end of the operation, on its device; only after wait().
@@ -27,12 +28,12 @@ class Work {
 };
 using WorkPtr = std::unique_ptr<Work>;
 
-/// A group of ranks that call the same operations in the same order. Tensors are of kinds parameter,
-/// gradient or communication (the symmetric heap), and fp32; bf16 as well on devices that compute in
-/// it. Every rank has the same bits of a sum, whatever the algorithm's timing. Sums run in rank
-/// order, in fp32, but for NCCL's, which has an order of its own. Collectives of one communicator
-/// run in the order of their calls; messages (send, recv) run beside them, in order for each pair
-/// of ranks. After an error every later operation throws. A Work must not outlive its
+/// A group of ranks that call the same operations in the same order. Tensors are of kinds
+/// parameter, gradient or communication (the symmetric heap), and fp32; bf16 as well on devices
+/// that compute in it. Every rank has the same bits of a sum, whatever the algorithm's timing. Sums
+/// run in rank order, in fp32, but for NCCL's, which has an order of its own. Collectives of one
+/// communicator run in the order of their calls; messages (send, recv) run beside them, in order
+/// for each pair of ranks. After an error every later operation throws. A Work must not outlive its
 /// communicator. S: bytes of the whole array, p: ranks; the bytes are those that each rank sends.
 class Communicator {
  public:

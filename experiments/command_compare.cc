@@ -87,7 +87,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
     comparison.rows = comparison.folder->read_rows();
     check_same_experiment(comparison.rows, comparison.runs);
     if (const auto there = comparison.folder->read_environment(); !comparison.rows.empty() && there)
-      check_same_environment(*there, environment_of(process));
+      check_same_environment(*there, environment_of(process, comparison.runs.front()));
     const auto before = comparison.folder->read_data_state();
     if (const auto changed = before ? first_change(*before, comparison.data) : "";
         !comparison.rows.empty() && !changed.empty())
@@ -109,7 +109,7 @@ int run(Comparison& comparison, const Process& process) {
   ResultsFolder& folder = *comparison.folder;
   folder.start(comparison.rows);
   folder.write("plan.json", plan_json(comparison.runs, comparison.data).dump(2) + "\n");
-  folder.write("environment.json", environment_of(process).dump(2) + "\n");
+  folder.write("environment.json", environment_of(process, comparison.runs.front()).dump(2) + "\n");
   if (!comparison.rows.empty())
     std::cerr << fmt::format("{} of {} runs are there already",
                              comparison.runs.size() - comparison.remaining.size(),

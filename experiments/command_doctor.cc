@@ -50,7 +50,7 @@ int doctor_command() {
                          cores ? fmt::format(", {} of them for this process", *cores) : ""));
   say_gpus(cuda::look_at_machine());
   const peer::NcclFound nccl = peer::look_for_nccl();
-  say("nccl", nccl.cause.empty() ? "usable: " + nccl.version : "NOT usable: " + nccl.cause);
+  say("nccl", nccl.cause.empty() ? "found: " + nccl.version : "NOT usable: " + nccl.cause);
   const std::string simulator = missing_simulator();
   say("sim", simulator.empty() ? "usable" : "NOT usable: " + simulator);
   std::cout << std::flush;

@@ -47,7 +47,7 @@ int train_command(const Arguments& arguments, const Process& process) {
   if (outcome.row.status != "ok") return complain(run_failed, outcome.row.error);
   std::cout << "\n" << row_text(outcome.row) << std::flush;
   if (output.empty()) return ok;
-  const nlohmann::ordered_json written = {{"environment", environment_of(process)},
+  const nlohmann::ordered_json written = {{"environment", environment_of(process, plan)},
                                           {"row", to_json(outcome.row)}};
   write_whole(output, written.dump(2) + "\n");
   return ok;

@@ -21,8 +21,9 @@ RankStart rank_start(const Process& process) {
   return {{process.program, {"rank"}, process.environment}, process.interrupted};
 }
 
-nlohmann::ordered_json environment_of(const Process& process) {
-  return describe_environment(process.environment, std::filesystem::canonical(process.program));
+nlohmann::ordered_json environment_of(const Process& process, const RunPlan& plan) {
+  return describe_environment(process.environment, std::filesystem::canonical(process.program),
+                              plan.device.kind == "cuda");
 }
 
 std::string machine_file(const std::string& results) { return results + "/machine.toml"; }

@@ -42,7 +42,7 @@ int rank_command(const Arguments& arguments);
 int complain(int status, const std::string& what);
 /// How a process starts its ranks.
 RankStart rank_start(const Process& process);
-nlohmann::ordered_json environment_of(const Process& process);
+nlohmann::ordered_json environment_of(const Process& process, const RunPlan& plan);
 /// Where `calibrate` writes and `compare` looks for this machine: in the folder of results.
 std::string machine_file(const std::string& results);
 /// Fails before the work, not after it, where the file cannot be written, and leaves it as it is.

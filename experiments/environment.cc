@@ -128,7 +128,7 @@ void check_same_environment(const nlohmann::json& before, const nlohmann::json& 
 }
 
 ordered_json describe_environment(const std::vector<std::string>& variables,
-                                  const fs::path& program) {
+                                  const fs::path& program, bool gpus) {
   ordered_json kept = ordered_json::object();
   for (const std::string& variable : variables)
     for (const std::string_view prefix : prefixes_that_matter)
@@ -141,9 +141,10 @@ ordered_json describe_environment(const std::vector<std::string>& variables,
   uname(&system);
   const std::string commit = git_commit(program.parent_path());
   const std::optional<int> cores = allowed_cores();
-  const cuda::Machine machine = cuda::look_at_machine();
-  std::vector<std::string> gpus;
-  for (const cuda::Gpu& gpu : machine.gpus) gpus.push_back(gpu.name);
+  const cuda::Machine machine = gpus ? cuda::look_at_machine() : cuda::Machine{};
+  const std::string nccl = gpus ? peer::look_for_nccl().version : "";
+  ordered_json names = gpus ? ordered_json::array() : ordered_json();
+  for (const cuda::Gpu& gpu : machine.gpus) names.push_back(gpu.name);
   const auto version = [](const std::string& text) {
     return text.empty() ? ordered_json() : ordered_json(text);
   };
@@ -153,13 +154,13 @@ ordered_json describe_environment(const std::vector<std::string>& variables,
           {"cores", sysconf(_SC_NPROCESSORS_ONLN)},
           {"cores_allowed", cores ? ordered_json(*cores) : ordered_json()},
           {"memory_bytes", memory_bytes()},
-          {"gpu", gpus.empty() ? ordered_json() : ordered_json(gpus)},
+          {"gpu", names},
           {"driver", version(machine.driver)},
           {"cuda",
            {{"runtime", version(machine.runtime)},
             {"cublaslt", version(machine.cublaslt)},
             {"cudnn", version(machine.cudnn)},
-            {"nccl", version(peer::look_for_nccl().version)}}},
+            {"nccl", version(nccl)}}},
           {"os", value_in("/etc/os-release", "PRETTY_NAME", '=')},
           {"kernel", system.release},
           {"compiler", compiler()},

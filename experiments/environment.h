@@ -11,9 +11,10 @@ namespace ringside {
 
 /// Processor, cores, memory, operating system, kernel, compiler, shared libraries with their
 /// versions, the git commit of the folders above `program`, and those of `variables` ("NAME=value")
-/// that change how a run behaves. What cannot be found out is null.
+/// that change how a run behaves; with `gpus` also those, their driver and libraries. What cannot
+/// be found out is null.
 nlohmann::ordered_json describe_environment(const std::vector<std::string>& variables,
-                                            const std::filesystem::path& program);
+                                            const std::filesystem::path& program, bool gpus);
 
 /// Processors that this process may use.
 std::optional<int> allowed_cores();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "core/base/error.h"
 #include "experiments/registry.h"
@@ -158,13 +159,21 @@ void give_devices(RunPlan& plan, const Servers& servers) {
         "scheme {}: simulated servers run on the hosts of the cluster anyway; leave "
         "server_device out",
         plan.scheme);
-  if (servers.computes_losses && !servers.device.empty())
-    check_precision(plan.train, find_device(servers.device));
+  if (servers.computes_losses && !servers.device.empty()) {
+    try {
+      check_precision(plan.train, find_device(servers.device));
+    } catch (const Error& error) {
+      throw Error("scheme {}: its master computes losses on server_device = '{}': {}", plan.scheme,
+                  servers.device, error.what());
+    }
+  }
+  std::map<std::string, int> counts;  // looking at GPUs takes a while
   int given = 0;
   for (RankPlan& rank : plan.ranks) {
     if (rank.worker < 0 && servers.device != plan.device.kind) rank.device = servers.device;
-    if (const int count = find_device(device_kind(plan, rank)).count(); count > 0)
-      rank.ordinal = given++ % count;
+    const std::string& kind = device_kind(plan, rank);
+    if (!counts.contains(kind)) counts[kind] = find_device(kind).count();
+    if (const int count = counts[kind]; count > 0) rank.ordinal = given++ % count;
   }
   for (RankPlan& rank : plan.ranks)
     rank.environment = find_device(device_kind(plan, rank)).environment(plan, rank.rank);

@@ -47,8 +47,12 @@ std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
   return make_cpu_device(static_cast<int>(plan.device.threads));
 }
 
-/// Ranks on the CPU and in a simulation are as many as one likes.
 int any_number() { return 0; }
+
+int any_number_simulated() {
+  sim::require_simgrid();
+  return 0;
+}
 std::vector<std::string> nothing(const RunPlan&, int) { return {}; }
 
 int gpus_here() {
@@ -221,7 +225,7 @@ const std::vector<DeviceRow>& device_rows() {
       {.name = "sim",
        .summary = "machines of a cluster file, simulated (device.cluster)",
        .precisions = {"fp32"},
-       .count = any_number,
+       .count = any_number_simulated,
        .environment = nothing,
        .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
          return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),

@@ -76,13 +76,14 @@ class Meter {
   Traffic last_, measured_;
 };
 
-void tell(Channel& channel, std::size_t worker, const std::string& cause) {
+/// False if the worker takes nothing now.
+bool tell(Channel& channel, std::size_t worker, const std::string& cause) {
   Message message;
   message.header.kind = Kind::error;
   message.header.reply = true;
   message.header.worker = static_cast<std::int32_t>(worker);
   message.header.text = cause;
-  channel.try_send(static_cast<int>(worker), std::move(message));
+  return channel.try_send(static_cast<int>(worker), std::move(message));
 }
 
 /// Tells every worker, and gives those that have not come yet a moment to do so: nobody else could
@@ -93,12 +94,15 @@ void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, 
   for (const double end = clock.now() + moment_s; clock.now() < end;) {
     for (std::size_t w = 0; w < told.size(); ++w) {
       if (told[w] || !attendance.came(w)) continue;
-      tell(channel, w, cause);
-      told[w] = true;
+      told[w] = tell(channel, w, cause);
     }
     if (std::find(told.begin(), told.end(), false) == told.end()) return;
-    if (const auto received = channel.receive(moment_s / 16))
-      attendance.heard(received->peer, clock.now());
+    try {
+      if (const auto received = channel.receive(moment_s / 16))
+        attendance.heard(received->peer, clock.now());
+    } catch (const Error&) {
+      // Of a peer that is gone, say; the cause that is being told counts.
+    }
   }
 }
 

@@ -29,9 +29,9 @@ struct Mark {
   std::shared_ptr<void> event{};
 };
 
-/// What the ledger does not see: bytes, as the device's driver counts them. `reserved` is what the
-/// allocator has taken for the ledger's buffers (at most, since its beginning), `outside` what it
-/// has not: the context, libraries, other processes. Together they are what is gone of `capacity`.
+/// What the ledger does not see: bytes, as the device's driver counts them. `reserved` is the most
+/// that the allocator has taken for the ledger's buffers since its beginning; `outside` what is
+/// gone of `capacity` now and not the allocator's: the context, libraries, other processes.
 struct DeviceMemory {
   std::int64_t reserved = 0, outside = 0, capacity = 0;
 };

@@ -35,7 +35,7 @@ struct RankRecord {
   /// Elements of the model, and the least bytes that the busiest rank of the run must send a step.
   std::int64_t parameters = 0;
   double minimum_bytes_per_step = 0;
-  /// From worker 0: hash of the master parameters (XXH3-128 in hexadecimal), held-out losses.
+  /// From worker 0: hash of the parameters (XXH3-128 in hexadecimal), held-out losses.
   std::string parameter_hash;
   struct Evaluation {
     std::int64_t step;
