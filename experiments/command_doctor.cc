@@ -34,6 +34,10 @@ void say_gpus(const cuda::Machine& machine) {
   say("", fmt::format("driver {}, runtime {}, cuBLASLt {}, cuDNN {}", or_missing(machine.driver),
                       or_missing(machine.runtime), or_missing(machine.cublaslt),
                       or_missing(machine.cudnn)));
+  if (machine.built && machine.cudnn.empty())
+    say("",
+        "attention is the plain one: install cuDNN and the headers of its frontend, and build "
+        "again");
   for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
     const cuda::Gpu& gpu = machine.gpus[i];
     say("", fmt::format("GPU {}: {}, {}, {} multiprocessors, compute capability {}.{}", i, gpu.name,

@@ -58,6 +58,12 @@ std::vector<std::string> nothing(const RunPlan&, int) { return {}; }
 int gpus_here() {
   const cuda::Machine machine = cuda::look_at_machine();
   if (!machine.cause.empty()) throw Error("device.kind = 'cuda': {}", machine.cause);
+  for (std::size_t i = 0; i < machine.gpus.size(); ++i)
+    if (!machine.gpus[i].usable)
+      throw Error(
+          "device.kind = 'cuda': GPU {} ({}) is too old for the kernels; name the others in "
+          "CUDA_VISIBLE_DEVICES",
+          i, machine.gpus[i].name);
   return static_cast<int>(machine.gpus.size());
 }
 

@@ -58,6 +58,8 @@ class Device {
 
   /// False: buffers have no memory: nothing is computed, only counted and timed.
   virtual bool has_values() const { return true; }
+  /// Whether the host goes on while the device computes, so that read() may have to wait.
+  virtual bool runs_behind() const { return false; }
 
   virtual const Kernels& kernels() const = 0;
 

@@ -16,10 +16,11 @@ struct Gpu {
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
   std::int64_t memory = 0;  // bytes
+  bool usable = false;      // new enough for the kernels
 };
 
 /// What there is on this machine. Versions as their libraries number them ("13.0"), empty where a
-/// library is not there.
+/// library is not there; `cudnn` also where attention was built without it.
 struct Machine {
   bool built = false;  // the module is beside the program
   std::string driver, runtime, cublaslt, cudnn;
@@ -48,6 +49,7 @@ class Watch {
 /// host asks the watches, and throws Error that names the failing call when CUDA fails.
 class CudaDevice : public Device {
  public:
+  bool runs_behind() const override { return true; }
   virtual int ordinal() const = 0;
   /// A cudaStream_t.
   virtual void* compute_stream() const = 0;

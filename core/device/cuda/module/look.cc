@@ -2,9 +2,9 @@
 
 #include <cublasLt.h>
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 
 #include "core/base/error.h"
+#include "core/device/cuda/module/attention_cudnn.h"
 #include "core/device/cuda/module/check.h"
 #include "core/device/cuda/module/module.h"
 
@@ -19,17 +19,6 @@ std::string cuda_version_text(int version) {
 }
 std::string library_version_text(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
-
-/// Asked of the library itself: it is loaded only where attention uses it.
-std::string cudnn_version() {
-  void* library = dlopen("libcudnn.so.9", RTLD_LAZY | RTLD_LOCAL);
-  if (!library) return "";
-  using GetVersion = std::size_t();
-  auto* get = reinterpret_cast<GetVersion*>(dlsym(library, "cudnnGetVersion"));
-  std::string version = get ? library_version_text(get()) : "";
-  dlclose(library);
-  return version;
 }
 
 std::string cause_of(cudaError_t status, int driver, int runtime) {
@@ -50,8 +39,12 @@ std::string cause_of(cudaError_t status, int driver, int runtime) {
 Gpu describe(int ordinal) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, ordinal), "cudaGetDeviceProperties");
-  return {properties.name, properties.major, properties.minor, properties.multiProcessorCount,
-          static_cast<std::int64_t>(properties.totalGlobalMem)};
+  return {properties.name,
+          properties.major,
+          properties.minor,
+          properties.multiProcessorCount,
+          static_cast<std::int64_t>(properties.totalGlobalMem),
+          properties.major >= least_major};
 }
 
 std::string too_old(const Gpu& gpu) {
@@ -78,7 +71,7 @@ void look(Machine& out) {
   bool usable = false;
   for (int i = 0; i < count; ++i) {
     out.gpus.push_back(describe(i));
-    usable = usable || out.gpus.back().major >= least_major;
+    usable = usable || out.gpus.back().usable;
   }
   if (!usable) out.cause = too_old(out.gpus.front());
 }
@@ -91,7 +84,7 @@ Gpu look_at_gpu(int ordinal) {
   if (ordinal < 0 || ordinal >= count)
     throw Error("gpu {}: there is none; this machine has {}, counted from 0", ordinal, count);
   const Gpu gpu = describe(ordinal);
-  if (gpu.major < least_major) throw Error("gpu {}: {}", ordinal, too_old(gpu));
+  if (!gpu.usable) throw Error("gpu {}: {}", ordinal, too_old(gpu));
   return gpu;
 }
 
