@@ -2,6 +2,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "core/device/adamw_factors.h"
 #include "core/device/cpu/cpu_kernels.h"
 #include "core/device/cpu/parallel.h"
 
@@ -69,15 +70,7 @@ void momentum_step(const Range<T>& range, float* __restrict u, std::int64_t coun
 
 template <class T>
 void adamw_step(const Context& context, const AdamW& op) {
-  const auto step = static_cast<double>(op.step);
-  const double correction1 = 1 - std::pow(static_cast<double>(op.beta1), step);
-  const double correction2 = 1 - std::pow(static_cast<double>(op.beta2), step);
-  const auto rate = static_cast<float>(op.lr / correction1);
-  const auto root = static_cast<float>(1 / std::sqrt(correction2));
-  const float keep = 1 - op.lr * op.weight_decay;
-  const float beta1 = op.beta1, beta2 = op.beta2, epsilon = op.epsilon;
-  const float fresh1 = 1 - beta1, fresh2 = 1 - beta2;
-
+  const auto with = AdamWFactors::of(op);
   const auto all = Range<T>::of(op);
   float* m_all = op.first_moment.data<float>();
   float* v_all = op.second_moment.data<float>();
@@ -89,9 +82,10 @@ void adamw_step(const Context& context, const AdamW& op) {
                  const T* __restrict gradients = all.gradients;
                  for (std::int64_t i = begin; i < end; ++i) {
                    const float g = load(gradients[i]);
-                   m[i] = beta1 * m[i] + fresh1 * g;
-                   v[i] = beta2 * v[i] + fresh2 * (g * g);
-                   p[i] = keep * p[i] - rate * (m[i] / (std::sqrt(v[i]) * root + epsilon));
+                   m[i] = with.beta1 * m[i] + with.fresh1 * g;
+                   v[i] = with.beta2 * v[i] + with.fresh2 * (g * g);
+                   p[i] = with.keep * p[i] -
+                          with.rate * (m[i] / (std::sqrt(v[i]) * with.root + with.epsilon));
                  }
                  publish(all.from(begin), end - begin);
                });

@@ -1,6 +1,5 @@
 // Optimizer updates on flat ranges. Compiled without relaxed arithmetic: see ops.h.
-#include <cmath>
-
+#include "core/device/adamw_factors.h"
 #include "core/device/cuda/module/elementwise.cuh"
 #include "core/device/cuda/module/kernels.h"
 
@@ -26,25 +25,6 @@ struct Range {
   __device__ void update(std::int64_t i, const Floats<n>& updated) const {
     store_floats<n>(values + i, updated);
     if constexpr (!std::is_same_v<T, float>) store_floats<n>(parameters + i, updated);
-  }
-};
-
-/// The factors of one step, made on the host in double.
-struct AdamWFactors {
-  float keep, beta1, fresh1, beta2, fresh2, rate, root, epsilon;
-
-  static AdamWFactors of(const AdamW& op) {
-    const auto step = static_cast<double>(op.step);
-    const double correction1 = 1 - std::pow(static_cast<double>(op.beta1), step);
-    const double correction2 = 1 - std::pow(static_cast<double>(op.beta2), step);
-    return {.keep = 1 - op.lr * op.weight_decay,
-            .beta1 = op.beta1,
-            .fresh1 = 1 - op.beta1,
-            .beta2 = op.beta2,
-            .fresh2 = 1 - op.beta2,
-            .rate = static_cast<float>(op.lr / correction1),
-            .root = static_cast<float>(1 / std::sqrt(correction2)),
-            .epsilon = op.epsilon};
   }
 };
 
