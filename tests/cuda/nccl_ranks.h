@@ -11,21 +11,8 @@ namespace ringside::testing {
 /// rank threw, "" if nothing.
 inline std::vector<std::string> errors_of_nccl_ranks(int size, double timeout_s,
                                                      const std::function<void(const Rank&)>& body) {
-  MemoryStore store;
-  std::vector<std::string> errors(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (int r = 0; r < size; ++r)
-    threads.emplace_back([&, r] {
-      try {
-        const auto device = cuda::make_cuda_device({});
-        const auto comm = peer::make_nccl_communicator(*device, store, "test", r, size, timeout_s);
-        body({*device, store, r, size, *comm});
-      } catch (const std::exception& e) {
-        errors[static_cast<std::size_t>(r)] = e.what();
-      }
-    });
-  for (auto& thread : threads) thread.join();
-  return errors;
+  return errors_of_ranks_on([] { return cuda::make_cuda_device({}); }, peer::make_nccl_communicator,
+                            size, timeout_s, body);
 }
 
 /// As above; nothing may go wrong.

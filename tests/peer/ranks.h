@@ -45,18 +45,21 @@ struct Rank {
   }
 };
 
-/// Runs `body` on `size` threads, each with a device and a communicator of its own. Returns what
-/// each rank threw, "" if nothing.
-inline std::vector<std::string> errors_of_ranks(int size, double timeout_s,
-                                                const std::function<void(const Rank&)>& body) {
+/// Runs `body` on `size` threads, each with what `make_device()` and `make_communicator(device,
+/// store, group, rank, size, timeout)` give it. Returns what each rank threw, "" if nothing.
+template <class MakeDevice, class MakeCommunicator>
+std::vector<std::string> errors_of_ranks_on(MakeDevice make_device,
+                                            MakeCommunicator make_communicator, int size,
+                                            double timeout_s,
+                                            const std::function<void(const Rank&)>& body) {
   MemoryStore store;
   std::vector<std::string> errors(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
   for (int r = 0; r < size; ++r)
     threads.emplace_back([&, r] {
       try {
-        const auto device = make_cpu_device(1);
-        const auto comm = peer::make_shm_communicator(*device, store, "test", r, size, timeout_s);
+        const auto device = make_device();
+        const auto comm = make_communicator(*device, store, "test", r, size, timeout_s);
         body({*device, store, r, size, *comm});
       } catch (const std::exception& e) {
         errors[static_cast<std::size_t>(r)] = e.what();
@@ -64,6 +67,13 @@ inline std::vector<std::string> errors_of_ranks(int size, double timeout_s,
     });
   for (auto& thread : threads) thread.join();
   return errors;
+}
+
+/// On the CPU, over shared memory.
+inline std::vector<std::string> errors_of_ranks(int size, double timeout_s,
+                                                const std::function<void(const Rank&)>& body) {
+  return errors_of_ranks_on([] { return make_cpu_device(1); }, peer::make_shm_communicator, size,
+                            timeout_s, body);
 }
 
 /// As above; nothing may go wrong.
