@@ -13,6 +13,11 @@ enum class Stream : std::uint32_t { parameters = 1, sampler = 2, synthetic_data 
 std::array<std::uint32_t, 4> philox(const std::array<std::uint32_t, 4>& counter,
                                     const std::array<std::uint32_t, 2>& key);
 
+/// The key of `seed` for what is dropped (core/device/ops/flat.h), apart from the streams below.
+constexpr std::array<std::uint32_t, 2> dropout_key(std::uint64_t seed) {
+  return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ 0x64726f70u};
+}
+
 /// 64 random bits: Philox with the seed as its key and (position, stream, 0) as its counter.
 std::uint64_t random_bits(std::uint64_t seed, Stream stream, std::uint64_t position);
 

@@ -22,6 +22,10 @@ double attended(const Tensor& qkv, bool causal) {
   return extent(0) * extent(3) * extent(4) * pairs;
 }
 
+double convolution_product(const Tensor& y, const Tensor& weight) {
+  return 2 * count(y) * count(weight) / static_cast<double>(weight.shape()[0]);
+}
+
 /// Rows of a table that so many look-ups touch.
 double rows_touched(const Tensor& table, std::int64_t lookups) {
   return static_cast<double>(std::min(table.shape()[0], lookups) * table.shape()[1]) *
@@ -36,8 +40,9 @@ double updated(const Tensor& parameters, const Tensor& master) {
 }  // namespace
 
 std::string_view name_of(OpClass kind) {
-  constexpr std::string_view names[op_classes] = {
-      "linear", "attention", "normalisation", "elementwise", "optimizer", "embedding", "loss"};
+  constexpr std::string_view names[op_classes] = {"linear",      "attention",   "normalisation",
+                                                  "elementwise", "optimizer",   "embedding",
+                                                  "loss",        "convolution", "pooling"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -49,9 +54,18 @@ OpCost cost(const Add& op) {
   return {OpClass::elementwise, count(op.out), bytes(op.in, op.out, op.out)};
 }
 
+OpCost cost(const Blend& op) {
+  return {OpClass::elementwise, 3 * count(op.out),
+          bytes(op.in, op.out) + (op.out_scale == 0 ? 0 : bytes(op.out))};
+}
+
 OpCost cost(const Cast& op) { return {OpClass::elementwise, 0, bytes(op.in, op.out)}; }
 
 OpCost cost(const SumOfSquares& op) {
+  return {OpClass::elementwise, 2 * count(op.in), bytes(op.in, op.out)};
+}
+
+OpCost cost(const Dropout& op) {
   return {OpClass::elementwise, 2 * count(op.in), bytes(op.in, op.out)};
 }
 
@@ -68,6 +82,17 @@ OpCost cost(const Sgd& op) {
   if (op.step == 1)
     return {OpClass::optimizer, 4 * count(op.parameters), both + bytes(op.velocity)};
   return {OpClass::optimizer, 6 * count(op.parameters), both + 2 * bytes(op.velocity)};
+}
+
+OpCost cost(const LambMoments& op) {
+  const Tensor& values = op.master ? op.master : op.parameters;
+  return {OpClass::optimizer, 16 * count(op.parameters),
+          bytes(op.gradients, values) + 2 * bytes(op.first_moment, op.second_moment)};
+}
+
+OpCost cost(const LambUpdate& op) {
+  return {OpClass::optimizer, 9 * count(op.parameters),
+          updated(op.parameters, op.master) + bytes(op.first_moment, op.second_moment)};
 }
 
 OpCost cost(const LinearForward& op) {
@@ -95,6 +120,14 @@ OpCost cost(const EmbeddingBackward& op) {
           bytes(op.tokens, op.dy, op.dtoken_table, op.dposition_table)};
 }
 
+OpCost cost(const TakeRowsForward& op) {
+  return {OpClass::embedding, 0, 2 * bytes(op.y) + bytes(op.positions)};
+}
+
+OpCost cost(const TakeRowsBackward& op) {
+  return {OpClass::embedding, count(op.dy), bytes(op.dy, op.positions, op.dx)};
+}
+
 OpCost cost(const LayerNormForward& op) {
   return {OpClass::normalisation, (op.residual ? 9 : 8) * count(op.x),
           bytes(op.x, op.residual, op.weight, op.bias, op.sum, op.y, op.mean, op.rstd)};
@@ -115,9 +148,62 @@ OpCost cost(const AttentionBackward& op) {
           bytes(op.dy, op.qkv, op.y, op.statistics, op.dqkv)};
 }
 
+OpCost cost(const ConvolutionForward& op) {
+  return {OpClass::convolution, convolution_product(op.y, op.weight),
+          bytes(op.x, op.weight, op.bias, op.y)};
+}
+
+OpCost cost(const ConvolutionBackward& op) {
+  const double product = convolution_product(op.dy, op.weight);
+  double moved = bytes(op.dy, op.x, op.dweight, op.dbias);
+  if (op.relu) moved += bytes(op.y, op.dy);
+  if (op.dx) moved += bytes(op.weight, op.dx);
+  return {OpClass::convolution, op.dx ? 2 * product : product, moved};
+}
+
+OpCost cost(const BatchNormStatistics& op) {
+  return {OpClass::normalisation, 4 * count(op.x), bytes(op.x, op.mean, op.variance)};
+}
+
+OpCost cost(const BatchNormMerge& op) {
+  return {OpClass::normalisation, 4 * count(op.groups), bytes(op.groups, op.mean, op.variance)};
+}
+
+OpCost cost(const BatchNormForward& op) {
+  return {OpClass::normalisation, (op.residual ? 5 : 4) * count(op.x),
+          bytes(op.x, op.residual, op.mean, op.variance, op.weight, op.bias, op.y)};
+}
+
+OpCost cost(const BatchNormReduce& op) {
+  return {OpClass::normalisation, 5 * count(op.x),
+          bytes(op.dy, op.x, op.y, op.mean, op.variance, op.sums)};
+}
+
+OpCost cost(const BatchNormBackward& op) {
+  return {OpClass::normalisation, 7 * count(op.x),
+          bytes(op.dy, op.x, op.y, op.mean, op.variance, op.weight, op.sums, op.dx, op.dresidual)};
+}
+
+OpCost cost(const MaxPoolForward& op) {
+  return {OpClass::pooling, static_cast<double>(op.size * op.size) * count(op.y),
+          bytes(op.x, op.y, op.where)};
+}
+
+OpCost cost(const MaxPoolBackward& op) {
+  return {OpClass::pooling, count(op.dy), bytes(op.dy, op.where, op.dx)};
+}
+
+OpCost cost(const AveragePoolForward& op) {
+  return {OpClass::pooling, count(op.x), bytes(op.x, op.y)};
+}
+
+OpCost cost(const AveragePoolBackward& op) {
+  return {OpClass::pooling, count(op.dx), bytes(op.dy, op.dx)};
+}
+
 OpCost cost(const CrossEntropy& op) {
   return {OpClass::loss, (op.dlogits ? 5 : 4) * count(op.logits),
-          bytes(op.logits, op.targets, op.losses, op.dlogits)};
+          bytes(op.logits, op.targets, op.losses, op.hits, op.dlogits)};
 }
 
 }  // namespace ringside

@@ -14,19 +14,22 @@ enum class OpClass : std::uint8_t {
   linear,  // matrix products of layers
   attention,
   normalisation,
-  elementwise,  // add, copy, fill
+  elementwise,  // add, copy, dropout
   optimizer,
   embedding,
-  loss
+  loss,
+  convolution,
+  pooling
 };
-inline constexpr std::size_t op_classes = 7;
+inline constexpr std::size_t op_classes = 9;
 std::string_view name_of(OpClass kind);
 
 /// Floating-point operations, and bytes that must be read and written at least once. Of linear
 /// layers and attention the products alone count: M in out multiplications and additions for each
 /// of one product in forward and two in backward; 2 B H D for each pair of a query and a key that
-/// it may look at, 2 products in forward and 5 in backward (which computes the scores again). Of
-/// the rest, what stands in the formula, a root or an exponential being one.
+/// it may look at, 2 products in forward and 5 in backward (which computes the scores again); B P Q
+/// K R S C multiplications and additions for each product of a convolution. Of the rest, what
+/// stands in the formula, a root or an exponential being one.
 struct OpCost {
   OpClass kind = OpClass::elementwise;
   double operations = 0;
@@ -36,18 +39,35 @@ struct OpCost {
 OpCost cost(const Fill&);
 OpCost cost(const Copy&);
 OpCost cost(const Add&);
+OpCost cost(const Blend&);
 OpCost cost(const Cast&);
 OpCost cost(const SumOfSquares&);
+OpCost cost(const Dropout&);
 OpCost cost(const AdamW&);
 OpCost cost(const Sgd&);
+OpCost cost(const LambMoments&);
+OpCost cost(const LambUpdate&);
 OpCost cost(const LinearForward&);
 OpCost cost(const LinearBackward&);
 OpCost cost(const EmbeddingForward&);
 OpCost cost(const EmbeddingBackward&);
+OpCost cost(const TakeRowsForward&);
+OpCost cost(const TakeRowsBackward&);
 OpCost cost(const LayerNormForward&);
 OpCost cost(const LayerNormBackward&);
 OpCost cost(const AttentionForward&);
 OpCost cost(const AttentionBackward&);
+OpCost cost(const ConvolutionForward&);
+OpCost cost(const ConvolutionBackward&);
+OpCost cost(const BatchNormStatistics&);
+OpCost cost(const BatchNormMerge&);
+OpCost cost(const BatchNormForward&);
+OpCost cost(const BatchNormReduce&);
+OpCost cost(const BatchNormBackward&);
+OpCost cost(const MaxPoolForward&);
+OpCost cost(const MaxPoolBackward&);
+OpCost cost(const AveragePoolForward&);
+OpCost cost(const AveragePoolBackward&);
 OpCost cost(const CrossEntropy&);
 
 }  // namespace ringside

@@ -6,13 +6,24 @@
 #include <string_view>
 
 #include "core/tensor/bf16.h"
+#include "core/tensor/fp16.h"
 
 namespace ringside {
 
-enum class DType : std::uint8_t { f32, i32, u8, bf16 };
+enum class DType : std::uint8_t { f32, i32, u8, bf16, f16, f64 };
 
 constexpr std::size_t size_of(DType type) {
-  return type == DType::u8 ? 1 : type == DType::bf16 ? 2 : 4;
+  switch (type) {
+    case DType::u8:
+      return 1;
+    case DType::bf16:
+    case DType::f16:
+      return 2;
+    case DType::f64:
+      return 8;
+    default:
+      return 4;
+  }
 }
 
 constexpr std::string_view name_of(DType type) {
@@ -25,6 +36,10 @@ constexpr std::string_view name_of(DType type) {
       return "uint8";
     case DType::bf16:
       return "bf16";
+    case DType::f16:
+      return "fp16";
+    case DType::f64:
+      return "fp64";
   }
   return "unknown";
 }
@@ -37,5 +52,9 @@ template <>
 inline constexpr DType dtype_of<std::int32_t> = DType::i32;
 template <>
 inline constexpr DType dtype_of<bf16> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<fp16> = DType::f16;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
 
 }  // namespace ringside

@@ -22,18 +22,35 @@ struct Context {
 void fill(const Context&, const Fill&);
 void copy(const Context&, const Copy&);
 void add(const Context&, const Add&);
+void blend(const Context&, const Blend&);
 void cast(const Context&, const Cast&);
 void sum_of_squares(const Context&, const SumOfSquares&);
+void dropout(const Context&, const Dropout&);
 void adamw(const Context&, const AdamW&);
 void sgd(const Context&, const Sgd&);
+void lamb_moments(const Context&, const LambMoments&);
+void lamb_update(const Context&, const LambUpdate&);
 void linear_forward(const Context&, const LinearForward&);
 void linear_backward(const Context&, const LinearBackward&);
 void embedding_forward(const Context&, const EmbeddingForward&);
 void embedding_backward(const Context&, const EmbeddingBackward&);
+void take_rows_forward(const Context&, const TakeRowsForward&);
+void take_rows_backward(const Context&, const TakeRowsBackward&);
 void layer_norm_forward(const Context&, const LayerNormForward&);
 void layer_norm_backward(const Context&, const LayerNormBackward&);
 void attention_forward(const Context&, const AttentionForward&);
 void attention_backward(const Context&, const AttentionBackward&);
+void convolution_forward(const Context&, const ConvolutionForward&);
+void convolution_backward(const Context&, const ConvolutionBackward&);
+void batch_norm_statistics(const Context&, const BatchNormStatistics&);
+void batch_norm_merge(const Context&, const BatchNormMerge&);
+void batch_norm_forward(const Context&, const BatchNormForward&);
+void batch_norm_reduce(const Context&, const BatchNormReduce&);
+void batch_norm_backward(const Context&, const BatchNormBackward&);
+void max_pool_forward(const Context&, const MaxPoolForward&);
+void max_pool_backward(const Context&, const MaxPoolBackward&);
+void average_pool_forward(const Context&, const AveragePoolForward&);
+void average_pool_backward(const Context&, const AveragePoolBackward&);
 void cross_entropy(const Context&, const CrossEntropy&);
 
 /// Every slot, bound to the context.

@@ -90,9 +90,8 @@ void cast(const Context& context, const Cast& op) {
 }
 
 void sum_of_squares(const Context& context, const SumOfSquares& op) {
-  *op.out.data<float>() =
-      static_cast<float>(op.in.dtype() == DType::bf16 ? squares<bf16>(context, op.in)
-                                                      : squares<float>(context, op.in));
+  *op.out.data<double>() = op.in.dtype() == DType::bf16 ? squares<bf16>(context, op.in)
+                                                        : squares<float>(context, op.in);
 }
 
 }  // namespace ringside::cpu

@@ -1,0 +1,99 @@
+// Operations of layers on images. Channels come last: B images, H x W positions, C channels; out of
+// them P x Q positions, K channels, P = (H + 2 padding - R) / stride + 1. See core/device/ops.h.
+#pragma once
+
+#include <cstdint>
+
+#include "core/tensor/tensor.h"
+
+namespace ringside {
+
+/// Cross-correlation with zeros around the image, as deep learning calls convolution.
+struct ConvolutionForward {
+  Tensor x{};       // [B, H, W, C]
+  Tensor weight{};  // [K, R, S, C]
+  Tensor bias{};    // [K], optional
+  bool relu = false;
+  std::int64_t stride = 1, padding = 0;
+  Tensor y{};  // [B, P, Q, K]
+};
+/// With `relu` dy is overwritten by the gradient before it.
+struct ConvolutionBackward {
+  Tensor dy{};      // [B, P, Q, K]
+  Tensor x{};       // [B, H, W, C]
+  Tensor weight{};  // [K, R, S, C]
+  Tensor y{};       // [B, P, Q, K], wanted if and only if there was a `relu`
+  bool relu = false;
+  std::int64_t stride = 1, padding = 0;
+  Tensor dx{};       // [B, H, W, C], optional
+  Tensor dweight{};  // [K, R, S, C]
+  Tensor dbias{};    // [K], optional
+};
+
+// Batch norm (Ioffe and Szegedy 2015) over M = B H W rows, in parts, so that ranks may put their
+// statistics together in between. Statistics are fp32; epsilon 1e-5.
+
+/// Of each channel: the mean, and the mean square of what departs from it.
+struct BatchNormStatistics {
+  Tensor x{};                 // [M, C]
+  Tensor mean{}, variance{};  // [C] fp32
+};
+/// Those of n groups of equally many rows together, in the order of the groups.
+struct BatchNormMerge {
+  Tensor groups{};            // [n, 2, C] fp32: mean, variance
+  Tensor mean{}, variance{};  // [C] fp32
+};
+/// y = (x - mean) / sqrt(variance + epsilon) * weight + bias + residual, then relu.
+struct BatchNormForward {
+  Tensor x{};                 // [M, C]
+  Tensor residual{};          // [M, C], optional
+  Tensor mean{}, variance{};  // [C] fp32
+  Tensor weight{}, bias{};    // [C]
+  bool relu = false;
+  Tensor y{};  // [M, C]
+};
+/// sums[0] = the sum of dz, sums[1] = that of dz times the normalised x: the gradients of bias and
+/// weight. dz is dy, with `relu` 0 where y is not above 0.
+struct BatchNormReduce {
+  Tensor dy{}, x{}, y{};      // [M, C]; y wanted if and only if `relu`
+  Tensor mean{}, variance{};  // [C] fp32
+  bool relu = false;
+  Tensor sums{};  // [2, C] fp32
+};
+/// dx = weight rstd (dz - sums[0] / rows - xhat sums[1] / rows); dresidual = dz.
+struct BatchNormBackward {
+  Tensor dy{}, x{}, y{};      // as above
+  Tensor mean{}, variance{};  // [C] fp32
+  Tensor weight{};            // [C]
+  bool relu = false;
+  Tensor sums{};          // [2, C] fp32, over all `rows` of the group
+  std::int64_t rows = 0;  // M times the ranks of the group
+  Tensor dx{};            // [M, C], may be the same tensor as dy
+  Tensor dresidual{};     // [M, C], optional, may be the same tensor as dy (then dx is not)
+};
+
+/// Windows of size x size; what is outside of the image is less than anything. Of equal values the
+/// first in the window counts, row by row.
+struct MaxPoolForward {
+  Tensor x{};  // [B, H, W, C]
+  std::int64_t size = 2, stride = 2, padding = 0;
+  Tensor y{};      // [B, P, Q, C]
+  Tensor where{};  // [B, P, Q, C] uint8: place in the window; optional
+};
+struct MaxPoolBackward {
+  Tensor dy{};     // [B, P, Q, C]
+  Tensor where{};  // [B, P, Q, C] uint8
+  std::int64_t size = 2, stride = 2, padding = 0;
+  Tensor dx{};  // [B, H, W, C]
+};
+/// The mean over all positions of an image.
+struct AveragePoolForward {
+  Tensor x{};  // [B, H, W, C]
+  Tensor y{};  // [B, C]
+};
+struct AveragePoolBackward {
+  Tensor dy{};  // [B, C]
+  Tensor dx{};  // [B, H, W, C]
+};
+
+}  // namespace ringside

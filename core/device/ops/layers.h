@@ -1,0 +1,112 @@
+// Operations of layers on rows. See core/device/ops.h.
+#pragma once
+
+#include <cstdint>
+
+#include "core/tensor/tensor.h"
+
+namespace ringside {
+
+enum class Activation : std::uint8_t {
+  none,
+  relu,
+  gelu,      // tanh form (Hendrycks 2016)
+  gelu_erf,  // x times the normal distribution function of x
+  tanh
+};
+
+/// y = activation(x weight^T + bias); `pre` receives the value before the activation.
+struct LinearForward {
+  Tensor x{};       // [M, in]
+  Tensor weight{};  // [out, in]
+  Tensor bias{};    // [out], optional
+  Activation activation = Activation::none;
+  Tensor pre{};  // [M, out], wanted if and only if there is an activation
+  Tensor y{};    // [M, out]
+};
+/// With an activation `dy` is overwritten by the gradient of `pre`.
+struct LinearBackward {
+  Tensor dy{};      // [M, out]
+  Tensor x{};       // [M, in]
+  Tensor weight{};  // [out, in]
+  Activation activation = Activation::none;
+  Tensor pre{};      // [M, out], as in the forward
+  Tensor dx{};       // [M, in], optional
+  Tensor dweight{};  // [out, in]
+  Tensor dbias{};    // [out], optional
+};
+
+/// y = token_table[tokens] + position_table[t]. Tokens lie in [0, V): checked where data enters.
+struct EmbeddingForward {
+  Tensor tokens{};          // [B, T] int32
+  Tensor token_table{};     // [V, C]
+  Tensor position_table{};  // [>= T, C], optional
+  Tensor y{};               // [B * T, C]
+};
+struct EmbeddingBackward {
+  Tensor tokens{};
+  Tensor dy{};               // [B * T, C]
+  Tensor dtoken_table{};     // [V, C]
+  Tensor dposition_table{};  // optional, all rows overwritten
+};
+
+/// sum = x + residual; y = (sum - mean) * rstd * weight + bias, over the last axis, epsilon 1e-5.
+struct LayerNormForward {
+  Tensor x{};               // [M, C]
+  Tensor residual{};        // [M, C], optional; without it sum is x itself and `sum` stays empty
+  Tensor weight{}, bias{};  // [C]
+  Tensor sum{};             // [M, C], optional, may be the same tensor as x or residual
+  Tensor y{};               // [M, C]
+  Tensor mean{}, rstd{};    // [M] fp32
+};
+/// dx = gradient through the norm (+ dresidual where given).
+struct LayerNormBackward {
+  Tensor dy{};                // [M, C]
+  Tensor x{};                 // [M, C] what was normalised (`sum` of the forward, or x)
+  Tensor weight{};            // [C]
+  Tensor mean{}, rstd{};      // [M] fp32
+  Tensor dresidual{};         // [M, C], optional, may be the same tensor as dx
+  Tensor dx{};                // [M, C]
+  Tensor dweight{}, dbias{};  // [C]
+};
+
+/// Scaled dot-product attention per sample and head, scale 1 / sqrt(D).
+struct AttentionForward {
+  Tensor qkv{};  // [B, T, 3, H, D]
+  bool causal = true;
+  Tensor y{};  // [B, T, H, D]
+  // [B, H, T] fp32, log-sum-exp of each row of scores; backward recomputes from it
+  Tensor statistics{};
+};
+struct AttentionBackward {
+  Tensor dy{};   // [B, T, H, D]
+  Tensor qkv{};  // [B, T, 3, H, D]
+  bool causal = true;
+  Tensor y{}, statistics{};  // as in the forward
+  Tensor dqkv{};             // [B, T, 3, H, D]
+};
+
+/// losses[i] = -log softmax(logits[i])[targets[i]] in nats; dlogits = scale * its gradient.
+struct CrossEntropy {
+  Tensor logits{};   // [M, V]
+  Tensor targets{};  // [M] int32
+  float scale = 1;
+  Tensor losses{};  // [M] fp32
+  Tensor hits{};  // [M] fp32, optional: 1 where no other logit is larger than the target's, else 0
+  Tensor dlogits{};  // [M, V], optional, may be the same tensor as logits
+};
+
+/// y[b, p] = x[b, positions[b, p]]. Positions lie in [0, T).
+struct TakeRowsForward {
+  Tensor x{};          // [B, T, C]
+  Tensor positions{};  // [B, P] int32
+  Tensor y{};          // [B * P, C]
+};
+/// dx is 0 where nothing was taken; rows taken twice add up in the order of p.
+struct TakeRowsBackward {
+  Tensor dy{};         // [B * P, C]
+  Tensor positions{};  // [B, P] int32
+  Tensor dx{};         // [B, T, C]
+};
+
+}  // namespace ringside
