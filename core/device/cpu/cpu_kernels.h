@@ -6,11 +6,21 @@
 
 namespace ringside::cpu {
 
-/// The same for fp32 and bf16: what stands in memory is one or the other.
+/// The same for fp32, bf16 and fp16: what stands in memory is one of them.
 inline float load(float value) { return value; }
 inline float load(bf16 value) { return to_float(value); }
+inline float load(fp16 value) { return to_float(value); }
 inline void store(float& to, float value) { to = value; }
 inline void store(bf16& to, float value) { to = to_bf16(value); }
+inline void store(fp16& to, float value) { to = to_fp16(value); }
+
+/// Calls body with a value of the type whose dtype it is: body(T{}).
+template <class Body>
+void with_float_type(DType dtype, Body&& body) {
+  if (dtype == DType::bf16) return body(bf16{});
+  if (dtype == DType::f16) return body(fp16{});
+  body(float{});
+}
 
 /// Where a kernel runs: `device` gives scratch memory (kind workspace), `threads` the most
 /// threads it may use. Results do not depend on `threads` except through oneDNN's products.

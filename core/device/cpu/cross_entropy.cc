@@ -23,6 +23,7 @@ void cross_entropy(const Context& context, const CrossEntropy& op) {
   const auto* targets = op.targets.data<std::int32_t>();
   const float* logits = op.logits.data<float>();
   float* losses = op.losses.data<float>();
+  float* hits = op.hits.data<float>();
   float* dlogits = op.dlogits.data<float>();
   const std::int64_t grain = 1 + (1 << 12) / std::max<std::int64_t>(classes, 1);
   parallel_for(context.threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
@@ -31,6 +32,7 @@ void cross_entropy(const Context& context, const CrossEntropy& op) {
       const std::int32_t target = targets[r];
       const float most = highest(row, classes);
       const float wanted = row[target];  // read before dlogits, which may lie in the same place
+      if (hits) hits[r] = most <= wanted ? 1.0f : 0.0f;
       if (!dlogits) {
         losses[r] = std::log(sum_of_exponentials(row, classes, most)) + (most - wanted);
         continue;

@@ -24,6 +24,18 @@ void add_range(const T* __restrict in, T* __restrict out, std::int64_t begin, st
   for (std::int64_t i = begin; i < end; ++i) store(out[i], load(out[i]) + load(in[i]));
 }
 
+/// Does not read `out` where its scale is 0: its memory may hold anything.
+template <class T>
+void blend_range(const T* in, T* out, std::int64_t begin, std::int64_t end, float in_scale,
+                 float out_scale) {
+  if (out_scale == 0) {
+    for (std::int64_t i = begin; i < end; ++i) store(out[i], in_scale * load(in[i]));
+  } else {
+    for (std::int64_t i = begin; i < end; ++i)
+      store(out[i], in_scale * load(in[i]) + out_scale * load(out[i]));
+  }
+}
+
 template <class In, class Out>
 void cast_all(const Context& context, const Cast& op) {
   const In* in = op.in.data<In>();
@@ -34,6 +46,24 @@ void cast_all(const Context& context, const Cast& op) {
                });
 }
 
+/// Sixteen sums side by side, which one vector holds or many.
+template <class T>
+double squares(const T* values, std::int64_t count) {
+  constexpr std::int64_t lanes = 16;
+  double sums[lanes] = {};
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      const double value = load(values[i + lane]);
+      sums[lane] += value * value;
+    }
+  for (; i < count; ++i) {
+    const double value = load(values[i]);
+    sums[i % lanes] += value * value;
+  }
+  return std::accumulate(sums, sums + lanes, 0.0);
+}
+
 /// Blocks of a fixed size, so that the threads do not matter.
 template <class T>
 double squares(const Context& context, const Tensor& in) {
@@ -41,12 +71,9 @@ double squares(const Context& context, const Tensor& in) {
   std::vector<double> blocks(static_cast<std::size_t>((in.count() + grain - 1) / grain));
   parallel_for(context.threads, static_cast<std::int64_t>(blocks.size()), 1,
                [&](std::int64_t first, std::int64_t last, int) {
-                 for (std::int64_t b = first; b < last; ++b) {
-                   double sum = 0;
-                   for (std::int64_t i = b * grain; i < std::min(in.count(), (b + 1) * grain); ++i)
-                     sum += static_cast<double>(load(values[i])) * load(values[i]);
-                   blocks[static_cast<std::size_t>(b)] = sum;
-                 }
+                 for (std::int64_t b = first; b < last; ++b)
+                   blocks[static_cast<std::size_t>(b)] =
+                       squares(values + b * grain, std::min(in.count() - b * grain, grain));
                });
   return std::accumulate(blocks.begin(), blocks.end(), 0.0);
 }
@@ -54,13 +81,11 @@ double squares(const Context& context, const Tensor& in) {
 }  // namespace
 
 void fill(const Context& context, const Fill& op) {
-  parallel_for(context.threads, op.out.count(), grain,
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 if (op.out.dtype() == DType::bf16)
-                   fill_range(op.out.data<bf16>(), begin, end, op.value);
-                 else
-                   fill_range(op.out.data<float>(), begin, end, op.value);
-               });
+  parallel_for(
+      context.threads, op.out.count(), grain, [&](std::int64_t begin, std::int64_t end, int) {
+        with_float_type(op.out.dtype(),
+                        [&]<class T>(T) { fill_range(op.out.data<T>(), begin, end, op.value); });
+      });
 }
 
 void copy(const Context& context, const Copy& op) {
@@ -75,23 +100,31 @@ void copy(const Context& context, const Copy& op) {
 void add(const Context& context, const Add& op) {
   parallel_for(context.threads, op.out.count(), grain,
                [&](std::int64_t begin, std::int64_t end, int) {
-                 if (op.out.dtype() == DType::bf16)
-                   add_range(op.in.data<bf16>(), op.out.data<bf16>(), begin, end);
-                 else
-                   add_range(op.in.data<float>(), op.out.data<float>(), begin, end);
+                 with_float_type(op.out.dtype(), [&]<class T>(T) {
+                   add_range(op.in.data<T>(), op.out.data<T>(), begin, end);
+                 });
+               });
+}
+
+void blend(const Context& context, const Blend& op) {
+  parallel_for(context.threads, op.out.count(), grain,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 blend_range(op.in.data<float>(), op.out.data<float>(), begin, end, op.in_scale,
+                             op.out_scale);
                });
 }
 
 void cast(const Context& context, const Cast& op) {
-  if (op.in.dtype() == DType::bf16)
-    cast_all<bf16, float>(context, op);
+  if (op.in.dtype() == op.out.dtype()) return copy(context, {.in = op.in, .out = op.out});
+  if (op.in.dtype() == DType::f32)
+    with_float_type(op.out.dtype(), [&]<class T>(T) { cast_all<float, T>(context, op); });
   else
-    cast_all<float, bf16>(context, op);
+    with_float_type(op.in.dtype(), [&]<class T>(T) { cast_all<T, float>(context, op); });
 }
 
 void sum_of_squares(const Context& context, const SumOfSquares& op) {
-  *op.out.data<double>() = op.in.dtype() == DType::bf16 ? squares<bf16>(context, op.in)
-                                                        : squares<float>(context, op.in);
+  with_float_type(op.in.dtype(),
+                  [&]<class T>(T) { *op.out.data<double>() = squares<T>(context, op.in); });
 }
 
 }  // namespace ringside::cpu

@@ -20,11 +20,42 @@ inline float gelu_slope(float x) {
   return s + x * s * (1.0f - s) * (two_root * (1.0f + 3.0f * cubic * x * x));
 }
 
+/// The normal distribution function and its density.
+struct Normal {
+  float below, density;
+};
+/// Within 1e-7: Abramowitz and Stegun 7.1.26 for the tail, which has no cancellation.
+inline Normal normal(float x) {
+  constexpr float root_half = 0.7071067812f, density_at_0 = 0.3989422804f;
+  const float z = (x < 0 ? -x : x) * root_half;
+  const float e = exponential(-z * z);
+  const float t = 1.0f / (1.0f + 0.3275911f * z);
+  float p = 1.061405429f;
+  p = p * t - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = p * t + 0.254829592f;
+  const float tail = 0.5f * p * t * e;
+  return {x < 0 ? tail : 1.0f - tail, density_at_0 * e};
+}
+
+inline float hyperbolic_tangent(float x) {
+  const float e = exponential(-2.0f * (x < 0 ? -x : x));
+  const float t = (1.0f - e) / (1.0f + e);
+  return x < 0 ? -t : t;
+}
+
 void activate(Activation activation, const float* __restrict pre, float* __restrict y,
               std::int64_t count) {
   if (activation == Activation::gelu) {
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) y[i] = gelu(pre[i]);
+  } else if (activation == Activation::gelu_erf) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) y[i] = pre[i] * normal(pre[i]).below;
+  } else if (activation == Activation::tanh) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) y[i] = hyperbolic_tangent(pre[i]);
   } else {
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) y[i] = pre[i] < 0 ? 0.0f : pre[i];
@@ -37,6 +68,18 @@ void deactivate(Activation activation, const float* __restrict pre, float* __res
   if (activation == Activation::gelu) {
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) dy[i] *= gelu_slope(pre[i]);
+  } else if (activation == Activation::gelu_erf) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Normal n = normal(pre[i]);
+      dy[i] *= n.below + pre[i] * n.density;
+    }
+  } else if (activation == Activation::tanh) {
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float t = hyperbolic_tangent(pre[i]);
+      dy[i] *= 1.0f - t * t;
+    }
   } else {
 #pragma omp simd
     for (std::int64_t i = 0; i < count; ++i) dy[i] = pre[i] > 0 ? dy[i] : 0.0f;

@@ -17,18 +17,19 @@ struct Range {
   T* parameters;
   const T* gradients;
   float* values;
+  float scale;  // of the gradients
 
   template <class Op>
   static Range of(const Op& op) {
+    T* parameters = op.parameters.template data<T>();
+    const T* gradients = op.gradients.template data<T>();
     if constexpr (std::is_same_v<T, float>)
-      return {op.parameters.template data<T>(), op.gradients.template data<T>(),
-              op.parameters.template data<T>()};
+      return {parameters, gradients, parameters, op.gradient_scale};
     else
-      return {op.parameters.template data<T>(), op.gradients.template data<T>(),
-              op.master.template data<float>()};
+      return {parameters, gradients, op.master.template data<float>(), op.gradient_scale};
   }
   Range from(std::int64_t begin) const {
-    return {parameters + begin, gradients + begin, values + begin};
+    return {parameters + begin, gradients + begin, values + begin, scale};
   }
 };
 
@@ -43,28 +44,21 @@ template <class T>
 void plain_step(const Range<T>& range, std::int64_t count, float lr, float decay) {
   float* __restrict p = range.values;
   const T* __restrict g = range.gradients;
-  for (std::int64_t i = 0; i < count; ++i) p[i] -= lr * (load(g[i]) + decay * p[i]);
+  const float scale = range.scale;
+  for (std::int64_t i = 0; i < count; ++i) p[i] -= lr * (scale * load(g[i]) + decay * p[i]);
 }
 
-template <class T>
-void first_step(const Range<T>& range, float* __restrict u, std::int64_t count, float lr,
-                float decay) {
-  float* __restrict p = range.values;
-  const T* __restrict g = range.gradients;
-  for (std::int64_t i = 0; i < count; ++i) {
-    u[i] = load(g[i]) + decay * p[i];
-    p[i] -= lr * u[i];
-  }
-}
-
-template <class T>
+/// At step 1 the velocity is the gradient itself, whatever its memory held.
+template <bool first, bool nesterov, class T>
 void momentum_step(const Range<T>& range, float* __restrict u, std::int64_t count, float lr,
                    float decay, float momentum) {
   float* __restrict p = range.values;
-  const T* __restrict g = range.gradients;
+  const T* __restrict gradients = range.gradients;
+  const float scale = range.scale;
   for (std::int64_t i = 0; i < count; ++i) {
-    u[i] = momentum * u[i] + (load(g[i]) + decay * p[i]);
-    p[i] -= lr * u[i];
+    const float g = scale * load(gradients[i]) + decay * p[i];
+    u[i] = first ? g : momentum * u[i] + g;
+    p[i] -= lr * (nesterov ? g + momentum * u[i] : u[i]);
   }
 }
 
@@ -81,7 +75,7 @@ void adamw_step(const Context& context, const AdamW& op) {
                  float* __restrict v = v_all;
                  const T* __restrict gradients = all.gradients;
                  for (std::int64_t i = begin; i < end; ++i) {
-                   const float g = load(gradients[i]);
+                   const float g = all.scale * load(gradients[i]);
                    m[i] = with.beta1 * m[i] + with.fresh1 * g;
                    v[i] = with.beta2 * v[i] + with.fresh2 * (g * g);
                    p[i] = with.keep * p[i] -
@@ -94,8 +88,9 @@ void adamw_step(const Context& context, const AdamW& op) {
 template <class T>
 void sgd_step(const Context& context, const Sgd& op) {
   const float lr = op.lr, decay = op.weight_decay, momentum = op.momentum;
-  // At step 1 the velocity is the gradient itself, whatever its memory held.
-  const bool first = op.step == 1;
+  const auto with_momentum =
+      op.step == 1 ? (op.nesterov ? momentum_step<true, true, T> : momentum_step<true, false, T>)
+                   : (op.nesterov ? momentum_step<false, true, T> : momentum_step<false, false, T>);
   const auto all = Range<T>::of(op);
   float* u_all = op.velocity.data<float>();
   parallel_for(context.threads, op.parameters.count(), grain,
@@ -103,10 +98,8 @@ void sgd_step(const Context& context, const Sgd& op) {
                  const Range<T> range = all.from(begin);
                  if (momentum == 0)
                    plain_step(range, end - begin, lr, decay);
-                 else if (first)
-                   first_step(range, u_all + begin, end - begin, lr, decay);
                  else
-                   momentum_step(range, u_all + begin, end - begin, lr, decay, momentum);
+                   with_momentum(range, u_all + begin, end - begin, lr, decay, momentum);
                  publish(range, end - begin);
                });
 }
@@ -114,12 +107,11 @@ void sgd_step(const Context& context, const Sgd& op) {
 }  // namespace
 
 void adamw(const Context& context, const AdamW& op) {
-  op.parameters.dtype() == DType::bf16 ? adamw_step<bf16>(context, op)
-                                       : adamw_step<float>(context, op);
+  with_float_type(op.parameters.dtype(), [&]<class T>(T) { adamw_step<T>(context, op); });
 }
 
 void sgd(const Context& context, const Sgd& op) {
-  op.parameters.dtype() == DType::bf16 ? sgd_step<bf16>(context, op) : sgd_step<float>(context, op);
+  with_float_type(op.parameters.dtype(), [&]<class T>(T) { sgd_step<T>(context, op); });
 }
 
 }  // namespace ringside::cpu

@@ -1,0 +1,255 @@
+// Batch norm of channels-last images: every pass runs over the rows, its inner loop over the
+// channels.
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include "core/device/cpu/cpu_kernels.h"
+#include "core/device/cpu/parallel.h"
+
+namespace ringside::cpu {
+namespace {
+
+constexpr float epsilon = 1e-5f;
+constexpr std::int64_t unroll = 4;  // rows that are added to a sum at once
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// How sums over rows are made: within a block, which stays in the cache, in fp32; the blocks of a
+/// part in fp64; then the parts in order. All depends on the extents alone, not on the threads.
+struct Partition {
+  std::int64_t rows, channels;
+  std::int64_t block = std::clamp<std::int64_t>(6144 / std::max<std::int64_t>(channels, 1), 8, 256);
+  std::int64_t blocks = (rows + block - 1) / block;
+  std::int64_t parts = std::clamp<std::int64_t>(blocks / 4, 1, 32);
+
+  Partition(std::int64_t rows_, std::int64_t channels_) : rows(rows_), channels(channels_) {}
+
+  /// body(first row, number of rows) of every block of a part.
+  template <class Body>
+  void for_each_block(std::int64_t part, Body&& body) const {
+    for (std::int64_t b = blocks * part / parts; b < blocks * (part + 1) / parts; ++b)
+      body(b * block, std::min(block, rows - b * block));
+  }
+};
+
+/// sums[c] += term(row, c) over the rows.
+template <class Term>
+void add_rows(std::int64_t rows, std::int64_t channels, float* __restrict sums, const Term& term) {
+  std::int64_t r = 0;
+  for (; r + unroll <= rows; r += unroll) {
+#pragma omp simd
+    for (std::int64_t c = 0; c < channels; ++c)
+      sums[c] += (term(r, c) + term(r + 1, c)) + (term(r + 2, c) + term(r + 3, c));
+  }
+  for (; r < rows; ++r) {
+#pragma omp simd
+    for (std::int64_t c = 0; c < channels; ++c) sums[c] += term(r, c);
+  }
+}
+
+/// Of each channel over so many rows: the mean and the sum of the squares of what departs from it.
+struct Moments {
+  double rows = 0;
+  std::vector<double> mean, squares;
+
+  explicit Moments(std::int64_t channels) : mean(at(channels), 0.0), squares(at(channels), 0.0) {}
+
+  /// Those of more rows (Chan, Golub and LeVeque 1979).
+  template <class Value>
+  void merge(double more, const Value* __restrict their_mean,
+             const Value* __restrict their_squares) {
+    const double all = rows + more, share = more / all, weight = rows * share;
+    double* __restrict m = mean.data();
+    double* __restrict s = squares.data();
+    for (std::size_t c = 0; c < mean.size(); ++c) {
+      const double apart = static_cast<double>(their_mean[c]) - m[c];
+      m[c] += apart * share;
+      s[c] += static_cast<double>(their_squares[c]) + apart * apart * weight;
+    }
+    rows = all;
+  }
+};
+
+void publish(const Moments& moments, const Tensor& mean, const Tensor& variance) {
+  for (std::size_t c = 0; c < moments.mean.size(); ++c) {
+    mean.data<float>()[c] = static_cast<float>(moments.mean[c]);
+    variance.data<float>()[c] = static_cast<float>(moments.squares[c] / moments.rows);
+  }
+}
+
+std::vector<float> reciprocal_deviation(const Tensor& variance) {
+  std::vector<float> rstd;
+  for (const float value : variance.span<float>()) rstd.push_back(1 / std::sqrt(value + epsilon));
+  return rstd;
+}
+
+/// The gradient behind the relu.
+template <bool relu>
+struct Incoming {
+  const float* dy;
+  const float* y;
+  float operator()(std::int64_t i) const { return !relu || y[i] > 0 ? dy[i] : 0.0f; }
+};
+
+/// Calls body with a compile-time bool.
+template <class Body>
+void with(bool condition, Body&& body) {
+  if (condition) return body(std::true_type{});
+  body(std::false_type{});
+}
+
+/// y = (x - mean) scale + bias (+ residual), then relu.
+template <bool add, bool relu>
+void normalise(const float* __restrict x, const float* __restrict residual,
+               const float* __restrict mean, const float* __restrict scale,
+               const float* __restrict bias, float* __restrict y, std::int64_t channels) {
+#pragma omp simd
+  for (std::int64_t c = 0; c < channels; ++c) {
+    float value = (x[c] - mean[c]) * scale[c] + bias[c];
+    if (add) value += residual[c];
+    y[c] = relu && value < 0 ? 0.0f : value;
+  }
+}
+
+/// Factors of a channel: dx = outer dz - inner (x - mean) - shift.
+struct Slopes {
+  std::vector<float> outer, inner, shift;
+};
+
+/// dx and dresidual may lie where dy does: every place is read before it is written.
+template <bool relu, bool keep>
+void differentiate(const Incoming<relu>& dz, const float* x, const float* mean,
+                   const Slopes& slopes, float* dx, float* dresidual, std::int64_t first,
+                   std::int64_t channels) {
+  const float* outer = slopes.outer.data();
+  const float* inner = slopes.inner.data();
+  const float* shift = slopes.shift.data();
+#pragma omp simd
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const float incoming = dz(first + c);
+    const float centred = x[first + c] - mean[c];
+    if (keep) dresidual[first + c] = incoming;
+    dx[first + c] = incoming * outer[c] - centred * inner[c] - shift[c];
+  }
+}
+
+}  // namespace
+
+void batch_norm_statistics(const Context& context, const BatchNormStatistics& op) {
+  const Partition split(op.x.shape()[0], op.x.shape()[1]);
+  const std::int64_t channels = split.channels;
+  const float* x = op.x.data<float>();
+  std::vector<Moments> parts(at(split.parts), Moments(channels));
+  parallel_for(context.threads, split.parts, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    std::vector<float> mean(at(channels)), squares(at(channels));
+    for (std::int64_t part = begin; part < end; ++part)
+      split.for_each_block(part, [&](std::int64_t first, std::int64_t rows) {
+        const float* __restrict block = x + first * channels;
+        const auto value = [=](std::int64_t r, std::int64_t c) { return block[r * channels + c]; };
+        std::fill(mean.begin(), mean.end(), 0.0f);
+        std::fill(squares.begin(), squares.end(), 0.0f);
+        add_rows(rows, channels, mean.data(), value);
+        const float* __restrict centre = mean.data();
+        for (auto& sum : mean) sum /= static_cast<float>(rows);
+        add_rows(rows, channels, squares.data(), [=](std::int64_t r, std::int64_t c) {
+          const float centred = value(r, c) - centre[c];
+          return centred * centred;
+        });
+        parts[at(part)].merge(static_cast<double>(rows), mean.data(), squares.data());
+      });
+  });
+  Moments all(channels);
+  for (const auto& part : parts) all.merge(part.rows, part.mean.data(), part.squares.data());
+  publish(all, op.mean, op.variance);
+}
+
+void batch_norm_merge(const Context&, const BatchNormMerge& op) {
+  const std::int64_t groups = op.groups.shape()[0], channels = op.groups.shape()[2];
+  Moments all(channels);
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const float* mean = op.groups.data<float>() + group * 2 * channels;
+    all.merge(1, mean, mean + channels);
+  }
+  publish(all, op.mean, op.variance);
+}
+
+void batch_norm_forward(const Context& context, const BatchNormForward& op) {
+  const std::int64_t rows = op.x.shape()[0], channels = op.x.shape()[1];
+  std::vector<float> scale = reciprocal_deviation(op.variance);
+  for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= op.weight.data<float>()[c];
+  const std::int64_t grain = 1 + (1 << 14) / channels;
+  parallel_for(context.threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
+    with(static_cast<bool>(op.residual), [&](auto add) {
+      with(op.relu, [&](auto relu) {
+        for (std::int64_t i = begin * channels; i < end * channels; i += channels)
+          normalise<add, relu>(op.x.data<float>() + i, op.residual.data<float>() + (add ? i : 0),
+                               op.mean.data<float>(), scale.data(), op.bias.data<float>(),
+                               op.y.data<float>() + i, channels);
+      });
+    });
+  });
+}
+
+void batch_norm_reduce(const Context& context, const BatchNormReduce& op) {
+  const Partition split(op.x.shape()[0], op.x.shape()[1]);
+  const std::int64_t channels = split.channels;
+  const std::vector<float> rstd = reciprocal_deviation(op.variance);
+  const float* __restrict x = op.x.data<float>();
+  const float* __restrict mean = op.mean.data<float>();
+  std::vector<double> sums(at(split.parts * 2 * channels), 0.0);
+  parallel_for(context.threads, split.parts, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    std::vector<float> block(at(2 * channels));
+    for (std::int64_t part = begin; part < end; ++part) {
+      double* of_part = sums.data() + part * 2 * channels;
+      split.for_each_block(part, [&](std::int64_t first, std::int64_t rows) {
+        std::fill(block.begin(), block.end(), 0.0f);
+        with(op.relu, [&](auto relu) {
+          const Incoming<relu> dz{op.dy.data<float>(), op.y.data<float>()};
+          add_rows(rows, channels, block.data(),
+                   [=](std::int64_t r, std::int64_t c) { return dz((first + r) * channels + c); });
+          add_rows(rows, channels, block.data() + channels, [=](std::int64_t r, std::int64_t c) {
+            const std::int64_t i = (first + r) * channels + c;
+            return dz(i) * (x[i] - mean[c]);
+          });
+        });
+        for (std::int64_t i = 0; i < 2 * channels; ++i) of_part[i] += block[at(i)];
+      });
+    }
+  });
+  float* out = op.sums.data<float>();
+  for (std::int64_t i = 0; i < 2 * channels; ++i) {
+    double sum = 0;
+    for (std::int64_t part = 0; part < split.parts; ++part)
+      sum += sums[at(part * 2 * channels + i)];
+    out[i] = static_cast<float>(i < channels ? sum : sum * rstd[at(i - channels)]);
+  }
+}
+
+void batch_norm_backward(const Context& context, const BatchNormBackward& op) {
+  const std::int64_t rows = op.x.shape()[0], channels = op.x.shape()[1];
+  const float* sums = op.sums.data<float>();
+  const auto count = static_cast<float>(op.rows);
+  Slopes slopes;
+  slopes.outer = reciprocal_deviation(op.variance);
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const float rstd = slopes.outer[at(c)];
+    slopes.outer[at(c)] *= op.weight.data<float>()[c];
+    slopes.inner.push_back(slopes.outer[at(c)] * rstd * (sums[channels + c] / count));
+    slopes.shift.push_back(slopes.outer[at(c)] * (sums[c] / count));
+  }
+  const std::int64_t grain = 1 + (1 << 14) / channels;
+  parallel_for(context.threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
+    with(op.relu, [&](auto relu) {
+      with(static_cast<bool>(op.dresidual), [&](auto keep) {
+        const Incoming<relu> dz{op.dy.data<float>(), op.y.data<float>()};
+        for (std::int64_t i = begin * channels; i < end * channels; i += channels)
+          differentiate<relu, keep>(dz, op.x.data<float>(), op.mean.data<float>(), slopes,
+                                    op.dx.data<float>(), op.dresidual.data<float>(), i, channels);
+      });
+    });
+  });
+}
+
+}  // namespace ringside::cpu
