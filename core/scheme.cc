@@ -9,33 +9,62 @@ Batch SyncScheme::fetch(const BatchSlice& slice, const Loader& loader, const Pas
   return loader.read(slice);
 }
 
-Loss SyncScheme::loss(const Tensor& logits, const Batch& batch, float scale, const Pass& pass) {
+Loss SyncScheme::loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
+                      const Pass& pass) {
   const auto span = context_.timeline.scope(Activity::compute, "loss");
-  return cross_entropy(context_.device, logits, batch.targets, scale, pass.training);
+  return cross_entropy(context_.device, logits, batch.targets, terms, pass.training);
 }
 
-Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets, float scale,
-                   bool with_gradient) {
-  const std::int64_t rows = targets.count();
-  const Tensor flat = targets.reshaped({rows});
-  const Tensor losses = device.tensor({rows}, MemoryKind::workspace);
-  // The gradient takes the place of the logits, which nobody needs afterwards.
-  const Tensor gradient = with_gradient ? logits : Tensor{};
-  device.kernels().cross_entropy(
-      {.logits = logits, .targets = flat, .scale = scale, .losses = losses, .dlogits = gradient});
-  const Loss loss{.rows = losses, .scale = scale, .gradient = gradient};
+Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
+                   const LossTerms& terms, bool with_gradient) {
+  std::int64_t per_sample = 0;
+  for (const LossTerm& term : terms.terms) per_sample += term.rows;
+  const std::int64_t samples = targets.count() / per_sample;
+  Loss loss;
+  std::int64_t first_row = 0, first_logit = 0;
+  for (const LossTerm& term : terms.terms) {
+    const std::int64_t rows = samples * term.rows;
+    Loss::Rows& part = loss.rows.emplace_back();
+    part.scale = 1.0f / static_cast<float>(terms.global_batch * term.rows);
+    part.losses = device.tensor({rows}, MemoryKind::workspace);
+    if (!with_gradient) part.hits = device.tensor({rows}, MemoryKind::workspace);
+    const Tensor own = logits.view(first_logit, {rows, term.classes});
+    // The gradient takes the place of the logits, which nobody needs afterwards.
+    device.kernels().cross_entropy({.logits = own,
+                                    .targets = targets.view(first_row, {rows}),
+                                    .scale = part.scale * terms.gradient_scale,
+                                    .losses = part.losses,
+                                    .hits = part.hits,
+                                    .dlogits = with_gradient ? own : Tensor{}});
+    first_row += rows;
+    first_logit += own.count();
+  }
+  if (with_gradient) loss.gradient = logits;
   if (device.runs_behind()) return loss;
   // What is kept until the end of a step would lie between what others let go of meanwhile.
-  return {.known = value_of(device, loss), .gradient = gradient};
+  return {.known = value_of(device, loss), .gradient = loss.gradient};
 }
 
-double value_of(Device& device, const Loss& loss) {
-  if (!loss.rows) return loss.known;
-  std::vector<float> rows(static_cast<std::size_t>(loss.rows.count()));
-  device.read(loss.rows, std::as_writable_bytes(std::span(rows)));
+namespace {
+
+double sum_of(Device& device, const Tensor& rows) {
+  if (!rows) return 0;
+  std::vector<float> values(static_cast<std::size_t>(rows.count()));
+  device.read(rows, std::as_writable_bytes(std::span(values)));
   double sum = 0;
-  for (float row : rows) sum += row;
-  return loss.known + sum * static_cast<double>(loss.scale);
+  for (float value : values) sum += value;
+  return sum;
+}
+
+}  // namespace
+
+LossValue value_of(Device& device, const Loss& loss) {
+  LossValue value = loss.known;
+  for (const Loss::Rows& part : loss.rows) {
+    value.loss += sum_of(device, part.losses) * static_cast<double>(part.scale);
+    value.accuracy += sum_of(device, part.hits) * static_cast<double>(part.scale);
+  }
+  return value;
 }
 
 }  // namespace ringside

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "core/base/shared.h"
 #include "core/base/traffic.h"
@@ -36,31 +38,38 @@ struct StepShape {
   std::int64_t logit_bytes = 0;
 };
 
-/// One forward (and, in training, backward) of the model on one micro-batch.
-struct Pass {
-  std::int64_t step = 0;
-  std::int64_t micro_batch = 0;  // within this rank's step
-  std::int64_t micro_batches = 1;
-  bool training = true;
-  bool last() const { return micro_batch + 1 == micro_batches; }
+/// What a loss is made of: the terms of the model, each divided by the rows of the global batch.
+struct LossTerms {
+  std::vector<LossTerm> terms;
+  std::int64_t global_batch = 1;
+  float gradient_scale = 1;  // of the gradient alone (loss scaling of fp16)
 };
 
-/// The loss of some rows, already divided by what the run divides by. It may stand on the device
-/// still: value_of() brings it.
+/// Shares of a global batch's mean.
+struct LossValue {
+  double loss = 0;
+  double accuracy = 0;  // of the first term, in evaluation
+};
+
+/// What some samples add to the loss. It may stand on the device still: value_of() brings it.
 struct Loss {
-  double known = 0;  // to the host
-  Tensor rows{};     // what is to be added: fp32, times `scale`; empty where nothing is
-  float scale = 0;
+  /// Of one term: what is to be added up, fp32, times `scale`.
+  struct Rows {
+    Tensor losses{}, hits{};  // hits empty in training
+    float scale = 0;
+  };
+  LossValue known{};  // to the host
+  std::vector<Rows> rows{};
   Tensor gradient{};  // of the logits; empty in evaluation
 };
 
 /// Rows are summed in fp64, in order. Blocks until they are computed.
-double value_of(Device& device, const Loss& loss);
+LossValue value_of(Device& device, const Loss& loss);
 
-/// The loss of `logits` [M, V] against `targets` (M of them), times `scale`. The gradient takes the
-/// place of the logits. Does not wait for the device.
-Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets, float scale,
-                   bool with_gradient);
+/// The loss of `logits` (see Model) against `targets`. The gradient takes the place of the logits.
+/// Does not wait for the device.
+Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
+                   const LossTerms& terms, bool with_gradient);
 
 /// The trainer calls, on one thread, attach() once and then, for every step and micro-batch,
 /// fetch, [before_forward, forward, after_forward] for each unit, loss, [before_backward,
@@ -81,17 +90,18 @@ class SyncScheme {
   virtual void after_backward(std::size_t unit, const Pass&) { (void)unit; }
 
   /// Makes the parameters of the next step out of the gradients of this one (or has it begun).
-  virtual void step(std::int64_t step) = 0;
+  /// False, on all ranks, where gradients were not finite and nothing has changed (StepInfo).
+  virtual bool step(const StepInfo& info) = 0;
 
-  /// The sum over workers, in rank order. Collective; blocks.
-  virtual double sum(double value) = 0;
+  /// Every value becomes its sum over workers, in rank order. Collective; blocks.
+  virtual void sum(std::span<double> values) = 0;
 
   /// This rank's samples; by default from its own loader.
   virtual Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass);
 
-  /// `scale` is what the sum of the rows' losses, and its gradient, is multiplied by. May
-  /// overwrite `logits`. By default computed here.
-  virtual Loss loss(const Tensor& logits, const Batch& batch, float scale, const Pass& pass);
+  /// May overwrite `logits`. By default computed here.
+  virtual Loss loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
+                    const Pass& pass);
 
   /// Calls `visit` with every unit's parameters (a flat range), in unit order, on worker 0;
   /// collective: all workers call it. Nothing is in flight afterwards.

@@ -48,12 +48,13 @@ class Single : public SyncScheme {
       kernels.add({.in = part, .out = sum});
   }
 
-  void step(std::int64_t step) override {
+  bool step(const StepInfo& info) override {
     const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
-    optimizer_->update(0, replica_->parameters(), total_, step);
+    optimizer_->update(0, replica_->parameters(), total_, info.step);
+    return true;
   }
 
-  double sum(double value) override { return value; }
+  void sum(std::span<double>) override {}
 
   void visit_parameters(const ParameterVisitor& visit) override {
     for (std::size_t u = 0; u < model_->units.size(); ++u)

@@ -1,6 +1,7 @@
 #include "core/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -26,6 +27,8 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       scheme_(scheme),
       training_(training),
       held_out_(held_out),
+      terms_{model.terms, context.plan.train.global_batch},
+      loss_scale_(parameter_dtype(context.plan.train)),
       inputs_(model.units.size()) {}
 
 RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
@@ -45,14 +48,17 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     const bool evaluation_due = train.evaluate_every > 0 &&
                                 ((step + 1) % train.evaluate_every == 0 || step + 1 == train.steps);
     if (held_out_ && evaluation_due) {
-      const double held_out_loss = evaluate(step);
+      const LossValue held_out = evaluate(step);
       if (context_.device.has_values()) {
-        done.held_out_loss = held_out_loss;
-        record.evaluations.push_back({step + 1, held_out_loss, clock.now() - start});
+        done.held_out = held_out;
+        record.evaluations.push_back(
+            {step + 1, held_out.loss, held_out.accuracy, clock.now() - start});
       }
     }
     progress(done);
   }
+  average_statistics();
+  record.skipped_steps = loss_scale_.skipped();
   const auto measured_steps = static_cast<double>(train.steps - train.warmup);
   record.bytes_sent_per_step = static_cast<double>(measured.sent) / measured_steps;
   record.bytes_received_per_step = static_cast<double>(measured.received) / measured_steps;
@@ -68,24 +74,29 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
 }
 
 double Trainer::train_step(std::int64_t step) {
-  const std::int64_t micro_batches = context_.plan.train.accumulation;
+  const TrainConfig& train = context_.plan.train;
+  const std::int64_t micro_batches = train.accumulation;
   context_.timeline.begin_step();
+  terms_.gradient_scale = loss_scale_.value();
   std::vector<Loss> losses;
   for (std::int64_t m = 0; m < micro_batches; ++m)
-    losses.push_back(train_micro_batch({step, m, micro_batches, true}));
+    losses.push_back(train_micro_batch({.step = step,
+                                        .micro_batch = m,
+                                        .micro_batches = micro_batches,
+                                        .seed = static_cast<std::uint64_t>(train.seed)}));
   // Nothing above, nor in step(), waits for the device unless peers have to be waited for.
-  scheme_.step(step);
+  loss_scale_.update(scheme_.step({step, loss_scale_.value()}));
   context_.device.synchronize();
   double loss = 0;
-  for (const Loss& part : losses) loss += value_of(context_.device, part);
+  for (const Loss& part : losses) loss += value_of(context_.device, part).loss;
   context_.timeline.end_step();
   if (!std::isfinite(loss))
-    throw Error("the loss is {} at step {}; lower optimizer.lr or raise optimizer.warmup_steps",
-                loss, step + 1);
+    throw Error("the loss is {} at step {}: {}; lower optimizer.lr or raise optimizer.warmup_steps",
+                loss, step + 1, outputs_.first_not_finite(model_));
   return loss;
 }
 
-Loss Trainer::train_micro_batch(const Pass& pass) {
+Loss Trainer::train_micro_batch(Pass pass) {
   Loss loss = forward(pass, pass.step, training_);
   Tensor gradient = std::exchange(loss.gradient, {});
   for (std::size_t u = model_.units.size(); u-- > 0;) {
@@ -93,7 +104,7 @@ Loss Trainer::train_micro_batch(const Pass& pass) {
     scheme_.before_backward(u, pass);
     {
       const auto span = context_.timeline.scope(Activity::compute, "backward " + unit.name());
-      if (recomputes(u)) unit.forward(std::exchange(inputs_[u], {}), true);
+      if (recomputes(u)) recompute(u, pass);
       gradient = unit.backward(gradient);
     }
     scheme_.after_backward(u, pass);
@@ -101,14 +112,18 @@ Loss Trainer::train_micro_batch(const Pass& pass) {
   return loss;
 }
 
-Loss Trainer::forward(const Pass& pass, std::int64_t global_batch_index, const Loader& loader) {
-  const RunPlan& plan = context_.plan;
-  const std::int64_t global_batch = plan.train.global_batch;
-  const std::int64_t count = global_batch / (plan.world * pass.micro_batches);
-  const int worker = plan.ranks[static_cast<std::size_t>(context_.rank)].worker;
-  const std::int64_t first = (worker * pass.micro_batches + pass.micro_batch) * count;
+void Trainer::recompute(std::size_t unit, Pass pass) {
+  pass.keep = pass.again = true;
+  model_.units[unit]->forward(std::exchange(inputs_[unit], {}), pass);
+}
 
-  Batch batch = scheme_.fetch({global_batch_index, first, count}, loader, pass);
+Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader) {
+  const RunPlan& plan = context_.plan;
+  const std::int64_t count = plan.train.global_batch / (plan.world * pass.micro_batches);
+  const int worker = plan.ranks[static_cast<std::size_t>(context_.rank)].worker;
+  pass.first_sample = (worker * pass.micro_batches + pass.micro_batch) * count;
+
+  Batch batch = scheme_.fetch({global_batch_index, pass.first_sample, count}, loader, pass);
   Tensor x = batch.inputs;
   for (std::size_t u = 0; u < model_.units.size(); ++u) {
     Unit& unit = *model_.units[u];
@@ -116,26 +131,65 @@ Loss Trainer::forward(const Pass& pass, std::int64_t global_batch_index, const L
     {
       const auto span = context_.timeline.scope(Activity::compute, "forward " + unit.name());
       if (pass.training && recomputes(u)) inputs_[u] = x;
-      x = unit.forward(x, pass.training && !recomputes(u));
+      pass.keep = pass.training && !recomputes(u);
+      x = unit.forward(x, pass);
+      if (pass.training) outputs_.look_at(context_.device, pass, u, model_.units.size(), x);
     }
     scheme_.after_forward(u, pass);
   }
-  const std::int64_t rows_per_sample = x.shape()[0] / count;
-  const float scale = 1.0f / static_cast<float>(global_batch * rows_per_sample);
-  return scheme_.loss(x, batch, scale, pass);
+  return scheme_.loss(x, batch, terms_, pass);
 }
 
-double Trainer::evaluate(std::int64_t step) {
+LossValue Trainer::evaluate(std::int64_t step) {
+  average_statistics();
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   const std::int64_t micro_batches = context_.plan.train.accumulation;
-  double loss = 0;
+  std::array<double, 2> sums{};  // loss, accuracy
   for (std::int64_t b = 0; b < batches; ++b)
-    for (std::int64_t m = 0; m < micro_batches; ++m)
-      loss += value_of(context_.device, forward({step, m, micro_batches, false}, b, *held_out_));
-  loss = scheme_.sum(loss) / static_cast<double>(batches);
-  if (!std::isfinite(loss))
-    throw Error("the held-out loss is {} after step {}; lower optimizer.lr", loss, step + 1);
-  return loss;
+    for (std::int64_t m = 0; m < micro_batches; ++m) {
+      Pass pass = evaluation;
+      pass.step = step;
+      pass.micro_batch = m;
+      pass.micro_batches = micro_batches;
+      const LossValue value = value_of(context_.device, forward(pass, b, *held_out_));
+      sums[0] += value.loss;
+      sums[1] += value.accuracy;
+    }
+  scheme_.sum(sums);
+  for (double& sum : sums) sum /= static_cast<double>(batches);
+  if (!std::isfinite(sums[0]))
+    throw Error("the held-out loss is {} after step {}; lower optimizer.lr", sums[0], step + 1);
+  return {sums[0], sums[1]};
+}
+
+void Trainer::average_statistics() {
+  std::vector<Tensor> statistics;
+  std::size_t count = 0;
+  for (const auto& unit : model_.units)
+    for (const Unit::Statistic& statistic : unit->statistics()) {
+      statistics.push_back(statistic.values);
+      count += static_cast<std::size_t>(statistic.values.count());
+    }
+  const int world = context_.plan.world;
+  if (count == 0 || world == 1) return;
+  Device& device = context_.device;
+  std::vector<float> values(count);
+  const auto each = [&](const auto& copy) {
+    std::size_t at = 0;
+    for (const Tensor& statistic : statistics) {
+      const auto size = static_cast<std::size_t>(statistic.count());
+      copy(statistic, std::span(values).subspan(at, size));
+      at += size;
+    }
+  };
+  each([&](const Tensor& from, std::span<float> to) {
+    device.read(from, std::as_writable_bytes(to));
+  });
+  std::vector<double> sums(values.begin(), values.end());
+  scheme_.sum(sums);
+  std::transform(sums.begin(), sums.end(), values.begin(),
+                 [&](double sum) { return static_cast<float>(sum / world); });
+  each([&](const Tensor& to, std::span<float> from) { device.write(to, std::as_bytes(from)); });
 }
 
 bool Trainer::recomputes(std::size_t unit) const {

@@ -6,16 +6,18 @@
 #include <vector>
 
 #include "core/observe/record.h"
+#include "core/optim/loss_scale.h"
 #include "core/scheme.h"
+#include "core/unit_outputs.h"
 
 namespace ringside {
 
 /// Told after every step.
 struct Progress {
-  std::int64_t step = 0;                // steps done
-  double loss = 0;                      // this rank's share
-  double seconds = 0;                   // of the last step
-  std::optional<double> held_out_loss;  // where it was evaluated after this step
+  std::int64_t step = 0;              // steps done
+  double loss = 0;                    // this rank's share
+  double seconds = 0;                 // of the last step
+  std::optional<LossValue> held_out;  // where it was evaluated after this step
 };
 
 /// Trains `model` as the plan says: data, micro-batches, evaluation, figures. One worker's part;
@@ -33,10 +35,14 @@ class Trainer {
  private:
   double train_step(std::int64_t step);
   /// What it left on the device of its loss, without the gradient.
-  Loss train_micro_batch(const Pass& pass);
-  /// Of this rank's part, for the pass's micro-batch, of a global batch of `loader`.
-  Loss forward(const Pass& pass, std::int64_t global_batch_index, const Loader& loader);
-  double evaluate(std::int64_t step);
+  Loss train_micro_batch(Pass pass);
+  /// Of this rank's part, for the pass's micro-batch, of a global batch of `loader`. The pass
+  /// learns which samples these are.
+  Loss forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader);
+  void recompute(std::size_t unit, Pass pass);
+  LossValue evaluate(std::int64_t step);
+  /// Every rank's running statistics become the mean over ranks. Collective.
+  void average_statistics();
   std::string parameter_hash();
   /// Whether a unit's activations are dropped in forward and made again in backward. Those of the
   /// last one are wanted at once.
@@ -47,6 +53,9 @@ class Trainer {
   SyncScheme& scheme_;
   const Loader& training_;
   const Loader* held_out_;
+  LossTerms terms_;
+  LossScale loss_scale_;
+  UnitOutputs outputs_;
   std::vector<Tensor> inputs_;  // of the units that are recomputed, until their backward
 };
 

@@ -50,7 +50,7 @@ double measure_training(Measurements& out, const RunPlan& plan, std::int64_t thr
   Model model =
       plan.model.kind == "mlp" ? make_mlp(plan.model, device) : make_gpt(plan.model, device);
   const auto data =
-      synthetic_dataset(1 << 16, plan.model.context, plan.model.vocabulary, model.targets, 1);
+      synthetic_dataset(1 << 16, plan.model.context, plan.model.vocabulary, model.task, 1);
   const Loader loader(*data, device, plan.train.global_batch, 1);
   MemoryStore store;
   Timeline timeline(device);

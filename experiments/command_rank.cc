@@ -20,7 +20,8 @@ int rank_command(const Arguments& arguments) {
     const auto report = [&](const Progress& progress) {
       nlohmann::json told = {
           {"step", progress.step}, {"loss", progress.loss}, {"seconds", progress.seconds}};
-      if (progress.held_out_loss) told["held_out_loss"] = *progress.held_out_loss;
+      if (progress.held_out)
+        told["held_out"] = {progress.held_out->loss, progress.held_out->accuracy};
       link->report_progress(told);
     };
     if (link->plan().cluster) {

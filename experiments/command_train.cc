@@ -32,14 +32,15 @@ int train_command(const Arguments& arguments, const Process& process) {
   const RunOutcome outcome = run_plan(plan, rank_start(process), [&](const Step& step) {
     const double now = seconds_now();
     const bool in_between = step.steps_done > 1 && step.steps_done < plan.train.steps;
-    if (in_between && !step.held_out_loss && now - last_line < 1) return;
+    if (in_between && !step.held_out && now - last_line < 1) return;
     last_line = now;
     std::cout << fmt::format("step {:>{}}/{}{}  {:.1f} samples/s{}", step.steps_done,
                              std::to_string(plan.train.steps).size(), plan.train.steps,
                              computes(plan) ? fmt::format("  loss {:.4f}", step.loss) : "",
                              static_cast<double>(plan.train.global_batch) / step.seconds,
-                             step.held_out_loss
-                                 ? fmt::format("  held-out loss {:.4f}", *step.held_out_loss)
+                             step.held_out
+                                 ? fmt::format("  held-out loss {:.4f}, accuracy {:.2f}%",
+                                               step.held_out->loss, 100 * step.held_out->accuracy)
                                  : "")
               << std::endl;
   });

@@ -305,7 +305,7 @@ void check_inputs(const RunPlan& plan) {
   // What a GPU computes can be looked at without one.
   const auto device = find_device(plan.cluster ? plan.device.kind : "cpu").make(plan, 0, nullptr);
   const Model model = find_model(plan.model.kind).make(plan.model, *device);
-  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.targets);
+  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
   make_optimizer(plan.optimizer, plan.train.steps, *device,
                  device->tensor({1}, MemoryKind::parameter));
   const auto check_size = [&](const Dataset& part, std::string_view name) {

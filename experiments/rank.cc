@@ -23,7 +23,6 @@ std::string host_name() {
 }
 
 StepShape step_shape(const RunPlan& plan, const Model& model, const Dataset& data) {
-  const std::int64_t rows = plan.train.global_batch * data.target_shape().count();
   const auto element = static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
   return {.world = plan.world,
           .servers = plan.servers,
@@ -31,7 +30,7 @@ StepShape step_shape(const RunPlan& plan, const Model& model, const Dataset& dat
           .parameter_bytes = element * model.parameter_count(),
           .input_bytes = plan.train.global_batch * data.input_shape().count() *
                          static_cast<std::int64_t>(size_of(data.input_dtype())),
-          .logit_bytes = element * rows * plan.model.vocabulary};
+          .logit_bytes = element * plan.train.global_batch * model.logits_per_sample()};
 }
 
 /// Does `work`, and has an error of it heard at once.
@@ -112,7 +111,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   const SchemeRow& scheme_row = find_scheme(plan.scheme);
   const auto device = find_device(device_kind(plan, self)).make(plan, rank, site.world);
   Model model = find_model(plan.model.kind).make(plan.model, *device);
-  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.targets);
+  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
   const auto seed = static_cast<std::uint64_t>(plan.train.seed);
   const Loader training(*data.training, *device, plan.train.global_batch, seed);
   std::optional<Loader> held_out;

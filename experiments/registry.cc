@@ -176,21 +176,21 @@ const std::vector<ModelRow>& model_rows() {
 const std::vector<DatasetRow>& dataset_rows() {
   static const std::vector<DatasetRow> rows = {
       {"text", "bytes of text files or folders; next-byte prediction",
-       [](const DataConfig& data, const ModelConfig& model, Targets targets) {
+       [](const DataConfig& data, const ModelConfig& model, Task task) {
          if (model.vocabulary < 256)
            throw Error("model.vocabulary = {} is too small for bytes of text; set it to 256",
                        model.vocabulary);
          const auto files = text_files(data.path);
          const auto split = [&](Split part) {
-           return text_dataset(files, model.context, targets, part, data.holdout);
+           return text_dataset(files, model.context, task, part, data.holdout);
          };
          return Datasets{split(Split::training),
                          data.holdout > 0 ? split(Split::held_out) : nullptr};
        }},
       {"synthetic", "tokens drawn by position; needs no path, and never ends",
-       [](const DataConfig& data, const ModelConfig& model, Targets targets) {
+       [](const DataConfig& data, const ModelConfig& model, Task task) {
          const auto split = [&](std::uint64_t seed) {
-           return synthetic_dataset(synthetic_samples, model.context, model.vocabulary, targets,
+           return synthetic_dataset(synthetic_samples, model.context, model.vocabulary, task,
                                     seed);
          };
          return Datasets{split(1), data.holdout > 0 ? split(2) : nullptr};

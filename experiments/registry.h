@@ -59,7 +59,7 @@ struct Datasets {
 struct DatasetRow {
   std::string_view name;
   std::string_view summary;
-  std::function<Datasets(const DataConfig&, const ModelConfig&, Targets)> make;
+  std::function<Datasets(const DataConfig&, const ModelConfig&, Task)> make;
 };
 
 /// What ranks compute on, and how those of one kind reach each other.

@@ -20,8 +20,8 @@ class StepCollector {
     pending.step.steps_done = number;
     pending.step.loss += progress.at("loss").get<double>();
     pending.step.seconds = std::max(pending.step.seconds, progress.at("seconds").get<double>());
-    if (const auto held_out = progress.find("held_out_loss"); held_out != progress.end())
-      pending.step.held_out_loss = held_out->get<double>();
+    if (const auto held_out = progress.find("held_out"); held_out != progress.end())
+      pending.step.held_out = {held_out->at(0).get<double>(), held_out->at(1).get<double>()};
     if (++pending.workers < world_) return;
     on_step_(pending.step);
     pending_.erase(number);

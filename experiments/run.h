@@ -8,6 +8,8 @@
 
 #include "core/cluster/launch.h"
 #include "core/observe/row.h"
+#include "core/scheme.h"
+#include "core/scheme.h"
 
 namespace ringside {
 
@@ -27,7 +29,7 @@ struct Step {
   std::int64_t steps_done = 0;
   double loss = 0;     // of the global batch; added up in the order of arrival, for display
   double seconds = 0;  // of the slowest worker
-  std::optional<double> held_out_loss;
+  std::optional<LossValue> held_out;
 };
 
 /// Runs one plan in fresh processes; blocks until they have ended. A run that fails is a row that

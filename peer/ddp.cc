@@ -46,17 +46,18 @@ class Ddp : public SyncScheme {
             communicator_->all_reduce(replica_->gradients().range(bucket.begin, bucket.count));
   }
 
-  void step(std::int64_t step) override {
+  bool step(const StepInfo& info) override {
     for (Bucket& bucket : buckets_) {
       wait_exposed(context().timeline, "all-reduce " + bucket.name, std::move(bucket.work));
       const auto span = context().timeline.scope(Activity::optimizer, "optimizer " + bucket.name);
       optimizer_->update(bucket.begin, replica_->parameters().range(bucket.begin, bucket.count),
-                         replica_->gradients().range(bucket.begin, bucket.count), step);
+                         replica_->gradients().range(bucket.begin, bucket.count), info.step);
     }
+    return true;
   }
 
-  double sum(double value) override {
-    return sum_over_ranks(context().device, *communicator_, value);
+  void sum(std::span<double> values) override {
+    sum_over_ranks(context().device, *communicator_, values);
   }
 
   void visit_parameters(const ParameterVisitor& visit) override {

@@ -78,17 +78,19 @@ class Fsdp : public SyncScheme {
     if (prefetch_ && unit == 0 && !pass.last()) launch_gather(0);
   }
 
-  void step(std::int64_t step) override {
+  bool step(const StepInfo& info) override {
     // What has arrived is updated while the rest is on its way.
     for (std::size_t u = shards_.size(); u-- > 0;) {
       while (!scattering_.empty() && scattering_.front().unit >= u) finish_scatter();
       const auto span =
           context().timeline.scope(Activity::optimizer, "optimizer " + unit(u).name());
-      optimizer_->update(shards_[u].begin, shard_of(parameters_, u), shard_of(gradients_, u), step);
+      optimizer_->update(shards_[u].begin, shard_of(parameters_, u), shard_of(gradients_, u),
+                         info.step);
     }
+    return true;
   }
 
-  double sum(double value) override { return sum_over_ranks(device(), *communicator_, value); }
+  void sum(std::span<double> values) override { sum_over_ranks(device(), *communicator_, values); }
 
   void visit_parameters(const ParameterVisitor& visit) override {
     for (std::size_t u = 0; u < shards_.size(); ++u) {

@@ -4,17 +4,20 @@
 
 namespace ringside::peer {
 
-double sum_over_ranks(Device& device, Communicator& communicator, double value) {
+void sum_over_ranks(Device& device, Communicator& communicator, std::span<double> values) {
   constexpr std::int64_t floats = sizeof(double) / sizeof(float);
-  const Tensor all = device.tensor({floats * communicator.size()}, MemoryKind::communication);
-  const Tensor own = all.range(floats * communicator.rank(), floats);
-  device.write(own, std::as_bytes(std::span(&value, 1)));
+  const std::int64_t count = floats * static_cast<std::int64_t>(values.size());
+  const Tensor all = device.tensor({count * communicator.size()}, MemoryKind::communication);
+  const Tensor own = all.range(count * communicator.rank(), count);
+  device.write(own, std::as_bytes(values));
   communicator.all_gather(own, all)->wait();
-  std::vector<double> values(static_cast<std::size_t>(communicator.size()));
-  device.read(all, std::as_writable_bytes(std::span(values)));
-  double sum = values[0];
-  for (std::size_t r = 1; r < values.size(); ++r) sum += values[r];
-  return sum;
+  std::vector<double> gathered(values.size() * static_cast<std::size_t>(communicator.size()));
+  device.read(all, std::as_writable_bytes(std::span(gathered)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = gathered[i];
+    for (std::size_t at = i + values.size(); at < gathered.size(); at += values.size())
+      values[i] += gathered[at];
+  }
 }
 
 }  // namespace ringside::peer

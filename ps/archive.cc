@@ -19,7 +19,7 @@ constexpr std::uint32_t magic = 0x31535052;  // "RPS1"
 constexpr std::uint16_t version = 1;
 constexpr std::int64_t max_elements = std::int64_t{1} << 40;
 constexpr std::size_t max_text = 1024;
-constexpr std::size_t dtypes = 4;
+constexpr std::size_t dtypes = 6;
 
 class Writer : public cereal::OutputArchive<Writer> {
  public:

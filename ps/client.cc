@@ -87,12 +87,17 @@ void Client::drain() {
   });
 }
 
-double Client::sum(double value) {
+Tensor Client::sum(const Tensor& values) {
   Message request;
   request.header.kind = Kind::sum;
   request.header.step = sums_++;
-  request.header.scalar = value;
-  return call(0, std::move(request), "sum over workers").header.scalar;
+  if (values) request.frames = {values};
+  const Message reply = call(0, std::move(request), "sum over workers");
+  if (!values) return {};
+  if (reply.frames.size() != 1 || reply.frames[0].dtype() != DType::f64 ||
+      reply.frames[0].count() != values.count())
+    throw Error("server 0 sent no sum of {} values", values.count());
+  return reply.frames[0];
 }
 
 bool Client::receive(double timeout_s) {

@@ -57,8 +57,9 @@ class Client {
   void flush();
   void drain();
 
-  /// The sum over workers, in rank order. Collective; blocks.
-  double sum(double value);
+  /// The sums of fp64 values (none: empty) over workers, in rank order; all give as many.
+  /// Collective; blocks.
+  Tensor sum(const Tensor& values);
 
   int worker() const { return config_.worker; }
   Traffic traffic() const { return channel_->traffic(); }

@@ -46,10 +46,11 @@ class Dp : public ReplicaScheme {
     link().wait_for(unit);
   }
 
-  Loss loss(const Tensor& logits, const Batch& batch, float scale, const Pass& pass) override {
-    if (!pass.training) return SyncScheme::loss(logits, batch, scale, pass);
+  Loss loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
+            const Pass& pass) override {
+    if (!pass.training) return SyncScheme::loss(logits, batch, terms, pass);
     Message request = about(pass, Kind::loss);
-    request.header.scalar = scale;
+    request.header.scalar = terms.gradient_scale;
     request.frames = {logits};
     const Message reply = client().call(master, std::move(request), "loss");
     if (reply.frames.size() != 1 || reply.frames[0].shape() != logits.shape() ||
@@ -58,7 +59,7 @@ class Dp : public ReplicaScheme {
     // A master within this process wrote it there itself.
     if (reply.frames[0].buffer() != logits.buffer())
       context().device.kernels().copy({.in = reply.frames[0], .out = logits});
-    return {.known = reply.header.scalar, .gradient = logits};
+    return {.known = {.loss = reply.header.scalar}, .gradient = logits};
   }
 
   void after_backward(std::size_t unit, const Pass& pass) override {
@@ -66,9 +67,9 @@ class Dp : public ReplicaScheme {
     if (pass.last()) link().push(unit, pass.step);
   }
 
-  void step(std::int64_t step) override {
-    ReplicaScheme::step(step);
+  bool step(const StepInfo& info) override {
     current_ = false;
+    return ReplicaScheme::step(info);
   }
 
  private:
@@ -84,7 +85,7 @@ class Dp : public ReplicaScheme {
 
   /// Nothing answers a push. Messages keep their order, so the sum's answer tells that the master
   /// has all gradients of all workers: none is left in a queue when a worker leaves.
-  void settle() override { client().sum(0); }
+  void settle() override { client().sum({}); }
 
   bool current_ = false;  // the replica has the master's values, or has asked for them
 };

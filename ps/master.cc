@@ -10,6 +10,8 @@ Master::Master(const Model& model, const std::vector<Chunk>& chunks, Device& dev
                const ServerConfig& config, const Loader& loader, const RunPlan& plan)
     : Server(model, chunks, device, config),
       loader_(loader),
+      terms_(model.terms),
+      logits_per_sample_(model.logits_per_sample()),
       plan_(plan),
       open_(static_cast<std::size_t>(config.workers)) {}
 
@@ -45,16 +47,19 @@ Message Master::loss(const Message& message, Open& open) {
   if (!open.targets || open.step != header.step || open.micro_batch != header.micro_batch)
     throw Error("there are no targets for micro-batch {} of step {}", header.micro_batch,
                 header.step);
-  const Shape wanted{open.targets.count(), plan_.model.vocabulary};
+  const std::int64_t samples =
+      plan_.train.global_batch / (config().workers * plan_.train.accumulation);
+  const std::int64_t wanted = samples * logits_per_sample_;
   if (message.frames.size() != 1 || message.frames[0].dtype() != parameter_dtype(plan_.train) ||
-      message.frames[0].shape() != wanted)
-    throw Error("one frame of {} {} logits is due", wanted.text(), plan_.train.precision);
+      message.frames[0].count() != wanted)
+    throw Error("one frame of {} {} logits is due", wanted, plan_.train.precision);
   const auto scale = static_cast<float>(header.scalar);
   if (!(std::isfinite(scale) && scale > 0)) throw Error("a scale of {}", header.scalar);
-  const Loss loss = cross_entropy(device(), message.frames[0], open.targets, scale, true);
+  const Loss loss = cross_entropy(device(), message.frames[0], open.targets,
+                                  {terms_, plan_.train.global_batch, scale}, true);
   open.targets = {};
   Message reply{reply_to(header), {loss.gradient}};
-  reply.header.scalar = value_of(device(), loss);
+  reply.header.scalar = value_of(device(), loss).loss;
   return reply;
 }
 

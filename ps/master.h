@@ -30,6 +30,8 @@ class Master : public Server {
   Message loss(const Message& message, Open& open);
 
   const Loader& loader_;
+  std::vector<LossTerm> terms_;
+  std::int64_t logits_per_sample_;
   const RunPlan& plan_;
   std::vector<Open> open_;  // by worker
 };

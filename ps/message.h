@@ -15,9 +15,9 @@ enum class Kind : std::uint8_t {
   push,       // gradient of a range; no reply
   push_pull,  // gradient of a range -> its values once all workers have pushed
   pull,       // -> values of a range, after `step` updates
-  sum,        // scalar -> sum over workers, in rank order; `step` counts the sums
+  sum,        // fp64 frame, or none -> its sum over workers, in rank order; `step` counts them
   inputs,     // samples [begin, begin + count) of a step -> its inputs
-  loss,       // logits, scale in scalar -> loss in scalar, gradient of the logits
+  loss,       // logits, gradient scale in scalar -> loss in scalar, gradient of the logits
   alive,      // nothing to say; no reply
   done,       // the worker's last word; no reply
   failed,     // the worker's last word, with its reason in text; no reply

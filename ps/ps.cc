@@ -32,9 +32,9 @@ class Ps : public ReplicaScheme {
 
   /// The first unit's gradient goes last and its values are wanted first: nothing is lost by
   /// waiting here until all has been sent.
-  void step(std::int64_t step) override {
+  bool step(const StepInfo& info) override {
     client().flush();
-    ReplicaScheme::step(step);
+    return ReplicaScheme::step(info);
   }
 
  private:

@@ -26,8 +26,17 @@ class ReplicaScheme : public SyncScheme {
     client_->progress();
     replica_->before_backward(unit, pass);
   }
-  void step(std::int64_t step) override { steps_ = step + 1; }
-  double sum(double value) override { return client_->sum(value); }
+  bool step(const StepInfo& info) override {
+    steps_ = info.step + 1;
+    return true;
+  }
+  void sum(std::span<double> values) override {
+    Device& device = context().device;
+    const Tensor own = device.tensor({static_cast<std::int64_t>(values.size())},
+                                     MemoryKind::communication, DType::f64);
+    device.write(own, std::as_bytes(values));
+    device.read(client_->sum(own), std::as_writable_bytes(values));
+  }
 
   void visit_parameters(const ParameterVisitor& visit) override {
     settle();

@@ -17,7 +17,7 @@ Server::Server(const Model& model, const std::vector<Chunk>& chunks, Device& dev
                const ServerConfig& config)
     : device_(device),
       config_(config),
-      scalars_(static_cast<std::size_t>(config.workers)),
+      summands_(static_cast<std::size_t>(config.workers)),
       done_(static_cast<std::size_t>(config.workers)) {
   std::int64_t count = 0;
   for (const Chunk& chunk : chunks) {
@@ -53,7 +53,7 @@ Replies Server::handle(int worker, Message message) {
       case Kind::pull:
         return pull(worker, header);
       case Kind::sum:
-        return sum(worker, header);
+        return sum(worker, header, message.frames);
       case Kind::alive:
         return {};
       case Kind::done:
@@ -177,23 +177,36 @@ Replies Server::pull(int worker, const Header& header) {
   return answer_readers(slot);
 }
 
-Replies Server::sum(int worker, const Header& header) {
-  std::optional<double>& own = scalars_[static_cast<std::size_t>(worker)];
+Replies Server::sum(int worker, const Header& header, const std::vector<Tensor>& frames) {
+  std::optional<std::vector<double>>& own = summands_[static_cast<std::size_t>(worker)];
   if (header.step != sums_done_) throw Error("sum {} where sum {} is due", header.step, sums_done_);
-  if (own) throw Error("sum {} has its value already", header.step);
-  own = header.scalar;
-  if (std::any_of(scalars_.begin(), scalars_.end(), [](const auto& s) { return !s; })) return {};
-  double total = 0;
-  for (auto& scalar : scalars_) {
-    total += *scalar;
-    scalar.reset();
+  if (own) throw Error("sum {} has its values already", header.step);
+  if (frames.size() > 1 || (frames.size() == 1 && frames[0].dtype() != DType::f64))
+    throw Error("one frame of fp64 values, or none, is due");
+  std::vector<double> values(frames.empty() ? 0 : static_cast<std::size_t>(frames[0].count()));
+  for (const auto& other : summands_)
+    if (other && other->size() != values.size())
+      throw Error("sum {} of {} values, another worker gave {}", header.step, values.size(),
+                  other->size());
+  if (!frames.empty()) device_.read(frames[0], std::as_writable_bytes(std::span(values)));
+  own = std::move(values);
+  if (std::any_of(summands_.begin(), summands_.end(), [](const auto& s) { return !s; })) return {};
+  std::vector<double> total(own->size());
+  for (auto& summand : summands_) {
+    for (std::size_t i = 0; i < total.size(); ++i) total[i] += (*summand)[i];
+    summand.reset();
   }
   ++sums_done_;
+  std::vector<Tensor> sums;
+  if (!total.empty()) {
+    sums.push_back(device_.tensor({static_cast<std::int64_t>(total.size())},
+                                  MemoryKind::communication, DType::f64));
+    device_.write(sums[0], std::as_bytes(std::span(total)));
+  }
   Replies replies;
   for (int to = 0; to < config_.workers; ++to) {
-    Message message{reply_to(header), {}};
+    Message message{reply_to(header), sums};
     message.header.worker = to;
-    message.header.scalar = total;
     replies.push_back({to, std::move(message)});
   }
   return replies;

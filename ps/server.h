@@ -84,7 +84,7 @@ class Server {
   Slot& slot_of(const Header& header);
   Replies push(int worker, const Header& header, std::vector<Tensor> frames);
   Replies pull(int worker, const Header& header);
-  Replies sum(int worker, const Header& header);
+  Replies sum(int worker, const Header& header, const std::vector<Tensor>& frames);
   void add_in_turn(Slot& slot);
   void update(Slot& slot);
   Replies answer_readers(Slot& slot);
@@ -100,7 +100,7 @@ class Server {
   std::deque<std::pair<Mark, Mark>> updates_;  // begin and end, of those not added up yet
   double optimizer_seconds_ = 0;
   std::int64_t sums_done_ = 0;
-  std::vector<std::optional<double>> scalars_;  // of the sum under way, by worker
+  std::vector<std::optional<std::vector<double>>> summands_;  // of the sum under way, by worker
   std::vector<bool> done_;
   std::string failure_;
 };

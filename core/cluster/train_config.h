@@ -33,7 +33,9 @@ void visit_fields(TrainConfig& c, Visitor&& v) {
     "keep the units' inputs alone and compute activations again in backward: less memory, more "
     "compute");
   v("precision", c.precision,
-    "fp32; bf16: of parameters, gradients and activations, with fp32 master weights");
+    "fp32; bf16, fp16: of parameters, gradients and activations, with fp32 master weights (fp16 "
+    "with "
+    "dynamic loss scaling)");
   v("seed", c.seed, "of the initial values and of the order of the data");
   v("evaluate_every", c.evaluate_every, "steps between evaluations on held-out data; 0: never");
   v("evaluate_batches", c.evaluate_batches, "global batches an evaluation looks at");
@@ -42,7 +44,9 @@ void visit_fields(TrainConfig& c, Visitor&& v) {
 
 /// Of parameters, gradients, activations and communication; masters and moments are fp32.
 inline DType parameter_dtype(const TrainConfig& train) {
-  return train.precision == name_of(DType::bf16) ? DType::bf16 : DType::f32;
+  for (const DType dtype : {DType::bf16, DType::f16})
+    if (train.precision == name_of(dtype)) return dtype;
+  return DType::f32;
 }
 
 }  // namespace ringside

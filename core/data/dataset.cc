@@ -20,6 +20,23 @@ Shape stacked(std::int64_t count, const Shape& sample) {
   }
 }
 
+/// From sample after sample to part after part.
+std::vector<std::int32_t> part_by_part(const std::vector<std::int32_t>& targets,
+                                       const std::vector<std::int64_t>& parts,
+                                       std::size_t per_sample) {
+  std::vector<std::int32_t> out;
+  out.reserve(targets.size());
+  std::size_t begin = 0;
+  for (const std::int64_t part : parts) {
+    const auto count = static_cast<std::size_t>(part);
+    for (std::size_t at = begin; at < targets.size(); at += per_sample)
+      out.insert(out.end(), targets.begin() + static_cast<std::ptrdiff_t>(at),
+                 targets.begin() + static_cast<std::ptrdiff_t>(at + count));
+    begin += count;
+  }
+  return out;
+}
+
 }  // namespace
 
 Loader::Loader(const Dataset& dataset, Device& device, std::int64_t global_batch,
@@ -47,8 +64,12 @@ Batch Loader::read(const BatchSlice& slice) const {
                   std::span(inputs).subspan(i * input_bytes, input_bytes),
                   std::span(targets).subspan(i * target_count, target_count));
 
+  const auto parts = dataset_.target_parts();
+  if (parts.size() > 1) targets = part_by_part(targets, parts, target_count);
+  const Shape batch_target =
+      parts.size() > 1 ? Shape{slice.count * target.count()} : stacked(slice.count, target);
   Batch batch{device_.tensor(stacked(slice.count, input), MemoryKind::data, dtype),
-              device_.tensor(stacked(slice.count, target), MemoryKind::data, DType::i32)};
+              device_.tensor(batch_target, MemoryKind::data, DType::i32)};
   device_.write(batch.inputs, inputs);
   device_.write(batch.targets, std::as_bytes(std::span(targets)));
   return batch;

@@ -26,14 +26,20 @@ void visit_fields(DataConfig& c, Visitor&& v) {
   v("holdout", c.holdout, "share of the data, its last part, kept for evaluation");
 }
 
-/// Whether every position of a sample has a target, or only the last one.
-enum class Targets : std::uint8_t { every, last };
+/// What a model learns to say of a sample.
+enum class Task : std::uint8_t {
+  every_token,    // int32 [T] -> the token that follows each position
+  last_token,     // int32 [T] -> the token that follows the last
+  masked_tokens,  // int32 [2 T + P]: tokens, their segments, masked positions -> the P tokens that
+                  // stood there; whether the second segment follows the first (0) or not (1)
+  image_class     // fp32 [H, W, C] -> its class
+};
 
 /// Inputs and targets of some samples, kind data. A scheme whose master keeps the targets has
 /// workers with an empty `targets`.
 struct Batch {
   Tensor inputs;   // [B, ...]
-  Tensor targets;  // [B, ...] int32
+  Tensor targets;  // [B, ...] int32; of several parts: flat, part after part
 };
 
 /// A fixed list of samples; safe to read from several threads.
@@ -45,6 +51,8 @@ class Dataset {
   virtual Shape input_shape() const = 0;
   virtual DType input_dtype() const = 0;
   virtual Shape target_shape() const = 0;
+  /// How many targets of a sample belong to each term of the loss, one term after the other.
+  virtual std::vector<std::int64_t> target_parts() const { return {target_shape().count()}; }
   /// Writes one sample; the spans have the sizes that the shapes say.
   virtual void read(std::int64_t sample, std::span<std::byte> input,
                     std::span<std::int32_t> target) const = 0;

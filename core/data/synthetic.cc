@@ -11,9 +11,9 @@ namespace {
 
 class SyntheticDataset final : public Dataset {
  public:
-  SyntheticDataset(std::int64_t samples, std::int64_t context, std::int64_t vocabulary,
-                   Targets targets, std::uint64_t seed)
-      : size_(samples), context_(context), vocabulary_(vocabulary), targets_(targets), seed_(seed) {
+  SyntheticDataset(std::int64_t samples, std::int64_t context, std::int64_t vocabulary, Task task,
+                   std::uint64_t seed)
+      : size_(samples), context_(context), vocabulary_(vocabulary), task_(task), seed_(seed) {
     constexpr std::int64_t tokens = std::numeric_limits<std::int32_t>::max();
     if (context < 1)
       throw Error("model.context = {} is too small; it has to be 1 or more", context);
@@ -28,7 +28,7 @@ class SyntheticDataset final : public Dataset {
   std::int64_t size() const override { return size_; }
   Shape input_shape() const override { return {context_}; }
   DType input_dtype() const override { return DType::i32; }
-  Shape target_shape() const override { return {targets_ == Targets::every ? context_ : 1}; }
+  Shape target_shape() const override { return {task_ == Task::every_token ? context_ : 1}; }
 
   void read(std::int64_t sample, std::span<std::byte> input,
             std::span<std::int32_t> target) const override {
@@ -52,16 +52,15 @@ class SyntheticDataset final : public Dataset {
   }
 
   std::int64_t size_, context_, vocabulary_;
-  Targets targets_;
+  Task task_;
   std::uint64_t seed_;
 };
 
 }  // namespace
 
 std::unique_ptr<Dataset> synthetic_dataset(std::int64_t samples, std::int64_t context,
-                                           std::int64_t vocabulary, Targets targets,
-                                           std::uint64_t seed) {
-  return std::make_unique<SyntheticDataset>(samples, context, vocabulary, targets, seed);
+                                           std::int64_t vocabulary, Task task, std::uint64_t seed) {
+  return std::make_unique<SyntheticDataset>(samples, context, vocabulary, task, seed);
 }
 
 }  // namespace ringside

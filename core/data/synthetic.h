@@ -14,7 +14,6 @@ namespace ringside {
 /// is left in the end, are known. Targets are the tokens that follow each position (int32
 /// [context]), or only the last one (int32 [1]). Throws Error for a size below 1.
 std::unique_ptr<Dataset> synthetic_dataset(std::int64_t samples, std::int64_t context,
-                                           std::int64_t vocabulary, Targets targets,
-                                           std::uint64_t seed);
+                                           std::int64_t vocabulary, Task task, std::uint64_t seed);
 
 }  // namespace ringside

@@ -72,9 +72,9 @@ std::vector<fs::path> files_below(const fs::path& folder) {
 
 class TextDataset final : public Dataset {
  public:
-  TextDataset(const std::vector<fs::path>& paths, std::int64_t context, Targets targets,
-              Split split, double holdout)
-      : context_(context), targets_(targets) {
+  TextDataset(const std::vector<fs::path>& paths, std::int64_t context, Task task, Split split,
+              double holdout)
+      : context_(context), task_(task) {
     if (context < 1)
       throw Error("model.context = {} is too small; it has to be 1 or more", context);
     if (!(holdout >= 0 && holdout < 1))
@@ -103,7 +103,7 @@ class TextDataset final : public Dataset {
   std::int64_t size() const override { return size_; }
   Shape input_shape() const override { return {context_}; }
   DType input_dtype() const override { return DType::i32; }
-  Shape target_shape() const override { return {targets_ == Targets::every ? context_ : 1}; }
+  Shape target_shape() const override { return {task_ == Task::every_token ? context_ : 1}; }
 
   void read(std::int64_t sample, std::span<std::byte> input,
             std::span<std::int32_t> target) const override {
@@ -132,7 +132,7 @@ class TextDataset final : public Dataset {
   }
 
   std::int64_t context_;
-  Targets targets_;
+  Task task_;
   std::vector<MappedFile> files_;
   std::vector<std::int64_t> ends_;  // of each file, in the bytes of all
   std::int64_t begin_ = 0, size_ = 0;
@@ -170,8 +170,8 @@ std::vector<fs::path> text_files(const std::vector<std::string>& paths) {
 }
 
 std::unique_ptr<Dataset> text_dataset(const std::vector<fs::path>& files, std::int64_t context,
-                                      Targets targets, Split split, double holdout) {
-  return std::make_unique<TextDataset>(files, context, targets, split, holdout);
+                                      Task task, Split split, double holdout) {
+  return std::make_unique<TextDataset>(files, context, task, split, holdout);
 }
 
 }  // namespace ringside

@@ -25,7 +25,6 @@ bool is_left_out(const std::filesystem::path& folder);
 /// The last `holdout` share of the bytes is the held-out split. Throws Error when a split is too
 /// short for one window.
 std::unique_ptr<Dataset> text_dataset(const std::vector<std::filesystem::path>& files,
-                                      std::int64_t context, Targets targets, Split split,
-                                      double holdout);
+                                      std::int64_t context, Task task, Split split, double holdout);
 
 }  // namespace ringside

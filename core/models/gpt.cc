@@ -21,12 +21,12 @@ class EmbeddingUnit final : public Unit {
         width_(c.width),
         table_(*this, "table", c.vocabulary, c.context, c.width, normal) {}
 
-  Tensor forward(const Tensor& tokens, bool training) override {
+  Tensor forward(const Tensor& tokens, const Pass& pass) override {
     const Shape& in = tokens.shape();
     if (in.rank() != 2 || in[1] > context_)
       throw Error("unit {}: input {} is not [samples, positions] of at most {} positions", name(),
                   in.text(), context_);
-    return table_.forward(tokens, training).reshaped({in[0], in[1], width_});
+    return table_.forward(tokens, pass).reshaped({in[0], in[1], width_});
   }
 
   Tensor backward(const Tensor& grad_output) override {
@@ -51,12 +51,12 @@ class Block final : public Unit {
         expand_(*this, "mlp.in", c.width, 4 * c.width, normal, zeros, Activation::gelu),
         contract_(*this, "mlp.out", 4 * c.width, c.width, branch(c), zeros) {}
 
-  Tensor forward(const Tensor& input, bool training) override {
-    Tensor x = norm1_.forward(input, {}, training);
-    const Tensor stream = attention_.forward(x, input.shape()[0], training);
-    x = norm2_.forward(stream, input, training);  // stream += input
-    x = expand_.forward(x, training);
-    x = contract_.forward(x, training);
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    Tensor x = norm1_.forward(input, {}, pass);
+    const Tensor stream = attention_.forward(x, input.shape()[0], pass);
+    x = norm2_.forward(stream, input, pass);  // stream += input
+    x = expand_.forward(x, pass);
+    x = contract_.forward(x, pass);
     device().kernels().add({.in = stream, .out = x});
     return x.reshaped(input.shape());
   }
@@ -90,10 +90,10 @@ class Head final : public Unit {
         norm_(*this, "norm", c.width),
         logits_(*this, "logits", c.width, c.vocabulary, normal, std::nullopt) {}
 
-  Tensor forward(const Tensor& input, bool training) override {
+  Tensor forward(const Tensor& input, const Pass& pass) override {
     shape_ = input.shape();
-    const Tensor x = norm_.forward(input, {}, training);
-    return logits_.forward(x, training);
+    const Tensor x = norm_.forward(input, {}, pass);
+    return logits_.forward(x, pass);
   }
 
   Tensor backward(const Tensor& grad_output) override {
@@ -119,7 +119,8 @@ Model make_gpt(const ModelConfig& config, Device& device) {
   for (std::int64_t i = 0; i < config.layers; ++i)
     model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));
   model.units.push_back(std::make_unique<Head>(config, device));
-  model.targets = Targets::every;
+  model.task = Task::every_token;
+  model.terms = {{config.context, config.vocabulary}};
   return model;
 }
 

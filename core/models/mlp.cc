@@ -26,11 +26,11 @@ class EmbeddingUnit final : public Unit {
         context_(c.context),
         table_(*this, "table", c.vocabulary, 0, embedding_width(c), {Init::Kind::normal, 1}) {}
 
-  Tensor forward(const Tensor& tokens, bool training) override {
+  Tensor forward(const Tensor& tokens, const Pass& pass) override {
     const Shape& in = tokens.shape();
     if (in.rank() != 2 || in[1] != context_)
       throw Error("unit {}: input {} is not [samples, {}]", name(), in.text(), context_);
-    const Tensor y = table_.forward(tokens, training);
+    const Tensor y = table_.forward(tokens, pass);
     return y.reshaped({in[0], y.count() / in[0]});
   }
 
@@ -52,8 +52,8 @@ class LinearUnit final : public Unit {
       : Unit(std::move(name), device),
         linear_(*this, "linear", in, out, uniform(in), uniform(in), activation) {}
 
-  Tensor forward(const Tensor& input, bool training) override {
-    return linear_.forward(input, training);
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    return linear_.forward(input, pass);
   }
   Tensor backward(const Tensor& grad_output) override { return linear_.backward(grad_output); }
 
@@ -75,7 +75,8 @@ Model make_mlp(const ModelConfig& config, Device& device) {
   }
   model.units.push_back(
       std::make_unique<LinearUnit>("head", in, config.vocabulary, Activation::none, device));
-  model.targets = Targets::last;
+  model.task = Task::last_token;
+  model.terms = {{1, config.vocabulary}};
   return model;
 }
 

@@ -55,6 +55,12 @@ std::int64_t Model::first_parameter(std::size_t unit) const {
   return first;
 }
 
+std::int64_t Model::logits_per_sample() const {
+  std::int64_t count = 0;
+  for (const LossTerm& term : terms) count += term.rows * term.classes;
+  return count;
+}
+
 void check_positive(const ModelConfig& config) {
   visit_fields(const_cast<ModelConfig&>(config),  // a visitor that only reads
                [](std::string_view name, auto& value, std::string_view) {

@@ -34,17 +34,27 @@ void visit_fields(ModelConfig& c, Visitor&& v) {
 /// Throws Error that names the first size below 1.
 void check_positive(const ModelConfig& config);
 
-/// Units are computed first to last in forward, last to first in backward. The last one gives
-/// logits [rows, vocabulary]. The device must outlive the model.
+/// One term of the loss: the mean cross-entropy of a sample's `rows` rows of logits, `classes`
+/// each.
+struct LossTerm {
+  std::int64_t rows = 1;
+  std::int64_t classes = 0;
+};
+
+/// Units are computed first to last in forward, last to first in backward. The last one gives the
+/// logits of B samples: of one term [B rows, classes]; of several flat, term after term. The device
+/// must outlive the model.
 struct Model {
   std::vector<std::unique_ptr<Unit>> units;
-  /// What the logits' rows stand for: all positions (B * T rows) or the last one (B rows).
-  Targets targets = Targets::every;
+  Task task = Task::every_token;
+  std::vector<LossTerm> terms;
 
   /// Parameters of the whole model, and of the units before `unit`: the position of a unit's
   /// first parameter in the model's order.
   std::int64_t parameter_count() const;
   std::int64_t first_parameter(std::size_t unit) const;
+  /// Elements of logits that a sample has.
+  std::int64_t logits_per_sample() const;
 };
 
 /// Writes the initial values of elements [begin, begin + out.count()) of the unit's range to

@@ -34,14 +34,14 @@ Linear::Linear(Unit& unit, const std::string& name, std::int64_t in, std::int64_
   if (bias) bias_ = unit.declare().add(name + ".bias", {out}, *bias);
 }
 
-Tensor Linear::forward(const Tensor& x, bool training) {
+Tensor Linear::forward(const Tensor& x, const Pass& pass) {
   LinearForward op{.x = rows(x, in_), .weight = unit_.value(weight_), .activation = activation_};
   const Shape out{op.x.shape()[0], out_};
   if (bias_) op.bias = unit_.value(*bias_);
   if (activation_ != Activation::none) op.pre = activation(unit_, out);
   op.y = activation(unit_, out);
   unit_.device().kernels().linear_forward(op);
-  if (training) {
+  if (pass.keep) {
     x_ = op.x;
     pre_ = op.pre;
   }
@@ -67,7 +67,7 @@ LayerNorm::LayerNorm(Unit& unit, const std::string& name, std::int64_t width)
       weight_(unit.declare().add(name + ".weight", {width}, ones)),
       bias_(unit.declare().add(name + ".bias", {width}, zeros)) {}
 
-Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, bool training) {
+Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, const Pass& pass) {
   LayerNormForward op{
       .x = rows(x, width_), .weight = unit_.value(weight_), .bias = unit_.value(bias_)};
   if (residual) {
@@ -78,7 +78,7 @@ Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, bool training
   op.mean = statistic(unit_, {op.x.shape()[0]});
   op.rstd = statistic(unit_, {op.x.shape()[0]});
   unit_.device().kernels().layer_norm_forward(op);
-  if (training) {
+  if (pass.keep) {
     x_ = op.x;
     mean_ = op.mean;
     rstd_ = op.rstd;
@@ -111,12 +111,12 @@ Embedding::Embedding(Unit& unit, const std::string& name, std::int64_t vocabular
     position_table_ = unit.declare().add(name + ".positions", {positions, width}, init);
 }
 
-Tensor Embedding::forward(const Tensor& tokens, bool training) {
+Tensor Embedding::forward(const Tensor& tokens, const Pass& pass) {
   EmbeddingForward op{.tokens = tokens, .token_table = unit_.value(token_table_)};
   if (position_table_) op.position_table = unit_.value(*position_table_);
   op.y = activation(unit_, {tokens.count(), width_});
   unit_.device().kernels().embedding_forward(op);
-  if (training) tokens_ = tokens;
+  if (pass.keep) tokens_ = tokens;
   return op.y;
 }
 
@@ -137,21 +137,21 @@ SelfAttention::SelfAttention(Unit& unit, const std::string& name, std::int64_t w
       qkv_layer_(unit, name + ".qkv", width, 3 * width, qkv, zeros),
       out_layer_(unit, name + ".out", width, width, out, zeros) {}
 
-Tensor SelfAttention::forward(const Tensor& x, std::int64_t samples, bool training) {
+Tensor SelfAttention::forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
   const std::int64_t positions = x.count() / (samples * heads_ * head_width_);
   AttentionForward op{
-      .qkv = qkv_layer_.forward(x, training).reshaped({samples, positions, 3, heads_, head_width_}),
+      .qkv = qkv_layer_.forward(x, pass).reshaped({samples, positions, 3, heads_, head_width_}),
       .causal = causal_};
   op.y = activation(unit_, {samples, positions, heads_, head_width_});
   op.statistics = statistic(unit_, {samples, heads_, positions});
   unit_.device().kernels().attention_forward(op);
-  if (training) {
+  if (pass.keep) {
     qkv_ = op.qkv;
     y_ = op.y;
     statistics_ = op.statistics;
   }
   op.qkv = {};
-  return out_layer_.forward(op.y, training);
+  return out_layer_.forward(op.y, pass);
 }
 
 Tensor SelfAttention::backward(const Tensor& dy) {

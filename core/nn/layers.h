@@ -1,7 +1,7 @@
 // Layers: what units are made of.
 //
 // A layer declares its parameters in its unit's layout, in its constructor, and looks their values
-// up in the unit when it computes. forward() with `training` keeps what backward() needs;
+// up in the unit when it computes. forward() keeps what backward() needs if its pass says so;
 // backward() overwrites the gradients of the layer's parameters and frees what was kept. A tensor
 // of rows may have any shape: M is its count over its width. Results are new tensors unless said
 // otherwise. A layer lives in its unit and throws nothing of its own.
@@ -23,7 +23,7 @@ class Linear {
          std::optional<Init> bias, Activation activation = Activation::none);
 
   /// [M, in] -> [M, out]
-  Tensor forward(const Tensor& x, bool training);
+  Tensor forward(const Tensor& x, const Pass& pass);
   /// [M, out] -> [M, in]. Overwrites `dy` where there is an activation.
   Tensor backward(const Tensor& dy);
 
@@ -42,7 +42,7 @@ class LayerNorm {
   LayerNorm(Unit& unit, const std::string& name, std::int64_t width);
 
   /// [M, width] -> [M, width]. With a `residual` x becomes x + residual, and that is normalised.
-  Tensor forward(const Tensor& x, const Tensor& residual, bool training);
+  Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass);
   /// The gradient of what was normalised. With `dresidual`, the gradient that reaches it past the
   /// norm, it is added and the result takes the place of `dresidual`.
   Tensor backward(const Tensor& dy, const Tensor& dresidual = {});
@@ -63,7 +63,7 @@ class Embedding {
             std::int64_t width, Init init);
 
   /// int32 [B, T] -> [B * T, width]; T at most `positions`.
-  Tensor forward(const Tensor& tokens, bool training);
+  Tensor forward(const Tensor& tokens, const Pass& pass);
   void backward(const Tensor& dy);
 
  private:
@@ -83,7 +83,7 @@ class SelfAttention {
                 bool causal, Init qkv, Init out);
 
   /// [M, width] -> [M, width], the rows of `samples` samples of M / samples positions.
-  Tensor forward(const Tensor& x, std::int64_t samples, bool training);
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass);
   Tensor backward(const Tensor& dy);
 
  private:

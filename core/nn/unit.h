@@ -2,9 +2,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "core/comm.h"
 #include "core/device/device.h"
 #include "core/nn/layout.h"
+#include "core/nn/pass.h"
 
 namespace ringside {
 
@@ -26,17 +29,34 @@ class Unit {
   /// be empty while it is not needed.
   void bind(Tensor parameters, Tensor gradients);
 
-  /// With `training` keeps what backward() needs; without, keeps nothing.
-  virtual Tensor forward(const Tensor& input, bool training) = 0;
+  /// Keeps what backward() needs if the pass says so; else nothing.
+  virtual Tensor forward(const Tensor& input, const Pass& pass) = 0;
 
   /// Overwrites every element of the bound gradient range and frees the kept activations. May
   /// overwrite `grad_output`. Returns the gradient of the input, empty for a unit whose input is
-  /// not differentiable (tokens). Exactly one call for each forward() with `training`.
+  /// not differentiable (tokens). Exactly one call for each forward() that kept.
   virtual Tensor backward(const Tensor& grad_output) = 0;
+
+  /// Another unit of the model, an earlier one, whose parameters this one reads as well (a tied
+  /// table): a scheme has them bound whenever this unit computes. The gradient is that unit's
+  /// affair.
+  virtual const Unit* lender() const { return nullptr; }
+
+  /// Running statistics of batch norms: fp32, no parameters. Each rank has its own, of what it
+  /// computed; the model's are the mean over ranks.
+  struct Statistic {
+    std::string name;
+    Tensor values;
+  };
+  const std::vector<Statistic>& statistics() const { return statistics_; }
+  /// Ranks that batch norms put their statistics together with; null: none. Outlives the unit.
+  void join(Communicator* group) { group_ = group; }
 
   // For layers (core/nn/layers.h), which declare their parameters in the constructor of their unit
   // and look them up in the bound ranges when they compute.
   Layout& declare() { return layout_; }
+  void declare(Statistic statistic) { statistics_.push_back(std::move(statistic)); }
+  Communicator* group() const { return group_; }
   Device& device() const { return device_; }
   DType dtype() const { return parameters_.dtype(); }
   Tensor value(std::size_t parameter) const { return named(parameters_, parameter); }
@@ -49,6 +69,8 @@ class Unit {
   Device& device_;
   Layout layout_;
   Tensor parameters_, gradients_;
+  std::vector<Statistic> statistics_;
+  Communicator* group_ = nullptr;
 };
 
 }  // namespace ringside

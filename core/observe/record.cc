@@ -42,7 +42,8 @@ nlohmann::json to_json(const RankRecord& r) {
   }
   nlohmann::json evaluations = nlohmann::json::array();
   for (const auto& e : r.evaluations)
-    evaluations.push_back({{"step", e.step}, {"loss", e.loss}, {"seconds", e.seconds}});
+    evaluations.push_back(
+        {{"step", e.step}, {"loss", e.loss}, {"accuracy", e.accuracy}, {"seconds", e.seconds}});
   nlohmann::json slices = nlohmann::json::array();
   for (const auto& slice : r.slices)
     slices.push_back({slice.activity, slice.name, slice.begin_s, slice.duration_s});
@@ -50,6 +51,7 @@ nlohmann::json to_json(const RankRecord& r) {
           {"role", r.role},
           {"host", r.host},
           {"losses", r.losses},
+          {"skipped_steps", r.skipped_steps},
           {"steps", steps},
           {"serving_optimizer_s", r.serving_optimizer_s},
           {"bytes_sent_per_step", r.bytes_sent_per_step},
@@ -71,6 +73,7 @@ RankRecord rank_record_from_json(const nlohmann::json& in) {
   in.at("role").get_to(r.role);
   in.at("host").get_to(r.host);
   in.at("losses").get_to(r.losses);
+  in.at("skipped_steps").get_to(r.skipped_steps);
   for (const auto& one : in.at("steps")) {
     StepTime step;
     one.at("total").get_to(step.total);
@@ -90,7 +93,7 @@ RankRecord rank_record_from_json(const nlohmann::json& in) {
   in.at("minimum_bytes_per_step").get_to(r.minimum_bytes_per_step);
   for (const auto& e : in.at("evaluations"))
     r.evaluations.push_back({e.at("step").get<std::int64_t>(), e.at("loss").get<double>(),
-                             e.at("seconds").get<double>()});
+                             e.at("accuracy").get<double>(), e.at("seconds").get<double>()});
   for (const auto& slice : in.at("slices"))
     r.slices.push_back({slice.at(0).get<std::string>(), slice.at(1).get<std::string>(),
                         slice.at(2).get<double>(), slice.at(3).get<double>()});

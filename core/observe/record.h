@@ -20,6 +20,8 @@ struct RankRecord {
   /// the global batch) and where the time went. Empty for ranks that only serve.
   std::vector<double> losses;
   std::vector<StepTime> steps;
+  /// Steps that changed nothing because gradients were not finite.
+  std::int64_t skipped_steps = 0;
   /// Seconds a step in the optimizer on ranks that serve.
   double serving_optimizer_s = 0;
   /// Over the measured steps alone, a step.
@@ -40,6 +42,7 @@ struct RankRecord {
   struct Evaluation {
     std::int64_t step;
     double loss;
+    double accuracy;  // share of rows whose largest logit is the target's
     double seconds;
   };
   std::vector<Evaluation> evaluations;

@@ -154,7 +154,11 @@ ordered_json to_json(const Row& row) {
     ranks.push_back(rank_json(plan.ranks[r], r < row.ranks.size() ? &row.ranks[r] : nullptr));
   ordered_json evaluations = ordered_json::array();
   for (const auto& e : row.evaluations)
-    evaluations.push_back({{"step", e.step}, {"loss", e.loss}, {"seconds", e.seconds}});
+    evaluations.push_back({{"step", e.step},
+                           {"loss", e.loss},
+                           {"perplexity", std::exp(e.loss)},
+                           {"accuracy", e.accuracy},
+                           {"seconds", e.seconds}});
   const auto& time = row.time_ms;
   return {{"schema", Row::schema},
           {"experiment", plan.experiment},
@@ -218,7 +222,7 @@ Row row_from_json(const json& in) {
   in.at("loss").get_to(row.loss);
   for (const auto& e : in.at("evaluations"))
     row.evaluations.push_back({e.at("step").get<std::int64_t>(), e.at("loss").get<double>(),
-                               e.at("seconds").get<double>()});
+                               e.at("accuracy").get<double>(), e.at("seconds").get<double>()});
   in.at("parameter_hash").get_to(row.parameter_hash);
   in.at("samples_per_s").get_to(row.samples_per_s);
   in.at("tokens_per_s").get_to(row.tokens_per_s);

@@ -42,6 +42,12 @@ void visit_fields(OptimizerConfig& c, Visitor&& v) {
 /// for an unknown schedule.
 double learning_rate(const OptimizerConfig& config, std::int64_t step, std::int64_t steps);
 
+/// Which update this is.
+struct StepInfo {
+  std::int64_t step = 0;  // from 0
+  float loss_scale = 1;   // that the gradients have been multiplied by
+};
+
 /// Updates one flat range of parameters, elementwise: the whole model, a unit, a shard or a
 /// server's part give the same bits. Owns its state (fp32, kind optimizer): moments, zero at first,
 /// and where the parameters are bf16 their master values, which are those of the parameters at

@@ -1,0 +1,42 @@
+// Dynamic loss scaling (Micikevicius et al. 2018, section 3.2).
+#pragma once
+
+#include <cstdint>
+
+#include "core/tensor/dtype.h"
+
+namespace ringside {
+
+/// What gradients of fp16 are multiplied by so that small ones do not vanish: halved when a step's
+/// gradients overflow (the step is skipped, on all ranks), doubled after 2,000 steps in a row that
+/// did not. A power of two: it changes no mantissa. 1, always, for other dtypes. All ranks count
+/// alike.
+class LossScale {
+ public:
+  explicit LossScale(DType dtype)
+      : dynamic_(dtype == DType::f16), value_(dynamic_ ? 65536.0f : 1) {}
+
+  float value() const { return value_; }
+  /// Steps that were skipped so far.
+  std::int64_t skipped() const { return skipped_; }
+
+  void update(bool finite) {
+    if (!finite) ++skipped_;
+    if (!dynamic_) return;
+    good_ = finite ? good_ + 1 : 0;
+    if (!finite && value_ > 1) value_ /= 2;
+    if (good_ < growth_interval || value_ >= largest) return;
+    value_ *= 2;
+    good_ = 0;
+  }
+
+ private:
+  static constexpr std::int64_t growth_interval = 2000;
+  static constexpr float largest = 0x1p24f;
+
+  bool dynamic_;
+  float value_;
+  std::int64_t good_ = 0, skipped_ = 0;
+};
+
+}  // namespace ringside
