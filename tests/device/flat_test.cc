@@ -1,86 +1,11 @@
 // Flat operations on every device: values, and bits that do not depend on position.
-#include <algorithm>
-
-#include "tests/device/harness.h"
+#include "tests/device/flat_fixture.h"
 
 namespace ringside {
 namespace {
 
 using reference::Values;
 
-constexpr std::int64_t sizes[] = {1, 7, 33, 130, 5000, 100003};
-
-class FlatKernels : public KernelsOnDevice {
- protected:
-  Values positive(std::int64_t count) {
-    Values out = normal_f32(count);
-    for (auto& value : out) value = std::abs(value);
-    return out;
-  }
-
-  struct Operand {
-    Values values;
-    DType dtype;
-  };
-
-  /// Runs `apply` once over [0, count), and then in pieces cut at odd places, on fresh copies of
-  /// `operands`; every operand must end with the same bits.
-  template <class Apply>
-  void expect_position_independent(const std::vector<Operand>& operands, Apply&& apply) {
-    const auto count = static_cast<std::int64_t>(operands.front().values.size());
-    const auto run = [&](const std::vector<std::int64_t>& cuts) {
-      std::vector<Tensor> tensors;
-      for (const auto& operand : operands)
-        tensors.push_back(upload({count}, operand.values, operand.dtype));
-      for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-        std::vector<Tensor> piece;
-        for (const auto& tensor : tensors)
-          piece.push_back(tensor.range(cuts[i], cuts[i + 1] - cuts[i]));
-        apply(piece);
-      }
-      std::vector<std::vector<float>> out;
-      for (const auto& tensor : tensors) out.push_back(download(tensor));
-      return out;
-    };
-    const auto whole = run({0, count});
-    for (std::uint64_t seed = 0; seed < 5; ++seed) {
-      std::vector<std::int64_t> cuts = {0, 1, count / 3 + static_cast<std::int64_t>(seed)};
-      for (std::uint64_t i = 0; i < 9; ++i)
-        cuts.push_back(static_cast<std::int64_t>(random_bits(seed, Stream::sampler, i) %
-                                                 static_cast<std::uint64_t>(count)));
-      cuts.push_back(count);
-      std::sort(cuts.begin(), cuts.end());
-      const auto pieces = run(cuts);
-      for (std::size_t i = 0; i < whole.size(); ++i)
-        EXPECT_EQ(std::memcmp(pieces[i].data(), whole[i].data(), whole[i].size() * sizeof(float)),
-                  0)
-            << "operand " << i;
-    }
-  }
-
-  /// Masters of bf16 parameters, which are finer than those; none of fp32 ones.
-  Values masters(const Values& parameters) {
-    if (dtype() == DType::f32) return {};
-    Values out = normal(static_cast<std::int64_t>(parameters.size()));
-    for (std::size_t i = 0; i < out.size(); ++i)
-      out[i] = parameters[i] + out[i] * std::abs(parameters[i]) / 2048;
-    return reference::rounded(std::move(out), DType::f32);
-  }
-  Tensor upload_masters(const Values& values) {
-    if (values.empty()) return {};
-    return upload({static_cast<std::int64_t>(values.size())}, values, DType::f32);
-  }
-  /// After an update: what the formula says, in the masters where there are any, and parameters
-  /// that are these to the bit.
-  void expect_updated(const Tensor& parameters, const Tensor& master, const Values& expected) {
-    EXPECT_CLOSE(parameters, expected);
-    if (!master) return;
-    EXPECT_CLOSE(master, expected);
-    const auto values = download(master);
-    const auto published = held(Values(values.begin(), values.end()));
-    EXPECT_EQ(download(parameters), std::vector<float>(published.begin(), published.end()));
-  }
-};
 INSTANTIATE_TEST_SUITE_P(Devices, FlatKernels, ::testing::ValuesIn(flat_operations_under_test()),
                          case_name);
 
@@ -96,7 +21,7 @@ TEST_P(FlatKernels, FillSetsTheRangeAndNothingElse) {
 }
 
 TEST_P(FlatKernels, CopyMovesAnyElementType) {
-  for (const auto count : sizes) {
+  for (const auto count : flat_sizes) {
     const Values values = normal(count);
     const Tensor in = upload({count}, values), out = output({count});
     kernels().copy({.in = in, .out = out});
@@ -111,7 +36,7 @@ TEST_P(FlatKernels, CopyMovesAnyElementType) {
 }
 
 TEST_P(FlatKernels, AddAgreesWithReference) {
-  for (const auto count : sizes) {
+  for (const auto count : flat_sizes) {
     const Values a = normal(count), b = normal(count);
     const Tensor out = upload({count}, a);
     kernels().add({.in = upload({count}, b), .out = out});
@@ -121,49 +46,62 @@ TEST_P(FlatKernels, AddAgreesWithReference) {
   }
 }
 
+/// What the dtype of the case is cast from: fp32 from any, the others from fp32; and all from
+/// themselves.
+std::vector<DType> cast_from(DType to) {
+  if (to == DType::f32) return {DType::f32, DType::bf16, DType::f16};
+  return {DType::f32, to};
+}
+
 TEST_P(FlatKernels, CastRoundsToNearest) {
-  // From the other dtype to that of the case; lengths and beginnings of every alignment.
-  const DType from = dtype() == DType::bf16 ? DType::f32 : DType::bf16;
-  for (const auto count : sizes)
-    for (const std::int64_t begin : {0, 1}) {
-      if (begin >= count) continue;
-      const Values values = reference::rounded(normal_f32(count), from);
-      const Tensor out = output({count});
-      kernels().cast({.in = upload({count}, values, from).range(begin, count - begin),
-                      .out = out.range(0, count - begin)});
-      const auto actual = download(out.range(0, count - begin));
-      const Values expected = held(values);
-      for (std::size_t i = 0; i < actual.size(); ++i)
-        ASSERT_EQ(actual[i], expected[i + static_cast<std::size_t>(begin)]) << i;
-    }
+  // Lengths and beginnings of every alignment.
+  for (const DType from : cast_from(dtype()))
+    for (const auto count : flat_sizes)
+      for (const std::int64_t begin : {0, 1}) {
+        if (begin >= count) continue;
+        const Values values = reference::rounded(normal_f32(count), from);
+        const Tensor out = output({count});
+        kernels().cast({.in = upload({count}, values, from).range(begin, count - begin),
+                        .out = out.range(0, count - begin)});
+        const auto actual = download(out.range(0, count - begin));
+        const Values expected = held(values);
+        for (std::size_t i = 0; i < actual.size(); ++i)
+          ASSERT_EQ(actual[i], expected[i + static_cast<std::size_t>(begin)])
+              << i << " from " << name_of(from);
+      }
 }
 
 TEST_P(FlatKernels, CastKeepsWhatIsSpecial) {
-  // Ties of bf16 to either side, the largest of fp32, subnormals, zeros, what is not finite.
-  const DType from = dtype() == DType::bf16 ? DType::f32 : DType::bf16;
-  const Values values = {1 + 0x1p-8,  1 + 0x1.8p-7, -1 - 0x1p-8, 0x1.fffffep127, 0x1p-130, -0.0,
-                         double{NAN}, INFINITY,     -INFINITY,   0x1.01p0,       0x1p-149, 3.0};
+  // Ties of bf16 and fp16 to either side, the largest of each, subnormals, zeros, what is not
+  // finite.
+  const Values values = {1 + 0x1p-8,     1 + 0x1.8p-7, -1 - 0x1p-8, 1 + 0x1p-11, 1 + 0x1.8p-10,
+                         0x1.fffffep127, 0x1p-130,     -0.0,        double{NAN}, INFINITY,
+                         -INFINITY,      0x1.01p0,     0x1p-149,    3.0,         65504,
+                         65519,          65520,        0x1p-24,     0x1p-25,     0x1.8p-24,
+                         -0x1.004p-15};
   const auto count = static_cast<std::int64_t>(values.size());
-  const Values given = reference::rounded(values, from);
-  const Tensor out = output({count});
-  kernels().cast({.in = upload({count}, given, from), .out = out});
-  const auto actual = download(out);
-  const Values expected = held(given);
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    EXPECT_EQ(std::isnan(actual[i]), std::isnan(expected[i])) << i;
-    if (std::isnan(expected[i])) continue;
-    EXPECT_EQ(actual[i], expected[i]) << i;
-    EXPECT_EQ(std::signbit(actual[i]), std::signbit(expected[i])) << i;
+  for (const DType from : cast_from(dtype())) {
+    const Values given = reference::rounded(values, from);
+    const Tensor out = output({count});
+    kernels().cast({.in = upload({count}, given, from), .out = out});
+    const auto actual = download(out);
+    const Values expected = held(given);
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      EXPECT_EQ(std::isnan(actual[i]), std::isnan(expected[i])) << values[i];
+      if (std::isnan(expected[i])) continue;
+      EXPECT_EQ(actual[i], expected[i]) << values[i];
+      EXPECT_EQ(std::signbit(actual[i]), std::signbit(expected[i])) << values[i];
+    }
   }
 }
 
 TEST_P(FlatKernels, SumOfSquaresAgreesWithReference) {
-  for (const auto count : sizes) {
+  for (const auto count : flat_sizes) {
     const Values values = normal(count + 3);
     const Tensor in = upload({count + 3}, values);
     std::vector<float> sums;
     for (const std::int64_t begin : {0, 3, 0}) {
-      const Tensor out = output_f32({1});
+      const Tensor out = output_f64({1});
       kernels().sum_of_squares({.in = in.range(begin, count), .out = out});
       EXPECT_CLOSE(out, Values{reference::sum_of_squares(
                             Values(values.begin() + begin, values.begin() + begin + count))});
@@ -174,7 +112,7 @@ TEST_P(FlatKernels, SumOfSquaresAgreesWithReference) {
 }
 
 TEST_P(FlatKernels, SumOfSquaresOfNothingIsZero) {
-  const Tensor in = upload({4}, Values(4, 1.0)), out = output_f32({1});
+  const Tensor in = upload({4}, Values(4, 1.0)), out = output_f64({1});
   kernels().sum_of_squares({.in = in.range(2, 0), .out = out});
   EXPECT_EQ(download(out)[0], 0);
 }
@@ -188,76 +126,6 @@ TEST_P(FlatKernels, OperationsOnNothingChangeNothing) {
   EXPECT_EQ(download(all), std::vector<float>(4, 3.0f));
 }
 
-TEST_P(FlatKernels, AdamWAgreesWithReference) {
-  for (const auto count : sizes)
-    for (const std::int64_t step : {1, 2, 1000}) {
-      const Values p = normal(count), g = normal(count), finer = masters(p);
-      const Values m = normal_f32(count), v = positive(count);
-      const AdamW op{.parameters = upload({count}, p),
-                     .gradients = upload({count}, g),
-                     .master = upload_masters(finer),
-                     .first_moment = upload({count}, m, DType::f32),
-                     .second_moment = upload({count}, v, DType::f32),
-                     .lr = 0.1f,
-                     .beta1 = 0.9f,
-                     .beta2 = 0.95f,
-                     .epsilon = 1e-8f,
-                     .weight_decay = 0.1f,
-                     .step = step};
-      kernels().adamw(op);
-      const auto expected = reference::adamw(op, finer.empty() ? p : finer, g, m, v);
-      expect_updated(op.parameters, op.master, expected.parameters);
-      EXPECT_CLOSE(op.first_moment, expected.first);
-      EXPECT_CLOSE(op.second_moment, expected.second);
-    }
-}
-
-TEST_P(FlatKernels, SgdAgreesWithReference) {
-  for (const auto count : sizes)
-    for (const std::int64_t step : {1, 2}) {
-      const Values p = normal(count), g = normal(count), finer = masters(p);
-      const Values u = normal_f32(count);
-      Sgd op{.parameters = upload({count}, p),
-             .gradients = upload({count}, g),
-             .master = upload_masters(finer),
-             .velocity = upload({count}, u, DType::f32),
-             .lr = 0.1f,
-             .momentum = 0.9f,
-             .weight_decay = 0.01f,
-             .step = step};
-      kernels().sgd(op);
-      const auto expected = reference::sgd(op, finer.empty() ? p : finer, g, u);
-      expect_updated(op.parameters, op.master, expected.parameters);
-      EXPECT_CLOSE(op.velocity, expected.first);
-    }
-}
-
-TEST_P(FlatKernels, SgdWithoutMomentumNeedsNoVelocity) {
-  const Values p = normal(130), g = normal(130), finer = masters(p);
-  const Sgd op{.parameters = upload({130}, p),
-               .gradients = upload({130}, g),
-               .master = upload_masters(finer),
-               .lr = 0.5f,
-               .weight_decay = 0.1f,
-               .step = 3};
-  kernels().sgd(op);
-  const Values none(130, 0.0);
-  expect_updated(op.parameters, op.master,
-                 reference::sgd(op, finer.empty() ? p : finer, g, none).parameters);
-}
-
-TEST_P(FlatKernels, SgdIgnoresWhatVelocityHeldBeforeStepOne) {
-  const Values p = normal(130), g = normal(130);
-  const Sgd op{.parameters = upload({130}, p),
-               .gradients = upload({130}, g),
-               .master = upload_masters(masters(p)),
-               .velocity = output_f32({130}),
-               .lr = 0.5f,
-               .momentum = 0.9f};
-  kernels().sgd(op);
-  EXPECT_CLOSE(op.velocity, g);
-}
-
 TEST_P(FlatKernels, AddIsIndependentOfPosition) {
   expect_position_independent(
       {{normal(5003), dtype()}, {normal(5003), dtype()}},
@@ -265,54 +133,122 @@ TEST_P(FlatKernels, AddIsIndependentOfPosition) {
 }
 
 TEST_P(FlatKernels, CastIsIndependentOfPosition) {
-  const DType from = dtype() == DType::bf16 ? DType::f32 : DType::bf16;
-  expect_position_independent(
-      {{normal_f32(5003), from}, {Values(5003, 0.0), dtype()}},
-      [&](const std::vector<Tensor>& t) { kernels().cast({.in = t[0], .out = t[1]}); });
+  for (const DType from : cast_from(dtype()))
+    expect_position_independent(
+        {{normal_f32(5003), from}, {Values(5003, 0.0), dtype()}},
+        [&](const std::vector<Tensor>& t) { kernels().cast({.in = t[0], .out = t[1]}); });
 }
 
-TEST_P(FlatKernels, AdamWIsIndependentOfPosition) {
-  for (const std::int64_t count : {101, 70001}) {
-    const Values p = normal(count);
-    std::vector<Operand> operands = {{p, dtype()},
-                                     {normal(count), dtype()},
-                                     {normal_f32(count), DType::f32},
-                                     {positive(count), DType::f32}};
-    if (dtype() == DType::bf16) operands.push_back({masters(p), DType::f32});
-    expect_position_independent(operands, [&](const std::vector<Tensor>& t) {
-      kernels().adamw({.parameters = t[0],
-                       .gradients = t[1],
-                       .master = t.size() > 4 ? t[4] : Tensor(),
-                       .first_moment = t[2],
-                       .second_moment = t[3],
-                       .lr = 3e-4f,
-                       .beta1 = 0.9f,
-                       .beta2 = 0.999f,
-                       .epsilon = 1e-8f,
-                       .weight_decay = 0.1f,
-                       .step = 7});
-    });
+TEST_P(FlatKernels, SumOfSquaresIsFiniteIfAndOnlyIfAllElementsAre) {
+  const double largest = dtype() == DType::f32    ? 0x1.fffffep127
+                         : dtype() == DType::bf16 ? 0x1.fep127
+                                                  : 65504.0;
+  for (const double value : {largest, double{INFINITY}, -double{INFINITY}, double{NAN}})
+    for (const std::int64_t place : {0, 77, 99}) {
+      Values values(100, largest);
+      values[static_cast<std::size_t>(place)] = value;
+      const Tensor out = output_f64({1});
+      kernels().sum_of_squares({.in = upload({100}, values), .out = out});
+      double sum = 0;
+      device().read(out, std::as_writable_bytes(std::span(&sum, 1)));
+      EXPECT_EQ(std::isfinite(sum), std::isfinite(value)) << value << " at " << place;
+    }
+}
+
+TEST_P(FlatKernels, BlendAgreesWithReference) {
+  if (dtype() != DType::f32) GTEST_SKIP() << "blends are fp32";
+  for (const auto count : flat_sizes)
+    for (const float out_scale : {0.0f, 1.0f, -0.25f}) {
+      const Values in = normal(count), held_before = normal(count);
+      const Tensor out = out_scale == 0 ? output({count}) : upload({count}, held_before);
+      kernels().blend(
+          {.in = upload({count}, in), .out = out, .in_scale = 0.9f, .out_scale = out_scale});
+      Values expected(in.size());
+      for (std::size_t i = 0; i < in.size(); ++i)
+        expected[i] = double{0.9f} * in[i] + double{out_scale} * held_before[i];
+      EXPECT_CLOSE(out, expected);
+    }
+}
+
+TEST_P(FlatKernels, BlendIsIndependentOfPosition) {
+  if (dtype() != DType::f32) GTEST_SKIP() << "blends are fp32";
+  for (const float out_scale : {0.0f, 0.3f})
+    expect_position_independent(
+        {{normal(5003), dtype()}, {normal(5003), dtype()}}, [&](const std::vector<Tensor>& t) {
+          kernels().blend({.in = t[0], .out = t[1], .in_scale = 0.7f, .out_scale = out_scale});
+        });
+}
+
+/// Where elements stand: anywhere in a block of four, and across 2^34, where the counter's upper
+/// half begins.
+constexpr std::int64_t dropout_places[] = {0, 1, 6, 1000003, (std::int64_t{1} << 34) - 50};
+
+TEST_P(FlatKernels, DropoutAgreesWithReference) {
+  for (const auto count : flat_sizes)
+    for (const std::int64_t first : dropout_places)
+      for (const float probability : {0.0f, 0.1f, 0.9f}) {
+        if (count > 5000 && first > 1) continue;  // is enough of it
+        const Values in = normal(count);
+        for (const bool in_place : {false, true}) {
+          Dropout op{.in = upload({count}, in),
+                     .probability = probability,
+                     .seed = 0x1234567890abcdef,
+                     .layer = 5,
+                     .step = 17,
+                     .first = first};
+          op.out = in_place ? op.in : output({count});
+          kernels().dropout(op);
+          SCOPED_TRACE(::testing::Message() << count << " elements from " << first);
+          EXPECT_CLOSE(op.out, reference::dropout(op, in));
+        }
+      }
+}
+
+TEST_P(FlatKernels, DropoutDependsOnSeedLayerAndStepAlone) {
+  constexpr std::int64_t count = 4096;
+  const Tensor ones = upload({count}, Values(count, 1.0));
+  const auto mask = [&](std::uint64_t seed, std::uint32_t layer, std::uint32_t step) {
+    const Tensor out = output({count});
+    kernels().dropout(
+        {.in = ones, .out = out, .probability = 0.5f, .seed = seed, .layer = layer, .step = step});
+    return download(out);
+  };
+  const auto once = mask(1, 2, 3);
+  EXPECT_EQ(mask(1, 2, 3), once);
+  for (const auto& other : {mask(2, 2, 3), mask(1 + (std::uint64_t{1} << 32), 2, 3), mask(1, 3, 3),
+                            mask(1, 2, 4), mask(1, 3, 2)}) {
+    std::int64_t same = 0;
+    for (std::size_t i = 0; i < once.size(); ++i) same += once[i] == other[i];
+    EXPECT_NEAR(static_cast<double>(same) / count, 0.5, 0.05);  // six standard deviations
   }
 }
 
-TEST_P(FlatKernels, SgdIsIndependentOfPosition) {
-  for (const std::int64_t step : {1, 2})
-    for (const float momentum : {0.0f, 0.9f}) {
-      const Values p = normal(5003);
-      std::vector<Operand> operands = {
-          {p, dtype()}, {normal(5003), dtype()}, {normal_f32(5003), DType::f32}};
-      if (dtype() == DType::bf16) operands.push_back({masters(p), DType::f32});
-      expect_position_independent(operands, [&](const std::vector<Tensor>& t) {
-        kernels().sgd({.parameters = t[0],
-                       .gradients = t[1],
-                       .master = t.size() > 3 ? t[3] : Tensor(),
-                       .velocity = t[2],
-                       .lr = 3e-4f,
-                       .momentum = momentum,
-                       .weight_decay = 0.1f,
-                       .step = step});
-      });
+TEST_P(FlatKernels, DropoutKeepsItsShareAndTheMean) {
+  constexpr std::int64_t count = 100000;
+  const Tensor in = upload({count}, Values(count, 1.0)), out = output({count});
+  for (const float probability : {0.1f, 0.5f}) {
+    kernels().dropout({.in = in, .out = out, .probability = probability, .seed = 3});
+    double kept = 0, sum = 0;
+    for (const float value : download(out)) {
+      kept += value != 0;
+      sum += value;
     }
+    EXPECT_NEAR(kept / count, 1 - probability, 0.01);
+    EXPECT_NEAR(sum / count, 1, 0.02);
+  }
+}
+
+TEST_P(FlatKernels, DropoutIsIndependentOfPosition) {
+  for (const std::int64_t first : dropout_places)
+    expect_position_independent(
+        {{normal(5003), dtype()}, {normal(5003), dtype()}}, [&](const std::vector<Tensor>& t) {
+          const auto begin = t[0].byte_offset() / size_of(dtype());
+          kernels().dropout({.in = t[0],
+                             .out = t[1],
+                             .probability = 0.3f,
+                             .seed = 9,
+                             .first = first + static_cast<std::int64_t>(begin)});
+        });
 }
 
 }  // namespace

@@ -16,7 +16,8 @@
 
 namespace ringside {
 
-/// One row a device. Layers are tested in the dtypes that it has them in, flat operations in both.
+/// One row a device. Layers are tested in the dtypes that it has them in, flat operations in
+/// all.
 struct DeviceCase {
   std::string name;
   std::unique_ptr<Device> (*make)();
@@ -48,7 +49,7 @@ inline std::vector<KernelCase> layers_under_test() {
 inline std::vector<KernelCase> flat_operations_under_test() {
   std::vector<KernelCase> cases;
   for (const auto& device : devices_under_test())
-    for (const auto dtype : {DType::f32, DType::bf16}) cases.push_back({device, dtype});
+    for (const auto dtype : {DType::f32, DType::bf16, DType::f16}) cases.push_back({device, dtype});
   return cases;
 }
 
@@ -88,14 +89,15 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
   /// A tensor of the case's dtype, or of the one that is named.
   Tensor upload(Shape shape, const Values& values, DType dtype) {
     Tensor out = device_->tensor(shape, MemoryKind::activation, dtype);
-    if (dtype == DType::bf16) {
-      std::vector<bf16> host;
-      for (const double value : values) host.push_back(to_bf16(static_cast<float>(value)));
+    const std::vector<float> host(values.begin(), values.end());
+    if (dtype == DType::bf16)
+      write_as<bf16>(out, host, to_bf16);
+    else if (dtype == DType::f16)
+      write_as<fp16>(out, host, to_fp16);
+    else if (dtype == DType::f64)
+      device_->write(out, std::as_bytes(std::span(values)));
+    else
       device_->write(out, std::as_bytes(std::span(host)));
-    } else {
-      const std::vector<float> host(values.begin(), values.end());
-      device_->write(out, std::as_bytes(std::span(host)));
-    }
     return out;
   }
   Tensor upload(Shape shape, const Values& values) { return upload(shape, values, dtype()); }
@@ -110,17 +112,19 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
   }
   Tensor output(Shape shape) { return output(shape, dtype()); }
   Tensor output_f32(Shape shape) { return output(shape, DType::f32); }
+  Tensor output_f64(Shape shape) { return output(shape, DType::f64); }
 
   std::vector<float> download(const Tensor& tensor) const {
-    std::vector<float> out(static_cast<std::size_t>(tensor.count()));
-    if (tensor.dtype() == DType::bf16) {
-      std::vector<bf16> host(out.size());
-      device_->read(tensor, std::as_writable_bytes(std::span(host)));
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] = to_float(host[i]);
-    } else {
-      device_->read(tensor, std::as_writable_bytes(std::span(out)));
-    }
-    return out;
+    if (tensor.dtype() == DType::bf16)
+      return read_as<bf16>(tensor, [](bf16 value) { return to_float(value); });
+    if (tensor.dtype() == DType::f16)
+      return read_as<fp16>(tensor, [](fp16 value) { return to_float(value); });
+    if (tensor.dtype() == DType::f64)
+      return read_as<double>(tensor, [](double value) { return static_cast<float>(value); });
+    if (tensor.dtype() == DType::u8)
+      return read_as<std::uint8_t>(tensor,
+                                   [](std::uint8_t value) { return static_cast<float>(value); });
+    return read_as<float>(tensor, [](float value) { return value; });
   }
 
   /// The distance of the two, relative to the norm of what is expected.
@@ -137,10 +141,25 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
 
   /// How far a result may be from float64: what is kept in fp32 was computed in it.
   static double tolerance(const Tensor& actual) {
-    return actual.dtype() == DType::bf16 ? 2e-2 : 1e-5;
+    return actual.dtype() == DType::bf16 ? 2e-2 : actual.dtype() == DType::f16 ? 4e-3 : 1e-5;
   }
 
  private:
+  template <class T, class Convert>
+  void write_as(const Tensor& to, const std::vector<float>& values, const Convert& convert) {
+    std::vector<T> host;
+    for (const float value : values) host.push_back(convert(value));
+    device_->write(to, std::as_bytes(std::span(host)));
+  }
+  template <class T, class Convert>
+  std::vector<float> read_as(const Tensor& from, const Convert& convert) const {
+    std::vector<T> host(static_cast<std::size_t>(from.count()));
+    device_->read(from, std::as_writable_bytes(std::span(host)));
+    std::vector<float> out;
+    for (const T value : host) out.push_back(convert(value));
+    return out;
+  }
+
   std::unique_ptr<Device> device_;
   std::uint64_t position_ = 0;
 };

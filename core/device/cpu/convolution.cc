@@ -49,11 +49,15 @@ class Runner {
  public:
   explicit Runner(const Context& context) : context_(context) {
     omp_set_num_threads(context.threads);  // holds for the calling thread only
-    attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   }
 
   const dnnl::engine& engine() const { return engine_; }
-  dnnl::primitive_attr attributes() const { return attributes_; }
+  /// New ones: a copy would share what it is a copy of.
+  static dnnl::primitive_attr attributes() {
+    dnnl::primitive_attr out;
+    out.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return out;
+  }
 
   dnnl::memory memory(const Desc& desc, const Tensor& tensor) const {
     return {desc, engine_, tensor.data<float>()};
@@ -75,7 +79,7 @@ class Runner {
 
   void reorder(const dnnl::memory& from, const dnnl::memory& to) {
     const dnnl::reorder::primitive_desc desc(engine_, from.get_desc(), engine_, to.get_desc(),
-                                             attributes_);
+                                             attributes());
     run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   }
   /// The weights as `wanted`, in `keep` where that is not how they are.
@@ -90,7 +94,6 @@ class Runner {
   const Context& context_;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
-  dnnl::primitive_attr attributes_;
 };
 
 auto forward_desc(const Runner& runner, const Extents& of, bool bias, bool relu) {

@@ -1,0 +1,311 @@
+// Kernels of layers on images on every device against float64 references.
+#include "tests/device/harness.h"
+
+namespace ringside {
+namespace {
+
+using reference::ChannelStatistics;
+using reference::Values;
+using reference::Windows;
+
+class ImageKernels : public KernelsOnDevice {
+ protected:
+  Tensor upload_bytes(Shape shape, const std::vector<std::uint8_t>& values) {
+    Tensor out = device().tensor(shape, MemoryKind::activation, DType::u8);
+    device().write(out, std::as_bytes(std::span(values)));
+    return out;
+  }
+  Tensor upload_f32(Shape shape, const Values& values) { return upload(shape, values, DType::f32); }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, ImageKernels, ::testing::ValuesIn(layers_under_test()),
+                         case_name);
+
+/// The gradient before a relu whose results were y.
+Values through_relu(Values dy, const Values& y) {
+  for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = y[i] > 0 ? dy[i] : 0;
+  return dy;
+}
+Values relu(Values y) {
+  for (auto& value : y) value = std::max(value, 0.0);
+  return y;
+}
+
+Shape x_shape(const Windows& o) { return {o.B, o.H, o.W, o.C}; }
+Shape y_shape(const Windows& o) { return {o.B, o.P(), o.Q(), o.K}; }
+std::string text(const Windows& o) {
+  return x_shape(o).text() + " to " + y_shape(o).text() + ", " + std::to_string(o.R) + "x" +
+         std::to_string(o.S) + " stride " + std::to_string(o.stride) + " padding " +
+         std::to_string(o.padding);
+}
+
+// B, H, W, C, K, R, S, stride, padding
+constexpr Windows convolutions[] = {
+    {1, 1, 1, 1, 1, 1, 1, 1, 0},    {2, 5, 7, 3, 5, 3, 3, 1, 0},   {2, 5, 7, 3, 16, 3, 3, 1, 1},
+    {1, 6, 5, 1, 3, 3, 3, 2, 1},    {2, 9, 9, 3, 7, 7, 7, 1, 3},   {1, 15, 13, 3, 64, 7, 7, 2, 3},
+    {2, 4, 4, 33, 17, 1, 1, 1, 0},  {2, 8, 8, 16, 32, 1, 1, 2, 0}, {1, 8, 8, 64, 64, 3, 3, 1, 1},
+    {2, 8, 8, 32, 64, 3, 3, 2, 1},  {2, 7, 5, 20, 24, 3, 3, 2, 1}, {1, 6, 6, 8, 10, 3, 3, 1, 2},
+    {1, 4, 4, 128, 64, 3, 3, 1, 1}, {3, 2, 2, 64, 48, 3, 3, 1, 1}, {1, 9, 9, 3, 32, 5, 5, 3, 2},
+    {2, 7, 7, 48, 21, 1, 1, 2, 0},  {1, 5, 4, 6, 4, 2, 3, 1, 1}};
+
+TEST_P(ImageKernels, ConvolutionForwardAgreesWithReference) {
+  for (const auto& o : convolutions)
+    for (const bool with_bias : {true, false})
+      for (const bool with_relu : {true, false}) {
+        const Values x = normal(o.x_count()), weight = normal(o.weight_count());
+        const Values bias = normal(o.K);
+        ConvolutionForward op{.x = upload(x_shape(o), x),
+                              .weight = upload({o.K, o.R, o.S, o.C}, weight),
+                              .relu = with_relu,
+                              .stride = o.stride,
+                              .padding = o.padding,
+                              .y = output(y_shape(o))};
+        if (with_bias) op.bias = upload({o.K}, bias);
+        kernels().convolution_forward(op);
+        Values y = reference::convolution(x, weight, o);
+        if (with_bias)
+          for (std::size_t i = 0; i < y.size(); ++i) y[i] += bias[i % bias.size()];
+        SCOPED_TRACE(text(o));
+        EXPECT_CLOSE(op.y, with_relu ? relu(y) : y);
+      }
+}
+
+TEST_P(ImageKernels, ConvolutionBackwardAgreesWithReference) {
+  for (const auto& o : convolutions)
+    for (const bool optional : {true, false})
+      for (const bool with_relu : {true, false}) {
+        const Values x = normal(o.x_count()), weight = normal(o.weight_count());
+        const Values dy = normal(o.y_count()), y = relu(normal(o.y_count()));
+        ConvolutionBackward op{.dy = upload(y_shape(o), dy),
+                               .x = upload(x_shape(o), x),
+                               .weight = upload({o.K, o.R, o.S, o.C}, weight),
+                               .relu = with_relu,
+                               .stride = o.stride,
+                               .padding = o.padding,
+                               .dweight = output({o.K, o.R, o.S, o.C})};
+        if (with_relu) op.y = upload(y_shape(o), y);
+        if (optional) {
+          op.dx = output(x_shape(o));
+          op.dbias = output({o.K});
+        }
+        kernels().convolution_backward(op);
+        const Values dz = with_relu ? through_relu(dy, y) : dy;
+        const auto expected = reference::convolution_backward(dz, x, weight, o);
+        SCOPED_TRACE(text(o));
+        EXPECT_CLOSE(op.dy, dz);
+        EXPECT_CLOSE(op.dweight, expected.dweight);
+        if (!optional) continue;
+        EXPECT_CLOSE(op.dx, expected.dx);
+        Values dbias(static_cast<std::size_t>(o.K), 0.0);
+        for (std::size_t i = 0; i < dz.size(); ++i) dbias[i % dbias.size()] += dz[i];
+        EXPECT_CLOSE(op.dbias, dbias);
+      }
+}
+
+struct RowShape {
+  std::int64_t rows, channels;
+};
+constexpr RowShape row_shapes[] = {{1, 1},    {2, 3},     {7, 33},   {130, 16},
+                                   {5000, 3}, {1030, 64}, {70, 512}, {300, 100}};
+
+TEST_P(ImageKernels, BatchNormStatisticsAgreeWithReference) {
+  for (const auto& s : row_shapes) {
+    const Values x = normal(s.rows * s.channels);
+    const BatchNormStatistics op{.x = upload({s.rows, s.channels}, x),
+                                 .mean = output_f32({s.channels}),
+                                 .variance = output_f32({s.channels})};
+    kernels().batch_norm_statistics(op);
+    const auto expected = reference::channel_statistics(x, s.channels);
+    SCOPED_TRACE(op.x.shape().text());
+    EXPECT_CLOSE(op.mean, expected.mean);
+    EXPECT_CLOSE(op.variance, expected.variance);
+  }
+}
+
+TEST_P(ImageKernels, BatchNormStatisticsHoldFarFromZero) {
+  // Mean squares less squared means have lost every digit of such a variance.
+  constexpr std::int64_t rows = 3000, channels = 5;
+  Values x = normal_f32(rows * channels);
+  for (auto& value : x) value = value / 8 + (dtype() == DType::f32 ? 1000 : 10);
+  x = held(x);
+  const BatchNormStatistics op{.x = upload({rows, channels}, x),
+                               .mean = output_f32({channels}),
+                               .variance = output_f32({channels})};
+  kernels().batch_norm_statistics(op);
+  const auto expected = reference::channel_statistics(x, channels);
+  EXPECT_CLOSE(op.mean, expected.mean);
+  EXPECT_LT(distance(op.variance, expected.variance), 1e-4);
+}
+
+TEST_P(ImageKernels, BatchNormMergeIsTheStatisticsOfAllGroups) {
+  for (const std::int64_t groups : {1, 2, 3, 8}) {
+    constexpr std::int64_t rows = 40, channels = 33;
+    Values x = normal_f32(groups * rows * channels), parts;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] += static_cast<double>(i / (rows * channels));  // means of their own
+    for (std::int64_t g = 0; g < groups; ++g) {
+      const auto of = reference::channel_statistics(
+          Values(x.begin() + g * rows * channels, x.begin() + (g + 1) * rows * channels), channels);
+      parts.insert(parts.end(), of.mean.begin(), of.mean.end());
+      parts.insert(parts.end(), of.variance.begin(), of.variance.end());
+    }
+    const BatchNormMerge op{.groups = upload_f32({groups, 2, channels}, parts),
+                            .mean = output_f32({channels}),
+                            .variance = output_f32({channels})};
+    kernels().batch_norm_merge(op);
+    const auto expected = reference::channel_statistics(x, channels);
+    EXPECT_CLOSE(op.mean, expected.mean);
+    EXPECT_CLOSE(op.variance, expected.variance);
+  }
+}
+
+/// Statistics as a kernel would hand them over.
+ChannelStatistics given_statistics(const Values& x, std::int64_t channels) {
+  auto of = reference::channel_statistics(x, channels);
+  return {reference::rounded(of.mean, DType::f32), reference::rounded(of.variance, DType::f32)};
+}
+
+TEST_P(ImageKernels, BatchNormForwardAgreesWithReference) {
+  for (const auto& s : row_shapes)
+    for (const bool with_residual : {true, false})
+      for (const bool with_relu : {true, false}) {
+        const Values x = normal(s.rows * s.channels), residual = normal(s.rows * s.channels);
+        const Values weight = normal(s.channels), bias = normal(s.channels);
+        const auto of = given_statistics(x, s.channels);
+        BatchNormForward op{.x = upload({s.rows, s.channels}, x),
+                            .mean = upload_f32({s.channels}, of.mean),
+                            .variance = upload_f32({s.channels}, of.variance),
+                            .weight = upload({s.channels}, weight),
+                            .bias = upload({s.channels}, bias),
+                            .relu = with_relu,
+                            .y = output({s.rows, s.channels})};
+        if (with_residual) op.residual = upload({s.rows, s.channels}, residual);
+        kernels().batch_norm_forward(op);
+        Values y = reference::normalised(x, of);
+        for (std::size_t i = 0; i < y.size(); ++i)
+          y[i] = y[i] * weight[i % weight.size()] + bias[i % bias.size()] +
+                 (with_residual ? residual[i] : 0);
+        SCOPED_TRACE(op.x.shape().text());
+        EXPECT_CLOSE(op.y, with_relu ? relu(y) : y);
+      }
+}
+
+TEST_P(ImageKernels, BatchNormBackwardAgreesWithReference) {
+  enum Case { dx_apart, dx_in_dy, both_apart, dresidual_in_dy };
+  for (const auto& s : row_shapes)
+    for (const auto which : {dx_apart, dx_in_dy, both_apart, dresidual_in_dy})
+      for (const bool with_relu : {true, false}) {
+        const Shape shape{s.rows, s.channels};
+        const Values x = normal(shape.count()), dy = normal(shape.count());
+        const Values y = relu(normal(shape.count())), weight = normal(s.channels);
+        const auto of = given_statistics(x, s.channels);
+        BatchNormReduce reduce{.dy = upload(shape, dy),
+                               .x = upload(shape, x),
+                               .mean = upload_f32({s.channels}, of.mean),
+                               .variance = upload_f32({s.channels}, of.variance),
+                               .relu = with_relu,
+                               .sums = output_f32({2, s.channels})};
+        if (with_relu) reduce.y = upload(shape, y);
+        kernels().batch_norm_reduce(reduce);
+        const Values dz = with_relu ? through_relu(dy, y) : dy;
+        const Values sums = reference::batch_norm_sums(dz, x, of);
+        SCOPED_TRACE(::testing::Message() << shape.text() << " case " << which);
+        EXPECT_CLOSE(reduce.sums, sums);
+
+        // As if another rank had as many rows, with sums of its own.
+        Values all = sums;
+        for (auto& value : all) value = static_cast<float>(value * 1.5 + 1);
+        BatchNormBackward op{.dy = reduce.dy,
+                             .x = reduce.x,
+                             .y = reduce.y,
+                             .mean = reduce.mean,
+                             .variance = reduce.variance,
+                             .weight = upload({s.channels}, weight),
+                             .relu = with_relu,
+                             .sums = upload_f32({2, s.channels}, all),
+                             .rows = 2 * s.rows};
+        op.dx = which == dx_in_dy ? op.dy : output(shape);
+        if (which == both_apart) op.dresidual = output(shape);
+        if (which == dresidual_in_dy) op.dresidual = op.dy;
+        kernels().batch_norm_backward(op);
+        EXPECT_CLOSE(op.dx, reference::batch_norm_backward(dz, x, of, weight, all,
+                                                           static_cast<double>(op.rows)));
+        if (op.dresidual) {
+          EXPECT_EQ(distance(op.dresidual, dz), 0);
+        }
+      }
+}
+
+// B, H, W, C, K = C, R, S, stride, padding
+constexpr Windows pools[] = {{1, 2, 2, 1, 1, 2, 2, 2, 0},   {2, 6, 8, 3, 3, 2, 2, 2, 0},
+                             {2, 7, 9, 17, 17, 3, 3, 2, 1}, {1, 8, 8, 64, 64, 3, 3, 2, 1},
+                             {1, 5, 5, 4, 4, 3, 3, 1, 1},   {2, 7, 7, 5, 5, 2, 2, 3, 1},
+                             {1, 9, 4, 33, 33, 4, 4, 2, 2}};
+
+TEST_P(ImageKernels, MaxPoolAgreesWithReference) {
+  for (const auto& o : pools) {
+    Values x = normal(o.x_count());
+    for (auto& value : x) value = std::round(value * 2) / 2;  // many are equal
+    const Values dy = normal(o.y_count());
+    const auto expected = reference::max_pool(x, o);
+    MaxPoolForward forward{.x = upload(x_shape(o), x),
+                           .size = o.R,
+                           .stride = o.stride,
+                           .padding = o.padding,
+                           .y = output(y_shape(o))};
+    SCOPED_TRACE(text(o));
+    kernels().max_pool_forward(forward);
+    EXPECT_EQ(distance(forward.y, expected.y), 0) << "without places";
+    forward.y = output(y_shape(o));
+    forward.where = upload_bytes(y_shape(o), std::vector<std::uint8_t>(expected.where.size(), 255));
+    kernels().max_pool_forward(forward);
+    EXPECT_EQ(distance(forward.y, expected.y), 0);
+    EXPECT_EQ(download(forward.where),
+              std::vector<float>(expected.where.begin(), expected.where.end()));
+
+    const MaxPoolBackward backward{.dy = upload(y_shape(o), dy),
+                                   .where = upload_bytes(y_shape(o), expected.where),
+                                   .size = o.R,
+                                   .stride = o.stride,
+                                   .padding = o.padding,
+                                   .dx = output(x_shape(o))};
+    kernels().max_pool_backward(backward);
+    EXPECT_CLOSE(backward.dx, reference::max_pool_backward(dy, expected.where, o));
+  }
+}
+
+TEST_P(ImageKernels, MaxPoolPassesOnNaNAndInfinity) {
+  for (const std::size_t place : {0, 1, 2, 3}) {
+    Values x(4, -double{INFINITY});
+    const MaxPoolForward lowest{.x = upload({1, 2, 2, 1}, x), .y = output({1, 1, 1, 1})};
+    kernels().max_pool_forward(lowest);
+    EXPECT_EQ(download(lowest.y)[0], -INFINITY);
+    x[place] = double{NAN};
+    const MaxPoolForward bad{.x = upload({1, 2, 2, 1}, x), .y = output({1, 1, 1, 1})};
+    kernels().max_pool_forward(bad);
+    EXPECT_TRUE(std::isnan(download(bad.y)[0])) << place;
+  }
+}
+
+TEST_P(ImageKernels, AveragePoolAgreesWithReference) {
+  for (const auto& s :
+       {Shape{1, 1, 1, 1}, Shape{3, 7, 7, 33}, Shape{2, 4, 4, 512}, Shape{2, 5, 3, 1}}) {
+    const std::int64_t samples = s[0], positions = s[1] * s[2], channels = s[3];
+    const Values x = normal(s.count()), dy = normal(samples * channels);
+    const AveragePoolForward forward{.x = upload(s, x), .y = output({samples, channels})};
+    const AveragePoolBackward backward{.dy = upload({samples, channels}, dy), .dx = output(s)};
+    kernels().average_pool_forward(forward);
+    kernels().average_pool_backward(backward);
+    Values y(dy.size(), 0.0), dx(x.size());
+    for (std::int64_t i = 0; i < s.count(); ++i) {
+      const auto mean =
+          static_cast<std::size_t>(i / (positions * channels) * channels + i % channels);
+      y[mean] += x[static_cast<std::size_t>(i)] / static_cast<double>(positions);
+      dx[static_cast<std::size_t>(i)] = dy[mean] / static_cast<double>(positions);
+    }
+    EXPECT_CLOSE(forward.y, y);
+    EXPECT_CLOSE(backward.dx, dx);
+  }
+}
+
+}  // namespace
+}  // namespace ringside

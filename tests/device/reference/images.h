@@ -1,0 +1,143 @@
+// Operations of layers on images in float64.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/device/ops.h"
+#include "tests/device/reference/values.h"
+
+namespace ringside::reference {
+
+/// Extents of windows over channels-last images: those of a convolution, or of a pool with R = S
+/// and K = C.
+struct Windows {
+  Index B, H, W, C, K, R, S, stride, padding;
+
+  Index P() const { return (H + 2 * padding - R) / stride + 1; }
+  Index Q() const { return (W + 2 * padding - S) / stride + 1; }
+  Index x(Index b, Index h, Index w, Index c) const { return ((b * H + h) * W + w) * C + c; }
+  Index y(Index b, Index p, Index q, Index k) const { return ((b * P() + p) * Q() + q) * K + k; }
+  Index weight(Index k, Index r, Index s, Index c) const { return ((k * R + r) * S + s) * C + c; }
+  Index x_count() const { return B * H * W * C; }
+  Index y_count() const { return B * P() * Q() * K; }
+  Index weight_count() const { return K * R * S * C; }
+
+  /// body(b, p, q, r, s, h, w) of each place of each window that lies in the image.
+  template <class Body>
+  void for_each_place(Body&& body) const {
+    for (Index b = 0; b < B; ++b)
+      for (Index p = 0; p < P(); ++p)
+        for (Index q = 0; q < Q(); ++q)
+          for (Index r = 0; r < R; ++r)
+            for (Index s = 0; s < S; ++s) {
+              const Index h = p * stride - padding + r, w = q * stride - padding + s;
+              if (h >= 0 && h < H && w >= 0 && w < W) body(b, p, q, r, s, h, w);
+            }
+  }
+};
+
+/// Without bias and relu.
+inline Values convolution(const Values& x, const Values& weight, const Windows& o) {
+  Values y(at(o.y_count()), 0.0);
+  o.for_each_place([&](Index b, Index p, Index q, Index r, Index s, Index h, Index w) {
+    for (Index k = 0; k < o.K; ++k)
+      for (Index c = 0; c < o.C; ++c)
+        y[at(o.y(b, p, q, k))] += x[at(o.x(b, h, w, c))] * weight[at(o.weight(k, r, s, c))];
+  });
+  return y;
+}
+struct ConvolutionGradient {
+  Values dx, dweight;
+};
+inline ConvolutionGradient convolution_backward(const Values& dy, const Values& x,
+                                                const Values& weight, const Windows& o) {
+  ConvolutionGradient out{Values(x.size(), 0.0), Values(weight.size(), 0.0)};
+  o.for_each_place([&](Index b, Index p, Index q, Index r, Index s, Index h, Index w) {
+    for (Index k = 0; k < o.K; ++k) {
+      const double d = dy[at(o.y(b, p, q, k))];
+      for (Index c = 0; c < o.C; ++c) {
+        out.dx[at(o.x(b, h, w, c))] += d * weight[at(o.weight(k, r, s, c))];
+        out.dweight[at(o.weight(k, r, s, c))] += d * x[at(o.x(b, h, w, c))];
+      }
+    }
+  });
+  return out;
+}
+
+struct ChannelStatistics {
+  Values mean, variance;
+};
+inline ChannelStatistics channel_statistics(const Values& x, Index channels) {
+  ChannelStatistics out{Values(at(channels), 0.0), Values(at(channels), 0.0)};
+  const double rows = static_cast<double>(x.size()) / static_cast<double>(channels);
+  for (std::size_t i = 0; i < x.size(); ++i) out.mean[i % at(channels)] += x[i] / rows;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double apart = x[i] - out.mean[i % at(channels)];
+    out.variance[i % at(channels)] += apart * apart / rows;
+  }
+  return out;
+}
+/// x with mean 0 and variance 1 (less epsilon).
+inline Values normalised(const Values& x, const ChannelStatistics& of) {
+  Values out(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = i % of.mean.size();
+    out[i] = (x[i] - of.mean[c]) / std::sqrt(of.variance[c] + 1e-5);
+  }
+  return out;
+}
+/// Gradients of bias and weight, one after the other.
+inline Values batch_norm_sums(const Values& dz, const Values& x, const ChannelStatistics& of) {
+  const std::size_t channels = of.mean.size();
+  const Values n = normalised(x, of);
+  Values out(2 * channels, 0.0);
+  for (std::size_t i = 0; i < dz.size(); ++i) {
+    out[i % channels] += dz[i];
+    out[channels + i % channels] += dz[i] * n[i];
+  }
+  return out;
+}
+inline Values batch_norm_backward(const Values& dz, const Values& x, const ChannelStatistics& of,
+                                  const Values& weight, const Values& sums, double rows) {
+  const std::size_t channels = of.mean.size();
+  const Values n = normalised(x, of);
+  Values dx(dz.size());
+  for (std::size_t i = 0; i < dz.size(); ++i) {
+    const std::size_t c = i % channels;
+    dx[i] = weight[c] / std::sqrt(of.variance[c] + 1e-5) *
+            (dz[i] - sums[c] / rows - n[i] * sums[channels + c] / rows);
+  }
+  return dx;
+}
+
+struct MaxPool {
+  Values y;
+  std::vector<std::uint8_t> where;
+};
+inline MaxPool max_pool(const Values& x, const Windows& o) {
+  MaxPool out{Values(at(o.y_count()), -std::numeric_limits<double>::infinity()),
+              std::vector<std::uint8_t>(at(o.y_count()), 255)};
+  o.for_each_place([&](Index b, Index p, Index q, Index r, Index s, Index h, Index w) {
+    for (Index c = 0; c < o.C; ++c) {
+      const std::size_t to = at(o.y(b, p, q, c));
+      if (out.where[to] != 255 && !(x[at(o.x(b, h, w, c))] > out.y[to])) continue;
+      out.y[to] = x[at(o.x(b, h, w, c))];
+      out.where[to] = static_cast<std::uint8_t>(r * o.S + s);
+    }
+  });
+  return out;
+}
+inline Values max_pool_backward(const Values& dy, const std::vector<std::uint8_t>& where,
+                                const Windows& o) {
+  Values dx(at(o.x_count()), 0.0);
+  o.for_each_place([&](Index b, Index p, Index q, Index r, Index s, Index h, Index w) {
+    for (Index c = 0; c < o.C; ++c)
+      if (where[at(o.y(b, p, q, c))] == r * o.S + s)
+        dx[at(o.x(b, h, w, c))] += dy[at(o.y(b, p, q, c))];
+  });
+  return dx;
+}
+
+}  // namespace ringside::reference
