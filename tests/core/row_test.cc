@@ -51,7 +51,8 @@ std::vector<RankRecord> records() {
   records[1].steps = {step(9, 9, 0), step(0.4, 0.3, 0.05), step(0.4, 0.3, 0.05)};
   records[0].parameters = 77;
   records[0].parameter_hash = "abc";
-  records[0].evaluations = {{3, 1.5, 0.25}};
+  records[0].evaluations = {{3, 1.5, 0.75, 0.25}};
+  records[0].skipped_steps = 2;
   records[2].serving_optimizer_s = 0.01;
   records[2].at_peak[MemoryKind::optimizer] = 1000;
   records[2].rss = 5000;

@@ -69,6 +69,7 @@ TEST_P(Failures, ARanksOwnErrorIsHeardBeforeWhatOthersMakeOfIt) {
   EXPECT_LT(took.count(), 5);
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.err, HasSubstr("the loss is"));
+  EXPECT_THAT(ended.err, HasSubstr("the output of unit"));
   EXPECT_THAT(ended.err, HasSubstr("lower optimizer.lr"));
   EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
 }

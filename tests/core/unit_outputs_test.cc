@@ -1,0 +1,70 @@
+#include "core/unit_outputs.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "core/device/cpu/cpu_device.h"
+
+namespace ringside {
+namespace {
+
+class Named : public Unit {
+ public:
+  using Unit::Unit;
+  Tensor forward(const Tensor& input, const Pass&) override { return input; }
+  Tensor backward(const Tensor& grad_output) override { return grad_output; }
+};
+
+class Outputs : public ::testing::Test {
+ protected:
+  Outputs() {
+    for (const char* name : {"first", "second", "third"})
+      model_.units.push_back(std::make_unique<Named>(name, *device_));
+  }
+
+  void look(std::int64_t micro_batch, std::size_t unit, float value) {
+    const std::vector<float> values = {1, value, 3};
+    const Tensor output = device_->tensor({3}, MemoryKind::activation);
+    device_->write(output, std::as_bytes(std::span(values)));
+    outputs_.look_at(*device_, {.micro_batch = micro_batch, .micro_batches = 2}, unit, 3, output);
+  }
+  void all_finite() {
+    for (std::int64_t m = 0; m < 2; ++m)
+      for (std::size_t u = 0; u < 3; ++u) look(m, u, 2);
+  }
+  std::string found() const { return outputs_.first_not_finite(model_); }
+
+  std::unique_ptr<Device> device_ = make_cpu_device(1);
+  Model model_;
+  UnitOutputs outputs_;
+};
+
+TEST_F(Outputs, NamesTheFirstUnitThatWasNotFinite) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  all_finite();
+  EXPECT_EQ(found(), "the outputs of all units are finite");
+  look(1, 2, -infinity);
+  EXPECT_EQ(found(), "the output of unit third is the first that is not finite");
+  look(1, 1, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(found(), "the output of unit second is the first that is not finite");
+}
+
+TEST_F(Outputs, ForgetsTheStepBefore) {
+  all_finite();
+  look(0, 0, std::numeric_limits<float>::infinity());
+  EXPECT_EQ(found(), "the output of unit first is the first that is not finite");
+  all_finite();
+  EXPECT_EQ(found(), "the outputs of all units are finite");
+}
+
+TEST_F(Outputs, OfTheLargestFiniteValuesAreFinite) {
+  all_finite();
+  look(0, 1, std::numeric_limits<float>::max());
+  EXPECT_EQ(found(), "the outputs of all units are finite");
+}
+
+}  // namespace
+}  // namespace ringside
