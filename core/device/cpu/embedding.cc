@@ -5,25 +5,35 @@
 
 namespace ringside::cpu {
 
-void embedding_forward(const Context& context, const EmbeddingForward& op) {
+namespace {
+
+template <class T>
+void look_up(const Context& context, const EmbeddingForward& op) {
   const std::int64_t positions = op.tokens.shape()[1], width = op.token_table.shape()[1];
   const auto* tokens = op.tokens.data<std::int32_t>();
-  const float* table = op.token_table.data<float>();
-  const float* position_table = op.position_table.data<float>();
-  float* y = op.y.data<float>();
+  const T* table = op.token_table.data<T>();
+  const T* position_table = op.position_table.data<T>();
+  T* y = op.y.data<T>();
   parallel_for(context.threads, op.tokens.count(), 64,
                [=](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i) {
-                   const float* __restrict token = table + tokens[i] * width;
-                   float* __restrict row = y + i * width;
+                   const T* __restrict token = table + tokens[i] * width;
+                   T* __restrict row = y + i * width;
                    if (position_table) {
-                     const float* __restrict at = position_table + i % positions * width;
-                     for (std::int64_t c = 0; c < width; ++c) row[c] = token[c] + at[c];
+                     const T* __restrict at = position_table + i % positions * width;
+                     for (std::int64_t c = 0; c < width; ++c)
+                       store(row[c], load(token[c]) + load(at[c]));
                    } else {
                      std::copy(token, token + width, row);
                    }
                  }
                });
+}
+
+}  // namespace
+
+void embedding_forward(const Context& context, const EmbeddingForward& op) {
+  with_float_type(op.y.dtype(), [&]<class T>(T) { look_up<T>(context, op); });
 }
 
 void embedding_backward(const Context& context, const EmbeddingBackward& op) {

@@ -1,4 +1,5 @@
 #include "core/device/cpu/cpu_kernels.h"
+#include "core/device/cpu/widened.h"
 
 namespace ringside::cpu {
 namespace {
@@ -23,28 +24,28 @@ Kernels make_kernels(const Context& context) {
       .sgd = bound(context, sgd),
       .lamb_moments = bound(context, lamb_moments),
       .lamb_update = bound(context, lamb_update),
-      .linear_forward = bound(context, linear_forward),
-      .linear_backward = bound(context, linear_backward),
+      .linear_forward = widened(context, linear_forward),
+      .linear_backward = widened(context, linear_backward),
       .embedding_forward = bound(context, embedding_forward),
-      .embedding_backward = bound(context, embedding_backward),
+      .embedding_backward = widened(context, embedding_backward),
       .take_rows_forward = bound(context, take_rows_forward),
-      .take_rows_backward = bound(context, take_rows_backward),
-      .layer_norm_forward = bound(context, layer_norm_forward),
-      .layer_norm_backward = bound(context, layer_norm_backward),
-      .attention_forward = bound(context, attention_forward),
-      .attention_backward = bound(context, attention_backward),
-      .convolution_forward = bound(context, convolution_forward),
-      .convolution_backward = bound(context, convolution_backward),
-      .batch_norm_statistics = bound(context, batch_norm_statistics),
+      .take_rows_backward = widened(context, take_rows_backward),
+      .layer_norm_forward = widened(context, layer_norm_forward),
+      .layer_norm_backward = widened(context, layer_norm_backward),
+      .attention_forward = widened(context, attention_forward),
+      .attention_backward = widened(context, attention_backward),
+      .convolution_forward = widened(context, convolution_forward),
+      .convolution_backward = widened(context, convolution_backward),
+      .batch_norm_statistics = widened(context, batch_norm_statistics),
       .batch_norm_merge = bound(context, batch_norm_merge),
-      .batch_norm_forward = bound(context, batch_norm_forward),
-      .batch_norm_reduce = bound(context, batch_norm_reduce),
-      .batch_norm_backward = bound(context, batch_norm_backward),
-      .max_pool_forward = bound(context, max_pool_forward),
-      .max_pool_backward = bound(context, max_pool_backward),
-      .average_pool_forward = bound(context, average_pool_forward),
-      .average_pool_backward = bound(context, average_pool_backward),
-      .cross_entropy = bound(context, cross_entropy),
+      .batch_norm_forward = widened(context, batch_norm_forward),
+      .batch_norm_reduce = widened(context, batch_norm_reduce),
+      .batch_norm_backward = widened(context, batch_norm_backward),
+      .max_pool_forward = widened(context, max_pool_forward),
+      .max_pool_backward = widened(context, max_pool_backward),
+      .average_pool_forward = widened(context, average_pool_forward),
+      .average_pool_backward = widened(context, average_pool_backward),
+      .cross_entropy = widened(context, cross_entropy),
   };
 }
 

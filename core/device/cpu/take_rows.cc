@@ -6,15 +6,16 @@
 namespace ringside::cpu {
 
 void take_rows_forward(const Context& context, const TakeRowsForward& op) {
-  const std::int64_t rows = op.x.shape()[1], width = op.x.shape()[2];
-  const std::int64_t taken = op.positions.shape()[1];
+  const std::int64_t rows = op.x.shape()[1], taken = op.positions.shape()[1];
+  const std::int64_t row_bytes = op.x.shape()[2] * static_cast<std::int64_t>(size_of(op.x.dtype()));
   const auto* positions = op.positions.data<std::int32_t>();
-  const float* x = op.x.data<float>();
-  float* y = op.y.data<float>();
+  const auto* x = op.x.data<std::uint8_t>();
+  auto* y = op.y.data<std::uint8_t>();
   parallel_for(context.threads, op.positions.count(), 64,
                [=](std::int64_t begin, std::int64_t end, int) {
                  for (std::int64_t i = begin; i < end; ++i)
-                   std::copy_n(x + (i / taken * rows + positions[i]) * width, width, y + i * width);
+                   std::copy_n(x + (i / taken * rows + positions[i]) * row_bytes, row_bytes,
+                               y + i * row_bytes);
                });
 }
 
