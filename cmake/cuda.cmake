@@ -32,11 +32,11 @@ set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} -DFMT_USE_CONSTEXPR=1")
 
 file(GLOB sources CONFIGURE_DEPENDS core/device/cuda/module/*.cc core/device/cuda/module/*.cu)
 if(CUDNN_INCLUDE AND CUDNN_LIBRARY AND CUDNN_FRONTEND_INCLUDE AND TARGET CUDA::nvrtc)
-  list(FILTER sources EXCLUDE REGEX "/attention_cudnn_absent\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_cudnn_absent\\.cc$")
   set(RINGSIDE_HAS_CUDNN ON)
 else()
-  message(STATUS "No cuDNN, or no headers of its frontend: attention on GPUs is the plain one")
-  list(FILTER sources EXCLUDE REGEX "/attention_cudnn\\.cc$")
+  message(STATUS "No cuDNN, or no headers of its frontend: attention and convolutions on GPUs are the plain ones")
+  list(FILTER sources EXCLUDE REGEX "_cudnn\\.cc$")
 endif()
 add_library(ringside_cuda MODULE ${sources})
 target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
@@ -49,11 +49,12 @@ if(RINGSIDE_HAS_CUDNN)
   target_include_directories(ringside_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE} ${CUDNN_FRONTEND_INCLUDE})
   target_link_libraries(ringside_cuda PRIVATE ${CUDNN_LIBRARY} CUDA::nvrtc) # for its headers
   # Its headers carry a copy of nlohmann-json, which nothing here needs.
-  set_source_files_properties(core/device/cuda/module/attention_cudnn.cc PROPERTIES
+  set_source_files_properties(core/device/cuda/module/attention_cudnn.cc
+                              core/device/cuda/module/convolution_cudnn.cc PROPERTIES
                               COMPILE_DEFINITIONS CUDNN_FRONTEND_SKIP_JSON_LIB)
 endif()
 # Flat operations: as on the CPU, the bits of an element must not depend on where it stands.
-foreach(file flat optimizer)
+foreach(file flat optimizer dropout lamb)
   set_source_files_properties(core/device/cuda/module/${file}.cu PROPERTIES COMPILE_OPTIONS
                               -fmad=false)
 endforeach()

@@ -8,23 +8,28 @@
 #include <vector>
 
 #include "core/tensor/bf16.h"
+#include "core/tensor/fp16.h"
 
 namespace cuda_on_host::cublaslt {
 namespace {
 
 using ringside::to_bf16;
 using ringside::to_float;
+using ringside::to_fp16;
 
 bool is_transpose(std::int32_t operation) { return operation != CUBLAS_OP_N; }
 
 float load(const void* data, cudaDataType_t type, std::int64_t i) {
   if (type == CUDA_R_32F) return static_cast<const float*>(data)[i];
+  if (type == CUDA_R_16F) return to_float(static_cast<const ringside::fp16*>(data)[i]);
   return to_float(static_cast<const ringside::bf16*>(data)[i]);
 }
 
 void store(void* data, cudaDataType_t type, std::int64_t i, float value) {
   if (type == CUDA_R_32F)
     static_cast<float*>(data)[i] = value;
+  else if (type == CUDA_R_16F)
+    static_cast<ringside::fp16*>(data)[i] = to_fp16(value);
   else
     static_cast<ringside::bf16*>(data)[i] = to_bf16(value);
 }
@@ -107,8 +112,8 @@ bool is_supported(const Problem& p) {
   const auto a = p.a.type, d = p.d.type;
   if (p.desc.scale != CUDA_R_32F || p.b.type != a || p.c.type != d) return false;
   const bool fp32 = a == CUDA_R_32F && d == CUDA_R_32F;
-  const bool bf16 = a == CUDA_R_16BF && (d == CUDA_R_16BF || d == CUDA_R_32F);
-  if (p.desc.compute != CUBLAS_COMPUTE_32F || !(fp32 || bf16))
+  const bool narrow = (a == CUDA_R_16BF || a == CUDA_R_16F) && (d == a || d == CUDA_R_32F);
+  if (p.desc.compute != CUBLAS_COMPUTE_32F || !(fp32 || narrow))
     if (p.desc.compute != CUBLAS_COMPUTE_32F_FAST_TF32 || !fp32) return false;
   switch (p.desc.epilogue) {
     case CUBLASLT_EPILOGUE_DEFAULT:

@@ -6,11 +6,13 @@
 #include <tuple>
 
 #include "core/tensor/bf16.h"
+#include "core/tensor/fp16.h"
 
 namespace cuda_on_host::nccl {
 namespace {
 
 using ringside::bf16;
+using ringside::fp16;
 
 std::size_t bytes_of(ncclDataType_t type) {
   switch (type) {
@@ -37,11 +39,13 @@ T wide(T value) {
   return value;
 }
 float wide(bf16 value) { return to_float(value); }
+float wide(fp16 value) { return to_float(value); }
 template <class T>
 void narrow(T& to, T value) {
   to = value;
 }
 void narrow(bf16& to, float value) { to = ringside::to_bf16(value); }
+void narrow(fp16& to, float value) { to = ringside::to_fp16(value); }
 
 template <class T>
 T combine(ncclRedOp_t op, T a, T b) {
@@ -102,7 +106,7 @@ void reduce(const std::vector<Part*>& parts, std::size_t begin, const std::vecto
     case ncclBfloat16:
       return reduce<bf16>(parts, begin, outputs);
     case ncclFloat16:
-      return;  // refused at the call
+      return reduce<fp16>(parts, begin, outputs);
   }
 }
 
@@ -130,7 +134,7 @@ bool is_valid(const Part& part, int of_rank, int of_size) {
   switch (part.kind) {
     case Kind::all_reduce:
     case Kind::reduce_scatter:
-      if (part.type == ncclFloat16 || part.op < ncclSum || part.op > ncclAvg) return false;
+      if (part.op < ncclSum || part.op > ncclAvg) return false;
       if (part.kind == Kind::all_reduce)
         return in_place || !overlap(part.send, bytes, part.receive, bytes);
       return static_cast<const char*>(part.send) + rank * bytes == part.receive ||

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/tensor/bf16.h"
+#include "core/tensor/fp16.h"
 #include "nccl.h"
 #include "tests/cuda_on_host/stream.h"
 
@@ -175,23 +176,29 @@ TEST_P(Nccl, GroupedMessagesTransposePartsAmongThemOnesOwn) {
   }
 }
 
-TEST(NcclSums, RunInRankOrderAndRoundBf16Once) {
+TEST(NcclSums, RunInRankOrderAndRound16BitsOnce) {
   Ranks ranks(4);
   Floats wide{1e8F, 1, -1e8F, 1};
   using ringside::to_bf16;
   std::vector<ringside::bf16> narrow(4, to_bf16(0x1p-9F));
   narrow[0] = to_bf16(1);
+  using ringside::to_fp16;
+  std::vector<ringside::fp16> half(4, to_fp16(0x1p-12F));
+  half[0] = to_fp16(1);
   ranks.run([&](int r, ncclComm_t comm, cudaStream_t stream) {
     ncclGroupStart();
     ncclAllReduce(&wide[Ranks::index(r)], &wide[Ranks::index(r)], 1, ncclFloat32, ncclSum, comm,
                   stream);
     auto* value = &narrow[Ranks::index(r)];
     ncclAllReduce(value, value, 1, ncclBfloat16, ncclSum, comm, stream);
+    auto* other = &half[Ranks::index(r)];
+    ncclAllReduce(other, other, 1, ncclFloat16, ncclSum, comm, stream);
     return ncclGroupEnd();
   });
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(wide[Ranks::index(r)], 1);  // ((1e8 + 1) - 1e8) + 1
     EXPECT_EQ(to_float(narrow[Ranks::index(r)]), 1 + 0x1p-7F);
+    EXPECT_EQ(to_float(half[Ranks::index(r)]), 1 + 0x1p-10F);
   }
 }
 
@@ -349,7 +356,8 @@ TEST(NcclOperations, RefuseWrongArguments) {
   auto* d = data.data();
   EXPECT_EQ(ncclAllReduce(d, d, 1, ncclFloat32, ncclSum, nullptr, stream), ncclInvalidArgument);
   EXPECT_EQ(ncclAllReduce(d, nullptr, 1, ncclFloat32, ncclSum, comm, stream), ncclInvalidArgument);
-  EXPECT_EQ(ncclAllReduce(d, d, 1, ncclFloat16, ncclSum, comm, stream), ncclInvalidArgument);
+  EXPECT_EQ(ncclAllReduce(d, d, 1, static_cast<ncclDataType_t>(12), ncclSum, comm, stream),
+            ncclInvalidArgument);
   EXPECT_EQ(ncclAllReduce(d, d + 1, 2, ncclFloat32, ncclSum, comm, stream), ncclInvalidArgument);
   EXPECT_EQ(ncclAllGather(d + 2, d, 2, ncclFloat32, comm, stream), ncclInvalidArgument);
   EXPECT_EQ(ncclReduceScatter(d, d + 2, 2, ncclFloat32, ncclSum, comm, stream),

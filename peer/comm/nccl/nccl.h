@@ -10,7 +10,7 @@
 namespace ringside::peer {
 
 /// Collective: every rank of the group calls it, and blocks until all are connected. Tensors lie on
-/// the device; sums are of fp32 or bf16, plain ones in NCCL's own order, so bits may differ from
+/// the device; sums are of fp32, bf16 or fp16, plain ones in NCCL's own order, so bits may differ from
 /// those of other communicators; what is only moved may have any type. The ranks find each other
 /// through the store; `group` is a name that no other group of it has.
 ///

@@ -104,7 +104,7 @@ ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 
-/// Sums run in rank order; those of bf16 are rounded once.
+/// Sums run in rank order; those of 16 bits are rounded once.
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t receive_count,

@@ -14,18 +14,37 @@ __device__ __forceinline__ float logistic(float x) {
   return 1.0f / (1.0f + __expf(-two_root * (x + cubic * x * x * x)));
 }
 
+/// The distribution function of the normal distribution, which is (1 + erf(x / sqrt(2))) / 2 but
+/// not computed so: below 0 nothing would be left of it.
+__device__ __forceinline__ float normal(float x) { return 0.5f * erfcf(-0.70710678f * x); }
+__device__ __forceinline__ float normal_density(float x) {
+  return 0.39894228f * __expf(-0.5f * x * x);
+}
+
 template <Activation kind>
 __device__ __forceinline__ float value_of(float x) {
   if constexpr (kind == Activation::relu)
     return x < 0 ? 0.0f : x;
-  else
+  else if constexpr (kind == Activation::gelu)
     return x * logistic(x);
+  else if constexpr (kind == Activation::gelu_erf)
+    return x * normal(x);
+  else
+    return tanhf(x);
 }
 template <Activation kind>
 __device__ __forceinline__ float slope_of(float x) {
-  if constexpr (kind == Activation::relu) return x > 0 ? 1.0f : 0.0f;
-  const float s = logistic(x);
-  return s + x * s * (1.0f - s) * (two_root * (1.0f + 3.0f * cubic * x * x));
+  if constexpr (kind == Activation::relu) {
+    return x > 0 ? 1.0f : 0.0f;
+  } else if constexpr (kind == Activation::gelu) {
+    const float s = logistic(x);
+    return s + x * s * (1.0f - s) * (two_root * (1.0f + 3.0f * cubic * x * x));
+  } else if constexpr (kind == Activation::gelu_erf) {
+    return normal(x) + x * normal_density(x);
+  } else {
+    const float t = tanhf(x);
+    return (1.0f - t) * (1.0f + t);
+  }
 }
 
 template <class T, Activation kind>
@@ -93,14 +112,34 @@ void deactivate_range(const Context& context, const Tensor& pre, const Tensor& d
 template <class T>
 void activate_of(const Context& context, Activation activation, const Tensor& pre,
                  const Tensor& y) {
-  activation == Activation::relu ? activate_range<T, Activation::relu>(context, pre, y)
-                                 : activate_range<T, Activation::gelu>(context, pre, y);
+  switch (activation) {
+    case Activation::none:
+      break;
+    case Activation::relu:
+      return activate_range<T, Activation::relu>(context, pre, y);
+    case Activation::gelu:
+      return activate_range<T, Activation::gelu>(context, pre, y);
+    case Activation::gelu_erf:
+      return activate_range<T, Activation::gelu_erf>(context, pre, y);
+    case Activation::tanh:
+      return activate_range<T, Activation::tanh>(context, pre, y);
+  }
 }
 template <class T>
 void deactivate_of(const Context& context, Activation activation, const Tensor& pre,
                    const Tensor& dy) {
-  activation == Activation::relu ? deactivate_range<T, Activation::relu>(context, pre, dy)
-                                 : deactivate_range<T, Activation::gelu>(context, pre, dy);
+  switch (activation) {
+    case Activation::none:
+      break;
+    case Activation::relu:
+      return deactivate_range<T, Activation::relu>(context, pre, dy);
+    case Activation::gelu:
+      return deactivate_range<T, Activation::gelu>(context, pre, dy);
+    case Activation::gelu_erf:
+      return deactivate_range<T, Activation::gelu_erf>(context, pre, dy);
+    case Activation::tanh:
+      return deactivate_range<T, Activation::tanh>(context, pre, dy);
+  }
 }
 
 template <class T>
@@ -112,19 +151,19 @@ void add_bias_of(const Context& context, const Tensor& bias, const Tensor& x) {
 }  // namespace
 
 void activate(const Context& context, Activation activation, const Tensor& pre, const Tensor& y) {
-  y.dtype() == DType::bf16 ? activate_of<__nv_bfloat16>(context, activation, pre, y)
-                           : activate_of<float>(context, activation, pre, y);
+  with_type(y.dtype(),
+            [&]<class T>(std::type_identity<T>) { activate_of<T>(context, activation, pre, y); });
 }
 
 void deactivate(const Context& context, Activation activation, const Tensor& pre,
                 const Tensor& dy) {
-  dy.dtype() == DType::bf16 ? deactivate_of<__nv_bfloat16>(context, activation, pre, dy)
-                            : deactivate_of<float>(context, activation, pre, dy);
+  with_type(dy.dtype(), [&]<class T>(std::type_identity<T>) {
+    deactivate_of<T>(context, activation, pre, dy);
+  });
 }
 
 void add_bias(const Context& context, const Tensor& bias, const Tensor& x) {
-  x.dtype() == DType::bf16 ? add_bias_of<__nv_bfloat16>(context, bias, x)
-                           : add_bias_of<float>(context, bias, x);
+  with_type(x.dtype(), [&]<class T>(std::type_identity<T>) { add_bias_of<T>(context, bias, x); });
 }
 
 }  // namespace ringside::cuda

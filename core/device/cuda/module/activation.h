@@ -6,7 +6,7 @@
 
 namespace ringside::cuda {
 
-/// y = activation(pre); y may be pre.
+/// y = activation(pre), which is not none; y may be pre.
 void activate(const Context& context, Activation activation, const Tensor& pre, const Tensor& y);
 /// dy *= activation'(pre)
 void deactivate(const Context& context, Activation activation, const Tensor& pre, const Tensor& dy);

@@ -46,8 +46,8 @@ struct Geometry {
   }
 };
 
-/// `count` squares [heads, T, T] in fp32 for a group of heads, and as many in bf16 for what
-/// products read if that is the dtype; with fp32 the former are both.
+/// `count` squares [heads, T, T] in fp32 for a group of heads, and as many in 16 bits for what
+/// products read if the dtype has so many; with fp32 the former are both.
 class Squares {
  public:
   Squares(const Context& context, const Geometry& g, int count, std::int64_t most_bytes)
@@ -56,22 +56,21 @@ class Squares {
     heads_ = std::clamp<std::int64_t>(most_bytes / each, 1, std::min(g.heads, most_heads));
     f32_ = context.device.tensor({count, heads_, g.square()}, MemoryKind::workspace);
     if (!single_)
-      bf16_ =
-          context.device.tensor({count, heads_, g.square()}, MemoryKind::workspace, DType::bf16);
+      rounded_ = context.device.tensor({count, heads_, g.square()}, MemoryKind::workspace, g.dtype);
   }
 
   std::int64_t heads() const { return heads_; }
   float* f32(int i) const { return f32_.data<float>() + i * heads_ * g_.square(); }
   void* rounded(int i) const {
     if (single_) return f32(i);
-    return bf16_.data<bf16>() + i * heads_ * g_.square();
+    return rounded_.range(i * heads_ * g_.square(), 1).data<std::uint8_t>();
   }
 
  private:
   const Geometry& g_;
   bool single_;
   std::int64_t heads_;
-  Tensor f32_, bf16_;
+  Tensor f32_, rounded_;
 };
 
 /// squares = alpha a b^T, a and b [T, D] of each head.

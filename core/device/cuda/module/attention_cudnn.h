@@ -10,8 +10,8 @@
 
 namespace ringside::cuda {
 
-/// bf16 only. Which shapes it has is decided here and nowhere else: those for which cuDNN has an
-/// engine that gives the same bits every time. It is asked once a shape, when that first comes.
+/// bf16 and fp16. Which shapes it has is decided here and nowhere else: those for which cuDNN has
+/// an engine that gives the same bits every time. It is asked once a shape, when that first comes.
 class FusedAttention {
  public:
   virtual ~FusedAttention() = default;

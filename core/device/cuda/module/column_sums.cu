@@ -81,14 +81,15 @@ void sum_columns_of(const Context& context, const Tensor& in, const Tensor& out)
 }  // namespace
 
 void sum_columns(const Context& context, const Tensor& in, const Tensor& out) {
-  in.dtype() == DType::bf16 ? sum_columns_of<__nv_bfloat16>(context, in, out)
-                            : sum_columns_of<float>(context, in, out);
+  with_type(in.dtype(),
+            [&]<class T>(std::type_identity<T>) { sum_columns_of<T>(context, in, out); });
 }
 
 void sum_parts(const Context& context, const Tensor& parts, const Tensor& first,
                const Tensor& second) {
-  first.dtype() == DType::bf16 ? sum_parts_of<__nv_bfloat16>(context, parts, first, second)
-                               : sum_parts_of<float>(context, parts, first, second);
+  with_type(first.dtype(), [&]<class T>(std::type_identity<T>) {
+    sum_parts_of<T>(context, parts, first, second);
+  });
 }
 
 }  // namespace ringside::cuda

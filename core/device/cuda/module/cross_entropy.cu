@@ -13,7 +13,7 @@ template <class T>
 struct Operands {
   const T* logits;
   const std::int32_t* targets;
-  float* losses;
+  float *losses, *hits;  // hits may be null
   T* dlogits;            // may be the logits
   std::int64_t classes;  // fewer than 2^30
   float scale;
@@ -53,6 +53,13 @@ __device__ Floats<n> gradient(Floats<n> values, const Softmax& row, float scale,
   return values;
 }
 
+/// The loss, and whether the target's logit is the largest.
+template <class T>
+__device__ void report(const Operands<T>& op, std::int64_t row, const Softmax& all, float wanted) {
+  op.losses[row] = logf(all.sum) + (all.most - wanted);
+  if (op.hits) op.hits[row] = wanted >= all.most ? 1.0f : 0.0f;
+}
+
 /// The row stays in registers, up to `packs` times 16 bytes a thread.
 template <class T, int packs, int threads>
 __global__ __launch_bounds__(threads) void kept(Operands<T> op) {
@@ -76,7 +83,7 @@ __global__ __launch_bounds__(threads) void kept(Operands<T> op) {
   for (int p = 0; p < packs; ++p)
     if (column(p) < classes) all.sum += exponentials(unpack(values[p]), all.most);
   all.sum = block_sum(all.sum, 0);
-  if (threadIdx.x == 0) op.losses[row] = logf(all.sum) + (all.most - wanted);
+  if (threadIdx.x == 0) report(op, row, all, wanted);
   if (!op.dlogits) return;
   T* dlogits = op.dlogits + row * op.classes;
 #pragma unroll
@@ -105,7 +112,7 @@ __global__ __launch_bounds__(threads) void reread(Operands<T> op) {
   Softmax all;
   all.most = block_max(mine.most, 0);
   all.sum = block_sum(mine.sum * __expf(mine.most - all.most), 0);
-  if (threadIdx.x == 0) op.losses[row] = logf(all.sum) + (all.most - wanted);
+  if (threadIdx.x == 0) report(op, row, all, wanted);
   if (!op.dlogits) return;
   T* dlogits = op.dlogits + row * op.classes;
 #pragma unroll 4
@@ -118,6 +125,7 @@ void cross_entropy_of(const Context& context, const CrossEntropy& op) {
   const Operands<T> with{.logits = data<T>(op.logits),
                          .targets = op.targets.data<std::int32_t>(),
                          .losses = op.losses.data<float>(),
+                         .hits = op.hits.data<float>(),
                          .dlogits = data<T>(op.dlogits),
                          .classes = op.logits.shape()[1],
                          .scale = op.scale};
@@ -148,8 +156,8 @@ void cross_entropy_of(const Context& context, const CrossEntropy& op) {
 }  // namespace
 
 void cross_entropy(const Context& context, const CrossEntropy& op) {
-  op.logits.dtype() == DType::bf16 ? cross_entropy_of<__nv_bfloat16>(context, op)
-                                   : cross_entropy_of<float>(context, op);
+  with_type(op.logits.dtype(),
+            [&]<class T>(std::type_identity<T>) { cross_entropy_of<T>(context, op); });
 }
 
 }  // namespace ringside::cuda

@@ -168,12 +168,11 @@ void backward(const Context& context, const EmbeddingBackward& op) {
 }  // namespace
 
 void embedding_forward(const Context& context, const EmbeddingForward& op) {
-  op.y.dtype() == DType::bf16 ? forward<__nv_bfloat16>(context, op) : forward<float>(context, op);
+  with_type(op.y.dtype(), [&]<class T>(std::type_identity<T>) { forward<T>(context, op); });
 }
 
 void embedding_backward(const Context& context, const EmbeddingBackward& op) {
-  op.dy.dtype() == DType::bf16 ? backward<__nv_bfloat16>(context, op)
-                               : backward<float>(context, op);
+  with_type(op.dy.dtype(), [&]<class T>(std::type_identity<T>) { backward<T>(context, op); });
 }
 
 }  // namespace ringside::cuda

@@ -48,6 +48,36 @@ struct Adding {
   }
 };
 
+/// Where `keeps` is false, `out` is not read: its memory may hold anything.
+template <bool keeps>
+struct Blending {
+  const float* in;
+  float* out;
+  float in_scale, out_scale;
+
+  template <int n>
+  struct Operands {
+    Pack<float, n> in, out;
+  };
+  template <int n>
+  __device__ Operands<n> read(std::int64_t i) const {
+    Operands<n> operands = {};
+    operands.in = load<n>(in + i);
+    if constexpr (keeps) operands.out = load<n>(out + i);
+    return operands;
+  }
+  template <int n>
+  __device__ void write(std::int64_t i, const Operands<n>& operands) const {
+    Floats<n> values = unpack(operands.in);
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      values.at[e] = in_scale * values.at[e];
+      if constexpr (keeps) values.at[e] = values.at[e] + out_scale * operands.out.at[e];
+    }
+    store_floats<n>(out + i, values);
+  }
+};
+
 template <class In, class Out>
 struct Casting {
   const In* in;
@@ -74,6 +104,14 @@ void add_range(const Context& context, const Add& op) {
   const T* in = data<T>(op.in);
   T* out = data<T>(op.out);
   elementwise<in_16_bytes<T>, 2>(context, "add", op.out.count(), Adding<T>{in, out}, in, out);
+}
+
+template <bool keeps>
+void blend_range(const Context& context, const Blend& op) {
+  const auto* in = op.in.data<float>();
+  auto* out = op.out.data<float>();
+  const Blending<keeps> body{in, out, op.in_scale, op.out_scale};
+  elementwise<4, 2>(context, "blend", op.out.count(), body, in, out);
 }
 
 template <class In, class Out>
@@ -107,25 +145,24 @@ __global__ __launch_bounds__(square_threads) void sum_squares(const T* in, std::
         for (int e = 0; e < n; ++e) values[g].at[e] = at + e < count ? load_float(in + at + e) : 0;
       }
     }
-    // Few enough in fp32 that nothing is lost, and few enough in fp64 where that is slow.
 #pragma unroll
-    for (int g = 0; g < square_groups; ++g) {
-      float squares = 0;
+    for (int g = 0; g < square_groups; ++g)
 #pragma unroll
-      for (int e = 0; e < n; ++e) squares += values[g].at[e] * values[g].at[e];
-      sum += squares;
-    }
+      for (int e = 0; e < n; ++e) {
+        const double value = values[g].at[e];  // its square is exact, whatever it is
+        sum = fma(value, value, sum);
+      }
   }
   sum = block_sum(sum, 0);
   if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
 
 __global__ __launch_bounds__(square_threads) void sum_parts_of_squares(const double* parts,
-                                                                       int count, float* out) {
+                                                                       int count, double* out) {
   double sum = 0;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += square_threads) sum += parts[i];
   sum = block_sum(sum, 0);
-  if (threadIdx.x == 0) *out = static_cast<float>(sum);
+  if (threadIdx.x == 0) *out = sum;
 }
 
 template <class T>
@@ -140,14 +177,13 @@ void squares(const Context& context, const SumOfSquares& op) {
   launch(context, "sum_of_squares", sum_squares<T>, blocks, square_threads, in, count,
          is_aligned(in, in_16_bytes<T>), parts);
   launch(context, "sum_of_squares", sum_parts_of_squares, 1, square_threads, parts,
-         static_cast<int>(blocks), op.out.data<float>());
+         static_cast<int>(blocks), op.out.data<double>());
 }
 
 }  // namespace
 
 void fill(const Context& context, const Fill& op) {
-  op.out.dtype() == DType::bf16 ? fill_range<__nv_bfloat16>(context, op)
-                                : fill_range<float>(context, op);
+  with_type(op.out.dtype(), [&]<class T>(std::type_identity<T>) { fill_range<T>(context, op); });
 }
 
 void copy(const Context& context, const Copy& op) {
@@ -159,17 +195,24 @@ void copy(const Context& context, const Copy& op) {
 }
 
 void add(const Context& context, const Add& op) {
-  op.out.dtype() == DType::bf16 ? add_range<__nv_bfloat16>(context, op)
-                                : add_range<float>(context, op);
+  with_type(op.out.dtype(), [&]<class T>(std::type_identity<T>) { add_range<T>(context, op); });
+}
+
+void blend(const Context& context, const Blend& op) {
+  op.out_scale == 0 ? blend_range<false>(context, op) : blend_range<true>(context, op);
 }
 
 void cast(const Context& context, const Cast& op) {
-  op.in.dtype() == DType::bf16 ? cast_range<__nv_bfloat16, float>(context, op)
-                               : cast_range<float, __nv_bfloat16>(context, op);
+  if (op.in.dtype() == op.out.dtype()) return copy(context, {.in = op.in, .out = op.out});
+  with_type(op.in.dtype(), [&]<class In>(std::type_identity<In>) {
+    with_type(op.out.dtype(), [&]<class Out>(std::type_identity<Out>) {
+      if constexpr (!std::is_same_v<In, Out>) cast_range<In, Out>(context, op);
+    });
+  });
 }
 
 void sum_of_squares(const Context& context, const SumOfSquares& op) {
-  op.in.dtype() == DType::bf16 ? squares<__nv_bfloat16>(context, op) : squares<float>(context, op);
+  with_type(op.in.dtype(), [&]<class T>(std::type_identity<T>) { squares<T>(context, op); });
 }
 
 }  // namespace ringside::cuda

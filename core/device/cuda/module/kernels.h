@@ -6,30 +6,54 @@
 
 namespace ringside::cuda {
 
-class Matmul;          // matmul.h
-class FusedAttention;  // attention_cudnn.h
+class Matmul;            // matmul.h
+class FusedAttention;    // attention_cudnn.h
+class FusedConvolution;  // convolution_cudnn.h
 
 // Each enqueues on the compute stream and returns; none waits for the device or takes memory but
 // from device.allocate(). They throw Error where CUDA refuses a launch.
 void fill(const Context&, const Fill&);
 void copy(const Context&, const Copy&);
 void add(const Context&, const Add&);
+void blend(const Context&, const Blend&);
 void cast(const Context&, const Cast&);
 void sum_of_squares(const Context&, const SumOfSquares&);
+void dropout(const Context&, const Dropout&);
 void adamw(const Context&, const AdamW&);
 void sgd(const Context&, const Sgd&);
+void lamb_moments(const Context&, const LambMoments&);
+void lamb_update(const Context&, const LambUpdate&);
 void linear_forward(const Context&, Matmul&, const LinearForward&);
 void linear_backward(const Context&, Matmul&, const LinearBackward&);
 void embedding_forward(const Context&, const EmbeddingForward&);
 void embedding_backward(const Context&, const EmbeddingBackward&);
+void take_rows_forward(const Context&, const TakeRowsForward&);
+void take_rows_backward(const Context&, const TakeRowsBackward&);
 void layer_norm_forward(const Context&, const LayerNormForward&);
 void layer_norm_backward(const Context&, const LayerNormBackward&);
+void batch_norm_statistics(const Context&, const BatchNormStatistics&);
+void batch_norm_merge(const Context&, const BatchNormMerge&);
+void batch_norm_forward(const Context&, const BatchNormForward&);
+void batch_norm_reduce(const Context&, const BatchNormReduce&);
+void batch_norm_backward(const Context&, const BatchNormBackward&);
+void max_pool_forward(const Context&, const MaxPoolForward&);
+void max_pool_backward(const Context&, const MaxPoolBackward&);
+void average_pool_forward(const Context&, const AveragePoolForward&);
+void average_pool_backward(const Context&, const AveragePoolBackward&);
 void cross_entropy(const Context&, const CrossEntropy&);
 
 /// Attention out of products and a softmax, in any dtype and shape: of as many heads at a time as
 /// have room in `most_bytes` of scratch memory, but of one at least.
 void attention_forward(const Context&, Matmul&, const AttentionForward&, std::int64_t most_bytes);
 void attention_backward(const Context&, Matmul&, const AttentionBackward&, std::int64_t most_bytes);
+
+/// Convolution through cuDNN (`fused` may be null), or out of products, in any dtype and shape:
+/// over as many images at a time as have room in `most_bytes` of scratch memory, but over one at
+/// least.
+void convolution_forward(const Context&, Matmul&, FusedConvolution* fused,
+                         const ConvolutionForward&, std::int64_t most_bytes);
+void convolution_backward(const Context&, Matmul&, FusedConvolution* fused,
+                          const ConvolutionBackward&, std::int64_t most_bytes);
 
 /// Every slot, bound to the context. They hold memory of the context's device (the workspace of
 /// products), so they end before it.

@@ -323,11 +323,11 @@ void backward(const Context& context, const LayerNormBackward& op) {
 }  // namespace
 
 void layer_norm_forward(const Context& context, const LayerNormForward& op) {
-  op.x.dtype() == DType::bf16 ? forward<__nv_bfloat16>(context, op) : forward<float>(context, op);
+  with_type(op.x.dtype(), [&]<class T>(std::type_identity<T>) { forward<T>(context, op); });
 }
 
 void layer_norm_backward(const Context& context, const LayerNormBackward& op) {
-  op.x.dtype() == DType::bf16 ? backward<__nv_bfloat16>(context, op) : backward<float>(context, op);
+  with_type(op.x.dtype(), [&]<class T>(std::type_identity<T>) { backward<T>(context, op); });
 }
 
 }  // namespace ringside::cuda

@@ -1,8 +1,9 @@
 // Linear layers: cuBLASLt's products with bias and activation on their way, where it has such.
+#include "core/device/cuda/module/linear.h"
+
 #include "core/device/cuda/module/activation.h"
 #include "core/device/cuda/module/column_sums.h"
 #include "core/device/cuda/module/kernels.h"
-#include "core/device/cuda/module/matmul.h"
 
 namespace ringside::cuda {
 namespace {
@@ -13,7 +14,7 @@ void* raw(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
 /// its tensor cores do.
 bool gelu_on_the_way(Matmul& matmul, Product product, const LinearForward& op) {
   const bool aligned = product.n % 8 == 0;  // of the rows of `pre`: cuBLASLt's own rule
-  if (op.activation != Activation::gelu || op.y.dtype() != DType::bf16 || !aligned) return false;
+  if (op.activation != Activation::gelu || op.y.dtype() == DType::f32 || !aligned) return false;
   product.c = raw(op.y);
   product.pre = raw(op.pre);
   product.epilogue = op.bias ? Epilogue::gelu_bias : Epilogue::gelu;
@@ -23,11 +24,13 @@ bool gelu_on_the_way(Matmul& matmul, Product product, const LinearForward& op) {
 
 /// In fp32 not: with TF32 the sums might be of what tensor cores read.
 bool sums_on_the_way(Matmul& matmul, Product dweight, const Tensor& dbias) {
-  if (dweight.in != DType::bf16) return false;
+  if (dweight.in == DType::f32) return false;
   dweight.epilogue = Epilogue::sum_columns;
   dweight.bias = raw(dbias);
   return matmul.try_run(dweight);
 }
+
+}  // namespace
 
 void product_and_bias(const Context& context, Matmul& matmul, Product product, const Tensor& bias,
                       const Tensor& out) {
@@ -41,8 +44,6 @@ void product_and_bias(const Context& context, Matmul& matmul, Product product, c
   matmul.run(product);
   if (bias) add_bias(context, bias, out);
 }
-
-}  // namespace
 
 void linear_forward(const Context& context, Matmul& matmul, const LinearForward& op) {
   const std::int64_t rows = op.x.shape()[0], in = op.weight.shape()[1], out = op.weight.shape()[0];

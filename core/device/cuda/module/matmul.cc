@@ -15,7 +15,7 @@ void check(cublasStatus_t status, const char* call) {
 }
 
 constexpr cudaDataType_t type_of(DType type) {
-  return type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
+  return type == DType::bf16 ? CUDA_R_16BF : type == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
 /// Bytes that the matrices of a batch are aligned to, as far as algorithms care.

@@ -7,18 +7,21 @@ namespace ringside::cuda {
 namespace {
 
 /// What an update reads and writes: `values` are the parameters themselves, or their masters.
+/// Gradients count times `scale`.
 template <class T>
 struct Range {
   T* parameters;
   const T* gradients;
   float* values;
+  float scale;
 
   template <class Op>
   static Range of(const Op& op) {
+    T *parameters = data<T>(op.parameters), *gradients = data<T>(op.gradients);
     if constexpr (std::is_same_v<T, float>)
-      return {data<T>(op.parameters), data<T>(op.gradients), data<T>(op.parameters)};
+      return {parameters, gradients, parameters, op.gradient_scale};
     else
-      return {data<T>(op.parameters), data<T>(op.gradients), data<float>(op.master)};
+      return {parameters, gradients, data<float>(op.master), op.gradient_scale};
   }
 
   template <int n>
@@ -50,8 +53,9 @@ struct AdamWStep {
     Floats<n> p = unpack(operands.p), m = unpack(operands.m), v = unpack(operands.v);
 #pragma unroll
     for (int e = 0; e < n; ++e) {
-      m.at[e] = with.beta1 * m.at[e] + with.fresh1 * g.at[e];
-      v.at[e] = with.beta2 * v.at[e] + with.fresh2 * (g.at[e] * g.at[e]);
+      const float gradient = range.scale * g.at[e];
+      m.at[e] = with.beta1 * m.at[e] + with.fresh1 * gradient;
+      v.at[e] = with.beta2 * v.at[e] + with.fresh2 * (gradient * gradient);
       p.at[e] =
           with.keep * p.at[e] - with.rate * (m.at[e] / (sqrtf(v.at[e]) * with.root + with.epsilon));
     }
@@ -63,7 +67,7 @@ struct AdamWStep {
 
 enum class Velocity { none, begins, goes_on };
 
-template <class T, Velocity velocity>
+template <class T, Velocity velocity, bool nesterov>
 struct SgdStep {
   Range<T> range;
   float* velocities;
@@ -88,9 +92,10 @@ struct SgdStep {
     Floats<n> p = unpack(operands.p), u = {};
 #pragma unroll
     for (int e = 0; e < n; ++e) {
-      u.at[e] = g.at[e] + decay * p.at[e];
-      if constexpr (velocity == Velocity::goes_on) u.at[e] = momentum * operands.u.at[e] + u.at[e];
-      p.at[e] -= lr * u.at[e];
+      const float gradient = range.scale * g.at[e] + decay * p.at[e];
+      u.at[e] = gradient;
+      if constexpr (velocity == Velocity::goes_on) u.at[e] = momentum * operands.u.at[e] + gradient;
+      p.at[e] -= lr * (nesterov ? gradient + momentum * u.at[e] : u.at[e]);
     }
     if constexpr (velocity != Velocity::none) store_floats<n>(velocities + i, u);
     range.template update<n>(i, p);
@@ -106,11 +111,11 @@ void adamw_step(const Context& context, const AdamW& op) {
                     range.gradients, range.values, first, second);
 }
 
-template <class T, Velocity velocity>
+template <class T, Velocity velocity, bool nesterov>
 void sgd_step(const Context& context, const Sgd& op) {
   const auto range = Range<T>::of(op);
   auto* velocities = velocity == Velocity::none ? nullptr : op.velocity.data<float>();
-  const SgdStep<T, velocity> step{range, velocities, op.lr, op.weight_decay, op.momentum};
+  const SgdStep<T, velocity, nesterov> step{range, velocities, op.lr, op.weight_decay, op.momentum};
   const float* aligned = velocities ? velocities : range.values;
   elementwise<4, 2>(context, "sgd", op.parameters.count(), step, range.parameters, range.gradients,
                     range.values, aligned);
@@ -120,23 +125,24 @@ template <class T>
 void sgd_of(const Context& context, const Sgd& op) {
   // At step 1 the velocity is the gradient itself, whatever its memory held.
   if (op.momentum == 0)
-    sgd_step<T, Velocity::none>(context, op);
+    sgd_step<T, Velocity::none, false>(context, op);
   else if (op.step == 1)
-    sgd_step<T, Velocity::begins>(context, op);
+    op.nesterov ? sgd_step<T, Velocity::begins, true>(context, op)
+                : sgd_step<T, Velocity::begins, false>(context, op);
   else
-    sgd_step<T, Velocity::goes_on>(context, op);
+    op.nesterov ? sgd_step<T, Velocity::goes_on, true>(context, op)
+                : sgd_step<T, Velocity::goes_on, false>(context, op);
 }
 
 }  // namespace
 
 void adamw(const Context& context, const AdamW& op) {
-  op.parameters.dtype() == DType::bf16 ? adamw_step<__nv_bfloat16>(context, op)
-                                       : adamw_step<float>(context, op);
+  with_type(op.parameters.dtype(),
+            [&]<class T>(std::type_identity<T>) { adamw_step<T>(context, op); });
 }
 
 void sgd(const Context& context, const Sgd& op) {
-  op.parameters.dtype() == DType::bf16 ? sgd_of<__nv_bfloat16>(context, op)
-                                       : sgd_of<float>(context, op);
+  with_type(op.parameters.dtype(), [&]<class T>(std::type_identity<T>) { sgd_of<T>(context, op); });
 }
 
 }  // namespace ringside::cuda

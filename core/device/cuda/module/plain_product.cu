@@ -31,13 +31,13 @@ __global__ __launch_bounds__(threads) void product_elements(Product p) {
 }  // namespace
 
 void plain_product(const Context& context, const Product& product) {
-  const auto kernel = product.in == DType::f32    ? product_elements<float, float>
-                      : product.out == DType::f32 ? product_elements<__nv_bfloat16, float>
-                                                  : product_elements<__nv_bfloat16, __nv_bfloat16>;
-  launch(context, "product", kernel,
-         dim3(blocks_for(product.m * product.n, threads),
-              static_cast<unsigned>(std::min(product.batch, most_rows))),
-         threads, product);
+  const dim3 blocks(blocks_for(product.m * product.n, threads),
+                    static_cast<unsigned>(std::min(product.batch, most_rows)));
+  with_type(product.in, [&]<class T>(std::type_identity<T>) {
+    const auto kernel =
+        product.out == DType::f32 ? product_elements<T, float> : product_elements<T, T>;
+    launch(context, "product", kernel, blocks, threads, product);
+  });
 }
 
 }  // namespace ringside::cuda

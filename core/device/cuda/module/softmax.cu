@@ -62,13 +62,15 @@ void launch_rows(const Context& context, const char* name, void (*kernel)(Op), c
 }  // namespace
 
 void softmax_forward(const Context& context, const SoftmaxForward& op) {
-  launch_rows(context, "softmax_forward",
-              op.dtype == DType::bf16 ? forward_row<__nv_bfloat16> : forward_row<float>, op);
+  with_type(op.dtype, [&]<class T>(std::type_identity<T>) {
+    launch_rows(context, "softmax_forward", forward_row<T>, op);
+  });
 }
 
 void softmax_backward(const Context& context, const SoftmaxBackward& op) {
-  launch_rows(context, "softmax_backward",
-              op.dtype == DType::bf16 ? backward_row<__nv_bfloat16> : backward_row<float>, op);
+  with_type(op.dtype, [&]<class T>(std::type_identity<T>) {
+    launch_rows(context, "softmax_backward", backward_row<T>, op);
+  });
 }
 
 }  // namespace ringside::cuda

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <bit>
 #include <cstdint>
 #include <type_traits>
 
+#include "core/base/error.h"
 #include "core/tensor/tensor.h"
 
 namespace ringside::cuda {
@@ -16,8 +18,26 @@ template <class T>
 T* data(const Tensor& tensor) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)
     return reinterpret_cast<T*>(tensor.data<bf16>());
+  else if constexpr (std::is_same_v<T, __half>)
+    return reinterpret_cast<T*>(tensor.data<fp16>());
   else
     return tensor.data<T>();
+}
+
+/// visit(std::type_identity<T>()), T being the element type of a floating-point operand.
+template <class Visit>
+decltype(auto) with_type(DType dtype, Visit&& visit) {
+  switch (dtype) {
+    case DType::f32:
+      return visit(std::type_identity<float>());
+    case DType::bf16:
+      return visit(std::type_identity<__nv_bfloat16>());
+    case DType::f16:
+      return visit(std::type_identity<__half>());
+    default:
+      throw Error("a kernel of {} was asked for; GPUs compute in fp32, bf16 and fp16",
+                  name_of(dtype));
+  }
 }
 
 /// Elements of one access.
@@ -34,7 +54,7 @@ bool has_aligned_rows(const T* pointer, std::int64_t width) {
   return width % in_16_bytes<T> == 0 && is_aligned(pointer, in_16_bytes<T>);
 }
 
-/// n elements as they lie in memory, aligned to their size: 2, 4, 8 or 16 bytes.
+/// n elements as they lie in memory, aligned to their size: 1, 2, 4, 8 or 16 bytes.
 template <class T, int n>
 struct alignas(sizeof(T) * n) Pack {
   T at[n];
@@ -43,6 +63,10 @@ struct alignas(sizeof(T) * n) Pack {
 namespace access {
 template <std::size_t bytes>
 struct Of;
+template <>
+struct Of<1> {
+  using Type = unsigned char;
+};
 template <>
 struct Of<2> {
   using Type = unsigned short;
@@ -92,18 +116,34 @@ __device__ __forceinline__ Floats<n> unpack(const Pack<__nv_bfloat16, n>& pack) 
   return out;
 }
 
+template <int n>
+__device__ __forceinline__ Floats<n> unpack(const Pack<__half, n>& pack) {
+  Floats<n> out;
+#pragma unroll
+  for (int i = 0; i < n; ++i) out.at[i] = __half2float(pack.at[i]);
+  return out;
+}
+
+// One instruction rounds two.
+__device__ __forceinline__ __nv_bfloat162 round_pair(float x, float y, __nv_bfloat16) {
+  return __floats2bfloat162_rn(x, y);
+}
+__device__ __forceinline__ __half2 round_pair(float x, float y, __half) {
+  return __floats2half2_rn(x, y);
+}
+
 /// Rounds to nearest even.
 template <class T, int n>
 __device__ __forceinline__ Pack<T, n> pack(const Floats<n>& values) {
   if constexpr (std::is_same_v<T, float>) {
     return std::bit_cast<Pack<T, n>>(values);
   } else if constexpr (n == 1) {
-    return {{__float2bfloat16_rn(values.at[0])}};
+    return {{round_pair(values.at[0], 0, T()).x}};
   } else {
     Pack<T, n> out;
 #pragma unroll
-    for (int i = 0; i < n; i += 2) {  // one instruction rounds two
-      const __nv_bfloat162 pair = __floats2bfloat162_rn(values.at[i], values.at[i + 1]);
+    for (int i = 0; i < n; i += 2) {
+      const auto pair = round_pair(values.at[i], values.at[i + 1], T());
       out.at[i] = pair.x;
       out.at[i + 1] = pair.y;
     }

@@ -231,7 +231,8 @@ void NcclCommunicator::look() {
 ncclDataType_t NcclCommunicator::sum_type(const char* what, const Tensor& array) const {
   if (array.dtype() == DType::f32) return ncclFloat32;
   if (array.dtype() == DType::bf16) return ncclBfloat16;
-  throw Error("{}: {} of {}; sums are of fp32 or bf16", name_, what, name_of(array.dtype()));
+  if (array.dtype() == DType::f16) return ncclFloat16;
+  throw Error("{}: {} of {}; sums are of fp32, bf16 or fp16", name_, what, name_of(array.dtype()));
 }
 
 void NcclCommunicator::check_parts(const char* what, const Tensor& array,

@@ -1,0 +1,8 @@
+// Built instead of convolution_cudnn.cc where cuDNN or the headers of its frontend are not there.
+#include "core/device/cuda/module/convolution_cudnn.h"
+
+namespace ringside::cuda {
+
+std::unique_ptr<FusedConvolution> make_fused_convolution(const Context&) { return nullptr; }
+
+}  // namespace ringside::cuda
