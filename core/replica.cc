@@ -11,9 +11,9 @@ Replica::Replica(Model& model, const RankContext& context)
                                         parameter_dtype(context.plan.train))),
       gradients_(context.device.tensor({model.parameter_count()}, MemoryKind::gradient,
                                        parameters_.dtype())) {
-  const auto seed = static_cast<std::uint64_t>(context.plan.train.seed);
+  const auto initial = initial_values(context);
   for (std::size_t u = 0; u < model.units.size(); ++u) {
-    initialise(*model.units[u], model.first_parameter(u), seed, 0, parameters(u));
+    initial->write(*model.units[u], model.first_parameter(u), 0, parameters(u));
     model.units[u]->bind(parameters(u), {});
   }
 }

@@ -4,6 +4,11 @@
 
 namespace ringside {
 
+std::shared_ptr<const InitialValues> initial_values(const RankContext& context) {
+  if (context.initial_values) return context.initial_values;
+  return drawn_values(static_cast<std::uint64_t>(context.plan.train.seed));
+}
+
 Batch SyncScheme::fetch(const BatchSlice& slice, const Loader& loader, const Pass&) {
   const auto span = context_.timeline.scope(Activity::data, "read batch");
   return loader.read(slice);

@@ -12,6 +12,7 @@
 #include "core/cluster/store.h"
 #include "core/data/dataset.h"
 #include "core/device/device.h"
+#include "core/models/initial_values.h"
 #include "core/models/model.h"
 #include "core/observe/timeline.h"
 
@@ -26,7 +27,12 @@ struct RankContext {
   Timeline& timeline;
   /// Between the threads of a rank that computes and serves; null where a rank has one thread.
   Shared* shared = nullptr;
+  /// Null: drawn by the plan's seed.
+  std::shared_ptr<const InitialValues> initial_values{};
 };
+
+/// What the parameters start with.
+std::shared_ptr<const InitialValues> initial_values(const RankContext& context);
 
 /// What the least traffic of a step depends on; bytes of the global batch.
 struct StepShape {

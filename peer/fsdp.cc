@@ -134,9 +134,8 @@ class Fsdp : public SyncScheme {
     const std::int64_t real =
         std::clamp<std::int64_t>(unit(u).layout().count() - begin, 0, shard.count());
     if (real > 0)
-      initialise(unit(u), model_->first_parameter(u),
-                 static_cast<std::uint64_t>(context().plan.train.seed), begin,
-                 shard.range(0, real));
+      initial_values(context())->write(unit(u), model_->first_parameter(u), begin,
+                                       shard.range(0, real));
     if (real < shard.count())
       device().kernels().fill({.out = shard.range(real, shard.count() - real)});
   }

@@ -9,7 +9,7 @@ ServerConfig server_config(const RankContext& context, std::uint64_t token) {
   return {.server = self(context).server,
           .workers = plan.world,
           .token = token,
-          .seed = static_cast<std::uint64_t>(plan.train.seed),
+          .initial_values = initial_values(context),
           .dtype = parameter_dtype(plan.train),
           .optimizer = plan.optimizer,
           .steps = plan.train.steps,

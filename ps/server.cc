@@ -36,8 +36,8 @@ Server::Server(const Model& model, const std::vector<Chunk>& chunks, Device& dev
   sums_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   for (const Slot& slot : slots_) {
     const std::int64_t first = model.first_parameter(slot.chunk.unit);
-    initialise(*model.units[slot.chunk.unit], first, config.seed, slot.chunk.begin - first,
-               parameters_.range(slot.begin, slot.chunk.count));
+    config.initial_values->write(*model.units[slot.chunk.unit], first, slot.chunk.begin - first,
+                                 parameters_.range(slot.begin, slot.chunk.count));
   }
   optimizer_ = make_optimizer(config.optimizer, config.steps, device, parameters_);
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/models/initial_values.h"
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"
 #include "ps/consistency.h"
@@ -21,7 +22,7 @@ struct ServerConfig {
   int server = 0;
   int workers = 1;
   std::uint64_t token = 0;
-  std::uint64_t seed = 1;
+  std::shared_ptr<const InitialValues> initial_values = drawn_values(1);
   DType dtype = DType::f32;  // of parameters and gradients
   OptimizerConfig optimizer{};
   std::int64_t steps = 1;   // of the run

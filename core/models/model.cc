@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
-#include <span>
 #include <thread>
 
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "core/device/write_values.h"
 
 namespace ringside {
 namespace {
@@ -38,11 +38,7 @@ void draw(Device& device, std::uint64_t seed, const Piece& piece) {
   std::vector<float> values(static_cast<std::size_t>(piece.out.count()));
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = initial_value(*piece.init, seed, piece.position + i);
-  if (piece.out.dtype() != DType::bf16)
-    return device.write(piece.out, std::as_bytes(std::span(values)));
-  std::vector<bf16> rounded(values.size());
-  std::transform(values.begin(), values.end(), rounded.begin(), to_bf16);
-  device.write(piece.out, std::as_bytes(std::span(rounded)));
+  write_values(device, piece.out, values);
 }
 
 }  // namespace

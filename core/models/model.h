@@ -59,7 +59,7 @@ struct Model {
 
 /// Writes the initial values of elements [begin, begin + out.count()) of the unit's range to
 /// `out`, which may be any part of it: a value depends on the seed and on its position in the
-/// model alone, rounded where `out` is bf16. `first_parameter` is the unit's position in the
+/// model alone, rounded where `out` has 16 bits. `first_parameter` is the unit's position in the
 /// model's order. Nothing is drawn for a device without values.
 void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t seed,
                 std::int64_t begin, const Tensor& out);

@@ -22,7 +22,7 @@ class Range : public Unit {
   Range(std::int64_t count, Device& device) : Unit("range", device) {
     declare().add("values", {count}, {Init::Kind::normal, 1});
   }
-  Tensor forward(const Tensor& input, bool) override { return input; }
+  Tensor forward(const Tensor& input, const Pass&) override { return input; }
   Tensor backward(const Tensor& grad_output) override { return grad_output; }
 };
 
@@ -63,8 +63,11 @@ class ServerTest : public ::testing::Test {
   }
 
   ServerConfig config(int workers) const {
-    ServerConfig config{
-        .workers = workers, .token = token, .seed = 5, .dtype = dtype_, .steps = 10};
+    ServerConfig config{.workers = workers,
+                        .token = token,
+                        .initial_values = drawn_values(5),
+                        .dtype = dtype_,
+                        .steps = 10};
     config.optimizer.lr = 0.1;
     return config;
   }
@@ -91,6 +94,18 @@ class ServerTest : public ::testing::Test {
                       .begin = chunk.begin,
                       .count = chunk.count};
     return message;
+  }
+  Message summand(int worker, std::int64_t sum, std::vector<double> values) {
+    Message message;
+    message.header = {.token = token, .kind = Kind::sum, .worker = worker, .step = sum};
+    message.frames.push_back(device_->tensor({static_cast<std::int64_t>(values.size())},
+                                             MemoryKind::communication, DType::f64));
+    device_->write(message.frames[0], std::as_bytes(std::span(values)));
+    return message;
+  }
+  static std::vector<double> doubles_of(const Message& message) {
+    const auto values = message.frames.at(0).span<double>();
+    return {values.begin(), values.end()};
   }
   Message push(int worker, std::size_t chunk, std::int64_t step, Kind kind = Kind::push_pull) {
     Message message = about(kind, worker, chunks_[chunk], step);
@@ -280,9 +295,8 @@ TEST_F(ServerTest, AServerWithoutChunksServesSums) {
   own.server = 3;
   Server server(model_, chunks_, *device_, own);
   EXPECT_EQ(server.steps(), own.steps);
-  Message message;
-  message.header = {.token = token, .kind = Kind::sum, .scalar = 1.5};
-  EXPECT_EQ(server.handle(0, message).at(0).message.header.scalar, 1.5);
+  const Message reply = server.handle(0, summand(0, 0, {1.5})).at(0).message;
+  EXPECT_EQ(doubles_of(reply), std::vector<double>{1.5});
 }
 
 TEST_F(ServerTest, APullWaitsForTheStepThatItAsksFor) {
@@ -297,7 +311,7 @@ TEST_F(ServerTest, APullWaitsForTheStepThatItAsksFor) {
   EXPECT_EQ(values_of(replies[0].message.frames.at(0)), sequential(2, 1)[1]);
 }
 
-TEST_F(ServerTest, SumsScalarsInRankOrder) {
+TEST_F(ServerTest, SumsDoublesInRankOrder) {
   const double parts[] = {1e16, 1.0, -1e16};
   std::array<int, 3> order{0, 1, 2};
   do {
@@ -305,15 +319,12 @@ TEST_F(ServerTest, SumsScalarsInRankOrder) {
     for (std::int64_t round = 0; round < 2; ++round) {
       Replies replies;
       for (int w : order) {
-        Message message;
-        message.header = {
-            .token = token, .kind = Kind::sum, .worker = w, .step = round, .scalar = parts[w]};
         EXPECT_TRUE(replies.empty());
-        replies = server.handle(w, message);
+        replies = server.handle(w, summand(w, round, {parts[w], 0.5}));
       }
       ASSERT_EQ(replies.size(), 3u);
       for (const Reply& reply : replies) {
-        EXPECT_EQ(reply.message.header.scalar, (1e16 + 1.0) - 1e16);
+        EXPECT_EQ(doubles_of(reply.message), (std::vector<double>{(1e16 + 1.0) - 1e16, 1.5}));
         EXPECT_EQ(reply.message.header.worker, reply.worker);
       }
     }
@@ -354,12 +365,13 @@ TEST_F(ServerTest, RefusesWhatIsWrongAndStaysSane) {
   expect(pull(1, 0, 1), "by a worker that pushed 0");
   expect(about(Kind::inputs, 1, chunks_[0], 0), "no answer to that");
   expect(about(Kind::error, 1, chunks_[0], 0), "no answer to that");
-  Message sum;
-  sum.header = {.token = token, .kind = Kind::sum, .worker = 1, .step = 1};
-  expect(sum, "sum 1 where sum 0 is due");
-  sum.header.step = 0;
-  EXPECT_TRUE(server.handle(1, sum).empty());
-  expect(sum, "has its value already");
+  expect(summand(1, 1, {1}), "sum 1 where sum 0 is due");
+  Message single = summand(1, 0, {1});
+  single.frames[0] = device_->tensor({1}, MemoryKind::communication);
+  expect(single, "one frame of fp64 values");
+  EXPECT_TRUE(server.handle(1, summand(1, 0, {1})).empty());
+  expect(summand(1, 0, {1}), "has its values already");
+  expect(summand(0, 0, {1, 2}), "another worker gave 1", 0);
 
   const Replies replies = server.handle(1, push(1, 0, 0));
   ASSERT_EQ(replies.size(), 2u);
