@@ -10,6 +10,7 @@
 #include "core/device/sim/sim_device.h"
 #include "core/models/gpt.h"
 #include "core/models/mlp.h"
+#include "core/models/resnet.h"
 #include "core/single.h"
 #include "experiments/simulation.h"
 #include "peer/comm/nccl/nccl.h"
@@ -169,6 +170,7 @@ const std::vector<ModelRow>& model_rows() {
   static const std::vector<ModelRow> rows = {
       {"gpt", "decoder-only transformer; one unit a block", make_gpt},
       {"mlp", "feed-forward language model on a fixed context", make_mlp},
+      {"resnet", "residual network of convolutions on images; one unit a block", make_resnet},
   };
   return rows;
 }

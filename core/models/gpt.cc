@@ -110,8 +110,8 @@ class Head final : public Unit {
 }  // namespace
 
 Model make_gpt(const ModelConfig& config, Device& device) {
-  check_positive(config);
-  if (config.heads < 1 || config.width % config.heads != 0)
+  check_positive(config, {"layers", "heads", "width", "context", "vocabulary"});
+  if (config.width % config.heads != 0)
     throw Error("model.heads = {} does not divide model.width = {}; choose a divisor", config.heads,
                 config.width);
   Model model;

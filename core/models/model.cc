@@ -57,13 +57,25 @@ std::int64_t Model::logits_per_sample() const {
   return count;
 }
 
-void check_positive(const ModelConfig& config) {
+void check_positive(const ModelConfig& config, std::initializer_list<std::string_view> sizes) {
   visit_fields(const_cast<ModelConfig&>(config),  // a visitor that only reads
-               [](std::string_view name, auto& value, std::string_view) {
+               [&](std::string_view name, auto& value, std::string_view) {
                  if constexpr (std::is_same_v<decltype(value), std::int64_t&>)
-                   if (value < 1)
+                   if (value < 1 && std::find(sizes.begin(), sizes.end(), name) != sizes.end())
                      throw Error("model.{} = {} is too small; it has to be 1 or more", name, value);
                });
+}
+
+void check_dropout(const ModelConfig& config) {
+  if (!(config.dropout >= 0 && config.dropout < 1))
+    throw Error("model.dropout = {} is no share to leave out; choose one from 0 to below 1",
+                config.dropout);
+}
+
+void check_images(const ModelConfig& config) {
+  check_positive(config, {"image", "channels", "classes", "filters", "batch_norm_group"});
+  if (config.stem != "imagenet" && config.stem != "cifar")
+    throw Error("model.stem = '{}': there are 'imagenet' and 'cifar'", config.stem);
 }
 
 void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t seed,

@@ -1,28 +1,8 @@
 #include "core/nn/layers.h"
 
+#include "core/nn/layer_tensors.h"
+
 namespace ringside {
-namespace {
-
-Tensor rows(const Tensor& x, std::int64_t width) { return x.reshaped({x.count() / width, width}); }
-
-Tensor activation(Unit& unit, Shape shape) {
-  return unit.device().tensor(shape, MemoryKind::activation, unit.dtype());
-}
-
-/// Means, roots and sums that backward needs: fp32 in any precision.
-Tensor statistic(Unit& unit, Shape shape) {
-  return unit.device().tensor(shape, MemoryKind::activation);
-}
-
-/// Gradients of activations live from one layer's backward to the next.
-Tensor workspace(Unit& unit, Shape shape) {
-  return unit.device().tensor(shape, MemoryKind::workspace, unit.dtype());
-}
-
-constexpr Init zeros{Init::Kind::constant, 0};
-constexpr Init ones{Init::Kind::constant, 1};
-
-}  // namespace
 
 Linear::Linear(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out, Init weight,
                std::optional<Init> bias, Activation activation)
@@ -35,11 +15,12 @@ Linear::Linear(Unit& unit, const std::string& name, std::int64_t in, std::int64_
 }
 
 Tensor Linear::forward(const Tensor& x, const Pass& pass) {
-  LinearForward op{.x = rows(x, in_), .weight = unit_.value(weight_), .activation = activation_};
+  LinearForward op{
+      .x = layer::rows(x, in_), .weight = unit_.value(weight_), .activation = activation_};
   const Shape out{op.x.shape()[0], out_};
   if (bias_) op.bias = unit_.value(*bias_);
-  if (activation_ != Activation::none) op.pre = activation(unit_, out);
-  op.y = activation(unit_, out);
+  if (activation_ != Activation::none) op.pre = layer::activation(unit_, out);
+  op.y = layer::activation(unit_, out);
   unit_.device().kernels().linear_forward(op);
   if (pass.keep) {
     x_ = op.x;
@@ -49,14 +30,14 @@ Tensor Linear::forward(const Tensor& x, const Pass& pass) {
 }
 
 Tensor Linear::backward(const Tensor& dy) {
-  LinearBackward op{.dy = rows(dy, out_),
+  LinearBackward op{.dy = layer::rows(dy, out_),
                     .x = std::move(x_),
                     .weight = unit_.value(weight_),
                     .activation = activation_,
                     .pre = std::move(pre_),
                     .dweight = unit_.gradient(weight_)};
   if (bias_) op.dbias = unit_.gradient(*bias_);
-  op.dx = workspace(unit_, op.x.shape());
+  op.dx = layer::workspace(unit_, op.x.shape());
   unit_.device().kernels().linear_backward(op);
   return op.dx;
 }
@@ -64,19 +45,19 @@ Tensor Linear::backward(const Tensor& dy) {
 LayerNorm::LayerNorm(Unit& unit, const std::string& name, std::int64_t width)
     : unit_(unit),
       width_(width),
-      weight_(unit.declare().add(name + ".weight", {width}, ones)),
-      bias_(unit.declare().add(name + ".bias", {width}, zeros)) {}
+      weight_(unit.declare().add(name + ".weight", {width}, layer::ones)),
+      bias_(unit.declare().add(name + ".bias", {width}, layer::zeros)) {}
 
 Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, const Pass& pass) {
   LayerNormForward op{
-      .x = rows(x, width_), .weight = unit_.value(weight_), .bias = unit_.value(bias_)};
+      .x = layer::rows(x, width_), .weight = unit_.value(weight_), .bias = unit_.value(bias_)};
   if (residual) {
-    op.residual = rows(residual, width_);
+    op.residual = layer::rows(residual, width_);
     op.sum = op.x;
   }
-  op.y = activation(unit_, op.x.shape());
-  op.mean = statistic(unit_, {op.x.shape()[0]});
-  op.rstd = statistic(unit_, {op.x.shape()[0]});
+  op.y = layer::activation(unit_, op.x.shape());
+  op.mean = layer::statistic(unit_, {op.x.shape()[0]});
+  op.rstd = layer::statistic(unit_, {op.x.shape()[0]});
   unit_.device().kernels().layer_norm_forward(op);
   if (pass.keep) {
     x_ = op.x;
@@ -87,7 +68,7 @@ Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
 }
 
 Tensor LayerNorm::backward(const Tensor& dy, const Tensor& dresidual) {
-  LayerNormBackward op{.dy = rows(dy, width_),
+  LayerNormBackward op{.dy = layer::rows(dy, width_),
                        .x = std::move(x_),
                        .weight = unit_.value(weight_),
                        .mean = std::move(mean_),
@@ -95,9 +76,9 @@ Tensor LayerNorm::backward(const Tensor& dy, const Tensor& dresidual) {
                        .dweight = unit_.gradient(weight_),
                        .dbias = unit_.gradient(bias_)};
   if (dresidual)
-    op.dx = op.dresidual = rows(dresidual, width_);
+    op.dx = op.dresidual = layer::rows(dresidual, width_);
   else
-    op.dx = workspace(unit_, op.x.shape());
+    op.dx = layer::workspace(unit_, op.x.shape());
   unit_.device().kernels().layer_norm_backward(op);
   return op.dx;
 }
@@ -114,7 +95,7 @@ Embedding::Embedding(Unit& unit, const std::string& name, std::int64_t vocabular
 Tensor Embedding::forward(const Tensor& tokens, const Pass& pass) {
   EmbeddingForward op{.tokens = tokens, .token_table = unit_.value(token_table_)};
   if (position_table_) op.position_table = unit_.value(*position_table_);
-  op.y = activation(unit_, {tokens.count(), width_});
+  op.y = layer::activation(unit_, {tokens.count(), width_});
   unit_.device().kernels().embedding_forward(op);
   if (pass.keep) tokens_ = tokens;
   return op.y;
@@ -122,7 +103,7 @@ Tensor Embedding::forward(const Tensor& tokens, const Pass& pass) {
 
 void Embedding::backward(const Tensor& dy) {
   EmbeddingBackward op{.tokens = std::move(tokens_),
-                       .dy = rows(dy, width_),
+                       .dy = layer::rows(dy, width_),
                        .dtoken_table = unit_.gradient(token_table_)};
   if (position_table_) op.dposition_table = unit_.gradient(*position_table_);
   unit_.device().kernels().embedding_backward(op);
@@ -134,16 +115,16 @@ SelfAttention::SelfAttention(Unit& unit, const std::string& name, std::int64_t w
       heads_(heads),
       head_width_(width / heads),
       causal_(causal),
-      qkv_layer_(unit, name + ".qkv", width, 3 * width, qkv, zeros),
-      out_layer_(unit, name + ".out", width, width, out, zeros) {}
+      qkv_layer_(unit, name + ".qkv", width, 3 * width, qkv, layer::zeros),
+      out_layer_(unit, name + ".out", width, width, out, layer::zeros) {}
 
 Tensor SelfAttention::forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
   const std::int64_t positions = x.count() / (samples * heads_ * head_width_);
   AttentionForward op{
       .qkv = qkv_layer_.forward(x, pass).reshaped({samples, positions, 3, heads_, head_width_}),
       .causal = causal_};
-  op.y = activation(unit_, {samples, positions, heads_, head_width_});
-  op.statistics = statistic(unit_, {samples, heads_, positions});
+  op.y = layer::activation(unit_, {samples, positions, heads_, head_width_});
+  op.statistics = layer::statistic(unit_, {samples, heads_, positions});
   unit_.device().kernels().attention_forward(op);
   if (pass.keep) {
     qkv_ = op.qkv;
@@ -162,7 +143,7 @@ Tensor SelfAttention::backward(const Tensor& dy) {
                          .causal = causal_,
                          .y = std::move(y_),
                          .statistics = std::move(statistics_)};
-    op.dqkv = dqkv = workspace(unit_, op.qkv.shape());
+    op.dqkv = dqkv = layer::workspace(unit_, op.qkv.shape());
     unit_.device().kernels().attention_backward(op);
   }
   return qkv_layer_.backward(dqkv);

@@ -1,53 +1,54 @@
 // Every unit's backward against finite differences of its forward.
 #include <functional>
 
-#include "tests/models/bound_model.h"
+#include "tests/models/cases.h"
 
 namespace ringside {
 namespace {
 
 constexpr std::int64_t samples = 3;
 
-ModelConfig tiny(const std::string& kind) {
-  return {.kind = kind, .layers = 2, .heads = 2, .width = 8, .context = 5, .vocabulary = 11};
-}
-
-Model make(const ModelConfig& config, Device& device) {
-  return config.kind == "gpt" ? make_gpt(config, device) : make_mlp(config, device);
-}
-
-/// The slope of `f` along `direction` at `values`: central differences, the error of order h^2
-/// taken out by a second step (Richardson).
-double slope(const std::function<double()>& f, std::span<float> values,
-             std::span<const float> direction, double h) {
-  const std::vector<float> at(values.begin(), values.end());
-  const auto difference = [&](double step) {
-    // What really lies between the two points after rounding to fp32 is close enough to 2 step.
-    const auto moved = [&](double by) {
-      for (std::size_t i = 0; i < at.size(); ++i)
-        values[i] = static_cast<float>(at[i] + by * direction[i]);
-      return f();
-    };
-    return (moved(step) - moved(-step)) / (2 * step);
-  };
-  const double result = (4 * difference(h) - difference(2 * h)) / 3;
-  std::copy(at.begin(), at.end(), values.begin());
-  return result;
-}
-
 struct Tolerance {
   double step, relative, absolute;
+  bool kinks;  // of relu, and of the largest of a window
 };
+
+struct Slope {
+  double value, doubt;
+};
+
+/// The slope of `f` along `direction` at `values`: central differences, the error of order h^2
+/// taken out by a second step (Richardson). Where `f` has kinks, how far the slopes on both sides
+/// and over both steps are apart: kinks nearby tell themselves by that.
+Slope slope(const std::function<double()>& f, std::span<float> values,
+            std::span<const float> direction, const Tolerance& t) {
+  const std::vector<float> at(values.begin(), values.end());
+  const auto moved = [&](double by) {
+    for (std::size_t i = 0; i < at.size(); ++i)
+      values[i] = static_cast<float>(at[i] + by * direction[i]);
+    return f();
+  };
+  const double h = t.step;
+  // What really lies between two points after rounding to fp32 is close enough to their distance.
+  const double above = moved(h), below = moved(-h), far_above = moved(2 * h),
+               far_below = moved(-2 * h), here = moved(0);
+  const double near = (above - below) / (2 * h), far = (far_above - far_below) / (4 * h);
+  const double bend = std::abs(above - 2 * here + below) / h;
+  return {(4 * near - far) / 3, t.kinks ? bend + 2 * std::abs(near - far) : 0};
+}
 
 /// Holds `gradient` against slopes along random directions and along single elements.
 void expect_gradient(const std::string& what, const std::function<double()>& f,
                      std::span<float> values, std::span<const float> gradient, Tolerance t) {
   const auto n = static_cast<std::int64_t>(values.size());
   const double norm = std::sqrt(dot(gradient, gradient));
+  double doubts = 0;
   const auto expect = [&](std::span<const float> direction, const std::string& along) {
-    const double expected = slope(f, values, direction, t.step);
-    EXPECT_NEAR(dot(gradient, direction), expected, t.relative * norm + t.absolute)
+    const Slope expected = slope(f, values, direction, t);
+    EXPECT_NEAR(dot(gradient, direction), expected.value,
+                t.relative * norm + t.absolute + expected.doubt)
         << what << " along " << along;
+    doubts += expected.doubt;
   };
   for (std::uint64_t trial = 0; trial < 3; ++trial) {
     auto direction = normals(n, 900 + trial);
@@ -61,123 +62,126 @@ void expect_gradient(const std::string& what, const std::function<double()>& f,
     direction[element] = 1;
     expect(direction, "element " + std::to_string(element));
   }
+  EXPECT_LT(doubts / 7, 0.1 * norm + t.absolute) << what << ": too many kinks to say anything";
 }
 
-/// ReLU has a kink: there the step must be short and cannot be very exact.
+/// Between kinks the step must be short and cannot be very exact.
 Tolerance tolerance_of(const std::string& kind) {
-  return kind == "mlp" ? Tolerance{1e-3, 3e-3, 2e-3} : Tolerance{1e-2, 1e-3, 3e-4};
+  return kind == "gpt" || kind == "bert" ? Tolerance{1e-2, 1e-3, 3e-4, false}
+                                         : Tolerance{1e-3, 3e-3, 2e-3, true};
 }
 
-class EveryUnit : public testing::TestWithParam<std::string> {};
+class EveryUnit : public testing::TestWithParam<Case> {};
 
 TEST_P(EveryUnit, HasTheGradientsOfItsForward) {
   const auto device = make_cpu_device(1);
-  BoundModel bound(*device, make(tiny(GetParam()), *device));
-  Tensor input = tokens_of(*device, samples, 5, 11, 3);
+  const ModelConfig& config = GetParam().config;
+  const Tolerance tolerance = tolerance_of(config.kind);
+  BoundModel bound(*device, make_model(config, *device));
+  Tensor input = input_of(config, bound.model, *device, samples, 3);
   for (std::size_t i = 0; i < bound.model.units.size(); ++i) {
     Unit& unit = *bound.model.units[i];
     // The scalar: a fixed weight on every output.
-    const Tensor output = unit.forward(input, true);
+    const Tensor output = unit.forward(input, keeping);
     const auto weights = normals(output.count(), 70 + i);
     const Tensor grad_input = unit.backward(upload(*device, weights, output.shape()));
-    const auto scalar = [&] { return dot(weights, unit.forward(input, false).span<float>()); };
+    const auto scalar = [&] { return dot(weights, unit.forward(input, looking).span<float>()); };
     const auto gradients = download(bound.gradients[i]);
     for (const Parameter& p : unit.layout().parameters()) {
       const auto begin = static_cast<std::size_t>(p.begin);
       const auto count = static_cast<std::size_t>(p.shape.count());
       expect_gradient(unit.name() + " " + p.name, scalar,
                       bound.parameters[i].span<float>().subspan(begin, count),
-                      std::span(gradients).subspan(begin, count), tolerance_of(GetParam()));
+                      std::span(gradients).subspan(begin, count), tolerance);
     }
     if (i == 0) {
-      EXPECT_FALSE(grad_input) << "tokens have no gradient";
+      EXPECT_FALSE(grad_input) << "data have no gradient";
     } else {
       ASSERT_EQ(grad_input.shape(), input.shape());
       expect_gradient(unit.name() + " input", scalar, input.span<float>(), download(grad_input),
-                      tolerance_of(GetParam()));
+                      tolerance);
     }
     input = output;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, EveryUnit, testing::Values("gpt", "mlp"),
-                         [](const auto& info) { return info.param; });
+const auto name_of_case = [](const auto& info) { return info.param.name; };
+INSTANTIATE_TEST_SUITE_P(Models, EveryUnit, testing::ValuesIn(cases()), name_of_case);
 
-class WholeModel : public testing::TestWithParam<std::string> {
+class WholeModel : public testing::TestWithParam<Case> {
  protected:
   WholeModel()
-      : device_(make_cpu_device(1)),
-        bound_(*device_, make(tiny(GetParam()), *device_)),
+      : config_(GetParam().config),
+        device_(make_cpu_device(1)),
+        bound_(*device_, make_model(config_, *device_)),
         rest_(device_->ledger().current()) {}
 
-  std::int64_t rows() const {
-    return bound_.model.targets == Targets::every ? samples * 5 : samples;
+  Tensor input(std::uint64_t batch) const {
+    return input_of(config_, bound_.model, *device_, samples, 100 + batch);
   }
-
-  /// The summed loss of one micro-batch, and its gradients.
-  double forward(std::uint64_t batch, bool training) {
-    Tensor x = tokens_of(*device_, samples, 5, 11, 100 + batch);
-    for (auto& unit : bound_.model.units) x = unit->forward(x, training);
-    EXPECT_EQ(x.shape(), Shape({rows(), 11}));
-    const Tensor losses = device_->tensor({rows()}, MemoryKind::workspace);
-    const Tensor targets = tokens_of(*device_, rows(), 1, 11, 200 + batch).reshaped({rows()});
-    device_->kernels().cross_entropy(
-        {.logits = x, .targets = targets, .scale = 1, .losses = losses, .dlogits = x});
-    if (training) {
+  double loss(const Tensor& logits, std::uint64_t batch) const {
+    return loss_of(bound_.model, *device_, logits, samples, 200 + batch);
+  }
+  /// The summed loss of one micro-batch, and its gradients if the pass keeps.
+  double forward(std::uint64_t batch, const Pass& pass) {
+    Tensor x = input(batch);
+    for (auto& unit : bound_.model.units) x = unit->forward(x, pass);
+    const double sum = loss(x, batch);
+    if (pass.keep) {
       // As a trainer does: nothing else holds what a unit returned.
       for (auto unit = bound_.model.units.rbegin(); unit != bound_.model.units.rend(); ++unit)
         x = (*unit)->backward(x);
     }
-    double sum = 0;
-    for (float loss : losses.span<float>()) sum += loss;
     return sum;
   }
 
+  ModelConfig config_;
   std::unique_ptr<Device> device_;
   BoundModel bound_;
   MemoryUse rest_;
 };
 
 TEST_P(WholeModel, HasTheGradientsOfItsLoss) {
-  forward(1, true);
+  if (bound_.model.units.size() > 12) GTEST_SKIP() << "has a kink everywhere in fp32";
+  forward(1, keeping);
   for (std::size_t i = 0; i < bound_.model.units.size(); ++i)
     expect_gradient(
-        bound_.model.units[i]->name(), [&] { return forward(1, false); },
+        bound_.model.units[i]->name(), [&] { return forward(1, looking); },
         bound_.parameters[i].span<float>(), download(bound_.gradients[i]),
-        tolerance_of(GetParam()));
+        tolerance_of(config_.kind));
 }
 
 TEST_P(WholeModel, HasGradientsThatDoNotDependOnWhatWasComputedBefore) {
-  forward(1, true);
+  forward(1, keeping);
   const auto first = bound_.all_gradients();
-  forward(2, true);
+  forward(2, keeping);
   const auto second = bound_.all_gradients();
   EXPECT_NE(first, second);
-  forward(3, false);
-  forward(1, true);
+  forward(3, evaluation);
+  forward(1, keeping);
   EXPECT_EQ(bound_.all_gradients(), first);
-  forward(2, true);
+  forward(2, keeping);
   EXPECT_EQ(bound_.all_gradients(), second);
 }
 
 TEST_P(WholeModel, OverwritesEveryElementOfItsGradients) {
-  forward(1, true);
+  forward(1, keeping);
   const auto expected = bound_.all_gradients();
   for (const Tensor& g : bound_.gradients)
     device_->kernels().fill({.out = g, .value = std::nanf("")});
-  forward(1, true);
+  forward(1, keeping);
   EXPECT_EQ(bound_.all_gradients(), expected);
 }
 
 TEST_P(WholeModel, FreesEveryActivationInBackward) {
-  forward(1, true);
+  forward(1, keeping);
   EXPECT_EQ(device_->ledger().current(), rest_);
 }
 
-TEST_P(WholeModel, KeepsNothingWhenItDoesNotTrain) {
-  Tensor x = tokens_of(*device_, samples, 5, 11, 1);
+TEST_P(WholeModel, KeepsNothingInEvaluation) {
+  Tensor x = input(1);
   for (auto& unit : bound_.model.units) {
-    x = unit->forward(x, false);
+    x = unit->forward(x, evaluation);
     MemoryUse expected = rest_;
     expected[MemoryKind::activation] += static_cast<std::int64_t>(x.bytes());
     EXPECT_EQ(device_->ledger().current(), expected) << unit->name();
@@ -185,33 +189,26 @@ TEST_P(WholeModel, KeepsNothingWhenItDoesNotTrain) {
 }
 
 TEST_P(WholeModel, MayBeBoundElsewhereBetweenForwardAndBackward) {
-  forward(1, true);
+  forward(1, keeping);
   const auto expected = bound_.all_gradients();
-  Tensor x = tokens_of(*device_, samples, 5, 11, 101);
+  Tensor x = input(1);
+  for (auto& unit : bound_.model.units) x = unit->forward(x, keeping);
+  loss(x, 1);
   std::vector<Tensor> moved;
-  for (auto& unit : bound_.model.units) {
-    x = unit->forward(x, true);
-    unit->bind({}, {});
-  }
-  const Tensor losses = device_->tensor({rows()}, MemoryKind::workspace);
-  device_->kernels().cross_entropy(
-      {.logits = x,
-       .targets = tokens_of(*device_, rows(), 1, 11, 201).reshaped({rows()}),
-       .scale = 1,
-       .losses = losses,
-       .dlogits = x});
-  for (std::size_t i = bound_.model.units.size(); i-- > 0;) {
+  for (std::size_t i = 0; i < bound_.model.units.size(); ++i) {
     const Tensor& old = bound_.parameters[i];
-    const Tensor copy = upload(*device_, download(old), {old.count()});
-    bound_.model.units[i]->bind(copy, bound_.gradients[i]);
+    moved.push_back(upload(*device_, download(old), {old.count()}));
+    device_->kernels().fill({.out = old, .value = std::nanf("")});
+    bound_.model.units[i]->bind(moved[i], bound_.gradients[i]);
+  }
+  for (std::size_t i = bound_.model.units.size(); i-- > 0;) {
     x = bound_.model.units[i]->backward(x);
-    bound_.model.units[i]->bind({}, {});
+    bound_.model.units[i]->bind(i == 0 ? Tensor{} : moved[i], {});
   }
   EXPECT_EQ(bound_.all_gradients(), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, WholeModel, testing::Values("gpt", "mlp"),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Models, WholeModel, testing::ValuesIn(cases()), name_of_case);
 
 }  // namespace
 }  // namespace ringside

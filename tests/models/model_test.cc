@@ -36,7 +36,7 @@ TEST(Gpt, HasGpt2sNumberOfParameters) {
   EXPECT_EQ(model.parameter_count() - V * C, 124'439'808);
   EXPECT_EQ(model.first_parameter(0), 0);
   EXPECT_EQ(model.first_parameter(3), embedding + 2 * block);
-  EXPECT_EQ(model.targets, Targets::every);
+  EXPECT_EQ(model.task, Task::every_token);
 }
 
 TEST(Gpt, NamesItsUnitsAndParameters) {
@@ -60,7 +60,7 @@ TEST(Mlp, HasItsNumberOfParameters) {
   EXPECT_EQ(model.parameter_count(), V * 8 + (T * 8 * C + C) + (L - 1) * (C * C + C) + (C * V + V));
   EXPECT_EQ(unit_names(model),
             (std::vector<std::string>{"embedding", "hidden.0", "hidden.1", "hidden.2", "head"}));
-  EXPECT_EQ(model.targets, Targets::last);
+  EXPECT_EQ(model.task, Task::last_token);
   // Never fewer than four numbers an embedding.
   const Model narrow =
       make_mlp({.kind = "mlp", .layers = 1, .width = C, .context = 64, .vocabulary = V}, *device);
@@ -84,10 +84,10 @@ TEST(Models, RefuseInputsOfAnotherLength) {
   const ModelConfig config{.layers = 1, .heads = 1, .width = 4, .context = 4, .vocabulary = 8};
   BoundModel gpt(*device, make_gpt(config, *device)), mlp(*device, make_mlp(config, *device));
   const Tensor longer = tokens_of(*device, 1, 5, 8, 1), shorter = tokens_of(*device, 1, 3, 8, 1);
-  EXPECT_THROW(gpt.model.units[0]->forward(longer, false), Error);
-  EXPECT_THROW(mlp.model.units[0]->forward(longer, false), Error);
-  EXPECT_THROW(mlp.model.units[0]->forward(shorter, false), Error);
-  EXPECT_EQ(gpt.model.units[0]->forward(shorter, false).shape(), Shape({1, 3, 4}));
+  EXPECT_THROW(gpt.model.units[0]->forward(longer, evaluation), Error);
+  EXPECT_THROW(mlp.model.units[0]->forward(longer, evaluation), Error);
+  EXPECT_THROW(mlp.model.units[0]->forward(shorter, evaluation), Error);
+  EXPECT_EQ(gpt.model.units[0]->forward(shorter, evaluation).shape(), Shape({1, 3, 4}));
 }
 
 TEST(Models, GiveALaterPositionNoSayInAnEarlierOne) {
@@ -98,7 +98,7 @@ TEST(Models, GiveALaterPositionNoSayInAnEarlierOne) {
   const auto logits = [&](std::int32_t last) {
     Tensor x = tokens_of(*device, 1, 6, 16, 1);
     x.data<std::int32_t>()[5] = last;
-    for (auto& unit : gpt.model.units) x = unit->forward(x, false);
+    for (auto& unit : gpt.model.units) x = unit->forward(x, evaluation);
     return download(x);
   };
   const auto a = logits(3), b = logits(4);

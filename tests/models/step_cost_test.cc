@@ -48,7 +48,7 @@ void train(Device& device, const ModelConfig& config, std::int64_t samples) {
     Tensor x = device.tensor({samples, config.context}, MemoryKind::data, DType::i32);
     const Tensor targets = device.tensor({tokens}, MemoryKind::data, DType::i32);
     for (const Tensor& t : {x, targets}) device.write(t, std::as_bytes(std::span(zeros)));
-    for (const auto& unit : model.units) x = unit->forward(x, true);
+    for (const auto& unit : model.units) x = unit->forward(x, Pass{.step = step});
     {
       const Tensor losses = device.tensor({tokens}, MemoryKind::workspace);
       device.kernels().cross_entropy(

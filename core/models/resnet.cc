@@ -1,0 +1,175 @@
+#include "core/models/resnet.h"
+
+#include <array>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/models/image_input.h"
+#include "core/nn/batch_norm.h"
+#include "core/nn/convolution.h"
+#include "core/nn/layers.h"
+#include "core/nn/pooling.h"
+
+namespace ringside {
+namespace {
+
+/// A convolution and the batch norm behind it.
+class ConvNorm {
+ public:
+  ConvNorm(Unit& unit, const std::string& convolution, const std::string& norm, std::int64_t in,
+           std::int64_t out, Kernel2d kernel, bool relu)
+      : convolution_(unit, convolution, in, out, kernel), norm_(unit, norm, out, relu) {}
+
+  Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass) {
+    const Tensor y = convolution_.forward(x, pass);
+    return norm_.forward(y, residual, pass);
+  }
+  /// As BatchNorm's, and Convolution's.
+  Tensor backward(const Tensor& dy, bool wanted = true) {
+    return convolution_.backward(norm_.backward(dy), wanted);
+  }
+
+ private:
+  Convolution convolution_;
+  BatchNorm norm_;
+};
+
+/// fp32 [B, image, image, channels] -> [B, P, P, filters]
+class Stem final : public Unit {
+ public:
+  Stem(const ModelConfig& c, Device& device)
+      : Unit("stem", device),
+        config_(c),
+        first_(*this, "conv1", "bn1", c.channels, c.filters,
+               c.stem == "cifar" ? Kernel2d{3, 1, 1} : Kernel2d{7, 2, 3}, /*relu=*/true) {
+    if (c.stem == "imagenet") pool_.emplace(*this, Kernel2d{3, 2, 1});
+  }
+
+  Tensor forward(const Tensor& images, const Pass& pass) override {
+    const Tensor x = first_.forward(image_input(*this, config_, images), {}, pass);
+    return pool_ ? pool_->forward(x, pass) : x;
+  }
+  Tensor backward(const Tensor& grad_output) override {
+    first_.backward(pool_ ? pool_->backward(grad_output) : grad_output, /*wanted=*/false);
+    return {};
+  }
+
+ private:
+  ModelConfig config_;
+  ConvNorm first_;
+  std::optional<MaxPool> pool_;
+};
+
+struct Path {
+  std::int64_t size, stride, out;
+};
+
+/// relu(path(x) + x), x through a 1x1 convolution where the path changes its extents.
+class Block final : public Unit {
+ public:
+  Block(std::string name, Device& device, std::int64_t in, std::int64_t stride,
+        const std::vector<Path>& path)
+      : Unit(std::move(name), device) {
+    std::int64_t channels = in;
+    for (std::size_t i = 0; i < path.size(); ++i) {
+      const auto& [size, by, out] = path[i];
+      path_.emplace_back(*this, fmt::format("conv{}", i + 1), fmt::format("bn{}", i + 1), channels,
+                         out, Kernel2d{size, by, size / 2}, /*relu=*/true);
+      channels = out;
+    }
+    if (stride != 1 || in != channels)
+      around_.emplace(*this, "downsample.0", "downsample.1", in, channels, Kernel2d{1, stride, 0},
+                      /*relu=*/false);
+  }
+
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    const Tensor residual = around_ ? around_->forward(input, {}, pass) : input;
+    Tensor x = input;
+    for (ConvNorm& step : path_)
+      x = step.forward(x, &step == &path_.back() ? residual : Tensor{}, pass);
+    return x;
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    Tensor d = grad_output;  // which the last norm makes the gradient of the residual
+    for (std::size_t i = path_.size(); i-- > 0;) d = path_[i].backward(d);
+    device().kernels().add(
+        {.in = around_ ? around_->backward(grad_output) : grad_output, .out = d});
+    return d;
+  }
+
+ private:
+  std::vector<ConvNorm> path_;
+  std::optional<ConvNorm> around_;
+};
+
+class Head final : public Unit {
+ public:
+  Head(std::int64_t in, std::int64_t classes, Device& device)
+      : Unit("head", device),
+        pool_(*this),
+        classes_(*this, "fc", in, classes, start(in), start(in)) {}
+
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    return classes_.forward(pool_.forward(input, pass), pass);
+  }
+  Tensor backward(const Tensor& grad_output) override {
+    return pool_.backward(classes_.backward(grad_output));
+  }
+
+ private:
+  static Init start(std::int64_t in) {
+    return {Init::Kind::uniform, static_cast<float>(1 / std::sqrt(static_cast<double>(in)))};
+  }
+
+  AveragePool pool_;
+  Linear classes_;
+};
+
+struct Depth {
+  std::int64_t layers;
+  std::array<int, 4> blocks;
+  bool bottleneck;
+};
+
+constexpr std::array<Depth, 6> depths{{{10, {1, 1, 1, 1}, false},
+                                       {18, {2, 2, 2, 2}, false},
+                                       {34, {3, 4, 6, 3}, false},
+                                       {50, {3, 4, 6, 3}, true},
+                                       {101, {3, 4, 23, 3}, true},
+                                       {152, {3, 8, 36, 3}, true}}};
+
+const Depth& depth_of(const ModelConfig& config) {
+  for (const Depth& depth : depths)
+    if (depth.layers == config.layers) return depth;
+  throw Error("model.layers = {}: there are ResNets of 10, 18, 34, 50, 101 and 152 layers",
+              config.layers);
+}
+
+}  // namespace
+
+Model make_resnet(const ModelConfig& config, Device& device) {
+  check_images(config);
+  const Depth& depth = depth_of(config);
+  Model model;
+  model.units.push_back(std::make_unique<Stem>(config, device));
+  std::int64_t in = config.filters;
+  for (std::int64_t stage = 0; stage < 4; ++stage) {
+    const std::int64_t inner = config.filters << stage, out = depth.bottleneck ? 4 * inner : inner;
+    for (int i = 0; i < depth.blocks[static_cast<std::size_t>(stage)]; ++i) {
+      const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+      const auto path = depth.bottleneck
+                            ? std::vector<Path>{{1, 1, inner}, {3, stride, inner}, {1, 1, out}}
+                            : std::vector<Path>{{3, stride, inner}, {3, 1, out}};
+      model.units.push_back(std::make_unique<Block>(fmt::format("layer{}.{}", stage + 1, i), device,
+                                                    in, stride, path));
+      in = out;
+    }
+  }
+  model.units.push_back(std::make_unique<Head>(in, config.classes, device));
+  model.task = Task::image_class;
+  model.terms = {{1, config.classes}};
+  return model;
+}
+
+}  // namespace ringside

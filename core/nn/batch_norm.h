@@ -1,0 +1,45 @@
+// Batch norm: a layer on images, channels last. See core/nn/layers.h for what all layers do.
+#pragma once
+
+#include "core/nn/unit.h"
+
+namespace ringside {
+
+/// y = (x - mean) / sqrt(variance + 1e-5) * weight + bias, of each channel (Ioffe and Szegedy
+/// 2015); then a residual is added and a relu applied. In training mean and variance are those of
+/// the micro-batch, of all ranks of the unit's group if it has joined one (every rank with equally
+/// many samples); else the running ones. Parameters: "NAME.weight" [channels], 1 at the start;
+/// "NAME.bias" [channels], 0. Statistics: "NAME.running_mean", 0, and "NAME.running_var", 1.
+///
+/// The running statistics move once a step, by a tenth towards the mean over the rank's
+/// micro-batches (PyTorch moves them at each), with the variance as of a sample: rows / (rows - 1)
+/// times that of the batch. So the mean over ranks is what one rank with all micro-batches has.
+class BatchNorm {
+ public:
+  BatchNorm(Unit& unit, const std::string& name, std::int64_t channels, bool relu);
+
+  /// [..., channels] -> the same; `residual` has the extents of x, or is empty. Throws Error in
+  /// training for a single row, which has no variance.
+  Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass);
+  /// The gradient of x, in the place of `dy`. Where there was a residual `dy` becomes the gradient
+  /// of that, and the result is a new tensor.
+  Tensor backward(const Tensor& dy);
+
+ private:
+  /// Mean and variance [2, channels] of the rows that are normalised together.
+  Tensor batch_statistics(const Tensor& x) const;
+  void move_running(const Tensor& statistics, std::int64_t rows, const Pass& pass) const;
+  Tensor first(const Tensor& pair) const { return pair.range(0, channels_); }
+  Tensor second(const Tensor& pair) const { return pair.range(channels_, channels_); }
+  std::int64_t ranks() const { return unit_.group() ? unit_.group()->size() : 1; }
+
+  Unit& unit_;
+  std::int64_t channels_;
+  bool relu_;
+  std::size_t weight_, bias_;
+  Tensor running_;  // mean and variance, [2, channels]
+  Tensor x_, y_, statistics_;
+  bool residual_ = false;
+};
+
+}  // namespace ringside

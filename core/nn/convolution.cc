@@ -1,0 +1,64 @@
+#include "core/nn/convolution.h"
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/nn/layer_tensors.h"
+
+namespace ringside {
+
+Init kaiming(std::int64_t out, const Kernel2d& kernel) {
+  const auto fan = static_cast<double>(out * kernel.size * kernel.size);
+  return {Init::Kind::normal, static_cast<float>(std::sqrt(2 / fan))};
+}
+
+Convolution::Convolution(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out,
+                         Kernel2d kernel, After after)
+    : unit_(unit),
+      in_(in),
+      out_(out),
+      kernel_(kernel),
+      after_(after),
+      weight_(unit.declare().add(name + ".weight", {out, kernel.size, kernel.size, in},
+                                 kaiming(out, kernel))) {
+  if (after != After::nothing) bias_ = unit.declare().add(name + ".bias", {out}, layer::zeros);
+}
+
+Tensor Convolution::forward(const Tensor& x, const Pass& pass) {
+  const Shape& in = x.shape();
+  if (in.rank() != 4 || in[3] != in_)
+    throw Error("unit {}: images {} have not {} channels", unit_.name(), in.text(), in_);
+  const auto extent = [&](std::int64_t n) {
+    return (n + 2 * kernel_.padding - kernel_.size) / kernel_.stride + 1;
+  };
+  ConvolutionForward op{.x = x,
+                        .weight = unit_.value(weight_),
+                        .relu = after_ == After::bias_and_relu,
+                        .stride = kernel_.stride,
+                        .padding = kernel_.padding};
+  if (after_ != After::nothing) op.bias = unit_.value(bias_);
+  op.y = layer::activation(unit_, {in[0], extent(in[1]), extent(in[2]), out_});
+  unit_.device().kernels().convolution_forward(op);
+  if (pass.keep) {
+    x_ = x;
+    if (op.relu) y_ = op.y;
+  }
+  return op.y;
+}
+
+Tensor Convolution::backward(const Tensor& dy, bool wanted) {
+  ConvolutionBackward op{.dy = dy,
+                         .x = std::move(x_),
+                         .weight = unit_.value(weight_),
+                         .y = std::move(y_),
+                         .relu = after_ == After::bias_and_relu,
+                         .stride = kernel_.stride,
+                         .padding = kernel_.padding,
+                         .dweight = unit_.gradient(weight_)};
+  if (after_ != After::nothing) op.dbias = unit_.gradient(bias_);
+  if (wanted) op.dx = layer::workspace(unit_, op.x.shape());
+  unit_.device().kernels().convolution_backward(op);
+  return op.dx;
+}
+
+}  // namespace ringside

@@ -1,0 +1,50 @@
+#include "core/nn/pooling.h"
+
+#include "core/nn/layer_tensors.h"
+
+namespace ringside {
+
+Tensor MaxPool::forward(const Tensor& x, const Pass& pass) {
+  const Shape& in = x.shape();
+  const auto extent = [&](std::int64_t n) {
+    return (n + 2 * window_.padding - window_.size) / window_.stride + 1;
+  };
+  MaxPoolForward op{
+      .x = x, .size = window_.size, .stride = window_.stride, .padding = window_.padding};
+  const Shape out{in[0], extent(in[1]), extent(in[2]), in[3]};
+  op.y = layer::activation(unit_, out);
+  if (pass.keep) op.where = unit_.device().tensor(out, MemoryKind::activation, DType::u8);
+  unit_.device().kernels().max_pool_forward(op);
+  if (pass.keep) {
+    in_ = in;
+    where_ = op.where;
+  }
+  return op.y;
+}
+
+Tensor MaxPool::backward(const Tensor& dy) {
+  const MaxPoolBackward op{.dy = dy,
+                           .where = std::move(where_),
+                           .size = window_.size,
+                           .stride = window_.stride,
+                           .padding = window_.padding,
+                           .dx = layer::workspace(unit_, in_)};
+  unit_.device().kernels().max_pool_backward(op);
+  return op.dx;
+}
+
+Tensor AveragePool::forward(const Tensor& x, const Pass& pass) {
+  const Shape& in = x.shape();
+  const AveragePoolForward op{.x = x, .y = layer::activation(unit_, {in[0], in[3]})};
+  unit_.device().kernels().average_pool_forward(op);
+  if (pass.keep) in_ = in;
+  return op.y;
+}
+
+Tensor AveragePool::backward(const Tensor& dy) {
+  const AveragePoolBackward op{.dy = dy, .dx = layer::workspace(unit_, in_)};
+  unit_.device().kernels().average_pool_backward(op);
+  return op.dx;
+}
+
+}  // namespace ringside

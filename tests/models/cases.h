@@ -1,0 +1,88 @@
+// A tiny model of every kind, and what it computes on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/models/resnet.h"
+#include "tests/models/bound_model.h"
+
+namespace ringside {
+
+struct Case {
+  std::string name;
+  ModelConfig config;
+};
+
+inline std::vector<Case> cases() {
+  const ModelConfig tokens{.layers = 2, .heads = 2, .width = 8, .context = 5, .vocabulary = 11};
+  const auto of = [&](std::string kind, const auto& change) {
+    ModelConfig config = tokens;
+    config.kind = std::move(kind);
+    change(config);
+    return config;
+  };
+  const auto images = [](std::string kind, std::int64_t layers, std::string stem,
+                         std::int64_t image) {
+    return ModelConfig{.kind = std::move(kind),
+                       .layers = layers,
+                       .image = image,
+                       .channels = 2,
+                       .classes = 5,
+                       .filters = 4,
+                       .stem = std::move(stem)};
+  };
+  return {
+      {"gpt", of("gpt", [](ModelConfig&) {})},
+      {"mlp", of("mlp", [](ModelConfig&) {})},
+      {"resnet_18_of_large_images", images("resnet", 18, "imagenet", 30)},
+      {"resnet_50_of_small_images", images("resnet", 50, "cifar", 10)},
+  };
+}
+
+inline Model make_model(const ModelConfig& config, Device& device) {
+  if (config.kind == "mlp") return make_mlp(config, device);
+  if (config.kind == "resnet") return make_resnet(config, device);
+  return make_gpt(config, device);
+}
+
+inline Tensor input_of(const ModelConfig& config, const Model& model, Device& device,
+                       std::int64_t samples, std::uint64_t seed) {
+  if (model.task != Task::image_class)
+    return tokens_of(device, samples, config.context, config.vocabulary, seed);
+  const Shape images{samples, config.image, config.image, config.channels};
+  const Tensor out = device.tensor(images, MemoryKind::data);
+  const auto values = normals(images.count(), seed);
+  device.write(out, std::as_bytes(std::span(values)));
+  return out;
+}
+
+/// The summed loss of all terms; the gradient takes the place of the logits.
+inline double loss_of(const Model& model, Device& device, const Tensor& logits,
+                      std::int64_t samples, std::uint64_t seed) {
+  double sum = 0;
+  std::int64_t begin = 0;
+  for (const LossTerm& term : model.terms) {
+    const std::int64_t rows = samples * term.rows;
+    const Tensor part = logits.view(begin, {rows, term.classes});
+    begin += part.count();
+    const Tensor losses = device.tensor({rows}, MemoryKind::workspace);
+    device.kernels().cross_entropy(
+        {.logits = part,
+         .targets = tokens_of(device, rows, 1, term.classes, seed + 1000).reshaped({rows}),
+         .scale = 1,
+         .losses = losses,
+         .dlogits = part});
+    for (float loss : losses.span<float>()) sum += loss;
+  }
+  EXPECT_EQ(begin, logits.count());
+  return sum;
+}
+
+inline constexpr std::uint64_t seed_of_passes = 5;
+/// As in training; and the same without what backward needs.
+inline constexpr Pass keeping{.step = 2, .first_sample = 7, .seed = seed_of_passes};
+inline constexpr Pass looking{
+    .step = 2, .keep = false, .again = true, .first_sample = 7, .seed = seed_of_passes};
+
+}  // namespace ringside
