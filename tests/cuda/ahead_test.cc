@@ -40,14 +40,15 @@ class Stopped : public SyncScheme {
   void after_backward(std::size_t unit, const Pass& pass) override {
     inner_->after_backward(unit, pass);
   }
-  void step(std::int64_t step) override {
-    inner_->step(step);
-    if (!gate_) return;
+  bool step(const StepInfo& info) override {
+    const bool done = inner_->step(info);
+    if (!gate_) return done;
     gate_->open();  // fails the test if it opened before, because somebody waited
     ++stops_;
     gate_.reset();
+    return done;
   }
-  double sum(double value) override { return inner_->sum(value); }
+  void sum(std::span<double> values) override { inner_->sum(values); }
   void visit_parameters(const ParameterVisitor& visit) override { inner_->visit_parameters(visit); }
 
   int stops() const { return stops_; }
@@ -78,7 +79,7 @@ TEST_P(StepsOnGpus, AreEnqueuedWithoutAWait) {
   const auto device = cuda::make_cuda_device({});
   Model model = make_gpt(plan.model, *device);
   const auto data =
-      synthetic_dataset(1000, plan.model.context, plan.model.vocabulary, model.targets, 1);
+      synthetic_dataset(1000, plan.model.context, plan.model.vocabulary, model.task, 1);
   const Loader loader(*data, *device, plan.train.global_batch, 1);
   MemoryStore store;
   Timeline timeline(*device);

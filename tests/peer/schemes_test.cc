@@ -152,18 +152,20 @@ TEST(SchemesOfPeers, EvaluationLeavesParametersAndMemoryAsTheyWere) {
     const auto scheme = peer::make_fsdp(s.context, {}, group(r));
     scheme->attach(s.model);
     const auto evaluate = [&] {
-      const Pass pass{.training = false};
+      const Pass pass = evaluation;
       const Batch batch = training.batch(r.device, 100, r.rank);
       Tensor x = batch.inputs;
       for (std::size_t u = 0; u < s.model.units.size(); ++u) {
         scheme->before_forward(u, pass);
-        x = s.model.units[u]->forward(x, false);
+        x = s.model.units[u]->forward(x, pass);
         scheme->after_forward(u, pass);
       }
-      const Loss loss = scheme->loss(x, batch, training.scale(), pass);
+      const Loss loss = scheme->loss(x, batch, training.terms(), pass);
       EXPECT_FALSE(loss.gradient);
       EXPECT_EQ(r.device.ledger().current()[MemoryKind::communication], 0);
-      return scheme->sum(value_of(r.device, loss));
+      double sum[] = {value_of(r.device, loss).loss};
+      scheme->sum(sum);
+      return sum[0];
     };
     const double before = evaluate();
     train(training, s.context, s.model, *scheme);
@@ -187,8 +189,12 @@ TEST(SchemesOfPeers, SumAddsDoublesInRankOrder) {
       const auto fsdp = peer::make_fsdp(s.context, {}, r.comm.split(0, r.rank));
       double expected = values[0];
       for (int k = 1; k < world; ++k) expected += values[k];
-      EXPECT_EQ(ddp->sum(values[r.rank]), expected);
-      EXPECT_EQ(fsdp->sum(values[r.rank]), expected);
+      for (SyncScheme* scheme : {ddp.get(), fsdp.get()}) {
+        double own[] = {values[r.rank], 0.5};
+        scheme->sum(own);
+        EXPECT_EQ(own[0], expected);
+        EXPECT_EQ(own[1], 0.5 * world);
+      }
     });
 }
 

@@ -32,7 +32,10 @@ struct Training {
     return out;
   }
 
-  float scale() const { return 1.0F / static_cast<float>(samples * micro_batches * world); }
+  LossTerms terms() const {
+    return {.terms = {{.rows = 1, .classes = config.vocabulary}},
+            .global_batch = samples * micro_batches * world};
+  }
 
   /// Of the micro-batch `part` of the step, counted over all ranks in rank order.
   Batch batch(Device& device, std::int64_t step, std::int64_t part) const {
@@ -56,18 +59,18 @@ inline void train(
   for (std::int64_t step = 0; step < training.steps; ++step) {
     context.timeline.begin_step();
     for (std::int64_t m = 0; m < training.micro_batches; ++m) {
-      const Pass pass{step, m, training.micro_batches, true};
+      const Pass pass{.step = step, .micro_batch = m, .micro_batches = training.micro_batches};
       const Batch batch =
           training.batch(context.device, step, context.rank * training.micro_batches + m);
       Tensor x = batch.inputs;
       for (std::size_t u = 0; u < model.units.size(); ++u) {
         scheme.before_forward(u, pass);
         observe();
-        x = model.units[u]->forward(x, true);
+        x = model.units[u]->forward(x, pass);
         scheme.after_forward(u, pass);
         observe();
       }
-      x = scheme.loss(x, batch, training.scale(), pass).gradient;
+      x = scheme.loss(x, batch, training.terms(), pass).gradient;
       for (std::size_t u = model.units.size(); u-- > 0;) {
         scheme.before_backward(u, pass);
         observe();
@@ -76,7 +79,7 @@ inline void train(
         observe();
       }
     }
-    scheme.step(step);
+    EXPECT_TRUE(scheme.step({.step = step}));
     observe();
     context.timeline.end_step();
   }
@@ -106,9 +109,9 @@ inline std::vector<float> expected_parameters(const Training& training, Order or
     Tensor x = batch.inputs;
     for (std::size_t u = 0; u < model.units.size(); ++u) {
       model.units[u]->bind(range(parameters, u), range(gradient, u));
-      x = model.units[u]->forward(x, true);
+      x = model.units[u]->forward(x, {});
     }
-    x = cross_entropy(*device, x, batch.targets, training.scale(), true).gradient;
+    x = cross_entropy(*device, x, batch.targets, training.terms(), true).gradient;
     for (std::size_t u = model.units.size(); u-- > 0;) x = model.units[u]->backward(x);
     return gradient;
   };

@@ -37,6 +37,8 @@ class MasterTest : public ::testing::Test {
     message.frames = {logits()};
     return message;
   }
+  /// The gradient times 0.125, as the header says.
+  LossTerms terms() const { return {model_.terms, plan_.train.global_batch, 0.125F}; }
   Tensor logits() {
     Tensor out = device_->tensor({6, plan_.model.vocabulary}, MemoryKind::activation);
     for (std::int64_t i = 0; i < out.count(); ++i)
@@ -78,8 +80,8 @@ TEST_F(MasterTest, HandsOutInputsAndComputesTheLossAsAWorkerWould) {
     const Message given = answer(1, inputs(1, 3, m));
     EXPECT_TRUE(same_bytes(given.frames.at(0), batch.inputs));
     const Message computed = answer(1, loss(1, 3, m));
-    const Loss expected = cross_entropy(*device_, logits(), batch.targets, 0.125F, true);
-    EXPECT_EQ(computed.header.scalar, value_of(*device_, expected));
+    const Loss expected = cross_entropy(*device_, logits(), batch.targets, terms(), true);
+    EXPECT_EQ(computed.header.scalar, value_of(*device_, expected).loss);
     EXPECT_TRUE(same_bytes(computed.frames.at(0), expected.gradient));
   }
 }
@@ -89,8 +91,8 @@ TEST_F(MasterTest, KeepsTheBatchesOfWorkersApart) {
   answer(1, inputs(1, 0, 0));
   const double first = answer(0, loss(0, 0, 0)).header.scalar;
   const Batch batch = loader_.read({0, 0, 6});
-  EXPECT_EQ(first,
-            value_of(*device_, cross_entropy(*device_, logits(), batch.targets, 0.125F, true)));
+  const Loss expected = cross_entropy(*device_, logits(), batch.targets, terms(), true);
+  EXPECT_EQ(first, value_of(*device_, expected).loss);
 }
 
 TEST_F(MasterTest, RefusesWhatIsWrongAndStaysSane) {
@@ -107,13 +109,14 @@ TEST_F(MasterTest, RefusesWhatIsWrongAndStaysSane) {
   answer(0, inputs(0, 0, 0));
   expect_refused(0, inputs(0, 0, 1), "has had no loss yet");
   expect_refused(0, loss(0, 0, 1), "no targets for micro-batch 1");
-  expect_refused(0, changed(loss(0, 0, 0), [](Message& m) { m.frames.clear(); }), "6x23");
+  expect_refused(0, changed(loss(0, 0, 0), [](Message& m) { m.frames.clear(); }),
+                 "138 fp32");
   expect_refused(0,
                  changed(loss(0, 0, 0),
                          [](Message& m) {
-                           m.frames[0] = m.frames[0].reshaped({23, 6});
+                           m.frames[0] = m.frames[0].range(0, 137);
                          }),
-                 "6x23");
+                 "138 fp32");
   expect_refused(0, changed(loss(0, 0, 0), [](Message& m) { m.header.scalar = -1; }), "scale");
   expect_refused(0, changed(loss(0, 0, 0), [](Message& m) { m.header.scalar = 1e300; }), "scale");
   answer(0, loss(0, 0, 0));

@@ -203,7 +203,7 @@ std::vector<Kind> heard_of_a_visit() {
     scheme->attach(model);
     scheme->before_backward(0, {});
     scheme->after_backward(0, {});
-    scheme->step(0);
+    scheme->step({});
     scheme->visit_parameters([](const Unit&, const Tensor&) {});
   });
   std::vector<Kind> kinds;
