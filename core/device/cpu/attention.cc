@@ -1,30 +1,36 @@
-// Attention by blocks of query rows: the scores of a block stay in the cache, and a causal block
-// looks only at the keys up to its own end. The probabilities are recomputed in backward from the
-// log-sum-exp of their rows (Dao et al. 2022, without the online softmax: whole rows fit here).
-// Operations: forward 4, backward 10 B H T^2 D, half of that with a causal mask.
+// Attention by blocks of query rows: what a block needs stays in the cache, and with a causal mask
+// a tile of rows looks only at the keys up to its own end. The probabilities are recomputed in
+// backward from the log-sum-exp of their rows (Dao et al. 2022, without the online softmax: whole
+// rows fit here). Operations: forward 4, backward 10 B H T^2 D, half of that with a causal mask.
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
 
 #include "core/device/cpu/cpu_kernels.h"
 #include "core/device/cpu/parallel.h"
+#include "core/device/cpu/tile.h"
 #include "core/device/cpu/vector_math.h"
 
 namespace ringside::cpu {
 namespace {
 
-constexpr std::int64_t block_rows = 64;
+// A multiple of the tile's rows, so that tiles of rows and of keys begin at the same places.
+constexpr std::int64_t block_rows = 16 * tile_rows;
+// Becomes a probability of 0, and unlike infinity survives being subtracted from.
+constexpr float unseen = std::numeric_limits<float>::lowest();
 
 /// Where the parts of one sample and head lie.
 struct Geometry {
   std::int64_t samples, positions, heads, depth;
+  bool causal;
   float scale;
 
-  explicit Geometry(const Tensor& qkv)
+  Geometry(const Tensor& qkv, bool is_causal)
       : samples(qkv.shape()[0]),
         positions(qkv.shape()[1]),
         heads(qkv.shape()[3]),
         depth(qkv.shape()[4]),
+        causal(is_causal),
         scale(1 / std::sqrt(static_cast<float>(depth))) {}
 
   std::int64_t width() const { return heads * depth; }
@@ -36,29 +42,16 @@ struct Geometry {
   std::int64_t y_offset(std::int64_t sample, std::int64_t head) const {
     return sample * positions * width() + head * depth;
   }
+  /// Keys that a row sees, and that a tile of rows ending before `end` computes with.
+  std::int64_t seen(std::int64_t row) const { return causal ? row + 1 : positions; }
+  std::int64_t padded(std::int64_t end) const { return round_up(seen(end - 1), lanes); }
+
+  /// Elements from a row of scores to the next: whole vectors, and an odd number of them, for rows
+  /// a power of two apart would share few lines of the cache.
+  std::int64_t score_stride() const { return (round_up(positions, lanes) / lanes | 1) * lanes; }
+  std::int64_t transposed_size() const { return panels_size(depth, positions); }
+  std::int64_t straight_size() const { return panels_size(positions, depth); }
 };
-
-struct Softmax {
-  float log_sum, factor;
-};
-
-/// Scores become exponentials, in place: the probabilities times 1 / factor. The factor is left to
-/// the output, which has fewer columns.
-Softmax softmax_row(float* row, std::int64_t count) {
-  const float most = highest(row, count);
-  const float sum = exponentials(row, count, most, row);
-  return {most + std::log(sum), 1 / sum};
-}
-
-/// p: scores become probabilities; dp: their gradient becomes that of the scores.
-void softmax_row_backward(float* __restrict p, float* __restrict dp, std::int64_t count,
-                          float log_sum, float dot) {
-#pragma omp simd
-  for (std::int64_t j = 0; j < count; ++j) {
-    p[j] = exponential(p[j] - log_sum);
-    dp[j] = p[j] * (dp[j] - dot);
-  }
-}
 
 float dot_product(const float* __restrict a, const float* __restrict b, std::int64_t count) {
   float sum = 0;
@@ -72,53 +65,75 @@ void scale_row(float* row, float factor, std::int64_t count) {
   for (std::int64_t j = 0; j < count; ++j) row[j] *= factor;
 }
 
+/// p: scores become probabilities; dp: their gradient becomes that of the scores before `scale`.
+/// `count` is whole vectors, which spares the loop its rest.
+void softmax_row_backward(float* __restrict p, float* __restrict dp, std::int64_t count,
+                          float log_sum, float dot, float scale) {
+  count = count / lanes * lanes;
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) {
+    p[j] = exponential(p[j] - log_sum);
+    dp[j] = p[j] * ((dp[j] - dot) * scale);
+  }
+}
+
+/// c [rows, keys seen] = a [rows, depth] times the panels of a transposed [positions, depth], for
+/// the rows of a tile that ends before `end`. What no row sees is not computed.
+void row_products(const Geometry& g, std::int64_t rows, std::int64_t end, const float* a,
+                  std::int64_t lda, const float* panels, float* c) {
+  const std::int64_t keys = g.padded(end);
+  for (std::int64_t j = 0; j < keys; j += tile_columns)
+    multiply_tile(rows, std::min(tile_columns, keys - j), g.depth, {a, lda, 1},
+                  panels + j * g.depth, c + j, g.score_stride(), false);
+}
+
+/// c [rows, depth] = left [rows, keys] times panels of [positions, depth], from the panels' row
+/// `first` on.
+void depth_products(const Geometry& g, std::int64_t rows, std::int64_t keys, Left left,
+                    const float* panels, std::int64_t first, float* c, std::int64_t ldc, bool add) {
+  for (std::int64_t j = 0; j < g.depth; j += tile_columns)
+    multiply_tile(rows, std::min(tile_columns, g.depth - j), keys, left,
+                  panels + j * g.positions + first * tile_columns, c + j, ldc, add);
+}
+
 void forward_head(const AttentionForward& op, const Geometry& g, std::int64_t sample,
-                  std::int64_t head, float* scores) {
+                  std::int64_t head, float* scratch) {
   const float* q = op.qkv.data<float>() + g.qkv_offset(sample, head);
   const float* k = q + g.width();
   const float* v = k + g.width();
   float* y = op.y.data<float>() + g.y_offset(sample, head);
   float* statistics = op.statistics.data<float>() + (sample * g.heads + head) * g.positions;
+  float* keys = scratch;
+  float* values = keys + g.transposed_size();
+  float* scores = values + g.straight_size();
+  pack_transposed(g.depth, g.positions, k, g.qkv_stride(), g.scale, keys);
+  pack_panels(g.positions, g.depth, v, g.qkv_stride(), values);
 
-  std::array<float, block_rows> factors;
-  for (std::int64_t begin = 0; begin < g.positions; begin += block_rows) {
-    const std::int64_t rows = std::min(block_rows, g.positions - begin);
-    const std::int64_t keys = op.causal ? begin + rows : g.positions;
-    gemm(1, {.transpose_b = true,
-             .m = rows,
-             .n = keys,
-             .k = g.depth,
-             .alpha = g.scale,
-             .a = q + begin * g.qkv_stride(),
-             .lda = g.qkv_stride(),
-             .b = k,
-             .ldb = g.qkv_stride(),
-             .c = scores,
-             .ldc = keys});
+  for (std::int64_t begin = 0; begin < g.positions; begin += tile_rows) {
+    const std::int64_t end = std::min(begin + tile_rows, g.positions), rows = end - begin;
+    row_products(g, rows, end, q + begin * g.qkv_stride(), g.qkv_stride(), keys, scores);
+    float factors[tile_rows];
     for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t seen = op.causal ? begin + r + 1 : keys;
-      const Softmax softmax = softmax_row(scores + r * keys, seen);
-      statistics[begin + r] = softmax.log_sum;
-      factors[static_cast<std::size_t>(r)] = softmax.factor;
-      std::fill(scores + r * keys + seen, scores + (r + 1) * keys, 0.0f);
+      float* row = scores + r * g.score_stride();
+      const std::int64_t padded = g.padded(end);
+      std::fill(row + g.seen(begin + r), row + padded, unseen);
+      // Exponentials are the probabilities times their sum; the division is left to the output,
+      // which has fewer columns.
+      const float most = highest(row, padded);
+      const float sum = exponentials(row, padded, most, row);
+      statistics[begin + r] = most + std::log(sum);
+      factors[r] = 1 / sum;
     }
-    gemm(1, {.m = rows,
-             .n = g.depth,
-             .k = keys,
-             .a = scores,
-             .lda = keys,
-             .b = v,
-             .ldb = g.qkv_stride(),
-             .c = y + begin * g.width(),
-             .ldc = g.width()});
-    for (std::int64_t r = 0; r < rows; ++r)
-      scale_row(y + (begin + r) * g.width(), factors[static_cast<std::size_t>(r)], g.depth);
+    float* out = y + begin * g.width();
+    depth_products(g, rows, g.seen(end - 1), {scores, g.score_stride(), 1}, values, 0, out,
+                   g.width(), false);
+    for (std::int64_t r = 0; r < rows; ++r) scale_row(out + r * g.width(), factors[r], g.depth);
   }
 }
 
 void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t sample,
-                   std::int64_t head, float* p, float* dp) {
-  const std::int64_t stride = g.qkv_stride();
+                   std::int64_t head, float* scratch) {
+  const std::int64_t stride = g.qkv_stride(), ld = g.score_stride();
   const float* q = op.qkv.data<float>() + g.qkv_offset(sample, head);
   const float* k = q + g.width();
   const float* v = k + g.width();
@@ -128,105 +143,84 @@ void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t 
   const float* y = op.y.data<float>() + g.y_offset(sample, head);
   const float* dy = op.dy.data<float>() + g.y_offset(sample, head);
   const float* statistics = op.statistics.data<float>() + (sample * g.heads + head) * g.positions;
+  float* p = scratch;
+  float* dp = p + block_rows * ld;
+  float* keys_across = dp + block_rows * ld;
+  float* values_across = keys_across + g.transposed_size();
+  float* keys = values_across + g.transposed_size();
+  float* queries = keys + g.straight_size();
+  float* slopes = queries + g.straight_size();  // dy
+  pack_transposed(g.depth, g.positions, k, stride, g.scale, keys_across);
+  pack_transposed(g.depth, g.positions, v, stride, 1, values_across);
+  pack_panels(g.positions, g.depth, k, stride, keys);
+  pack_panels(g.positions, g.depth, q, stride, queries);
+  pack_panels(g.positions, g.depth, dy, g.width(), slopes);
 
   // From the last block, which sees all keys and so overwrites every row of dk and dv, to the
   // first; the others add.
   const std::int64_t last = (g.positions - 1) / block_rows * block_rows;
-  for (std::int64_t begin = last; begin >= 0; begin -= block_rows) {
-    const std::int64_t rows = std::min(block_rows, g.positions - begin);
-    const std::int64_t keys = op.causal ? begin + rows : g.positions;
-    const float beta = begin == last ? 0.0f : 1.0f;
-    const float* dy_block = dy + begin * g.width();
-    const float* q_block = q + begin * stride;
-    gemm(1, {.transpose_b = true,
-             .m = rows,
-             .n = keys,
-             .k = g.depth,
-             .alpha = g.scale,
-             .a = q_block,
-             .lda = stride,
-             .b = k,
-             .ldb = stride,
-             .c = p,
-             .ldc = keys});
-    gemm(1, {.transpose_b = true,
-             .m = rows,
-             .n = keys,
-             .k = g.depth,
-             .a = dy_block,
-             .lda = g.width(),
-             .b = v,
-             .ldb = stride,
-             .c = dp,
-             .ldc = keys});
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t seen = op.causal ? begin + r + 1 : keys;
-      const float* dy_row = dy_block + r * g.width();
-      const float dot = dot_product(dy_row, y + (begin + r) * g.width(), g.depth);
-      softmax_row_backward(p + r * keys, dp + r * keys, seen, statistics[begin + r], dot);
-      std::fill(p + r * keys + seen, p + (r + 1) * keys, 0.0f);
-      std::fill(dp + r * keys + seen, dp + (r + 1) * keys, 0.0f);
+  for (std::int64_t block = last; block >= 0; block -= block_rows) {
+    const std::int64_t block_end = std::min(block + block_rows, g.positions);
+    for (std::int64_t begin = block; begin < block_end; begin += tile_rows) {
+      const std::int64_t end = std::min(begin + tile_rows, block_end), rows = end - begin;
+      const std::int64_t padded = g.padded(end);
+      float* p_tile = p + (begin - block) * ld;
+      float* dp_tile = dp + (begin - block) * ld;
+      row_products(g, rows, end, q + begin * stride, stride, keys_across, p_tile);
+      row_products(g, rows, end, dy + begin * g.width(), g.width(), values_across, dp_tile);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const std::int64_t row = begin + r, seen = g.seen(row);
+        std::fill(p_tile + r * ld + seen, p_tile + r * ld + padded, unseen);
+        const float dot = dot_product(dy + row * g.width(), y + row * g.width(), g.depth);
+        softmax_row_backward(p_tile + r * ld, dp_tile + r * ld, padded, statistics[row], dot,
+                             g.scale);
+      }
+      depth_products(g, rows, g.seen(end - 1), {dp_tile, ld, 1}, keys, 0, dq + begin * stride,
+                     stride, false);
     }
-    gemm(1, {.m = rows,
-             .n = g.depth,
-             .k = keys,
-             .alpha = g.scale,
-             .a = dp,
-             .lda = keys,
-             .b = k,
-             .ldb = stride,
-             .c = dq + begin * stride,
-             .ldc = stride});
-    gemm(1, {.transpose_a = true,
-             .m = keys,
-             .n = g.depth,
-             .k = rows,
-             .alpha = g.scale,
-             .a = dp,
-             .lda = keys,
-             .b = q_block,
-             .ldb = stride,
-             .beta = beta,
-             .c = dk,
-             .ldc = stride});
-    gemm(1, {.transpose_a = true,
-             .m = keys,
-             .n = g.depth,
-             .k = rows,
-             .a = p,
-             .lda = keys,
-             .b = dy_block,
-             .ldb = g.width(),
-             .beta = beta,
-             .c = dv,
-             .ldc = stride});
+    // A key is seen by the rows from its own on: they begin within the first tile that sees it.
+    for (std::int64_t key = 0; key < g.seen(block_end - 1); key += tile_rows) {
+      const std::int64_t keys_here = std::min(tile_rows, g.positions - key);
+      const std::int64_t from = g.causal ? std::max(block, key) : block;
+      const std::int64_t rows = block_end - from, at = (from - block) * ld + key;
+      depth_products(g, keys_here, rows, {dp + at, 1, ld}, queries, from, dk + key * stride, stride,
+                     block != last);
+      depth_products(g, keys_here, rows, {p + at, 1, ld}, slopes, from, dv + key * stride, stride,
+                     block != last);
+    }
   }
+}
+
+/// Runs head(sample, head, scratch) for all of them, each thread with `floats` of scratch.
+template <class Head>
+void for_each_head(const Context& context, const Geometry& g, std::int64_t floats, Head head) {
+  const Tensor scratch = context.device.tensor(Shape{context.threads, round_up(floats, lanes)},
+                                               MemoryKind::workspace, DType::f32);
+  parallel_for(context.threads, g.samples * g.heads, 1,
+               [&](std::int64_t begin, std::int64_t end, int thread) {
+                 float* mine = scratch.data<float>() + thread * scratch.shape()[1];
+                 for (std::int64_t i = begin; i < end; ++i) head(i / g.heads, i % g.heads, mine);
+               });
 }
 
 }  // namespace
 
 void attention_forward(const Context& context, const AttentionForward& op) {
-  const Geometry g(op.qkv);
-  const Tensor scratch = context.device.tensor(Shape{context.threads, block_rows, g.positions},
-                                               MemoryKind::workspace, DType::f32);
-  parallel_for(context.threads, g.samples * g.heads, 1,
-               [&](std::int64_t begin, std::int64_t end, int thread) {
-                 float* scores = scratch.data<float>() + thread * block_rows * g.positions;
-                 for (std::int64_t i = begin; i < end; ++i)
-                   forward_head(op, g, i / g.heads, i % g.heads, scores);
-               });
+  const Geometry g(op.qkv, op.causal);
+  const std::int64_t floats =
+      g.transposed_size() + g.straight_size() + tile_rows * g.score_stride();
+  for_each_head(context, g, floats, [&](std::int64_t sample, std::int64_t head, float* scratch) {
+    forward_head(op, g, sample, head, scratch);
+  });
 }
 
 void attention_backward(const Context& context, const AttentionBackward& op) {
-  const Geometry g(op.qkv);
-  const Tensor scratch = context.device.tensor(Shape{context.threads, 2, block_rows, g.positions},
-                                               MemoryKind::workspace, DType::f32);
-  parallel_for(context.threads, g.samples * g.heads, 1,
-               [&](std::int64_t begin, std::int64_t end, int thread) {
-                 float* p = scratch.data<float>() + thread * 2 * block_rows * g.positions;
-                 for (std::int64_t i = begin; i < end; ++i)
-                   backward_head(op, g, i / g.heads, i % g.heads, p, p + block_rows * g.positions);
-               });
+  const Geometry g(op.qkv, op.causal);
+  const std::int64_t floats =
+      2 * g.transposed_size() + 3 * g.straight_size() + 2 * block_rows * g.score_stride();
+  for_each_head(context, g, floats, [&](std::int64_t sample, std::int64_t head, float* scratch) {
+    backward_head(op, g, sample, head, scratch);
+  });
 }
 
 }  // namespace ringside::cpu

@@ -1,0 +1,126 @@
+#include "core/device/cpu/tile.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace ringside::cpu {
+namespace {
+
+// Vectors of the compilers, not of one processor; a Loose one may stand anywhere in floats.
+using Vector = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES)));
+using Loose = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES), aligned(4), may_alias));
+
+/// m = Rows and n = Vectors * lanes, known when this is compiled: so the sums are registers.
+template <std::int64_t Rows, std::int64_t Vectors>
+void multiply(std::int64_t k, Left left, const float* __restrict panel, float* __restrict c,
+              std::int64_t ldc, bool add) {
+  Vector sums[Rows][Vectors] = {};
+  const float* __restrict a = left.data;
+  for (std::int64_t p = 0; p < k; ++p) {
+    Vector right[Vectors];
+#pragma GCC unroll 4
+    for (std::int64_t v = 0; v < Vectors; ++v)
+      right[v] = *reinterpret_cast<const Loose*>(panel + v * lanes);
+#pragma GCC unroll 6
+    for (std::int64_t r = 0; r < Rows; ++r) {
+      const float x = a[r * left.row];
+#pragma GCC unroll 4
+      for (std::int64_t v = 0; v < Vectors; ++v) sums[r][v] += x * right[v];
+    }
+    a += left.column;
+    panel += tile_columns;
+  }
+#pragma GCC unroll 6
+  for (std::int64_t r = 0; r < Rows; ++r) {
+#pragma GCC unroll 4
+    for (std::int64_t v = 0; v < Vectors; ++v) {
+      auto& to = *reinterpret_cast<Loose*>(c + r * ldc + v * lanes);
+      to = add ? to + sums[r][v] : sums[r][v];
+    }
+  }
+}
+
+using Multiply = void (*)(std::int64_t, Left, const float*, float*, std::int64_t, bool);
+constexpr std::int64_t most_vectors = tile_columns / lanes;
+
+template <std::size_t... Index>
+constexpr auto multiplies(std::index_sequence<Index...>) {
+  return std::array<Multiply, sizeof...(Index)>{
+      multiply<Index / most_vectors + 1, Index % most_vectors + 1>...};
+}
+/// By rows and vectors, each less one.
+constexpr auto all = multiplies(std::make_index_sequence<tile_rows * most_vectors>());
+
+/// One step of a transposition: swaps what stands Distance off the diagonal of blocks of 2
+/// Distance.
+template <std::int64_t Distance, std::size_t... Lane>
+void swap_blocks(Vector* rows, std::index_sequence<Lane...>) {
+  constexpr int width = sizeof...(Lane), distance = Distance;
+  for (int i = 0; i < width; ++i) {
+    if (i & distance) continue;
+    const Vector a = rows[i], b = rows[i + distance];
+    rows[i] = __builtin_shufflevector(
+        a, b, ((int{Lane} & distance) ? width + int{Lane} - distance : int{Lane})...);
+    rows[i + distance] = __builtin_shufflevector(
+        a, b, ((int{Lane} & distance) ? width + int{Lane} : int{Lane} + distance)...);
+  }
+}
+
+template <std::int64_t Distance = lanes / 2>
+void transpose(Vector* rows) {
+  swap_blocks<Distance>(rows, std::make_index_sequence<lanes>());
+  if constexpr (Distance > 1) transpose<Distance / 2>(rows);
+}
+
+}  // namespace
+
+void multiply_tile(std::int64_t m, std::int64_t n, std::int64_t k, Left left, const float* panel,
+                   float* c, std::int64_t ldc, bool add) {
+  const std::int64_t vectors = (n + lanes - 1) / lanes;
+  const Multiply run = all[static_cast<std::size_t>((m - 1) * most_vectors + vectors - 1)];
+  if (n == vectors * lanes) return run(k, left, panel, c, ldc, add);
+  // The last vector is not whole: what is past n is no memory of ours.
+  alignas(64) float whole[tile_rows * tile_columns];
+  run(k, left, panel, whole, tile_columns, false);
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      const float sum = whole[i * tile_columns + j];
+      c[i * ldc + j] = add ? c[i * ldc + j] + sum : sum;
+    }
+}
+
+void pack_panels(std::int64_t k, std::int64_t n, const float* from, std::int64_t ld,
+                 float* panels) {
+  for (std::int64_t j = 0; j < n; j += tile_columns) {
+    const std::int64_t columns = std::min(tile_columns, n - j);
+    for (std::int64_t p = 0; p < k; ++p, panels += tile_columns) {
+      std::copy_n(from + p * ld + j, columns, panels);
+      std::fill(panels + columns, panels + tile_columns, 0.0f);
+    }
+  }
+}
+
+void pack_transposed(std::int64_t k, std::int64_t n, const float* from, std::int64_t ld,
+                     float factor, float* panels) {
+  for (std::int64_t j = 0; j < n; j += tile_columns, panels += k * tile_columns)
+    for (std::int64_t c = 0; c < tile_columns; c += lanes)
+      for (std::int64_t p = 0; p < k; p += lanes) {
+        Vector block[lanes] = {};
+        const std::int64_t rows = std::clamp<std::int64_t>(n - j - c, 0, lanes);
+        const std::int64_t depth = std::min(lanes, k - p);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const float* row = from + (j + c + r) * ld + p;
+          if (depth == lanes)
+            block[r] = *reinterpret_cast<const Loose*>(row);
+          else
+            std::memcpy(&block[r], row, static_cast<std::size_t>(depth) * sizeof(float));
+        }
+        transpose(block);
+        for (std::int64_t d = 0; d < depth; ++d)
+          *reinterpret_cast<Loose*>(panels + (p + d) * tile_columns + c) = factor * block[d];
+      }
+}
+
+}  // namespace ringside::cpu
