@@ -58,8 +58,10 @@ void check_kinds(const ExperimentConfig& config) {
   find_dataset(config.data.kind);
   const DeviceRow& device = find_device(config.device.kind);
   check_precision(config.train, device);
-  if (config.device.tf32 && device.name != "cuda")
-    throw Error("device.tf32 = true: device '{}' has no tensor cores; leave it out", device.name);
+  if (device.name == "sim" && config.sim.numerics)
+    check_precision(config.train, find_device("cpu"));
+  if (config.device.tf32 && device.name == "cpu")
+    throw Error("device.tf32 = true: device 'cpu' has no tensor cores; leave it out");
   require_at_least("sim.message_ranks", config.sim.message_ranks, 1);
   require_at_least("sim.traced_ranks", config.sim.traced_ranks, 0);
   require_at_least("device.threads", config.device.threads, 1);
@@ -184,6 +186,21 @@ std::string asked_id(const RunPlan& plan) {
   return fmt::format("{}-w{}-r{}", plan.scheme, plan.world, plan.repeat);
 }
 
+/// Batch norms over more ranks than one: as one rank with their samples together has them.
+void check_batch_norm_groups(RunPlan& plan) {
+  std::int64_t& group = plan.model.batch_norm_group;
+  require_at_least("model.batch_norm_group", group, 1);
+  group = std::min<std::int64_t>(group, plan.world);
+  if (plan.world % group != 0)
+    throw Error("model.batch_norm_group = {} does not divide world {}; choose a divisor", group,
+                plan.world);
+  if (group > 1 && plan.train.accumulation > 1)
+    throw Error(
+        "model.batch_norm_group = {} puts micro-batches of ranks together, but a rank has {} of "
+        "them a step; raise train.micro_batch to {} and leave train.accumulation at 1",
+        group, plan.train.accumulation, plan.train.micro_batch * plan.train.accumulation);
+}
+
 RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world, int repeat) {
   RunPlan plan;
   plan.experiment = config.name;
@@ -208,19 +225,26 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   const std::int64_t each = micro_batches(config.train, ranks, who);
   plan.train.accumulation = each * (replicas ? ranks : 1);
   plan.train.micro_batch = config.train.global_batch / (ranks * each);
+  check_batch_norm_groups(plan);
   const Servers servers = row.servers(plan.options, world);
   place_ranks(plan, servers);
   give_devices(plan, servers);
-  if (plan.cluster) check_places(plan);
+  if (plan.cluster) {
+    check_places(plan);
+    check_products(plan);
+  }
   return plan;
 }
 
-/// `single` over the micro-batches of all ranks of a run at `world`.
+/// `single` over the micro-batches of all ranks of a run at `world`; those of a group of batch
+/// norms are one.
 RunPlan plan_reference(const ExperimentConfig& config, int world) {
   ExperimentConfig changed = config;
-  changed.scheme_options[std::string(reference_scheme)]["replicas"] = world;
+  const std::int64_t group = std::min<std::int64_t>(config.model.batch_norm_group, world);
+  changed.train.micro_batch *= group;
+  changed.scheme_options[std::string(reference_scheme)]["replicas"] = world / group;
   RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, 0);
-  plan.id = fmt::format("{}-x{}-r0", reference_scheme, world);
+  plan.id = fmt::format("{}-x{}-r0", reference_scheme, world / group);
   return plan;
 }
 
@@ -283,8 +307,9 @@ RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme,
 }
 
 SumTree sum_tree(const RunPlan& plan) {
-  const std::int64_t groups = replicas_of(plan);
-  const std::int64_t all = plan.train.accumulation * plan.world;
+  const std::int64_t together = plan.model.batch_norm_group;
+  const std::int64_t groups = replicas_of(plan) / together;
+  const std::int64_t all = plan.train.accumulation * plan.world / together;
   if (groups == 1 || groups == all) return {1, all};
   return {groups, all / groups};
 }

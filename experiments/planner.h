@@ -22,7 +22,8 @@ RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme,
 
 /// The order in which a run adds up the gradients of a step: `micro_batches` for each of `groups`,
 /// then the groups. Runs of one experiment with equal trees must end with equal bits; a tree with
-/// one group, or one micro-batch a group, is a plain sequence: {1, all}.
+/// one group, or one micro-batch a group, is a plain sequence: {1, all}. Micro-batches whose batch
+/// norms look at each other count as the one that they equal, to rounding.
 struct SumTree {
   std::int64_t groups = 1;
   std::int64_t micro_batches = 1;

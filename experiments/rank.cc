@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <optional>
@@ -31,6 +32,21 @@ StepShape step_shape(const RunPlan& plan, const Model& model, const Dataset& dat
           .input_bytes = plan.train.global_batch * data.input_shape().count() *
                          static_cast<std::int64_t>(size_of(data.input_dtype())),
           .logit_bytes = element * plan.train.global_batch * model.logits_per_sample()};
+}
+
+/// The ranks that this worker's batch norms put their statistics together with; null: it alone.
+std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, int worker,
+                                               Model& model) {
+  const RunPlan& plan = context.plan;
+  const auto size = static_cast<int>(plan.model.batch_norm_group);
+  const bool any = std::any_of(model.units.begin(), model.units.end(),
+                               [](const auto& unit) { return !unit->statistics().empty(); });
+  if (size == 1 || !any) return nullptr;
+  auto group =
+      find_device(plan.device.kind)
+          .communicator(context, fmt::format("batch-norm-{}", worker / size), worker % size, size);
+  for (auto& unit : model.units) unit->join(group.get());
+  return group;
 }
 
 /// Does `work`, and has an error of it heard at once.
@@ -137,6 +153,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
       server.emplace(site.world, site.world ? place_of(plan, rank) : sim::Place{},
                      fmt::format("server {}", self.server), serve);
     {
+      const auto batch_norms = join_batch_norms(context, self.worker, model);
       const auto scheme = scheme_row.make(context, plan.options);
       Trainer trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr);
       record = heard(listener, [&] { return trainer.run(listener.progress); });
@@ -146,6 +163,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   record.rank = rank;
   record.role = self.role();
   record.host = host_name();
+  if (model.task != Task::image_class) record.tokens_per_sample = plan.model.context;
   record.minimum_bytes_per_step =
       scheme_row.minimum_bytes(plan.options, step_shape(plan, model, *data.training));
   return record;

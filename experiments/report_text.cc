@@ -274,16 +274,21 @@ std::string row_text(const Row& row) {
   }
   std::string out;
   for (const auto& e : row.evaluations)
-    out +=
-        fmt::format("held-out loss {:.4f} after step {} ({:.1f} s)\n", e.loss, e.step, e.seconds);
+    out += fmt::format(
+        "held-out loss {:.4f}{}, accuracy {:.2f}% after step {} ({:.1f} s)\n", e.loss,
+        row.tokens_per_s > 0 ? fmt::format(", perplexity {:.3g}", std::exp(e.loss)) : "",
+        100 * e.accuracy, e.step, e.seconds);
   out += fmt::format("{} at world {}: {} parameters, {} steps of {} samples\n", row.plan.scheme,
                      row.plan.world, row.parameters, row.plan.train.steps,
                      row.plan.train.global_batch);
   if (row.plan.cluster)
     out += fmt::format("SIMULATED      on cluster {}, in virtual time\n", row.plan.cluster->name);
   if (!row.loss.empty()) out += fmt::format("loss           {:.4f}\n", row.loss.back());
-  out += fmt::format("speed          {} samples/s, {:.0f} tokens/s\n",
-                     per_second(row.samples_per_s), row.tokens_per_s);
+  const std::string tokens =
+      row.tokens_per_s > 0 ? fmt::format(", {:.0f} tokens/s", row.tokens_per_s) : "";
+  out += fmt::format("speed          {} samples/s{}\n", per_second(row.samples_per_s), tokens);
+  if (row.skipped_steps > 0)
+    out += fmt::format("skipped        {} steps, whose gradients overflowed\n", row.skipped_steps);
   out += fmt::format("step           {:.1f} ms (10%: {:.1f}, 90%: {:.1f})\n", row.step_ms.median,
                      row.step_ms.p10, row.step_ms.p90);
   out += fmt::format(

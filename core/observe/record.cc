@@ -52,6 +52,7 @@ nlohmann::json to_json(const RankRecord& r) {
           {"host", r.host},
           {"losses", r.losses},
           {"skipped_steps", r.skipped_steps},
+          {"tokens_per_sample", r.tokens_per_sample},
           {"steps", steps},
           {"serving_optimizer_s", r.serving_optimizer_s},
           {"bytes_sent_per_step", r.bytes_sent_per_step},
@@ -74,6 +75,7 @@ RankRecord rank_record_from_json(const nlohmann::json& in) {
   in.at("host").get_to(r.host);
   in.at("losses").get_to(r.losses);
   in.at("skipped_steps").get_to(r.skipped_steps);
+  in.at("tokens_per_sample").get_to(r.tokens_per_sample);
   for (const auto& one : in.at("steps")) {
     StepTime step;
     one.at("total").get_to(step.total);

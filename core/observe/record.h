@@ -34,6 +34,8 @@ struct RankRecord {
   std::int64_t rss_of_peers = 0;
   /// Of a device with memory of its own, as its driver counts, at the end of the last step.
   std::optional<DeviceMemory> device_memory{};
+  /// Of a sample; 0 where there are none (images).
+  std::int64_t tokens_per_sample = 0;
   /// Elements of the model, and the least bytes that the busiest rank of the run must send a step.
   std::int64_t parameters = 0;
   double minimum_bytes_per_step = 0;

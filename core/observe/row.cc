@@ -128,7 +128,12 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
   add_times(row, static_cast<std::size_t>(plan.train.warmup));
   if (row.step_ms.median > 0)
     row.samples_per_s = static_cast<double>(plan.train.global_batch) / (row.step_ms.median / 1e3);
-  row.tokens_per_s = row.samples_per_s * static_cast<double>(plan.model.context);
+  std::int64_t tokens = 0;
+  for (const RankRecord& rank : row.ranks) {
+    tokens = std::max(tokens, rank.tokens_per_sample);
+    row.skipped_steps = std::max(row.skipped_steps, rank.skipped_steps);
+  }
+  row.tokens_per_s = row.samples_per_s * static_cast<double>(tokens);
   return row;
 }
 
@@ -190,6 +195,7 @@ ordered_json to_json(const Row& row) {
           {"steps", train.steps},
           {"warmup", train.warmup},
           {"loss", row.loss},
+          {"skipped_steps", row.skipped_steps},
           {"evaluations", evaluations},
           {"parameter_hash", row.parameter_hash},
           {"samples_per_s", row.samples_per_s},
@@ -220,6 +226,7 @@ Row row_from_json(const json& in) {
   row.plan = plan_from_row(in);
   in.at("parameters").get_to(row.parameters);
   in.at("loss").get_to(row.loss);
+  in.at("skipped_steps").get_to(row.skipped_steps);
   for (const auto& e : in.at("evaluations"))
     row.evaluations.push_back({e.at("step").get<std::int64_t>(), e.at("loss").get<double>(),
                                e.at("accuracy").get<double>(), e.at("seconds").get<double>()});

@@ -32,10 +32,11 @@ Quantiles quantiles(std::vector<double> values);
 /// means over workers and measured steps, so compute + exposed + optimizer + data + idle is the
 /// mean step (communication runs beside them).
 struct Row {
-  static constexpr int schema = 1;
+  static constexpr int schema = 2;
   RunPlan plan;
   std::int64_t parameters = 0;
-  std::vector<double> loss;  // of the global batch, per step
+  std::vector<double> loss;        // of the global batch, per step
+  std::int64_t skipped_steps = 0;  // whose gradients overflowed (fp16)
   std::vector<RankRecord::Evaluation> evaluations;
   std::string parameter_hash;
   double samples_per_s = 0, tokens_per_s = 0;
@@ -55,7 +56,7 @@ struct Row {
 /// Largest peak of a row's ranks, bytes.
 std::int64_t memory_peak(const Row& row);
 
-/// The row of a run that finished; `records` by rank. A sample is model.context tokens.
+/// The row of a run that finished; `records` by rank.
 Row make_row(const RunPlan& plan, std::vector<RankRecord> records);
 /// The row of a run that did not.
 Row failed_row(const RunPlan& plan, const std::string& error);

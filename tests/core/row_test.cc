@@ -28,7 +28,6 @@ RunPlan plan() {
   plan.train.steps = 3;
   plan.train.warmup = 1;
   plan.train.global_batch = 8;
-  plan.model.context = 10;
   plan.data.path = {"a", "b"};
   plan.ranks = {{.rank = 0, .worker = 0, .ordinal = 0, .environment = {"SHADE=green"}},
                 {.rank = 1, .worker = 1, .ordinal = 1},
@@ -53,6 +52,7 @@ std::vector<RankRecord> records() {
   records[0].parameter_hash = "abc";
   records[0].evaluations = {{3, 1.5, 0.75, 0.25}};
   records[0].skipped_steps = 2;
+  records[0].tokens_per_sample = 10;
   records[2].serving_optimizer_s = 0.01;
   records[2].at_peak[MemoryKind::optimizer] = 1000;
   records[2].rss = 5000;
@@ -110,6 +110,8 @@ TEST(Row, IsTheSameAfterARoundTrip) {
   EXPECT_EQ(to_json(back).dump(), json.dump());
   EXPECT_EQ(to_json(back.plan), to_json(plan()));
   EXPECT_EQ(back.evaluations.size(), 1u);
+  EXPECT_EQ(back.evaluations.at(0).accuracy, 0.75);
+  EXPECT_EQ(back.skipped_steps, 2);
 }
 
 TEST(Row, OfAFailedRunKeepsItsPlanAndReason) {
