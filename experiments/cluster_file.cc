@@ -204,7 +204,8 @@ class Builder {
     return out;
   }
 
-  /// efficiency.DTYPE.CLASS, or efficiency.CLASS for every dtype that has none of its own.
+  /// efficiency.DTYPE.CLASS, or efficiency.CLASS for every dtype that has none of its own. A class
+  /// that has a stand-in may be left out.
   static void read_efficiency(Reader& reader, sim::DeviceSpec& out) {
     const std::vector<std::string> classes = class_names();
     const auto refuse = [&](const TomlValue& value, std::string_view what, const std::string& name,
@@ -221,11 +222,14 @@ class Builder {
         refuse(value, "class of operations", path.back(), classes);
     }
     for (const std::string& dtype : dtypes)
-      for (const std::string& name : classes) {
+      for (std::size_t i = 0; i < op_classes; ++i) {
+        const std::string& name = classes[i];
         const TomlPath path = {"efficiency", dtype, name};
-        auto& curve = out.efficiency[dtype][name];
+        sim::Efficiency curve;
         const bool everywhere = reader.get({"efficiency", name}, curve, path);
-        if (!reader.get(path, curve) && !everywhere)
+        if (reader.get(path, curve) || everywhere)
+          out.efficiency[dtype][name] = curve;
+        else if (!stand_in(static_cast<OpClass>(i)))
           reader.lack(fmt::format("efficiency.{} (or efficiency.{}.{})", name, dtype, name));
       }
   }

@@ -1,5 +1,7 @@
 #include "experiments/simulation.h"
 
+#include <fmt/ranges.h>
+
 #include <optional>
 
 #include "core/base/error.h"
@@ -54,6 +56,18 @@ void check_places(const RunPlan& plan) {
         "world {} needs {} devices, and cluster {} has {}; name a larger one, or a smaller "
         "world",
         plan.world, plan.world, cluster.name, devices);
+}
+
+void check_products(const RunPlan& plan) {
+  const auto& tflops = plan.cluster->device.tflops;
+  const bool tf32 = plan.device.tf32 && parameter_dtype(plan.train) == DType::f32;
+  const std::string dtype = tf32 ? "tf32" : plan.train.precision;
+  if (tflops.contains(dtype)) return;
+  std::vector<std::string_view> known;
+  for (const auto& [name, rate] : tflops) known.push_back(name);
+  throw Error("{}: device {} of cluster {} has no tflops.{}; it computes in {}",
+              tf32 ? "device.tf32 = true" : fmt::format("train.precision = '{}'", dtype),
+              plan.cluster->device.name, plan.cluster->name, dtype, fmt::join(known, ", "));
 }
 
 std::vector<RankRecord> simulate(const RunPlan& plan,

@@ -26,7 +26,7 @@ template <class Visitor>
 void visit_fields(DeviceConfig& c, Visitor&& v) {
   v("kind", c.kind, "which device (see `ringside list`)");
   v("threads", c.threads, "cpu: threads a rank computes with");
-  v("tf32", c.tf32, "cuda: products of fp32 on tensor cores, with 10 bits of mantissa");
+  v("tf32", c.tf32, "cuda, sim: products of fp32 on tensor cores, with 10 bits of mantissa");
   v("cluster", c.cluster,
     "cluster file: sim: what is simulated; else this machine, as `ringside calibrate` measured it, "
     "for predictions");

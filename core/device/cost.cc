@@ -46,58 +46,79 @@ std::string_view name_of(OpClass kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-OpCost cost(const Fill& op) { return {OpClass::elementwise, 0, bytes(op.out)}; }
+bool is_product(OpClass kind) {
+  return kind == OpClass::linear || kind == OpClass::attention || kind == OpClass::convolution;
+}
 
-OpCost cost(const Copy& op) { return {OpClass::elementwise, 0, bytes(op.in, op.out)}; }
+std::optional<OpClass> stand_in(OpClass kind) {
+  if (kind == OpClass::convolution) return OpClass::linear;
+  if (kind == OpClass::pooling) return OpClass::elementwise;
+  return std::nullopt;
+}
+
+OpCost cost(const Fill& op) { return {OpClass::elementwise, 0, bytes(op.out), op.out.dtype()}; }
+
+OpCost cost(const Copy& op) {
+  return {OpClass::elementwise, 0, bytes(op.in, op.out), op.out.dtype()};
+}
 
 OpCost cost(const Add& op) {
-  return {OpClass::elementwise, count(op.out), bytes(op.in, op.out, op.out)};
+  return {OpClass::elementwise, count(op.out), bytes(op.in, op.out, op.out), op.out.dtype()};
 }
 
 OpCost cost(const Blend& op) {
   return {OpClass::elementwise, 3 * count(op.out),
-          bytes(op.in, op.out) + (op.out_scale == 0 ? 0 : bytes(op.out))};
+          bytes(op.in, op.out) + (op.out_scale == 0 ? 0 : bytes(op.out)), op.out.dtype()};
 }
 
-OpCost cost(const Cast& op) { return {OpClass::elementwise, 0, bytes(op.in, op.out)}; }
+OpCost cost(const Cast& op) {
+  return {OpClass::elementwise, 0, bytes(op.in, op.out),
+          op.in.dtype() == DType::f32 ? op.out.dtype() : op.in.dtype()};
+}
 
 OpCost cost(const SumOfSquares& op) {
-  return {OpClass::elementwise, 2 * count(op.in), bytes(op.in, op.out)};
+  return {OpClass::elementwise, 2 * count(op.in), bytes(op.in, op.out), op.in.dtype()};
 }
 
 OpCost cost(const Dropout& op) {
-  return {OpClass::elementwise, 2 * count(op.in), bytes(op.in, op.out)};
+  return {OpClass::elementwise, 2 * count(op.in), bytes(op.in, op.out), op.out.dtype()};
 }
 
 OpCost cost(const AdamW& op) {
   return {OpClass::optimizer, 14 * count(op.parameters),
           bytes(op.gradients) + updated(op.parameters, op.master) +
-              2 * bytes(op.first_moment, op.second_moment)};
+              2 * bytes(op.first_moment, op.second_moment),
+          op.parameters.dtype()};
 }
 
 OpCost cost(const Sgd& op) {
   const double both = bytes(op.gradients) + updated(op.parameters, op.master);
-  if (op.momentum == 0) return {OpClass::optimizer, 4 * count(op.parameters), both};
+  if (op.momentum == 0)
+    return {OpClass::optimizer, 4 * count(op.parameters), both, op.parameters.dtype()};
   // The first step only writes the velocity.
   if (op.step == 1)
-    return {OpClass::optimizer, 4 * count(op.parameters), both + bytes(op.velocity)};
-  return {OpClass::optimizer, 6 * count(op.parameters), both + 2 * bytes(op.velocity)};
+    return {OpClass::optimizer, 4 * count(op.parameters), both + bytes(op.velocity),
+            op.parameters.dtype()};
+  return {OpClass::optimizer, 6 * count(op.parameters), both + 2 * bytes(op.velocity),
+          op.parameters.dtype()};
 }
 
 OpCost cost(const LambMoments& op) {
   const Tensor& values = op.master ? op.master : op.parameters;
   return {OpClass::optimizer, 16 * count(op.parameters),
-          bytes(op.gradients, values) + 2 * bytes(op.first_moment, op.second_moment)};
+          bytes(op.gradients, values) + 2 * bytes(op.first_moment, op.second_moment),
+          op.parameters.dtype()};
 }
 
 OpCost cost(const LambUpdate& op) {
   return {OpClass::optimizer, 9 * count(op.parameters),
-          updated(op.parameters, op.master) + bytes(op.first_moment, op.second_moment)};
+          updated(op.parameters, op.master) + bytes(op.first_moment, op.second_moment),
+          op.parameters.dtype()};
 }
 
 OpCost cost(const LinearForward& op) {
   return {OpClass::linear, 2 * count(op.x) * static_cast<double>(op.weight.shape()[0]),
-          bytes(op.x, op.weight, op.bias, op.pre, op.y)};
+          bytes(op.x, op.weight, op.bias, op.pre, op.y), op.x.dtype()};
 }
 
 OpCost cost(const LinearBackward& op) {
@@ -105,52 +126,55 @@ OpCost cost(const LinearBackward& op) {
   double moved = bytes(op.dy, op.x, op.dweight, op.dbias);
   if (op.activation != Activation::none) moved += bytes(op.pre, op.dy);
   if (op.dx) moved += bytes(op.weight, op.dx);
-  return {OpClass::linear, op.dx ? 2 * product : product, moved};
+  return {OpClass::linear, op.dx ? 2 * product : product, moved, op.x.dtype()};
 }
 
 OpCost cost(const EmbeddingForward& op) {
   double moved = bytes(op.tokens, op.y) + rows_touched(op.token_table, op.tokens.count());
-  if (!op.position_table) return {OpClass::embedding, 0, moved};
+  if (!op.position_table) return {OpClass::embedding, 0, moved, op.y.dtype()};
   moved += rows_touched(op.position_table, op.tokens.shape()[1]);
-  return {OpClass::embedding, count(op.y), moved};
+  return {OpClass::embedding, count(op.y), moved, op.y.dtype()};
 }
 
 OpCost cost(const EmbeddingBackward& op) {
   return {OpClass::embedding, (op.dposition_table ? 2 : 1) * count(op.dy),
-          bytes(op.tokens, op.dy, op.dtoken_table, op.dposition_table)};
+          bytes(op.tokens, op.dy, op.dtoken_table, op.dposition_table), op.dy.dtype()};
 }
 
 OpCost cost(const TakeRowsForward& op) {
-  return {OpClass::embedding, 0, 2 * bytes(op.y) + bytes(op.positions)};
+  return {OpClass::embedding, 0, 2 * bytes(op.y) + bytes(op.positions), op.y.dtype()};
 }
 
 OpCost cost(const TakeRowsBackward& op) {
-  return {OpClass::embedding, count(op.dy), bytes(op.dy, op.positions, op.dx)};
+  return {OpClass::embedding, count(op.dy), bytes(op.dy, op.positions, op.dx), op.dy.dtype()};
 }
 
 OpCost cost(const LayerNormForward& op) {
   return {OpClass::normalisation, (op.residual ? 9 : 8) * count(op.x),
-          bytes(op.x, op.residual, op.weight, op.bias, op.sum, op.y, op.mean, op.rstd)};
+          bytes(op.x, op.residual, op.weight, op.bias, op.sum, op.y, op.mean, op.rstd),
+          op.x.dtype()};
 }
 
 OpCost cost(const LayerNormBackward& op) {
   return {
       OpClass::normalisation, (op.dresidual ? 14 : 13) * count(op.x),
-      bytes(op.dy, op.x, op.weight, op.mean, op.rstd, op.dresidual, op.dx, op.dweight, op.dbias)};
+      bytes(op.dy, op.x, op.weight, op.mean, op.rstd, op.dresidual, op.dx, op.dweight, op.dbias),
+      op.x.dtype()};
 }
 
 OpCost cost(const AttentionForward& op) {
-  return {OpClass::attention, 4 * attended(op.qkv, op.causal), bytes(op.qkv, op.y, op.statistics)};
+  return {OpClass::attention, 4 * attended(op.qkv, op.causal), bytes(op.qkv, op.y, op.statistics),
+          op.qkv.dtype()};
 }
 
 OpCost cost(const AttentionBackward& op) {
   return {OpClass::attention, 10 * attended(op.qkv, op.causal),
-          bytes(op.dy, op.qkv, op.y, op.statistics, op.dqkv)};
+          bytes(op.dy, op.qkv, op.y, op.statistics, op.dqkv), op.qkv.dtype()};
 }
 
 OpCost cost(const ConvolutionForward& op) {
   return {OpClass::convolution, convolution_product(op.y, op.weight),
-          bytes(op.x, op.weight, op.bias, op.y)};
+          bytes(op.x, op.weight, op.bias, op.y), op.x.dtype()};
 }
 
 OpCost cost(const ConvolutionBackward& op) {
@@ -158,52 +182,54 @@ OpCost cost(const ConvolutionBackward& op) {
   double moved = bytes(op.dy, op.x, op.dweight, op.dbias);
   if (op.relu) moved += bytes(op.y, op.dy);
   if (op.dx) moved += bytes(op.weight, op.dx);
-  return {OpClass::convolution, op.dx ? 2 * product : product, moved};
+  return {OpClass::convolution, op.dx ? 2 * product : product, moved, op.x.dtype()};
 }
 
 OpCost cost(const BatchNormStatistics& op) {
-  return {OpClass::normalisation, 4 * count(op.x), bytes(op.x, op.mean, op.variance)};
+  return {OpClass::normalisation, 4 * count(op.x), bytes(op.x, op.mean, op.variance), op.x.dtype()};
 }
 
 OpCost cost(const BatchNormMerge& op) {
-  return {OpClass::normalisation, 4 * count(op.groups), bytes(op.groups, op.mean, op.variance)};
+  return {OpClass::normalisation, 4 * count(op.groups), bytes(op.groups, op.mean, op.variance),
+          op.mean.dtype()};
 }
 
 OpCost cost(const BatchNormForward& op) {
   return {OpClass::normalisation, (op.residual ? 5 : 4) * count(op.x),
-          bytes(op.x, op.residual, op.mean, op.variance, op.weight, op.bias, op.y)};
+          bytes(op.x, op.residual, op.mean, op.variance, op.weight, op.bias, op.y), op.x.dtype()};
 }
 
 OpCost cost(const BatchNormReduce& op) {
   return {OpClass::normalisation, 5 * count(op.x),
-          bytes(op.dy, op.x, op.y, op.mean, op.variance, op.sums)};
+          bytes(op.dy, op.x, op.y, op.mean, op.variance, op.sums), op.x.dtype()};
 }
 
 OpCost cost(const BatchNormBackward& op) {
   return {OpClass::normalisation, 7 * count(op.x),
-          bytes(op.dy, op.x, op.y, op.mean, op.variance, op.weight, op.sums, op.dx, op.dresidual)};
+          bytes(op.dy, op.x, op.y, op.mean, op.variance, op.weight, op.sums, op.dx, op.dresidual),
+          op.x.dtype()};
 }
 
 OpCost cost(const MaxPoolForward& op) {
   return {OpClass::pooling, static_cast<double>(op.size * op.size) * count(op.y),
-          bytes(op.x, op.y, op.where)};
+          bytes(op.x, op.y, op.where), op.x.dtype()};
 }
 
 OpCost cost(const MaxPoolBackward& op) {
-  return {OpClass::pooling, count(op.dy), bytes(op.dy, op.where, op.dx)};
+  return {OpClass::pooling, count(op.dy), bytes(op.dy, op.where, op.dx), op.dx.dtype()};
 }
 
 OpCost cost(const AveragePoolForward& op) {
-  return {OpClass::pooling, count(op.x), bytes(op.x, op.y)};
+  return {OpClass::pooling, count(op.x), bytes(op.x, op.y), op.x.dtype()};
 }
 
 OpCost cost(const AveragePoolBackward& op) {
-  return {OpClass::pooling, count(op.dx), bytes(op.dy, op.dx)};
+  return {OpClass::pooling, count(op.dx), bytes(op.dy, op.dx), op.dx.dtype()};
 }
 
 OpCost cost(const CrossEntropy& op) {
   return {OpClass::loss, (op.dlogits ? 5 : 4) * count(op.logits),
-          bytes(op.logits, op.targets, op.losses, op.hits, op.dlogits)};
+          bytes(op.logits, op.targets, op.losses, op.hits, op.dlogits), op.logits.dtype()};
 }
 
 }  // namespace ringside

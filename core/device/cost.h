@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "core/device/ops.h"
@@ -24,6 +25,13 @@ enum class OpClass : std::uint8_t {
 inline constexpr std::size_t op_classes = 9;
 std::string_view name_of(OpClass kind);
 
+/// Products are computed in the dtype of their operands (on tensor cores, where there are some);
+/// all else in fp32, whatever its operands are.
+bool is_product(OpClass kind);
+/// The class whose efficiency stands for one that nobody measured: a convolution is a product of
+/// matrices, pooling streams.
+std::optional<OpClass> stand_in(OpClass kind);
+
 /// Floating-point operations, and bytes that must be read and written at least once. Of linear
 /// layers and attention the products alone count: M in out multiplications and additions for each
 /// of one product in forward and two in backward; 2 B H D for each pair of a query and a key that
@@ -34,6 +42,7 @@ struct OpCost {
   OpClass kind = OpClass::elementwise;
   double operations = 0;
   double bytes = 0;
+  DType dtype = DType::f32;  // of activations and parameters
 };
 
 OpCost cost(const Fill&);

@@ -161,6 +161,23 @@ TEST(Cost, CrossEntropy) {
   expect_cost(cost(op), OpClass::loss, 5 * m * classes, 2 * m * classes + 2 * m);
 }
 
+TEST(Cost, KnowsTheDtypeThatItComputesOn) {
+  const auto of16 = [](Shape shape) { return made(shape, DType::bf16); };
+  const LinearForward linear{.x = of16({4, 6}), .weight = of16({5, 6}), .y = of16({4, 5})};
+  EXPECT_EQ(cost(linear).dtype, DType::bf16);
+  EXPECT_EQ(cost(linear).bytes, 2 * (4 * 6 + 5 * 6 + 4 * 5));
+  EXPECT_EQ(cost(Cast{.in = made({4}), .out = of16({4})}).dtype, DType::bf16);
+  EXPECT_EQ(cost(Cast{.in = of16({4}), .out = made({4})}).dtype, DType::bf16);
+  // Moments and masters stay in fp32, whatever the parameters are.
+  const AdamW adamw{.parameters = of16({100}),
+                    .gradients = of16({100}),
+                    .master = made({100}),
+                    .first_moment = made({100}),
+                    .second_moment = made({100})};
+  EXPECT_EQ(cost(adamw).dtype, DType::bf16);
+  EXPECT_EQ(cost(adamw).bytes, 100 * (2 + 2 + 4 + 4 + 8 + 8));
+}
+
 TEST(Cost, OperationsOnNothingCostNothing) {
   const Tensor none = made({0});
   expect_cost(cost(Add{.in = none, .out = none}), OpClass::elementwise, 0, 0);

@@ -63,7 +63,7 @@ TEST(SimDevice, SmallOperationsReachLessAndEachClassHasItsOwnCurve) {
   DeviceSpec device = small_cluster(1).device;
   device.efficiency["fp32"]["linear"].points = {{1, 0.25}, {100, 0.5}};
   const auto seconds = [&](OpClass kind, double operations) {
-    return seconds_of({kind, operations, 0}, "fp32", device);
+    return seconds_of({kind, operations, 0}, device);
   };
   EXPECT_DOUBLE_EQ(seconds(OpClass::linear, 1e6), 1e-6 / 0.25 + 2e-6);
   EXPECT_DOUBLE_EQ(seconds(OpClass::linear, 1e7), 1e-5 / 0.375 + 2e-6);
@@ -71,10 +71,84 @@ TEST(SimDevice, SmallOperationsReachLessAndEachClassHasItsOwnCurve) {
   EXPECT_DOUBLE_EQ(seconds(OpClass::attention, 1e6), 1e-6 / 0.5 + 2e-6);
   EXPECT_DOUBLE_EQ(seconds(OpClass::linear, 0), 2e-6);
   // Whichever takes longer.
-  EXPECT_DOUBLE_EQ(seconds_of({OpClass::loss, 1e6, 1e6}, "fp32", device), 1e-5 / 0.5 + 2e-6);
-  EXPECT_DOUBLE_EQ(seconds_of({OpClass::loss, 1e9, 1e6}, "fp32", device), 1e-3 / 0.5 + 2e-6);
-  EXPECT_NE(message_of([&] { seconds_of({}, "bf16", device); }).find("device gpu: tflops.bf16"),
-            std::string::npos);
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::loss, 1e6, 1e6}, device), 1e-5 / 0.5 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::loss, 1e9, 1e6}, device), 1e-3 / 0.5 + 2e-6);
+}
+
+/// A device that computes products of bf16 four times as fast, with shares of its own.
+DeviceSpec with_bf16() {
+  DeviceSpec device = small_cluster(1).device;
+  device.tflops["bf16"] = 4;
+  device.efficiency["bf16"] = device.efficiency["fp32"];
+  device.efficiency["bf16"]["linear"].points = {{1, 0.25}};
+  device.efficiency["bf16"]["normalisation"].points = {{1, 0.2}};
+  return device;
+}
+
+TEST(SimDevice, ProductsHaveThePeakOfTheirDtypeAndAllElseThatOfFp32) {
+  const DeviceSpec device = with_bf16();
+  for (const OpClass kind : {OpClass::attention, OpClass::convolution})
+    EXPECT_DOUBLE_EQ(seconds_of({kind, 1e9, 0, DType::bf16}, device), 0.25e-3 / 0.5 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::linear, 1e9, 0, DType::bf16}, device),
+                   0.25e-3 / 0.25 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::normalisation, 1e9, 0, DType::bf16}, device),
+                   1e-3 / 0.2 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::linear, 1e9, 0}, device), 1e-3 / 0.5 + 2e-6);
+  // Other dtypes of what is no product count as fp32.
+  for (const DType dtype : {DType::f16, DType::i32, DType::u8, DType::f64})
+    EXPECT_DOUBLE_EQ(seconds_of({OpClass::normalisation, 1e9, 0, dtype}, device),
+                     1e-3 / 0.5 + 2e-6);
+  EXPECT_DOUBLE_EQ(ideal_seconds_of({OpClass::linear, 1e9, 0, DType::bf16}, device), 0.25e-3);
+  EXPECT_DOUBLE_EQ(ideal_seconds_of({OpClass::loss, 1e9, 0, DType::bf16}, device), 1e-3);
+  EXPECT_DOUBLE_EQ(ideal_seconds_of({OpClass::linear, 1e6, 1e6, DType::bf16}, device), 1e-5);
+}
+
+TEST(SimDevice, ReadsTheDtypeOffTheOperands) {
+  auto cluster = small_cluster(1);
+  cluster.device = with_bf16();
+  const auto product = [](Device& device, DType dtype) {
+    const auto made = [&] { return device.tensor({1000, 1000}, MemoryKind::activation, dtype); };
+    const Mark before = device.mark();
+    device.kernels().linear_forward({.x = made(), .weight = made(), .y = made()});
+    return device.seconds(before, device.mark());
+  };
+  const auto device = make_sim_device(cluster, nullptr, {0, 0}, nullptr);
+  EXPECT_NEAR(product(*device, DType::f32), 2e-3 / 0.5 + 2e-6, 1e-15);
+  EXPECT_NEAR(product(*device, DType::bf16), 0.5e-3 / 0.25 + 2e-6, 1e-15);
+  EXPECT_EQ(message_of([&] { product(*device, DType::f16); }),
+            "device gpu: tflops.fp16 is missing: it computes in bf16, fp32");
+}
+
+TEST(SimDevice, Tf32IsForProductsOfFp32OnDevicesThatHaveIt) {
+  auto cluster = small_cluster(1);
+  EXPECT_EQ(message_of([&] {
+              make_sim_device(cluster, nullptr, {0, 0}, nullptr, true);
+            }),
+            "device gpu: tflops.tf32 is missing: it computes in fp32");
+  EXPECT_NO_THROW(make_sim_device(cluster, nullptr, {0, -1}, nullptr, true));
+  cluster.device = with_bf16();
+  cluster.device.tflops["tf32"] = 2;
+  cluster.device.efficiency["tf32"] = cluster.device.efficiency["fp32"];
+  cluster.device.efficiency["tf32"]["loss"].points = {{1, 0.1}};  // no product: not asked for
+  const DeviceSpec& device = cluster.device;
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::linear, 1e9, 0}, device, true), 0.5e-3 / 0.5 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::linear, 1e9, 0}, device, false), 1e-3 / 0.5 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::linear, 1e9, 0, DType::bf16}, device, true),
+                   0.25e-3 / 0.25 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::loss, 1e9, 0}, device, true), 1e-3 / 0.5 + 2e-6);
+  EXPECT_NO_THROW(make_sim_device(cluster, nullptr, {0, 0}, nullptr, true));
+}
+
+TEST(SimDevice, AClassThatNobodyMeasuredHasAStandIn) {
+  DeviceSpec device = small_cluster(1).device;
+  auto& curves = device.efficiency["fp32"];
+  curves["linear"].points = {{1, 0.25}};
+  curves["elementwise"].points = {{1, 0.2}};
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::convolution, 1e9, 0}, device), 1e-3 / 0.5 + 2e-6);
+  curves.erase("convolution");
+  curves.erase("pooling");
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::convolution, 1e9, 0}, device), 1e-3 / 0.25 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::pooling, 1e9, 0}, device), 1e-3 / 0.2 + 2e-6);
 }
 
 TEST(SimDevice, NeedsFiguresForEveryClassAndAPlaceThatThereIs) {

@@ -1,44 +1,106 @@
 #include "core/device/sim/sim_device.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <map>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 
 namespace ringside::sim {
 namespace {
 
-/// What is left of a look-up by names.
+constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
+
+/// Other than of 16-bit floats there are no figures of their own.
+std::size_t index_of(DType dtype) { return dtype == DType::bf16 ? 1 : dtype == DType::f16 ? 2 : 0; }
+
+/// What a device's figures call it when an operation of that class is computed on that dtype.
+std::string figures_name(OpClass kind, DType dtype, const DeviceSpec& device, bool tf32) {
+  const std::string name(name_of(dtypes[index_of(dtype)]));
+  if (!is_product(kind)) return device.tflops.contains(name) ? name : "fp32";
+  return dtype == DType::f32 && tf32 ? "tf32" : name;
+}
+
+double peak(const std::string& dtype, const DeviceSpec& device) {
+  const auto found = device.tflops.find(dtype);
+  if (found != device.tflops.end()) return found->second * 1e12;
+  std::vector<std::string> known;
+  for (const auto& [name, tflops] : device.tflops) known.push_back(name);
+  throw Error("device {}: tflops.{} is missing: it computes in {}", device.name, dtype,
+              fmt::join(known, ", "));
+}
+
+const Efficiency& efficiency_of(OpClass kind, const std::string& dtype, const DeviceSpec& device) {
+  const auto classes = device.efficiency.find(dtype);
+  if (classes != device.efficiency.end())
+    for (const auto one : {std::optional(kind), stand_in(kind)}) {
+      if (!one) continue;
+      const auto curve = classes->second.find(std::string(name_of(*one)));
+      if (curve != classes->second.end() && !curve->second.points.empty()) return curve->second;
+    }
+  throw Error("device {}: efficiency.{}.{} is missing", device.name, dtype, name_of(kind));
+}
+
 struct Roofline {
-  double operations_per_s = 0, bytes_per_s = 0, launch_s = 0;
+  double operations_per_s = 0, bytes_per_s = 0;
 
-  Roofline(std::string_view dtype, const DeviceSpec& device)
-      : bytes_per_s(device.bandwidth_gbs * 1e9), launch_s(device.launch_us * 1e-6) {
-    const auto peak = device.tflops.find(std::string(dtype));
-    if (peak == device.tflops.end())
-      throw Error("device {}: tflops.{} is missing", device.name, dtype);
-    operations_per_s = peak->second * 1e12;
+  Roofline(OpClass kind, const std::string& dtype, const DeviceSpec& device)
+      : operations_per_s(peak(is_product(kind) ? dtype : "fp32", device)),
+        bytes_per_s(device.bandwidth_gbs * 1e9) {}
+
+  double seconds(const OpCost& cost) const {
+    return std::max(cost.operations / operations_per_s, cost.bytes / bytes_per_s);
   }
+};
 
-  double seconds(const OpCost& cost, const Efficiency& efficiency) const {
-    const double ideal = std::max(cost.operations / operations_per_s, cost.bytes / bytes_per_s);
+/// What is left of a look-up by names.
+struct Timing {
+  Roofline roofline;
+  Efficiency efficiency;
+  double launch_s = 0;
+
+  Timing(OpClass kind, const std::string& dtype, const DeviceSpec& device)
+      : roofline(kind, dtype, device),
+        efficiency(efficiency_of(kind, dtype, device)),
+        launch_s(device.launch_us * 1e-6) {}
+
+  double seconds(const OpCost& cost) const {
+    const double ideal = roofline.seconds(cost);
     return ideal / efficiency.at(ideal * 1e6) + launch_s;
   }
 };
 
-const Efficiency& efficiency_of(OpClass kind, std::string_view dtype, const DeviceSpec& device) {
-  const auto classes = device.efficiency.find(std::string(dtype));
-  if (classes != device.efficiency.end()) {
-    const auto curve = classes->second.find(std::string(name_of(kind)));
-    if (curve != classes->second.end() && !curve->second.points.empty()) return curve->second;
+/// Those of a device. A dtype that it computes no products in is refused when one is asked for.
+class Timings {
+ public:
+  Timings(const DeviceSpec& device, bool tf32) : device_(device), tf32_(tf32) {
+    for (std::size_t i = 0; i < op_classes; ++i)
+      for (const DType dtype : dtypes) {
+        const auto kind = static_cast<OpClass>(i);
+        const std::string name = figures_name(kind, dtype, device, tf32);
+        if (dtype == DType::f32 || device.tflops.contains(name))
+          timings_[i][index_of(dtype)].emplace(kind, name, device);
+      }
   }
-  throw Error("device {}: efficiency.{}.{} is missing", device.name, dtype, name_of(kind));
-}
+
+  double seconds(const OpCost& cost) const {
+    const auto& timing = timings_[static_cast<std::size_t>(cost.kind)][index_of(cost.dtype)];
+    return timing ? timing->seconds(cost) : seconds_of(cost, device_, tf32_);
+  }
+
+ private:
+  DeviceSpec device_;
+  bool tf32_;
+  std::array<std::array<std::optional<Timing>, std::size(dtypes)>, op_classes> timings_{};
+};
 
 /// Bytes that all devices of a place hold: the ranks of one CPU share its memory.
 using Held = std::atomic<std::int64_t>;
@@ -56,18 +118,16 @@ struct HeldByPlace {
 class RooflineDevice final : public SimDevice, private Clock {
  public:
   RooflineDevice(const DeviceSpec& spec, World* world, Place place,
-                 std::unique_ptr<Device> numerics)
+                 std::unique_ptr<Device> numerics, bool tf32)
       : world_(world),
         place_(place),
         name_(place.device < 0 ? fmt::format("sim {} (machine {}, host)", spec.name, place.machine)
                                : fmt::format("sim {} (machine {}, device {})", spec.name,
                                              place.machine, place.device)),
         capacity_(spec.memory_gb * 1e9),
-        roofline_(name_of(DType::f32), spec),
+        timings_(spec, tf32),
         numerics_(std::move(numerics)),
         held_(world ? world->shared().get<HeldByPlace>()->at(place) : std::make_shared<Held>(0)) {
-    for (std::size_t i = 0; i < op_classes; ++i)
-      efficiency_[i] = efficiency_of(static_cast<OpClass>(i), name_of(DType::f32), spec);
     for_each_slot(kernels_, [this]<class Op>(std::string_view, Kernel<Op>& slot) {
       slot = [this](const Op& op) { pass(cost(op)); };
     });
@@ -132,7 +192,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   }
 
   void pass(const OpCost& cost) {
-    pending_ += roofline_.seconds(cost, efficiency_[static_cast<std::size_t>(cost.kind)]);
+    pending_ += timings_.seconds(cost);
     if (shared_) catch_up();
   }
 
@@ -183,8 +243,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   const Place place_;
   const std::string name_;
   const double capacity_;
-  const Roofline roofline_;
-  std::array<Efficiency, op_classes> efficiency_{};
+  const Timings timings_;
   std::unique_ptr<Device> numerics_;
   std::shared_ptr<Held> held_;
   Kernels kernels_;
@@ -203,15 +262,22 @@ void check_place(const ClusterSpec& cluster, Place place) {
 }  // namespace
 
 std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
-                                           std::unique_ptr<Device> numerics) {
+                                           std::unique_ptr<Device> numerics, bool tf32) {
   check(cluster);
   check_place(cluster, place);
-  const DeviceSpec& spec = place.device < 0 ? cluster.host : cluster.device;
-  return std::make_unique<RooflineDevice>(spec, world, place, std::move(numerics));
+  const bool is_host = place.device < 0;
+  return std::make_unique<RooflineDevice>(is_host ? cluster.host : cluster.device, world, place,
+                                          std::move(numerics), tf32 && !is_host);
 }
 
-double seconds_of(const OpCost& cost, std::string_view dtype, const DeviceSpec& device) {
-  return Roofline(dtype, device).seconds(cost, efficiency_of(cost.kind, dtype, device));
+double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32) {
+  const std::string dtype = figures_name(cost.kind, cost.dtype, device, tf32);
+  return Timing(cost.kind, dtype, device).seconds(cost);
+}
+
+double ideal_seconds_of(const OpCost& cost, const DeviceSpec& device) {
+  return Roofline(cost.kind, figures_name(cost.kind, cost.dtype, device, false), device)
+      .seconds(cost);
 }
 
 SimDevice& sim_device(Device& device) {

@@ -10,9 +10,11 @@
 namespace ringside::sim {
 
 /// Buffers are counted and have no memory; operations take virtual time: on a roofline,
-/// max(operations / peak, bytes / bandwidth) / efficiency + launch. What devices of one place hold
-/// together is limited. write() is lost and read() gives zeros; neither takes time. `numerics`, if
-/// there is one, gives buffers memory and computes as well (its own ledger is nobody's business).
+/// max(operations / peak, bytes / bandwidth) / efficiency + launch. Products have the peak of the
+/// dtype of their operands, all else that of fp32 (core/device/cost.h). What devices of one place
+/// hold together is limited. write() is lost and read() gives zeros; neither takes time.
+/// `numerics`, if there is one, gives buffers memory and computes as well (its own ledger is
+/// nobody's business).
 ///
 /// Time runs lazily: operations add to what is `pending`, and the clock and marks count it in. An
 /// actor must catch_up() before it does anything with the world, and before it ends (so that others
@@ -32,14 +34,18 @@ class SimDevice : public Device {
 };
 
 /// Errors call it "sim NAME (machine M, device D)". `world` null: its clock begins at 0 and only
-/// operations move it (for making a model and looking at it). Throws Error as check(cluster) does,
-/// and for a cluster without that place, or without an efficiency of a class of operations in fp32.
+/// operations move it (for making a model and looking at it). `tf32`: products of fp32 take the
+/// time of tf32's, on devices, not on hosts. Throws Error as check(cluster) does, and for a cluster
+/// without that place, or without the efficiency of a class of operations (or of its stand-in) in
+/// fp32 or another dtype of its tflops. Of a dtype that these do not have, products throw.
 std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
-                                           std::unique_ptr<Device> numerics);
+                                           std::unique_ptr<Device> numerics, bool tf32 = false);
 
-/// Seconds of one operation of that cost and dtype on the device. Throws Error if the device has no
-/// figures for them.
-double seconds_of(const OpCost& cost, std::string_view dtype, const DeviceSpec& device);
+/// Seconds of one operation of that cost on the device. Throws Error if the device has no figures
+/// for it.
+double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32 = false);
+/// On its roofline alone, without efficiency and launch.
+double ideal_seconds_of(const OpCost& cost, const DeviceSpec& device);
 
 /// The device as what it is. Throws Error if it is not simulated.
 SimDevice& sim_device(Device& device);
