@@ -232,12 +232,13 @@ const std::vector<DeviceRow>& device_rows() {
        .transport = ps::zmq_transport},
       {.name = "sim",
        .summary = "machines of a cluster file, simulated (device.cluster)",
-       .precisions = {"fp32"},
+       .precisions = {"fp32", "bf16", "fp16"},
        .count = any_number_simulated,
        .environment = nothing,
        .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
          return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),
-                                     plan.sim.numerics ? cpu_of(plan) : nullptr);
+                                     plan.sim.numerics ? cpu_of(plan) : nullptr,
+                                     plan.device.tf32);
        },
        .communicator =
            [](const RankContext& context, const std::string& group, int rank, int size) {
