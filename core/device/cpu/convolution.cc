@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "core/base/error.h"
+#include "core/device/cpu/convolution_taps.h"
 #include "core/device/cpu/cpu_kernels.h"
 #include "core/device/cpu/parallel.h"
 
@@ -184,7 +185,10 @@ void convolution_backward(const Context& context, const ConvolutionBackward& op)
   try {
     Runner runner(context);
     if (op.dx) backward_data(runner, of, op);
-    backward_weights(runner, of, op);
+    if (taps_are_faster(op))
+      weight_gradient_by_taps(context, op);
+    else
+      backward_weights(runner, of, op);
   } catch (const dnnl::error& cause) {
     throw failure(of, cause);
   }
