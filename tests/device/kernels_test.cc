@@ -181,12 +181,13 @@ TEST_P(LayerKernels, LayerNormForwardAgreesWithReference) {
                           .rstd = output_f32({s.rows})};
       if (which != plain) op.residual = upload({s.rows, s.width}, residual);
       if (which == sum_apart) op.sum = output({s.rows, s.width});
+      if (which == sum_unwanted) op.epsilon = 0.5f;
       if (which == sum_in_x) op.sum = op.x;
       if (which == sum_in_residual) op.sum = op.residual;
       kernels().layer_norm_forward(op);
 
       const Values sum = which == plain ? x : plus(x, residual);
-      const auto expected = reference::layer_norm(sum, weight, bias, s.rows);
+      const auto expected = reference::layer_norm(sum, weight, bias, s.rows, op.epsilon);
       SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.width << " case " << which);
       EXPECT_CLOSE(op.y, expected.y);
       EXPECT_CLOSE(op.mean, expected.mean);

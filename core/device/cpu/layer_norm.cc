@@ -7,7 +7,6 @@
 namespace ringside::cpu {
 namespace {
 
-constexpr float epsilon = 1e-5f;
 constexpr std::int64_t grain = 32;  // rows that are worth a thread
 
 /// out = a + b; `out` may be a or b.
@@ -21,7 +20,7 @@ struct RowStatistics {
 };
 
 /// Two passes over a row that is in the cache: no cancellation.
-RowStatistics statistics(const float* __restrict row, std::int64_t width) {
+RowStatistics statistics(const float* __restrict row, std::int64_t width, float epsilon) {
   float sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t c = 0; c < width; ++c) sum += row[c];
@@ -93,7 +92,7 @@ void layer_norm_forward(const Context& context, const LayerNormForward& op) {
         add_rows(row, op.residual.data<float>() + r * width, sum, width);
         row = sum;
       }
-      const RowStatistics m = statistics(row, width);
+      const RowStatistics m = statistics(row, width, op.epsilon);
       mean[r] = m.mean;
       rstd[r] = m.rstd;
 #pragma omp simd

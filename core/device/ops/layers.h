@@ -50,7 +50,8 @@ struct EmbeddingBackward {
   Tensor dposition_table{};  // optional, all rows overwritten
 };
 
-/// sum = x + residual; y = (sum - mean) * rstd * weight + bias, over the last axis, epsilon 1e-5.
+/// sum = x + residual; y = (sum - mean) * rstd * weight + bias, over the last axis; rstd =
+/// 1 / sqrt(variance + epsilon).
 struct LayerNormForward {
   Tensor x{};               // [M, C]
   Tensor residual{};        // [M, C], optional; without it sum is x itself and `sum` stays empty
@@ -58,6 +59,7 @@ struct LayerNormForward {
   Tensor sum{};             // [M, C], optional, may be the same tensor as x or residual
   Tensor y{};               // [M, C]
   Tensor mean{}, rstd{};    // [M] fp32
+  float epsilon = 1e-5f;
 };
 /// dx = gradient through the norm (+ dresidual where given).
 struct LayerNormBackward {

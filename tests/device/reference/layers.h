@@ -48,7 +48,8 @@ inline double slope(Activation kind, double x) {
 struct LayerNorm {
   Values y, mean, rstd;
 };
-inline LayerNorm layer_norm(const Values& x, const Values& weight, const Values& bias, Index rows) {
+inline LayerNorm layer_norm(const Values& x, const Values& weight, const Values& bias, Index rows,
+                            double epsilon = 1e-5) {
   const Index width = static_cast<Index>(weight.size());
   LayerNorm out{Values(x.size()), Values(at(rows)), Values(at(rows))};
   for (Index r = 0; r < rows; ++r) {
@@ -58,7 +59,7 @@ inline LayerNorm layer_norm(const Values& x, const Values& weight, const Values&
       const double d = x[at(r * width + c)] - mean;
       variance += d * d / static_cast<double>(width);
     }
-    const double rstd = 1 / std::sqrt(variance + 1e-5);
+    const double rstd = 1 / std::sqrt(variance + epsilon);
     out.mean[at(r)] = mean;
     out.rstd[at(r)] = rstd;
     for (Index c = 0; c < width; ++c)

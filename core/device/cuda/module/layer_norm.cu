@@ -9,7 +9,6 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr float epsilon = 1e-5f;
 constexpr int block_threads = 256;
 constexpr int block_warps = block_threads / warp;
 
@@ -19,6 +18,7 @@ struct Forward {
   T *sum, *y;
   float *mean, *rstd;
   std::int64_t rows, width;
+  float epsilon;
 };
 
 /// A row is a warp's (`narrow`), or a block's; a thread holds up to `packs` times 16 bytes of it.
@@ -66,7 +66,7 @@ __global__ __launch_bounds__(block_threads) void forward_kept(Forward<T> op) {
       squares += centred * centred;
     }
   }
-  const float rstd = rsqrtf(team_sum(squares, 1) / static_cast<float>(op.width) + epsilon);
+  const float rstd = rsqrtf(team_sum(squares, 1) / static_cast<float>(op.width) + op.epsilon);
 
 #pragma unroll
   for (int p = 0; p < packs; ++p) {
@@ -99,7 +99,7 @@ __global__ __launch_bounds__(block_threads) void forward_reread(Forward<T> op) {
     const float centred = value(c) - mean;
     squares += centred * centred;
   }
-  const float rstd = rsqrtf(block_sum(squares, 1) / static_cast<float>(op.width) + epsilon);
+  const float rstd = rsqrtf(block_sum(squares, 1) / static_cast<float>(op.width) + op.epsilon);
   for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) {
     const float here = value(c);
     if (op.sum) store_float(op.sum + begin + c, here);
@@ -123,7 +123,8 @@ void forward(const Context& context, const LayerNormForward& op) {
                         .mean = op.mean.data<float>(),
                         .rstd = op.rstd.data<float>(),
                         .rows = op.x.shape()[0],
-                        .width = op.x.shape()[1]};
+                        .width = op.x.shape()[1],
+                        .epsilon = op.epsilon};
   const auto aligned = [&](const auto*... operands) {
     return (has_aligned_rows(operands, with.width) && ...);
   };
