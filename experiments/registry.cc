@@ -8,9 +8,11 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/cuda/cuda.h"
 #include "core/device/sim/sim_device.h"
+#include "core/models/bert.h"
 #include "core/models/gpt.h"
 #include "core/models/mlp.h"
 #include "core/models/resnet.h"
+#include "core/models/vgg.h"
 #include "core/single.h"
 #include "experiments/simulation.h"
 #include "peer/comm/nccl/nccl.h"
@@ -169,8 +171,11 @@ const std::vector<SchemeRow>& scheme_rows() {
 const std::vector<ModelRow>& model_rows() {
   static const std::vector<ModelRow> rows = {
       {"gpt", "decoder-only transformer; one unit a block", make_gpt},
+      {"bert", "encoder-only transformer with both heads of its pre-training; one unit a block",
+       make_bert},
       {"mlp", "feed-forward language model on a fixed context", make_mlp},
       {"resnet", "residual network of convolutions on images; one unit a block", make_resnet},
+      {"vgg", "convolutions one after the other on images; one unit up to each pool", make_vgg},
   };
   return rows;
 }

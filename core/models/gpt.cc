@@ -3,12 +3,14 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/nn/dropout.h"
+#include "core/nn/layer_tensors.h"
 #include "core/nn/layers.h"
 
 namespace ringside {
 namespace {
 
-constexpr Init zeros{Init::Kind::constant, 0};
+using layer::zeros;
 constexpr float deviation = 0.02f;
 constexpr Init normal{Init::Kind::normal, deviation};
 
@@ -19,24 +21,29 @@ class EmbeddingUnit final : public Unit {
       : Unit("embedding", device),
         context_(c.context),
         width_(c.width),
-        table_(*this, "table", c.vocabulary, c.context, c.width, normal) {}
+        table_(*this, "table", c.vocabulary, rows_of_positions(c), c.width, normal),
+        dropout_(*this, "dropout", c.dropout) {}
+
+  std::shared_ptr<TiedTable> share() { return table_.share(); }
 
   Tensor forward(const Tensor& tokens, const Pass& pass) override {
     const Shape& in = tokens.shape();
     if (in.rank() != 2 || in[1] > context_)
       throw Error("unit {}: input {} is not [samples, positions] of at most {} positions", name(),
                   in.text(), context_);
-    return table_.forward(tokens, pass).reshaped({in[0], in[1], width_});
+    const Tensor x = dropout_.forward(table_.forward(tokens, pass), in[0], pass);
+    return x.reshaped({in[0], in[1], width_});
   }
 
   Tensor backward(const Tensor& grad_output) override {
-    table_.backward(grad_output);
+    table_.backward(dropout_.backward(grad_output));
     return {};
   }
 
  private:
   std::int64_t context_, width_;
   Embedding table_;
+  DropoutLayer dropout_;
 };
 
 /// x += attention(norm(x)); x += mlp(norm(x)). What flows into the residual stream starts smaller
@@ -47,26 +54,31 @@ class Block final : public Unit {
       : Unit(std::move(name), device),
         norm1_(*this, "norm1", c.width),
         attention_(*this, "attention", c.width, c.heads, /*causal=*/true, normal, branch(c)),
+        attention_dropout_(*this, "attention.dropout", c.dropout),
         norm2_(*this, "norm2", c.width),
         expand_(*this, "mlp.in", c.width, 4 * c.width, normal, zeros, Activation::gelu),
-        contract_(*this, "mlp.out", 4 * c.width, c.width, branch(c), zeros) {}
+        contract_(*this, "mlp.out", 4 * c.width, c.width, branch(c), zeros),
+        mlp_dropout_(*this, "mlp.dropout", c.dropout) {}
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
+    const std::int64_t samples = input.shape()[0];
     Tensor x = norm1_.forward(input, {}, pass);
-    const Tensor stream = attention_.forward(x, input.shape()[0], pass);
+    x = attention_.forward(x, samples, pass);
+    const Tensor stream = attention_dropout_.forward(x, samples, pass);
     x = norm2_.forward(stream, input, pass);  // stream += input
     x = expand_.forward(x, pass);
     x = contract_.forward(x, pass);
+    x = mlp_dropout_.forward(x, samples, pass);
     device().kernels().add({.in = stream, .out = x});
     return x.reshaped(input.shape());
   }
 
   Tensor backward(const Tensor& grad_output) override {
     // `grad_output` is the gradient of the stream all along: the norms add to it in place.
-    Tensor d = contract_.backward(grad_output);
+    Tensor d = contract_.backward(mlp_dropout_.backward(grad_output));
     d = expand_.backward(d);
     norm2_.backward(d, grad_output);
-    d = attention_.backward(grad_output);
+    d = attention_.backward(attention_dropout_.backward(grad_output));
     norm1_.backward(d, grad_output);
     return grad_output;
   }
@@ -79,16 +91,22 @@ class Block final : public Unit {
 
   LayerNorm norm1_;
   SelfAttention attention_;
+  DropoutLayer attention_dropout_;
   LayerNorm norm2_;
   Linear expand_, contract_;
+  DropoutLayer mlp_dropout_;
 };
 
 class Head final : public Unit {
  public:
-  Head(const ModelConfig& c, Device& device)
+  Head(const ModelConfig& c, EmbeddingUnit& embedding, Device& device)
       : Unit("head", device),
+        lender_(c.tied ? &embedding : nullptr),
         norm_(*this, "norm", c.width),
-        logits_(*this, "logits", c.width, c.vocabulary, normal, std::nullopt) {}
+        logits_(c.tied ? Linear(*this, "logits", embedding.share(), std::nullopt)
+                       : Linear(*this, "logits", c.width, c.vocabulary, normal, std::nullopt)) {}
+
+  const Unit* lender() const override { return lender_; }
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
     shape_ = input.shape();
@@ -102,6 +120,7 @@ class Head final : public Unit {
   }
 
  private:
+  const Unit* lender_;
   Shape shape_;
   LayerNorm norm_;
   Linear logits_;
@@ -110,15 +129,14 @@ class Head final : public Unit {
 }  // namespace
 
 Model make_gpt(const ModelConfig& config, Device& device) {
-  check_positive(config, {"layers", "heads", "width", "context", "vocabulary"});
-  if (config.width % config.heads != 0)
-    throw Error("model.heads = {} does not divide model.width = {}; choose a divisor", config.heads,
-                config.width);
+  check_transformer(config);
   Model model;
-  model.units.push_back(std::make_unique<EmbeddingUnit>(config, device));
+  auto embedding = std::make_unique<EmbeddingUnit>(config, device);
+  auto head = std::make_unique<Head>(config, *embedding, device);
+  model.units.push_back(std::move(embedding));
   for (std::int64_t i = 0; i < config.layers; ++i)
     model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));
-  model.units.push_back(std::make_unique<Head>(config, device));
+  model.units.push_back(std::move(head));
   model.task = Task::every_token;
   model.terms = {{config.context, config.vocabulary}};
   return model;

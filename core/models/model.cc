@@ -72,6 +72,17 @@ void check_dropout(const ModelConfig& config) {
                 config.dropout);
 }
 
+void check_transformer(const ModelConfig& config) {
+  check_positive(config, {"layers", "heads", "width", "context", "vocabulary"});
+  check_dropout(config);
+  if (config.width % config.heads != 0)
+    throw Error("model.heads = {} does not divide model.width = {}; choose a divisor", config.heads,
+                config.width);
+  if (rows_of_positions(config) < config.context)
+    throw Error("model.positions = {} is less than model.context = {}; raise it, or set it to 0",
+                config.positions, config.context);
+}
+
 void check_images(const ModelConfig& config) {
   check_positive(config, {"image", "channels", "classes", "filters", "batch_norm_group"});
   if (config.stem != "imagenet" && config.stem != "cifar")

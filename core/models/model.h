@@ -20,6 +20,7 @@ struct ModelConfig {
   std::int64_t heads = 4;
   std::int64_t width = 128;
   std::int64_t context = 128;
+  std::int64_t positions = 0;
   std::int64_t vocabulary = 256;
   bool tied = false;
   double dropout = 0;
@@ -41,6 +42,8 @@ void visit_fields(ModelConfig& c, Visitor&& v) {
   v("heads", c.heads, "gpt, bert: attention heads; they must divide the width");
   v("width", c.width, "gpt, bert, mlp: size of the hidden state");
   v("context", c.context, "gpt, bert, mlp: tokens that the model looks at");
+  v("positions", c.positions,
+    "gpt, bert: rows of the table of positions, context or more; 0: as many as context");
   v("vocabulary", c.vocabulary, "gpt, bert, mlp: number of different tokens (bytes: 256)");
   v("tied", c.tied, "gpt: the head's matrix is the embedding's table of tokens");
   v("dropout", c.dropout, "gpt, bert, vgg: share of values that training sets to 0");
@@ -60,6 +63,12 @@ void visit_fields(ModelConfig& c, Visitor&& v) {
 void check_positive(const ModelConfig& config, std::initializer_list<std::string_view> sizes);
 /// Throws Error for a share that leaves nothing, or is none.
 void check_dropout(const ModelConfig& config);
+/// Throws Error for sizes below 1, heads that do not divide the width, more context than positions,
+/// and as check_dropout() does.
+void check_transformer(const ModelConfig& config);
+inline std::int64_t rows_of_positions(const ModelConfig& config) {
+  return config.positions == 0 ? config.context : config.positions;
+}
 /// Throws Error for sizes below 1 and for a stem that there is not.
 void check_images(const ModelConfig& config);
 

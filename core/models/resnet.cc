@@ -5,34 +5,12 @@
 
 #include "core/base/error.h"
 #include "core/models/image_input.h"
-#include "core/nn/batch_norm.h"
-#include "core/nn/convolution.h"
+#include "core/nn/conv_norm.h"
 #include "core/nn/layers.h"
 #include "core/nn/pooling.h"
 
 namespace ringside {
 namespace {
-
-/// A convolution and the batch norm behind it.
-class ConvNorm {
- public:
-  ConvNorm(Unit& unit, const std::string& convolution, const std::string& norm, std::int64_t in,
-           std::int64_t out, Kernel2d kernel, bool relu)
-      : convolution_(unit, convolution, in, out, kernel), norm_(unit, norm, out, relu) {}
-
-  Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass) {
-    const Tensor y = convolution_.forward(x, pass);
-    return norm_.forward(y, residual, pass);
-  }
-  /// As BatchNorm's, and Convolution's.
-  Tensor backward(const Tensor& dy, bool wanted = true) {
-    return convolution_.backward(norm_.backward(dy), wanted);
-  }
-
- private:
-  Convolution convolution_;
-  BatchNorm norm_;
-};
 
 /// fp32 [B, image, image, channels] -> [B, P, P, filters]
 class Stem final : public Unit {

@@ -14,13 +14,22 @@ Linear::Linear(Unit& unit, const std::string& name, std::int64_t in, std::int64_
   if (bias) bias_ = unit.declare().add(name + ".bias", {out}, *bias);
 }
 
-Tensor Linear::forward(const Tensor& x, const Pass& pass) {
-  LinearForward op{
-      .x = layer::rows(x, in_), .weight = unit_.value(weight_), .activation = activation_};
+Linear::Linear(Unit& unit, const std::string& name, std::shared_ptr<TiedTable> weight,
+               std::optional<Init> bias)
+    : unit_(unit),
+      in_(weight->shape()[1]),
+      out_(weight->shape()[0]),
+      activation_(Activation::none),
+      tied_(std::move(weight)) {
+  if (bias) bias_ = unit.declare().add(name + ".bias", {out_}, *bias);
+}
+
+Tensor Linear::forward(const Tensor& x, const Pass& pass, const Tensor& to) {
+  LinearForward op{.x = layer::rows(x, in_), .weight = weight(), .activation = activation_};
   const Shape out{op.x.shape()[0], out_};
   if (bias_) op.bias = unit_.value(*bias_);
   if (activation_ != Activation::none) op.pre = layer::activation(unit_, out);
-  op.y = layer::activation(unit_, out);
+  op.y = to ? to : layer::activation(unit_, out);
   unit_.device().kernels().linear_forward(op);
   if (pass.keep) {
     x_ = op.x;
@@ -32,19 +41,20 @@ Tensor Linear::forward(const Tensor& x, const Pass& pass) {
 Tensor Linear::backward(const Tensor& dy) {
   LinearBackward op{.dy = layer::rows(dy, out_),
                     .x = std::move(x_),
-                    .weight = unit_.value(weight_),
+                    .weight = weight(),
                     .activation = activation_,
                     .pre = std::move(pre_),
-                    .dweight = unit_.gradient(weight_)};
+                    .dweight = tied_ ? tied_->start_gradient() : unit_.gradient(weight_)};
   if (bias_) op.dbias = unit_.gradient(*bias_);
   op.dx = layer::workspace(unit_, op.x.shape());
   unit_.device().kernels().linear_backward(op);
   return op.dx;
 }
 
-LayerNorm::LayerNorm(Unit& unit, const std::string& name, std::int64_t width)
+LayerNorm::LayerNorm(Unit& unit, const std::string& name, std::int64_t width, float epsilon)
     : unit_(unit),
       width_(width),
+      epsilon_(epsilon),
       weight_(unit.declare().add(name + ".weight", {width}, layer::ones)),
       bias_(unit.declare().add(name + ".bias", {width}, layer::zeros)) {}
 
@@ -58,6 +68,7 @@ Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
   op.y = layer::activation(unit_, op.x.shape());
   op.mean = layer::statistic(unit_, {op.x.shape()[0]});
   op.rstd = layer::statistic(unit_, {op.x.shape()[0]});
+  op.epsilon = epsilon_;
   unit_.device().kernels().layer_norm_forward(op);
   if (pass.keep) {
     x_ = op.x;
@@ -92,6 +103,11 @@ Embedding::Embedding(Unit& unit, const std::string& name, std::int64_t vocabular
     position_table_ = unit.declare().add(name + ".positions", {positions, width}, init);
 }
 
+std::shared_ptr<TiedTable> Embedding::share() {
+  if (!shared_) shared_ = std::make_shared<TiedTable>(unit_, token_table_);
+  return shared_;
+}
+
 Tensor Embedding::forward(const Tensor& tokens, const Pass& pass) {
   EmbeddingForward op{.tokens = tokens, .token_table = unit_.value(token_table_)};
   if (position_table_) op.position_table = unit_.value(*position_table_);
@@ -107,6 +123,7 @@ void Embedding::backward(const Tensor& dy) {
                        .dtoken_table = unit_.gradient(token_table_)};
   if (position_table_) op.dposition_table = unit_.gradient(*position_table_);
   unit_.device().kernels().embedding_backward(op);
+  if (shared_) shared_->add_gradient();
 }
 
 SelfAttention::SelfAttention(Unit& unit, const std::string& name, std::int64_t width,

@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "core/nn/tied_table.h"
 #include "core/nn/unit.h"
 
 namespace ringside {
@@ -21,17 +23,23 @@ class Linear {
   /// Without `bias` there is none.
   Linear(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out, Init weight,
          std::optional<Init> bias, Activation activation = Activation::none);
+  /// The weight is another unit's table [out, in].
+  Linear(Unit& unit, const std::string& name, std::shared_ptr<TiedTable> weight,
+         std::optional<Init> bias);
 
-  /// [M, in] -> [M, out]
-  Tensor forward(const Tensor& x, const Pass& pass);
+  /// [M, in] -> [M, out], into `out` where there is one.
+  Tensor forward(const Tensor& x, const Pass& pass, const Tensor& out = {});
   /// [M, out] -> [M, in]. Overwrites `dy` where there is an activation.
   Tensor backward(const Tensor& dy);
 
  private:
+  Tensor weight() const { return tied_ ? tied_->value() : unit_.value(weight_); }
+
   Unit& unit_;
   std::int64_t in_, out_;
   Activation activation_;
-  std::size_t weight_;
+  std::size_t weight_ = 0;
+  std::shared_ptr<TiedTable> tied_;  // in the place of a weight of its own
   std::optional<std::size_t> bias_;
   Tensor x_, pre_;
 };
@@ -39,7 +47,7 @@ class Linear {
 /// Normalises rows. Parameters: "NAME.weight" [width], 1 at the start; "NAME.bias" [width], 0.
 class LayerNorm {
  public:
-  LayerNorm(Unit& unit, const std::string& name, std::int64_t width);
+  LayerNorm(Unit& unit, const std::string& name, std::int64_t width, float epsilon = 1e-5f);
 
   /// [M, width] -> [M, width]. With a `residual` x becomes x + residual, and that is normalised.
   Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass);
@@ -50,6 +58,7 @@ class LayerNorm {
  private:
   Unit& unit_;
   std::int64_t width_;
+  float epsilon_;
   std::size_t weight_, bias_;
   Tensor x_, mean_, rstd_;
 };
@@ -62,6 +71,9 @@ class Embedding {
   Embedding(Unit& unit, const std::string& name, std::int64_t vocabulary, std::int64_t positions,
             std::int64_t width, Init init);
 
+  /// For another unit that uses the table of tokens as well: its gradient is added in backward.
+  std::shared_ptr<TiedTable> share();
+
   /// int32 [B, T] -> [B * T, width]; T at most `positions`.
   Tensor forward(const Tensor& tokens, const Pass& pass);
   void backward(const Tensor& dy);
@@ -71,6 +83,7 @@ class Embedding {
   std::int64_t width_;
   std::size_t token_table_;
   std::optional<std::size_t> position_table_;
+  std::shared_ptr<TiedTable> shared_;
   Tensor tokens_;
 };
 

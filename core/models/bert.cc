@@ -1,0 +1,134 @@
+#include "core/models/bert.h"
+
+#include "core/base/error.h"
+#include "core/models/bert_head.h"
+#include "core/nn/dropout.h"
+#include "core/nn/layer_tensors.h"
+#include "core/nn/layers.h"
+
+namespace ringside {
+namespace {
+
+using bert::epsilon;
+using bert::normal;
+using layer::zeros;
+
+/// Columns [begin, begin + count) of int32 [B, N], one sample after the other.
+Tensor columns(Device& device, const Tensor& all, std::int64_t begin, std::int64_t count) {
+  const std::int64_t samples = all.shape()[0], stride = all.shape()[1];
+  const Tensor out = device.tensor({samples, count}, MemoryKind::data, DType::i32);
+  for (std::int64_t b = 0; b < samples; ++b)
+    device.kernels().copy(
+        {.in = all.range(b * stride + begin, count), .out = out.range(b * count, count)});
+  return out;
+}
+
+/// int32 [B, 2 context + masked] -> [B, context, width]
+class EmbeddingUnit final : public Unit {
+ public:
+  EmbeddingUnit(const ModelConfig& c, std::shared_ptr<bert::Asked> asked, Device& device)
+      : Unit("embedding", device),
+        config_(c),
+        asked_(std::move(asked)),
+        table_(*this, "table", c.vocabulary, rows_of_positions(c), c.width, normal),
+        segments_(*this, "segments", c.segments, 0, c.width, normal),
+        norm_(*this, "norm", c.width, epsilon),
+        dropout_(*this, "dropout", c.dropout) {}
+
+  std::shared_ptr<TiedTable> share() { return table_.share(); }
+
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    const std::int64_t context = config_.context, masked = config_.masked;
+    const Shape& in = input.shape();
+    if (in.rank() != 2 || in[1] != 2 * context + masked)
+      throw Error("unit {}: input {} is not [samples, {} tokens and segments + {} positions]",
+                  name(), in.text(), 2 * context, masked);
+    // The head has had them when this unit is computed once more.
+    if (!pass.again) asked_->positions = columns(device(), input, 2 * context, masked);
+    const Tensor x = table_.forward(columns(device(), input, 0, context), pass);
+    const Tensor s = segments_.forward(columns(device(), input, context, context), pass);
+    const Tensor y = norm_.forward(x, s, pass);
+    return dropout_.forward(y, in[0], pass).reshaped({in[0], context, config_.width});
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    const Tensor d = norm_.backward(dropout_.backward(grad_output));
+    table_.backward(d);
+    segments_.backward(d);
+    return {};
+  }
+
+ private:
+  ModelConfig config_;
+  std::shared_ptr<bert::Asked> asked_;
+  Embedding table_, segments_;
+  LayerNorm norm_;
+  DropoutLayer dropout_;
+};
+
+/// x = norm(x + attention(x)); x = norm(x + mlp(x))
+class Block final : public Unit {
+ public:
+  Block(std::string name, const ModelConfig& c, Device& device)
+      : Unit(std::move(name), device),
+        attention_(*this, "attention", c.width, c.heads, /*causal=*/false, normal, normal),
+        attention_dropout_(*this, "attention.dropout", c.dropout),
+        norm1_(*this, "norm1", c.width, epsilon),
+        expand_(*this, "mlp.in", c.width, 4 * c.width, normal, zeros, Activation::gelu_erf),
+        contract_(*this, "mlp.out", 4 * c.width, c.width, normal, zeros),
+        mlp_dropout_(*this, "mlp.dropout", c.dropout),
+        norm2_(*this, "norm2", c.width, epsilon) {}
+
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    const std::int64_t samples = input.shape()[0];
+    Tensor x = attention_.forward(input, samples, pass);
+    x = attention_dropout_.forward(x, samples, pass);
+    const Tensor between = norm1_.forward(x, input, pass);
+    x = expand_.forward(between, pass);
+    x = contract_.forward(x, pass);
+    x = mlp_dropout_.forward(x, samples, pass);
+    return norm2_.forward(x, between, pass).reshaped(input.shape());
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    Tensor around = norm2_.backward(grad_output);
+    Tensor d = contract_.backward(mlp_dropout_.backward(around));
+    d = expand_.backward(d);
+    device().kernels().add({.in = around, .out = d});
+    around = norm1_.backward(d);
+    d = attention_.backward(attention_dropout_.backward(around));
+    device().kernels().add({.in = around, .out = d});
+    return d.reshaped(grad_output.shape());
+  }
+
+ private:
+  SelfAttention attention_;
+  DropoutLayer attention_dropout_;
+  LayerNorm norm1_;
+  Linear expand_, contract_;
+  DropoutLayer mlp_dropout_;
+  LayerNorm norm2_;
+};
+
+}  // namespace
+
+Model make_bert(const ModelConfig& config, Device& device) {
+  check_transformer(config);
+  check_positive(config, {"masked", "segments"});
+  if (config.masked > config.context)
+    throw Error("model.masked = {} is more than model.context = {}; lower it", config.masked,
+                config.context);
+  Model model;
+  const auto asked = std::make_shared<bert::Asked>();
+  auto embedding = std::make_unique<EmbeddingUnit>(config, asked, device);
+  auto head = bert::make_head(config, asked, *embedding, embedding->share(), device);
+  model.units.push_back(std::move(embedding));
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));
+  model.units.push_back(std::move(head));
+  model.task = Task::masked_tokens;
+  model.terms = {{config.masked, config.vocabulary}, {1, 2}};
+  return model;
+}
+
+}  // namespace ringside

@@ -1,0 +1,84 @@
+#include "core/models/bert_head.h"
+
+#include "core/nn/layer_tensors.h"
+#include "core/nn/layers.h"
+#include "core/nn/take_rows.h"
+
+namespace ringside::bert {
+namespace {
+
+using layer::zeros;
+
+class Head final : public Unit {
+ public:
+  Head(const ModelConfig& c, std::shared_ptr<Asked> asked, const Unit& embedding,
+       std::shared_ptr<TiedTable> table, Device& device)
+      : Unit("head", device),
+        lender_(embedding),
+        asked_(std::move(asked)),
+        terms_{{c.masked, c.vocabulary}, {1, 2}},
+        first_(*this),
+        pooler_(*this, "pooler", c.width, c.width, normal, zeros, Activation::tanh),
+        follows_(*this, "follows", c.width, 2, normal, zeros),
+        masked_(*this),
+        transform_(*this, "transform", c.width, c.width, normal, zeros, Activation::gelu_erf),
+        norm_(*this, "norm", c.width, epsilon),
+        tokens_(*this, "tokens", std::move(table), zeros) {}
+
+  const Unit* lender() const override { return &lender_; }
+
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    const std::int64_t samples = input.shape()[0];
+    const Tensor logits = layer::activation(
+        *this, {samples * (terms_[0].rows * terms_[0].classes + terms_[1].classes)});
+    const auto [of_tokens, of_samples] = parts(logits, samples);
+    Tensor x = masked_.forward(input, std::exchange(asked_->positions, {}), pass);
+    x = norm_.forward(transform_.forward(x, pass), {}, pass);
+    tokens_.forward(x, pass, of_tokens);
+    x = first_.forward(input, first_positions(samples), pass);
+    follows_.forward(pooler_.forward(x, pass), pass, of_samples);
+    return logits;
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    const std::int64_t a_sample = terms_[0].rows * terms_[0].classes + terms_[1].classes;
+    const auto [of_tokens, of_samples] = parts(grad_output, grad_output.count() / a_sample);
+    Tensor d = norm_.backward(tokens_.backward(of_tokens));
+    d = masked_.backward(transform_.backward(d));
+    const Tensor first = first_.backward(pooler_.backward(follows_.backward(of_samples)));
+    device().kernels().add({.in = first, .out = d});
+    return d;
+  }
+
+ private:
+  std::pair<Tensor, Tensor> parts(const Tensor& logits, std::int64_t samples) const {
+    const Shape first{samples * terms_[0].rows, terms_[0].classes};
+    return {logits.view(0, first), logits.view(first.count(), {samples, terms_[1].classes})};
+  }
+  /// int32 [B, 1], all 0, which has the same bits in fp32.
+  Tensor first_positions(std::int64_t samples) const {
+    const Tensor out = device().tensor({samples, 1}, MemoryKind::data);
+    device().kernels().fill({.out = out});
+    return {out.buffer(), out.byte_offset(), out.shape(), DType::i32};
+  }
+
+  const Unit& lender_;
+  std::shared_ptr<Asked> asked_;
+  std::vector<LossTerm> terms_;
+  TakeRows first_;
+  Linear pooler_, follows_;
+  TakeRows masked_;
+  Linear transform_;
+  LayerNorm norm_;
+  Linear tokens_;
+};
+
+}  // namespace
+
+std::unique_ptr<Unit> make_head(const ModelConfig& config, std::shared_ptr<Asked> asked,
+                                const Unit& embedding, std::shared_ptr<TiedTable> table,
+                                Device& device) {
+  return std::make_unique<Head>(config, std::move(asked), embedding, std::move(table), device);
+}
+
+}  // namespace ringside::bert

@@ -1,0 +1,95 @@
+#include "core/models/presets.h"
+
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::string_view he = "He et al. 2016, v1.5, as in torchvision";
+constexpr std::string_view he_cifar = "the same for CIFAR: 3x3 stem without pool, 10 classes";
+constexpr std::string_view radford = "Radford et al. 2019";
+
+ModelConfig resnet(std::int64_t layers) {
+  return {.kind = "resnet", .layers = layers, .image = 224, .classes = 1000, .stem = "imagenet"};
+}
+
+ModelConfig resnet_cifar(std::int64_t layers) {
+  return {.kind = "resnet", .layers = layers, .image = 32, .classes = 10, .stem = "cifar"};
+}
+
+ModelConfig gpt(std::int64_t layers, std::int64_t heads, std::int64_t width, std::int64_t context) {
+  return {.kind = "gpt",
+          .layers = layers,
+          .heads = heads,
+          .width = width,
+          .context = context,
+          .positions = context,
+          .vocabulary = 50257,
+          .tied = true};
+}
+
+ModelConfig bert(std::int64_t layers, std::int64_t heads, std::int64_t width) {
+  return {.kind = "bert",
+          .layers = layers,
+          .heads = heads,
+          .width = width,
+          .context = 512,
+          .positions = 512,
+          .vocabulary = 30522,
+          .dropout = 0.1,
+          .masked = 76};  // 15% of 512
+}
+
+std::vector<Preset> make() {
+  ModelConfig vgg = resnet(16), vgg_cifar = resnet_cifar(16);
+  vgg.kind = vgg_cifar.kind = "vgg";
+  vgg.dropout = vgg_cifar.dropout = 0.5;
+  return {
+      {"resnet-18", he, resnet(18), 11'689'512},
+      {"resnet-34", he, resnet(34), 21'797'672},
+      {"resnet-50", he, resnet(50), 25'557'032},
+      {"resnet-101", he, resnet(101), 44'549'160},
+      {"resnet-152", he, resnet(152), 60'192'808},
+      {"resnet-18-cifar", he_cifar, resnet_cifar(18), 11'173'962},
+      {"resnet-34-cifar", he_cifar, resnet_cifar(34), 21'282'122},
+      {"resnet-50-cifar", he_cifar, resnet_cifar(50), 23'520'842},
+      {"resnet-101-cifar", he_cifar, resnet_cifar(101), 42'512'970},
+      {"resnet-152-cifar", he_cifar, resnet_cifar(152), 58'156'618},
+      {"vgg-16", "Simonyan and Zisserman 2015, as in torchvision", vgg, 138'357'544},
+      {"vgg-16-cifar", "the same for CIFAR: 512 in the classifier, 10 classes", vgg_cifar,
+       15'245'130},
+      {"bert-base", "Devlin et al. 2018, uncased", bert(12, 12, 768), 110'106'428, 109'482'240},
+      {"bert-large", "Devlin et al. 2018, uncased", bert(24, 16, 1024), 336'226'108, 335'141'888},
+      {"gpt2", radford, gpt(12, 12, 768, 1024), 124'439'808},
+      {"gpt2-medium", radford, gpt(24, 16, 1024, 1024), 354'823'168},
+      {"gpt2-large", radford, gpt(36, 20, 1280, 1024), 774'030'080},
+      {"gpt2-xl", radford, gpt(48, 25, 1600, 1024), 1'557'611'200},
+      {"gpt-2b", "Ren et al. 2021 (ZeRO-Offload)", gpt(40, 16, 2048, 1024), 2'119'358'464},
+      {"gpt-8b", "Shoeybi et al. 2019 (Megatron-LM)", gpt(72, 32, 3072, 1024), 8'314'143'744},
+      // The paper prints a width of 5140, which its 40 heads of 128 do not make.
+      {"gpt3-13b", "Brown et al. 2020", gpt(40, 40, 5120, 2048), 12'853'386'240},
+      {"gpt3-175b", "Brown et al. 2020", gpt(96, 96, 12288, 2048), 174'604'259'328},
+  };
+}
+
+}  // namespace
+
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> all = make();
+  return all;
+}
+
+const Preset& find_preset(std::string_view name) {
+  std::vector<std::string> known;
+  for (const Preset& preset : presets()) {
+    if (preset.name == name) return preset;
+    known.emplace_back(preset.name);
+  }
+  throw Error("unknown model.preset '{}'; did you mean '{}'? There are: {}", name,
+              nearest(name, known), fmt::join(known, ", "));
+}
+
+}  // namespace ringside

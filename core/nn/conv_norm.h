@@ -1,0 +1,30 @@
+// A convolution and the batch norm behind it: a layer on images, channels last.
+#pragma once
+
+#include "core/nn/batch_norm.h"
+#include "core/nn/convolution.h"
+
+namespace ringside {
+
+/// Parameters and statistics are those of both, under a name for each.
+class ConvNorm {
+ public:
+  ConvNorm(Unit& unit, const std::string& convolution, const std::string& norm, std::int64_t in,
+           std::int64_t out, Kernel2d kernel, bool relu)
+      : convolution_(unit, convolution, in, out, kernel), norm_(unit, norm, out, relu) {}
+
+  Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass) {
+    const Tensor y = convolution_.forward(x, pass);
+    return norm_.forward(y, residual, pass);
+  }
+  /// As BatchNorm's, and Convolution's.
+  Tensor backward(const Tensor& dy, bool wanted = true) {
+    return convolution_.backward(norm_.backward(dy), wanted);
+  }
+
+ private:
+  Convolution convolution_;
+  BatchNorm norm_;
+};
+
+}  // namespace ringside

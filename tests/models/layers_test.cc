@@ -1,0 +1,164 @@
+// Layers alone: what batch norm remembers, what dropout drops.
+#include <functional>
+
+#include "core/base/error.h"
+#include "tests/models/bound_model.h"
+#include "tests/support/layer_units.h"
+
+namespace ringside {
+namespace {
+
+using testing::BatchNormUnit;
+using testing::DropoutUnit;
+
+constexpr std::int64_t rows = 6, channels = 3;
+
+/// Mean of each channel, then variance as of a sample.
+std::vector<double> statistics_of(std::span<const float> x) {
+  std::vector<double> out(2 * channels);
+  const auto n = static_cast<double>(x.size()) / channels;
+  for (std::size_t c = 0; c < channels; ++c) {
+    for (std::size_t i = c; i < x.size(); i += channels) out[c] += x[i] / n;
+    for (std::size_t i = c; i < x.size(); i += channels)
+      out[channels + c] += (x[i] - out[c]) * (x[i] - out[c]) / (n - 1);
+  }
+  return out;
+}
+
+std::vector<float> running(const Unit& unit) {
+  std::vector<float> out;
+  for (const Unit::Statistic& statistic : unit.statistics())
+    for (float v : download(statistic.values)) out.push_back(v);
+  return out;
+}
+
+void expect_near(const std::vector<float>& actual, const std::vector<double>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-5) << i;
+}
+
+TEST(BatchNorm, NamesItsParametersAndStatisticsAsPyTorchDoes) {
+  const auto device = make_cpu_device(1);
+  const BatchNormUnit unit(*device, channels);
+  EXPECT_EQ(unit.layout().parameters()[0].name, "norm.weight");
+  EXPECT_EQ(unit.layout().parameters()[1].name, "norm.bias");
+  ASSERT_EQ(unit.statistics().size(), 2u);
+  EXPECT_EQ(unit.statistics()[0].name, "norm.running_mean");
+  EXPECT_EQ(unit.statistics()[1].name, "norm.running_var");
+  EXPECT_EQ(running(unit), (std::vector<float>{0, 0, 0, 1, 1, 1}));
+}
+
+TEST(BatchNorm, RunsAfterTheMeanOverTheMicroBatchesOfAStep) {
+  const auto device = make_cpu_device(1);
+  BatchNormUnit unit(*device, channels);
+  std::vector<double> expected{0, 0, 0, 1, 1, 1};
+  for (std::int64_t step = 0; step < 2; ++step) {
+    for (double& value : expected) value *= 0.9;
+    for (std::int64_t m = 0; m < 2; ++m) {
+      const auto x = normals(rows * channels, static_cast<std::uint64_t>(10 * step + m), 2);
+      unit.forward(upload(*device, x, {rows, channels}),
+                   {.step = step, .micro_batch = m, .micro_batches = 2, .keep = false});
+      const auto statistics = statistics_of(x);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += 0.05 * statistics[i];
+    }
+  }
+  expect_near(running(unit), expected);
+}
+
+/// What the ranks have on average is what one rank has that does the work of both.
+TEST(BatchNorm, RunsOnAverageOverRanksAsOnOneRank) {
+  const auto device = make_cpu_device(1);
+  BatchNormUnit all(*device, channels), first(*device, channels), second(*device, channels);
+  for (std::int64_t m = 0; m < 4; ++m) {
+    const Tensor x = upload(*device, normals(rows * channels, static_cast<std::uint64_t>(m), 3),
+                            {rows, channels});
+    all.forward(x, {.micro_batch = m, .micro_batches = 4, .keep = false});
+    (m < 2 ? first : second).forward(x, {.micro_batch = m % 2, .micro_batches = 2, .keep = false});
+  }
+  const auto a = running(first), b = running(second);
+  std::vector<double> mean;
+  for (std::size_t i = 0; i < a.size(); ++i) mean.push_back((double{a[i]} + b[i]) / 2);
+  expect_near(running(all), mean);
+}
+
+TEST(BatchNorm, CountsAMicroBatchOnce) {
+  const auto device = make_cpu_device(1);
+  BatchNormUnit unit(*device, channels);
+  const Tensor x = upload(*device, normals(rows * channels, 1, 2), {rows, channels});
+  const auto y = download(unit.forward(x, {.keep = false}));
+  const auto once = running(unit);
+  EXPECT_EQ(download(unit.forward(x, {.again = true})), y);
+  EXPECT_EQ(running(unit), once);
+}
+
+TEST(BatchNorm, EvaluatesWithWhatItRemembers) {
+  const auto device = make_cpu_device(1);
+  BatchNormUnit unit(*device, channels);
+  const auto x = normals(rows * channels, 1, 2);
+  const Tensor in = upload(*device, x, {rows, channels});
+  unit.forward(in, {.keep = false});
+  const auto remembered = running(unit);
+  const auto y = download(unit.forward(in, evaluation));
+  EXPECT_EQ(running(unit), remembered);
+  const auto p = download(unit.parameters);
+  std::vector<double> expected;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = i % channels;
+    expected.push_back((x[i] - double{remembered[c]}) / std::sqrt(remembered[channels + c] + 1e-5) *
+                           p[c] +
+                       p[channels + c]);
+  }
+  expect_near(y, expected);
+}
+
+TEST(BatchNorm, RefusesASingleRowInTraining) {
+  const auto device = make_cpu_device(1);
+  BatchNormUnit unit(*device, channels);
+  const Tensor row = upload(*device, normals(channels, 1), {1, channels});
+  EXPECT_THROW(unit.forward(row, {}), Error);
+  EXPECT_NO_THROW(unit.forward(row, evaluation));
+}
+
+std::vector<float> dropped(Device& device, Unit& unit, const Pass& pass, std::int64_t samples) {
+  return download(
+      unit.forward(upload(device, std::vector<float>(samples * 5, 1.0f), {samples, 5}), pass));
+}
+
+TEST(Dropout, DependsOnThePlaceInTheGlobalBatchAlone) {
+  const auto device = make_cpu_device(1);
+  DropoutUnit unit(*device, "unit", 0.5);
+  const auto whole = dropped(*device, unit, {.step = 3, .first_sample = 0, .seed = 9}, 8);
+  std::vector<float> joined;
+  for (std::int64_t part : {0, 1, 2, 3})
+    for (float v :
+         dropped(*device, unit,
+                 {.step = 3, .micro_batch = part % 2, .first_sample = 2 * part, .seed = 9}, 2))
+      joined.push_back(v);
+  EXPECT_EQ(joined, whole);
+  EXPECT_NE(std::count(whole.begin(), whole.end(), 0.0f), 0);
+  EXPECT_NE(std::count(whole.begin(), whole.end(), 2.0f), 0);
+}
+
+TEST(Dropout, DiffersBySeedStepUnitAndNotByAgain) {
+  const auto device = make_cpu_device(1);
+  DropoutUnit unit(*device, "unit", 0.5), other(*device, "other", 0.5);
+  const auto base = dropped(*device, unit, {.step = 3, .seed = 9}, 8);
+  EXPECT_EQ(dropped(*device, unit, {.step = 3, .again = true, .seed = 9}, 8), base);
+  EXPECT_NE(dropped(*device, unit, {.step = 4, .seed = 9}, 8), base);
+  EXPECT_NE(dropped(*device, unit, {.step = 3, .seed = 10}, 8), base);
+  EXPECT_NE(dropped(*device, other, {.step = 3, .seed = 9}, 8), base);
+}
+
+TEST(Dropout, DropsNothingInEvaluationAndTheSameInBackward) {
+  const auto device = make_cpu_device(1);
+  DropoutUnit unit(*device, "unit", 0.25);
+  const std::vector<float> ones(40, 1.0f);
+  EXPECT_EQ(dropped(*device, unit, evaluation, 8), ones);
+  const auto forward = dropped(*device, unit, {.step = 3, .seed = 9}, 8);
+  EXPECT_EQ(download(unit.backward(upload(*device, ones, {8, 5}))), forward);
+  // What was kept was for one backward.
+  EXPECT_EQ(download(unit.backward(upload(*device, ones, {8, 5}))), ones);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,86 @@
+// Named models have exactly as many parameters as the literature says.
+#include "core/models/presets.h"
+
+#include <map>
+
+#include "core/base/error.h"
+#include "core/device/sim/sim_device.h"
+#include "tests/models/cases.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside {
+namespace {
+
+std::int64_t count_of(const Model& model, const std::vector<std::string>& left_out = {}) {
+  std::int64_t count = 0;
+  for (const auto& unit : model.units)
+    for (const Parameter& p : unit->layout().parameters())
+      if (std::find(left_out.begin(), left_out.end(), p.name) == left_out.end())
+        count += p.shape.count();
+  return count;
+}
+
+TEST(Presets, HaveTheNumberOfParametersOfTheLiterature) {
+  const std::map<std::string_view, std::int64_t> literature = {{"resnet-18", 11'689'512},
+                                                               {"resnet-34", 21'797'672},
+                                                               {"resnet-50", 25'557'032},
+                                                               {"resnet-101", 44'549'160},
+                                                               {"resnet-152", 60'192'808},
+                                                               {"resnet-18-cifar", 11'173'962},
+                                                               {"resnet-34-cifar", 21'282'122},
+                                                               {"resnet-50-cifar", 23'520'842},
+                                                               {"resnet-101-cifar", 42'512'970},
+                                                               {"resnet-152-cifar", 58'156'618},
+                                                               {"vgg-16", 138'357'544},
+                                                               {"vgg-16-cifar", 15'245'130},
+                                                               {"bert-base", 110'106'428},
+                                                               {"bert-large", 336'226'108},
+                                                               {"gpt2", 124'439'808},
+                                                               {"gpt2-medium", 354'823'168},
+                                                               {"gpt2-large", 774'030'080},
+                                                               {"gpt2-xl", 1'557'611'200},
+                                                               {"gpt-2b", 2'119'358'464},
+                                                               {"gpt-8b", 8'314'143'744},
+                                                               {"gpt3-13b", 12'853'386'240},
+                                                               {"gpt3-175b", 174'604'259'328}};
+  // Without memory: all of them, the largest as well, are built in no time.
+  const auto device = sim::make_sim_device(testing::small_cluster(1), nullptr, {0, 0}, nullptr);
+  for (const Preset& preset : presets()) {
+    const Model model = make_model(preset.config, *device);
+    const auto expected = literature.find(preset.name);
+    ASSERT_NE(expected, literature.end()) << preset.name;
+    EXPECT_EQ(model.parameter_count(), expected->second) << preset.name;
+    EXPECT_EQ(preset.parameters, expected->second) << preset.name;
+    EXPECT_LT(device->ledger().current().total(), 2 << 20) << preset.name;  // running statistics
+  }
+  EXPECT_EQ(presets().size(), literature.size());
+}
+
+TEST(Presets, OfBertHaveTheEncoderOfTheLiterature) {
+  const auto device = sim::make_sim_device(testing::small_cluster(1), nullptr, {0, 0}, nullptr);
+  const std::map<std::string_view, std::int64_t> literature = {{"bert-base", 109'482'240},
+                                                               {"bert-large", 335'141'888}};
+  for (const auto& [name, count] : literature) {
+    const Preset& preset = find_preset(name);
+    EXPECT_EQ(preset.encoder, count);
+    EXPECT_EQ(count_of(make_model(preset.config, *device),
+                       {"follows.weight", "follows.bias", "transform.weight", "transform.bias",
+                        "tokens.bias"}) -
+                  2 * preset.config.width,  // the norm of the head
+              count);
+  }
+}
+
+TEST(Presets, AreFoundByName) {
+  EXPECT_EQ(find_preset("gpt2-xl").config.layers, 48);
+  try {
+    find_preset("resnet50");
+    ADD_FAILURE() << "there is no such preset";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("did you mean 'resnet-50'?"), std::string::npos)
+        << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace ringside

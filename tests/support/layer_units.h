@@ -1,0 +1,57 @@
+// Units of one layer, for tests of layers.
+#pragma once
+
+#include "core/nn/batch_norm.h"
+#include "core/nn/dropout.h"
+
+namespace ringside::testing {
+
+/// A unit in ranges of its own, which a test may fill.
+class OwnRanges : public Unit {
+ public:
+  using Unit::Unit;
+  void bind_own() {
+    const std::int64_t count = layout().count();
+    parameters = device().tensor({count}, MemoryKind::parameter);
+    gradients = device().tensor({count}, MemoryKind::gradient);
+    bind(parameters, gradients);
+  }
+  Tensor parameters, gradients;
+};
+
+/// [M, channels]
+class BatchNormUnit final : public OwnRanges {
+ public:
+  BatchNormUnit(Device& device, std::int64_t channels, bool relu = false)
+      : OwnRanges("unit", device), norm(*this, "norm", channels, relu) {
+    bind_own();
+    for (std::int64_t c = 0; c < channels; ++c) {
+      parameters.data<float>()[c] = 1 + 0.1f * static_cast<float>(c);
+      parameters.data<float>()[channels + c] = 0.2f * static_cast<float>(c);
+    }
+  }
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    return norm.forward(input, {}, pass);
+  }
+  Tensor backward(const Tensor& grad_output) override { return norm.backward(grad_output); }
+
+  BatchNorm norm;
+};
+
+/// [B, ...]; its input is overwritten.
+class DropoutUnit final : public OwnRanges {
+ public:
+  DropoutUnit(Device& device, const std::string& name, double probability)
+      : OwnRanges(name, device), dropout(*this, "dropout", probability) {
+    declare().add("unused", {1}, {});
+    bind_own();
+  }
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    return dropout.forward(input, input.shape()[0], pass);
+  }
+  Tensor backward(const Tensor& grad_output) override { return dropout.backward(grad_output); }
+
+  DropoutLayer dropout;
+};
+
+}  // namespace ringside::testing
