@@ -1,0 +1,295 @@
+#include "core/interchange/names.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+/// How a file keeps what we keep row-major.
+enum class Order : std::uint8_t {
+  same,
+  transposed,  // [out, in] as [in, out]
+  tokens       // as `same`, and there may be more rows
+};
+
+/// A '*' in `unit` is a number, which takes the place of the '*' in `name`. Of a parameter that a
+/// file has in `parts`, by rows, this is `part`.
+struct Rule {
+  std::string_view unit, parameter, name;
+  Order order = Order::same;
+  int part = 0, parts = 1;
+};
+
+constexpr Rule gpt_rules[] = {
+    {"embedding", "table.tokens", "transformer.wte.weight", Order::tokens},
+    {"embedding", "table.positions", "transformer.wpe.weight"},
+    {"block.*", "norm1.weight", "transformer.h.*.ln_1.weight"},
+    {"block.*", "norm1.bias", "transformer.h.*.ln_1.bias"},
+    {"block.*", "attention.qkv.weight", "transformer.h.*.attn.c_attn.weight", Order::transposed},
+    {"block.*", "attention.qkv.bias", "transformer.h.*.attn.c_attn.bias"},
+    {"block.*", "attention.out.weight", "transformer.h.*.attn.c_proj.weight", Order::transposed},
+    {"block.*", "attention.out.bias", "transformer.h.*.attn.c_proj.bias"},
+    {"block.*", "norm2.weight", "transformer.h.*.ln_2.weight"},
+    {"block.*", "norm2.bias", "transformer.h.*.ln_2.bias"},
+    {"block.*", "mlp.in.weight", "transformer.h.*.mlp.c_fc.weight", Order::transposed},
+    {"block.*", "mlp.in.bias", "transformer.h.*.mlp.c_fc.bias"},
+    {"block.*", "mlp.out.weight", "transformer.h.*.mlp.c_proj.weight", Order::transposed},
+    {"block.*", "mlp.out.bias", "transformer.h.*.mlp.c_proj.bias"},
+    {"head", "norm.weight", "transformer.ln_f.weight"},
+    {"head", "norm.bias", "transformer.ln_f.bias"},
+    {"head", "logits.weight", "lm_head.weight", Order::tokens},
+};
+
+constexpr Rule llmc_rules[] = {
+    {"embedding", "table.tokens", "wte", Order::tokens},
+    {"embedding", "table.positions", "wpe"},
+    {"block.*", "norm1.weight", "ln1w.*"},
+    {"block.*", "norm1.bias", "ln1b.*"},
+    {"block.*", "attention.qkv.weight", "qkvw.*"},
+    {"block.*", "attention.qkv.bias", "qkvb.*"},
+    {"block.*", "attention.out.weight", "attprojw.*"},
+    {"block.*", "attention.out.bias", "attprojb.*"},
+    {"block.*", "norm2.weight", "ln2w.*"},
+    {"block.*", "norm2.bias", "ln2b.*"},
+    {"block.*", "mlp.in.weight", "fcw.*"},
+    {"block.*", "mlp.in.bias", "fcb.*"},
+    {"block.*", "mlp.out.weight", "fcprojw.*"},
+    {"block.*", "mlp.out.bias", "fcprojb.*"},
+    {"head", "norm.weight", "lnfw"},
+    {"head", "norm.bias", "lnfb"},
+};
+
+constexpr Rule bert_rules[] = {
+    {"embedding", "table.tokens", "bert.embeddings.word_embeddings.weight", Order::tokens},
+    {"embedding", "table.positions", "bert.embeddings.position_embeddings.weight"},
+    {"embedding", "segments.tokens", "bert.embeddings.token_type_embeddings.weight"},
+    {"embedding", "norm.weight", "bert.embeddings.LayerNorm.weight"},
+    {"embedding", "norm.bias", "bert.embeddings.LayerNorm.bias"},
+    {"block.*", "attention.qkv.weight", "bert.encoder.layer.*.attention.self.query.weight",
+     Order::same, 0, 3},
+    {"block.*", "attention.qkv.weight", "bert.encoder.layer.*.attention.self.key.weight",
+     Order::same, 1, 3},
+    {"block.*", "attention.qkv.weight", "bert.encoder.layer.*.attention.self.value.weight",
+     Order::same, 2, 3},
+    {"block.*", "attention.qkv.bias", "bert.encoder.layer.*.attention.self.query.bias", Order::same,
+     0, 3},
+    {"block.*", "attention.qkv.bias", "bert.encoder.layer.*.attention.self.key.bias", Order::same,
+     1, 3},
+    {"block.*", "attention.qkv.bias", "bert.encoder.layer.*.attention.self.value.bias", Order::same,
+     2, 3},
+    {"block.*", "attention.out.weight", "bert.encoder.layer.*.attention.output.dense.weight"},
+    {"block.*", "attention.out.bias", "bert.encoder.layer.*.attention.output.dense.bias"},
+    {"block.*", "norm1.weight", "bert.encoder.layer.*.attention.output.LayerNorm.weight"},
+    {"block.*", "norm1.bias", "bert.encoder.layer.*.attention.output.LayerNorm.bias"},
+    {"block.*", "mlp.in.weight", "bert.encoder.layer.*.intermediate.dense.weight"},
+    {"block.*", "mlp.in.bias", "bert.encoder.layer.*.intermediate.dense.bias"},
+    {"block.*", "mlp.out.weight", "bert.encoder.layer.*.output.dense.weight"},
+    {"block.*", "mlp.out.bias", "bert.encoder.layer.*.output.dense.bias"},
+    {"block.*", "norm2.weight", "bert.encoder.layer.*.output.LayerNorm.weight"},
+    {"block.*", "norm2.bias", "bert.encoder.layer.*.output.LayerNorm.bias"},
+    {"head", "pooler.weight", "bert.pooler.dense.weight"},
+    {"head", "pooler.bias", "bert.pooler.dense.bias"},
+    {"head", "follows.weight", "cls.seq_relationship.weight"},
+    {"head", "follows.bias", "cls.seq_relationship.bias"},
+    {"head", "transform.weight", "cls.predictions.transform.dense.weight"},
+    {"head", "transform.bias", "cls.predictions.transform.dense.bias"},
+    {"head", "norm.weight", "cls.predictions.transform.LayerNorm.weight"},
+    {"head", "norm.bias", "cls.predictions.transform.LayerNorm.bias"},
+    {"head", "tokens.bias", "cls.predictions.bias", Order::tokens},
+};
+
+constexpr Rule mlp_rules[] = {
+    {"embedding", "table.tokens", "embedding.weight", Order::tokens},
+    {"hidden.*", "linear.weight", "hidden.*.weight"},
+    {"hidden.*", "linear.bias", "hidden.*.bias"},
+    {"head", "linear.weight", "head.weight"},
+    {"head", "linear.bias", "head.bias"},
+};
+
+/// What stands where `pattern` has its '*'; nothing if the name is not of that pattern.
+std::optional<std::string> match(std::string_view pattern, std::string_view name) {
+  const auto star = pattern.find('*');
+  if (star == std::string_view::npos)
+    return pattern == name ? std::optional<std::string>("") : std::nullopt;
+  if (!name.starts_with(pattern.substr(0, star))) return {};
+  return std::string(name.substr(star));
+}
+
+std::string filled(std::string_view pattern, const std::string& number) {
+  std::string out(pattern);
+  if (const auto star = out.find('*'); star != std::string::npos) out.replace(star, 1, number);
+  return out;
+}
+
+/// Gives `tensor` the extents of its shape with the axes in that order: extent i of the file is our
+/// axis axes[i].
+void store_axes(NamedTensor& tensor, std::initializer_list<std::size_t> axes) {
+  tensor.extents.clear();
+  for (const std::size_t axis : axes) tensor.extents.push_back(tensor.shape[axis]);
+  std::int64_t stride = 1;
+  for (auto axis = std::rbegin(axes); axis != std::rend(axes); ++axis) {
+    tensor.strides[*axis] = stride;
+    stride *= tensor.shape[*axis];
+  }
+}
+
+void store_same(NamedTensor& tensor) {
+  switch (tensor.shape.rank()) {
+    case 1:
+      return store_axes(tensor, {0});
+    case 2:
+      return store_axes(tensor, {0, 1});
+    case 3:
+      return store_axes(tensor, {0, 1, 2});
+    default:
+      return store_axes(tensor, {0, 1, 2, 3});
+  }
+}
+
+/// [K, R, S, C] as [K, C, R, S].
+void store_channels_first(NamedTensor& tensor) { store_axes(tensor, {0, 3, 1, 2}); }
+
+NamedTensor named_by(const Rule& rule, const std::string& number, std::size_t unit,
+                     const Parameter& parameter) {
+  NamedTensor out{.name = filled(rule.name, number), .unit = unit, .shape = parameter.shape};
+  if (rule.parts > 1) {
+    const std::int64_t rows = parameter.shape[0] / rule.parts;
+    out.shape = parameter.shape.rank() == 1 ? Shape{rows} : Shape{rows, parameter.shape[1]};
+  }
+  out.begin = parameter.begin + rule.part * out.shape.count();
+  out.tokens = rule.order == Order::tokens;
+  if (rule.order == Order::transposed)
+    store_axes(out, {1, 0});
+  else
+    store_same(out);
+  return out;
+}
+
+std::vector<NamedTensor> by_rules(const Model& model, std::span<const Rule> rules) {
+  std::vector<NamedTensor> out;
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
+    const Unit& unit = *model.units[u];
+    for (const Parameter& parameter : unit.layout().parameters()) {
+      const std::size_t before = out.size();
+      for (const Rule& rule : rules)
+        if (const auto number = match(rule.unit, unit.name());
+            number && rule.parameter == parameter.name)
+          out.push_back(named_by(rule, *number, u, parameter));
+      if (out.size() == before)
+        throw Error("unit {}: {} has no name in files of weights", unit.name(), parameter.name);
+    }
+  }
+  return out;
+}
+
+std::size_t index_of(const Names& names, std::string_view name) {
+  const auto at = std::find_if(names.tensors.begin(), names.tensors.end(),
+                               [&](const NamedTensor& tensor) { return tensor.name == name; });
+  if (at == names.tensors.end()) throw Error("there is no tensor {}", name);
+  return static_cast<std::size_t>(at - names.tensors.begin());
+}
+
+Names gpt_names(const Model& model) {
+  Names names{.tensors = by_rules(model, gpt_rules),
+              .prefix = "transformer.",
+              .ignored = {".attn.bias", ".attn.masked_bias"}};
+  if (model.units.back()->lender())
+    names.ties = {{"lm_head.weight", index_of(names, "transformer.wte.weight")}};
+  return names;
+}
+
+Names bert_names(const Model& model) {
+  Names names{.tensors = by_rules(model, bert_rules),
+              .renamed = {{".LayerNorm.weight", ".LayerNorm.gamma"},
+                          {".LayerNorm.bias", ".LayerNorm.beta"}},
+              .ignored = {".position_ids"}};
+  names.ties = {
+      {"cls.predictions.decoder.weight", index_of(names, "bert.embeddings.word_embeddings.weight")},
+      {"cls.predictions.decoder.bias", index_of(names, "cls.predictions.bias")}};
+  return names;
+}
+
+/// Parameters' names are torchvision's. What follows images is a row for each position of C
+/// channels here, and an image for each channel there.
+Names vgg_names(const Model& model, const ModelConfig& config) {
+  Names names;
+  std::int64_t channels = config.channels;
+  for (std::size_t u = 0; u < model.units.size(); ++u)
+    for (const Parameter& parameter : model.units[u]->layout().parameters()) {
+      NamedTensor tensor{.name = parameter.name, .unit = u, .begin = parameter.begin};
+      tensor.shape = parameter.shape;
+      const Shape& shape = parameter.shape;
+      if (parameter.name == "classifier.0.weight") {
+        tensor.shape = {shape[0], shape[1] / channels, 1, channels};
+        store_channels_first(tensor);
+        tensor.extents = {shape[0], shape[1]};
+      } else if (shape.rank() == 4) {
+        store_channels_first(tensor);
+      } else {
+        store_same(tensor);
+      }
+      if (shape.rank() == 4) channels = shape[0];
+      names.tensors.push_back(tensor);
+    }
+  return names;
+}
+
+/// Names of the unit, unless it is one of the two that torchvision has no module for, and of the
+/// parameter make torchvision's.
+Names resnet_names(const Model& model) {
+  Names names;
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
+    const Unit& unit = *model.units[u];
+    const bool alone = unit.name() == "stem" || unit.name() == "head";
+    const std::string prefix = alone ? "" : unit.name() + ".";
+    for (const Parameter& parameter : unit.layout().parameters()) {
+      NamedTensor& tensor = names.tensors.emplace_back(
+          NamedTensor{.name = prefix + parameter.name, .unit = u, .begin = parameter.begin});
+      tensor.shape = parameter.shape;
+      if (parameter.shape.rank() == 4)
+        store_channels_first(tensor);
+      else
+        store_same(tensor);
+    }
+    for (std::size_t s = 0; s < unit.statistics().size(); ++s) {
+      const Unit::Statistic& statistic = unit.statistics()[s];
+      NamedTensor tensor{.name = prefix + statistic.name,
+                         .source = NamedTensor::Source::statistic,
+                         .unit = u,
+                         .statistic = s,
+                         .shape = statistic.values.shape()};
+      store_same(tensor);
+      names.tensors.push_back(tensor);
+      if (const auto at = tensor.name.rfind("running_var"); at != std::string::npos)
+        names.tensors.push_back({.name = tensor.name.substr(0, at) + "num_batches_tracked",
+                                 .source = NamedTensor::Source::counter,
+                                 .unit = u,
+                                 .statistic = s});
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+Names names_of(const Model& model, const ModelConfig& config) {
+  if (config.kind == "gpt") return gpt_names(model);
+  if (config.kind == "bert") return bert_names(model);
+  if (config.kind == "resnet") return resnet_names(model);
+  if (config.kind == "vgg") return vgg_names(model, config);
+  if (config.kind == "mlp") return {.tensors = by_rules(model, mlp_rules)};
+  throw Error("model.kind = '{}' has no names in files of weights", config.kind);
+}
+
+Names llmc_names_of(const Model& model) {
+  if (!model.units.back()->lender())
+    throw Error(
+        "a model file of llm.c has one table for embedding and head; set model.tied = true");
+  return {.tensors = by_rules(model, llmc_rules)};
+}
+
+}  // namespace ringside

@@ -1,0 +1,221 @@
+#include "core/interchange/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t longest_header = 100'000'000;
+/// {"name": {"shape": [1]}}: nothing in a header is deeper.
+constexpr int deepest = 3;
+
+struct ElementSize {
+  std::string_view dtype;
+  std::uint64_t bytes;
+};
+constexpr ElementSize element_sizes[] = {
+    {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+    {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1},
+};
+
+/// Refuses depth and names that come twice while it reads, which the result would not show.
+json parse_json(const std::string& path, std::string_view text) {
+  std::set<std::string> names;
+  const json::parser_callback_t look = [&](int depth, json::parse_event_t event, json& value) {
+    if (depth > deepest) throw Error("{}: its JSON is nested too deep", path);
+    if (event == json::parse_event_t::key && depth == 1 &&
+        !names.insert(value.get<std::string>()).second)
+      throw Error("{}: its JSON names '{}' twice", path, value.get<std::string>());
+    return true;
+  };
+  try {
+    return json::parse(text, look);
+  } catch (const json::exception& error) {
+    throw Error("{}: its JSON cannot be read: {}", path, error.what());
+  }
+}
+
+class Header {
+ public:
+  Header(const std::string& path, std::span<const std::byte> data) : path_(path), data_(data) {}
+
+  StoredTensor tensor(const std::string& name, const json& entry) {
+    if (!entry.is_object()) refuse(name, "is no object");
+    for (const auto& [key, value] : entry.items())
+      if (key != "dtype" && key != "shape" && key != "data_offsets")
+        refuse(name, fmt::format("has a key '{}' that there is not", key));
+    const json dtype = entry.value("dtype", json());
+    const json shape = entry.value("shape", json());
+    const json offsets = entry.value("data_offsets", json());
+    if (!dtype.is_string()) refuse(name, "has no dtype");
+    if (!shape.is_array()) refuse(name, "has no shape");
+    if (!offsets.is_array() || offsets.size() != 2) refuse(name, "has no two data_offsets");
+
+    StoredTensor out;
+    out.dtype = dtype.get<std::string>();
+    out.file = path_;
+    std::uint64_t bytes = element_bytes(name, out.dtype);
+    bool nothing = false;
+    for (const json& extent : shape) {
+      const std::uint64_t n = number(name, extent);
+      out.extents.push_back(static_cast<std::int64_t>(n));
+      nothing = nothing || n == 0;
+      if (n > 0 && bytes > std::numeric_limits<std::uint64_t>::max() / n)
+        refuse(name, "has a shape that is too large");
+      bytes *= std::max<std::uint64_t>(n, 1);
+    }
+    if (nothing) bytes = 0;
+    const std::uint64_t begin = number(name, offsets[0]), end = number(name, offsets[1]);
+    if (begin > end || end > data_.size())
+      refuse(name, fmt::format("has data_offsets [{}, {}] that do not lie within {} bytes", begin,
+                               end, data_.size()));
+    if (end - begin != bytes)
+      refuse(name, fmt::format("has {} bytes at [{}, {}]; {} of {} are {}", end - begin, begin, end,
+                               text_of(out.extents), out.dtype, bytes));
+    out.bytes = data_.subspan(begin, bytes);
+    ranges_.push_back({begin, end, name});
+    return out;
+  }
+
+  /// The tensors cover the data, one after the other.
+  void check_cover() {
+    std::sort(ranges_.begin(), ranges_.end());
+    std::uint64_t at = 0;
+    for (const auto& [begin, end, name] : ranges_) {
+      if (begin < at) refuse(name, fmt::format("overlaps another at byte {}", begin));
+      if (begin > at)
+        refuse(name, fmt::format("begins at byte {}: {} bytes before it are no tensor's", begin,
+                                 begin - at));
+      at = end;
+    }
+    if (at != data_.size())
+      throw Error("{}: {} bytes at the end are no tensor's", path_, data_.size() - at);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& name, const std::string& why) const {
+    throw Error("{}: tensor '{}' {}", path_, name, why);
+  }
+
+  std::uint64_t number(const std::string& name, const json& value) const {
+    if (!value.is_number_unsigned() ||
+        value.get<std::uint64_t>() >
+            static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+      refuse(name, fmt::format("has {} where a count belongs", value.dump()));
+    return value.get<std::uint64_t>();
+  }
+
+  std::uint64_t element_bytes(const std::string& name, const std::string& dtype) const {
+    for (const ElementSize& size : element_sizes)
+      if (size.dtype == dtype) return size.bytes;
+    refuse(name, fmt::format("has dtype '{}', which there is not", dtype));
+  }
+
+  struct Range {
+    std::uint64_t begin, end;
+    std::string name;
+    auto operator<=>(const Range&) const = default;
+  };
+
+  const std::string& path_;
+  std::span<const std::byte> data_;
+  std::vector<Range> ranges_;
+};
+
+void check_metadata(const std::string& path, const json& metadata) {
+  const bool strings =
+      metadata.is_object() && std::all_of(metadata.begin(), metadata.end(),
+                                          [](const json& value) { return value.is_string(); });
+  if (!strings) throw Error("{}: __metadata__ is not a list of names and texts", path);
+}
+
+bool is_index(const std::string& path) { return path.ends_with(".index.json"); }
+
+/// Which file each tensor stands in.
+std::map<std::string, std::string> read_index(const std::string& path) {
+  const MappedFile file(path);
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
+                              file.bytes().size());
+  const json index = parse_json(path, text);
+  const json map = index.is_object() ? index.value("weight_map", json()) : json();
+  if (!map.is_object() || map.empty()) throw Error("{}: there is no weight_map", path);
+  std::map<std::string, std::string> out;
+  for (const auto& [name, where] : map.items()) {
+    const auto file_name = where.is_string() ? where.get<std::string>() : std::string();
+    if (file_name.empty() || file_name.find('/') != std::string::npos || file_name == "..")
+      throw Error("{}: tensor '{}' is in {}, which is no file of this folder", path, name,
+                  where.dump());
+    out[name] = file_name;
+  }
+  return out;
+}
+
+void add_file(StoredTensors& out, const std::string& path) {
+  auto file = std::make_shared<const MappedFile>(path);
+  for (auto& [name, tensor] : parse_safetensors(path, file->bytes()))
+    if (!out.tensors.emplace(name, tensor).second)
+      throw Error("{}: tensor '{}' stands in {} too", path, name, out.tensors[name].file);
+  out.files.push_back(std::move(file));
+}
+
+}  // namespace
+
+std::map<std::string, StoredTensor> parse_safetensors(const std::string& path,
+                                                      std::span<const std::byte> bytes) {
+  std::uint64_t length = 0;
+  if (bytes.size() < sizeof length)
+    throw Error("{}: {} bytes are no safetensors file", path, bytes.size());
+  std::memcpy(&length, bytes.data(), sizeof length);
+  if (length > longest_header || length > bytes.size() - sizeof length)
+    throw Error(
+        "{}: a header of {} bytes does not fit in a file of {}; it is no safetensors file, or it "
+        "was cut",
+        path, length, bytes.size());
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof length, length);
+  const json header = parse_json(path, text);
+  if (!header.is_object()) throw Error("{}: the header is no JSON object", path);
+
+  Header reader(path, bytes.subspan(sizeof length + length));
+  std::map<std::string, StoredTensor> out;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__")
+      check_metadata(path, entry);
+    else
+      out.emplace(name, reader.tensor(name, entry));
+  }
+  reader.check_cover();
+  return out;
+}
+
+StoredTensors open_safetensors(const std::string& path) {
+  StoredTensors out;
+  out.path = path;
+  if (!is_index(path)) {
+    add_file(out, path);
+    return out;
+  }
+  const auto index = read_index(path);
+  const auto folder = std::filesystem::path(path).parent_path();
+  std::set<std::string> files;
+  for (const auto& [name, file] : index)
+    if (files.insert(file).second) add_file(out, (folder / file).string());
+  for (const auto& [name, file] : index) {
+    const auto tensor = out.tensors.find(name);
+    if (tensor == out.tensors.end() || tensor->second.file != (folder / file).string())
+      throw Error("{}: tensor '{}' is not in {}", path, name, file);
+  }
+  for (const auto& [name, tensor] : out.tensors)
+    if (!index.contains(name))
+      throw Error("{}: tensor '{}' of {} has no place in weight_map", path, name, tensor.file);
+  return out;
+}
+
+}  // namespace ringside

@@ -1,0 +1,61 @@
+// safetensors: the file format that PyTorch's world keeps weights in.
+//
+// Eight bytes, the length of the header; the header, JSON; the tensors' bytes.
+// https://huggingface.co/docs/safetensors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/interchange/stored.h"
+
+namespace ringside {
+
+/// What the bytes of a file say, without a copy: views of `bytes`. Throws Error that names `path`,
+/// the tensor and what is wrong: a header that is too long or no JSON, a name twice, a dtype that
+/// there is not, offsets that are not the shape's, overlap, leave gaps or end elsewhere than the
+/// file.
+std::map<std::string, StoredTensor> parse_safetensors(const std::string& path,
+                                                      std::span<const std::byte> bytes);
+
+/// Maps the file, or the files that a "*.index.json" names (in its folder). Throws Error as above,
+/// and for an index that the files do not agree with.
+StoredTensors open_safetensors(const std::string& path);
+
+/// Writes a file that is whole or not there: under another name until finish(). Tensors may come in
+/// any order.
+class SafetensorsWriter {
+ public:
+  struct Tensor {
+    std::string name, dtype;
+    std::vector<std::int64_t> extents;
+    std::size_t element_bytes = 4;
+  };
+
+  /// Throws Error with the system's reason, here and below.
+  SafetensorsWriter(std::filesystem::path path, std::vector<Tensor> tensors);
+  /// Without finish() nothing is left.
+  ~SafetensorsWriter();
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+
+  /// All bytes of tensors[index], row-major.
+  void write(std::size_t index, std::span<const std::byte> bytes);
+  /// Throws Error if a tensor is missing.
+  void finish();
+
+ private:
+  void put(std::span<const std::byte> bytes, std::size_t offset) const;
+
+  std::filesystem::path path_, temporary_;
+  std::vector<Tensor> tensors_;
+  std::vector<std::size_t> offsets_;  // in the file
+  std::vector<bool> written_;
+  int file_ = -1;
+};
+
+}  // namespace ringside

@@ -1,0 +1,53 @@
+// Tensors in a file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/tensor/dtype.h"
+
+namespace ringside {
+
+/// A file in memory, for reading, as long as somebody has it. Throws Error with the system's
+/// reason.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+/// Row-major, little-endian, not aligned. Any number of extents; none: one element.
+struct StoredTensor {
+  std::string dtype;  // as safetensors calls it: "F32", "BF16", "F16", ..
+  std::vector<std::int64_t> extents;
+  std::span<const std::byte> bytes;
+  std::string file;
+};
+
+/// What a file, or the files of an index, hold.
+struct StoredTensors {
+  std::string path;
+  std::map<std::string, StoredTensor> tensors;
+  std::vector<std::shared_ptr<const MappedFile>> files;  // which the tensors' bytes are of
+};
+
+/// The dtype of that name in safetensors, for those that parameters may have.
+std::optional<DType> parameter_dtype_of(std::string_view name);
+/// Its name there: "F32", "BF16", "F16". Throws Error for others.
+std::string_view stored_name_of(DType dtype);
+/// "4x16"; "scalar" for no extents.
+std::string text_of(const std::vector<std::int64_t>& extents);
+
+}  // namespace ringside

@@ -1,0 +1,195 @@
+#include "core/interchange/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/device/write_values.h"
+#include "core/interchange/fit.h"
+#include "core/interchange/llmc.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::int64_t values_at_once = 1 << 16;
+
+constexpr float to_float(float value) { return value; }
+
+/// Calls visit(i, e) for elements [begin, end) of the tensor as we have it: i, and where in the
+/// file e it stands.
+template <class Visit>
+void for_each_element(const NamedTensor& tensor, std::int64_t begin, std::int64_t end,
+                      const Visit& visit) {
+  const std::size_t last = tensor.shape.rank() - 1;
+  const std::int64_t row = tensor.shape[last], stride = tensor.strides[last];
+  while (begin < end) {
+    std::int64_t rest = begin / row, stored = begin % row * stride;
+    for (std::size_t axis = last; axis-- > 0; rest /= tensor.shape[axis])
+      stored += rest % tensor.shape[axis] * tensor.strides[axis];
+    const std::int64_t stop = std::min(end, (begin / row + 1) * row);
+    for (; begin < stop; ++begin, stored += stride) visit(begin, stored);
+  }
+}
+
+template <class Stored>
+void load_as(const NamedTensor& tensor, const StoredTensor& from, std::int64_t begin,
+             std::span<float> out) {
+  const std::int64_t end = begin + static_cast<std::int64_t>(out.size());
+  for_each_element(tensor, begin, end, [&](std::int64_t i, std::int64_t stored) {
+    Stored value;
+    std::memcpy(&value, from.bytes.data() + static_cast<std::size_t>(stored) * sizeof value,
+                sizeof value);
+    out[static_cast<std::size_t>(i - begin)] = to_float(value);
+  });
+}
+
+/// Elements from `begin` on, as many as `out` has.
+void load(const NamedTensor& tensor, const StoredTensor& from, std::int64_t begin,
+          std::span<float> out) {
+  switch (*parameter_dtype_of(from.dtype)) {
+    case DType::bf16:
+      return load_as<bf16>(tensor, from, begin, out);
+    case DType::f16:
+      return load_as<fp16>(tensor, from, begin, out);
+    default:
+      return load_as<float>(tensor, from, begin, out);
+  }
+}
+
+/// Whose place in the file is known.
+struct Found {
+  NamedTensor tensor;
+  const StoredTensor* stored;
+};
+
+class FromFile final : public InitialValues {
+ public:
+  FromFile(StoredTensors file, const Model& model, const Names& names) : file_(std::move(file)) {
+    const auto found = fit(file_, model, names);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (found[i])
+        units_[model.units[names.tensors[i].unit]->name()].push_back({names.tensors[i], found[i]});
+  }
+
+  void write(const Unit& unit, std::int64_t, std::int64_t begin, const Tensor& out) const override {
+    const std::int64_t end = begin + out.count();
+    if (begin < 0 || end > unit.layout().count())
+      throw Error("unit {}: initial values of elements {} to {} are asked for, it has {}",
+                  unit.name(), begin, end, unit.layout().count());
+    if (!unit.device().has_values()) return;
+    for (const auto& [tensor, stored] : units_.at(unit.name())) {
+      if (tensor.source != NamedTensor::Source::parameter) continue;
+      const std::int64_t from = std::max(begin, tensor.begin);
+      const std::int64_t to = std::min(end, tensor.begin + tensor.shape.count());
+      if (from < to)
+        copy(unit.device(), tensor, *stored, from - tensor.begin,
+             out.range(from - begin, to - from));
+    }
+  }
+
+  void write_statistics(const Unit& unit) const override {
+    if (!unit.device().has_values()) return;
+    const auto found = units_.find(unit.name());
+    if (found == units_.end()) return;
+    for (const auto& [tensor, stored] : found->second)
+      if (tensor.source == NamedTensor::Source::statistic)
+        copy(unit.device(), tensor, *stored, 0, unit.statistics()[tensor.statistic].values);
+  }
+
+ private:
+  static void copy(Device& device, const NamedTensor& tensor, const StoredTensor& stored,
+                   std::int64_t begin, const Tensor& out) {
+    std::vector<float> values;
+    for (std::int64_t at = 0; at < out.count(); at += values_at_once) {
+      const std::int64_t count = std::min(values_at_once, out.count() - at);
+      values.resize(static_cast<std::size_t>(count));
+      load(tensor, stored, begin + at, values);
+      write_values(device, out.range(at, count), values);
+    }
+  }
+
+  StoredTensors file_;
+  std::map<std::string, std::vector<Found>> units_;
+};
+
+template <class Element>
+std::vector<std::byte> arranged(const NamedTensor& tensor, std::span<const std::byte> unit) {
+  std::vector<std::byte> out(static_cast<std::size_t>(tensor.shape.count()) * sizeof(Element));
+  for_each_element(tensor, 0, tensor.shape.count(), [&](std::int64_t i, std::int64_t stored) {
+    std::memcpy(out.data() + static_cast<std::size_t>(stored) * sizeof(Element),
+                unit.data() + static_cast<std::size_t>(tensor.begin + i) * sizeof(Element),
+                sizeof(Element));
+  });
+  return out;
+}
+
+std::vector<SafetensorsWriter::Tensor> declared(const Names& names, DType dtype) {
+  std::vector<SafetensorsWriter::Tensor> out;
+  for (const NamedTensor& tensor : names.tensors) {
+    SafetensorsWriter::Tensor& stored = out.emplace_back();
+    stored.name = tensor.name;
+    stored.extents = tensor.extents;
+    if (tensor.source == NamedTensor::Source::counter) {
+      stored.dtype = "I64";
+      stored.element_bytes = sizeof(std::int64_t);
+    } else {
+      const bool parameter = tensor.source == NamedTensor::Source::parameter;
+      stored.dtype = stored_name_of(parameter ? dtype : DType::f32);
+      stored.element_bytes = size_of(parameter ? dtype : DType::f32);
+    }
+  }
+  return out;
+}
+
+std::vector<std::byte> read(Device& device, const Tensor& values) {
+  std::vector<std::byte> out(values.bytes());
+  device.read(values, out);
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<const InitialValues> open_weights(const std::string& path, const Model& model,
+                                                  const ModelConfig& config) {
+  if (config.kind == "gpt" && is_llmc_model(path))
+    return std::make_shared<FromFile>(open_llmc_model(path, config), model, llmc_names_of(model));
+  return std::make_shared<FromFile>(open_safetensors(path), model, names_of(model, config));
+}
+
+WeightsFile::WeightsFile(std::filesystem::path path, const Model& model, const ModelConfig& config,
+                         DType dtype)
+    : model_(model),
+      names_(names_of(model, config)),
+      dtype_(dtype),
+      writer_(std::move(path), declared(names_, dtype)) {}
+
+void WeightsFile::add(const Unit& unit, const Tensor& values) {
+  if (values.dtype() != dtype_ || values.count() != unit.layout().count())
+    throw Error("unit {}: {} values of {} to write, not {} of {}", unit.name(), values.count(),
+                name_of(values.dtype()), unit.layout().count(), name_of(dtype_));
+  const auto host = read(unit.device(), values);
+  for (std::size_t i = 0; i < names_.tensors.size(); ++i) {
+    const NamedTensor& tensor = names_.tensors[i];
+    if (tensor.source != NamedTensor::Source::parameter ||
+        model_.units[tensor.unit]->name() != unit.name())
+      continue;
+    writer_.write(i, size_of(dtype_) == 4 ? arranged<std::uint32_t>(tensor, host)
+                                          : arranged<std::uint16_t>(tensor, host));
+  }
+}
+
+void WeightsFile::finish(std::int64_t steps) {
+  for (std::size_t i = 0; i < names_.tensors.size(); ++i) {
+    const NamedTensor& tensor = names_.tensors[i];
+    const Unit& unit = *model_.units[tensor.unit];
+    if (tensor.source == NamedTensor::Source::counter)
+      writer_.write(i, std::as_bytes(std::span(&steps, 1)));
+    else if (tensor.source == NamedTensor::Source::statistic)
+      writer_.write(i, read(unit.device(), unit.statistics()[tensor.statistic].values));
+  }
+  writer_.finish();
+}
+
+}  // namespace ringside

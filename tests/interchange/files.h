@@ -1,0 +1,50 @@
+// Files for tests, as bytes.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace ringside::testing {
+
+/// A safetensors file of that header and so many bytes of data.
+inline std::string safetensors(const std::string& header, const std::string& data) {
+  const std::uint64_t length = header.size();
+  std::string out(sizeof length, '\0');
+  std::memcpy(out.data(), &length, sizeof length);
+  return out + header + data;
+}
+
+inline nlohmann::json entry(const std::string& dtype, const std::vector<std::int64_t>& shape,
+                            std::size_t begin, std::size_t end) {
+  return {{"dtype", dtype}, {"shape", shape}, {"data_offsets", {begin, end}}};
+}
+
+inline std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+/// What `act` complains of; "" if it does not.
+template <class Act>
+std::string error_of(const Act& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+inline ::testing::AssertionResult contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "'" << text << "' says nothing of '" << part << "'";
+}
+
+}  // namespace ringside::testing

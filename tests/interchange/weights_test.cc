@@ -1,0 +1,365 @@
+#include "core/interchange/weights.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/base/random.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/device/write_values.h"
+#include "core/models/bert.h"
+#include "core/models/gpt.h"
+#include "core/models/mlp.h"
+#include "core/models/resnet.h"
+#include "core/models/vgg.h"
+#include "tests/interchange/files.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+using testing::contains;
+using testing::error_of;
+using testing::TemporaryFolder;
+
+ModelConfig gpt_of(bool tied) {
+  ModelConfig c{.kind = "gpt", .layers = 2, .heads = 2, .width = 8, .context = 6};
+  c.vocabulary = 11;
+  c.tied = tied;
+  return c;
+}
+
+ModelConfig images(const std::string& kind, std::int64_t layers, std::int64_t image) {
+  ModelConfig c;
+  c.kind = kind;
+  c.layers = layers;
+  c.image = image;
+  c.filters = 2;
+  c.classes = 3;
+  return c;
+}
+
+ModelConfig bert() {
+  ModelConfig c = gpt_of(false);
+  c.kind = "bert";
+  c.masked = 2;
+  return c;
+}
+
+ModelConfig mlp() {
+  ModelConfig c = gpt_of(false);
+  c.kind = "mlp";
+  return c;
+}
+
+Model make(const ModelConfig& c, Device& device) {
+  if (c.kind == "gpt") return make_gpt(c, device);
+  if (c.kind == "bert") return make_bert(c, device);
+  if (c.kind == "resnet") return make_resnet(c, device);
+  if (c.kind == "vgg") return make_vgg(c, device);
+  return make_mlp(c, device);
+}
+
+/// A model with drawn parameters, which it writes and compares.
+class Weights {
+ public:
+  Weights(const ModelConfig& config, DType dtype, std::uint64_t seed = 1)
+      : config_(config), dtype_(dtype), model_(make(config, *device_)) {
+    std::uint64_t at = 0;
+    const auto draw = [&](const Tensor& out) {
+      std::vector<float> values(static_cast<std::size_t>(out.count()));
+      for (float& value : values)
+        value = static_cast<float>(random_normal(seed, Stream::parameters, at++));
+      write_values(*device_, out, values);
+    };
+    for (const auto& unit : model_.units) {
+      draw(parameters_.emplace_back(range(unit->layout().count())));
+      for (const auto& statistic : unit->statistics()) draw(statistic.values);
+    }
+  }
+
+  void save(const std::string& path) {
+    WeightsFile file(path, model_, config_, dtype_);
+    for (std::size_t u = parameters_.size(); u-- > 0;) file.add(*model_.units[u], parameters_[u]);
+    file.finish(7);
+  }
+  std::shared_ptr<const InitialValues> open(const std::string& path) const {
+    return open_weights(path, model_, config_);
+  }
+  std::string refused(const std::string& path) const {
+    return error_of([&] { open(path); });
+  }
+
+  /// Read in pieces, which no parameter begins or ends with.
+  std::vector<std::vector<std::byte>> loaded(const std::string& path, std::int64_t piece) {
+    const auto values = open(path);
+    std::vector<std::vector<std::byte>> out;
+    for (std::size_t u = 0; u < parameters_.size(); ++u) {
+      const Unit& unit = *model_.units[u];
+      const Tensor all = range(unit.layout().count());
+      for (std::int64_t begin = 0; begin < all.count(); begin += piece)
+        values->write(unit, 0, begin, all.range(begin, std::min(piece, all.count() - begin)));
+      out.push_back(bytes(all));
+      values->write_statistics(unit);
+      for (const auto& statistic : unit.statistics()) out.push_back(bytes(statistic.values));
+    }
+    return out;
+  }
+  std::vector<std::vector<std::byte>> own() const {
+    std::vector<std::vector<std::byte>> out;
+    for (std::size_t u = 0; u < parameters_.size(); ++u) {
+      out.push_back(bytes(parameters_[u]));
+      for (const auto& statistic : model_.units[u]->statistics())
+        out.push_back(bytes(statistic.values));
+    }
+    return out;
+  }
+
+  /// Element `at` of our parameter; fp32.
+  float value(const std::string& unit, const std::string& parameter, std::int64_t at) const {
+    for (std::size_t u = 0; u < parameters_.size(); ++u)
+      for (const Parameter& p : model_.units[u]->layout().parameters())
+        if (model_.units[u]->name() == unit && p.name == parameter)
+          return parameters_[u].span<float>()[static_cast<std::size_t>(p.begin + at)];
+    ADD_FAILURE() << "no " << unit << " " << parameter;
+    return 0;
+  }
+  std::int64_t count() const { return model_.parameter_count(); }
+
+ private:
+  Tensor range(std::int64_t count) {
+    return device_->tensor({count}, MemoryKind::parameter, dtype_);
+  }
+  std::vector<std::byte> bytes(const Tensor& values) const {
+    std::vector<std::byte> out(values.bytes());
+    device_->read(values, out);
+    return out;
+  }
+
+  std::unique_ptr<Device> device_ = make_cpu_device(1);
+  ModelConfig config_;
+  DType dtype_;
+  Model model_;
+  std::vector<Tensor> parameters_;
+};
+
+struct Case {
+  std::string name;
+  ModelConfig config;
+};
+
+class RoundTrip : public ::testing::TestWithParam<std::tuple<Case, DType>> {};
+
+TEST_P(RoundTrip, KeepsTheBits) {
+  const auto& [model, dtype] = GetParam();
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "model.safetensors";
+  Weights written(model.config, dtype), other(model.config, dtype, 2);
+  const auto values = written.own();
+  written.save(path);
+  EXPECT_NE(other.own(), values);
+  EXPECT_EQ(other.loaded(path, 1'000'000), values);
+  EXPECT_EQ(other.loaded(path, 13), values);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, RoundTrip,
+    ::testing::Combine(::testing::Values(Case{"gpt", gpt_of(false)}, Case{"gpt_tied", gpt_of(true)},
+                                         Case{"bert", bert()}, Case{"mlp", mlp()},
+                                         Case{"resnet18", images("resnet", 18, 8)},
+                                         Case{"resnet50", images("resnet", 50, 8)},
+                                         Case{"vgg11", images("vgg", 11, 64)}),
+                       ::testing::Values(DType::f32, DType::bf16, DType::f16)),
+    [](const auto& info) {
+      return std::get<0>(info.param).name + "_" + std::string(name_of(std::get<1>(info.param)));
+    });
+
+class Names : public ::testing::Test {
+ protected:
+  /// Writes a model and reads the file's tensors.
+  const Weights& write(const ModelConfig& config) {
+    weights_.emplace(config, DType::f32);
+    weights_->save(path_);
+    file_ = open_safetensors(path_);
+    return *weights_;
+  }
+  float value(const std::string& name, std::int64_t at) const {
+    float out = NAN;
+    std::memcpy(&out, file_.tensors.at(name).bytes.data() + 4 * at, sizeof out);
+    return out;
+  }
+  std::string extents(const std::string& name) const {
+    return text_of(file_.tensors.at(name).extents);
+  }
+  TemporaryFolder folder_;
+  std::string path_ = folder_.path() / "model.safetensors";
+  std::optional<Weights> weights_;
+  StoredTensors file_;
+};
+
+TEST_F(Names, OfGptAreHuggingFaces) {
+  const Weights& gpt = write(gpt_of(false));
+  EXPECT_EQ(file_.tensors.size(), 2u + 2 * 12 + 2 + 1);
+  EXPECT_EQ(extents("transformer.wte.weight"), "11x8");
+  EXPECT_EQ(extents("transformer.wpe.weight"), "6x8");
+  EXPECT_EQ(extents("transformer.h.1.attn.c_attn.weight"), "8x24") << "[in, out]";
+  EXPECT_EQ(extents("transformer.h.1.mlp.c_proj.weight"), "32x8");
+  EXPECT_EQ(extents("lm_head.weight"), "11x8");
+  EXPECT_EQ(value("transformer.h.1.attn.c_attn.weight", 3 * 24 + 20),
+            gpt.value("block.1", "attention.qkv.weight", 20 * 8 + 3));
+  EXPECT_EQ(value("transformer.h.0.ln_2.bias", 5), gpt.value("block.0", "norm2.bias", 5));
+  EXPECT_EQ(value("transformer.ln_f.weight", 5), gpt.value("head", "norm.weight", 5));
+}
+
+TEST_F(Names, OfATiedHeadAreLeftOut) {
+  write(gpt_of(true));
+  EXPECT_EQ(file_.tensors.size(), 2u + 2 * 12 + 2);
+  EXPECT_FALSE(file_.tensors.contains("lm_head.weight"));
+}
+
+TEST_F(Names, OfBertAreHuggingFaces) {
+  const Weights& bert_model = write(bert());
+  EXPECT_EQ(file_.tensors.size(), 5u + 2 * 16 + 2 + 2 + 4 + 1);
+  const std::string self = "bert.encoder.layer.1.attention.self.";
+  EXPECT_EQ(extents(self + "key.weight"), "8x8");
+  EXPECT_EQ(value(self + "key.weight", 2 * 8 + 3),
+            bert_model.value("block.1", "attention.qkv.weight", (8 + 2) * 8 + 3));
+  EXPECT_EQ(value(self + "value.bias", 3),
+            bert_model.value("block.1", "attention.qkv.bias", 16 + 3));
+  EXPECT_EQ(extents("cls.predictions.bias"), "11");
+  EXPECT_EQ(extents("cls.seq_relationship.weight"), "2x8");
+}
+
+TEST_F(Names, OfResNetAreTorchvisions) {
+  const Weights& resnet = write(images("resnet", 18, 8));
+  EXPECT_EQ(file_.tensors.size(), 122u) << "as torchvision's resnet18 has";
+  EXPECT_EQ(extents("conv1.weight"), "2x3x3x3");
+  EXPECT_EQ(extents("layer2.0.downsample.0.weight"), "4x2x1x1");
+  EXPECT_EQ(extents("layer2.0.conv1.weight"), "4x2x3x3");
+  // [o, i, h, w] = [3, 1, 2, 0]
+  EXPECT_EQ(value("layer2.0.conv1.weight", ((3 * 2 + 1) * 3 + 2) * 3 + 0),
+            resnet.value("layer2.0", "conv1.weight", ((3 * 3 + 2) * 3 + 0) * 2 + 1));
+  EXPECT_EQ(extents("bn1.running_var"), "2");
+  EXPECT_EQ(extents("bn1.num_batches_tracked"), "scalar");
+  EXPECT_EQ(file_.tensors.at("bn1.num_batches_tracked").dtype, "I64");
+  EXPECT_EQ(static_cast<int>(file_.tensors.at("bn1.num_batches_tracked").bytes[0]), 7);
+  EXPECT_EQ(extents("fc.weight"), "3x16");
+}
+
+TEST_F(Names, OfVggAreTorchvisionsWithChannelsBeforePositions) {
+  const Weights& vgg = write(images("vgg", 11, 64));
+  EXPECT_EQ(file_.tensors.size(), 2u * (8 + 3));
+  EXPECT_EQ(extents("features.18.weight"), "16x16x3x3");
+  const std::int64_t positions = 4, channels = 16;
+  EXPECT_EQ(extents("classifier.0.weight"), "16x64");
+  EXPECT_EQ(value("classifier.0.weight", 5 * 64 + 7 * positions + 2),
+            vgg.value("classifier.0", "classifier.0.weight", 5 * 64 + 2 * channels + 7));
+}
+
+class Fit : public Names {
+ protected:
+  /// The file again, with changes.
+  std::string changed(const std::function<void(std::map<std::string, StoredTensor>&)>& change) {
+    auto tensors = file_.tensors;
+    change(tensors);
+    std::vector<SafetensorsWriter::Tensor> list;
+    for (const auto& [name, tensor] : tensors)
+      list.push_back({name, tensor.dtype, tensor.extents,
+                      tensor.dtype == "I64"   ? 8u
+                      : tensor.dtype == "F32" ? 4u
+                                              : 2u});
+    const std::string path = folder_.path() / "changed.safetensors";
+    SafetensorsWriter writer(path, list);
+    std::size_t i = 0;
+    for (const auto& [name, tensor] : tensors) writer.write(i++, tensor.bytes);
+    writer.finish();
+    return path;
+  }
+  static void rename(std::map<std::string, StoredTensor>& tensors, const std::string& from,
+                     const std::string& to) {
+    auto node = tensors.extract(from);
+    node.key() = to;
+    tensors.insert(std::move(node));
+  }
+};
+
+TEST_F(Fit, ListsWhatIsMissingDifferentAndUnknown) {
+  const Weights& gpt = write(gpt_of(false));
+  const std::string error = gpt.refused(changed([](auto& tensors) {
+    rename(tensors, "transformer.ln_f.bias", "transformer.ln_g.bias");
+    tensors["transformer.wpe.weight"].extents = {8, 6};
+    tensors["transformer.h.0.ln_1.bias"].dtype = "I64";
+    tensors["transformer.h.0.ln_1.bias"].extents = {4};
+  }));
+  EXPECT_TRUE(contains(error, "missing: transformer.ln_f.bias (unit head)"));
+  EXPECT_TRUE(contains(error, "transformer.wpe.weight (unit embedding) is 8x6, not 6x8"));
+  EXPECT_TRUE(contains(error, "transformer.h.0.ln_1.bias (unit block.0) is I64"));
+  EXPECT_TRUE(contains(error, "unknown: transformer.ln_g.bias"));
+}
+
+TEST_F(Fit, TakesGptsWithoutThePrefixAndWithOldMasks) {
+  Weights& gpt = const_cast<Weights&>(write(gpt_of(false)));
+  const auto values = gpt.own();
+  const std::vector<float> mask(36);
+  const std::string path = changed([&](auto& tensors) {
+    for (const auto& [name, tensor] : file_.tensors)
+      if (name.starts_with("transformer.")) rename(tensors, name, name.substr(12));
+    tensors["h.0.attn.bias"] = {"F32", {1, 1, 6, 6}, std::as_bytes(std::span(mask)), ""};
+  });
+  EXPECT_EQ(gpt.loaded(path, 1000), values);
+}
+
+TEST_F(Fit, WantsATiedHeadToBeTheTable) {
+  const Weights& gpt = write(gpt_of(true));
+  const auto with_head = [&](const std::string& which) {
+    return changed([&](auto& tensors) { tensors["lm_head.weight"] = tensors[which]; });
+  };
+  EXPECT_EQ(gpt.refused(with_head("transformer.wte.weight")), "");
+  std::vector<float> other(88);
+  const std::string path = changed([&](auto& tensors) {
+    tensors["lm_head.weight"] = {"F32", {11, 8}, std::as_bytes(std::span(other)), ""};
+  });
+  EXPECT_TRUE(contains(gpt.refused(path), "lm_head.weight is not transformer.wte.weight"));
+}
+
+TEST_F(Fit, CutsAPaddedVocabulary) {
+  Weights& gpt = const_cast<Weights&>(write(gpt_of(true)));
+  const auto values = gpt.own();
+  const auto padded = [&](std::int64_t rows) {
+    const auto wte = file_.tensors.at("transformer.wte.weight").bytes;
+    std::vector<std::byte> more(static_cast<std::size_t>(rows) * 32);
+    std::copy(wte.begin(), wte.end(), more.begin());
+    return changed([&](auto& tensors) {
+      tensors["transformer.wte.weight"].extents[0] = rows;
+      tensors["transformer.wte.weight"].bytes = more;
+    });
+  };
+  EXPECT_EQ(gpt.loaded(padded(128), 1000), values);
+  EXPECT_TRUE(contains(gpt.refused(padded(129)), "is 129x8, not 11x8"));
+  EXPECT_TRUE(contains(gpt.refused(padded(12)), "")) << "fewer than 128 are padded too";
+}
+
+TEST_F(Fit, TakesBertsWithOldNamesOfNorms) {
+  Weights& model = const_cast<Weights&>(write(bert()));
+  const auto values = model.own();
+  const std::string path = changed([&](auto& tensors) {
+    for (const auto& [name, tensor] : file_.tensors) {
+      if (name.ends_with("LayerNorm.weight"))
+        rename(tensors, name, name.substr(0, name.size() - 6) + "gamma");
+      if (name.ends_with("LayerNorm.bias"))
+        rename(tensors, name, name.substr(0, name.size() - 4) + "beta");
+    }
+    tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"];
+  });
+  EXPECT_EQ(model.loaded(path, 1000), values);
+}
+
+TEST_F(Fit, DoesNotNeedCounters) {
+  const Weights& model = write(images("resnet", 18, 8));
+  EXPECT_EQ(model.refused(changed([](auto& t) { t.erase("bn1.num_batches_tracked"); })), "");
+  EXPECT_TRUE(contains(model.refused(changed([](auto& t) { t.erase("bn1.running_mean"); })),
+                       "missing: bn1.running_mean"));
+}
+
+}  // namespace
+}  // namespace ringside
