@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/fields.h"
 #include "core/base/nearest.h"
+#include "core/models/presets.h"
 #include "experiments/cluster_file.h"
 #include "experiments/registry.h"
 #include "experiments/toml.h"
@@ -17,6 +18,9 @@ namespace ringside {
 namespace {
 
 using Path = std::vector<std::string>;
+
+/// Sets all keys of [model]; those that stand beside it in the file come after it.
+bool is_preset(const Path& path) { return path == Path{"model", "preset"}; }
 
 std::string join(Path::const_iterator begin, Path::const_iterator end) {
   return fmt::format("{}", fmt::join(begin, end, "."));
@@ -34,6 +38,7 @@ class Binder {
     place_ = place;
     if (path[0] == "name" && path.size() == 1) return set(config_.name, value, "name");
     if (path[0] == "scheme") return assign_option(path, value);
+    if (is_preset(path)) return assign_preset(value);
     bool known = false;
     visit_tables([&](std::string_view table, auto& fields) {
       if (path[0] != table) return;
@@ -48,6 +53,7 @@ class Binder {
     if (path == Path{"data", "path"})
       for (std::string& file : config_.data.path) make_absolute(file);
     if (path == Path{"device", "cluster"}) make_absolute(config_.device.cluster);
+    if (path == Path{"train", "initial_weights"}) make_absolute(config_.train.initial_weights);
   }
 
   /// An empty table sets nothing, but its name must be a known one.
@@ -74,6 +80,16 @@ class Binder {
     visitor("compare", config_.compare);
   }
 
+  void assign_preset(const nlohmann::json& value) {
+    std::string name;
+    set(name, value, "model.preset");
+    try {
+      config_.model = find_preset(name).config;
+    } catch (const Error& error) {
+      throw Error("{}: {}", place_, error.what());
+    }
+  }
+
   template <class T>
   void set(T& out, const nlohmann::json& value, const std::string& key) {
     TomlTarget{value, place_, key}.to(out);
@@ -92,6 +108,7 @@ class Binder {
       set(field, value, path[0] + "." + path[1]);
       found = true;
     });
+    if (path[0] == "model") known.emplace_back("preset");
     if (!found) refuse_key(path, 1, known);
   }
 
@@ -153,7 +170,11 @@ void assign_file(Binder& binder, const std::filesystem::path& file) {
                 file.string());
   if (!std::filesystem::is_regular_file(file))
     throw Error("{}: not a file; name an experiment file (*.toml)", file.string());
-  for (const TomlValue& one : read_toml(file)) {
+  const auto values = read_toml(file);
+  for (const TomlValue& one : values)
+    if (is_preset(one.path)) binder.assign(one.path, one.value, one.place, file.parent_path());
+  for (const TomlValue& one : values) {
+    if (is_preset(one.path)) continue;
     if (one.value.is_object())
       binder.check_table(one.path, one.place);
     else

@@ -44,7 +44,8 @@ struct ExperimentConfig {
 };
 
 /// Reads a TOML file and then the overrides, each "table.key=value" with a TOML value or a bare
-/// word ("scheme.ps.servers=4", "data.path=text.txt"); a later one wins. Paths become absolute:
+/// word ("scheme.ps.servers=4", "data.path=text.txt"); a later one wins. model.preset (core/models/
+/// presets.h) sets all of [model], before the other keys of the file. Paths become absolute:
 /// those of the file relative to its folder, those of overrides to the current one. Throws Error
 /// that names the file and line, or the override, for what cannot be read, unknown names (with the
 /// nearest known one) and values of the wrong type.

@@ -11,6 +11,7 @@ namespace {
 
 using testing::TemporaryFolder;
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -68,6 +69,27 @@ bucket_mb = 2
   EXPECT_THAT(config.compare.worlds, ElementsAre(1, 4));
   EXPECT_EQ(config.compare.repeats, 5);
   EXPECT_EQ(config.scheme_options.at("ddp").at("bucket_mb"), 2.0);
+}
+
+TEST_F(Config, APresetSetsTheModelAndKeysBesideItWin) {
+  const auto config = read("[model]\nlayers = 3\npreset = 'gpt2-xl'\ncontext = 64\n");
+  EXPECT_EQ(config.model.kind, "gpt");
+  EXPECT_TRUE(config.model.tied);
+  EXPECT_EQ(config.model.width, 1600);
+  EXPECT_EQ(config.model.layers, 3);
+  EXPECT_EQ(config.model.context, 64);
+  const auto overridden =
+      read("[model]\nlayers = 3\n", {"model.preset=resnet-50", "model.classes=7"});
+  EXPECT_EQ(overridden.model.kind, "resnet");
+  EXPECT_EQ(overridden.model.layers, 50);
+  EXPECT_EQ(overridden.model.classes, 7);
+}
+
+TEST_F(Config, RefusesAPresetThatThereIsNot) {
+  EXPECT_THAT(complaint("[model]\n\npreset = 'gpt2-xxl'\n"),
+              AllOf(HasSubstr("trial.toml:3"), HasSubstr("gpt2-xl")));
+  EXPECT_THAT(complaint("[model]\npreset = 2\n"), HasSubstr("model.preset"));
+  EXPECT_THAT(complaint("[model]\npresett = 'gpt2'\n"), HasSubstr("did you mean 'preset'"));
 }
 
 TEST_F(Config, IsNamedAfterItsFileByDefault) { EXPECT_EQ(read("").name, "trial"); }
