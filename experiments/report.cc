@@ -162,7 +162,7 @@ CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   add_memory(out, good);
   add_prediction(out, *good[0]);
   if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();
-  if (!good[0]->evaluations.empty()) out.held_out_loss = good[0]->evaluations.back().loss;
+  if (!good[0]->evaluations.empty()) out.held_out = good[0]->evaluations.back();
   compare(out, good, rows);
   return out;
 }
@@ -203,7 +203,7 @@ std::string_view name_of(Sameness sameness) {
 }
 
 double largest_rounding(const RunPlan& plan) {
-  if (parameter_dtype(plan.train) == DType::bf16) return 1e-2;
+  if (parameter_dtype(plan.train) != DType::f32) return 1e-2;
   return plan.device.kind == "cuda" ? 1e-4 : 1e-5;
 }
 

@@ -57,7 +57,7 @@ struct CaseSummary {
   double predicted_peak = -1, predicted_peak_error = 0;  // bytes
   std::string prediction_failure;                        // why there is none
   double final_loss = 0;
-  double held_out_loss = -1;  // the last one; negative: none
+  std::optional<RankRecord::Evaluation> held_out{};  // the last one, of the first repeat
   Sameness sameness = Sameness::unknown;
   double difference = 0;  // largest relative one of the losses, over repeats
 };

@@ -150,6 +150,19 @@ std::string memory_table(const std::vector<CaseSummary>& cases) {
   return lines.size() > 1 ? table(lines, 20) : "";
 }
 
+/// Empty where nothing was evaluated.
+std::string evaluation_table(const std::vector<CaseSummary>& cases) {
+  std::vector<Line> lines = {{"held out", "world", "loss", "perplexity", "accuracy", "after step"}};
+  for (const CaseSummary& one : cases)
+    if (one.held_out)
+      lines.push_back({one.label, std::to_string(one.world),
+                       fmt::format("{:.4f}", one.held_out->loss),
+                       fmt::format("{:.4g}", std::exp(one.held_out->loss)),
+                       fmt::format("{:.2f}%", 100 * one.held_out->accuracy),
+                       std::to_string(one.held_out->step)});
+  return lines.size() > 1 ? table(lines, 20) : "";
+}
+
 bool single_was_compared(const std::vector<CaseSummary>& cases) {
   return std::any_of(cases.begin(), cases.end(), [](const CaseSummary& one) {
     return one.scheme == "single" && !one.only_reference;
@@ -208,7 +221,8 @@ ordered_json case_json(const CaseSummary& one) {
         {"resident", one.resident},
         {"device", to_json(one.device_memory)}}},
       {"final_loss", one.final_loss},
-      {"held_out_loss", or_null(one.held_out_loss)},
+      {"held_out_loss", one.held_out ? ordered_json(one.held_out->loss) : ordered_json()},
+      {"held_out_accuracy", one.held_out ? ordered_json(one.held_out->accuracy) : ordered_json()},
       {"same_run", name_of(one.sameness)},
       {"largest_difference",
        compared && std::isfinite(one.difference) ? ordered_json(one.difference) : ordered_json()}};
@@ -256,6 +270,8 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
     out +=
         "No speed-up: `single` was not compared (as a reference it runs once, cold); add it to "
         "compare.schemes.\n";
+  if (const std::string held_out = evaluation_table(cases); !held_out.empty())
+    out += "\n" + held_out;
   if (const std::string memory = memory_table(cases); !memory.empty()) out += "\n" + memory;
   if (has_device_memory(cases))
     out +=
