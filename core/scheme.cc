@@ -9,9 +9,13 @@ std::shared_ptr<const InitialValues> initial_values(const RankContext& context) 
   return drawn_values(static_cast<std::uint64_t>(context.plan.train.seed));
 }
 
-Batch SyncScheme::fetch(const BatchSlice& slice, const Loader& loader, const Pass&) {
+Batch SyncScheme::fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) {
   const auto span = context_.timeline.scope(Activity::data, "read batch");
-  return loader.read(slice);
+  Batch batch = loader.read(slice);
+  if (!pass.training) return batch;
+  const BatchSlice next = next_slice(slice, pass.micro_batch, pass.micro_batches);
+  if (next.step < context_.plan.train.steps) loader.expect(next);
+  return batch;
 }
 
 Loss SyncScheme::loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,

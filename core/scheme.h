@@ -10,7 +10,7 @@
 #include "core/base/traffic.h"
 #include "core/cluster/plan.h"
 #include "core/cluster/store.h"
-#include "core/data/dataset.h"
+#include "core/data/loader.h"
 #include "core/device/device.h"
 #include "core/models/initial_values.h"
 #include "core/models/model.h"

@@ -5,13 +5,13 @@
 
 #include "core/base/error.h"
 #include "core/data/text.h"
+#include "experiments/registry.h"
 
 namespace ringside {
 
 DataState data_state(const DataConfig& config) {
   DataState state;
-  if (config.path.empty()) return state;  // made by the program itself
-  for (const auto& file : text_files(config.path)) {
+  for (const auto& file : find_dataset(config.kind).files(config)) {
     const auto modified = std::filesystem::last_write_time(file).time_since_epoch();
     state.files.push_back({file.string(),
                            static_cast<std::int64_t>(std::filesystem::file_size(file)),
@@ -22,6 +22,7 @@ DataState data_state(const DataConfig& config) {
 
 void check_apart(const DataConfig& config, const std::filesystem::path& results) {
   namespace fs = std::filesystem;
+  if (!find_dataset(config.kind).any_file) return;
   const fs::path written = fs::weakly_canonical(fs::absolute(results));
   for (const std::string& name : config.path) {
     if (!fs::is_directory(name)) continue;

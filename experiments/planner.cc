@@ -336,12 +336,15 @@ void check_inputs(const RunPlan& plan) {
   const auto check_size = [&](const Dataset& part, std::string_view name) {
     if (part.size() < plan.train.global_batch)
       throw Error(
-          "data.path: the {} data has {} samples of {} tokens, fewer than a global batch "
-          "({}); name more text",
-          name, part.size(), plan.model.context, plan.train.global_batch);
+          "data.path: the {} data has {} samples of {}, fewer than a global batch ({}); name more "
+          "data",
+          name, part.size(), part.input_shape().text(), plan.train.global_batch);
   };
   check_size(*data.training, "training");
-  if (data.held_out && plan.train.evaluate_every > 0) check_size(*data.held_out, "held-out");
+  data.training->check();
+  if (!data.held_out || plan.train.evaluate_every == 0) return;
+  check_size(*data.held_out, "held-out");
+  data.held_out->check();
 }
 
 }  // namespace ringside

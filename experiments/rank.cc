@@ -129,7 +129,8 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
   const auto seed = static_cast<std::uint64_t>(plan.train.seed);
-  const Loader training(*data.training, *device, plan.train.global_batch, seed);
+  const auto reading = site.world ? Loader::Reading::when_asked : Loader::Reading::ahead;
+  const Loader training(*data.training, *device, plan.train.global_batch, seed, reading);
   std::optional<Loader> held_out;
   if (data.held_out && plan.train.evaluate_every > 0)
     held_out.emplace(*data.held_out, *device, plan.train.global_batch, seed);

@@ -3,8 +3,6 @@
 #include "core/base/error.h"
 #include "core/base/fields.h"
 #include "core/base/nearest.h"
-#include "core/data/synthetic.h"
-#include "core/data/text.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/cuda/cuda.h"
 #include "core/device/sim/sim_device.h"
@@ -43,8 +41,6 @@ SchemeRow row(std::string_view name, std::string_view summary) {
   row.servers = [](const json&, int) { return Servers{}; };
   return row;
 }
-
-constexpr std::int64_t synthetic_samples = std::int64_t{1} << 40;
 
 std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
   return make_cpu_device(static_cast<int>(plan.device.threads));
@@ -176,32 +172,6 @@ const std::vector<ModelRow>& model_rows() {
       {"mlp", "feed-forward language model on a fixed context", make_mlp},
       {"resnet", "residual network of convolutions on images; one unit a block", make_resnet},
       {"vgg", "convolutions one after the other on images; one unit up to each pool", make_vgg},
-  };
-  return rows;
-}
-
-const std::vector<DatasetRow>& dataset_rows() {
-  static const std::vector<DatasetRow> rows = {
-      {"text", "bytes of text files or folders; next-byte prediction",
-       [](const DataConfig& data, const ModelConfig& model, Task task) {
-         if (model.vocabulary < 256)
-           throw Error("model.vocabulary = {} is too small for bytes of text; set it to 256",
-                       model.vocabulary);
-         const auto files = text_files(data.path);
-         const auto split = [&](Split part) {
-           return text_dataset(files, model.context, task, part, data.holdout);
-         };
-         return Datasets{split(Split::training),
-                         data.holdout > 0 ? split(Split::held_out) : nullptr};
-       }},
-      {"synthetic", "tokens drawn by position; needs no path, and never ends",
-       [](const DataConfig& data, const ModelConfig& model, Task task) {
-         const auto split = [&](std::uint64_t seed) {
-           return synthetic_dataset(synthetic_samples, model.context, model.vocabulary, task,
-                                    seed);
-         };
-         return Datasets{split(1), data.holdout > 0 ? split(2) : nullptr};
-       }},
   };
   return rows;
 }

@@ -37,7 +37,10 @@ Message Master::inputs(const Header& header, Open& open) {
                 header.begin + header.count, header.step, header.micro_batch);
   if (open.targets)
     throw Error("micro-batch {} of step {} has had no loss yet", open.micro_batch, open.step);
-  const Batch batch = loader_.read({header.step, first, count});
+  const BatchSlice slice{header.step, first, count};
+  const Batch batch = loader_.read(slice);
+  const BatchSlice next = next_slice(slice, header.micro_batch, micro_batches);
+  if (next.step < config().steps) loader_.expect(next);
   open = {header.step, header.micro_batch, batch.targets};
   return {reply_to(header), {batch.inputs}};
 }

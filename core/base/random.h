@@ -7,7 +7,13 @@
 namespace ringside {
 
 /// Independent uses of one seed.
-enum class Stream : std::uint32_t { parameters = 1, sampler = 2, synthetic_data = 3 };
+enum class Stream : std::uint32_t {
+  parameters = 1,
+  sampler = 2,
+  synthetic_data = 3,
+  augmentation = 4,
+  masking = 5
+};
 
 /// Philox4x32-10 (Salmon et al., SC'11): 128 random bits from a counter and a key.
 std::array<std::uint32_t, 4> philox(const std::array<std::uint32_t, 4>& counter,

@@ -1,14 +1,16 @@
-// Samples, and the batches that a step is made of.
+// Samples.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "core/data/sampler.h"
-#include "core/device/device.h"
+#include "core/tensor/dtype.h"
+#include "core/tensor/shape.h"
 
 namespace ringside {
 
@@ -17,13 +19,21 @@ struct DataConfig {
   std::string kind = "text";
   std::vector<std::string> path;
   double holdout = 0.1;
+  double mean = 0.1307;  // of MNIST's pixels, as is the next
+  double deviation = 0.3081;
+  bool augment = false;
 };
 
 template <class Visitor>
 void visit_fields(DataConfig& c, Visitor&& v) {
   v("kind", c.kind, "which data set (see `ringside list`)");
-  v("path", c.path, "text: a file or folder, or a list of them; relative to the experiment file");
-  v("holdout", c.holdout, "share of the data, its last part, kept for evaluation");
+  v("path", c.path, "a file or folder, or a list of them; relative to the experiment file");
+  v("holdout", c.holdout,
+    "share of the data, its last part, kept for evaluation; a set with files of its own for that "
+    "keeps those, if this is not 0");
+  v("mean", c.mean, "idx: subtracted from pixels, which are 0 to 1");
+  v("std", c.deviation, "idx: what pixels are then divided by");
+  v("augment", c.augment, "cifar10, cifar100: training images are shifted and mirrored at random");
 }
 
 /// What a model learns to say of a sample.
@@ -33,13 +43,6 @@ enum class Task : std::uint8_t {
   masked_tokens,  // int32 [2 T + P]: tokens, their segments, masked positions -> the P tokens that
                   // stood there; whether the second segment follows the first (0) or not (1)
   image_class     // fp32 [H, W, C] -> its class
-};
-
-/// Inputs and targets of some samples, kind data. A scheme whose master keeps the targets has
-/// workers with an empty `targets`.
-struct Batch {
-  Tensor inputs;   // [B, ...]
-  Tensor targets;  // [B, ...] int32; of several parts: flat, part after part
 };
 
 /// A fixed list of samples; safe to read from several threads.
@@ -56,31 +59,19 @@ class Dataset {
   /// Writes one sample; the spans have the sizes that the shapes say.
   virtual void read(std::int64_t sample, std::span<std::byte> input,
                     std::span<std::int32_t> target) const = 0;
+  /// Changes an input that was read as the random bits say, which are others in every epoch.
+  virtual void augment(std::span<std::byte> input, std::uint64_t bits) const {
+    static_cast<void>(input), static_cast<void>(bits);
+  }
+  /// Looks at every target once, which costs as much as reading the files. Throws Error that names
+  /// file and offset of the first that the model cannot have. Without it read() throws, later.
+  virtual void check() const {}
 };
 
-/// Samples [first, first + count) of the global batch of a step.
-struct BatchSlice {
-  std::int64_t step = 0;
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
+/// What a model says, in words.
+std::string_view name_of(Task task);
 
-/// Makes the batches of a run: sample j of step s is the same whoever asks for it.
-class Loader {
- public:
-  /// Both must outlive the loader. Throws Error for less than a batch of samples; an incomplete
-  /// last batch of an epoch is dropped.
-  Loader(const Dataset& dataset, Device& device, std::int64_t global_batch, std::uint64_t seed);
-  /// New tensors of kind data: [count, sample's extents]. Safe from several threads.
-  Batch read(const BatchSlice& slice) const;
-  /// Whole batches in the data set.
-  std::int64_t batches() const { return sampler_.steps_per_epoch(); }
-
- private:
-  const Dataset& dataset_;
-  Device& device_;
-  std::int64_t global_batch_;
-  Sampler sampler_;
-};
+/// Throws Error for a model that asks of a data set what it has not got.
+void require_task(std::string_view data_kind, Task task, std::initializer_list<Task> served);
 
 }  // namespace ringside

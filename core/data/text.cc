@@ -1,15 +1,7 @@
 #include "core/data/text.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cmath>
 #include <cstring>
-#include <utility>
 
 #include "core/base/error.h"
 
@@ -17,41 +9,6 @@ namespace ringside {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A whole file, read-only. An empty file has no bytes.
-class MappedFile {
- public:
-  explicit MappedFile(const fs::path& path) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat status {};
-    if (file < 0 || ::fstat(file, &status) != 0) fail(path, file);
-    size_ = static_cast<std::size_t>(status.st_size);
-    if (size_ > 0) {
-      void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
-      if (address == MAP_FAILED) fail(path, file);
-      data_ = static_cast<const std::byte*>(address);
-    }
-    ::close(file);
-  }
-  ~MappedFile() {
-    if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
-  }
-  MappedFile(MappedFile&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  MappedFile& operator=(MappedFile&&) = delete;
-
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-
- private:
-  [[noreturn]] static void fail(const fs::path& path, int file) {
-    const int cause = errno;
-    if (file >= 0) ::close(file);
-    throw Error("data.path: {} cannot be read: {}", path.string(), std::strerror(cause));
-  }
-
-  const std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 bool is_text(const fs::path& path) {
   const MappedFile file(path);
@@ -77,26 +34,21 @@ class TextDataset final : public Dataset {
       : context_(context), task_(task) {
     if (context < 1)
       throw Error("model.context = {} is too small; it has to be 1 or more", context);
-    if (!(holdout >= 0 && holdout < 1))
-      throw Error("data.holdout = {} is out of range; it has to be in [0, 1)", holdout);
-    std::int64_t total = 0;
     for (const fs::path& path : paths) {
-      files_.emplace_back(path);
-      total += static_cast<std::int64_t>(files_.back().bytes().size());
-      ends_.push_back(total);
+      MappedFile file(path);
+      const auto bytes = static_cast<std::int64_t>(file.bytes().size());
+      files_.append(std::move(file), bytes, 0);
     }
-    const auto held_out =
-        static_cast<std::int64_t>(std::floor(static_cast<double>(total) * holdout));
-    begin_ = split == Split::training ? 0 : total - held_out;
-    const std::int64_t bytes = split == Split::training ? total - held_out : held_out;
-    size_ = bytes - context;
+    const Part part = part_of(files_.items(), split, holdout);
+    begin_ = part.begin;
+    size_ = part.size - context;
     if (size_ < 1)
       throw Error(
           "data: the {} split of {}{} has {} bytes, a window takes {}; give more text or "
           "change model.context or data.holdout",
           split == Split::training ? "training" : "held-out",
           paths.empty() ? "no file" : paths.front().string(),
-          paths.size() > 1 ? fmt::format(" and {} more files", paths.size() - 1) : "", bytes,
+          paths.size() > 1 ? fmt::format(" and {} more files", paths.size() - 1) : "", part.size,
           context + 1);
   }
 
@@ -120,11 +72,9 @@ class TextDataset final : public Dataset {
  private:
   /// The bytes of all files from `at` on.
   void copy(std::int64_t at, std::span<std::byte> out) const {
-    auto file =
-        static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), at) - ends_.begin());
-    auto offset = static_cast<std::size_t>(at - (file == 0 ? 0 : ends_[file - 1]));
+    auto [file, offset, unused] = files_.find(at);
     for (; !out.empty(); ++file, offset = 0) {
-      const auto bytes = files_[file].bytes().subspan(offset);
+      const auto bytes = files_.payload(file).subspan(static_cast<std::size_t>(offset));
       const std::size_t count = std::min(bytes.size(), out.size());
       std::copy_n(bytes.begin(), count, out.begin());
       out = out.subspan(count);
@@ -133,8 +83,7 @@ class TextDataset final : public Dataset {
 
   std::int64_t context_;
   Task task_;
-  std::vector<MappedFile> files_;
-  std::vector<std::int64_t> ends_;  // of each file, in the bytes of all
+  FileRow files_;  // of bytes
   std::int64_t begin_ = 0, size_ = 0;
 };
 

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "core/data/dataset.h"
+#include "core/data/files.h"
 
 namespace ringside {
-
-enum class Split : std::uint8_t { training, held_out };
 
 /// The text files that paths stand for: a file is itself; a folder is every regular file below it
 /// without a NUL byte, sorted by path, but for hidden folders and those named build* or results.

@@ -22,11 +22,11 @@ Sample sample_of(const Dataset& data, std::int64_t i) {
 }
 
 TEST(Synthetic, TargetsAreTheTokensThatFollow) {
-  const auto data = synthetic_dataset(10, 7, 100, Targets::every, 3);
+  const auto data = synthetic_dataset(10, 7, 100, Task::every_token, 3);
   EXPECT_EQ(data->size(), 10);
   EXPECT_EQ(data->input_shape(), Shape({7}));
   EXPECT_EQ(data->input_dtype(), DType::i32);
-  const auto last = synthetic_dataset(10, 7, 100, Targets::last, 3);
+  const auto last = synthetic_dataset(10, 7, 100, Task::last_token, 3);
   ASSERT_EQ(last->target_shape(), Shape({1}));
   for (std::int64_t i = 0; i < data->size(); ++i) {
     const Sample sample = sample_of(*data, i);
@@ -37,9 +37,9 @@ TEST(Synthetic, TargetsAreTheTokensThatFollow) {
 }
 
 TEST(Synthetic, DependsOnSeedAndSampleAlone) {
-  const auto data = synthetic_dataset(5, 16, 1000, Targets::every, 3);
-  const auto more = synthetic_dataset(1'000'000'000'000, 16, 1000, Targets::every, 3);
-  const auto other = synthetic_dataset(5, 16, 1000, Targets::every, 4);
+  const auto data = synthetic_dataset(5, 16, 1000, Task::every_token, 3);
+  const auto more = synthetic_dataset(1'000'000'000'000, 16, 1000, Task::every_token, 3);
+  const auto other = synthetic_dataset(5, 16, 1000, Task::every_token, 4);
   EXPECT_EQ(sample_of(*data, 4), sample_of(*more, 4));
   EXPECT_NE(sample_of(*data, 4), sample_of(*data, 3));
   EXPECT_NE(sample_of(*data, 4), sample_of(*other, 4));
@@ -48,7 +48,7 @@ TEST(Synthetic, DependsOnSeedAndSampleAlone) {
 
 TEST(Synthetic, MostTokensFollowFromTheOneBeforeAndAllOccur) {
   constexpr std::int64_t samples = 400, context = 63, vocabulary = 50;
-  const auto data = synthetic_dataset(samples, context, vocabulary, Targets::every, 1);
+  const auto data = synthetic_dataset(samples, context, vocabulary, Task::every_token, 1);
   std::vector<std::int64_t> seen(vocabulary);
   std::int64_t successors = 0;
   for (std::int64_t i = 0; i < samples; ++i) {
@@ -70,12 +70,12 @@ TEST(Synthetic, MostTokensFollowFromTheOneBeforeAndAllOccur) {
 }
 
 TEST(Synthetic, RefusesSizesThatCannotBe) {
-  EXPECT_NO_THROW(synthetic_dataset(1, 1, 1, Targets::last, 0));
-  EXPECT_EQ(sample_of(*synthetic_dataset(1, 1, 1, Targets::last, 0), 0), (Sample{{0}, {0}}));
-  EXPECT_THROW(synthetic_dataset(0, 1, 1, Targets::every, 0), Error);
-  EXPECT_THROW(synthetic_dataset(1, 0, 1, Targets::every, 0), Error);
-  EXPECT_THROW(synthetic_dataset(1, 1, 0, Targets::every, 0), Error);
-  EXPECT_THROW(synthetic_dataset(std::int64_t{1} << 62, 3, 1, Targets::every, 0), Error);
+  EXPECT_NO_THROW(synthetic_dataset(1, 1, 1, Task::last_token, 0));
+  EXPECT_EQ(sample_of(*synthetic_dataset(1, 1, 1, Task::last_token, 0), 0), (Sample{{0}, {0}}));
+  EXPECT_THROW(synthetic_dataset(0, 1, 1, Task::every_token, 0), Error);
+  EXPECT_THROW(synthetic_dataset(1, 0, 1, Task::every_token, 0), Error);
+  EXPECT_THROW(synthetic_dataset(1, 1, 0, Task::every_token, 0), Error);
+  EXPECT_THROW(synthetic_dataset(std::int64_t{1} << 62, 3, 1, Task::every_token, 0), Error);
 }
 
 }  // namespace

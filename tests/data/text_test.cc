@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "core/base/error.h"
+#include "core/data/loader.h"
 #include "core/device/cpu/cpu_device.h"
 
 namespace ringside {
@@ -67,7 +68,7 @@ std::string message_of(const std::function<void()>& call) {
 
 TEST_F(Text, HasAWindowAtEveryByteWithTheBytesThatFollowAsTargets) {
   const auto data =
-      text_dataset({write("a.txt", "abcdefgh")}, 3, Targets::every, Split::training, 0);
+      text_dataset({write("a.txt", "abcdefgh")}, 3, Task::every_token, Split::training, 0);
   ASSERT_EQ(data->size(), 5);
   EXPECT_EQ(data->input_shape(), Shape({3}));
   EXPECT_EQ(data->target_shape(), Shape({3}));
@@ -80,7 +81,7 @@ TEST_F(Text, HasAWindowAtEveryByteWithTheBytesThatFollowAsTargets) {
 
 TEST_F(Text, HasOneTargetWhereOnlyTheLastCounts) {
   const auto data =
-      text_dataset({write("a.txt", "abcdefgh")}, 3, Targets::last, Split::training, 0);
+      text_dataset({write("a.txt", "abcdefgh")}, 3, Task::last_token, Split::training, 0);
   EXPECT_EQ(data->target_shape(), Shape({1}));
   EXPECT_EQ(sample_of(*data, 1).input, "bcd");
   EXPECT_EQ(sample_of(*data, 1).target, "e");
@@ -88,7 +89,7 @@ TEST_F(Text, HasOneTargetWhereOnlyTheLastCounts) {
 
 TEST_F(Text, ReadsBytesAsNumbersFrom0To255) {
   const auto data =
-      text_dataset({write("a.txt", "\xff\x80\x01")}, 2, Targets::every, Split::training, 0);
+      text_dataset({write("a.txt", "\xff\x80\x01")}, 2, Task::every_token, Split::training, 0);
   std::vector<std::int32_t> input(2), target(2);
   data->read(0, std::as_writable_bytes(std::span(input)), target);
   EXPECT_EQ(input, (std::vector<std::int32_t>{255, 128}));
@@ -97,8 +98,8 @@ TEST_F(Text, ReadsBytesAsNumbersFrom0To255) {
 
 TEST_F(Text, HoldsOutTheLastShareOfTheBytes) {
   const auto file = write("a.txt", "0123456789");
-  const auto training = text_dataset({file}, 2, Targets::every, Split::training, 0.35);
-  const auto held_out = text_dataset({file}, 2, Targets::every, Split::held_out, 0.35);
+  const auto training = text_dataset({file}, 2, Task::every_token, Split::training, 0.35);
+  const auto held_out = text_dataset({file}, 2, Task::every_token, Split::held_out, 0.35);
   ASSERT_EQ(training->size(), 5);  // 7 bytes
   ASSERT_EQ(held_out->size(), 1);  // 3 bytes
   EXPECT_EQ(sample_of(*training, 4).target, "56");
@@ -109,7 +110,7 @@ TEST_F(Text, HoldsOutTheLastShareOfTheBytes) {
 TEST_F(Text, CrossesFromOneFileIntoTheNext) {
   const std::vector<fs::path> files = {write("a", "ab"), write("b", "c"), write("empty", ""),
                                        write("c", "defg")};
-  const auto data = text_dataset(files, 4, Targets::every, Split::training, 0);
+  const auto data = text_dataset(files, 4, Task::every_token, Split::training, 0);
   ASSERT_EQ(data->size(), 3);
   const std::string all = "abcdefg";
   for (std::int64_t i = 0; i < data->size(); ++i) {
@@ -120,14 +121,14 @@ TEST_F(Text, CrossesFromOneFileIntoTheNext) {
 
 TEST_F(Text, RefusesASplitThatIsTooShortForAWindow) {
   const auto file = write("short.txt", "abcd");
-  EXPECT_EQ(text_dataset({file}, 3, Targets::every, Split::training, 0)->size(), 1);
+  EXPECT_EQ(text_dataset({file}, 3, Task::every_token, Split::training, 0)->size(), 1);
   EXPECT_NE(message_of([&] {
-              text_dataset({file}, 4, Targets::every, Split::training, 0);
+              text_dataset({file}, 4, Task::every_token, Split::training, 0);
             }).find("short"),
             std::string::npos);
-  EXPECT_THROW(text_dataset({file}, 3, Targets::every, Split::held_out, 0), Error);
-  EXPECT_THROW(text_dataset({file}, 3, Targets::every, Split::training, 1.0), Error);
-  EXPECT_THROW(text_dataset({file}, 0, Targets::every, Split::training, 0), Error);
+  EXPECT_THROW(text_dataset({file}, 3, Task::every_token, Split::held_out, 0), Error);
+  EXPECT_THROW(text_dataset({file}, 3, Task::every_token, Split::training, 1.0), Error);
+  EXPECT_THROW(text_dataset({file}, 0, Task::every_token, Split::training, 0), Error);
 }
 
 TEST_F(Text, TakesTheTextFilesOfAFolderInOrder) {
@@ -167,14 +168,14 @@ TEST_F(Text, NamesThePathThatIsMissingOrEmpty) {
   EXPECT_THROW(text_files({}), Error);
   EXPECT_THROW(text_files({"/dev/null"}), Error);
   EXPECT_NE(message_of([&] {
-              text_dataset({missing}, 1, Targets::every, Split::training, 0);
+              text_dataset({missing}, 1, Task::every_token, Split::training, 0);
             }).find(missing),
             std::string::npos);
 }
 
 TEST_F(Text, IsLoadedInSlicesThatMakeUpTheGlobalBatch) {
   const auto data = text_dataset({write("a.txt", "the quick brown fox jumps over the lazy dog")}, 4,
-                                 Targets::every, Split::training, 0);
+                                 Task::every_token, Split::training, 0);
   const auto device = make_cpu_device(1);
   const Loader loader(*data, *device, 6, 1);
   EXPECT_EQ(loader.batches(), data->size() / 6);

@@ -1,0 +1,143 @@
+#include "core/data/cifar.h"
+
+#include <cstring>
+
+#include "core/data/images.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t side = 32, channels = 3, plane = side * side, pixels = plane * channels;
+constexpr std::size_t values = pixels;  // of a sample
+
+struct Format {
+  std::size_t label;   // offset in a record
+  std::size_t header;  // labels of a record, in bytes
+  std::array<PixelScale, channels> scales;
+};
+
+/// Mean and deviation of each channel over the 50,000 training images.
+Format format_of(Cifar set) {
+  if (set == Cifar::ten) return {0, 1, {{{0.4914, 0.2470}, {0.4822, 0.2435}, {0.4465, 0.2616}}}};
+  return {1, 2, {{{0.5071, 0.2673}, {0.4865, 0.2564}, {0.4409, 0.2762}}}};
+}
+
+class CifarDataset final : public Dataset {
+ public:
+  CifarDataset(Cifar set, const std::vector<fs::path>& paths, std::int64_t classes, bool augment,
+               Split split, double holdout)
+      : format_(format_of(set)), classes_(classes), augment_(augment) {
+    for (const fs::path& path : paths) {
+      MappedFile file(path);
+      refuse_compressed(file);
+      const std::size_t bytes = file.bytes().size();
+      if (bytes == 0 || bytes % record() != 0)
+        throw bad_file(path, bytes - bytes % record(),
+                       fmt::format("the file has {} bytes, which is no number of records of {}",
+                                   bytes, record()));
+      files_.append(std::move(file), static_cast<std::int64_t>(bytes / record()), 0);
+    }
+    part_ = part_of(files_.items(), split, holdout);
+  }
+
+  std::int64_t size() const override { return part_.size; }
+  Shape input_shape() const override { return {side, side, channels}; }
+  DType input_dtype() const override { return DType::f32; }
+  Shape target_shape() const override { return {1}; }
+
+  void read(std::int64_t sample, std::span<std::byte> input,
+            std::span<std::int32_t> target) const override {
+    const auto place = files_.find(part_.begin + sample);
+    target[0] = label(place);
+    const auto image = record_at(place).subspan(format_.header);
+    std::array<float, values> out;
+    for (std::size_t c = 0; c < channels; ++c)
+      for (std::size_t i = 0; i < plane; ++i)
+        out[i * channels + c] = format_.scales[c](image[c * plane + i]);
+    std::memcpy(input.data(), out.data(), sizeof out);
+  }
+
+  void augment(std::span<std::byte> input, std::uint64_t bits) const override {
+    if (!augment_) return;
+    constexpr std::uint64_t most = 4, shifts = 2 * most + 1;
+    const std::uint64_t down = bits % shifts, right = bits / shifts % shifts;
+    const bool mirrored = bits / (shifts * shifts) % 2 == 1;
+    std::array<float, values> in, out;
+    std::memcpy(in.data(), input.data(), sizeof in);
+    for (std::size_t y = 0; y < side; ++y)
+      for (std::size_t x = 0; x < side; ++x) {
+        // Of the image with `most` black pixels around it.
+        const std::size_t from_y = y + down, from_x = (mirrored ? side - 1 - x : x) + right;
+        const bool inside =
+            from_y >= most && from_y < side + most && from_x >= most && from_x < side + most;
+        for (std::size_t c = 0; c < channels; ++c)
+          out[(y * side + x) * channels + c] =
+              inside ? in[((from_y - most) * side + from_x - most) * channels + c]
+                     : format_.scales[c](std::byte{0});
+      }
+    std::memcpy(input.data(), out.data(), sizeof out);
+  }
+
+  void check() const override {
+    for (std::int64_t i = 0; i < part_.size; ++i) label(files_.find(part_.begin + i));
+  }
+
+ private:
+  std::size_t record() const { return format_.header + pixels; }
+  std::span<const std::byte> record_at(const FileRow::Place& place) const {
+    return files_.payload(place.file)
+        .subspan(static_cast<std::size_t>(place.item) * record(), record());
+  }
+  std::int32_t label(const FileRow::Place& place) const {
+    const std::byte value = record_at(place)[format_.label];
+    check_label(files_.file(place.file).path(),
+                static_cast<std::size_t>(place.item) * record() + format_.label, value, classes_);
+    return std::to_integer<std::int32_t>(value);
+  }
+
+  Format format_;
+  std::int64_t classes_;
+  bool augment_;
+  FileRow files_;  // of records
+  Part part_;
+};
+
+}  // namespace
+
+DataFiles cifar_files(Cifar set, const std::vector<std::string>& paths) {
+  if (paths.empty()) throw Error("data.path is empty; name the folder of the set's .bin files");
+  DataFiles files;
+  for (const std::string& name : paths) {
+    const fs::path path(name);
+    if (!is_folder(name)) {
+      const bool test = path.filename().string().starts_with("test");
+      (test ? files.held_out : files.training).push_back(path);
+      continue;
+    }
+    std::vector<std::string> training = {"train.bin"};
+    std::string test = "test.bin";
+    if (set == Cifar::ten) {
+      training.clear();
+      for (int i = 1; i <= 5; ++i) training.push_back(fmt::format("data_batch_{}.bin", i));
+      test = "test_batch.bin";
+    }
+    for (const std::string& file : training)
+      if (fs::exists(path / file)) files.training.push_back(path / file);
+    if (fs::exists(path / test)) files.held_out.push_back(path / test);
+    if (files.training.empty())
+      throw Error("data.path: {} holds no {}; name the folder that the binary version unpacks to",
+                  name, training.front());
+  }
+  if (files.training.empty()) files.training.swap(files.held_out);
+  return files;
+}
+
+std::unique_ptr<Dataset> cifar_dataset(Cifar set, const std::vector<fs::path>& files,
+                                       std::int64_t classes, bool augment, Split split,
+                                       double holdout) {
+  return std::make_unique<CifarDataset>(set, files, classes, augment, split, holdout);
+}
+
+}  // namespace ringside

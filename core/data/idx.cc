@@ -1,0 +1,163 @@
+#include "core/data/idx.h"
+
+#include <cstring>
+
+#include "core/data/images.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t label_magic = 0x00000801, image_magic = 0x00000803;
+/// Images with channels: a fourth extent.
+constexpr std::uint32_t channel_magic = 0x00000804;
+constexpr std::size_t word = 4;
+
+/// Big-endian.
+std::uint32_t word_at(const MappedFile& file, std::size_t offset) {
+  const auto bytes = file.bytes();
+  if (bytes.size() < offset + word)
+    throw bad_file(file.path(), bytes.size(), "the file ends within its header");
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < word; ++i)
+    value = value << 8 | std::to_integer<std::uint32_t>(bytes[offset + i]);
+  return value;
+}
+
+struct Header {
+  std::vector<std::int64_t> extents;
+  std::size_t bytes = 0;
+};
+
+Header read_header(const MappedFile& file, bool images) {
+  refuse_compressed(file);
+  const std::uint32_t magic = word_at(file, 0);
+  if (images ? magic != image_magic && magic != channel_magic : magic != label_magic)
+    throw bad_file(file.path(), 0,
+                   fmt::format("magic number {:#010x}, but {} of bytes have {:#010x}", magic,
+                               images ? "images" : "labels", images ? image_magic : label_magic),
+                   "data.path takes images first, then labels");
+  Header header;
+  header.bytes = word * (1 + (magic & 0xff));
+  std::int64_t total = 1;
+  for (std::size_t offset = word; offset < header.bytes; offset += word) {
+    const std::int64_t extent = word_at(file, offset);
+    // No file has as many bytes, and no product of two overflows below it.
+    constexpr std::int64_t most = std::int64_t{1} << 48;
+    if (extent < 1) throw bad_file(file.path(), offset, "an extent of 0");
+    if (extent > most / total)
+      throw bad_file(file.path(), offset, fmt::format("an extent of {} is too much", extent));
+    total *= extent;
+    header.extents.push_back(extent);
+  }
+  const std::size_t promised = header.bytes + static_cast<std::size_t>(total);
+  if (file.bytes().size() != promised)
+    throw bad_file(file.path(), std::min(file.bytes().size(), promised),
+                   fmt::format("the file has {} bytes, its header promises {}", file.bytes().size(),
+                               promised));
+  return header;
+}
+
+class IdxDataset final : public Dataset {
+ public:
+  IdxDataset(const fs::path& images, const fs::path& labels, std::int64_t classes, double mean,
+             double deviation, Split split, double holdout)
+      : images_(images), labels_(labels), classes_(classes), scale_(mean, deviation) {
+    const Header pixels = read_header(images_, true), names = read_header(labels_, false);
+    if (pixels.extents[0] != names.extents[0])
+      throw bad_file(labels, word,
+                     fmt::format("{} labels, but {} has {} images", names.extents[0],
+                                 images.string(), pixels.extents[0]),
+                     "name the two files of one set in data.path");
+    image_header_ = pixels.bytes;
+    label_header_ = names.bytes;
+    shape_ = {pixels.extents[1], pixels.extents[2],
+              pixels.extents.size() > 3 ? pixels.extents[3] : 1};
+    part_ = part_of(pixels.extents[0], split, holdout);
+  }
+
+  std::int64_t size() const override { return part_.size; }
+  Shape input_shape() const override { return shape_; }
+  DType input_dtype() const override { return DType::f32; }
+  Shape target_shape() const override { return {1}; }
+
+  void read(std::int64_t sample, std::span<std::byte> input,
+            std::span<std::int32_t> target) const override {
+    const auto image = static_cast<std::size_t>(part_.begin + sample);
+    target[0] = label(image);
+    const auto count = static_cast<std::size_t>(shape_.count());
+    const auto pixels = images_.bytes().subspan(image_header_ + image * count, count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const float value = scale_(pixels[i]);
+      std::memcpy(input.data() + i * sizeof value, &value, sizeof value);
+    }
+  }
+
+  void check() const override {
+    for (std::int64_t i = 0; i < part_.size; ++i) label(static_cast<std::size_t>(part_.begin + i));
+  }
+
+ private:
+  std::int32_t label(std::size_t image) const {
+    const std::size_t offset = label_header_ + image;
+    const std::byte value = labels_.bytes()[offset];
+    check_label(labels_.path(), offset, value, classes_);
+    return std::to_integer<std::int32_t>(value);
+  }
+
+  MappedFile images_, labels_;
+  std::int64_t classes_;
+  PixelScale scale_;
+  std::size_t image_header_ = 0, label_header_ = 0;
+  Shape shape_;
+  Part part_;
+};
+
+/// Images and labels of one of MNIST's two sets, where both are there.
+std::vector<fs::path> pair_in(const fs::path& folder, const std::string& set) {
+  for (const char* dot : {"-", "."}) {
+    const fs::path images = folder / (set + "-images" + dot + "idx3-ubyte");
+    const fs::path labels = folder / (set + "-labels" + dot + "idx1-ubyte");
+    if (fs::exists(images) && fs::exists(labels)) return {images, labels};
+    if (fs::exists(images.string() + ".gz") && fs::exists(labels.string() + ".gz"))
+      throw Error("data.path: {} holds compressed files; unpack them: gunzip -k {}/*.gz",
+                  folder.string(), folder.string());
+  }
+  return {};
+}
+
+}  // namespace
+
+DataFiles idx_files(const std::vector<std::string>& paths) {
+  if (paths.size() == 1 && is_folder(paths[0])) {
+    const fs::path folder(paths[0]);
+    DataFiles files{pair_in(folder, "train"), pair_in(folder, "t10k")};
+    if (files.training.empty()) files.training.swap(files.held_out);
+    if (files.training.empty())
+      throw Error(
+          "data.path: {} holds neither train-images-idx3-ubyte with train-labels-idx1-ubyte nor "
+          "t10k-...; name the files of images and labels themselves",
+          paths[0]);
+    return files;
+  }
+  if (paths.size() != 2 && paths.size() != 4)
+    throw Error(
+        "data.path names {} files; idx takes a folder, or images and labels, or those and the "
+        "images and labels to hold out",
+        paths.size());
+  DataFiles files;
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    (i < 2 ? files.training : files.held_out).emplace_back(paths[i]);
+  return files;
+}
+
+std::unique_ptr<Dataset> idx_dataset(const fs::path& images, const fs::path& labels,
+                                     std::int64_t classes, double mean, double deviation,
+                                     Split split, double holdout) {
+  if (!(deviation > 0))
+    throw Error("data.std = {} is out of range; it has to be above 0", deviation);
+  return std::make_unique<IdxDataset>(images, labels, classes, mean, deviation, split, holdout);
+}
+
+}  // namespace ringside

@@ -1,0 +1,214 @@
+#include "core/data/tokens.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+static_assert(std::endian::native == std::endian::little, "token files are read as they are");
+
+constexpr std::size_t header_bytes = 256 * sizeof(std::int32_t);
+
+struct Format {
+  std::int32_t magic, version;
+  std::size_t token_bytes;
+};
+constexpr Format formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
+
+/// Checks a file's header; how many tokens of which size it holds.
+std::pair<std::int64_t, std::size_t> read_header(const MappedFile& file) {
+  refuse_compressed(file);
+  const auto bytes = file.bytes();
+  if (bytes.size() < header_bytes)
+    throw bad_file(file.path(), bytes.size(),
+                   fmt::format("the file ends within its header of {} bytes", header_bytes));
+  std::int32_t header[3];
+  std::memcpy(header, bytes.data(), sizeof header);
+  const auto* format = std::find_if(std::begin(formats), std::end(formats),
+                                    [&](const Format& f) { return f.magic == header[0]; });
+  if (format == std::end(formats))
+    throw bad_file(file.path(), 0,
+                   fmt::format("magic number {}, but token files have {} (uint16) or {} (uint32)",
+                               header[0], formats[0].magic, formats[1].magic),
+                   "make it with llm.c's dev/data");
+  if (header[1] != format->version)
+    throw bad_file(file.path(), 4,
+                   fmt::format("version {}, but this is known of version {} alone", header[1],
+                               format->version),
+                   "make it with llm.c's dev/data");
+  const std::int64_t tokens = header[2];
+  const auto promised = static_cast<std::int64_t>(header_bytes) +
+                        tokens * static_cast<std::int64_t>(format->token_bytes);
+  if (tokens < 0 || static_cast<std::int64_t>(bytes.size()) != promised)
+    throw bad_file(file.path(), 8,
+                   fmt::format("{} tokens of {} bytes make {} bytes, the file has {}", tokens,
+                               format->token_bytes, promised, bytes.size()));
+  return {tokens, format->token_bytes};
+}
+
+class TokenDataset final : public Dataset {
+ public:
+  TokenDataset(const std::vector<fs::path>& paths, std::int64_t context, std::int64_t vocabulary,
+               Task task, Split split, double holdout)
+      : context_(context), vocabulary_(vocabulary), task_(task) {
+    if (context < 1)
+      throw Error("model.context = {} is too small; it has to be 1 or more", context);
+    for (const fs::path& path : paths) {
+      MappedFile file(path);
+      const auto [tokens, token_bytes] = read_header(file);
+      if (files_.files() > 0 && token_bytes != token_bytes_)
+        throw bad_file(path, 0,
+                       fmt::format("tokens of {} bytes, but those of {} have {}", token_bytes,
+                                   files_.file(0).path().string(), token_bytes_),
+                       "name files of one kind");
+      token_bytes_ = token_bytes;
+      files_.append(std::move(file), tokens, header_bytes);
+    }
+    part_ = part_of(files_.items(), split, holdout);
+    if (part_.size <= context)
+      throw Error(
+          "data: the {} split of {} has {} tokens, a window takes {}; give more files or change "
+          "model.context or data.holdout",
+          split == Split::training ? "training" : "held-out",
+          paths.empty() ? "no file" : paths.front().string(), part_.size, context + 1);
+  }
+
+  std::int64_t size() const override { return part_.size - context_; }
+  Shape input_shape() const override { return {context_}; }
+  DType input_dtype() const override { return DType::i32; }
+  Shape target_shape() const override { return {task_ == Task::every_token ? context_ : 1}; }
+
+  void read(std::int64_t sample, std::span<std::byte> input,
+            std::span<std::int32_t> target) const override {
+    std::vector<std::int32_t> window(static_cast<std::size_t>(context_) + 1);
+    auto out = std::span(window);
+    each_piece(part_.begin + sample, context_ + 1, [&](const FileRow::Place& place) {
+      const auto count = static_cast<std::size_t>(place.left);
+      if (token_bytes_ == 2)
+        copy<std::uint16_t>(place, out.first(count));
+      else
+        copy<std::uint32_t>(place, out.first(count));
+      out = out.subspan(count);
+    });
+    std::memcpy(input.data(), window.data(), input.size());
+    std::copy(window.end() - static_cast<std::ptrdiff_t>(target.size()), window.end(),
+              target.begin());
+  }
+
+  void check() const override {
+    constexpr std::int64_t at_once = 1 << 16;
+    if (token_bytes_ == 2 && vocabulary_ > std::numeric_limits<std::uint16_t>::max()) return;
+    each_piece(part_.begin, part_.size, [&](FileRow::Place place) {
+      for (std::int64_t left = place.left; left > 0; left -= at_once, place.item += at_once) {
+        place.left = std::min(left, at_once);
+        if (token_bytes_ == 2)
+          look_at<std::uint16_t>(place);
+        else
+          look_at<std::uint32_t>(place);
+      }
+    });
+  }
+
+ private:
+  /// Calls `use` with the parts of files that [begin, begin + count) consists of.
+  template <class Use>
+  void each_piece(std::int64_t begin, std::int64_t count, const Use& use) const {
+    while (count > 0) {
+      FileRow::Place place = files_.find(begin);
+      place.left = std::min(place.left, count);
+      use(place);
+      begin += place.left;
+      count -= place.left;
+    }
+  }
+
+  template <class Token>
+  const std::byte* tokens(const FileRow::Place& place) const {
+    return files_.payload(place.file)
+        .subspan(static_cast<std::size_t>(place.item) * sizeof(Token),
+                 static_cast<std::size_t>(place.left) * sizeof(Token))
+        .data();
+  }
+
+  template <class Token>
+  void copy(const FileRow::Place& place, std::span<std::int32_t> out) const {
+    const std::byte* from = tokens<Token>(place);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      Token token;
+      std::memcpy(&token, from + i * sizeof token, sizeof token);
+      if (static_cast<std::int64_t>(token) >= vocabulary_) refuse<Token>(place, i, token);
+      out[i] = static_cast<std::int32_t>(token);
+    }
+  }
+
+  /// The largest first: that is a loop of one instruction for many tokens.
+  template <class Token>
+  void look_at(const FileRow::Place& place) const {
+    const std::byte* from = tokens<Token>(place);
+    Token largest = 0;
+    for (std::int64_t i = 0; i < place.left; ++i) {
+      Token token;
+      std::memcpy(&token, from + static_cast<std::size_t>(i) * sizeof token, sizeof token);
+      largest = std::max(largest, token);
+    }
+    if (static_cast<std::int64_t>(largest) < vocabulary_) return;
+    std::vector<std::int32_t> unused(static_cast<std::size_t>(place.left));
+    copy<Token>(place, unused);
+  }
+
+  template <class Token>
+  [[noreturn]] void refuse(const FileRow::Place& place, std::size_t i, Token token) const {
+    throw bad_file(files_.file(place.file).path(),
+                   header_bytes + (static_cast<std::size_t>(place.item) + i) * sizeof(Token),
+                   fmt::format("token {} is beyond the vocabulary of {}", token, vocabulary_),
+                   "raise model.vocabulary (GPT-2 has 50257, Llama 3 128256)");
+  }
+
+  std::int64_t context_, vocabulary_;
+  Task task_;
+  std::size_t token_bytes_ = 0;
+  FileRow files_;  // of tokens
+  Part part_;
+};
+
+}  // namespace
+
+DataFiles token_files(const std::vector<std::string>& paths) {
+  if (paths.empty()) throw Error("data.path is empty; name token files or their folder");
+  std::vector<fs::path> all;
+  for (const std::string& name : paths) {
+    if (!is_folder(name)) {
+      all.emplace_back(name);
+      continue;
+    }
+    std::vector<fs::path> below;
+    std::error_code error;
+    for (auto it = fs::directory_iterator(name, error); !error && it != fs::end(it);
+         it.increment(error))
+      if (it->path().extension() == ".bin") below.push_back(it->path());
+    if (error) throw Error("data.path: {} cannot be read: {}", name, error.message());
+    if (below.empty()) throw Error("data.path: {} holds no token files (*.bin)", name);
+    std::sort(below.begin(), below.end());
+    all.insert(all.end(), below.begin(), below.end());
+  }
+  DataFiles files;
+  for (const fs::path& path : all) {
+    const bool val = path.filename().string().find("val") != std::string::npos;
+    (val ? files.held_out : files.training).push_back(path);
+  }
+  if (files.training.empty()) files.training.swap(files.held_out);
+  return files;
+}
+
+std::unique_ptr<Dataset> token_dataset(const std::vector<fs::path>& files, std::int64_t context,
+                                       std::int64_t vocabulary, Task task, Split split,
+                                       double holdout) {
+  return std::make_unique<TokenDataset>(files, context, vocabulary, task, split, holdout);
+}
+
+}  // namespace ringside

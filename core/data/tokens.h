@@ -1,0 +1,27 @@
+// Token files of llm.c.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/data/dataset.h"
+#include "core/data/files.h"
+
+namespace ringside {
+
+/// `paths` is a folder, of which every *.bin is taken by name, or a list of files. Where some are
+/// named *val* and others are not, those are held out. Throws Error for a folder without any.
+DataFiles token_files(const std::vector<std::string>& paths);
+
+/// Windows of `context` tokens into the files, one after the other, mapped into memory: sample i
+/// starts at token i of its split (int32 [context]); targets as those of text. A file has a header
+/// of 256 int32 (magic 20240520, version 1, number of tokens, then zeros) and tokens as uint16, or
+/// magic 20240801, version 7 and tokens as uint32; all little-endian. Tokens are held out by share.
+/// Throws Error that names file and offset for a wrong magic, version or size, and for a split that
+/// is too short. check() reads every token once, as fast as the disk or memory gives them.
+std::unique_ptr<Dataset> token_dataset(const std::vector<std::filesystem::path>& files,
+                                       std::int64_t context, std::int64_t vocabulary, Task task,
+                                       Split split, double holdout);
+
+}  // namespace ringside
