@@ -1,25 +1,24 @@
 // Convolutions through oneDNN, which chooses how it wants the weights laid out.
 #include <algorithm>
-#include <dnnl.hpp>
-#include <unordered_map>
 
 #include "core/base/error.h"
 #include "core/device/cpu/convolution_taps.h"
 #include "core/device/cpu/cpu_kernels.h"
+#include "core/device/cpu/onednn.h"
 #include "core/device/cpu/parallel.h"
-
-extern "C" void omp_set_num_threads(int threads);
 
 namespace ringside::cpu {
 namespace {
 
-using Desc = dnnl::memory::desc;
-using Tag = dnnl::memory::format_tag;
-using Arguments = std::unordered_map<int, dnnl::memory>;
+using onednn::Arguments;
+using onednn::Desc;
+using onednn::Runner;
+using onednn::Tag;
 
 /// The extents of a convolution and what oneDNN calls them.
 struct Extents {
   dnnl::memory::dims x, weight, bias, y, strides, padding;
+  dnnl::memory::data_type type;  // of all operands
 
   template <class Op>
   Extents(const Op& op, const Tensor& y_like) {
@@ -30,71 +29,18 @@ struct Extents {
     y = {ys[0], ys[3], ys[1], ys[2]};
     strides = {op.stride, op.stride};
     padding = {op.padding, op.padding};
+    type = onednn::type_of(op.x.dtype());
   }
-  static Desc image(const dnnl::memory::dims& dims, Tag layout = Tag::nhwc) {
-    return {dims, dnnl::memory::data_type::f32, layout};
+  Desc image(const dnnl::memory::dims& dims, Tag layout = Tag::nhwc) const {
+    return {dims, type, layout};
   }
-  Desc our_weight() const { return {weight, dnnl::memory::data_type::f32, Tag::ohwi}; }
-  Desc any_weight() const { return {weight, dnnl::memory::data_type::f32, Tag::any}; }
-  Desc our_bias(bool wanted) const {
-    return wanted ? Desc{bias, dnnl::memory::data_type::f32, Tag::x} : Desc{};
-  }
+  Desc our_weight() const { return {weight, type, Tag::ohwi}; }
+  Desc any_weight() const { return {weight, type, Tag::any}; }
+  Desc our_bias(bool wanted) const { return wanted ? Desc{bias, type, Tag::x} : Desc{}; }
   std::string text() const {
     return fmt::format("convolution of {}x{}x{}x{} with {} kernels of {}x{}", x[0], x[2], x[3],
                        x[1], weight[0], weight[2], weight[3]);
   }
-};
-
-/// Runs primitives made in the calling thread, as their default scratch memory would demand.
-class Runner {
- public:
-  explicit Runner(const Context& context) : context_(context) {
-    omp_set_num_threads(context.threads);  // holds for the calling thread only
-  }
-
-  const dnnl::engine& engine() const { return engine_; }
-  /// New ones: a copy would share what it is a copy of.
-  static dnnl::primitive_attr attributes() {
-    dnnl::primitive_attr out;
-    out.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    return out;
-  }
-
-  dnnl::memory memory(const Desc& desc, const Tensor& tensor) const {
-    return {desc, engine_, tensor.data<float>()};
-  }
-  /// Scratch memory, which `keep` owns.
-  dnnl::memory scratch(const Desc& desc, Tensor& keep) const {
-    keep = context_.device.tensor(Shape{static_cast<std::int64_t>(desc.get_size())},
-                                  MemoryKind::workspace, DType::u8);
-    return {desc, engine_, keep.data<std::uint8_t>()};
-  }
-
-  template <class Primitive, class PrimitiveDesc>
-  void run(const PrimitiveDesc& desc, Arguments arguments) {
-    Tensor keep;
-    if (desc.scratchpad_desc().get_size() > 0)
-      arguments.emplace(DNNL_ARG_SCRATCHPAD, scratch(desc.scratchpad_desc(), keep));
-    Primitive(desc).execute(stream_, arguments);
-  }
-
-  void reorder(const dnnl::memory& from, const dnnl::memory& to) {
-    const dnnl::reorder::primitive_desc desc(engine_, from.get_desc(), engine_, to.get_desc(),
-                                             attributes());
-    run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
-  }
-  /// What `ours` holds as `wanted`, in `keep` where that is not how it is.
-  dnnl::memory laid_out(const dnnl::memory& ours, const Desc& wanted, Tensor& keep) {
-    if (ours.get_desc() == wanted) return ours;
-    const dnnl::memory theirs = scratch(wanted, keep);
-    reorder(ours, theirs);
-    return theirs;
-  }
-
- private:
-  const Context& context_;
-  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
-  dnnl::stream stream_{engine_};
 };
 
 /// Small images are computed faster in a layout of oneDNN's own, which leaves out the padding, and
@@ -169,13 +115,13 @@ void backward_weights(Runner& runner, const Extents& of, const ConvolutionBackwa
 }
 
 /// dy = 0 where y is not above 0.
-void through_relu(const Context& context, const Tensor& y_tensor, const Tensor& dy_tensor) {
-  parallel_for(context.threads, dy_tensor.count(), 1 << 15,
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 const float* __restrict y = y_tensor.data<float>();
-                 float* __restrict dy = dy_tensor.data<float>();
-                 for (std::int64_t i = begin; i < end; ++i) dy[i] = y[i] > 0 ? dy[i] : 0.0f;
-               });
+template <class T>
+void through_relu(const Context& context, const T* y_all, T* dy_all, std::int64_t count) {
+  parallel_for(context.threads, count, 1 << 15, [=](std::int64_t begin, std::int64_t end, int) {
+    const T* __restrict y = y_all;
+    T* __restrict dy = dy_all;
+    for (std::int64_t i = begin; i < end; ++i) dy[i] = load(y[i]) > 0 ? dy[i] : T{};
+  });
 }
 
 Error failure(const Extents& of, const dnnl::error& cause) {
@@ -197,7 +143,10 @@ void convolution_forward(const Context& context, const ConvolutionForward& op) {
 
 void convolution_backward(const Context& context, const ConvolutionBackward& op) {
   const Extents of(op, op.dy);
-  if (op.relu) through_relu(context, op.y, op.dy);
+  if (op.relu)
+    with_float_type(op.dy.dtype(), [&]<class T>(T) {
+      through_relu(context, op.y.data<T>(), op.dy.data<T>(), op.dy.count());
+    });
   try {
     Runner runner(context);
     if (op.dx) backward_data(runner, of, op);

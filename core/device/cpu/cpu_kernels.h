@@ -63,6 +63,13 @@ void average_pool_forward(const Context&, const AveragePoolForward&);
 void average_pool_backward(const Context&, const AveragePoolBackward&);
 void cross_entropy(const Context&, const CrossEntropy&);
 
+/// bf16 operands without copies in fp32, which all other layers go by (core/device/cpu/widened.h).
+/// Convolutions above take bf16 themselves. Only where has_bf16_products().
+void linear_forward_bf16(const Context&, const LinearForward&);
+void linear_backward_bf16(const Context&, const LinearBackward&);
+/// Whether the processor multiplies bf16, so that oneDNN does.
+bool has_bf16_products();
+
 /// Every slot, bound to the context.
 Kernels make_kernels(const Context& context);
 

@@ -9,9 +9,21 @@ Kernel<Op> bound(const Context& context, void (*kernel)(const Context&, const Op
   return [context, kernel](const Op& op) { kernel(context, op); };
 }
 
+/// `native` where x is bf16 and the processor multiplies that.
+template <class Op>
+Kernel<Op> multiplying(const Context& context, void (*kernel)(const Context&, const Op&),
+                       void (*native)(const Context&, const Op&), bool has_bf16) {
+  const Kernel<Op> other = widened(context, kernel);
+  if (!has_bf16) return other;
+  return [context, other, native](const Op& op) {
+    op.x.dtype() == DType::bf16 ? native(context, op) : other(op);
+  };
+}
+
 }  // namespace
 
 Kernels make_kernels(const Context& context) {
+  const bool has_bf16 = has_bf16_products();
   return {
       .fill = bound(context, fill),
       .copy = bound(context, copy),
@@ -24,8 +36,8 @@ Kernels make_kernels(const Context& context) {
       .sgd = bound(context, sgd),
       .lamb_moments = bound(context, lamb_moments),
       .lamb_update = bound(context, lamb_update),
-      .linear_forward = widened(context, linear_forward),
-      .linear_backward = widened(context, linear_backward),
+      .linear_forward = multiplying(context, linear_forward, linear_forward_bf16, has_bf16),
+      .linear_backward = multiplying(context, linear_backward, linear_backward_bf16, has_bf16),
       .embedding_forward = bound(context, embedding_forward),
       .embedding_backward = widened(context, embedding_backward),
       .take_rows_forward = bound(context, take_rows_forward),
@@ -34,8 +46,10 @@ Kernels make_kernels(const Context& context) {
       .layer_norm_backward = widened(context, layer_norm_backward),
       .attention_forward = widened(context, attention_forward),
       .attention_backward = widened(context, attention_backward),
-      .convolution_forward = widened(context, convolution_forward),
-      .convolution_backward = widened(context, convolution_backward),
+      .convolution_forward =
+          multiplying(context, convolution_forward, convolution_forward, has_bf16),
+      .convolution_backward =
+          multiplying(context, convolution_backward, convolution_backward, has_bf16),
       .batch_norm_statistics = widened(context, batch_norm_statistics),
       .batch_norm_merge = bound(context, batch_norm_merge),
       .batch_norm_forward = widened(context, batch_norm_forward),

@@ -1,0 +1,75 @@
+// How kernels run oneDNN's primitives.
+#pragma once
+
+#include <dnnl.hpp>
+#include <unordered_map>
+#include <utility>
+
+#include "core/device/cpu/cpu_kernels.h"
+
+extern "C" void omp_set_num_threads(int threads);
+
+namespace ringside::cpu::onednn {
+
+using Desc = dnnl::memory::desc;
+using Tag = dnnl::memory::format_tag;
+using Arguments = std::unordered_map<int, dnnl::memory>;
+
+/// fp32 and bf16 alone: oneDNN 2 knows no fp16 on CPUs.
+inline dnnl::memory::data_type type_of(DType dtype) {
+  return dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+/// Runs primitives made in the calling thread, as their default scratch memory would demand.
+class Runner {
+ public:
+  explicit Runner(const Context& context) : context_(context) {
+    omp_set_num_threads(context.threads);  // holds for the calling thread only
+  }
+
+  const dnnl::engine& engine() const { return engine_; }
+  /// New ones: a copy would share what it is a copy of.
+  static dnnl::primitive_attr attributes() {
+    dnnl::primitive_attr out;
+    out.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return out;
+  }
+
+  dnnl::memory memory(const Desc& desc, const Tensor& tensor) const {
+    return {desc, engine_, tensor.data<std::uint8_t>()};
+  }
+  /// Scratch memory, which `keep` owns.
+  dnnl::memory scratch(const Desc& desc, Tensor& keep) const {
+    keep = context_.device.tensor(Shape{static_cast<std::int64_t>(desc.get_size())},
+                                  MemoryKind::workspace, DType::u8);
+    return {desc, engine_, keep.data<std::uint8_t>()};
+  }
+
+  template <class Primitive, class PrimitiveDesc>
+  void run(const PrimitiveDesc& desc, Arguments arguments) {
+    Tensor keep;
+    if (desc.scratchpad_desc().get_size() > 0)
+      arguments.emplace(DNNL_ARG_SCRATCHPAD, scratch(desc.scratchpad_desc(), keep));
+    Primitive(desc).execute(stream_, arguments);
+  }
+
+  void reorder(const dnnl::memory& from, const dnnl::memory& to) {
+    const dnnl::reorder::primitive_desc desc(engine_, from.get_desc(), engine_, to.get_desc(),
+                                             attributes());
+    run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  }
+  /// What `ours` holds as `wanted`, in `keep` where that is not how it is.
+  dnnl::memory laid_out(const dnnl::memory& ours, const Desc& wanted, Tensor& keep) {
+    if (ours.get_desc() == wanted) return ours;
+    const dnnl::memory theirs = scratch(wanted, keep);
+    reorder(ours, theirs);
+    return theirs;
+  }
+
+ private:
+  const Context& context_;
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_{engine_};
+};
+
+}  // namespace ringside::cpu::onednn
