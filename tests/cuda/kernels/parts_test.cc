@@ -1,9 +1,10 @@
 // Parts of the GPU's kernels that operations use where cuBLASLt or cuDNN has nothing, and the
-// bounded workspace of plain attention.
+// bounded workspaces of plain attention and plain convolution.
 #include <gtest/gtest.h>
 
 #include "core/device/cuda/module/activation.h"
 #include "core/device/cuda/module/column_sums.h"
+#include "core/device/cuda/module/convolution_cudnn.h"
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/matmul.h"
 #include "core/device/cuda/module/plain_product.h"
@@ -121,6 +122,123 @@ TEST_P(KernelParts, AttentionWithRoomForFewHeadsGivesTheSameBits) {
   EXPECT_EQ(results[0], results[2]);
 }
 
+/// A convolution with all that it may have, and its gradients.
+struct Convolution {
+  ConvolutionForward forward;
+  ConvolutionBackward backward;
+};
+
+class ConvolutionParts : public KernelParts {
+ protected:
+  static constexpr std::int64_t images = 5, side = 6, channels = 8, filters = 10;
+
+  Convolution convolution() {
+    const Shape x{images, side, side, channels}, weight{filters, 3, 3, channels};
+    const Shape y{images, 3, 3, filters};
+    const ConvolutionForward forward{.x = upload(x, normal(x.count())),
+                                     .weight = upload(weight, normal(weight.count())),
+                                     .bias = upload({filters}, normal(filters)),
+                                     .relu = true,
+                                     .stride = 2,
+                                     .padding = 1,
+                                     .y = output(y)};
+    return {forward,
+            {.dy = upload(y, normal(y.count())),
+             .x = forward.x,
+             .weight = forward.weight,
+             .y = forward.y,
+             .relu = true,
+             .stride = 2,
+             .padding = 1,
+             .dx = output(x),
+             .dweight = output(weight),
+             .dbias = output({filters})}};
+  }
+  /// y, dx, dweight and dbias; dy, which relu changes, stays what it was.
+  std::vector<Values> run(Convolution one, cuda::FusedConvolution* fused, std::int64_t bytes) {
+    cuda::Matmul matmul(context());
+    const Tensor dy = output(one.backward.dy.shape());
+    kernels().copy({.in = one.backward.dy, .out = dy});
+    one.backward.dy = dy;
+    cuda::convolution_forward(context(), matmul, fused, one.forward, bytes);
+    cuda::convolution_backward(context(), matmul, fused, one.backward, bytes);
+    std::vector<Values> out;
+    for (const auto& tensor :
+         {one.forward.y, one.backward.dx, one.backward.dweight, one.backward.dbias}) {
+      const auto values = download(tensor);
+      out.emplace_back(values.begin(), values.end());
+    }
+    return out;
+  }
+  void expect_near(const std::vector<Values>& actual, const std::vector<Values>& expected) {
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto count = static_cast<std::int64_t>(actual[i].size());
+      EXPECT_CLOSE(upload({count}, actual[i]), expected[i]) << "operand " << i;
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, ConvolutionParts, ::testing::ValuesIn(layers_under_test()),
+                         case_name);
+
+TEST_P(ConvolutionParts, WithRoomForFewImagesIsTheSame) {
+  const Convolution one = convolution();
+  const auto expected = run(one, nullptr, 1 << 20);
+  const std::int64_t image = 9 * 9 * channels * 4;
+  for (const std::int64_t bytes : {2 * image, std::int64_t{0}})
+    expect_near(run(one, nullptr, bytes), expected);
+}
+
+/// What a library has that knows convolutions without bias and relu, and not all of them.
+class Library final : public cuda::FusedConvolution {
+ public:
+  Library(const cuda::Context& context, bool gradients)
+      : context_(context), matmul_(context), gradients_(gradients) {}
+
+  bool forward(const ConvolutionForward& op) override {
+    if (op.bias || op.relu) return false;
+    ++calls;
+    cuda::convolution_forward(context_, matmul_, nullptr, op, 1 << 20);
+    return true;
+  }
+  bool input_gradient(const ConvolutionBackward& op) override { return gradient(op, op.dx); }
+  bool weight_gradient(const ConvolutionBackward& op) override { return gradient(op, op.dweight); }
+
+  int calls = 0;
+
+ private:
+  bool gradient(const ConvolutionBackward& op, const Tensor& wanted) {
+    if (!gradients_) return false;
+    ++calls;
+    ConvolutionBackward bare = op;
+    bare.relu = false;
+    bare.dbias = {};
+    // Nothing but what was asked for.
+    const auto other = [&](const Tensor& of) {
+      return context_.device.tensor(of.shape(), MemoryKind::workspace, of.dtype());
+    };
+    if (wanted.shape() == op.dx.shape())
+      bare.dweight = other(op.dweight);
+    else
+      bare.dx = {};
+    cuda::convolution_backward(context_, matmul_, nullptr, bare, 1 << 20);
+    return true;
+  }
+
+  cuda::Context context_;
+  cuda::Matmul matmul_;
+  bool gradients_;
+};
+
+TEST_P(ConvolutionParts, WhatALibraryHasNotIsAddedToWhatItHas) {
+  const Convolution one = convolution();
+  const auto expected = run(one, nullptr, 1 << 20);
+  for (const bool gradients : {false, true}) {
+    Library library(context(), gradients);
+    expect_near(run(one, &library, 1 << 20), expected);
+    EXPECT_EQ(library.calls, gradients ? 3 : 1);
+  }
+}
+
 TEST_P(KernelParts, NothingWaitsForTheDeviceInASteadyStep) {
   constexpr std::int64_t rows = 64, width = 32, classes = 40;
   const LinearForward linear{.x = upload({rows, width}, normal(rows * width)),
@@ -152,7 +270,24 @@ TEST_P(KernelParts, NothingWaitsForTheDeviceInASteadyStep) {
                           .targets = upload({rows}, integers(rows, classes)),
                           .losses = output_f32({rows}),
                           .dlogits = output({rows, classes})};
-  const SumOfSquares norm{.in = gradient.dweight, .out = output_f32({1})};
+  const ConvolutionForward convolution{.x = upload({2, 6, 6, 8}, normal(576)),
+                                       .weight = upload({8, 3, 3, 8}, normal(576)),
+                                       .padding = 1,
+                                       .y = output({2, 6, 6, 8})};
+  const ConvolutionBackward convolved{.dy = upload({2, 6, 6, 8}, normal(576)),
+                                      .x = convolution.x,
+                                      .weight = convolution.weight,
+                                      .padding = 1,
+                                      .dx = output({2, 6, 6, 8}),
+                                      .dweight = output({8, 3, 3, 8})};
+  const BatchNormStatistics statistics{
+      .x = convolution.y.reshaped({72, 8}), .mean = output_f32({8}), .variance = output_f32({8})};
+  const BatchNormReduce reduce{.dy = convolved.dy.reshaped({72, 8}),
+                               .x = statistics.x,
+                               .mean = statistics.mean,
+                               .variance = statistics.variance,
+                               .sums = output_f32({2, 8})};
+  const SumOfSquares norm{.in = gradient.dweight, .out = output_f64({1})};
   const auto step = [&] {
     kernels().linear_forward(linear);
     kernels().linear_backward(gradient);
@@ -160,6 +295,10 @@ TEST_P(KernelParts, NothingWaitsForTheDeviceInASteadyStep) {
     kernels().attention_backward(attended);
     kernels().embedding_backward(embedding);
     kernels().cross_entropy(loss);
+    kernels().convolution_forward(convolution);
+    kernels().batch_norm_statistics(statistics);
+    kernels().batch_norm_reduce(reduce);
+    kernels().convolution_backward(convolved);
     kernels().sum_of_squares(norm);
   };
   for (int i = 0; i < 2; ++i) step();
