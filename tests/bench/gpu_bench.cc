@@ -1,6 +1,7 @@
 // Speed of a GPU's kernels beside what it can do, measured in the same run: matrix products of
 // 8192 x 8192 x 8192, and a copy of memory. Shapes of the rest are those of a GPT-2 (width 768, 12
-// heads, context 1024, vocabulary 50304). Bytes and operations are those of core/device/cost.h.
+// heads, context 1024, vocabulary 50304) and of a ResNet-50 (224 x 224, 128 images). Bytes and
+// operations are those of core/device/cost.h.
 //
 //     gpu_bench [FILE [DIVISOR]]
 //
@@ -11,15 +12,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/random.h"
-#include "core/device/cost.h"
-#include "core/device/cuda/cuda.h"
+#include "tests/bench/gpu_bench.h"
 
 namespace ringside {
 namespace {
@@ -27,85 +25,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::int64_t width = 768, heads = 12, vocabulary = 50304;
-constexpr int warm_up = 3, repeats = 20;
-
-struct Figure {
-  std::string name;
-  std::string dtype;
-  double seconds = 0;  // of the median run
-  OpCost cost;
-  bool product = false;  // bounded by matrix products, not by memory
-  double rate() const { return (product ? cost.operations : cost.bytes) / seconds; }
-};
-
-/// Operands of kernels on one device, and their times.
-class Bench {
- public:
-  explicit Bench(bool tf32) : device_(cuda::make_cuda_device({.tf32 = tf32})) {}
-
-  const Kernels& kernels() const { return device_->kernels(); }
-
-  /// Random values of mean 0, the same every so many elements: speed does not ask for more.
-  Tensor random(Shape shape, DType dtype, float scale = 1) {
-    Tensor out = device_->tensor(shape, MemoryKind::activation, dtype);
-    constexpr std::int64_t period = 1'000'003;  // a prime fits no extent
-    const std::int64_t first = std::min(period, out.count());
-    std::vector<float> values(static_cast<std::size_t>(first));
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = scale * static_cast<float>(random_uniform(1, Stream::synthetic_data, i) - 0.5);
-    const Tensor begin = out.range(0, first);
-    const Tensor exact =
-        dtype == DType::f32 ? begin : device_->tensor({first}, MemoryKind::workspace);
-    device_->write(exact, std::as_bytes(std::span(values)));
-    if (dtype != DType::f32) kernels().cast({.in = exact, .out = begin});
-    for (std::int64_t done = first; done < out.count();) {
-      const std::int64_t count = std::min(done, out.count() - done);
-      kernels().copy({.in = out.range(0, count), .out = out.range(done, count)});
-      done += count;
-    }
-    return out;
-  }
-
-  Tensor integers(Shape shape, std::int64_t below) {
-    Tensor out = device_->tensor(shape, MemoryKind::data, DType::i32);
-    std::vector<std::int32_t> values(static_cast<std::size_t>(out.count()));
-    std::uint64_t i = 0;
-    for (auto& value : values)
-      value = static_cast<std::int32_t>(random_bits(1, Stream::synthetic_data, i++) %
-                                        static_cast<std::uint64_t>(below));
-    device_->write(out, std::as_bytes(std::span(values)));
-    return out;
-  }
-
-  /// Median seconds of one run.
-  double seconds(const std::function<void()>& run) {
-    for (int i = 0; i < warm_up; ++i) run();
-    std::vector<Mark> marks = {device_->mark()};
-    for (int i = 0; i < repeats; ++i) {
-      run();
-      marks.push_back(device_->mark());
-    }
-    std::vector<double> times;
-    for (int i = 0; i < repeats; ++i)
-      times.push_back(device_->seconds(marks[static_cast<std::size_t>(i)],
-                                       marks[static_cast<std::size_t>(i) + 1]));
-    std::sort(times.begin(), times.end());
-    return times[repeats / 2];
-  }
-
-  template <class Op>
-  void time(const std::string& name, DType dtype, const Op& op, const Kernel<Op>& kernel,
-            bool product = false) {
-    const double median = seconds([&] { kernel(op); });
-    figures_.push_back({name, std::string(name_of(dtype)), median, cost(op), product});
-  }
-
-  const std::vector<Figure>& figures() const { return figures_; }
-
- private:
-  std::unique_ptr<Device> device_;
-  std::vector<Figure> figures_;
-};
 
 void add_product(Bench& b, DType dtype, std::int64_t n) {
   b.time<LinearForward>("product", dtype,
@@ -189,7 +108,7 @@ void add_attention(Bench& b, DType dtype, std::int64_t samples, std::int64_t con
 }
 
 /// What one device with all of its memory to itself measures: memory is given back in between.
-std::vector<Figure> measure(bool tf32, const std::vector<std::function<void(Bench&)>>& list) {
+std::vector<Figure> measure(bool tf32, const std::vector<Measurement>& list) {
   std::vector<Figure> out;
   Bench bench(tf32);
   for (const auto& add : list) add(bench);
@@ -215,8 +134,15 @@ std::vector<Figure> measure_all(std::int64_t divisor) {
               [&](Bench& b) { add_cross_entropy(b, DType::bf16, rows / 16, classes); },
               [&](Bench& b) { add_cross_entropy(b, DType::bf16, rows / 4, classes); },
               [&](Bench& b) { add_attention(b, DType::bf16, smaller(512) / 16, smaller(1024)); }});
-  for (Figure& one : measure(true, {[&](Bench& b) { add_product(b, DType::f32, side); }}))
-    figures.push_back(std::move(one));
+  const auto keep = [&](std::vector<Figure> more) {
+    for (Figure& one : more) figures.push_back(std::move(one));
+  };
+  const std::int64_t images = std::max<std::int64_t>(1, 128 / divisor);
+  const bool small = divisor > 1;
+  keep(measure(false, convolutions_of_resnet(DType::bf16, images, small)));
+  keep(measure(false, norms_and_pools_of_resnet(DType::bf16, images, small)));
+  keep(measure(true, {[&](Bench& b) { add_product(b, DType::f32, side); }}));
+  keep(measure(true, convolutions_of_resnet(DType::f32, images, small)));
   return figures;
 }
 
@@ -230,10 +156,10 @@ double ceiling(const Figure& figure, const std::vector<Figure>& all) {
 
 void report(const std::vector<Figure>& figures, const char* file) {
   ordered_json out = ordered_json::array();
-  fmt::print("{:<24} {:<5} {:>10} {:>14} {:>8}\n", "kernel", "dtype", "ms", "achieved", "share");
+  fmt::print("{:<32} {:<5} {:>10} {:>14} {:>8}\n", "kernel", "dtype", "ms", "achieved", "share");
   for (const Figure& one : figures) {
     const double share = one.rate() / ceiling(one, figures);
-    fmt::print("{:<24} {:<5} {:>10.4f} {:>8.1f} {} {:>7.1f}%\n", one.name, one.dtype,
+    fmt::print("{:<32} {:<5} {:>10.4f} {:>8.1f} {} {:>7.1f}%\n", one.name, one.dtype,
                1e3 * one.seconds, 1e-9 * one.rate() / (one.product ? 1e3 : 1),
                one.product ? "TFLOP/s" : "GB/s   ", 100 * share);
     out.push_back({{"kernel", one.name},
