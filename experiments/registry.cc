@@ -192,7 +192,7 @@ const std::vector<DeviceRow>& device_rows() {
        .transport = ps::zmq_transport},
       {.name = "cuda",
        .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
-       .precisions = {"fp32", "bf16"},
+       .precisions = {"fp32", "bf16", "fp16"},
        .count = gpus_here,
        .environment = nccl_environment,
        .make = [](const RunPlan& plan, int rank, sim::World*) -> std::unique_ptr<Device> {
