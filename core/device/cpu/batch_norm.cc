@@ -79,23 +79,51 @@ void publish(const Moments& moments, const Tensor& mean, const Tensor& variance)
   }
 }
 
+/// Parameters of any float type.
+std::vector<float> floats(const Tensor& values) {
+  std::vector<float> out;
+  with_float_type(values.dtype(), [&]<class T>(T) {
+    for (const T value : values.span<T>()) out.push_back(load(value));
+  });
+  return out;
+}
+
 std::vector<float> reciprocal_deviation(const Tensor& variance) {
   std::vector<float> rstd;
   for (const float value : variance.span<float>()) rstd.push_back(1 / std::sqrt(value + epsilon));
   return rstd;
 }
 
+/// Of each channel over the rows of a block: the mean, and the squares of what departs from it.
+template <class T>
+void block_moments(const T* __restrict block, std::int64_t rows, std::int64_t channels, float* mean,
+                   float* squares) {
+  const auto value = [=](std::int64_t r, std::int64_t c) { return load(block[r * channels + c]); };
+  std::fill_n(mean, channels, 0.0f);
+  std::fill_n(squares, channels, 0.0f);
+  add_rows(rows, channels, mean, value);
+  for (std::int64_t c = 0; c < channels; ++c) mean[c] /= static_cast<float>(rows);
+  const float* __restrict centre = mean;
+  add_rows(rows, channels, squares, [=](std::int64_t r, std::int64_t c) {
+    const float centred = value(r, c) - centre[c];
+    return centred * centred;
+  });
+}
+
 /// The gradient behind the relu.
-template <bool relu>
+template <bool relu, class T>
 struct Incoming {
-  const float* dy;
-  const float* y;
-  float operator()(std::int64_t i) const { return !relu || y[i] > 0 ? dy[i] : 0.0f; }
+  const T* dy;
+  const T* y;
+  float operator()(std::int64_t i) const {
+    const float all = load(dy[i]);
+    return !relu || load(y[i]) > 0 ? all : 0.0f;
+  }
 };
 
 /// ones += dz, products += dz (x - mean), summed over the rows.
-template <bool relu>
-void add_gradients(const float* __restrict dy, const float* __restrict x, const float* __restrict y,
+template <bool relu, class T>
+void add_gradients(const T* __restrict dy, const T* __restrict x, const T* __restrict y,
                    const float* __restrict mean, std::int64_t rows, std::int64_t channels,
                    float* __restrict ones, float* __restrict products) {
   constexpr std::int64_t tile = 64;  // channels whose sums stay in registers
@@ -107,10 +135,10 @@ void add_gradients(const float* __restrict dy, const float* __restrict x, const 
         const std::int64_t at_row = r * channels + from;
 #pragma omp simd
         for (std::int64_t c = 0; c < count; ++c) {
-          const float all = dy[at_row + c];
-          const float dz = !relu || y[at_row + c] > 0 ? all : 0.0f;
+          const float all = load(dy[at_row + c]);
+          const float dz = !relu || load(y[at_row + c]) > 0 ? all : 0.0f;
           one[c] += dz;
-          product[c] += dz * (x[at_row + c] - mean[from + c]);
+          product[c] += dz * (load(x[at_row + c]) - mean[from + c]);
         }
       }
     };
@@ -130,15 +158,15 @@ void with(bool condition, Body&& body) {
 }
 
 /// y = (x - mean) scale + bias (+ residual), then relu.
-template <bool add, bool relu>
-void normalise(const float* __restrict x, const float* __restrict residual,
-               const float* __restrict mean, const float* __restrict scale,
-               const float* __restrict bias, float* __restrict y, std::int64_t channels) {
+template <bool add, bool relu, class T>
+void normalise(const T* __restrict x, const T* __restrict residual, const float* __restrict mean,
+               const float* __restrict scale, const float* __restrict bias, T* __restrict y,
+               std::int64_t channels) {
 #pragma omp simd
   for (std::int64_t c = 0; c < channels; ++c) {
-    float value = (x[c] - mean[c]) * scale[c] + bias[c];
-    if (add) value += residual[c];
-    y[c] = relu && value < 0 ? 0.0f : value;
+    float value = (load(x[c]) - mean[c]) * scale[c] + bias[c];
+    if (add) value += load(residual[c]);
+    store(y[c], relu && value < 0 ? 0.0f : value);
   }
 }
 
@@ -148,19 +176,18 @@ struct Slopes {
 };
 
 /// dx and dresidual may lie where dy does: every place is read before it is written.
-template <bool relu, bool keep>
-void differentiate(const Incoming<relu>& dz, const float* x, const float* mean,
-                   const Slopes& slopes, float* dx, float* dresidual, std::int64_t first,
-                   std::int64_t channels) {
+template <bool relu, bool keep, class T>
+void differentiate(const Incoming<relu, T>& dz, const T* x, const float* mean, const Slopes& slopes,
+                   T* dx, T* dresidual, std::int64_t first, std::int64_t channels) {
   const float* outer = slopes.outer.data();
   const float* inner = slopes.inner.data();
   const float* shift = slopes.shift.data();
 #pragma omp simd
   for (std::int64_t c = 0; c < channels; ++c) {
     const float incoming = dz(first + c);
-    const float centred = x[first + c] - mean[c];
-    if (keep) dresidual[first + c] = incoming;
-    dx[first + c] = incoming * outer[c] - centred * inner[c] - shift[c];
+    const float centred = load(x[first + c]) - mean[c];
+    if (keep) store(dresidual[first + c], incoming);
+    store(dx[first + c], incoming * outer[c] - centred * inner[c] - shift[c]);
   }
 }
 
@@ -169,22 +196,14 @@ void differentiate(const Incoming<relu>& dz, const float* x, const float* mean,
 void batch_norm_statistics(const Context& context, const BatchNormStatistics& op) {
   const Partition split(op.x.shape()[0], op.x.shape()[1]);
   const std::int64_t channels = split.channels;
-  const float* x = op.x.data<float>();
   std::vector<Moments> parts(at(split.parts), Moments(channels));
   parallel_for(context.threads, split.parts, 1, [&](std::int64_t begin, std::int64_t end, int) {
     std::vector<float> mean(at(channels)), squares(at(channels));
     for (std::int64_t part = begin; part < end; ++part)
       split.for_each_block(part, [&](std::int64_t first, std::int64_t rows) {
-        const float* __restrict block = x + first * channels;
-        const auto value = [=](std::int64_t r, std::int64_t c) { return block[r * channels + c]; };
-        std::fill(mean.begin(), mean.end(), 0.0f);
-        std::fill(squares.begin(), squares.end(), 0.0f);
-        add_rows(rows, channels, mean.data(), value);
-        const float* __restrict centre = mean.data();
-        for (auto& sum : mean) sum /= static_cast<float>(rows);
-        add_rows(rows, channels, squares.data(), [=](std::int64_t r, std::int64_t c) {
-          const float centred = value(r, c) - centre[c];
-          return centred * centred;
+        with_float_type(op.x.dtype(), [&]<class T>(T) {
+          block_moments(op.x.data<T>() + first * channels, rows, channels, mean.data(),
+                        squares.data());
         });
         parts[at(part)].merge(static_cast<double>(rows), mean.data(), squares.data());
       });
@@ -207,15 +226,18 @@ void batch_norm_merge(const Context&, const BatchNormMerge& op) {
 void batch_norm_forward(const Context& context, const BatchNormForward& op) {
   const std::int64_t rows = op.x.shape()[0], channels = op.x.shape()[1];
   std::vector<float> scale = reciprocal_deviation(op.variance);
-  for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= op.weight.data<float>()[c];
+  const std::vector<float> weight = floats(op.weight), bias = floats(op.bias);
+  for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= weight[c];
   const std::int64_t grain = 1 + (1 << 14) / channels;
   parallel_for(context.threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
     with(static_cast<bool>(op.residual), [&](auto add) {
       with(op.relu, [&](auto relu) {
-        for (std::int64_t i = begin * channels; i < end * channels; i += channels)
-          normalise<add, relu>(op.x.data<float>() + i, op.residual.data<float>() + (add ? i : 0),
-                               op.mean.data<float>(), scale.data(), op.bias.data<float>(),
-                               op.y.data<float>() + i, channels);
+        with_float_type(op.x.dtype(), [&]<class T>(T) {
+          for (std::int64_t i = begin * channels; i < end * channels; i += channels)
+            normalise<add, relu>(op.x.data<T>() + i, op.residual.data<T>() + (add ? i : 0),
+                                 op.mean.data<float>(), scale.data(), bias.data(),
+                                 op.y.data<T>() + i, channels);
+        });
       });
     });
   });
@@ -234,10 +256,12 @@ void batch_norm_reduce(const Context& context, const BatchNormReduce& op) {
       split.for_each_block(part, [&](std::int64_t first, std::int64_t rows) {
         std::fill(block.begin(), block.end(), 0.0f);
         with(op.relu, [&](auto relu) {
-          add_gradients<relu>(op.dy.data<float>() + first * channels,
-                              op.x.data<float>() + first * channels,
-                              op.y.data<float>() + (relu ? first * channels : 0), mean, rows,
-                              channels, block.data(), block.data() + channels);
+          with_float_type(op.x.dtype(), [&]<class T>(T) {
+            add_gradients<relu>(op.dy.data<T>() + first * channels,
+                                op.x.data<T>() + first * channels,
+                                op.y.data<T>() + (relu ? first * channels : 0), mean, rows,
+                                channels, block.data(), block.data() + channels);
+          });
         });
         for (std::int64_t i = 0; i < 2 * channels; ++i) of_part[i] += block[at(i)];
       });
@@ -256,11 +280,12 @@ void batch_norm_backward(const Context& context, const BatchNormBackward& op) {
   const std::int64_t rows = op.x.shape()[0], channels = op.x.shape()[1];
   const float* sums = op.sums.data<float>();
   const auto count = static_cast<float>(op.rows);
+  const std::vector<float> weight = floats(op.weight);
   Slopes slopes;
   slopes.outer = reciprocal_deviation(op.variance);
   for (std::int64_t c = 0; c < channels; ++c) {
     const float rstd = slopes.outer[at(c)];
-    slopes.outer[at(c)] *= op.weight.data<float>()[c];
+    slopes.outer[at(c)] *= weight[at(c)];
     slopes.inner.push_back(slopes.outer[at(c)] * rstd * (sums[channels + c] / count));
     slopes.shift.push_back(slopes.outer[at(c)] * (sums[c] / count));
   }
@@ -268,10 +293,12 @@ void batch_norm_backward(const Context& context, const BatchNormBackward& op) {
   parallel_for(context.threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
     with(op.relu, [&](auto relu) {
       with(static_cast<bool>(op.dresidual), [&](auto keep) {
-        const Incoming<relu> dz{op.dy.data<float>(), op.y.data<float>()};
-        for (std::int64_t i = begin * channels; i < end * channels; i += channels)
-          differentiate<relu, keep>(dz, op.x.data<float>(), op.mean.data<float>(), slopes,
-                                    op.dx.data<float>(), op.dresidual.data<float>(), i, channels);
+        with_float_type(op.x.dtype(), [&]<class T>(T) {
+          const Incoming<relu, T> dz{op.dy.data<T>(), op.y.data<T>()};
+          for (std::int64_t i = begin * channels; i < end * channels; i += channels)
+            differentiate<relu, keep>(dz, op.x.data<T>(), op.mean.data<float>(), slopes,
+                                      op.dx.data<T>(), op.dresidual.data<T>(), i, channels);
+        });
       });
     });
   });

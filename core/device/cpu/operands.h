@@ -56,24 +56,6 @@ void visit_operands(Is<ConvolutionBackward> auto& op, auto&& visit) {
   visit.in(op.x), visit.in(op.weight), visit.in(op.y);
   visit.out(op.dx), visit.out(op.dweight), visit.out(op.dbias);
 }
-void visit_operands(Is<BatchNormStatistics> auto& op, auto&& visit) {
-  visit.in(op.x);
-  visit.out(op.mean), visit.out(op.variance);
-}
-void visit_operands(Is<BatchNormForward> auto& op, auto&& visit) {
-  visit.in(op.x), visit.in(op.residual), visit.in(op.mean), visit.in(op.variance);
-  visit.in(op.weight), visit.in(op.bias);
-  visit.out(op.y);
-}
-void visit_operands(Is<BatchNormReduce> auto& op, auto&& visit) {
-  visit.in(op.dy), visit.in(op.x), visit.in(op.y), visit.in(op.mean), visit.in(op.variance);
-  visit.out(op.sums);
-}
-void visit_operands(Is<BatchNormBackward> auto& op, auto&& visit) {
-  visit.in(op.dy), visit.in(op.x), visit.in(op.y), visit.in(op.mean), visit.in(op.variance);
-  visit.in(op.weight), visit.in(op.sums);
-  visit.out(op.dx), visit.out(op.dresidual);
-}
 void visit_operands(Is<MaxPoolForward> auto& op, auto&& visit) {
   visit.in(op.x);
   visit.out(op.y), visit.out(op.where);
