@@ -5,13 +5,12 @@
 
 #include "core/base/error.h"
 #include "core/cluster/store.h"
-#include "core/data/synthetic.h"
 #include "core/device/cpu/cpu_device.h"
-#include "core/models/gpt.h"
-#include "core/models/mlp.h"
+#include "core/device/sim/sim_device.h"
 #include "core/single.h"
 #include "core/trainer.h"
 #include "experiments/calibrate.h"
+#include "experiments/registry.h"
 #include "experiments/timed_device.h"
 
 namespace ringside {
@@ -32,7 +31,8 @@ struct Measurements {
   std::vector<double> gaps;  // seconds an operation
 };
 
-RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro_batches) {
+RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro_batches,
+                const std::string& precision = "fp32") {
   RunPlan plan;
   plan.scheme = "single";
   plan.model = model;
@@ -40,6 +40,9 @@ RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro
   plan.train.warmup = warmup;
   plan.train.global_batch = batch;
   plan.train.accumulation = micro_batches;
+  plan.train.precision = precision;
+  plan.data.kind = model.kind == "resnet" ? "synthetic-images" : "synthetic";
+  plan.data.holdout = 0;
   plan.ranks = {{0, 0, -1}};
   return plan;
 }
@@ -47,11 +50,9 @@ RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro
 /// Every operation of a training step with the median of its times. Returns the fastest step's.
 double measure_training(Measurements& out, const RunPlan& plan, std::int64_t threads) {
   TimedDevice device(make_cpu_device(static_cast<int>(threads)));
-  Model model =
-      plan.model.kind == "mlp" ? make_mlp(plan.model, device) : make_gpt(plan.model, device);
-  const auto data =
-      synthetic_dataset(1 << 16, plan.model.context, plan.model.vocabulary, model.task, 1);
-  const Loader loader(*data, device, plan.train.global_batch, 1);
+  Model model = find_model(plan.model.kind).make(plan.model, device);
+  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
+  const Loader loader(*data.training, device, plan.train.global_batch, 1);
   MemoryStore store;
   Timeline timeline(device);
   const RankContext context{plan, 0, device, store, timeline};
@@ -158,44 +159,51 @@ void measure_flats(Measurements& out, std::int64_t threads) {
   }
 }
 
-/// The fastest product, and the rate of the largest copy.
+/// What the operation's figures are called; other than of 16-bit floats there are none.
+std::string figures_name(const OpCost& cost) {
+  const bool is_16 = cost.dtype == DType::bf16 || cost.dtype == DType::f16;
+  return std::string(name_of(is_16 ? cost.dtype : DType::f32));
+}
+
+/// The fastest product of each dtype, and the rate of the largest copy.
 void set_roofline(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
-  double fastest = 0, most_bytes = 0;
+  double most_bytes = 0;
   for (const TimedOp& op : ops) {
-    if (op.cost.kind == OpClass::linear)
-      fastest = std::max(fastest, op.cost.operations / op.seconds);
+    if (op.cost.kind == OpClass::linear) {
+      double& fastest = device.tflops[figures_name(op.cost)];
+      fastest = std::max(fastest, op.cost.operations / op.seconds * 1e-12);
+    }
     if (op.cost.kind == OpClass::elementwise && op.cost.bytes >= most_bytes) {
       most_bytes = op.cost.bytes;
       device.bandwidth_gbs = op.cost.bytes / op.seconds * 1e-9;
     }
   }
-  device.tflops["fp32"] = fastest * 1e-12;
 }
 
-/// Operations of one class and about the same ideal time, together: what they should take by what
-/// they took, so that their sum comes out right.
+/// Operations of one class and dtype and about the same ideal time, together: what they should take
+/// by what they took, so that their sum comes out right.
 void set_efficiency(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
   struct Bin {
     double ideal = 0, taken = 0, logarithms = 0;
     int count = 0;
   };
-  std::map<std::string, std::map<int, Bin>> bins;
+  std::map<std::string, std::map<std::string, std::map<int, Bin>>> bins;
   for (const TimedOp& op : ops) {
-    const double ideal = std::max(op.cost.operations / (device.tflops["fp32"] * 1e12),
-                                  op.cost.bytes / (device.bandwidth_gbs * 1e9));
+    const double ideal = sim::ideal_seconds_of(op.cost, device);
     const double us = ideal / micro;
-    Bin& bin =
-        bins[std::string(name_of(op.cost.kind))][static_cast<int>(std::floor(std::log2(us)))];
+    Bin& bin = bins[figures_name(op.cost)][std::string(name_of(op.cost.kind))]
+                   [static_cast<int>(std::floor(std::log2(us)))];
     bin.ideal += ideal;
     bin.taken += op.seconds;
     bin.logarithms += std::log(us);
     ++bin.count;
   }
-  for (const auto& [name, of_class] : bins) {
-    auto& points = device.efficiency["fp32"][name].points;
-    for (const auto& [number, bin] : of_class)
-      points.emplace_back(std::exp(bin.logarithms / bin.count), bin.ideal / bin.taken);
-  }
+  for (const auto& [dtype, classes] : bins)
+    for (const auto& [name, of_class] : classes) {
+      auto& points = device.efficiency[dtype][name].points;
+      for (const auto& [number, bin] : of_class)
+        points.emplace_back(std::exp(bin.logarithms / bin.count), bin.ideal / bin.taken);
+    }
 }
 
 }  // namespace
@@ -205,19 +213,32 @@ void measure_device(sim::DeviceSpec& device, std::int64_t threads) {
   struct {
     const char* kind;
     std::int64_t layers, heads, width, context, batch, micro_batches;
-  } shapes[] = {{"gpt", 2, 2, 64, 64, 4, 1},   {"gpt", 4, 4, 128, 128, 8, 1},
-                {"gpt", 4, 4, 128, 128, 8, 2}, {"gpt", 2, 4, 256, 128, 8, 1},
-                {"gpt", 2, 6, 384, 256, 4, 1}, {"gpt", 1, 8, 768, 256, 2, 1},
-                {"mlp", 2, 1, 256, 32, 32, 1}, {"mlp", 2, 1, 1024, 32, 64, 2}};
-  for (const auto& s : shapes)
-    measure_training(all,
-                     plan_of({.kind = s.kind,
-                              .layers = s.layers,
-                              .heads = s.heads,
-                              .width = s.width,
-                              .context = s.context},
-                             s.batch, s.micro_batches),
-                     threads);
+    bool in_16_bits;  // as well
+  } shapes[] = {{"gpt", 2, 2, 64, 64, 4, 1, false},   {"gpt", 4, 4, 128, 128, 8, 1, false},
+                {"gpt", 4, 4, 128, 128, 8, 2, true},  {"gpt", 2, 4, 256, 128, 8, 1, false},
+                {"gpt", 2, 6, 384, 256, 4, 1, true},  {"gpt", 1, 8, 768, 256, 2, 1, false},
+                {"mlp", 2, 1, 256, 32, 32, 1, false}, {"mlp", 2, 1, 1024, 32, 64, 2, false}};
+  struct {
+    std::int64_t layers, filters, batch;
+  } images[] = {{10, 16, 8}, {10, 64, 16}};
+  for (const std::string_view precision : find_device("cpu").precisions) {
+    const std::string name(precision);
+    for (const auto& s : shapes)
+      if (name == "fp32" || s.in_16_bits)
+        measure_training(all,
+                         plan_of({.kind = s.kind,
+                                  .layers = s.layers,
+                                  .heads = s.heads,
+                                  .width = s.width,
+                                  .context = s.context},
+                                 s.batch, s.micro_batches, name),
+                         threads);
+    for (const auto& s : images)
+      measure_training(
+          all,
+          plan_of({.kind = "resnet", .layers = s.layers, .filters = s.filters}, s.batch, 1, name),
+          threads);
+  }
   measure_flats(all, threads);
   device.busy_share =
       device.cores > 1 ? measure_busy_share(
