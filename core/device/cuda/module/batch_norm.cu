@@ -9,7 +9,9 @@ namespace ringside::cuda {
 namespace {
 
 constexpr float epsilon = 1e-5f;
-constexpr int at_once = 4;     // rows of a thread whose bytes are on their way together
+// Rows of a thread whose bytes are on their way together: more of them where fewer operands are
+// read, as registers have room for.
+constexpr int of_one = 4, of_many = 2;
 constexpr int final_rows = 8;  // threads that share the parts of a channel
 constexpr int final_columns = 32;
 
@@ -18,10 +20,11 @@ constexpr int final_columns = 32;
 struct Moments {
   float count, mean, squares;
 
-  __device__ __forceinline__ void add(float value) {
+  /// `share` is one of as many as there are then.
+  __device__ __forceinline__ void add(float value, float share) {
     count += 1;
     const float departs = value - mean;
-    mean += departs / count;
+    mean += departs * share;
     squares += departs * (value - mean);
   }
   /// Chan, Golub and LeVeque 1979.
@@ -46,7 +49,7 @@ struct Part {
 };
 
 /// read(row) of `at_once` rows, and then use(row, what was read) of each.
-template <class Read, class Use>
+template <int at_once, class Read, class Use>
 __device__ __forceinline__ void over_rows(std::int64_t first, std::int64_t end, std::int64_t stride,
                                           const Read& read, const Use& use) {
   for (std::int64_t row = first; row < end; row += stride * at_once) {
@@ -70,13 +73,14 @@ __global__ __launch_bounds__(spread_threads) void part_moments(const T* x, std::
   const int thread = static_cast<int>(threadIdx.x);
   Moments mine[n] = {};
   if (at.works())
-    over_rows(
+    over_rows<of_one>(
         part.begin + at.row(), part.end, at.down,
         [&](std::int64_t row) { return load<n>(x + row * at.columns + column); },
         [&](std::int64_t, const Pack<T, n>& pack) {
           const Floats<n> values = unpack(pack);
+          const float share = 1 / (mine[0].count + 1);
 #pragma unroll
-          for (int i = 0; i < n; ++i) mine[i].add(values.at[i]);
+          for (int i = 0; i < n; ++i) mine[i].add(values.at[i], share);
         });
   // Two and two over the rows of the block.
   for (int span = 1; span < at.down; span *= 2) {
@@ -182,7 +186,7 @@ __global__ __launch_bounds__(spread_threads) void normalise(Forward<T> op, Sprea
   struct Read {
     Pack<T, n> x, residual;
   };
-  over_rows(
+  over_rows<of_many>(
       at.row_of_grid(), op.rows, std::int64_t{gridDim.x} * at.down,
       [&](std::int64_t row) {
         const std::int64_t here = row * at.columns + column;
@@ -248,7 +252,7 @@ __global__ __launch_bounds__(spread_threads) void part_sums(Gradient<T> op, Spre
   float sums[2 * n] = {};
   if (at.works()) {
     const Normal<n> normal(op.mean, op.variance, column);
-    over_rows(
+    over_rows<of_many>(
         part.begin + at.row(), part.end, at.down,
         [&](std::int64_t row) { return op.template read<n>(row * at.columns + column); },
         [&](std::int64_t, const auto& read) {
@@ -303,7 +307,7 @@ __global__ __launch_bounds__(spread_threads) void differentiate(Backward<T> op, 
     mean[i] = op.sums[column + i] * op.share;
     along[i] = op.sums[at.columns + column + i] * op.share * normal.rstd[i];
   }
-  over_rows(
+  over_rows<of_many>(
       at.row_of_grid(), op.from.rows, std::int64_t{gridDim.x} * at.down,
       [&](std::int64_t row) { return op.from.template read<n>(row * at.columns + column); },
       [&](std::int64_t row, const auto& read) {
@@ -322,7 +326,7 @@ __global__ __launch_bounds__(spread_threads) void differentiate(Backward<T> op, 
 unsigned blocks_on_rows(const Context& context, const Spread& at, std::int64_t rows) {
   const std::int64_t most =
       std::max<std::int64_t>(1, 4 * context.multiprocessors / at.blocks_across());
-  return std::max(1u, blocks_for(rows, 2 * at_once * at.down, most));
+  return std::max(1u, blocks_for(rows, 2 * of_one * at.down, most));
 }
 
 /// run(std::integral_constant<int, n>, spread, blocks) for the n that all the operands can be read
