@@ -180,7 +180,7 @@ const std::vector<DeviceRow>& device_rows() {
   static const std::vector<DeviceRow> rows = {
       {.name = "cpu",
        .summary = "this machine's processor, through oneDNN",
-       .precisions = {"fp32"},
+       .precisions = {"fp32", "bf16", "fp16"},
        .count = any_number,
        .environment = nothing,
        .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },

@@ -194,8 +194,9 @@ TEST(Planner, RefusesWhatCannotBeRun) {
   EXPECT_THAT(with([](auto& c) { c.compare.schemes = {"dpp"}; }), HasSubstr("did you mean 'dp'?"));
   EXPECT_THAT(with([](auto& c) { c.compare.repeats = 0; }), HasSubstr("compare.repeats = 0"));
   EXPECT_THAT(with([](auto& c) { c.train.steps = 5; }), HasSubstr("train.warmup = 5"));
-  EXPECT_THAT(with([](auto& c) { c.train.precision = "bf16"; }),
-              HasSubstr("train.precision = 'bf16' is not there: device 'cpu' computes in fp32"));
+  EXPECT_THAT(
+      with([](auto& c) { c.train.precision = "fp8"; }),
+      HasSubstr("train.precision = 'fp8' is not there: device 'cpu' computes in fp32, bf16"));
   EXPECT_THAT(with([](auto& c) { c.device.tf32 = true; }), HasSubstr("device.tf32 = true"));
   EXPECT_THAT(with([](auto& c) {
                 c.scheme_options["ps"] = {{"server_device", "gpu"}};
