@@ -20,7 +20,7 @@ struct Gpu {
 };
 
 /// What there is on this machine. Versions as their libraries number them ("13.0"), empty where a
-/// library is not there; `cudnn` also where attention was built without it.
+/// library is not there; `cudnn` also where the kernels were built without it.
 struct Machine {
   bool built = false;  // the module is beside the program
   std::string driver, runtime, cublaslt, cudnn;
