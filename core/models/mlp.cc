@@ -1,18 +1,12 @@
 #include "core/models/mlp.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/base/error.h"
 #include "core/nn/layers.h"
 
 namespace ringside {
 namespace {
-
-/// PyTorch's default for a linear layer, weights and biases alike.
-Init uniform(std::int64_t in) {
-  return {Init::Kind::uniform, static_cast<float>(1.0 / std::sqrt(static_cast<double>(in)))};
-}
 
 std::int64_t embedding_width(const ModelConfig& c) {
   return std::max<std::int64_t>(4, c.width / c.context);
@@ -50,7 +44,7 @@ class LinearUnit final : public Unit {
   LinearUnit(std::string name, std::int64_t in, std::int64_t out, Activation activation,
              Device& device)
       : Unit(std::move(name), device),
-        linear_(*this, "linear", in, out, uniform(in), uniform(in), activation) {}
+        linear_(*this, "linear", in, out, uniform_for(in), uniform_for(in), activation) {}
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
     return linear_.forward(input, pass);

@@ -1,7 +1,6 @@
 #include "core/models/resnet.h"
 
 #include <array>
-#include <cmath>
 
 #include "core/base/error.h"
 #include "core/models/image_input.h"
@@ -38,7 +37,7 @@ class Stem final : public Unit {
   std::optional<MaxPool> pool_;
 };
 
-struct Path {
+struct Step {
   std::int64_t size, stride, out;
 };
 
@@ -46,7 +45,7 @@ struct Path {
 class Block final : public Unit {
  public:
   Block(std::string name, Device& device, std::int64_t in, std::int64_t stride,
-        const std::vector<Path>& path)
+        const std::vector<Step>& path)
       : Unit(std::move(name), device) {
     std::int64_t channels = in;
     for (std::size_t i = 0; i < path.size(); ++i) {
@@ -63,9 +62,8 @@ class Block final : public Unit {
   Tensor forward(const Tensor& input, const Pass& pass) override {
     const Tensor residual = around_ ? around_->forward(input, {}, pass) : input;
     Tensor x = input;
-    for (ConvNorm& step : path_)
-      x = step.forward(x, &step == &path_.back() ? residual : Tensor{}, pass);
-    return x;
+    for (std::size_t i = 0; i + 1 < path_.size(); ++i) x = path_[i].forward(x, {}, pass);
+    return path_.back().forward(x, residual, pass);
   }
 
   Tensor backward(const Tensor& grad_output) override {
@@ -86,7 +84,7 @@ class Head final : public Unit {
   Head(std::int64_t in, std::int64_t classes, Device& device)
       : Unit("head", device),
         pool_(*this),
-        classes_(*this, "fc", in, classes, start(in), start(in)) {}
+        classes_(*this, "fc", in, classes, uniform_for(in), uniform_for(in)) {}
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
     return classes_.forward(pool_.forward(input, pass), pass);
@@ -96,53 +94,51 @@ class Head final : public Unit {
   }
 
  private:
-  static Init start(std::int64_t in) {
-    return {Init::Kind::uniform, static_cast<float>(1 / std::sqrt(static_cast<double>(in)))};
-  }
-
   AveragePool pool_;
   Linear classes_;
 };
 
-struct Depth {
-  std::int64_t layers;
-  std::array<int, 4> blocks;
-  bool bottleneck;
-};
-
-constexpr std::array<Depth, 6> depths{{{10, {1, 1, 1, 1}, false},
-                                       {18, {2, 2, 2, 2}, false},
-                                       {34, {3, 4, 6, 3}, false},
-                                       {50, {3, 4, 6, 3}, true},
-                                       {101, {3, 4, 23, 3}, true},
-                                       {152, {3, 8, 36, 3}, true}}};
-
-const Depth& depth_of(const ModelConfig& config) {
-  for (const Depth& depth : depths)
-    if (depth.layers == config.layers) return depth;
-  throw Error("model.layers = {}: there are ResNets of 10, 18, 34, 50, 101 and 152 layers",
-              config.layers);
+/// Blocks of each stage.
+std::array<int, 4> blocks_of(const ModelConfig& config) {
+  switch (config.layers) {
+    case 10:
+    case 14:
+      return {1, 1, 1, 1};
+    case 18:
+      return {2, 2, 2, 2};
+    case 34:
+    case 50:
+      return {3, 4, 6, 3};
+    case 101:
+      return {3, 4, 23, 3};
+    case 152:
+      return {3, 8, 36, 3};
+    default:
+      throw Error("model.layers = {}: choose 10, 14, 18, 34, 50, 101 or 152", config.layers);
+  }
 }
 
 }  // namespace
 
 Model make_resnet(const ModelConfig& config, Device& device) {
   check_images(config);
-  const Depth& depth = depth_of(config);
+  const bool bottlenecks = config.layers == 14 || config.layers >= 50;
   Model model;
   model.units.push_back(std::make_unique<Stem>(config, device));
-  std::int64_t in = config.filters;
-  for (std::int64_t stage = 0; stage < 4; ++stage) {
-    const std::int64_t inner = config.filters << stage, out = depth.bottleneck ? 4 * inner : inner;
-    for (int i = 0; i < depth.blocks[static_cast<std::size_t>(stage)]; ++i) {
-      const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
-      const auto path = depth.bottleneck
-                            ? std::vector<Path>{{1, 1, inner}, {3, stride, inner}, {1, 1, out}}
-                            : std::vector<Path>{{3, stride, inner}, {3, 1, out}};
-      model.units.push_back(std::make_unique<Block>(fmt::format("layer{}.{}", stage + 1, i), device,
-                                                    in, stride, path));
+  std::int64_t in = config.filters, inner = config.filters, stage = 1;
+  for (const int blocks : blocks_of(config)) {
+    const std::int64_t out = bottlenecks ? 4 * inner : inner;
+    for (int i = 0; i < blocks; ++i) {
+      const std::int64_t stride = stage > 1 && i == 0 ? 2 : 1;
+      const auto path = bottlenecks
+                            ? std::vector<Step>{{1, 1, inner}, {3, stride, inner}, {1, 1, out}}
+                            : std::vector<Step>{{3, stride, inner}, {3, 1, out}};
+      model.units.push_back(
+          std::make_unique<Block>(fmt::format("layer{}.{}", stage, i), device, in, stride, path));
       in = out;
     }
+    inner *= 2;
+    ++stage;
   }
   model.units.push_back(std::make_unique<Head>(in, config.classes, device));
   model.task = Task::image_class;

@@ -1,8 +1,14 @@
 #include "core/nn/layers.h"
 
+#include <cmath>
+
 #include "core/nn/layer_tensors.h"
 
 namespace ringside {
+
+Init uniform_for(std::int64_t in) {
+  return {Init::Kind::uniform, static_cast<float>(1.0 / std::sqrt(static_cast<double>(in)))};
+}
 
 Linear::Linear(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out, Init weight,
                std::optional<Init> bias, Activation activation)

@@ -17,6 +17,9 @@
 
 namespace ringside {
 
+/// How PyTorch starts the weights and biases of a linear layer: within 1 / sqrt(in) around 0.
+Init uniform_for(std::int64_t in);
+
 /// y = activation(x weight^T + bias). Parameters: "NAME.weight" [out, in], "NAME.bias" [out].
 class Linear {
  public:

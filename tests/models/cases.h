@@ -51,7 +51,7 @@ inline std::vector<Case> cases() {
                     c.segments = 3;
                   })},
       {"resnet_18_of_large_images", images("resnet", 18, "imagenet", 30)},
-      {"resnet_50_of_small_images", images("resnet", 50, "cifar", 10)},
+      {"resnet_14_of_small_images", images("resnet", 14, "cifar", 10)},
       {"vgg_11", images("vgg", 11, "cifar", 32)},
   };
 }

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "core/base/error.h"
-#include "tests/models/bound_model.h"
+#include "tests/models/cases.h"
 
 namespace ringside {
 namespace {
@@ -77,6 +77,120 @@ TEST(Models, RefuseShapesThatCannotBe) {
             "model.context = -1 is too small; it has to be 1 or more");
   EXPECT_EQ(message_of([&] { make_mlp({.vocabulary = 0}, *device); }),
             "model.vocabulary = 0 is too small; it has to be 1 or more");
+}
+
+TEST(Models, RefuseWhatTheirKindsCannotBe) {
+  const auto device = make_cpu_device(1);
+  const auto message = [&](const ModelConfig& config) {
+    return message_of([&] { make_model(config, *device); });
+  };
+  EXPECT_EQ(message({.kind = "gpt", .dropout = 1}),
+            "model.dropout = 1 is no share to leave out; choose one from 0 to below 1");
+  EXPECT_EQ(message({.kind = "gpt", .context = 8, .positions = 7}),
+            "model.positions = 7 is less than model.context = 8; raise it, or set it to 0");
+  EXPECT_EQ(message({.kind = "bert", .heads = 3}),
+            "model.heads = 3 does not divide model.width = 128; choose a divisor");
+  EXPECT_EQ(message({.kind = "bert", .context = 8, .masked = 9}),
+            "model.masked = 9 is more than model.context = 8; lower it");
+  EXPECT_EQ(message({.kind = "bert", .segments = 0}),
+            "model.segments = 0 is too small; it has to be 1 or more");
+  EXPECT_EQ(message({.kind = "resnet", .layers = 20}),
+            "model.layers = 20: choose 10, 14, 18, 34, 50, 101 or 152");
+  EXPECT_EQ(message({.kind = "resnet", .layers = 18, .stem = "mnist"}),
+            "model.stem = 'mnist': there are 'imagenet' and 'cifar'");
+  EXPECT_EQ(message({.kind = "resnet", .layers = 18, .channels = 0}),
+            "model.channels = 0 is too small; it has to be 1 or more");
+  EXPECT_EQ(message({.kind = "vgg", .layers = 18}),
+            "model.layers = 18: there are VGGs of 11, 13, 16 and 19 layers");
+  EXPECT_EQ(message({.kind = "vgg", .layers = 16, .image = 28}),
+            "model.image = 28: VGG halves it 5 times; choose a multiple of 32");
+  // What does not concern a kind may be anything.
+  EXPECT_EQ(message({.kind = "gpt", .masked = -1, .image = -1, .stem = ""}), "no error");
+  EXPECT_EQ(message({.kind = "resnet", .layers = 18, .heads = 0, .dropout = 7}), "no error");
+}
+
+TEST(ResNet, NamesItsParametersAsTorchvisionDoes) {
+  const auto device = make_cpu_device(1);
+  const Model model = make_resnet({.kind = "resnet", .layers = 50}, *device);
+  EXPECT_EQ(model.units.size(), 18u);
+  const auto names = [&](std::size_t unit) {
+    std::vector<std::string> out;
+    for (const Parameter& p : model.units[unit]->layout().parameters()) out.push_back(p.name);
+    for (const auto& statistic : model.units[unit]->statistics()) out.push_back(statistic.name);
+    return out;
+  };
+  EXPECT_EQ(model.units[1]->name(), "layer1.0");
+  EXPECT_EQ(model.units[4]->name(), "layer2.0");
+  EXPECT_EQ(names(0), (std::vector<std::string>{"conv1.weight", "bn1.weight", "bn1.bias",
+                                                "bn1.running_mean", "bn1.running_var"}));
+  EXPECT_EQ(names(1), (std::vector<std::string>{"conv1.weight",
+                                                "bn1.weight",
+                                                "bn1.bias",
+                                                "conv2.weight",
+                                                "bn2.weight",
+                                                "bn2.bias",
+                                                "conv3.weight",
+                                                "bn3.weight",
+                                                "bn3.bias",
+                                                "downsample.0.weight",
+                                                "downsample.1.weight",
+                                                "downsample.1.bias",
+                                                "bn1.running_mean",
+                                                "bn1.running_var",
+                                                "bn2.running_mean",
+                                                "bn2.running_var",
+                                                "bn3.running_mean",
+                                                "bn3.running_var",
+                                                "downsample.1.running_mean",
+                                                "downsample.1.running_var"}));
+  EXPECT_EQ(names(17), (std::vector<std::string>{"fc.weight", "fc.bias"}));
+  // v1.5: the 3x3 convolution has the stride.
+  const auto& block = model.units[4]->layout().parameters();
+  EXPECT_EQ(block[0].shape, Shape({128, 1, 1, 256}));
+  EXPECT_EQ(block[3].shape, Shape({128, 3, 3, 128}));
+}
+
+TEST(Vgg, NamesItsParametersAsTorchvisionDoes) {
+  const auto device = make_cpu_device(1);
+  const Model model = make_vgg({.kind = "vgg", .layers = 16}, *device);
+  std::vector<std::string> names;
+  for (const auto& unit : model.units)
+    for (const Parameter& p : unit->layout().parameters())
+      if (p.name.ends_with("weight")) names.push_back(p.name);
+  std::vector<std::string> expected;
+  for (int i : {0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28})
+    expected.push_back(fmt::format("features.{}.weight", i));
+  for (int i : {0, 3, 6}) expected.push_back(fmt::format("classifier.{}.weight", i));
+  EXPECT_EQ(names, expected);
+}
+
+/// The gradient of a tied table is the embedding's and the head's together.
+TEST(Gpt, AddsBothGradientsOfATiedTable) {
+  const auto device = make_cpu_device(1);
+  ModelConfig config{.layers = 1, .heads = 1, .width = 4, .context = 4, .vocabulary = 8};
+  BoundModel apart(*device, make_gpt(config, *device));
+  config.tied = true;
+  BoundModel tied(*device, make_gpt(config, *device));
+  EXPECT_EQ(tied.model.units.back()->lender(), tied.model.units.front().get());
+  EXPECT_EQ(apart.model.units.back()->lender(), nullptr);
+  const std::int64_t table = config.vocabulary * config.width;
+  EXPECT_EQ(tied.model.parameter_count() + table, apart.model.parameter_count());
+  // The same values in both: the head of `apart` has a copy of its table.
+  for (std::size_t u = 0; u < tied.model.units.size(); ++u)
+    device->kernels().copy({.in = tied.parameters[u],
+                            .out = apart.parameters[u].range(0, tied.parameters[u].count())});
+  const Tensor &head = apart.parameters.back(), &head_gradient = apart.gradients.back();
+  device->kernels().copy(
+      {.in = tied.parameters[0].range(0, table), .out = head.range(head.count() - table, table)});
+  for (BoundModel* bound : {&apart, &tied}) {
+    Tensor x = tokens_of(*device, 2, 4, 8, 1);
+    for (const auto& unit : bound->model.units) x = unit->forward(x, keeping);
+    for (std::size_t u = bound->model.units.size(); u-- > 0;)
+      x = bound->model.units[u]->backward(x);
+  }
+  device->kernels().add({.in = head_gradient.range(head.count() - table, table),
+                         .out = apart.gradients[0].range(0, table)});
+  EXPECT_EQ(download(tied.gradients[0]), download(apart.gradients[0]));
 }
 
 TEST(Models, RefuseInputsOfAnotherLength) {
