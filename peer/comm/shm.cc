@@ -182,20 +182,24 @@ class ShmCommunicator : public Communicator {
   /// This rank first, then those after it: ranks do not all begin with the same memory.
   int after(int step) const { return (rank() + step) % size(); }
 
+  static std::byte* first_byte(const Tensor& tensor) {
+    return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
+  }
+
   /// Element `begin` of every rank's array, mapped for the time of the operation.
   struct Peers {
     std::vector<std::shared_ptr<std::byte>> held;
-    std::vector<float*> first;
+    std::vector<std::byte*> first;
   };
   Peers peers(const Tensor& own, std::size_t begin) {
     Peers out;
     for (int r = 0; r < size(); ++r) {
-      std::byte* base = reinterpret_cast<std::byte*>(own.data<float>());
+      std::byte* base = first_byte(own);
       if (r != rank()) {
         out.held.push_back(memory_.find(control_.of(r).call.in));
         base = out.held.back().get();
       }
-      out.first.push_back(reinterpret_cast<float*>(base) + begin);
+      out.first.push_back(base + begin * size_of(own.dtype()));
     }
     return out;
   }
@@ -203,26 +207,27 @@ class ShmCommunicator : public Communicator {
   void sum_everywhere(const Operation& op) {
     const auto count = static_cast<std::size_t>(op.in.count());
     const Part part = part_of(count, rank(), size());
-    count_sums(count, part.count, true);
+    count_sums(op, count, part.count, true);
     if (part.count == 0) return;
     const Peers all = peers(op.in, part.begin);
-    sum_in_order({all.first.data(), all.first.size()}, all.first, part.count);
+    sum_in_order(op.in.dtype(), {all.first.data(), all.first.size()}, all.first, part.count);
   }
 
   void sum_own_part(const Operation& op) {
     const auto count = static_cast<std::size_t>(op.out.count());
-    count_sums(static_cast<std::size_t>(op.in.count()), count, false);
+    count_sums(op, static_cast<std::size_t>(op.in.count()), count, false);
     if (count == 0) return;
     const Peers all = peers(op.in, static_cast<std::size_t>(rank()) * count);
-    float* target = op.out.data<float>();
-    sum_in_order({all.first.data(), all.first.size()}, {&target, 1}, count);
+    std::byte* target = first_byte(op.out);
+    sum_in_order(op.in.dtype(), {all.first.data(), all.first.size()}, {&target, 1}, count);
   }
 
   /// Peers read what is not this rank's part of its array; this rank reads its part of theirs and,
   /// with `stores`, writes it to theirs.
-  void count_sums(std::size_t count, std::size_t part, bool stores) {
-    const auto others = static_cast<std::int64_t>((count - part) * sizeof(float));
-    const auto own = static_cast<std::int64_t>(part * sizeof(float)) * (size() - 1);
+  void count_sums(const Operation& op, std::size_t count, std::size_t part, bool stores) {
+    const std::size_t element = size_of(op.in.dtype());
+    const auto others = static_cast<std::int64_t>((count - part) * element);
+    const auto own = static_cast<std::int64_t>(part * element) * (size() - 1);
     sent_ += others + (stores ? own : 0);
     received_ += own + (stores ? others : 0);
   }

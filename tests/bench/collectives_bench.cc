@@ -109,11 +109,16 @@ void run_rank(Shared& shared, int rank) {
     const int repeats = bytes <= 1UL << 20 ? 200 : bytes <= 16UL << 20 ? 30 : 9;
 
     // The bound: each rank sums half an array of its own and stores the sum twice.
-    const float* sources[] = {array.data<float>(), array.data<float>() + count / 2};
-    float* targets[] = {array.data<float>(), array.data<float>() + count / 2};
+    auto* first = reinterpret_cast<std::byte*>(array.data<float>());
+    auto* second = reinterpret_cast<std::byte*>(array.data<float>() + count / 2);
+    const std::byte* sources[] = {first, second};
+    std::byte* targets[] = {first, second};
     print(rank, bytes, "bound", "sum",
           time(repeats, touch,
-               [&] { peer::sum_in_order(sources, targets, static_cast<std::size_t>(count / 2)); }),
+               [&] {
+                 peer::sum_in_order(DType::f32, sources, targets,
+                                    static_cast<std::size_t>(count / 2));
+               }),
           1);
     constexpr double n = ranks;
     print(rank, bytes, "all_reduce", "sum",

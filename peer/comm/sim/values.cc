@@ -8,12 +8,17 @@ namespace {
 
 using Part = SimGroup::Part;
 
+std::byte* first_byte(const Tensor& tensor) {
+  return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
+}
+
 /// Every target becomes the sum of elements [begin, begin + count) of all arrays.
 void sum(const std::vector<Part>& parts, std::size_t begin, std::size_t count,
-         const std::vector<float*>& targets) {
-  std::vector<const float*> sources;
-  for (const Part& part : parts) sources.push_back(part.in.data<float>() + begin);
-  sum_in_order(sources, targets, count);
+         const std::vector<std::byte*>& targets) {
+  const DType dtype = parts.front().in.dtype();
+  std::vector<const std::byte*> sources;
+  for (const Part& part : parts) sources.push_back(first_byte(part.in) + begin * size_of(dtype));
+  sum_in_order(dtype, sources, targets, count);
 }
 
 void copy(const Tensor& from, std::size_t from_byte, const Tensor& to, std::size_t to_byte,
@@ -29,15 +34,16 @@ void move_values(const std::vector<Part>& parts) {
   const Call& call = parts.front().call;
   if (call.bytes == 0) return;
   const std::size_t p = parts.size(), bytes = call.bytes, n = bytes / p;
+  const std::size_t element = size_of(parts.front().in.dtype());
   switch (call.kind) {
     case Call::Kind::all_reduce: {
-      std::vector<float*> targets;
-      for (const Part& part : parts) targets.push_back(part.in.data<float>());
-      return sum(parts, 0, bytes / sizeof(float), targets);
+      std::vector<std::byte*> targets;
+      for (const Part& part : parts) targets.push_back(first_byte(part.in));
+      return sum(parts, 0, bytes / element, targets);
     }
     case Call::Kind::reduce_scatter:
       for (std::size_t r = 0; r < p; ++r)
-        sum(parts, r * n / sizeof(float), n / sizeof(float), {parts[r].out.data<float>()});
+        sum(parts, r * n / element, n / element, {first_byte(parts[r].out)});
       return;
     case Call::Kind::all_gather:
       for (const Part& to : parts)
