@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/parameter_map.h"
 #include "core/replica.h"
 
 namespace ringside {
@@ -26,7 +27,8 @@ class Single : public SyncScheme {
     total_ = replicas_ == 1 ? replica_->gradients()
                             : device.tensor(replica_->gradients().shape(), MemoryKind::gradient,
                                             replica_->gradients().dtype());
-    optimizer_ = make_optimizer(plan.optimizer, plan.train.steps, device, replica_->parameters());
+    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, replicas_}, device,
+                                replica_->parameters(), parameter_map(model));
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
@@ -50,8 +52,10 @@ class Single : public SyncScheme {
 
   bool step(const StepInfo& info) override {
     const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
-    optimizer_->update(0, replica_->parameters(), total_, info.step);
-    return true;
+    const ParameterRange all{0, replica_->parameters(), total_};
+    const bool finite = settle_rounds(*optimizer_, all, info, [](std::span<double>) {});
+    if (finite) optimizer_->update(all, info);
+    return finite;
   }
 
   void sum(std::span<double>) override {}

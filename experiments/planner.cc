@@ -31,6 +31,8 @@ void check_train(const TrainConfig& train, const DataConfig& data) {
   require_at_least("train.global_batch", train.global_batch, 1);
   require_at_least("train.micro_batch", train.micro_batch, 0);
   require_at_least("train.accumulation", train.accumulation, 1);
+  if (train.reduce != "auto" && train.reduce != "last" && train.reduce != "every")
+    throw Error("train.reduce = '{}': there are auto, last and every", train.reduce);
   require_at_least("train.seed", train.seed, 0);
   require_at_least("train.evaluate_every", train.evaluate_every, 0);
   require_at_least("train.evaluate_batches", train.evaluate_batches, 1);
@@ -211,6 +213,10 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.model = config.model;
   plan.data = config.data;
   plan.train = config.train;
+  if (row.max_world == 1 || (plan.train.reduce == "auto" && !row.reduces_each_micro_batch))
+    plan.train.reduce = "last";
+  else if (plan.train.reduce == "auto")
+    plan.train.reduce = "every";
   plan.optimizer = config.optimizer;
   plan.device = config.device;
   plan.sim = config.sim;
@@ -310,8 +316,9 @@ SumTree sum_tree(const RunPlan& plan) {
   const std::int64_t together = plan.model.batch_norm_group;
   const std::int64_t groups = replicas_of(plan) / together;
   const std::int64_t all = plan.train.accumulation * plan.world / together;
-  if (groups == 1 || groups == all) return {1, all};
-  return {groups, all / groups};
+  const std::int64_t replicas = plan.optimizer.lr_scaling == "none" ? 0 : replicas_of(plan);
+  if (groups == 1 || groups == all) return {1, all, replicas};
+  return {groups, all / groups, replicas};
 }
 
 std::string label_of(const RunPlan& plan) {
@@ -331,8 +338,7 @@ void check_inputs(const RunPlan& plan) {
   const auto device = find_device(plan.cluster ? plan.device.kind : "cpu").make(plan, 0, nullptr);
   const Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
-  make_optimizer(plan.optimizer, plan.train.steps, *device,
-                 device->tensor({1}, MemoryKind::parameter));
+  check(plan.optimizer);
   const auto check_size = [&](const Dataset& part, std::string_view name) {
     if (part.size() < plan.train.global_batch)
       throw Error(

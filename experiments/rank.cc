@@ -25,10 +25,15 @@ std::string host_name() {
 
 StepShape step_shape(const RunPlan& plan, const Model& model, const Dataset& data) {
   const auto element = static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
+  std::int64_t lent = 0;
+  for (const auto& unit : model.units)
+    if (unit->lender()) lent += unit->lender()->layout().count();
   return {.world = plan.world,
           .servers = plan.servers,
           .micro_batches = plan.train.accumulation,
+          .reductions = plan.train.reduce == "every" ? plan.train.accumulation : 1,
           .parameter_bytes = element * model.parameter_count(),
+          .lent_bytes = element * lent,
           .input_bytes = plan.train.global_batch * data.input_shape().count() *
                          static_cast<std::int64_t>(size_of(data.input_dtype())),
           .logit_bytes = element * plan.train.global_batch * model.logits_per_sample()};

@@ -33,8 +33,9 @@ struct SchemeRow {
   std::function<Servers(const nlohmann::json& options, int world)> servers;
   /// Most workers; 0: any number.
   int max_world = 0;
-  /// Sums over ranks at every micro-batch: with several micro-batches and ranks the gradients are
-  /// added up in another order than by ranks that add up their own first.
+  /// Sums over ranks at every micro-batch unless told otherwise (train.reduce): with several
+  /// micro-batches and ranks the gradients are added up in another order than by ranks that add up
+  /// their own first.
   bool reduces_each_micro_batch = false;
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const nlohmann::json& options)>
       make;

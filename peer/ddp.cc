@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/parameter_map.h"
 #include "core/replica.h"
 #include "peer/exposed.h"
 #include "peer/scalar_sum.h"
@@ -13,7 +14,8 @@ namespace ringside::peer {
 namespace {
 
 /// Units finish backward from the last to the first, so buckets do: each is a range of gradients
-/// of consecutive units and starts on its way when the first of them is done.
+/// of consecutive units and starts on its way when the first of them is done. With reductions at
+/// every micro-batch a bucket comes back before the next one overwrites it, and is added up.
 class Ddp : public SyncScheme {
  public:
   Ddp(const RankContext& context, const DdpOptions& options,
@@ -28,30 +30,41 @@ class Ddp : public SyncScheme {
     const RunPlan& plan = context().plan;
     model_ = &model;
     replica_.emplace(model, context());
-    optimizer_ =
-        make_optimizer(plan.optimizer, plan.train.steps, context().device, replica_->parameters());
+    every_ = plan.train.reduce == "every" && plan.train.accumulation > 1;
+    total_ = every_ ? context().device.tensor(replica_->gradients().shape(), MemoryKind::gradient,
+                                              replica_->gradients().dtype())
+                    : replica_->gradients();
+    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, context().device,
+                                replica_->parameters(), parameter_map(model));
     make_buckets();
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
-    replica_->before_backward(unit, pass);
+    if (every_)
+      finish(*std::find_if(buckets_.begin(), buckets_.end(),
+                           [&](const Bucket& b) { return b.first_unit <= unit; }));
+    replica_->before_backward(unit, every_ ? Pass{} : pass);
   }
 
   void after_backward(std::size_t unit, const Pass& pass) override {
-    replica_->after_backward(unit, pass);
-    if (!pass.last()) return;
+    replica_->after_backward(unit, every_ ? Pass{} : pass);
+    if (!every_ && !pass.last()) return;
     for (Bucket& bucket : buckets_)
-      if (bucket.first_unit == unit)
+      if (bucket.first_unit == unit) {
+        bucket.micro_batch = pass.micro_batch;
         bucket.work =
             communicator_->all_reduce(replica_->gradients().range(bucket.begin, bucket.count));
+      }
   }
 
   bool step(const StepInfo& info) override {
+    if (optimizer_->rounds() > 0) return step_at_once(info);
     for (Bucket& bucket : buckets_) {
-      wait_exposed(context().timeline, "all-reduce " + bucket.name, std::move(bucket.work));
+      finish(bucket);
       const auto span = context().timeline.scope(Activity::optimizer, "optimizer " + bucket.name);
-      optimizer_->update(bucket.begin, replica_->parameters().range(bucket.begin, bucket.count),
-                         replica_->gradients().range(bucket.begin, bucket.count), info.step);
+      optimizer_->update({bucket.begin, replica_->parameters().range(bucket.begin, bucket.count),
+                          total_.range(bucket.begin, bucket.count)},
+                         info);
     }
     return true;
   }
@@ -74,8 +87,33 @@ class Ddp : public SyncScheme {
     std::string name;
     std::size_t first_unit = 0;
     std::int64_t begin = 0, count = 0;
-    WorkPtr work;
+    WorkPtr work;                  // while it is on its way
+    std::int64_t micro_batch = 0;  // whose gradients these are
   };
+
+  /// Waits for the bucket, if it is on its way, and adds it to the total.
+  void finish(Bucket& bucket) {
+    if (!bucket.work) return;
+    wait_exposed(context().timeline, "all-reduce " + bucket.name, std::move(bucket.work));
+    if (!every_) return;
+    const auto span = context().timeline.scope(Activity::compute, "add up " + bucket.name);
+    const Tensor part = replica_->gradients().range(bucket.begin, bucket.count);
+    const Tensor sum = total_.range(bucket.begin, bucket.count);
+    if (bucket.micro_batch == 0)
+      context().device.kernels().copy({.in = part, .out = sum});
+    else
+      context().device.kernels().add({.in = part, .out = sum});
+  }
+
+  /// All gradients are whole on every rank, so there is nothing to be summed over ranks.
+  bool step_at_once(const StepInfo& info) {
+    for (Bucket& bucket : buckets_) finish(bucket);
+    const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
+    const ParameterRange all{0, replica_->parameters(), total_};
+    const bool finite = settle_rounds(*optimizer_, all, info, [](std::span<double>) {});
+    if (finite) optimizer_->update(all, info);
+    return finite;
+  }
 
   void make_buckets() {
     std::int64_t end = model_->parameter_count();
@@ -84,7 +122,8 @@ class Ddp : public SyncScheme {
       const auto bytes =
           static_cast<double>(replica_->gradients().range(begin, end - begin).bytes());
       if (bytes < bucket_bytes_ && u > 0) continue;
-      buckets_.push_back({"bucket " + std::to_string(buckets_.size()), u, begin, end - begin, {}});
+      buckets_.push_back(
+          {"bucket " + std::to_string(buckets_.size()), u, begin, end - begin, {}, 0});
       end = begin;
     }
   }
@@ -93,6 +132,8 @@ class Ddp : public SyncScheme {
   std::unique_ptr<Communicator> communicator_;
   Model* model_ = nullptr;
   std::optional<Replica> replica_;
+  bool every_ = false;  // micro-batch is reduced, of several
+  Tensor total_;        // what the optimizer gets
   std::unique_ptr<Optimizer> optimizer_;
   std::vector<Bucket> buckets_;  // in the order in which they are ready
 };
@@ -111,7 +152,7 @@ std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOption
 
 double ddp_minimum_bytes(const StepShape& shape) {
   const double n = shape.world;
-  return 2 * (n - 1) / n * static_cast<double>(shape.parameter_bytes);
+  return 2 * (n - 1) / n * static_cast<double>(shape.parameter_bytes * shape.reductions);
 }
 
 }  // namespace ringside::peer

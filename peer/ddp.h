@@ -20,8 +20,9 @@ void visit_fields(DdpOptions& c, Visitor&& v) {
 /// Throws Error for values that cannot be.
 void check(const DdpOptions& options);
 
-/// Every rank holds everything (Li et al., VLDB 2020). Bytes a rank and step: 2 (N-1)/N of the
-/// gradient.
+/// Every rank holds everything (Li et al., VLDB 2020). With train.reduce "every" the gradients of a
+/// micro-batch are reduced while the next one is computed, and added up in a second whole gradient.
+/// Bytes a rank and reduction: 2 (N-1)/N of the gradient.
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options,
                                      std::unique_ptr<Communicator> communicator);
 

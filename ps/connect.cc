@@ -13,6 +13,7 @@ ServerConfig server_config(const RankContext& context, std::uint64_t token) {
           .dtype = parameter_dtype(plan.train),
           .optimizer = plan.optimizer,
           .steps = plan.train.steps,
+          .pushes = pushes_a_step(plan.train),
           .warmup = plan.train.warmup};
 }
 

@@ -10,6 +10,11 @@
 
 namespace ringside::ps {
 
+/// Gradients of a chunk that a worker pushes a step.
+inline std::int64_t pushes_a_step(const TrainConfig& train) {
+  return train.reduce == "every" ? train.accumulation : 1;
+}
+
 /// What the plan says about the server of this rank.
 ServerConfig server_config(const RankContext& context, std::uint64_t token);
 

@@ -11,19 +11,33 @@ void check_consistency(const std::string& consistency) {
   throw Error("consistency '{}' is none that servers keep; the one there is: bsp", consistency);
 }
 
-Clocks::Clocks(int workers) : pushed_(static_cast<std::size_t>(workers)) {}
+Clocks::Clocks(int workers, std::int64_t pushes)
+    : pushes_(pushes), pushed_(static_cast<std::size_t>(workers)) {}
 
-void Clocks::push(int worker, std::int64_t step) {
+void Clocks::push(int worker, std::int64_t step, std::int64_t number) {
+  if (number < 0 || number >= pushes_)
+    throw Error("push {} of step {}: a step has {} of them", number, step, pushes_);
   std::int64_t& next = pushed_[static_cast<std::size_t>(worker)];
-  if (step < next) throw Error("step {} was pushed before", step);
-  if (step > next) throw Error("step {} pushed where step {} is due", step, next);
-  if (!may_read(step))
-    throw Error("step {} pushed while another worker's step {} is missing", step, complete());
+  const std::int64_t due = next / pushes_, number_due = next % pushes_;
+  if (step < due || (step == due && number < number_due))
+    throw Error("{} was pushed before", text(step, number));
+  if (step > due || number > number_due)
+    throw Error("{} pushed where {} is due", text(step, number), text(due, number_due));
+  if (const std::int64_t missing = least(); next > missing)
+    throw Error("{} pushed while another worker's {} is missing", text(step, number),
+                text(missing / pushes_, missing % pushes_));
   ++next;
 }
 
 bool Clocks::may_read(std::int64_t steps) const { return steps <= complete(); }
 
-std::int64_t Clocks::complete() const { return *std::min_element(pushed_.begin(), pushed_.end()); }
+std::int64_t Clocks::complete() const { return least() / pushes_; }
+
+std::int64_t Clocks::least() const { return *std::min_element(pushed_.begin(), pushed_.end()); }
+
+std::string Clocks::text(std::int64_t step, std::int64_t number) const {
+  return pushes_ == 1 ? fmt::format("step {}", step)
+                      : fmt::format("push {} of step {}", number, step);
+}
 
 }  // namespace ringside::ps

@@ -62,11 +62,6 @@ class Dp : public ReplicaScheme {
     return {.known = {.loss = reply.header.scalar}, .gradient = logits};
   }
 
-  void after_backward(std::size_t unit, const Pass& pass) override {
-    replica().after_backward(unit, pass);
-    if (pass.last()) link().push(unit, pass.step);
-  }
-
   bool step(const StepInfo& info) override {
     current_ = false;
     return ReplicaScheme::step(info);
@@ -74,6 +69,8 @@ class Dp : public ReplicaScheme {
 
  private:
   static constexpr int master = 0;
+
+  void push(std::size_t unit, std::int64_t step) override { link().push(unit, step); }
 
   static Message about(const Pass& pass, Kind kind) {
     Message message;
@@ -115,8 +112,10 @@ double dp_minimum_bytes(const StepShape& shape, const DpOptions& options) {
   const double n = shape.world;
   const auto parameters = static_cast<double>(shape.parameter_bytes);
   const auto batch = static_cast<double>(shape.input_bytes + shape.logit_bytes);
-  if (options.placement == "dedicated") return n * parameters + batch;
-  return (n - 1) * (parameters + batch / n);
+  const double worker = static_cast<double>(shape.reductions) * parameters +
+                        static_cast<double>(shape.logit_bytes) / n;
+  if (options.placement == "dedicated") return std::max(n * parameters + batch, worker);
+  return n == 1 ? 0 : std::max((n - 1) * (parameters + batch / n), worker);
 }
 
 }  // namespace ringside::ps

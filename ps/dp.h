@@ -36,7 +36,7 @@ inline bool computes_losses(const DpOptions&) { return true; }
 /// workers' gradients and updates. One step after the other: nothing is hidden behind compute.
 /// Evaluation reads and computes at the workers, with the master's parameters. Bytes a step, P of
 /// the parameters, I and L of the inputs and logits of the global batch: the master sends
-/// N P + I + L, a worker P + L / N.
+/// N P + I + L, a worker R P + L / N where it pushes R gradients.
 std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options,
                                     std::unique_ptr<Transport> transport);
 
@@ -45,7 +45,8 @@ std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions&
 RankRecord serve_dp(const RankContext& context, const DpOptions& options,
                     std::unique_ptr<Transport> transport, Model& model, const Loader& loader);
 
-/// Of the master's rank: N P + I + L, dedicated; (N - 1) (P + (I + L) / N), beside worker 0.
+/// Of the master's rank: N P + I + L, dedicated; (N - 1) (P + (I + L) / N), beside worker 0; or of
+/// a worker of its own, R P + L / N.
 double dp_minimum_bytes(const StepShape& shape, const DpOptions& options);
 
 }  // namespace ringside::ps

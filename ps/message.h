@@ -13,8 +13,12 @@ namespace ringside::ps {
 /// A request has the same kind as its reply; `error` is a reply to anything.
 enum class Kind : std::uint8_t {
   push,       // gradient of a range; no reply
-  push_pull,  // gradient of a range -> its values once all workers have pushed
+  push_pull,  // gradient of a range -> once all workers have pushed, its values (none before the
+              // last push of a step)
   pull,       // -> values of a range, after `step` updates
+  measure,    // of round `micro_batch` of a step, loss scale in scalar, the round before's totals
+              // (fp64; none in round 0) -> this server's part of the round's sums
+  settle,     // loss scale in scalar, the last totals; no reply
   sum,        // fp64 frame, or none -> its sum over workers, in rank order; `step` counts them
   inputs,     // samples [begin, begin + count) of a step -> its inputs
   loss,       // logits, gradient scale in scalar -> loss in scalar, gradient of the logits
@@ -23,11 +27,12 @@ enum class Kind : std::uint8_t {
   failed,     // the worker's last word, with its reason in text; no reply
   error       // reply: why, in text
 };
-inline constexpr std::size_t kinds = 10;
+inline constexpr std::size_t kinds = 12;
 
 constexpr std::string_view name_of(Kind kind) {
-  constexpr std::string_view names[kinds] = {"push", "push_pull", "pull", "sum",    "inputs",
-                                             "loss", "alive",     "done", "failed", "error"};
+  constexpr std::string_view names[kinds] = {"push",   "push_pull", "pull",   "measure",
+                                             "settle", "sum",       "inputs", "loss",
+                                             "alive",  "done",      "failed", "error"};
   return names[static_cast<std::size_t>(kind)];
 }
 

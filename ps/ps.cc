@@ -21,12 +21,12 @@ TransportOptions transport_options(const RankContext& context, const PsOptions& 
 class Ps : public ReplicaScheme {
  public:
   Ps(const RankContext& context, const PsOptions& options, std::unique_ptr<Transport> transport)
-      : ReplicaScheme(context, transport_options(context, options), std::move(transport)) {}
+      : ReplicaScheme(context, transport_options(context, options), std::move(transport)),
+        in_rounds_(rounds_of(context.plan.optimizer, parameter_dtype(context.plan.train)) > 0) {}
 
   void before_forward(std::size_t unit, const Pass&) override { link().wait_for(unit); }
   void after_backward(std::size_t unit, const Pass& pass) override {
-    replica().after_backward(unit, pass);
-    if (pass.last()) link().push_pull(unit, pass.step);
+    ReplicaScheme::after_backward(unit, pass);
     client().progress();
   }
 
@@ -34,11 +34,24 @@ class Ps : public ReplicaScheme {
   /// waiting here until all has been sent.
   bool step(const StepInfo& info) override {
     client().flush();
-    return ReplicaScheme::step(info);
+    const bool finite = ReplicaScheme::step(info);
+    if (in_rounds_) link().pull(steps());
+    return finite;
   }
 
  private:
+  /// Values that wait for sums over the whole model would fill the client's window, so they are
+  /// asked for afterwards.
+  void push(std::size_t unit, std::int64_t step) override {
+    if (in_rounds_)
+      link().push(unit, step);
+    else
+      link().push_pull(unit, step);
+  }
+
   void settle() override { client().drain(); }
+
+  bool in_rounds_;  // the optimizers want sums over the model first
 };
 
 }  // namespace
@@ -67,9 +80,11 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options,
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
   const auto parameters = static_cast<double>(shape.parameter_bytes);
   const double n = shape.world, s = shape.servers;
-  if (options.placement == "dedicated") return parameters * std::max(1.0, n / s);
-  const double worker_and_server = parameters * ((s - 1) + (n - 1)) / s;
-  return shape.servers < shape.world ? std::max(parameters, worker_and_server) : worker_and_server;
+  const auto r = static_cast<double>(shape.reductions);
+  if (options.placement == "dedicated") return parameters * std::max(r, n / s);
+  const double worker_and_server = parameters * (r * (s - 1) + (n - 1)) / s;
+  return shape.servers < shape.world ? std::max(r * parameters, worker_and_server)
+                                     : worker_and_server;
 }
 
 }  // namespace ringside::ps

@@ -38,7 +38,8 @@ inline bool computes_losses(const PsOptions&) { return false; }
 /// Workers hold a replica (Li et al., OSDI 2014). They push every unit's gradient right after its
 /// last backward, in chunks of at most 1 MB that are answered with the updated values; these are
 /// taken in between the units' computations, and a unit's next forward waits for its own. Bytes a
-/// step, P those of the parameters: a worker sends P, a server N P / S.
+/// step, P those of the parameters: a worker sends P for every gradient that it pushes, R a step, a
+/// server N P / S. Where the optimizer wants sums over the model, the values are pulled after them.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options,
                                     std::unique_ptr<Transport> transport);
 
@@ -46,9 +47,9 @@ std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions&
 RankRecord serve_ps(const RankContext& context, const PsOptions& options,
                     std::unique_ptr<Transport> transport, Model& model, const Loader& loader);
 
-/// Dedicated: max(P, N P / S). Beside: the rank of worker i and server i sends the gradient but
-/// for its own part, and new values of its part to the other workers, P (S - 1) / S +
-/// (N - 1) P / S; a rank with a worker alone sends P.
+/// Dedicated: max(R P, N P / S). Beside: the rank of worker i and server i sends the gradients but
+/// for its own part, and new values of its part to the other workers, R P (S - 1) / S +
+/// (N - 1) P / S; a rank with a worker alone sends R P.
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
 
 }  // namespace ringside::ps

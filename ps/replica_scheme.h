@@ -12,23 +12,32 @@
 namespace ringside::ps {
 
 /// A worker with a whole replica, a client of all servers and the link between the two. Between the
-/// units' computations it takes in what has come, without blocking.
+/// units' computations it takes in what has come, without blocking. With train.reduce "every" the
+/// gradients of each micro-batch go to the servers, which add them up.
 class ReplicaScheme : public SyncScheme {
  public:
   void attach(Model& model) override {
     replica_.emplace(model, context());
     client_ = connect(context(), *transport_, options_);
-    link_.emplace(model, *replica_, context().device, *client_, context().plan.servers);
+    link_.emplace(model, *replica_, context().device, *client_, context().plan);
   }
 
   void after_forward(std::size_t, const Pass&) override { client_->progress(); }
   void before_backward(std::size_t unit, const Pass& pass) override {
     client_->progress();
-    replica_->before_backward(unit, pass);
+    if (every_ && pass.micro_batch > 0) link_->wait_for(unit);
+    replica_->before_backward(unit, every_ ? Pass{} : pass);
+  }
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    replica_->after_backward(unit, every_ ? Pass{} : pass);
+    if (pass.last())
+      push(unit, pass.step);
+    else if (every_)
+      link_->push_part(unit, pass.step, pass.micro_batch);
   }
   bool step(const StepInfo& info) override {
     steps_ = info.step + 1;
-    return true;
+    return link_->settle(info);
   }
   void sum(std::span<double> values) override {
     Device& device = context().device;
@@ -51,7 +60,13 @@ class ReplicaScheme : public SyncScheme {
  protected:
   ReplicaScheme(const RankContext& context, TransportOptions options,
                 std::unique_ptr<Transport> transport)
-      : SyncScheme(context), options_(std::move(options)), transport_(std::move(transport)) {}
+      : SyncScheme(context),
+        options_(std::move(options)),
+        transport_(std::move(transport)),
+        every_(pushes_a_step(context.plan.train) > 1) {}
+
+  /// Sends a unit's last gradients of a step.
+  virtual void push(std::size_t unit, std::int64_t step) = 0;
 
   /// Blocks until the servers have handled all that this worker sent.
   virtual void settle() = 0;
@@ -68,6 +83,7 @@ class ReplicaScheme : public SyncScheme {
   std::optional<Replica> replica_;
   std::unique_ptr<Client> client_;
   std::optional<ReplicaLink> link_;
+  bool every_;  // micro-batch is pushed, of several
   std::int64_t steps_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/parameter_map.h"
 
 namespace ringside::ps {
 namespace {
@@ -17,6 +18,8 @@ Server::Server(const Model& model, const std::vector<Chunk>& chunks, Device& dev
                const ServerConfig& config)
     : device_(device),
       config_(config),
+      rounds_{.asked = std::vector<std::size_t>(static_cast<std::size_t>(config.workers)),
+              .settled = std::vector<bool>(static_cast<std::size_t>(config.workers))},
       summands_(static_cast<std::size_t>(config.workers)),
       done_(static_cast<std::size_t>(config.workers)) {
   std::int64_t count = 0;
@@ -25,21 +28,26 @@ Server::Server(const Model& model, const std::vector<Chunk>& chunks, Device& dev
     slot_at_[chunk.begin] = slots_.size();
     slots_.push_back({chunk,
                       count,
-                      Clocks(config.workers),
+                      Clocks(config.workers, config.pushes),
                       std::vector<Tensor>(static_cast<std::size_t>(config.workers)),
                       0,
-                      {}});
+                      {},
+                      0});
     count += chunk.count;
   }
   if (slots_.empty()) return;
   parameters_ = device.tensor({count}, MemoryKind::parameter, config.dtype);
   sums_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
+  if (config.pushes > 1) partial_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
+  std::vector<ModelPiece> pieces;
   for (const Slot& slot : slots_) {
+    pieces.push_back({slot.begin, slot.chunk.begin, slot.chunk.count});
     const std::int64_t first = model.first_parameter(slot.chunk.unit);
     config.initial_values->write(*model.units[slot.chunk.unit], first, slot.chunk.begin - first,
                                  parameters_.range(slot.begin, slot.chunk.count));
   }
-  optimizer_ = make_optimizer(config.optimizer, config.steps, device, parameters_);
+  optimizer_ = make_optimizer(config.optimizer, {config.steps, config.workers}, device, parameters_,
+                              parameter_map(model, pieces));
 }
 
 Replies Server::handle(int worker, Message message) {
@@ -52,6 +60,10 @@ Replies Server::handle(int worker, Message message) {
         return push(worker, header, std::move(message.frames));
       case Kind::pull:
         return pull(worker, header);
+      case Kind::measure:
+        return measure(worker, header, message.frames);
+      case Kind::settle:
+        return settle(worker, header, message.frames);
       case Kind::sum:
         return sum(worker, header, message.frames);
       case Kind::alive:
@@ -109,19 +121,25 @@ Replies Server::push(int worker, const Header& header, std::vector<Tensor> frame
   Slot& slot = slot_of(header);
   if (frames.size() != 1 || frames[0].dtype() != config_.dtype || frames[0].count() != header.count)
     throw Error("one frame of {} {} elements is due", header.count, name_of(config_.dtype));
-  slot.clocks.push(worker, header.step);
+  if (const auto done = slot.done / config_.pushes;
+      done < header.step && slot.clocks.complete() >= header.step)
+    throw Error("step {} pushed while step {} is not settled", header.step, done);
+  slot.clocks.push(worker, header.step, header.micro_batch);
   slot.waiting[static_cast<std::size_t>(worker)] = std::move(frames[0]);
   if (header.kind == Kind::push_pull)
-    slot.readers.push_back({worker, reply_to(header), header.step + 1});
-  add_in_turn(slot);
-  return answer_readers(slot);
+    slot.readers.push_back({worker, reply_to(header),
+                            header.step * config_.pushes + header.micro_batch + 1,
+                            header.micro_batch + 1 == config_.pushes});
+  return add_in_turn(slot);
 }
 
-void Server::add_in_turn(Slot& slot) {
-  const Tensor sum = sums_.range(slot.begin, slot.chunk.count);
+Replies Server::add_in_turn(Slot& slot) {
+  const Tensor total = sums_.range(slot.begin, slot.chunk.count);
+  const std::int64_t push = slot.done % config_.pushes;
+  const Tensor sum = push == 0 ? total : partial_.range(slot.begin, slot.chunk.count);
   while (slot.next < config_.workers) {
     Tensor& gradient = slot.waiting[static_cast<std::size_t>(slot.next)];
-    if (!gradient) return;
+    if (!gradient) return {};
     if (slot.next == 0)
       device_.kernels().copy({.in = gradient, .out = sum});
     else
@@ -130,14 +148,26 @@ void Server::add_in_turn(Slot& slot) {
     ++slot.next;
   }
   slot.next = 0;
-  update(slot);
+  if (push > 0) device_.kernels().add({.in = sum, .out = total});
+  if (push + 1 == config_.pushes) {
+    if (optimizer_->rounds() > 0) {
+      ++gathered_;
+      return answer_measures();
+    }
+    update(slot.done / config_.pushes, range_of(slot));
+  }
+  ++slot.done;
+  return answer_readers(slot);
 }
 
-void Server::update(Slot& slot) {
-  const std::int64_t step = slot.clocks.complete() - 1;
+ParameterRange Server::range_of(const Slot& slot) const {
+  return {slot.begin, parameters_.range(slot.begin, slot.chunk.count),
+          sums_.range(slot.begin, slot.chunk.count)};
+}
+
+void Server::update(std::int64_t step, const ParameterRange& range) {
   const Mark begin = device_.mark();
-  optimizer_->update(slot.begin, parameters_.range(slot.begin, slot.chunk.count),
-                     sums_.range(slot.begin, slot.chunk.count), step);
+  optimizer_->update(range, {step, rounds_.loss_scale});
   if (step < config_.warmup) return;
   updates_.emplace_back(begin, device_.mark());
   add_up_updates(most_updates);
@@ -157,12 +187,13 @@ Replies Server::answer_readers(Slot& slot) {
   Replies replies;
   std::vector<Reader> still_waiting;
   for (Reader& reader : slot.readers) {
-    if (slot.clocks.may_read(reader.steps))
-      replies.push_back(
-          {reader.worker,
-           {std::move(reader.reply), {parameters_.range(slot.begin, slot.chunk.count)}}});
-    else
+    if (slot.done < reader.pushes) {
       still_waiting.push_back(std::move(reader));
+      continue;
+    }
+    std::vector<Tensor> frames;
+    if (reader.values) frames.push_back(parameters_.range(slot.begin, slot.chunk.count));
+    replies.push_back({reader.worker, {std::move(reader.reply), std::move(frames)}});
   }
   slot.readers = std::move(still_waiting);
   return replies;
@@ -173,7 +204,7 @@ Replies Server::pull(int worker, const Header& header) {
   if (header.step < 0 || header.step > slot.clocks.pushed(worker))
     throw Error("values after step {} asked for by a worker that pushed {}", header.step,
                 slot.clocks.pushed(worker));
-  slot.readers.push_back({worker, reply_to(header), header.step});
+  slot.readers.push_back({worker, reply_to(header), header.step * config_.pushes, true});
   return answer_readers(slot);
 }
 

@@ -68,7 +68,8 @@ class Meter {
  private:
   static bool is_about_a_step(Kind kind) {
     return kind == Kind::push || kind == Kind::push_pull || kind == Kind::pull ||
-           kind == Kind::inputs || kind == Kind::loss;
+           kind == Kind::measure || kind == Kind::settle || kind == Kind::inputs ||
+           kind == Kind::loss;
   }
 
   const Channel& channel_;

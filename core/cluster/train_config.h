@@ -14,6 +14,7 @@ struct TrainConfig {
   std::int64_t global_batch = 16;
   std::int64_t micro_batch = 0;
   std::int64_t accumulation = 1;
+  std::string reduce = "auto";
   bool recompute = false;
   std::string precision = "fp32";
   std::int64_t seed = 1;
@@ -29,6 +30,9 @@ void visit_fields(TrainConfig& c, Visitor&& v) {
   v("global_batch", c.global_batch, "samples a step, over all ranks");
   v("micro_batch", c.micro_batch, "most samples that a rank computes at once; 0: no limit");
   v("accumulation", c.accumulation, "least number of micro-batches a rank and step");
+  v("reduce", c.reduce,
+    "gradients go over ranks after the 'last' micro-batch (fsdp: every rank then holds whole ones) "
+    "or at 'every' one; auto: last, but for fsdp every");
   v("recompute", c.recompute,
     "keep the units' inputs alone and compute activations again in backward: less memory, more "
     "compute");

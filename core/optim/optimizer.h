@@ -2,45 +2,27 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <string>
+#include <span>
+#include <vector>
 
 #include "core/device/device.h"
+#include "core/optim/optimizer_config.h"
 
 namespace ringside {
 
-/// The [optimizer] table of an experiment file.
-struct OptimizerConfig {
-  std::string kind = "adamw";
-  double lr = 3e-4;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double momentum = 0.9;
-  double weight_decay = 0.0;
-  std::string schedule = "constant";
-  std::int64_t warmup_steps = 0;
-  double final_lr_share = 0.1;
+/// What an optimizer's own flat range holds of the model.
+struct ParameterMap {
+  /// Elements [begin, begin + count) of the range: a stretch of one parameter.
+  struct Stretch {
+    std::int64_t begin = 0, count = 0;
+    std::size_t parameter = 0;  // of the model, in its order
+    bool matrix = false;        // two or more extents
+  };
+  std::vector<Stretch> stretches;  // by `begin`; what lies in none is padding
+  std::size_t parameters = 0;      // that the whole model has
 };
-
-template <class Visitor>
-void visit_fields(OptimizerConfig& c, Visitor&& v) {
-  v("kind", c.kind, "adamw or sgd");
-  v("lr", c.lr, "peak learning rate");
-  v("beta1", c.beta1, "adamw: decay of the first moment");
-  v("beta2", c.beta2, "adamw: decay of the second moment");
-  v("epsilon", c.epsilon, "adamw: added to the root of the second moment");
-  v("momentum", c.momentum, "sgd: momentum");
-  v("weight_decay", c.weight_decay, "decoupled for adamw, added to the gradient for sgd");
-  v("schedule", c.schedule, "constant, linear or cosine");
-  v("warmup_steps", c.warmup_steps, "steps in which the learning rate rises linearly to lr");
-  v("final_lr_share", c.final_lr_share, "linear, cosine: share of lr left at the last step");
-}
-
-/// Learning rate of a step (counted from 0) in a run of `steps`: lr (step + 1) / (warmup_steps + 1)
-/// while warming up, then by schedule from lr to lr final_lr_share at the last step. Throws Error
-/// for an unknown schedule.
-double learning_rate(const OptimizerConfig& config, std::int64_t step, std::int64_t steps);
 
 /// Which update this is.
 struct StepInfo {
@@ -48,22 +30,53 @@ struct StepInfo {
   float loss_scale = 1;   // that the gradients have been multiplied by
 };
 
-/// Updates one flat range of parameters, elementwise: the whole model, a unit, a shard or a
-/// server's part give the same bits. Owns its state (fp32, kind optimizer): moments, zero at first,
-/// and where the parameters are bf16 their master values, which are those of the parameters at
-/// first. Safe from the thread that owns it.
+/// Elements [begin, begin + parameters.count()) of an optimizer's range; one dtype.
+struct ParameterRange {
+  std::int64_t begin = 0;
+  Tensor parameters, gradients;
+};
+
+/// Updates one flat range of parameters: the whole model, a shard or a server's part give the same
+/// bits. Owns its state (fp32, kind optimizer): moments, zero at first, and where the parameters
+/// have 16 bits their master values, which are those of the parameters at first.
+///
+/// Some updates want sums over the whole model first. They come in rounds: every optimizer of the
+/// model measures what it has, the parts are added up, in fp64, and all settle on the totals. What
+/// is made of a total is rounded to fp32 once, so that how it was added up does not show. Without
+/// rounds an element may be updated as soon as its gradient is there. For the thread that owns it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Elements [begin, begin + parameters.count()) of the range that this optimizer keeps state
-  /// for; gradients have the dtype of the parameters; `step` counts from 0.
-  virtual void update(std::int64_t begin, const Tensor& parameters, const Tensor& gradients,
-                      std::int64_t step) = 0;
+
+  /// The first is of the gradients' squares where they are clipped or fp16, the last of LAMB's
+  /// norms; often 0.
+  virtual int rounds() const = 0;
+  /// Values that a round measures, here as everywhere in the model.
+  virtual std::size_t sums(int round) const = 0;
+  /// This range's part of the sums; every element is measured once a round. Blocks until they are
+  /// computed.
+  virtual std::vector<double> measure(int round, const ParameterRange& range,
+                                      const StepInfo& info) = 0;
+  /// False where the gradients are fp16 and not finite: the step ends here, and nothing has
+  /// changed.
+  virtual bool settle(int round, std::span<const double> totals, const StepInfo& info) = 0;
+  /// After all rounds, once for every element.
+  virtual void update(const ParameterRange& range, const StepInfo& info) = 0;
 };
 
-/// For a flat range of parameters with its initial values. `steps` is the length of the run, which
-/// the schedule needs. Throws Error for an unknown kind or schedule, or a setting out of range.
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, std::int64_t steps,
-                                          Device& device, const Tensor& parameters);
+/// For a flat range of parameters with its initial values. Throws Error as check() does.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const RunSize& run,
+                                          Device& device, const Tensor& parameters,
+                                          ParameterMap map);
+
+/// What Optimizer::rounds() and settle() answer for gradients of that dtype, for those who only
+/// pass sums on.
+int rounds_of(const OptimizerConfig& config, DType gradients);
+bool overflowed(DType gradients, int round, std::span<const double> totals);
+
+/// All rounds of an optimizer that has `range` and no more; `sum` makes the parts of all of them
+/// totals. False as settle().
+bool settle_rounds(Optimizer& optimizer, const ParameterRange& range, const StepInfo& info,
+                   const std::function<void(std::span<double>)>& sum);
 
 }  // namespace ringside

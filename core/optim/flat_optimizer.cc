@@ -1,0 +1,115 @@
+#include "core/optim/flat_optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ringside {
+namespace {
+
+/// Empty for parameters that are their own.
+Tensor masters(Device& device, const Tensor& parameters) {
+  if (parameters.dtype() == DType::f32) return {};
+  Tensor values = device.tensor({parameters.count()}, MemoryKind::optimizer);
+  device.kernels().cast({.in = parameters, .out = values});
+  return values;
+}
+
+double sum_of_squares(Device& device, const Tensor& values) {
+  const Tensor out = device.tensor({1}, MemoryKind::workspace, DType::f64);
+  device.kernels().sum_of_squares({.in = values, .out = out});
+  double sum[1];
+  device.read(out, std::as_writable_bytes(std::span(sum)));
+  return sum[0];
+}
+
+}  // namespace
+
+FlatOptimizer::FlatOptimizer(const OptimizerConfig& config, const RunSize& run, Device& device,
+                             const Tensor& parameters, ParameterMap map)
+    : config_(config),
+      run_(run),
+      device_(device),
+      map_(std::move(map)),
+      dtype_(parameters.dtype()),
+      master_(masters(device, parameters)) {}
+
+std::vector<double> FlatOptimizer::measure(int round, const ParameterRange& range,
+                                           const StepInfo& info) {
+  if (round >= norm_rounds()) return measure_own(range, info);
+  return {sum_of_squares(device_, range.gradients)};
+}
+
+bool FlatOptimizer::settle(int round, std::span<const double> totals, const StepInfo& info) {
+  if (round >= norm_rounds()) {
+    settle_own(totals);
+    return true;
+  }
+  if (overflowed(dtype_, round, totals)) {
+    ++skipped_;
+    return false;
+  }
+  // As torch.nn.utils.clip_grad_norm_ has it.
+  const double norm = std::sqrt(totals[0]) / static_cast<double>(info.loss_scale);
+  if (config_.clip_norm > 0) clip_factor_ = std::min(1.0, config_.clip_norm / (norm + 1e-6));
+  return true;
+}
+
+void FlatOptimizer::each_alike(
+    const ParameterRange& range, const StepInfo& info,
+    const std::function<void(const ParameterRange&, const Scalars&)>& update) const {
+  if (config_.decay == "all" || config_.weight_decay == 0)
+    return update(range, scalars(info, static_cast<float>(config_.weight_decay)));
+  const std::vector<Stretch> stretches = stretches_in(range);
+  for (std::size_t i = 0; i < stretches.size();) {
+    Stretch alike = stretches[i++];
+    for (; i < stretches.size() && stretches[i].matrix == alike.matrix &&
+           stretches[i].begin == alike.begin + alike.count;
+         ++i)
+      alike.count += stretches[i].count;
+    update(part(range, alike), scalars(info, decay_of(alike)));
+  }
+}
+
+std::vector<ParameterMap::Stretch> FlatOptimizer::stretches_in(const ParameterRange& range) const {
+  const std::int64_t end = range.begin + range.parameters.count();
+  std::vector<Stretch> out;
+  auto next = std::partition_point(
+      map_.stretches.begin(), map_.stretches.end(),
+      [&](const Stretch& stretch) { return stretch.begin + stretch.count <= range.begin; });
+  for (; next != map_.stretches.end() && next->begin < end; ++next) {
+    Stretch in = *next;
+    in.begin = std::max(next->begin, range.begin);
+    in.count = std::min(next->begin + next->count, end) - in.begin;
+    out.push_back(in);
+  }
+  return out;
+}
+
+float FlatOptimizer::decay_of(const Stretch& stretch) const {
+  return config_.decay == "all" || stretch.matrix ? static_cast<float>(config_.weight_decay) : 0.0f;
+}
+
+FlatOptimizer::Scalars FlatOptimizer::scalars(const StepInfo& info, float weight_decay) const {
+  return {.lr = static_cast<float>(learning_rate(config_, info.step, run_)),
+          .weight_decay = weight_decay,
+          .gradient_scale = static_cast<float>(clip_factor_ / static_cast<double>(info.loss_scale)),
+          .step = info.step + 1 - skipped_};
+}
+
+ParameterRange FlatOptimizer::part(const ParameterRange& range, const Stretch& stretch) {
+  const std::int64_t begin = stretch.begin - range.begin;
+  return {stretch.begin, range.parameters.range(begin, stretch.count),
+          range.gradients.range(begin, stretch.count)};
+}
+
+Tensor FlatOptimizer::of(const Tensor& state, const ParameterRange& range) {
+  return state ? state.range(range.begin, range.parameters.count()) : Tensor{};
+}
+
+Tensor FlatOptimizer::zeros(Device& device, const Tensor& parameters) {
+  Tensor state = device.tensor({parameters.count()}, MemoryKind::optimizer);
+  device.kernels().fill({.out = state, .value = 0});
+  return state;
+}
+
+}  // namespace ringside

@@ -1,0 +1,94 @@
+#include "core/optim/lamb.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/optim/flat_optimizer.h"
+
+namespace ringside {
+namespace {
+
+/// Its sums: |p|^2 and |u|^2 of every parameter of the model, in its order.
+class LambOptimizer final : public FlatOptimizer {
+ public:
+  LambOptimizer(const OptimizerConfig& config, const RunSize& run, Device& device,
+                const Tensor& parameters, ParameterMap map)
+      : FlatOptimizer(config, run, device, parameters, std::move(map)),
+        first_moment_(zeros(device, parameters)),
+        second_moment_(zeros(device, parameters)),
+        ratios_(this->map().parameters, 1.0) {}
+
+  void update(const ParameterRange& range, const StepInfo& info) override {
+    for (const Stretch& stretch : stretches_in(range)) {
+      const ParameterRange own = part(range, stretch);
+      const Scalars with = scalars(info, decay_of(stretch));
+      const double ratio = with.weight_decay == 0 ? 1 : ratios_[stretch.parameter];
+      device().kernels().lamb_update(
+          {.parameters = own.parameters,
+           .master = master(own),
+           .first_moment = of(first_moment_, own),
+           .second_moment = of(second_moment_, own),
+           .rate = static_cast<float>(static_cast<double>(with.lr) * ratio),
+           .beta1 = static_cast<float>(config().beta1),
+           .beta2 = static_cast<float>(config().beta2),
+           .epsilon = static_cast<float>(config().epsilon),
+           .weight_decay = with.weight_decay,
+           .step = with.step});
+    }
+  }
+
+ private:
+  int own_rounds() const override { return 1; }
+  std::size_t own_sums() const override { return 2 * map().parameters; }
+
+  /// The moments move here, so an element is measured once a step.
+  std::vector<double> measure_own(const ParameterRange& range, const StepInfo& info) override {
+    const std::vector<Stretch> stretches = stretches_in(range);
+    std::vector<double> sums(own_sums());
+    if (stretches.empty()) return sums;
+    const auto count = static_cast<std::int64_t>(stretches.size());
+    const Tensor squares = device().tensor({2 * count}, MemoryKind::workspace, DType::f64);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Stretch& stretch = stretches[static_cast<std::size_t>(i)];
+      const ParameterRange own = part(range, stretch);
+      const Scalars with = scalars(info, decay_of(stretch));
+      device().kernels().lamb_moments({.parameters = own.parameters,
+                                       .gradients = own.gradients,
+                                       .master = master(own),
+                                       .first_moment = of(first_moment_, own),
+                                       .second_moment = of(second_moment_, own),
+                                       .beta1 = static_cast<float>(config().beta1),
+                                       .beta2 = static_cast<float>(config().beta2),
+                                       .epsilon = static_cast<float>(config().epsilon),
+                                       .weight_decay = with.weight_decay,
+                                       .gradient_scale = with.gradient_scale,
+                                       .step = with.step,
+                                       .squares = squares.range(2 * i, 2)});
+    }
+    std::vector<double> values(2 * stretches.size());
+    device().read(squares, std::as_writable_bytes(std::span(values)));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      sums[2 * stretches[i / 2].parameter + i % 2] += values[i];
+    return sums;
+  }
+
+  void settle_own(std::span<const double> totals) override {
+    for (std::size_t i = 0; i < ratios_.size(); ++i) {
+      const double parameters = std::sqrt(totals[2 * i]), directions = std::sqrt(totals[2 * i + 1]);
+      ratios_[i] = parameters > 0 && directions > 0 ? parameters / directions : 1;
+    }
+  }
+
+  Tensor first_moment_, second_moment_;
+  std::vector<double> ratios_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_lamb(const OptimizerConfig& config, const RunSize& run,
+                                     Device& device, const Tensor& parameters, ParameterMap map) {
+  return std::make_unique<LambOptimizer>(config, run, device, parameters, std::move(map));
+}
+
+}  // namespace ringside

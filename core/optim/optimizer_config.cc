@@ -1,0 +1,106 @@
+#include "core/optim/optimizer_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+/// A step after the warm-up.
+struct After {
+  std::int64_t steps;  // since the warm-up
+  double progress;     // of the rest of the run, in [0, 1]
+};
+
+/// What is left of the learning rate.
+struct Schedule {
+  std::string_view name;
+  double (*share)(const OptimizerConfig&, const After&);
+};
+
+constexpr Schedule schedules[] = {
+    {"constant", [](const OptimizerConfig&, const After&) { return 1.0; }},
+    {"linear", [](const OptimizerConfig& c,
+                  const After& after) { return 1 + (c.final_lr_share - 1) * after.progress; }},
+    {"cosine",
+     [](const OptimizerConfig& c, const After& after) {
+       return c.final_lr_share +
+              (1 - c.final_lr_share) * 0.5 * (1 + std::cos(std::numbers::pi * after.progress));
+     }},
+    {"step",
+     [](const OptimizerConfig& c, const After& after) {
+       return std::pow(c.step_factor, static_cast<double>(after.steps / c.step_every));
+     }},
+};
+
+struct Scaling {
+  std::string_view name;
+  double (*factor)(double replicas);
+};
+
+constexpr Scaling scalings[] = {
+    {"none", [](double) { return 1.0; }},
+    {"sqrt", [](double replicas) { return std::sqrt(replicas); }},
+    {"linear", [](double replicas) { return replicas; }},
+};
+
+struct Named {
+  std::string_view name;
+};
+constexpr Named kinds[] = {{"adamw"}, {"lamb"}, {"sgd"}};
+constexpr Named decays[] = {{"all"}, {"matrices"}};
+
+/// The row of a table that has the name; throws Error that lists them.
+template <class Row, std::size_t n>
+const Row& find(const Row (&table)[n], std::string_view key, std::string_view name) {
+  std::string known;
+  for (const Row& row : table) {
+    if (row.name == name) return row;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+  }
+  throw Error("optimizer.{} = \"{}\" is not known; choose one of: {}", key, name, known);
+}
+
+}  // namespace
+
+double learning_rate(const OptimizerConfig& config, std::int64_t step, const RunSize& run) {
+  const Schedule& schedule = find(schedules, "schedule", config.schedule);
+  const Scaling& scaling = find(scalings, "lr_scaling", config.lr_scaling);
+  const double lr = config.lr * scaling.factor(static_cast<double>(run.replicas));
+  const auto warmup = config.warmup_steps;
+  if (step < warmup) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
+  const auto way = static_cast<double>(std::max<std::int64_t>(1, run.steps - 1 - warmup));
+  const double progress = std::min(1.0, static_cast<double>(step - warmup) / way);
+  return lr * schedule.share(config, {step - warmup, progress});
+}
+
+void check(const OptimizerConfig& c) {
+  const auto need = [](bool ok, std::string_view name, auto value, std::string_view rule) {
+    if (!ok) throw Error("optimizer.{} = {} is out of range; it has to be {}", name, value, rule);
+  };
+  const auto not_negative = [](double value) { return value >= 0 && std::isfinite(value); };
+  find(kinds, "kind", c.kind);
+  find(decays, "decay", c.decay);
+  find(schedules, "schedule", c.schedule);
+  find(scalings, "lr_scaling", c.lr_scaling);
+  need(not_negative(c.lr), "lr", c.lr, "0 or more");
+  need(c.beta1 >= 0 && c.beta1 < 1, "beta1", c.beta1, "in [0, 1)");
+  need(c.beta2 >= 0 && c.beta2 < 1, "beta2", c.beta2, "in [0, 1)");
+  need(c.epsilon > 0, "epsilon", c.epsilon, "above 0");
+  need(c.momentum >= 0 && c.momentum < 1, "momentum", c.momentum, "in [0, 1)");
+  need(not_negative(c.weight_decay), "weight_decay", c.weight_decay, "0 or more");
+  need(not_negative(c.clip_norm), "clip_norm", c.clip_norm, "0 or more");
+  need(c.warmup_steps >= 0, "warmup_steps", c.warmup_steps, "0 or more");
+  need(c.final_lr_share >= 0 && c.final_lr_share <= 1, "final_lr_share", c.final_lr_share,
+       "in [0, 1]");
+  need(c.step_every >= 1, "step_every", c.step_every, "1 or more");
+  need(c.step_factor > 0 && c.step_factor <= 1, "step_factor", c.step_factor, "in (0, 1]");
+  if (c.nesterov && (c.kind != "sgd" || c.momentum == 0))
+    throw Error("optimizer.nesterov = true wants kind \"sgd\" and a momentum above 0");
+}
+
+}  // namespace ringside
