@@ -27,7 +27,7 @@ TEST(LearningRate, RisesLinearlyWhileWarmingUp) {
   for (const char* name : {"constant", "linear", "cosine"}) {
     const auto config = schedule(name, 4);
     for (std::int64_t step = 0; step <= 4; ++step)
-      EXPECT_DOUBLE_EQ(learning_rate(config, step, 100), 0.5 * static_cast<double>(step + 1) / 5);
+      EXPECT_DOUBLE_EQ(learning_rate(config, step, {100}), 0.5 * static_cast<double>(step + 1) / 5);
   }
 }
 
@@ -35,20 +35,20 @@ TEST(LearningRate, FollowsItsScheduleToTheLastStep) {
   const std::int64_t warmup = 4, steps = 25;
   for (std::int64_t step = warmup; step < steps; ++step) {
     const double progress = static_cast<double>(step - warmup) / 20;
-    EXPECT_DOUBLE_EQ(learning_rate(schedule("constant", warmup), step, steps), 0.5);
-    EXPECT_DOUBLE_EQ(learning_rate(schedule("linear", warmup), step, steps),
+    EXPECT_DOUBLE_EQ(learning_rate(schedule("constant", warmup), step, {steps}), 0.5);
+    EXPECT_DOUBLE_EQ(learning_rate(schedule("linear", warmup), step, {steps}),
                      0.5 * (1 - 0.8 * progress));
-    EXPECT_DOUBLE_EQ(learning_rate(schedule("cosine", warmup), step, steps),
+    EXPECT_DOUBLE_EQ(learning_rate(schedule("cosine", warmup), step, {steps}),
                      0.5 * (0.2 + 0.4 * (1 + std::cos(std::numbers::pi * progress))));
   }
   for (const char* name : {"linear", "cosine"})
     for (std::int64_t step : {steps - 1, steps, steps + 100})
-      EXPECT_DOUBLE_EQ(learning_rate(schedule(name, warmup), step, steps), 0.1);
+      EXPECT_DOUBLE_EQ(learning_rate(schedule(name, warmup), step, {steps}), 0.1);
 }
 
 TEST(LearningRate, IsFullWhereARunHasOneStep) {
   for (const char* name : {"constant", "linear", "cosine"})
-    EXPECT_DOUBLE_EQ(learning_rate(schedule(name, 0), 0, 1), 0.5);
+    EXPECT_DOUBLE_EQ(learning_rate(schedule(name, 0), 0, {1}), 0.5);
 }
 
 // The textbook forms in double precision.
@@ -101,6 +101,9 @@ Tensor upload(Device& device, const std::vector<float>& from, MemoryKind kind) {
   return out;
 }
 
+/// A model of one parameter with one extent.
+ParameterMap vector(std::int64_t count) { return {{{0, count, 0, false}}, 1}; }
+
 class Optimizers : public testing::TestWithParam<std::string> {
  protected:
   const OptimizerConfig config_ = settings(GetParam());
@@ -111,14 +114,14 @@ TEST_P(Optimizers, AgreeWithTheTextbookOverSeveralSteps) {
   const auto device = make_cpu_device(1);
   const auto start = values(count, 1);
   const Tensor parameters = upload(*device, start, MemoryKind::parameter);
-  const auto optimizer = make_optimizer(config_, steps, *device, parameters);
+  const auto optimizer = make_optimizer(config_, {steps}, *device, parameters, vector(count));
   Reference reference{config_, {start.begin(), start.end()}, {}, {}};
   reference.first.resize(start.size());
   reference.second.resize(start.size());
   for (std::int64_t step = 0; step < steps; ++step) {
     const auto g = values(count, static_cast<std::uint64_t>(100 + step));
-    optimizer->update(0, parameters, upload(*device, g, MemoryKind::gradient), step);
-    reference.update(g, step, learning_rate(config_, step, steps));
+    optimizer->update({0, parameters, upload(*device, g, MemoryKind::gradient)}, {.step = step});
+    reference.update(g, step, learning_rate(config_, step, {steps}));
   }
   const auto p = parameters.span<float>();
   for (std::size_t i = 0; i < p.size(); ++i)
@@ -134,22 +137,23 @@ TEST_P(Optimizers, GiveTheSameBitsForShardsAsForTheWhole) {
   const Tensor sharded = upload(*device, start, MemoryKind::parameter);
   const std::int64_t cuts[] = {0, 1, 334, 335, 800, count};
 
-  const auto of_whole = make_optimizer(config_, steps, *device, whole);
-  const auto of_ranges = make_optimizer(config_, steps, *device, ranged);
+  const auto of_whole = make_optimizer(config_, {steps}, *device, whole, vector(count));
+  const auto of_ranges = make_optimizer(config_, {steps}, *device, ranged, vector(count));
   std::vector<std::unique_ptr<Optimizer>> of_shards;
   for (int s = 0; s < 5; ++s)
-    of_shards.push_back(
-        make_optimizer(config_, steps, *device, sharded.range(cuts[s], cuts[s + 1] - cuts[s])));
+    of_shards.push_back(make_optimizer(config_, {steps}, *device,
+                                       sharded.range(cuts[s], cuts[s + 1] - cuts[s]),
+                                       vector(cuts[s + 1] - cuts[s])));
 
   for (std::int64_t step = 0; step < steps; ++step) {
     const Tensor g = upload(*device, values(count, static_cast<std::uint64_t>(100 + step)),
                             MemoryKind::gradient);
-    of_whole->update(0, whole, g, step);
+    of_whole->update({0, whole, g}, {.step = step});
     for (int s = 4; s >= 0; --s) {
       const std::int64_t begin = cuts[s], n = cuts[s + 1] - cuts[s];
-      of_ranges->update(begin, ranged.range(begin, n), g.range(begin, n), step);
-      of_shards[static_cast<std::size_t>(s)]->update(0, sharded.range(begin, n), g.range(begin, n),
-                                                     step);
+      of_ranges->update({begin, ranged.range(begin, n), g.range(begin, n)}, {.step = step});
+      of_shards[static_cast<std::size_t>(s)]->update(
+          {0, sharded.range(begin, n), g.range(begin, n)}, {.step = step});
     }
   }
   EXPECT_EQ(std::memcmp(whole.data<float>(), ranged.data<float>(), whole.bytes()), 0);
@@ -169,11 +173,11 @@ TEST_P(Optimizers, KeepsMastersOfRoundedParameters) {
   const Tensor rounded_g = device->tensor({count}, MemoryKind::gradient, DType::bf16);
   for (const Tensor& t : {whole, rounded, g, rounded_g})
     device->kernels().fill({.out = t, .value = 1});
-  const auto exact = make_optimizer(config, steps, *device, whole);
-  const auto masters = make_optimizer(config, steps, *device, rounded);
+  const auto exact = make_optimizer(config, {steps}, *device, whole, vector(count));
+  const auto masters = make_optimizer(config, {steps}, *device, rounded, vector(count));
   for (std::int64_t step = 0; step < steps; ++step) {
-    exact->update(0, whole, g, step);
-    masters->update(0, rounded, rounded_g, step);
+    exact->update({0, whole, g}, {.step = step});
+    masters->update({0, rounded, rounded_g}, {.step = step});
   }
   for (std::size_t i = 0; i < count; ++i) {
     EXPECT_LT(whole.data<float>()[i], 0.97f);
@@ -189,18 +193,18 @@ TEST(Optimizer, KeepsItsStateUnderTheKindOptimizer) {
   const auto bytes = [&] { return device->ledger().current()[MemoryKind::optimizer]; };
   const Tensor parameters = device->tensor({100}, MemoryKind::parameter);
   {
-    const auto adamw = make_optimizer(settings("adamw"), 1, *device, parameters);
+    const auto adamw = make_optimizer(settings("adamw"), {}, *device, parameters, vector(100));
     EXPECT_EQ(bytes(), 2 * 100 * 4);
   }
   {
-    const auto sgd = make_optimizer(settings("sgd"), 1, *device, parameters);
+    const auto sgd = make_optimizer(settings("sgd"), {}, *device, parameters, vector(100));
     EXPECT_EQ(bytes(), 100 * 4);
   }
-  const auto plain = make_optimizer(settings("plain"), 1, *device, parameters);
+  const auto plain = make_optimizer(settings("plain"), {}, *device, parameters, vector(100));
   EXPECT_EQ(bytes(), 0);
   const Tensor rounded = device->tensor({100}, MemoryKind::parameter, DType::bf16);
   device->kernels().fill({.out = rounded, .value = 1});
-  const auto with_masters = make_optimizer(settings("adamw"), 1, *device, rounded);
+  const auto with_masters = make_optimizer(settings("adamw"), {}, *device, rounded, vector(100));
   EXPECT_EQ(bytes(), 3 * 100 * 4);
 }
 
@@ -208,20 +212,22 @@ TEST(Optimizer, RefusesWhatItDoesNotKnow) {
   const auto device = make_cpu_device(1);
   const auto message = [&](OptimizerConfig config) -> std::string {
     try {
-      make_optimizer(config, 1, *device, device->tensor({1}, MemoryKind::parameter));
+      make_optimizer(config, {}, *device, device->tensor({1}, MemoryKind::parameter), vector(1));
     } catch (const Error& e) {
       return e.what();
     }
     return "no error";
   };
   EXPECT_EQ(message(settings("adam")),
-            "optimizer.kind = \"adam\" is not known; choose one of: adamw, sgd");
-  EXPECT_EQ(message(schedule("step", 0)),
-            "optimizer.schedule = \"step\" is not known; choose one of: constant, linear, cosine");
+            "optimizer.kind = \"adam\" is not known; choose one of: adamw, lamb, sgd");
+  EXPECT_EQ(
+      message(schedule("stairs", 0)),
+      "optimizer.schedule = \"stairs\" is not known; choose one of: constant, linear, cosine, "
+      "step");
   OptimizerConfig config;
   config.beta2 = 1;
   EXPECT_EQ(message(config), "optimizer.beta2 = 1 is out of range; it has to be in [0, 1)");
-  EXPECT_THROW(learning_rate(schedule("step", 0), 0, 1), Error);
+  EXPECT_THROW(learning_rate(schedule("stairs", 0), 0, {1}), Error);
 }
 
 }  // namespace

@@ -136,8 +136,10 @@ TEST_P(Schemes, FsdpSendsTheMinimumAndHoldsItsShare) {
     }
     EXPECT_EQ(most, expected);
 
-    const StepShape shape{
-        .world = p, .micro_batches = training.micro_batches, .parameter_bytes = share * p};
+    const StepShape shape{.world = p,
+                          .micro_batches = training.micro_batches,
+                          .reductions = training.micro_batches,
+                          .parameter_bytes = share * p};
     EXPECT_DOUBLE_EQ(static_cast<double>(scheme->traffic().sent),
                      static_cast<double>(training.steps) * peer::fsdp_minimum_bytes(shape));
     EXPECT_EQ(scheme->traffic().received, scheme->traffic().sent);

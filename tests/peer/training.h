@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/models/mlp.h"
+#include "core/parameter_map.h"
 #include "core/scheme.h"
 #include "tests/peer/ranks.h"
 
@@ -95,7 +96,8 @@ inline std::vector<float> expected_parameters(const Training& training, Order or
   const RunPlan plan = training.plan();
   const std::int64_t count = model.parameter_count();
   const Tensor parameters = device->tensor({count}, MemoryKind::parameter);
-  const auto optimizer = make_optimizer(plan.optimizer, training.steps, *device, parameters);
+  const auto optimizer = make_optimizer(plan.optimizer, {training.steps, training.world}, *device,
+                                        parameters, parameter_map(model));
   const auto range = [&](const Tensor& all, std::size_t u) {
     return all.range(model.first_parameter(u), model.units[u]->layout().count());
   };
@@ -133,7 +135,7 @@ inline std::vector<float> expected_parameters(const Training& training, Order or
         add(partial, gradient_of(step, by_rank ? i * inner + j : j * training.micro_batches + i));
       add(total, partial);
     }
-    optimizer->update(0, parameters, total, step);
+    optimizer->update({0, parameters, total}, {.step = step});
   }
   const auto values = parameters.span<float>();
   return {values.begin(), values.end()};

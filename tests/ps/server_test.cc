@@ -9,6 +9,7 @@
 
 #include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/parameter_map.h"
 #include "tests/support/staged_device.h"
 
 namespace ringside::ps {
@@ -124,7 +125,8 @@ class ServerTest : public ::testing::Test {
       initialise(*model_.units[u], first, 5, 0,
                  all.range(first, model_.units[u]->layout().count()));
     }
-    const auto optimizer = make_optimizer(config(1).optimizer, 10, *device_, all);
+    const auto optimizer =
+        make_optimizer(config(1).optimizer, {10, workers}, *device_, all, parameter_map(model_));
     Tensor sum = device_->tensor({60}, MemoryKind::gradient, dtype_);
     for (std::int64_t step = 0; step < steps; ++step) {
       for (const Chunk& chunk : chunks_)
@@ -135,7 +137,7 @@ class ServerTest : public ::testing::Test {
             set(sum, at, w == 0 ? value(part, i) : value(sum, at) + value(part, i));
           }
         }
-      optimizer->update(0, all, sum, step);
+      optimizer->update({0, all, sum}, {.step = step});
     }
     std::vector<std::vector<float>> out;
     for (const Chunk& chunk : chunks_)
