@@ -1,204 +1,108 @@
-// Speed of the CPU's kernels beside what this machine can do: matrix products against the best
-// product measured in the same run, the rest against memcpy. Shapes are those of a GPT of width
-// 384, 6 heads, context 256, batch 8 (M = 2048 rows).
+// Speed of the CPU's kernels beside what this machine can do: products against the peak of its
+// fused multiply-adds, the rest against memcpy, both measured in the same run.
 //
 //     kernels_bench [THREADS] [--benchmark_filter=...]
 //
 // gflops: floating-point operations a second; gbytes: bytes that must be read and written, a
-// second; of_best: the part of the machine's own figure; share (gpt_step only): part of the time
-// that goes to the products of linear layers and attention.
+// second, in the fastest run; of_peak, of_copy: the part of the machine's own figure. gpt_step:
+// `products` is the part of the time that products of linear layers and attention take at least.
+//
+// What bounds a GPT's step on one thread: the multiply-adds. About nine tenths of it are products,
+// those of linear layers at nine tenths of the peak, which leaves little to win. The rest is
+// attention's softmax and the copies that put a head together, gelu, and what reads and writes more
+// than a cache holds (norms, AdamW, additions).
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/base/random.h"
-#include "core/device/cpu/cpu_device.h"
+#include "tests/bench/kernels_bench.h"
 
-namespace ringside {
+namespace ringside::bench {
 namespace {
 
-constexpr std::int64_t samples = 8, positions = 256, heads = 6, depth = 64, width = 384,
-                       vocabulary = 256, layers = 6, rows = samples * positions;
+using Vector = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES)));
 
-/// Operands of every kernel, at the shapes of the model.
-class Bench {
+/// Fused multiply-adds of registers, as many at a time as hide their latency.
+double multiply_adds(std::int64_t times) {
+  constexpr int chains = 12;
+  Vector sums[chains], factor = Vector{} + 0.999999f, term = Vector{} + 1e-6f;
+  for (auto& sum : sums) sum = Vector{} + 1.0f;
+  benchmark::DoNotOptimize(factor);  // no values that a compiler could compute with
+  benchmark::DoNotOptimize(term);
+  benchmark::DoNotOptimize(sums);
+  for (std::int64_t i = 0; i < times; ++i) {
+#pragma GCC unroll 12
+    for (int c = 0; c < chains; ++c) sums[c] = sums[c] * factor + term;
+  }
+  benchmark::DoNotOptimize(sums);
+  return 2.0 * chains * (sizeof(Vector) / sizeof(float)) * static_cast<double>(times);
+}
+
+/// Multiply-adds of one of attention's two products, for all samples and heads.
+double attention_products(bool causal) {
+  const double pairs = causal ? 0.5 * positions * (positions + 1) : 1.0 * positions * positions;
+  return 1.0 * samples * heads * depth * pairs;
+}
+
+class Bench : public Operands {
  public:
-  explicit Bench(int threads) : device_(make_cpu_device(threads)) {}
-
-  Device& device() { return *device_; }
-  const Kernels& kernels() const { return device_->kernels(); }
-
-  Tensor random(Shape shape, float scale = 1) {
-    Tensor out = device_->tensor(shape, MemoryKind::activation);
-    const auto values = out.span<float>();
-    constexpr std::size_t period = 4099;  // speed does not ask for more; a prime fits no extent
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] =
-          i < period
-              ? scale * static_cast<float>(random_uniform(1, Stream::synthetic_data, i) - 0.5)
-              : values[i - period];
-    return out;
-  }
-  Tensor integers(Shape shape, std::int64_t below) {
-    Tensor out = device_->tensor(shape, MemoryKind::data, DType::i32);
-    std::uint64_t i = 0;
-    for (auto& value : out.span<std::int32_t>())
-      value = static_cast<std::int32_t>(random_bits(1, Stream::synthetic_data, i++) %
-                                        static_cast<std::uint64_t>(below));
-    return out;
-  }
-
-  LinearForward linear(std::int64_t in, std::int64_t out, Activation activation) {
-    LinearForward op{.x = random({rows, in}),
-                     .weight = random({out, in}, 0.1f),
-                     .bias = random({out}),
-                     .activation = activation,
-                     .y = random({rows, out})};
-    if (activation != Activation::none) op.pre = random({rows, out});
-    return op;
-  }
-  LinearBackward linear_backward(std::int64_t in, std::int64_t out, Activation activation) {
-    LinearBackward op{.dy = random({rows, out}, 1e-3f),
-                      .x = random({rows, in}),
-                      .weight = random({out, in}, 0.1f),
-                      .activation = activation,
-                      .dx = random({rows, in}),
-                      .dweight = random({out, in}),
-                      .dbias = random({out})};
-    if (activation != Activation::none) op.pre = random({rows, out}, 4);
-    return op;
-  }
-  AttentionForward attention(bool causal) {
-    return {.qkv = random({samples, positions, 3, heads, depth}, 2),
-            .causal = causal,
-            .y = random({samples, positions, heads, depth}),
-            .statistics = random({samples, heads, positions})};
-  }
-  AttentionBackward attention_backward(bool causal) {
-    const auto forward = attention(causal);
-    kernels().attention_forward(forward);
-    return {.dy = random({samples, positions, heads, depth}),
-            .qkv = forward.qkv,
-            .causal = causal,
-            .y = forward.y,
-            .statistics = forward.statistics,
-            .dqkv = random({samples, positions, 3, heads, depth})};
-  }
-  LayerNormForward layer_norm() {
-    const Tensor sum = random({rows, width});
-    return {.x = random({rows, width}),
-            .residual = random({rows, width}),
-            .weight = random({width}),
-            .bias = random({width}),
-            .sum = sum,
-            .y = random({rows, width}),
-            .mean = random({rows}),
-            .rstd = random({rows})};
-  }
-  LayerNormBackward layer_norm_backward() {
-    const Tensor dx = random({rows, width});
-    return {.dy = random({rows, width}),
-            .x = random({rows, width}),
-            .weight = random({width}),
-            .mean = random({rows}),
-            .rstd = random({rows}),
-            .dresidual = dx,
-            .dx = dx,
-            .dweight = random({width}),
-            .dbias = random({width})};
-  }
-  EmbeddingForward embedding() {
-    return {.tokens = integers({samples, positions}, vocabulary),
-            .token_table = random({vocabulary, width}),
-            .position_table = random({positions, width}),
-            .y = random({rows, width})};
-  }
-  EmbeddingBackward embedding_backward() {
-    return {.tokens = integers({samples, positions}, vocabulary),
-            .dy = random({rows, width}),
-            .dtoken_table = random({vocabulary, width}),
-            .dposition_table = random({positions, width})};
-  }
-  CrossEntropy cross_entropy(std::int64_t classes) {
-    return {.logits = random({rows, classes}),
-            .targets = integers({rows}, classes),
-            .losses = random({rows}),
-            .dlogits = random({rows, classes})};
-  }
-  AdamW adamw(std::int64_t count) {
-    return {.parameters = random({count}),
-            .gradients = random({count}),
-            .first_moment = random({count}),
-            .second_moment = random({count}, 0),
-            .lr = 1e-4f,
-            .beta1 = 0.9f,
-            .beta2 = 0.95f,
-            .epsilon = 1e-8f,
-            .weight_decay = 0.1f,
-            .step = 10};
-  }
-  Sgd sgd(std::int64_t count) {
-    return {.parameters = random({count}),
-            .gradients = random({count}),
-            .velocity = random({count}),
-            .lr = 1e-4f,
-            .momentum = 0.9f,
-            .step = 10};
-  }
+  explicit Bench(int threads) : Operands(threads), threads_(threads) {}
 
   /// Seconds of the fastest of `tries` runs.
   double fastest(int tries, const std::function<void()>& run) {
     double best = 1e9;
     for (int i = 0; i < tries; ++i) {
-      const double begin = device_->clock().now();
+      const double begin = device().clock().now();
       run();
-      best = std::min(best, device_->clock().now() - begin);
+      best = std::min(best, device().clock().now() - begin);
     }
     return best;
   }
 
-  /// What the machine can do: flop/s of a large product, bytes/s of a large copy.
+  /// What the machine can do: flop/s of multiply-adds on all threads, bytes/s of a large copy.
   void measure_machine() {
-    LinearForward product{
-        .x = random({rows, 1536}), .weight = random({1536, 1536}), .y = random({rows, 1536})};
-    flops_ = 2.0 * rows * 1536 * 1536 / fastest(9, [&] { kernels().linear_forward(product); });
+    double operations = 0;
+    const double seconds = fastest(50, [&] { operations = multiply_adds(200000); });
+    flops_ = threads_ * operations / seconds;
     const Tensor from = random({64 << 20 >> 2}), to = random({64 << 20 >> 2});
     bytes_ = 2.0 * 67108864 / fastest(9, [&] { kernels().copy({.in = from, .out = to}); });
-    std::printf("this machine: product %.0f GFLOP/s, copy %.1f GB/s (read and written)\n",
+    std::printf("this machine: multiply-adds %.0f GFLOP/s, copy %.1f GB/s (read and written)\n",
                 flops_ * 1e-9, bytes_ * 1e-9);
   }
+  double peak() const { return flops_; }
 
   void products(const std::string& name, double operations, std::function<void()> run) {
-    add(name, "gflops", operations, flops_, std::move(run));
+    add(name, "gflops", "of_peak", operations, flops_, std::move(run));
   }
   void memory(const std::string& name, std::int64_t floats, std::function<void()> run) {
-    add(name, "gbytes", 4.0 * static_cast<double>(floats), bytes_, std::move(run));
+    add(name, "gbytes", "of_copy", 4.0 * static_cast<double>(floats), bytes_, std::move(run));
   }
 
  private:
-  void add(const std::string& name, const char* unit, double work, double best,
+  void add(const std::string& name, const char* unit, const char* share, double work, double best,
            std::function<void()> run) {
     const auto body = [=, this](benchmark::State& state) {
-      const double begin = device_->clock().now();
-      for (auto _ : state) run();
-      const double seconds = device_->clock().now() - begin;
-      const double rate = work * static_cast<double>(state.iterations()) / seconds;
-      state.counters[unit] = rate * 1e-9;
-      state.counters["of_best"] = rate / best;
+      double seconds = 1e9;
+      for (auto _ : state) seconds = std::min(seconds, fastest(1, run));
+      state.counters[unit] = work / seconds * 1e-9;
+      state.counters[share] = work / seconds / best;
     };
     benchmark::RegisterBenchmark(name.c_str(), body)->Unit(benchmark::kMicrosecond)->UseRealTime();
   }
 
-  std::unique_ptr<Device> device_;
+  int threads_;
   double flops_ = 1, bytes_ = 1;
 };
 
-void add_kernels(Bench& b) {
+/// The products of a GPT in the dtype of the operands; `of` follows their names.
+void add_products(Bench& b, const std::string& of) {
   const Kernels& k = b.kernels();
   struct {
     const char* name;
@@ -210,20 +114,73 @@ void add_kernels(Bench& b) {
                  {"down", 4 * width, width, Activation::none}};
   for (const auto& l : linears) {
     const double operations = 2.0 * rows * static_cast<double>(l.in * l.out);
-    const std::string name = std::string("/") + l.name;
+    const std::string name = fmt::format("/{}{}", l.name, of);
     b.products("linear_forward" + name, operations,
                [op = b.linear(l.in, l.out, l.activation), &k] { k.linear_forward(op); });
     b.products("linear_backward" + name, 2 * operations,
                [op = b.linear_backward(l.in, l.out, l.activation), &k] { k.linear_backward(op); });
   }
   for (const bool causal : {true, false}) {
-    const double pairs = causal ? 0.5 * positions * (positions + 1) : 1.0 * positions * positions;
-    const std::string name = causal ? "/causal" : "/full";
-    b.products("attention_forward" + name, 4.0 * samples * heads * depth * pairs,
+    const std::string name = fmt::format("/{}{}", causal ? "causal" : "full", of);
+    b.products("attention_forward" + name, 4 * attention_products(causal),
                [op = b.attention(causal), &k] { k.attention_forward(op); });
-    b.products("attention_backward" + name, 10.0 * samples * heads * depth * pairs,
+    b.products("attention_backward" + name, 10 * attention_products(causal),
                [op = b.attention_backward(causal), &k] { k.attention_backward(op); });
   }
+}
+
+void add_images(Bench& b) {
+  const Kernels& k = b.kernels();
+  for (const auto& s : convolutions) {
+    const std::string name = fmt::format("/{}", s.name);
+    b.products("convolution_forward" + name, s.operations(),
+               [op = b.convolution(s), &k] { k.convolution_forward(op); });
+    b.products("convolution_backward" + name, 2 * s.operations(),
+               [op = b.convolution_backward(s), &k] { k.convolution_backward(op); });
+  }
+  for (const auto& [image, channels] : {std::pair{32, 64}, {16, 128}, {8, 256}, {4, 512}}) {
+    const std::int64_t pixels = images * image * image, values = pixels * channels;
+    const std::string name = fmt::format("/{}", channels);
+    const Tensor x = b.random({pixels, channels}), y = b.random({pixels, channels}),
+                 dy = b.random({pixels, channels}), dx = b.random({pixels, channels});
+    const Tensor mean = b.statistic({channels}), variance = b.statistic({channels}),
+                 weight = b.random({channels}), bias = b.random({channels}),
+                 sums = b.statistic({2, channels});
+    k.batch_norm_statistics({.x = x, .mean = mean, .variance = variance});
+    b.memory("batch_norm_forward" + name, 3 * values, [=, &k] {
+      k.batch_norm_statistics({.x = x, .mean = mean, .variance = variance});
+      k.batch_norm_forward({.x = x,
+                            .mean = mean,
+                            .variance = variance,
+                            .weight = weight,
+                            .bias = bias,
+                            .relu = true,
+                            .y = y});
+    });
+    b.memory("batch_norm_backward" + name, 7 * values, [=, &k] {
+      k.batch_norm_reduce({.dy = dy,
+                           .x = x,
+                           .y = y,
+                           .mean = mean,
+                           .variance = variance,
+                           .relu = true,
+                           .sums = sums});
+      k.batch_norm_backward({.dy = dy,
+                             .x = x,
+                             .y = y,
+                             .mean = mean,
+                             .variance = variance,
+                             .weight = weight,
+                             .relu = true,
+                             .sums = sums,
+                             .rows = pixels,
+                             .dx = dx});
+    });
+  }
+}
+
+void add_others(Bench& b) {
+  const Kernels& k = b.kernels();
   const std::int64_t large = 1 << 24;
   b.memory("add/16M", 3 * large, [in = b.random({large}), out = b.random({large}), &k] {
     k.add({in, out});
@@ -270,53 +227,64 @@ void add_step(Bench& b) {
   once.push_back([op = b.cross_entropy(vocabulary), &k] { k.cross_entropy(op); });
   once.push_back([op = b.adamw(12 * width * width * layers), &k] { k.adamw(op); });
 
-  // The bare products of a step: 3 passes over the weights, and 7 of attention's.
+  // The bare products of a step: 3 passes over the weights. Attention's count at the peak.
   struct Product {
     LinearForward op;
     double times;
   };
-  const auto bare = [&](std::int64_t m, std::int64_t in, std::int64_t out, double times) {
-    return Product{{.x = b.random({m, in}), .weight = b.random({out, in}), .y = b.random({m, out})},
-                   times};
+  std::vector<Product> products;
+  double operations = 14.0 * layers * attention_products(/*causal=*/true);
+  const double attention_seconds = operations / b.peak();
+  const auto bare = [&](std::int64_t in, std::int64_t out, double times) {
+    operations += times * 2.0 * static_cast<double>(rows * in * out);
+    products.push_back(
+        {{.x = b.random({rows, in}), .weight = b.random({out, in}), .y = b.random({rows, out})},
+         times});
   };
-  const std::vector<Product> products = {
-      bare(rows, width, 3 * width, 3 * layers), bare(rows, width, width, 3 * layers),
-      bare(rows, width, 4 * width, 3 * layers), bare(rows, 4 * width, width, 3 * layers),
-      bare(rows, width, vocabulary, 3),
-      // Half of the scores, in blocks of 64 rows, of which the average sees 5/8 of the keys.
-      bare(64, depth, positions * 5 / 8, 7.0 * layers * samples * heads * positions / 64)};
+  bare(width, 3 * width, 3 * layers);
+  bare(width, width, 3 * layers);
+  bare(width, 4 * width, 3 * layers);
+  bare(4 * width, width, 3 * layers);
+  bare(width, vocabulary, 3);
 
   benchmark::RegisterBenchmark(
       "gpt_step",
       [=, &b](benchmark::State& state) {
-        double step = 1e9;
-        for (auto _ : state) {
-          const double begin = b.device().clock().now();
+        const auto step = [&] {
           for (int i = 0; i < layers; ++i)
             for (const auto& run : layer) run();
           for (const auto& run : once) run();
-          step = std::min(step, b.device().clock().now() - begin);
-        }
-        double bare_seconds = 0;
+        };
+        double seconds = 1e9;
+        for (auto _ : state) seconds = std::min(seconds, b.fastest(1, step));
+        double bare_seconds = attention_seconds;
         for (const auto& p : products)
           bare_seconds += p.times * b.fastest(5, [&] { b.kernels().linear_forward(p.op); });
-        const auto steps = static_cast<double>(state.iterations());
-        state.counters["tokens"] = benchmark::Counter(rows * steps, benchmark::Counter::kIsRate);
-        state.counters["share"] = bare_seconds / step;
+        state.counters["tokens"] = static_cast<double>(rows) / seconds;
+        state.counters["gflops"] = operations / seconds * 1e-9;
+        state.counters["of_peak"] = operations / seconds / b.peak();
+        state.counters["products"] = bare_seconds / seconds;
       })
       ->Unit(benchmark::kMillisecond)
+      ->Iterations(5)
       ->UseRealTime();
 }
 
 }  // namespace
-}  // namespace ringside
+}  // namespace ringside::bench
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
-  ringside::Bench bench(argc > 1 ? std::max(1, std::atoi(argv[1])) : 1);
+  using namespace ringside;
+  bench::Bench bench(argc > 1 ? std::max(1, std::atoi(argv[1])) : 1);
   bench.measure_machine();
-  ringside::add_kernels(bench);
-  ringside::add_step(bench);
+  bench::add_products(bench, "");
+  bench::add_others(bench);
+  bench::add_images(bench);
+  bench.set_dtype(DType::bf16);
+  bench::add_products(bench, "/bf16");
+  bench.set_dtype(DType::f32);
+  bench::add_step(bench);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::ClearRegisteredBenchmarks();  // their tensors must not outlive the device
   benchmark::Shutdown();
