@@ -84,6 +84,7 @@ int run_command_line(const Process& process) {
   // What launch() starts; group "" hides it from the help.
   CLI::App* rank = app.add_subcommand("rank", "one rank of a run")->group("");
   rank->add_option("SOCKET", arguments.socket)->required();
+  list->add_option("PART", arguments.list, "schemes, models, data, devices or keys alone");
 
   try {
     // CLI11 takes them in reverse.
@@ -96,7 +97,7 @@ int run_command_line(const Process& process) {
     if (compare->parsed()) return compare_command(arguments, process);
     if (train->parsed()) return train_command(arguments, process);
     if (calibrate->parsed()) return calibrate_command(arguments);
-    if (list->parsed()) return list_command();
+    if (list->parsed()) return list_command(arguments);
     if (doctor->parsed()) return doctor_command();
     return rank_command(arguments);
   } catch (const std::exception& error) {

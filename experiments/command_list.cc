@@ -2,6 +2,9 @@
 #include <iostream>
 
 #include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/models/presets.h"
 #include "experiments/commands.h"
 #include "experiments/registry.h"
 
@@ -23,9 +26,7 @@ bool can_be_used(const DeviceRow& row) {
   }
 }
 
-}  // namespace
-
-int list_command() {
+void list_schemes() {
   std::cout << "schemes (compare.schemes; options in [scheme.NAME])\n";
   for (const SchemeRow& row : scheme_rows()) {
     std::cout << fmt::format("  {:<8} {}\n", row.name, row.summary);
@@ -33,13 +34,43 @@ int list_command() {
       std::cout << fmt::format("             {:<22} {}\n", option + " = " + value.dump(),
                                row.descriptions.at(option).template get<std::string>());
   }
+}
+
+/// 124439808 -> 124,439,808
+std::string with_commas(std::int64_t number) {
+  std::string out = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(out.size()) - 3; at > 0; at -= 3)
+    out.insert(static_cast<std::size_t>(at), 1, ',');
+  return out;
+}
+
+void list_models() {
   list_table(model_rows(), "models (model.kind)");
-  list_table(dataset_rows(), "data sets (data.kind)");
+  std::cout << "models with a name (model.preset), and their parameters\n";
+  // Units own no parameters: what is made and counted here has running statistics and no more.
+  const auto device = make_cpu_device(1);
+  for (const Preset& preset : presets()) {
+    const Model model = find_model(preset.config.kind).make(preset.config, *device);
+    const std::string encoder = preset.encoder == 0
+                                    ? ""
+                                    : fmt::format(" ({} without the heads of its pre-training)",
+                                                  with_commas(preset.encoder));
+    std::cout << fmt::format("  {:<16} {:>15}  {}{}\n", preset.name,
+                             with_commas(model.parameter_count()), preset.source, encoder);
+  }
+}
+
+void list_data() { list_table(dataset_rows(), "data sets (data.kind)"); }
+
+void list_devices() {
   std::cout << "devices (device.kind)\n";
   for (const DeviceRow& row : device_rows())
     std::cout << fmt::format("  {:<8} {}; {}{}\n", row.name, row.summary,
                              fmt::join(row.precisions, ", "),
                              can_be_used(row) ? "" : " - not here, see `ringside doctor`");
+}
+
+void list_keys() {
   std::cout << "keys of an experiment file, with their defaults\n";
   const auto keys = [](std::string_view table, auto fields) {
     visit_fields(fields, [&](std::string_view name, auto& field, std::string_view description) {
@@ -55,8 +86,34 @@ int list_command() {
   keys("device", DeviceConfig{});
   keys("sim", SimConfig{});
   keys("compare", CompareConfig{});
+}
+
+struct Part {
+  std::string_view name;
+  void (*list)();
+};
+constexpr Part parts[] = {{"schemes", list_schemes},
+                          {"models", list_models},
+                          {"data", list_data},
+                          {"devices", list_devices},
+                          {"keys", list_keys}};
+
+}  // namespace
+
+int list_command(const Arguments& arguments) {
+  std::vector<std::string> known;
+  bool found = false;
+  for (const Part& part : parts) {
+    known.emplace_back(part.name);
+    if (!arguments.list.empty() && arguments.list != part.name) continue;
+    part.list();
+    found = true;
+  }
   std::cout << std::flush;
-  return ok;
+  if (found) return ok;
+  return complain(wrong_input,
+                  fmt::format("list {}: did you mean '{}'? There are: {}", arguments.list,
+                              nearest(arguments.list, known), fmt::join(known, ", ")));
 }
 
 }  // namespace ringside

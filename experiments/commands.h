@@ -26,12 +26,13 @@ struct Arguments {
   std::string output;
   std::int64_t threads = 1;
   int socket = -1;
+  std::string list;
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments);
-int list_command();
+int list_command(const Arguments& arguments);
 int doctor_command();
 /// One rank of a run, or all of a simulated one: what launch() starts.
 int rank_command(const Arguments& arguments);
