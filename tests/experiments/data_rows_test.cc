@@ -1,0 +1,196 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "experiments/data_state.h"
+#include "experiments/planner.h"
+#include "experiments/registry.h"
+#include "tests/data/files.h"
+
+namespace ringside {
+namespace {
+
+using testing::complaint;
+using ::testing::HasSubstr;
+
+/// Files of every kind: two classes, images of 4x4 (CIFAR's of 32x32), tokens below 60.
+class DataRows : public ::testing::Test {
+ protected:
+  DataRows() {
+    model_.context = 8;
+    model_.vocabulary = 300;
+    model_.masked = 2;
+    model_.classes = 2;
+  }
+
+  void set(const std::string& kind) {
+    data_.kind = kind;
+    data_.path = {folder_.path().string()};
+    model_.image = kind == "idx" ? 4 : 32;
+    model_.channels = kind == "idx" ? 1 : 3;
+    if (kind == "text") data_.path = {folder_.write("a.txt", std::string(200, 'a'))};
+    if (kind == "tokens")
+      folder_.write("a.bin", testing::token_file(std::vector<std::uint16_t>(200, 59)));
+    if (kind == "idx") {
+      folder_.write("t10k-images-idx3-ubyte",
+                    testing::idx(0x803, {20, 4, 4}, std::string(320, 'p')));
+      folder_.write("t10k-labels-idx1-ubyte", testing::idx(0x801, {20}, std::string(20, '\1')));
+    }
+    const std::string image(3072, 'p');
+    if (kind == "cifar10") folder_.write("data_batch_1.bin", '\1' + image + '\1' + image);
+    if (kind == "cifar100") folder_.write("train.bin", "\1\1" + image + "\1\1" + image);
+    if (kind.starts_with("synthetic")) data_.path = {};
+  }
+  Datasets make(Task task) const { return find_dataset(data_.kind).make(data_, model_, task); }
+
+  testing::TemporaryFolder folder_;
+  DataConfig data_;
+  ModelConfig model_;
+};
+
+const std::vector<Task> all_tasks = {Task::every_token, Task::last_token, Task::masked_tokens,
+                                     Task::image_class};
+
+TEST_F(DataRows, EachServesItsTasksAndRefusesTheOthersInALine) {
+  for (const DatasetRow& row : dataset_rows()) {
+    set(std::string(row.name));
+    int served = 0;
+    for (const Task task : all_tasks) {
+      const std::string said = complaint([&] {
+        const Datasets data = make(task);
+        ASSERT_TRUE(data.training);
+        data.training->check();
+        EXPECT_EQ(data.training->input_dtype(),
+                  task == Task::image_class ? DType::f32 : DType::i32);
+        EXPECT_EQ(data.training->target_parts().size(), task == Task::masked_tokens ? 2u : 1u);
+        if (task == Task::masked_tokens) {
+          EXPECT_EQ(data.training->input_shape(), Shape({2 * model_.context + model_.masked}));
+        }
+      });
+      if (said == "nothing")
+        ++served;
+      else
+        EXPECT_THAT(said, HasSubstr("is for models that say")) << row.name;
+    }
+    EXPECT_GT(served, 0) << row.name;
+    EXPECT_LT(served, 4) << row.name;
+  }
+}
+
+TEST_F(DataRows, HoldOutAShareOrTheFilesThatAreThereForIt) {
+  set("idx");
+  Datasets data = make(Task::image_class);
+  EXPECT_EQ(data.training->size(), 18);
+  EXPECT_EQ(data.held_out->size(), 2);
+  folder_.write("train-images-idx3-ubyte", testing::idx(0x803, {5, 4, 4}, std::string(80, 'p')));
+  folder_.write("train-labels-idx1-ubyte", testing::idx(0x801, {5}, std::string(5, '\1')));
+  data = make(Task::image_class);
+  EXPECT_EQ(data.training->size(), 5);
+  EXPECT_EQ(data.held_out->size(), 20);
+  data_.holdout = 0;
+  EXPECT_FALSE(make(Task::image_class).held_out);
+}
+
+TEST_F(DataRows, RefuseImagesThatTheModelDoesNotTake) {
+  set("idx");
+  model_.image = 28;
+  EXPECT_THAT(complaint([&] { make(Task::image_class); }),
+              HasSubstr("the images are 4x4x1, the model takes 28x28x1; set model.image = 4 and "
+                        "model.channels = 1"));
+}
+
+TEST_F(DataRows, SayHowLargeAVocabularyTextNeeds) {
+  set("text");
+  model_.vocabulary = 258;
+  EXPECT_NO_THROW(make(Task::every_token));
+  EXPECT_THAT(complaint([&] { make(Task::masked_tokens); }), HasSubstr("set it to 259"));
+}
+
+TEST_F(DataRows, AugmentTrainingImagesAlone) {
+  set("cifar10");
+  data_.augment = true;
+  data_.holdout = 0.5;
+  const Datasets data = make(Task::image_class);
+  const auto changed = [](const Dataset& set) {
+    auto sample = testing::sample_of<float>(set, 0);
+    const auto before = sample.input;
+    set.augment(std::as_writable_bytes(std::span(sample.input)), 0);
+    return sample.input != before;
+  };
+  EXPECT_TRUE(changed(*data.training));
+  EXPECT_FALSE(changed(*data.held_out));
+}
+
+TEST_F(DataRows, EveryFileThatIsReadIsWatched) {
+  for (const char* kind : {"text", "tokens", "idx", "cifar10", "cifar100"}) {
+    set(kind);
+    const DataState before = data_state(data_);
+    EXPECT_EQ(before.files.size(), data_.kind == "idx" ? 2u : 1u) << kind;
+    for (const auto& file : before.files) {
+      const DataState now = data_state(data_);
+      const std::string name = std::filesystem::path(file.path).filename().string();
+      folder_.write(name, folder_.read(name) + "x");
+      EXPECT_EQ(first_change(now, data_state(data_)), file.path) << kind;
+    }
+  }
+  set("synthetic-images");
+  EXPECT_TRUE(data_state(data_).files.empty());
+}
+
+TEST_F(DataRows, OnlyWhatReadsAnyFileMustLieApartFromResults) {
+  set("tokens");
+  EXPECT_NO_THROW(check_apart(data_, folder_.path() / "out"));
+  set("text");
+  data_.path = {folder_.path().string()};
+  EXPECT_THROW(check_apart(data_, folder_.path() / "out"), Error);
+}
+
+TEST_F(DataRows, BadLabelsAndTokensAreFoundBeforeTraining) {
+  ExperimentConfig config;
+  config.name = "trial";
+  config.train.global_batch = 2;
+  config.train.micro_batch = 2;
+  set("tokens");
+  config.data = data_;
+  config.model = model_;
+  config.model.vocabulary = 60;
+  EXPECT_NO_THROW(check_inputs(plan_training(config, "single", 1)));
+  config.model.vocabulary = 59;
+  EXPECT_THAT(complaint([&] { check_inputs(plan_training(config, "single", 1)); }),
+              HasSubstr("a.bin: at byte 1024: token 59 is beyond the vocabulary of 59"));
+}
+
+TEST(Mnist, TrialDataIsReadWhereItIs) {
+  const std::filesystem::path folder =
+      std::filesystem::path(RINGSIDE_CLUSTERS) / "../../../shared/data/mnist";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
+  const testing::TemporaryFolder unpacked;
+  for (const char* name : {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
+    const std::string command = fmt::format("gzip -dc '{}/{}.gz' > '{}/{}'", folder.string(), name,
+                                            unpacked.path().string(), name);
+    ASSERT_EQ(std::system(command.c_str()), 0);
+  }
+  DataConfig data;
+  data.kind = "idx";
+  data.path = {unpacked.path().string()};
+  ModelConfig model;
+  model.image = 28;
+  model.channels = 1;
+  const Datasets sets = find_dataset("idx").make(data, model, Task::image_class);
+  EXPECT_EQ(sets.training->size(), 9000);
+  EXPECT_EQ(sets.held_out->size(), 1000);
+  sets.training->check();
+  sets.held_out->check();
+  double sum = 0, squares = 0;
+  for (std::int64_t i = 0; i < 1000; ++i)
+    for (const float value : testing::sample_of<float>(*sets.training, i).input) {
+      sum += value;
+      squares += value * value;
+    }
+  EXPECT_NEAR(sum / 784000, 0, 0.05);
+  EXPECT_NEAR(squares / 784000, 1, 0.1);
+  EXPECT_EQ(testing::sample_of<float>(*sets.training, 0).target[0], 7);
+}
+
+}  // namespace
+}  // namespace ringside
