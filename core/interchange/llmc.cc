@@ -107,7 +107,7 @@ bool is_llmc_model(const std::string& path) {
 StoredTensors open_llmc_model(const std::string& path, const ModelConfig& config) {
   StoredTensors out;
   out.path = path;
-  const auto file = std::make_shared<const MappedFile>(path);
+  const auto file = map_weights(path);
   out.files.push_back(file);
   if (file->bytes().size() < header_bytes)
     throw Error("{}: byte {}: the file ends within its header of {} bytes", path,

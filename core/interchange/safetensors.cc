@@ -141,9 +141,9 @@ bool is_index(const std::string& path) { return path.ends_with(".index.json"); }
 
 /// Which file each tensor stands in.
 std::map<std::string, std::string> read_index(const std::string& path) {
-  const MappedFile file(path);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()),
-                              file.bytes().size());
+  const auto file = map_weights(path);
+  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
+                              file->bytes().size());
   const json index = parse_json(path, text);
   const json map = index.is_object() ? index.value("weight_map", json()) : json();
   if (!map.is_object() || map.empty()) throw Error("{}: there is no weight_map", path);
@@ -159,7 +159,7 @@ std::map<std::string, std::string> read_index(const std::string& path) {
 }
 
 void add_file(StoredTensors& out, const std::string& path) {
-  auto file = std::make_shared<const MappedFile>(path);
+  auto file = map_weights(path);
   for (auto& [name, tensor] : parse_safetensors(path, file->bytes()))
     if (!out.tensors.emplace(name, tensor).second)
       throw Error("{}: tensor '{}' stands in {} too", path, name, out.tensors[name].file);

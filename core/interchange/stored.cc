@@ -1,35 +1,14 @@
 #include "core/interchange/stored.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
+#include <filesystem>
 
 #include "core/base/error.h"
 
 namespace ringside {
 
-MappedFile::MappedFile(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw Error("{}: {}", path, std::strerror(errno));
-  struct stat status {};
-  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-    close(file);
-    throw Error("{}: not a file", path);
-  }
-  const auto size = static_cast<std::size_t>(status.st_size);
-  void* data = size > 0 ? mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
-  const int error = errno;
-  close(file);
-  if (data == MAP_FAILED) throw Error("{}: {}", path, std::strerror(error));
-  bytes_ = {static_cast<const std::byte*>(data), size};
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+std::shared_ptr<const MappedFile> map_weights(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) throw Error("{}: No such file", path);
+  return std::make_shared<const MappedFile>(path);
 }
 
 std::optional<DType> parameter_dtype_of(std::string_view name) {

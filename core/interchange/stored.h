@@ -10,23 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "core/data/files.h"
 #include "core/tensor/dtype.h"
 
 namespace ringside {
-
-/// A file in memory, for reading, as long as somebody has it. Throws Error with the system's
-/// reason.
-class MappedFile {
- public:
-  explicit MappedFile(const std::string& path);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::span<const std::byte> bytes_;
-};
 
 /// Row-major, little-endian, not aligned. Any number of extents; none: one element.
 struct StoredTensor {
@@ -42,6 +29,9 @@ struct StoredTensors {
   std::map<std::string, StoredTensor> tensors;
   std::vector<std::shared_ptr<const MappedFile>> files;  // which the tensors' bytes are of
 };
+
+/// For as long as somebody has it. Throws Error if it cannot be read.
+std::shared_ptr<const MappedFile> map_weights(const std::string& path);
 
 /// The dtype of that name in safetensors, for those that parameters may have.
 std::optional<DType> parameter_dtype_of(std::string_view name);
