@@ -65,6 +65,11 @@ int run_command_line(const Process& process) {
       ->capture_default_str();
   train->add_option("--output", arguments.output, "write the run's row, and the environment (JSON)")
       ->type_name("FILE");
+  train
+      ->add_option("--save", arguments.save,
+                   "write the trained weights (safetensors, by the names of Hugging Face or "
+                   "torchvision), which train.initial_weights reads")
+      ->type_name("FILE");
 
   CLI::App* calibrate = app.add_subcommand(
       "calibrate", "measure this machine, and write a cluster file that predicts runs on it");

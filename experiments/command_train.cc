@@ -14,6 +14,15 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+std::string saved_text(const RunPlan& plan) {
+  const DType dtype = parameter_dtype(plan.train);
+  return fmt::format("weights: {}{}\n", plan.save,
+                     dtype == DType::f32 ? ""
+                                         : fmt::format(" ({}, as the model computes with; the fp32 "
+                                                       "masters stay with the optimizer)",
+                                                       name_of(dtype)));
+}
+
 }  // namespace
 
 int train_command(const Arguments& arguments, const Process& process) {
@@ -24,6 +33,9 @@ int train_command(const Arguments& arguments, const Process& process) {
                          arguments.world);
     check_inputs(plan);
     output = check_output(arguments.output);
+    if (!arguments.save.empty() && !computes(plan))
+      throw Error("--save: the run computes no weights; set sim.numerics = true");
+    plan.save = check_output(arguments.save, "--save").string();
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }
@@ -47,6 +59,7 @@ int train_command(const Arguments& arguments, const Process& process) {
   if (outcome.interrupted) return complain(was_interrupted, "interrupted");
   if (outcome.row.status != "ok") return complain(run_failed, outcome.row.error);
   std::cout << "\n" << row_text(outcome.row) << std::flush;
+  if (!plan.save.empty()) std::cout << saved_text(plan) << std::flush;
   if (output.empty()) return ok;
   const nlohmann::ordered_json written = {{"environment", environment_of(process, plan)},
                                           {"row", to_json(outcome.row)}};

@@ -28,13 +28,13 @@ nlohmann::ordered_json environment_of(const Process& process, const RunPlan& pla
 
 std::string machine_file(const std::string& results) { return results + "/machine.toml"; }
 
-std::filesystem::path check_output(const std::string& path) {
+std::filesystem::path check_output(const std::string& path, std::string_view option) {
   if (path.empty()) return {};
   if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
-    throw Error("--output {}: is there and no file; name a file", path);
+    throw Error("{} {}: is there and no file; name a file", option, path);
   auto file = std::filesystem::weakly_canonical(std::filesystem::absolute(path));
   if (!file.has_filename() || access(file.parent_path().c_str(), W_OK | X_OK) != 0)
-    throw Error("--output {}: cannot be written; name a file in a folder that exists", path);
+    throw Error("{} {}: cannot be written; name a file in a folder that exists", option, path);
   return file;
 }
 

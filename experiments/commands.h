@@ -24,9 +24,10 @@ struct Arguments {
   std::string scheme;
   int world = 1;
   std::string output;
+  std::string save;
   std::int64_t threads = 1;
-  int socket = -1;
   std::string list;
+  int socket = -1;
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
@@ -48,6 +49,6 @@ nlohmann::ordered_json environment_of(const Process& process, const RunPlan& pla
 std::string machine_file(const std::string& results);
 /// Fails before the work, not after it, where the file cannot be written, and leaves it as it is.
 /// The file itself where `path` is a link to it; empty for no path.
-std::filesystem::path check_output(const std::string& path);
+std::filesystem::path check_output(const std::string& path, std::string_view option = "--output");
 
 }  // namespace ringside

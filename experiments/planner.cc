@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/base/error.h"
+#include "core/interchange/weights.h"
 #include "experiments/registry.h"
 #include "experiments/simulation.h"
 
@@ -337,6 +338,8 @@ void check_inputs(const RunPlan& plan) {
   // What a GPU computes can be looked at without one.
   const auto device = find_device(plan.cluster ? plan.device.kind : "cpu").make(plan, 0, nullptr);
   const Model model = find_model(plan.model.kind).make(plan.model, *device);
+  if (!plan.train.initial_weights.empty())
+    open_weights(plan.train.initial_weights, model, plan.model);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
   check(plan.optimizer);
   const auto check_size = [&](const Dataset& part, std::string_view name) {

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/device/sim/sim_device.h"
+#include "core/interchange/weights.h"
 #include "core/observe/process_memory.h"
 #include "experiments/registry.h"
 #include "experiments/simulation.h"
@@ -52,6 +53,23 @@ std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, int w
           .communicator(context, fmt::format("batch-norm-{}", worker / size), worker % size, size);
   for (auto& unit : model.units) unit->join(group.get());
   return group;
+}
+
+/// What the plan starts with; null: drawn by its seed.
+std::shared_ptr<const InitialValues> initial_weights(const RunPlan& plan, const Model& model) {
+  if (plan.train.initial_weights.empty()) return nullptr;
+  auto values = open_weights(plan.train.initial_weights, model, plan.model);
+  for (const auto& unit : model.units) values->write_statistics(*unit);
+  return values;
+}
+
+/// Collective: all workers call it, and worker 0 writes.
+void save_weights(const RunPlan& plan, int worker, const Model& model, SyncScheme& scheme) {
+  if (plan.save.empty()) return;
+  std::optional<WeightsFile> file;
+  if (worker == 0) file.emplace(plan.save, model, plan.model, parameter_dtype(plan.train));
+  scheme.visit_parameters([&](const Unit& unit, const Tensor& values) { file->add(unit, values); });
+  if (file) file->finish(plan.train.steps);
 }
 
 /// Does `work`, and has an error of it heard at once.
@@ -142,7 +160,8 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
 
   Timeline timeline(*device);
   Shared shared;
-  const RankContext context{plan, rank, *device, site.store, timeline, &shared};
+  const RankContext context{
+      plan, rank, *device, site.store, timeline, &shared, initial_weights(plan, model)};
   const auto serve = [&] {
     return heard(listener,
                  [&] { return scheme_row.serve(context, plan.options, model, training); });
@@ -162,7 +181,11 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
       const auto batch_norms = join_batch_norms(context, self.worker, model);
       const auto scheme = scheme_row.make(context, plan.options);
       Trainer trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr);
-      record = heard(listener, [&] { return trainer.run(listener.progress); });
+      record = heard(listener, [&] {
+        RankRecord trained = trainer.run(listener.progress);
+        save_weights(plan, self.worker, model, *scheme);
+        return trained;
+      });
     }
     if (server) add_serving(record, server->join());
   }

@@ -43,6 +43,7 @@ nlohmann::json to_json(const RunPlan& plan) {
           {"device", to_json_fields(plan.device)},
           {"sim", to_json_fields(plan.sim)},
           {"cluster", plan.cluster ? sim::to_json(*plan.cluster) : nlohmann::json()},
+          {"save", plan.save},
           {"ranks", ranks}};
 }
 
@@ -63,6 +64,7 @@ RunPlan run_plan_from_json(const nlohmann::json& in) {
   plan.sim = from_json_fields<SimConfig>(in.at("sim"));
   if (const auto& cluster = in.at("cluster"); !cluster.is_null())
     plan.cluster = sim::cluster_from_json(cluster);
+  plan.save = in.value("save", "");
   for (const auto& rank : in.at("ranks"))
     plan.ranks.push_back({rank.at("rank").get<int>(), rank.at("worker").get<int>(),
                           rank.at("server").get<int>(), rank.value("device", ""),

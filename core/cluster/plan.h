@@ -76,6 +76,7 @@ struct RunPlan {
   SimConfig sim;
   /// What is simulated; none for ranks that are real.
   std::optional<sim::ClusterSpec> cluster;
+  std::string save;             // where worker 0 writes the weights at the end; empty: nowhere
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
 };
 

@@ -18,6 +18,7 @@ struct TrainConfig {
   bool recompute = false;
   std::string precision = "fp32";
   std::int64_t seed = 1;
+  std::string initial_weights;
   std::int64_t evaluate_every = 0;
   std::int64_t evaluate_batches = 8;
   double timeout_s = 60;
@@ -41,6 +42,10 @@ void visit_fields(TrainConfig& c, Visitor&& v) {
     "with "
     "dynamic loss scaling)");
   v("seed", c.seed, "of the initial values and of the order of the data");
+  v("initial_weights", c.initial_weights,
+    "file of weights to begin with, relative to the experiment file: safetensors by the names of "
+    "Hugging Face or torchvision, an index of several, or a model file of llm.c; '': drawn by "
+    "seed");
   v("evaluate_every", c.evaluate_every, "steps between evaluations on held-out data; 0: never");
   v("evaluate_batches", c.evaluate_batches, "global batches an evaluation looks at");
   v("timeout_s", c.timeout_s, "longest wait for another rank, in seconds");
