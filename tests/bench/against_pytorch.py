@@ -104,7 +104,7 @@ class Ringside:
         if status != 0:
             raise SystemExit(f"{' '.join(command)}: failed")
         with open(self.row, encoding="utf-8") as file:
-            return json.load(file), usage.ru_utime + usage.ru_stime
+            return json.load(file)["row"], usage.ru_utime + usage.ru_stime
 
     def turn(self):
         # What a run costs beside the steps that count is the cost of one that has hardly any.
