@@ -18,7 +18,7 @@ namespace ringside::peer {
 /// end. Thread-safe.
 class PeerMemory {
  public:
-  /// Throws Error for a tensor that is not fp32 or not in the symmetric heap.
+  /// Throws Error for a tensor that is not fp32, bf16 or fp16, or not in the symmetric heap.
   Place publish(const Tensor& tensor);
   /// The first byte of `place`, mapped as long as the pointer is held. Throws Error.
   std::shared_ptr<std::byte> find(const Place& place);

@@ -10,6 +10,7 @@
 #include "peer/comm/sim/group.h"
 #include "peer/comm/sim/messages.h"
 #include "peer/comm/sim/rings.h"
+#include "peer/comm/sum.h"
 
 namespace ringside::peer {
 namespace {
@@ -199,9 +200,9 @@ class SimCommunicator : public Communicator {
   /// What other communicators refuse is refused here, so that a program that runs on simulated
   /// devices runs on others.
   void check_tensor(const std::string& what, const Tensor& tensor) const {
-    if (tensor && tensor.dtype() != DType::f32)
-      throw Error("{}: {}: peers cannot use a tensor of {}, only fp32", group_->name(), what,
-                  name_of(tensor.dtype()));
+    if (tensor && !summable(tensor.dtype()))
+      throw Error("{}: {}: peers cannot use a tensor of {}, only fp32, bf16 and fp16",
+                  group_->name(), what, name_of(tensor.dtype()));
     if (tensor.bytes() == 0) return;
     const MemoryKind kind = tensor.buffer()->kind();
     if (kind != MemoryKind::parameter && kind != MemoryKind::gradient &&
