@@ -1,0 +1,141 @@
+// Updates that want sums over the whole model first, under every scheme: clipping, fp16, LAMB.
+#include <gtest/gtest.h>
+
+#include "tests/schemes/tiny_runs.h"
+
+namespace ringside {
+namespace {
+
+using testing::largest_difference;
+using testing::reference_of;
+using testing::run;
+using testing::tiny;
+
+std::vector<std::string> scheme_names() {
+  std::vector<std::string> names;
+  for (const SchemeRow& row : scheme_rows())
+    if (row.max_world != 1) names.emplace_back(row.name);
+  return names;
+}
+
+class SchemeSums : public ::testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  std::string scheme() const { return std::get<0>(GetParam()); }
+  int world() const { return std::get<1>(GetParam()); }
+
+  void expect_the_bits_of_single(const ExperimentConfig& config) const {
+    const Row row = run(plan_training(config, scheme(), world()));
+    const Row reference = reference_of(config, world());
+    EXPECT_EQ(row.parameter_hash, reference.parameter_hash);
+    EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-12);
+  }
+};
+
+TEST_P(SchemeSums, ClippedGradientsEndWithTheBitsOfSingle) {
+  auto config = tiny("gpt");
+  config.optimizer.kind = "sgd";
+  config.optimizer.lr = 0.1;
+  const std::string free = reference_of(config, world()).parameter_hash;
+  config.optimizer.clip_norm = 0.5;
+  EXPECT_NE(reference_of(config, world()).parameter_hash, free) << "it clips";
+  expect_the_bits_of_single(config);
+  config.scheme_options["ps"]["servers"] = 3;
+  config.train.accumulation = 2;
+  config.train.reduce = "last";
+  expect_the_bits_of_single(config);
+}
+
+TEST_P(SchemeSums, LambEndsWithTheBitsOfSingle) {
+  auto config = tiny("gpt");
+  config.optimizer.kind = "lamb";
+  config.optimizer.decay = "matrices";
+  expect_the_bits_of_single(config);
+  config.optimizer.clip_norm = 0.5;
+  expect_the_bits_of_single(config);
+}
+
+TEST_P(SchemeSums, DecayGroupsAndScaledRatesEndWithTheBitsOfSingle) {
+  auto config = tiny("mlp");
+  config.optimizer.decay = "matrices";
+  config.optimizer.lr_scaling = "sqrt";
+  config.optimizer.schedule = "step";
+  config.optimizer.step_every = 2;
+  expect_the_bits_of_single(config);
+}
+
+TEST_P(SchemeSums, SixteenBitsEndWithTheBitsOfSingle) {
+  for (const char* precision : {"bf16", "fp16"}) {
+    auto config = tiny("mlp");
+    config.train.precision = precision;
+    expect_the_bits_of_single(config);
+  }
+}
+
+/// A gradient of the loss of 2^16 / 24, times what the large weights of steps this long make of it.
+TEST_P(SchemeSums, AnOverflowSkipsTheStepOnAllRanks) {
+  auto config = tiny("mlp");
+  config.train.precision = "fp16";
+  config.train.steps = 12;
+  config.optimizer.kind = "sgd";
+  config.optimizer.lr = 3;
+  const RunPlan plan = plan_training(config, scheme(), world());
+  const auto records = run_ranks_as_threads(plan);
+  EXPECT_GT(records[0].skipped_steps, 0);
+  EXPECT_LT(records[0].skipped_steps, config.train.steps);
+  for (const RankRecord& record : records)
+    if (plan.ranks[static_cast<std::size_t>(record.rank)].worker >= 0) {
+      EXPECT_EQ(record.skipped_steps, records[0].skipped_steps) << record.rank;
+    }
+  expect_the_bits_of_single(config);
+}
+
+TEST_P(SchemeSums, ReducingAtEveryMicroBatchAgreesToRounding) {
+  auto config = tiny("mlp");
+  config.train.accumulation = 3;
+  config.train.global_batch = 36;
+  config.train.reduce = "every";
+  const Row every = run(plan_training(config, scheme(), world()));
+  config.train.reduce = "last";
+  const Row last = run(plan_training(config, scheme(), world()));
+  const Row reference = reference_of(config, world());
+  EXPECT_EQ(last.parameter_hash, reference.parameter_hash);
+  EXPECT_EQ(every.parameter_hash == last.parameter_hash, world() == 1);
+  EXPECT_LT(largest_difference(every.loss, last.loss), 1e-5);
+  config.train.reduce = "every";
+  const Row fsdp = run(plan_training(config, "fsdp", world()));
+  EXPECT_EQ(every.parameter_hash, fsdp.parameter_hash) << "one tree for all schemes";
+  config.train.accumulation = 1;
+  const Row whole = run(plan_training(config, scheme(), world()));
+  EXPECT_LT(largest_difference(every.loss, whole.loss), 1e-5);
+}
+
+TEST_P(SchemeSums, ATiedTableEndsWithTheBitsOfSingle) {
+  auto config = tiny("gpt");
+  config.model.tied = true;
+  expect_the_bits_of_single(config);
+  config.scheme_options["fsdp"]["prefetch"] = 0;
+  expect_the_bits_of_single(config);
+}
+
+TEST(FsdpWithATiedTable, GathersItOnceMoreForItsReader) {
+  auto config = tiny("gpt");
+  config.model.tied = true;
+  config.train.accumulation = 2;
+  for (const char* reduce : {"every", "last"}) {
+    config.train.reduce = reduce;
+    const Row row = run(plan_training(config, "fsdp", 2));
+    EXPECT_NEAR(row.ranks[0].bytes_sent_per_step, row.bytes_minimum_per_step,
+                0.01 * row.bytes_minimum_per_step);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, SchemeSums,
+                         ::testing::Combine(::testing::ValuesIn(scheme_names()),
+                                            ::testing::Values(1, 2, 3, 4)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_world_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+}  // namespace
+}  // namespace ringside
