@@ -96,7 +96,7 @@ TEST(Archive, RefusesOtherProgramsAndVersions) {
 TEST(Archive, RefusesValuesThatNoEnumOrBooleanHas) {
   auto bytes = sample_bytes();
   bytes[kind_at] = std::byte{kinds};
-  EXPECT_NE(refusal(bytes).find("10 where values end at 9"), std::string::npos) << refusal(bytes);
+  EXPECT_NE(refusal(bytes).find("12 where values end at 11"), std::string::npos) << refusal(bytes);
   bytes = sample_bytes();
   bytes[reply_at] = std::byte{2};
   EXPECT_EQ(refusal(bytes), "message header: 2 is no boolean");
@@ -122,8 +122,8 @@ TEST(Archive, RefusesFramesThatCannotBe) {
   bytes[extent_at - 1] = std::byte{6};
   EXPECT_EQ(refusal(bytes), "message header: a frame of 6 extents");
   bytes = good;
-  bytes[extent_at - 2] = std::byte{4};
-  EXPECT_EQ(refusal(bytes), "message header: 4 where values end at 3") << "a dtype";
+  bytes[extent_at - 2] = std::byte{6};
+  EXPECT_EQ(refusal(bytes), "message header: 6 where values end at 5") << "a dtype";
 }
 
 TEST(Archive, RefusesAHeaderThatIsTooLong) {
