@@ -8,18 +8,17 @@ import threading
 
 from gpu_job import Failed, stop
 
-TOKENS = 32 * 1024  # a step, as in experiments/gpu/gpt2-124m.toml
-
 
 class PyTorch:
     """scripts/gpu_pytorch.py, which prepares itself beside other checks."""
 
-    def __init__(self, job, prepare_s):
+    def __init__(self, job, models, prepare_s):
         self.about, self.why = {}, ""
         self.speeds, self.left_out = {}, {}
         self.log = (job.logs / "pytorch.log").open("w")
         self.process = subprocess.Popen(
-            [sys.executable, job.root / "scripts/gpu_pytorch.py", f"--prepare-s={prepare_s}"],
+            [sys.executable, "-B", job.root / "scripts/gpu_pytorch.py",
+             f"--models={','.join(models)}", f"--prepare-s={prepare_s}"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True,
             start_new_session=True)
         self.lines = queue.Queue()
@@ -46,9 +45,9 @@ class PyTorch:
         self.left_out = self.about.get("left_out", {})
         self.speeds = {variant: [] for variant in self.about.get("variants", [])}
 
-    def measure(self, precision, steps, limit_s):
-        """Adds tokens/s of every variant of a precision."""
-        for variant in [v for v in self.speeds if v.startswith(precision)]:
+    def measure(self, model, precision, steps, limit_s):
+        """Adds samples/s of every variant of a model's precision."""
+        for variant in [v for v in self.speeds if v.startswith(f"{model} {precision}")]:
             self.process.stdin.write(json.dumps({"variant": variant, "steps": steps}) + "\n")
             self.process.stdin.flush()
             answer = self._answer(limit_s)
@@ -59,7 +58,12 @@ class PyTorch:
                 self.left_out[variant] = answer["error"]
                 continue
             median = sorted(answer["ms"])[len(answer["ms"]) // 2]
-            self.speeds[variant].append(TOKENS / (1e-3 * median))
+            self.speeds[variant].append(answer["samples"] / (1e-3 * median))
+
+    def of(self, model):
+        """Samples/s by variant, without the model's name."""
+        return {v.removeprefix(f"{model} "): s for v, s in self.speeds.items()
+                if v.startswith(f"{model} ")}
 
     def close(self):
         stop(self.process)

@@ -16,13 +16,14 @@ import gpu_driver
 import gpu_report
 from gpu_beside import PyTorch
 from gpu_job import Failed, Job, program, read, say
+from gpu_models import MODELS
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MODEL = ROOT / "experiments/gpu/gpt2-124m.toml"
 SCHEMES = ROOT / "experiments/gpu/schemes.toml"
-# Name, steps and warm-up of a run, overrides: a few seconds of steps each.
-PRECISIONS = {"bf16": (40, 10, ["train.precision=bf16"]), "tf32": (20, 5, ["device.tf32=true"]),
-              "fp32": (8, 2, [])}
+BUILD_MINUTES = 2
+# What can be chosen, and how long it takes, in minutes.
+PARTS = {"tests": 1, "schemes": 2, "kernels": 0.5,
+         **{name: model.minutes for name, model in MODELS.items()}}
 ROUNDS = 3
 
 
@@ -78,37 +79,38 @@ def servers_on_cpu(job):
     return check
 
 
-def train(job, gpu, precision):
+def train(job, gpu, name, precision):
     """A row, and the most of the GPU's memory that was used meanwhile; the row says itself whether
     it failed."""
-    steps, warm_up, changes = PRECISIONS[precision]
-    output = job.work / f"{precision}.json"
+    steps, warm_up, changes = MODELS[name].runs[precision]
+    output = job.work / f"{name}-{precision}.json"
     output.unlink(missing_ok=True)
     overrides = [f"train.steps={steps}", f"train.warmup={warm_up}", *changes]
     try:
         with gpu_driver.MemoryWatch(gpu) as watch:
-            job.run(f"train-{precision}",
-                    [program(job, "ringside"), "train", MODEL, "--scheme", "single", "--output",
-                     output, *(x for o in overrides for x in ("--set", o))], 60)
+            job.run(f"train-{name}-{precision}",
+                    [program(job, "ringside"), "train", ROOT / "experiments/gpu" / MODELS[name].file,
+                     "--scheme", "single", "--output", output,
+                     *(x for o in overrides for x in ("--set", o))], 60)
         return read(output)["row"], watch.most
     except Failed as error:
         return {"status": "failed", "error": str(error)}, None
 
 
-def throughput(job, gpu, torch):
+def throughput(job, gpu, torch, name, keep_s):
     """What train() gives, by precision: rounds of ours and PyTorch's in turn, as many as there is
-    time for."""
-    ours = {precision: [] for precision in PRECISIONS}
-    longest, asking = 0.0, bool(torch and torch.speeds)
+    time for; `keep_s` of it is for what comes later."""
+    ours = {precision: [] for precision in MODELS[name].runs}
+    longest, asking = 0.0, bool(torch and torch.of(name))
     for done in range(ROUNDS):
         began = time.monotonic()
-        if done and job.left() < 1.2 * longest:
+        if done and job.left() - keep_s < 1.2 * longest:
             break
-        for precision, (steps, warm_up, _) in PRECISIONS.items():
-            ours[precision].append(train(job, gpu, precision))
+        for precision, (steps, warm_up, _) in MODELS[name].runs.items():
+            ours[precision].append(train(job, gpu, name, precision))
             try:
                 if asking:
-                    torch.measure(precision, steps - warm_up, min(40, job.left()))
+                    torch.measure(name, precision, steps - warm_up, min(40, job.left()))
             except (Failed, OSError) as error:
                 asking = False
                 torch.left_out["what came after"] = str(error)
@@ -129,25 +131,32 @@ def bench(job):
     return read(file)
 
 
-def measured(job, gpu, torch):
+def measured(job, gpu, torch, parts):
     """Everything that wants the GPU for itself; the report's tables."""
-    out = {"kernels": [], "ceilings": {}, "speeds": []}
-    ours = {}
+    about = torch.about if torch else None
+    out = {"kernels": [], "ceilings": gpu_report.ceilings([], about), "speeds": {}}
+    models = [name for name in MODELS if name in parts]
 
     def kernels():
         out["kernels"] = bench(job)
-        out["ceilings"] = gpu_report.ceilings(out["kernels"], torch.about if torch else None)
+        out["ceilings"] = gpu_report.ceilings(out["kernels"], about)
         return gpu_report.bandwidth(out["kernels"], out["ceilings"]["copy"])
 
-    def speeds():
-        ours.update(throughput(job, gpu, torch))
+    def speeds(name):
+        later = models[models.index(name) + 1:]
+        ours.update(throughput(job, gpu, torch, name, 45 * len(later)))
         rows = {precision: [row for row, _ in runs] for precision, runs in ours.items()}
-        out["speeds"] = gpu_report.speeds(rows, torch.speeds if torch else {}, out["ceilings"])
-        return [gpu_report.throughput(out["speeds"]), gpu_report.beside_pytorch(out["speeds"])]
+        lines = gpu_report.speeds(name, rows, torch.of(name) if torch else {}, out["ceilings"])
+        out["speeds"][name] = lines
+        return [gpu_report.throughput(name, lines), gpu_report.beside_pytorch(name, lines)]
 
-    job.check("kernels bound by memory", kernels)
-    job.check("throughput of GPT-2 124M", speeds)
-    job.check("memory", lambda: memory(ours))
+    if "kernels" in parts:
+        job.check("kernels bound by memory", kernels)
+    for name in models:
+        ours = {}
+        job.check(f"throughput of {MODELS[name].title}", lambda: speeds(name))
+        if name == "gpt2-124m":
+            job.check("memory", lambda: memory(ours))
     return out
 
 
@@ -176,20 +185,27 @@ def environment(job, options, gpu, torch):
 
 
 def run(job, options, gpu):
-    torch, found = None, {"kernels": [], "ceilings": {}, "speeds": []}
-    job.check("build", lambda: gpu_build.build(job, options.bundle, gpu))
+    torch, found = None, {"kernels": [], "ceilings": {}, "speeds": {}}
+    models = [name for name in MODELS if name in options.parts]
     try:
+        if models and importlib.util.find_spec("torch"):  # it compiles beside what comes first
+            prepare_s = min(30 + 90 * len(models), job.left() / 2)
+            torch = PyTorch(job, models, prepare_s)
+            prepared = time.monotonic() + prepare_s + 60
+        job.check("build", lambda: gpu_build.build(job, options.bundle, gpu))
         if (job.build / "ringside").exists():
-            if importlib.util.find_spec("torch"):
-                torch = PyTorch(job, prepare_s=min(100, job.left() / 3))
-            job.check("kernels against float64", lambda: conformance(job))
-            job.check("schemes at worlds 1, 2, 4 on one GPU", lambda: schemes(job))
-            for kind in ("gpt", "mlp"):
-                job.check(f"losses of {kind.upper()} as the CPU's", lambda: beside_cpu(job, kind))
-            job.check("ps of GPUs with servers on the CPU", lambda: servers_on_cpu(job))
+            if "tests" in options.parts:
+                job.check("kernels against float64", lambda: conformance(job))
+            if "schemes" in options.parts:
+                job.check("schemes at worlds 1, 2, 4 on one GPU", lambda: schemes(job))
+                for kind in ("gpt", "mlp"):
+                    job.check(f"losses of {kind.upper()} as the CPU's",
+                              lambda: beside_cpu(job, kind))
+                job.check("ps of GPUs with servers on the CPU", lambda: servers_on_cpu(job))
             if torch:
-                torch.wait(max(1, min(120, job.left() - 120)))
-            found = measured(job, gpu, torch)
+                left = job.left() - 60 * len(models)
+                torch.wait(max(1, min(prepared - time.monotonic(), left)))
+            found = measured(job, gpu, torch, options.parts)
     finally:
         if torch:
             torch.close()
@@ -198,16 +214,41 @@ def run(job, options, gpu):
                              "left_out": torch.left_out if torch else {}, **found}, job.folder)
 
 
+def parts_of(text):
+    parts = text.split(",")
+    for part in parts:
+        if part not in PARTS:
+            raise argparse.ArgumentTypeError(f"no part '{part}'; there are {', '.join(PARTS)}")
+    return parts
+
+
 def arguments():
-    parser = argparse.ArgumentParser(prog="scripts/gpu-check")
+    parser = argparse.ArgumentParser(
+        prog="scripts/gpu-check", epilog="Parts, in minutes: the build %g, %s" % (
+            BUILD_MINUTES, ", ".join(f"{part} {minutes:g}" for part, minutes in PARTS.items())))
     parser.add_argument("--bundle", type=pathlib.Path,
                         help="what scripts/bundle made, packed or not; by default bundle/ or "
                              "bundle.tar.xz, if it is there")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-gpu")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "results/gpu")
     parser.add_argument("--commit", help="of the tree, where git does not know it")
-    parser.add_argument("--minutes", type=float, default=8, help="for all of it")
-    return parser.parse_args()
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--only", type=parts_of, metavar="PART,...",
+                        help="no other parts; results go to a folder of their own")
+    choice.add_argument("--skip", type=parts_of, metavar="PART,...", help="all parts but these")
+    parser.add_argument("--minutes", type=float, help="for all of it; by default as its parts need")
+    options = parser.parse_args()
+    options.parts = [part for part in PARTS if part in (options.only or PARTS) and
+                     part not in (options.skip or [])]
+    if options.minutes is None:
+        options.minutes = BUILD_MINUTES + sum(PARTS[part] for part in options.parts)
+    return options
+
+
+def folder_of(options, gpu):
+    """A run of some parts replaces only what the same parts wrote."""
+    folder = options.results / re.sub(r"[^a-z0-9]+", "-", gpu.name.lower()).strip("-")
+    return folder if options.parts == list(PARTS) else folder / "+".join(options.parts)
 
 
 def main():
@@ -220,7 +261,7 @@ def main():
         sys.exit(say_missing("nvcc is missing; install the CUDA toolkit, 12.8 or newer"))
     if not shutil.which("cmake") or not gpu_build.compiler():
         sys.exit(say_missing("cmake, or a g++ of version 12 or newer, is missing; install it"))
-    folder = options.results / re.sub(r"[^a-z0-9]+", "-", gpu.name.lower()).strip("-")
+    folder = folder_of(options, gpu)
     job = Job(ROOT, options.build.resolve(), folder, options.minutes)
     shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(job.work, ignore_errors=True)

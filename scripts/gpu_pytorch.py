@@ -1,89 +1,139 @@
-"""GPT-2 in PyTorch, trained as `ringside` trains it: the same shapes, optimizer and batch.
+"""Models in PyTorch, trained as `ringside` trains them: the same shapes, optimizer and batch.
 
-    gpu_pytorch.py [--layers 12 ... --batch 32] [--prepare-s 120]
+    gpu_pytorch.py [--models gpt2-124m,resnet-50,bert-large] [--prepare-s 120]
 
-Prepares every variant (precision, eager or compiled), writes a line of JSON with what there is and
-the ceilings of the GPU, and then measures what it reads, a line each: {"variant": NAME, "steps": N}
-is answered with {"variant", "ms": [of each step], "loss"}. Ends at the end of its input.
+Prepares every variant (model, precision, eager or compiled), writes a line of JSON with what there
+is and the ceilings of the GPU, and then measures what it reads, a line each: {"variant": NAME,
+"steps": N} is answered with {"variant", "ms": [of each step], "samples": of a step, "loss"}. Ends at
+the end of its input.
 
-Variants of bf16: "cast" keeps the parameters in bf16, "autocast" in fp32. A variant that
-cannot be prepared, or not in time, is left out and named in "left_out".
+Variants of bf16: "cast" keeps the parameters in bf16, "masters" has masters in fp32 beside them, as
+ours, "autocast" keeps them in fp32. A variant that cannot be prepared, or not in time, is left out
+and named in "left_out".
 """
 
 import argparse
+import dataclasses
 import json
 import sys
 import time
 
 import torch
 from torch import nn
-from torch.nn import functional
+
+from gpu_models import MODELS
+from gpu_pytorch_models import Bert, Gpt, ResNet
 
 
-class Block(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.expand, self.contract = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        samples, positions, width = x.shape
-        qkv = self.qkv(self.norm1(x)).view(samples, positions, 3, self.heads, width // self.heads)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4)
-        y = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(samples, positions, width))
-        return x + self.contract(functional.gelu(self.expand(self.norm2(x)), approximate="tanh"))
+@dataclasses.dataclass
+class Precision:
+    dtype: torch.dtype  # of the parameters
+    tf32: bool = False
+    autocast: bool = False
+    masters: bool = False
 
 
-class Gpt(nn.Module):
-    def __init__(self, shape):
-        super().__init__()
-        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
-        self.positions = nn.Embedding(shape.context, shape.width)
-        self.blocks = nn.ModuleList(Block(shape.width, shape.heads) for _ in range(shape.layers))
-        self.norm = nn.LayerNorm(shape.width)
-        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
-        for name, parameter in self.named_parameters():
-            if parameter.dim() == 2:
-                nn.init.normal_(parameter, std=0.02)
-            elif name.endswith("bias"):
-                nn.init.zeros_(parameter)
+PRECISIONS = {
+    "bf16 cast": Precision(torch.bfloat16),
+    "bf16 masters": Precision(torch.bfloat16, masters=True),
+    "bf16 autocast": Precision(torch.float32, autocast=True),
+    "tf32": Precision(torch.float32, tf32=True),
+    "fp32": Precision(torch.float32),
+}
+# What is measured; of the two without "cast", which is less work than ours, no eager ones.
+VARIANTS = {
+    "gpt2-124m": [f"{precision} {mode}" for mode in ("compiled", "eager")
+                  for precision in ("bf16 cast", "bf16 autocast", "tf32", "fp32")],
+    "resnet-50": ["bf16 autocast compiled", "bf16 masters compiled"],
+    "bert-large": ["bf16 autocast compiled", "bf16 masters compiled"],
+}
+# To try the program out on a processor.
+SMALL = {
+    "gpt2-124m": (2, {"layers": 2, "heads": 2, "width": 32, "context": 32, "vocabulary": 64}),
+    "resnet-50": (2, {"layers": 14, "image": 32, "filters": 4, "classes": 10}),
+    "bert-large": (2, {"layers": 2, "heads": 2, "width": 32, "context": 32, "positions": 64,
+                       "vocabulary": 64, "masked": 4}),
+}
 
-    def forward(self, tokens, targets):
-        x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x)
-        logits = self.head(self.norm(x))
-        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+def adamw(lr, decay, beta2):
+    return lambda parameters: torch.optim.AdamW(parameters, lr=lr, betas=(0.9, beta2),
+                                                weight_decay=decay, fused=True)
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=1e-4, fused=True)
+
+
+def gpt_batch(shape, batch, device):
+    tokens = torch.randint(shape["vocabulary"], (batch, shape["context"] + 1), device=device)
+    return tokens[:, :-1], tokens[:, 1:]
+
+
+def bert_batch(shape, batch, device):
+    context, masked = shape["context"], shape["masked"]
+    number = lambda below, *extents: torch.randint(below, (batch, *extents), device=device)
+    segments = (torch.arange(context, device=device) >= context // 2).long().repeat(batch, 1)
+    hidden = torch.rand(batch, context - 1, device=device).topk(masked).indices.sort().values + 1
+    return (number(shape["vocabulary"], context), segments, hidden,
+            number(shape["vocabulary"], masked), number(2))
+
+
+def resnet_batch(shape, batch, device):
+    images = torch.randn(batch, shape["channels"], shape["image"], shape["image"], device=device)
+    return (images.to(memory_format=torch.channels_last),
+            torch.randint(shape["classes"], (batch,), device=device))
+
+
+KINDS = {"gpt2-124m": (Gpt, adamw(3e-4, 0.1, 0.95), gpt_batch), "resnet-50": (ResNet, sgd, resnet_batch),
+         "bert-large": (Bert, adamw(5e-5, 0.01, 0.999), bert_batch)}
+
+
+class Masters:
+    """An optimizer of fp32 copies of the parameters."""
+
+    def __init__(self, parameters, make):
+        self.parameters = list(parameters)
+        self.copies = [p.detach().float().clone() for p in self.parameters]
+        for copy in self.copies:
+            copy.grad = torch.empty_like(copy)
+        self.optimizer = make(self.copies)
+
+    @torch.no_grad()
+    def step(self):
+        torch._foreach_copy_([c.grad for c in self.copies], [p.grad for p in self.parameters])
+        self.optimizer.step()
+        torch._foreach_copy_(self.parameters, self.copies)
+
+    def zero_grad(self):
+        for parameter in self.parameters:
+            parameter.grad = None
 
 
 class Trainer:
-    """A model and its optimizer; `dtype` is that of the parameters."""
+    """A model and its optimizer."""
 
-    def __init__(self, shape, dtype, device):
-        self.model = Gpt(shape).to(device, dtype)
+    def __init__(self, make_model, make_optimizer, precision, device):
+        self.autocast = precision.autocast
+        with device:
+            self.model = make_model()
+        self.model.to(precision.dtype)
+        for module in self.model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.float()  # its kernels want that
         self.compiled = torch.compile(self.model)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-4, betas=(0.9, 0.95),
-                                           weight_decay=0.1, fused=True)
+        parameters = self.model.parameters()
+        self.optimizer = (Masters(parameters, make_optimizer) if precision.masters else
+                          make_optimizer(parameters))
 
-    def step(self, compiled, autocast, batch):
+    def step(self, compiled, batch):
         model = self.compiled if compiled else self.model
-        with torch.autocast(batch.device.type, torch.bfloat16, enabled=autocast):
-            loss = model(batch[:, :-1], batch[:, 1:])
+        with torch.autocast(batch[0].device.type, torch.bfloat16, enabled=self.autocast):
+            loss = model(*batch)
         loss.backward()
         self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return loss
-
-
-VARIANTS = {  # name: (dtype of the parameters, TF32, autocast)
-    "bf16 cast": (torch.bfloat16, False, False),
-    "bf16 autocast": (torch.float32, False, True),
-    "tf32": (torch.float32, True, False),
-    "fp32": (torch.float32, False, False),
-}
+        self.optimizer.zero_grad()
+        return loss.detach()
 
 
 class Clock:
@@ -106,25 +156,48 @@ class Clock:
         return [a.elapsed_time(b) for a, b in zip(marks, marks[1:])]
 
 
+class Work:
+    """Everything about one model. Trainers and batches are made when they are first wanted."""
+
+    def __init__(self, name, small, device):
+        self.device = device
+        make, self.make_optimizer, self.make_batch = KINDS[name]
+        self.shape, self.samples = dict(MODELS[name].shape), MODELS[name].batch
+        if small:
+            self.samples, changes = SMALL[name]
+            self.shape.update(changes)
+        self.make_model = lambda: make(**self.shape)
+        self.trainers, self.batches = {}, []
+
+    def trainer(self, precision):
+        key = (precision.dtype, precision.autocast, precision.masters)
+        if key not in self.trainers:
+            self.trainers[key] = Trainer(self.make_model, self.make_optimizer, precision,
+                                         self.device)
+        if not self.batches:
+            self.batches = [self.make_batch(self.shape, self.samples, self.device)
+                            for _ in range(4)]
+        return self.trainers[key]
+
+
 class Bench:
-    def __init__(self, shape, device):
+    def __init__(self, names, small, device):
         self.device, self.clock = device, Clock(device)
-        self.trainers = {dtype: Trainer(shape, dtype, device)
-                         for dtype in (torch.bfloat16, torch.float32)}
-        self.batches = torch.randint(shape.vocabulary, (4, shape.batch, shape.context + 1),
-                                     device=device)
+        self.work = {name: Work(name, small, device) for name in names}
 
     def run(self, variant, warm_up, steps):
-        name, mode = variant.rsplit(" ", 1)
-        dtype, tf32, autocast = VARIANTS[name]
-        torch.backends.cuda.matmul.allow_tf32 = tf32
-        trainer, marks, loss = self.trainers[dtype], [], None
+        name, rest = variant.split(" ", 1)
+        precision_name, mode = rest.rsplit(" ", 1)
+        precision, work = PRECISIONS[precision_name], self.work[name]
+        torch.backends.cuda.matmul.allow_tf32 = precision.tf32
+        trainer, marks, loss = work.trainer(precision), [], None
         for i in range(warm_up + steps):
             if i >= warm_up:
                 marks.append(self.clock.mark())
-            loss = trainer.step(mode == "compiled", autocast, self.batches[i % len(self.batches)])
+            loss = trainer.step(mode == "compiled", work.batches[i % len(work.batches)])
         marks.append(self.clock.mark())
-        answer = {"variant": variant, "ms": self.clock.between(marks), "loss": loss.item()}
+        answer = {"variant": variant, "ms": self.clock.between(marks), "samples": work.samples,
+                  "loss": loss.item()}
         if self.clock.cuda:
             torch.cuda.empty_cache()  # who is measured next has the memory to itself
         return answer
@@ -132,17 +205,16 @@ class Bench:
     def prepare(self, seconds):
         """Names of the variants that can be measured, and why the others cannot."""
         end, ready, left_out = time.monotonic() + seconds, [], {}
-        for mode in ("compiled", "eager"):
-            for name in VARIANTS:
-                variant = f"{name} {mode}"
-                if time.monotonic() > end:
-                    left_out[variant] = f"not prepared within {seconds:.0f} s"
-                    continue
-                try:
-                    self.run(variant, 1, 1)
-                    ready.append(variant)
-                except Exception as error:  # whatever PyTorch's compiler throws
-                    left_out[variant] = str(error).strip().splitlines()[0]
+        variants = [f"{name} {rest}" for name in self.work for rest in VARIANTS[name]]
+        for variant in sorted(variants, key=lambda v: v.endswith("eager")):
+            if time.monotonic() > end:
+                left_out[variant] = f"not prepared within {seconds:.0f} s"
+                continue
+            try:
+                self.run(variant, 1, 1)
+                ready.append(variant)
+            except Exception as error:  # whatever PyTorch's compiler throws
+                left_out[variant] = f"{type(error).__name__}: {error}".strip().splitlines()[0]
         return ready, left_out
 
     def rate(self, work, repeats, run):
@@ -170,10 +242,8 @@ class Bench:
 
 def arguments():
     parser = argparse.ArgumentParser()
-    for name, default in (("layers", 12), ("heads", 12), ("width", 768), ("context", 1024),
-                          ("vocabulary", 50304), ("batch", 32), ("side", 8192),
-                          ("copy", 1 << 29)):
-        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--models", type=lambda names: names.split(","), default=list(MODELS))
+    parser.add_argument("--small", action="store_true", help="to try the program out")
     parser.add_argument("--prepare-s", type=float, default=120)
     parser.add_argument("--device", default="cuda")
     return parser.parse_args()
@@ -182,9 +252,10 @@ def arguments():
 def main():
     options = arguments()
     torch.manual_seed(1)
-    bench = Bench(options, torch.device(options.device))
+    torch.backends.cudnn.benchmark = True  # the fastest convolutions that it has
+    bench = Bench(options.models, options.small, torch.device(options.device))
     ready, left_out = bench.prepare(options.prepare_s)
-    ceilings = bench.ceilings(options.side, options.copy)
+    ceilings = bench.ceilings(*((256, 1 << 16) if options.small else (8192, 1 << 29)))
     if bench.clock.cuda:
         torch.cuda.empty_cache()
     print(json.dumps({"version": torch.__version__, "variants": ready, "left_out": left_out,

@@ -5,6 +5,8 @@ import json
 import math
 import statistics
 
+from gpu_models import FLOPS, MODELS, units_per_sample
+
 KERNEL_SHARE = 0.85  # of the copy bandwidth, that kernels bound by memory must reach
 LOSS_LIMIT = 1e-4  # between devices, and between schemes on GPUs, in fp32, relative
 MEMORY_LIMIT = 0.03  # between the ledger and the driver
@@ -99,14 +101,6 @@ def memory(name, row, used=None):
                  {"ledger": of_rank["peak"], "driver_used": used, "off": off, **device})
 
 
-def flops_per_token(model):
-    """Of a training step of a GPT: products of the layers and the head, and causal attention, 2
-    operations each in forward and 4 in backward; what is computed twice counts once."""
-    layers, width = model["layers"], model["width"]
-    weights = 12 * layers * width**2 + width * model["vocabulary"]
-    return 6 * weights + 6 * layers * width * (model["context"] + 1)
-
-
 def ceilings(bench, torch):
     """Operations/s of products by dtype, bytes/s of a copy: the best that anybody measured."""
     best = {k["dtype"] if k["kernel"] == "product" else "copy": k["rate"] for k in bench or []
@@ -116,49 +110,66 @@ def ceilings(bench, torch):
     return best
 
 
-def speeds(ours, theirs, peak):
-    """One line a precision: medians of tokens/s. `ours` is {precision: [rows]}, `theirs`
-    {variant: [tokens/s]}."""
-    lines = []
+def speeds(name, ours, theirs, peak):
+    """One line a precision of a model: medians of its units/s. `ours` is {precision: [rows]},
+    `theirs` {variant: [samples/s]}."""
+    model, lines = MODELS[name], []
     for precision, rows in ours.items():
         good = [row for row in rows if row["status"] == "ok"]
         line = {"precision": precision, "runs": len(good), "failed": len(rows) - len(good)}
         for kind in ("eager", "compiled"):
-            of_kind = {v: statistics.median(s) for v, s in theirs.items()
+            of_kind = {v: units_per_sample(name) * statistics.median(s) for v, s in theirs.items()
                        if s and v.startswith(precision) and v.endswith(kind)}
             line[kind], line[f"{kind}_variant"] = max(
                 ((speed, v) for v, speed in of_kind.items()), default=(None, None))
         if good:
-            line["tokens_per_s"] = statistics.median(r["tokens_per_s"] for r in good)
+            line["rate"] = units_per_sample(name) * statistics.median(
+                r["samples_per_s"] for r in good)
             line["step_ms"] = statistics.median(r["step_ms"]["median"] for r in good)
+            line["data_ms"] = statistics.median(r["time_ms"]["data"] for r in good)
+            line["other"] = other_shape(name, good[0])
             if peak.get(precision):
-                line["share"] = (line["tokens_per_s"] * flops_per_token(good[0]["model"]) /
-                                 peak[precision])
+                operations = FLOPS[model.unit](good[0]["model"])
+                line["share"] = line["rate"] * operations / peak[precision]
         lines.append(line)
     return lines
 
 
-def throughput(lines):
+def other_shape(name, row):
+    """What a run's model, and batch, have that PyTorch's have not; nothing if all is well."""
+    model = MODELS[name]
+    wanted = {**model.shape, "global_batch": model.batch}
+    got = {**row["model"], "global_batch": row["global_batch"]}
+    return [f"{key} {got[key]} instead of {value}" for key, value in wanted.items()
+            if got[key] != value]
+
+
+def throughput(name, lines):
+    model = MODELS[name]
     bad = [line["precision"] for line in lines if not line["runs"] or line["failed"]]
-    says = "; ".join(f"{line['precision']} {line['tokens_per_s']:.0f} tokens/s"
+    says = "; ".join(f"{line['precision']} {line['rate']:.0f} {model.unit}/s"
                      for line in lines if line["runs"])
     if bad:
         says += f"; FAILED: {', '.join(bad)}"
-    return Check("throughput of GPT-2 124M", bool(lines) and not bad, says.lstrip("; "),
+    return Check(f"throughput of {model.title}", bool(lines) and not bad, says.lstrip("; "),
                  {"lines": lines})
 
 
-def beside_pytorch(lines, precision="bf16"):
-    """No less than compiled PyTorch."""
-    name = f"{precision} beside compiled PyTorch"
+def beside_pytorch(name, lines, precision="bf16"):
+    """No less than the model's share of compiled PyTorch."""
+    model = MODELS[name]
+    title = f"{model.title}, {precision}, beside compiled PyTorch"
     line = next((one for one in lines if one["precision"] == precision), None)
     if not line or not line["runs"]:
-        return Check(name, False, "no run of ours")
+        return Check(title, False, "no run of ours")
+    if line["other"]:
+        return Check(title, False, f"other shapes than PyTorch's: {', '.join(line['other'])}")
     if not line["compiled"]:
-        return Check(name, None, "compiled PyTorch was not measured")
-    ratio = line["tokens_per_s"] / line["compiled"]
-    return Check(name, ratio >= 1, f"{ratio:.3f} of its tokens/s ({line['compiled_variant']})",
-                 {"ratio": ratio})
+        return Check(title, None, "compiled PyTorch was not measured")
+    ratio = line["rate"] / line["compiled"]
+    return Check(title, ratio >= model.least,
+                 f"{ratio:.3f} of its {model.unit}/s ({line['compiled_variant']}); at least "
+                 f"{model.least}", {"ratio": ratio})
 
 
 def bandwidth(bench, copy):
@@ -178,18 +189,19 @@ def table(head, lines):
                                     for cell in line) + " |" for line in lines]
 
 
-def _speed_table(lines):
+def _speed_table(unit, lines):
     number = lambda value, form: "-" if value is None else format(value, form)
     rows = []
     for one in lines:
         eager, compiled = one["eager"], one["compiled"]
-        ours = one.get("tokens_per_s")
+        ours = one.get("rate")
         rows.append([one["precision"], one["runs"], number(one.get("step_ms"), ".1f"),
-                     number(ours, ".0f"), number(one.get("share"), ".1%"), number(eager, ".0f"),
-                     number(compiled, ".0f"),
+                     number(one.get("data_ms"), ".1f"), number(ours, ".0f"),
+                     number(one.get("share"), ".1%"), number(eager, ".0f"),
+                     number(compiled, ".0f"), one["compiled_variant"] or "-",
                      number(ours / compiled if ours and compiled else None, ".3f")])
-    return table(["precision", "runs", "step ms", "tokens/s", "of peak", "PyTorch eager",
-                  "PyTorch compiled", "ours / compiled"], rows)
+    return table(["precision", "runs", "step ms", "waits for data, ms", f"{unit}/s", "of peak",
+                  "PyTorch eager", "PyTorch compiled", "which", "ours / compiled"], rows)
 
 
 def text(report):
@@ -202,11 +214,15 @@ def text(report):
     out += [f"- {key}: {value}" for key, value in report["environment"].items()]
     out += [""] + table(["check", "result", "what it says"],
                         [[check.name, check.verdict(), check.says] for check in checks])
+    for name, lines in report["speeds"].items():
+        model = MODELS[name]
+        out += ["", f"## {model.title}, one GPU, {model.batch} samples a step", ""]
+        out += _speed_table(model.unit, lines)
     if report["speeds"]:
-        out += ["", "## GPT-2 124M, one GPU", ""] + _speed_table(report["speeds"]) + [
-            "", "Medians over runs, interleaved with PyTorch's. of peak: 6 operations a weight and "
-            "token and 6 L C (T + 1) of causal attention, beside the largest product measured in "
-            "this job."]
+        out += ["", "Medians over runs, interleaved with PyTorch's, whose data are on the GPU from "
+                "the start. of peak: what a step needs (products and attention, 2 operations each "
+                "in forward and 4 in backward; scripts/gpu_models.py), beside the largest product "
+                "measured in this job."]
         out += [f"PyTorch left out {name}: {why}" for name, why in report["left_out"].items()]
     if report["ceilings"]:
         rates = {k: f"{v * 1e-12:.2f} TB/s" if k == "copy" else f"{v * 1e-12:.0f} TFLOP/s"

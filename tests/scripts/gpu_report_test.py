@@ -5,12 +5,16 @@ import math
 import pathlib
 import sys
 import tempfile
+import tomllib
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import gpu_check  # noqa: E402
+import gpu_models  # noqa: E402
 import gpu_report  # noqa: E402
 
-GPT2 = {"layers": 12, "heads": 12, "width": 768, "context": 1024, "vocabulary": 50304}
+GPT2 = gpu_models.MODELS["gpt2-124m"].shape
 
 
 def case(scheme, world, same_run="to rounding", failed=0, difference=1e-7):
@@ -27,9 +31,17 @@ def all_cases():
 def row(loss=None, tokens=1e6, peak=1000, reserved=1010, outside=500, status="ok", scheme="single",
         world=1):
     return {"status": status, "scheme": scheme, "world": world, "loss": loss or [3.0] * 50,
-            "tokens_per_s": tokens, "model": GPT2, "step_ms": {"median": 32768e3 / tokens},
+            "samples_per_s": tokens / 1024, "tokens_per_s": tokens, "model": GPT2,
+            "global_batch": 32, "step_ms": {"median": 32768e3 / tokens}, "time_ms": {"data": 0.2},
             "ranks": [{"memory": {"peak": peak, "device": {"reserved": reserved, "outside": outside,
                                                            "capacity": 10**6}}}]}
+
+
+def row_of(name, rate):
+    """Of a model without tokens/s."""
+    model = gpu_models.MODELS[name]
+    return {**row(), "samples_per_s": rate, "tokens_per_s": 0, "global_batch": model.batch,
+            "model": {**model.shape, "stem": "imagenet"}}
 
 
 def kernel(name, dtype, rate):
@@ -105,36 +117,130 @@ class Memory(unittest.TestCase):
         self.assertFalse(gpu_report.memory("x", bare).passed)
 
 
-class Throughput(unittest.TestCase):
-    def test_operations_of_a_token_are_those_of_the_closed_form(self):
+def resnet_50():
+    """Multiplications of an image, layer by layer (He et al. 2016, table 1; strides as in v1.5)."""
+    count, side, channels = 112 * 112 * 64 * 7 * 7 * 3, 56, 64
+    for stage, blocks in enumerate((3, 4, 6, 3)):
+        inner, outer = 64 * 2**stage, 256 * 2**stage
+        for block in range(blocks):
+            count += side**2 * channels * inner
+            side //= 2 if stage and not block else 1
+            count += side**2 * (9 * inner**2 + inner * outer + (0 if block else channels * outer))
+            channels = outer
+    return count + channels * 1000
+
+
+class Operations(unittest.TestCase):
+    def test_of_a_token_are_those_of_the_closed_form(self):
         # 12 layers of 12 x 768^2 weights, and the head; every token sees 512.5 keys on average.
         weights = 12 * 12 * 768**2 + 768 * 50304
         attention = 12 * (2 + 4) * 2 * 768 * 512.5
-        self.assertEqual(gpu_report.flops_per_token(GPT2), 6 * weights + attention)
+        self.assertEqual(gpu_models.flops_per_token(GPT2), 6 * weights + attention)
 
+    def test_of_an_image_are_those_of_the_layers(self):
+        model = {"layers": 50, "image": 224, "stem": "imagenet"}
+        stem = 112 * 112 * 64 * 7 * 7 * 3  # whose images have no gradient
+        self.assertEqual(gpu_models.flops_per_image(model), 2 * (3 * resnet_50() - stem))
+        for other in ({"layers": 18}, {"image": 32}, {"stem": "cifar"}):
+            with self.assertRaises(ValueError):
+                gpu_models.flops_per_image({**model, **other})
+
+    def test_of_a_sequence_are_those_of_the_closed_form(self):
+        weights = 24 * 12 * 1024**2 * 128  # of every token
+        attention = 24 * 2 * 128 * 128 * 1024  # every token sees all: scores, and what they weigh
+        words = 20 * (1024**2 + 1024 * 30528)  # hidden ones alone
+        pairs = 1024**2 + 1024 * 2
+        self.assertEqual(gpu_models.flops_per_sequence(gpu_models.MODELS["bert-large"].shape),
+                         6 * (weights + attention + words + pairs))
+
+
+class Models(unittest.TestCase):
+    def test_files_say_what_pytorch_computes(self):
+        for name, model in gpu_models.MODELS.items():
+            file = tomllib.loads((ROOT / "experiments/gpu" / model.file).read_text())
+            told = {**file["model"], "batch": file["train"]["global_batch"]}
+            self.assertEqual(told["batch"], file["train"]["micro_batch"])
+            if told.pop("preset", None):
+                self.assertEqual(file["model"]["preset"], name)
+                self.assertEqual(file["train"]["precision"], "bf16")  # which no override says
+            else:
+                self.assertEqual(told.pop("kind"), "gpt")
+            wanted = {**model.shape, "batch": model.batch}
+            self.assertEqual(told, {key: wanted[key] for key in told}, name)
+
+    def test_parts_can_be_chosen_and_have_folders_of_their_own(self):
+        both = gpu_check.parts_of("resnet-50,bert-large")
+        with self.assertRaises(gpu_check.argparse.ArgumentTypeError):
+            gpu_check.parts_of("resnet-50,bert")
+        def options(*argv):
+            sys.argv = ["gpu-check", *argv]
+            return gpu_check.arguments()
+        self.assertEqual(options("--only=resnet-50,bert-large").parts, both)
+        rest = options("--skip=resnet-50,bert-large").parts
+        self.assertEqual(sorted(rest + both), sorted(gpu_check.PARTS))
+        for few in (both, rest):  # each within a command of ten minutes
+            minutes = options("--only", ",".join(few)).minutes
+            self.assertLess(minutes, 9)
+            self.assertGreater(minutes, gpu_check.BUILD_MINUTES)
+        gpu = gpu_check.gpu_driver.Gpu("NVIDIA H200", (9, 0), 1, "", "")
+        whole = gpu_check.folder_of(options("--results=r"), gpu)
+        self.assertEqual(whole, pathlib.Path("r/nvidia-h200"))
+        self.assertEqual(gpu_check.folder_of(options("--results=r", "--only=tests"), gpu),
+                         whole / "tests")
+
+
+class Throughput(unittest.TestCase):
     def test_medians_stand_beside_the_faster_variant(self):
         ours = {"bf16": [row(tokens=t) for t in (1e6, 2e6, 9e6)]}
-        theirs = {"bf16 cast compiled": [1.8e6, 1.9e6, 2.0e6], "bf16 autocast compiled": [1.5e6],
-                  "bf16 cast eager": [1e6], "fp32 eager": [9e9], "bf16 autocast eager": []}
-        peak = {"bf16": 2e6 * gpu_report.flops_per_token(GPT2) * 2}
-        lines = gpu_report.speeds(ours, theirs, peak)
-        self.assertEqual((lines[0]["tokens_per_s"], lines[0]["share"]), (2e6, 0.5))
+        theirs = {"bf16 cast compiled": [t / 1024 for t in (1.8e6, 1.9e6, 2.0e6)],
+                  "bf16 autocast compiled": [1.5e6 / 1024], "bf16 cast eager": [1e6 / 1024],
+                  "fp32 eager": [9e9], "bf16 autocast eager": []}
+        peak = {"bf16": 2e6 * gpu_models.flops_per_token(GPT2) * 2}
+        lines = gpu_report.speeds("gpt2-124m", ours, theirs, peak)
+        self.assertEqual((lines[0]["rate"], lines[0]["share"]), (2e6, 0.5))
         self.assertEqual((lines[0]["compiled"], lines[0]["eager"]), (1.9e6, 1e6))
-        check = gpu_report.beside_pytorch(lines)
+        check = gpu_report.beside_pytorch("gpt2-124m", lines)
         self.assertTrue(check.passed)
         self.assertAlmostEqual(check.figures["ratio"], 2 / 1.9)
-        self.assertTrue(gpu_report.throughput(lines).passed)
+        self.assertTrue(gpu_report.throughput("gpt2-124m", lines).passed)
+
+    def test_images_and_sequences_count_as_such(self):
+        for name, least in (("resnet-50", 0.9), ("bert-large", 1.0)):
+            theirs = {"bf16 autocast compiled": [900.0], "bf16 masters compiled": [1000.0]}
+            for rate in (1.01 * 1000 * least, 0.99 * 1000 * least):
+                ours = {"bf16": [row_of(name, rate)]}
+                operations = gpu_models.FLOPS[gpu_models.MODELS[name].unit](
+                    ours["bf16"][0]["model"])
+                lines = gpu_report.speeds(name, ours, theirs, {"bf16": 4 * rate * operations})
+                self.assertEqual((lines[0]["rate"], lines[0]["compiled"]), (rate, 1000))
+                self.assertAlmostEqual(lines[0]["share"], 0.25)
+                check = gpu_report.beside_pytorch(name, lines)
+                self.assertEqual(check.passed, rate > 1000 * least)
+                self.assertIn("masters", check.says)
+                unit = gpu_models.MODELS[name].unit
+                self.assertIn(f"bf16 {rate:.0f} {unit}/s",
+                              gpu_report.throughput(name, lines).says)
+
+    def test_another_shape_fails(self):
+        for change in ({"global_batch": 128}, {"model": {**row_of("bert-large", 1)["model"],
+                                                         "masked": 19}}):
+            ours = {"bf16": [{**row_of("bert-large", 5000), **change}]}
+            lines = gpu_report.speeds("bert-large", ours, {"bf16 autocast compiled": [1.0]}, {})
+            check = gpu_report.beside_pytorch("bert-large", lines)
+            self.assertFalse(check.passed)
+            self.assertIn("other shapes", check.says)
 
     def test_slower_fails_and_no_pytorch_is_said(self):
         ours = {"bf16": [row(tokens=1e6)]}
-        slower = gpu_report.speeds(ours, {"bf16 cast compiled": [1.01e6]}, {})
-        self.assertFalse(gpu_report.beside_pytorch(slower).passed)
-        self.assertIsNone(gpu_report.beside_pytorch(gpu_report.speeds(ours, {}, {})).passed)
+        slower = gpu_report.speeds("gpt2-124m", ours, {"bf16 cast compiled": [1.01e6 / 1024]}, {})
+        self.assertFalse(gpu_report.beside_pytorch("gpt2-124m", slower).passed)
+        alone = gpu_report.speeds("gpt2-124m", ours, {}, {})
+        self.assertIsNone(gpu_report.beside_pytorch("gpt2-124m", alone).passed)
 
     def test_a_failed_run_fails(self):
-        lines = gpu_report.speeds({"bf16": [row(), {"status": "failed", "error": "x"}], "fp32": []},
-                                  {}, {})
-        check = gpu_report.throughput(lines)
+        lines = gpu_report.speeds("gpt2-124m", {
+            "bf16": [row(), {"status": "failed", "error": "x"}], "fp32": []}, {}, {})
+        check = gpu_report.throughput("gpt2-124m", lines)
         self.assertFalse(check.passed)
         self.assertIn("FAILED: bf16, fp32", check.says)
 
@@ -155,9 +261,11 @@ class Kernels(unittest.TestCase):
 
 class Files(unittest.TestCase):
     def report(self, *checks):
-        lines = gpu_report.speeds({"bf16": [row()], "fp32": []}, {"bf16 cast compiled": [9e5]}, {})
+        gpt2 = gpu_report.speeds("gpt2-124m", {"bf16": [row()], "fp32": []},
+                                 {"bf16 cast compiled": [9e5 / 1024]}, {})
+        resnet = gpu_report.speeds("resnet-50", {"bf16": [row_of("resnet-50", 3000)]}, {}, {})
         return {"environment": {"gpu": "NVIDIA H200", "commit": "abc"}, "seconds": 400.0,
-                "checks": list(checks), "speeds": lines, "left_out": {"tf32 eager": "no | time"},
+                "checks": list(checks), "speeds": {"gpt2-124m": gpt2, "resnet-50": resnet}, "left_out": {"tf32 eager": "no | time"},
                 "ceilings": gpu_report.ceilings(BENCH, None), "kernels": BENCH}
 
     def test_one_failure_fails_all_and_what_was_not_tried_does_not(self):
@@ -171,15 +279,19 @@ class Files(unittest.TestCase):
             text = (folder / "summary.md").read_text()
             self.assertIn("1 checks passed, 1 failed, 1 could not be tried", text)
             self.assertIn("| c | FAIL | off / by one |", text)
-            self.assertIn("| bf16 | 1 | 32.8 | 1000000 | - | - | 900000 | 1.111 |", text)
-            self.assertIn("| fp32 | 0 | - | - | - | - | - | - |", text)
+            self.assertIn("## GPT-2 124M, one GPU, 32 samples a step", text)
+            self.assertIn("| bf16 | 1 | 32.8 | 0.2 | 1000000 | - | - | 900000 | bf16 cast compiled "
+                          "| 1.111 |", text)
+            self.assertIn("| fp32 | 0 | - | - | - | - | - | - | - | - |", text)
+            self.assertIn("## ResNet-50, one GPU, 256 samples a step", text)
+            self.assertIn("| bf16 | 1 | 32.8 | 0.2 | 3000 | - | - | - | - | - |", text)
             self.assertIn("| layer norm forward | bf16 | 1.000 | 3500 GB/s | 87.5% |", text)
             self.assertIn("- commit: abc", text)
             written = json.loads((folder / "summary.json").read_text())
             self.assertEqual(written["checks"][0]["figures"], {"x": 1})
 
     def test_a_job_that_built_nothing_has_a_summary(self):
-        bare = {"environment": {"gpu": "NVIDIA H200"}, "seconds": 9.0, "speeds": [],
+        bare = {"environment": {"gpu": "NVIDIA H200"}, "seconds": 9.0, "speeds": {},
                 "left_out": {}, "ceilings": {}, "kernels": [],
                 "checks": [gpu_report.Check("build", False, "no nvcc")]}
         with tempfile.TemporaryDirectory() as name:

@@ -1,0 +1,68 @@
+"""The models that scripts/gpu-check trains on both sides: their shapes, their experiment files, how
+fast ours have to be. Nothing here needs PyTorch."""
+
+import dataclasses
+
+STEM = 112 * 112 * 64 * 7 * 7 * 3  # multiplications of a ResNet's first convolution
+RESNET_50 = 4_089_184_256  # of all of its layers, for an image of 224 x 224 x 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    title: str
+    file: str  # in experiments/gpu
+    unit: str  # what throughput counts
+    least: float  # of compiled PyTorch's, in bf16
+    batch: int  # samples a step
+    shape: dict  # by the names of [model] in experiment files; the rest is PyTorch's side's matter
+    runs: dict  # of ours: {precision: (steps, warm-up, overrides)}, a few seconds of steps each
+    minutes: float  # in scripts/gpu-check
+
+
+MODELS = {
+    "gpt2-124m": Model(
+        "GPT-2 124M", "gpt2-124m.toml", "tokens", 1.0, 32,
+        {"layers": 12, "heads": 12, "width": 768, "context": 1024, "vocabulary": 50304},
+        {"bf16": (40, 10, ["train.precision=bf16"]), "tf32": (20, 5, ["device.tf32=true"]),
+         "fp32": (8, 2, [])}, 2.5),
+    "resnet-50": Model(
+        "ResNet-50", "resnet-50.toml", "images", 0.9, 256,
+        {"layers": 50, "image": 224, "channels": 3, "filters": 64, "classes": 1000},
+        {"bf16": (60, 20, [])}, 2.5),
+    "bert-large": Model(
+        "BERT-Large", "bert-large.toml", "sequences", 1.0, 256,
+        {"layers": 24, "heads": 16, "width": 1024, "context": 128, "positions": 512,
+         "vocabulary": 30528, "segments": 2, "masked": 20, "dropout": 0.1},
+        {"bf16": (25, 5, [])}, 3),
+}
+
+
+def units_per_sample(name):
+    return MODELS[name].shape["context"] if MODELS[name].unit == "tokens" else 1
+
+
+def flops_per_token(model):
+    """Of a training step of a GPT: products of the layers and the head, and causal attention, 2
+    operations each in forward and 4 in backward; what is computed twice counts once."""
+    layers, width = model["layers"], model["width"]
+    weights = 12 * layers * width**2 + width * model["vocabulary"]
+    return 6 * weights + 6 * layers * width * (model["context"] + 1)
+
+
+def flops_per_sequence(model):
+    """The same of BERT's, with attention both ways and its heads at the hidden positions and the
+    first."""
+    layers, width, context = model["layers"], model["width"], model["context"]
+    attention = 12 * layers * width * context**2
+    heads = model["masked"] * (width**2 + width * model["vocabulary"]) + width**2 + 2 * width
+    return 6 * (12 * layers * width**2 * context + heads) + attention
+
+
+def flops_per_image(model):
+    """The same of a ResNet-50's; nobody needs the gradient of the images."""
+    if (model["layers"], model["image"], model["stem"]) != (50, 224, "imagenet"):
+        raise ValueError(f"no count of operations for {model}")
+    return 2 * (3 * RESNET_50 - STEM)
+
+
+FLOPS = {"tokens": flops_per_token, "images": flops_per_image, "sequences": flops_per_sequence}
