@@ -85,7 +85,8 @@ def resnet_batch(shape, batch, device):
             torch.randint(shape["classes"], (batch,), device=device))
 
 
-KINDS = {"gpt2-124m": (Gpt, adamw(3e-4, 0.1, 0.95), gpt_batch), "resnet-50": (ResNet, sgd, resnet_batch),
+KINDS = {"gpt2-124m": (Gpt, adamw(3e-4, 0.1, 0.95), gpt_batch),
+         "resnet-50": (ResNet, sgd, resnet_batch),
          "bert-large": (Bert, adamw(5e-5, 0.01, 0.999), bert_batch)}
 
 

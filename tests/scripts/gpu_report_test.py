@@ -265,7 +265,8 @@ class Files(unittest.TestCase):
                                  {"bf16 cast compiled": [9e5 / 1024]}, {})
         resnet = gpu_report.speeds("resnet-50", {"bf16": [row_of("resnet-50", 3000)]}, {}, {})
         return {"environment": {"gpu": "NVIDIA H200", "commit": "abc"}, "seconds": 400.0,
-                "checks": list(checks), "speeds": {"gpt2-124m": gpt2, "resnet-50": resnet}, "left_out": {"tf32 eager": "no | time"},
+                "checks": list(checks), "left_out": {"tf32 eager": "no | time"},
+                "speeds": {"gpt2-124m": gpt2, "resnet-50": resnet},
                 "ceilings": gpu_report.ceilings(BENCH, None), "kernels": BENCH}
 
     def test_one_failure_fails_all_and_what_was_not_tried_does_not(self):
