@@ -84,12 +84,12 @@ int run_command_line(const Process& process) {
 
   CLI::App* list = app.add_subcommand(
       "list", "what this build has: schemes, models, data sets, devices, and all keys");
+  list->add_option("PART", arguments.list, "schemes, models, data, devices or keys alone");
   CLI::App* doctor = app.add_subcommand(
       "doctor", "what this machine has: devices, libraries, and what to install for the rest");
   // What launch() starts; group "" hides it from the help.
   CLI::App* rank = app.add_subcommand("rank", "one rank of a run")->group("");
   rank->add_option("SOCKET", arguments.socket)->required();
-  list->add_option("PART", arguments.list, "schemes, models, data, devices or keys alone");
 
   try {
     // CLI11 takes them in reverse.

@@ -61,13 +61,13 @@ struct Datasets {
 struct DatasetRow {
   std::string_view name;
   std::string_view summary;
-  std::function<Datasets(const DataConfig&, const ModelConfig&, Task)> make;
   /// The files that it reads, empty for what the program makes itself. Throws Error for those that
   /// are missing.
   std::function<std::vector<std::filesystem::path>(const DataConfig&)> files;
   /// Whether a file that is new below a folder of data.path belongs to it, whatever its name.
   bool any_file = false;
   /// Throws Error for a task that it cannot serve, and for files that are not what they should be.
+  std::function<Datasets(const DataConfig&, const ModelConfig&, Task)> make;
 };
 
 /// What ranks compute on, and how those of one kind reach each other.

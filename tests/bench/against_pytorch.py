@@ -6,7 +6,7 @@
 Ringside's side is the trainer itself (`ringside train experiments/bench/...`), PyTorch's is
 pytorch_steps.py in an environment made by
 
-    python3 -m venv VENV && VENV/bin/pip install torch --index-url https://download.pytorch.org/whl/cpu
+    python3 -m venv VENV && VENV/bin/pip install torch
 
 A round is one turn for each: all others wait for their input meanwhile. Of a turn counts the median
 of its steps (wall) and the processor time of all of them (cpu), which a machine that others use
