@@ -66,8 +66,10 @@ TEST_F(CudaPlans, HaveThePrecisionsOfTheDevice) {
   config.train.precision = "bf16";
   EXPECT_EQ(parameter_dtype(plan_training(config, "ddp", 1).train), DType::bf16);
   config.train.precision = "fp16";
+  EXPECT_EQ(parameter_dtype(plan_training(config, "ddp", 1).train), DType::f16);
+  config.train.precision = "fp64";
   EXPECT_THAT(message_of([&] { plan_training(config, "ddp", 1); }),
-              HasSubstr("device 'cuda' computes in fp32, bf16"));
+              HasSubstr("device 'cuda' computes in fp32, bf16, fp16"));
 }
 
 TEST_F(CudaPlans, NeedAGpu) {

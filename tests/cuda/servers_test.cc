@@ -1,7 +1,6 @@
 // Parameter servers between GPUs: frames cross the host, so ZeroMQ's channels stage them.
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
 #include "tests/cuda/tiny_on_gpus.h"
 
 namespace ringside {
@@ -40,11 +39,6 @@ TEST_P(CudaServers, EndWithTheBitsOfSingle) {
 TEST_P(CudaServers, TrainInBf16) {
   ExperimentConfig config = experiment();
   config.train.precision = "bf16";
-  if (GetParam().name == std::string("dp_on_the_cpu")) {
-    // Its master computes losses, and the CPU has those of fp32 alone.
-    EXPECT_THROW(plan_training(config, "dp", 2), Error);
-    return;
-  }
   const Row reference = testing::reference_of(config, 2);
   const Row row = testing::run(plan_training(config, GetParam().scheme, 2));
   EXPECT_LE(testing::largest_difference(row.loss, reference.loss), 1e-2);
