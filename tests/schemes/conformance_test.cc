@@ -11,18 +11,7 @@ using testing::reference_of;
 using testing::run;
 using testing::tiny;
 
-std::vector<std::string> scheme_names() {
-  std::vector<std::string> names;
-  for (const SchemeRow& row : scheme_rows())
-    if (row.max_world != 1) names.emplace_back(row.name);
-  return names;
-}
-
-class SchemeConformance : public ::testing::TestWithParam<std::tuple<std::string, int>> {
- protected:
-  std::string scheme() const { return std::get<0>(GetParam()); }
-  int world() const { return std::get<1>(GetParam()); }
-};
+using SchemeConformance = testing::SchemeAtWorld;
 
 TEST_P(SchemeConformance, GptEndsWithTheBitsOfSingle) {
   const auto config = tiny("gpt");
@@ -99,13 +88,8 @@ TEST_P(SchemeConformance, EvaluatesWithThePresentParameters) {
   EXPECT_EQ(row.parameter_hash, reference.parameter_hash) << "evaluation changes nothing";
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, SchemeConformance,
-                         ::testing::Combine(::testing::ValuesIn(scheme_names()),
-                                            ::testing::Values(1, 2, 3, 4)),
-                         [](const auto& info) {
-                           return std::get<0>(info.param) + "_world_" +
-                                  std::to_string(std::get<1>(info.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Registry, SchemeConformance, testing::every_scheme_at({1, 2, 3, 4}),
+                         testing::name_of_case);
 
 TEST(SingleTest, GroupsMicroBatchesAsReplicasWould) {
   auto config = tiny("mlp");

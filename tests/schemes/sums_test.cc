@@ -11,18 +11,8 @@ using testing::reference_of;
 using testing::run;
 using testing::tiny;
 
-std::vector<std::string> scheme_names() {
-  std::vector<std::string> names;
-  for (const SchemeRow& row : scheme_rows())
-    if (row.max_world != 1) names.emplace_back(row.name);
-  return names;
-}
-
-class SchemeSums : public ::testing::TestWithParam<std::tuple<std::string, int>> {
+class SchemeSums : public testing::SchemeAtWorld {
  protected:
-  std::string scheme() const { return std::get<0>(GetParam()); }
-  int world() const { return std::get<1>(GetParam()); }
-
   void expect_the_bits_of_single(const ExperimentConfig& config) const {
     const Row row = run(plan_training(config, scheme(), world()));
     const Row reference = reference_of(config, world());
@@ -129,13 +119,8 @@ TEST(FsdpWithATiedTable, GathersItOnceMoreForItsReader) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, SchemeSums,
-                         ::testing::Combine(::testing::ValuesIn(scheme_names()),
-                                            ::testing::Values(1, 2, 3, 4)),
-                         [](const auto& info) {
-                           return std::get<0>(info.param) + "_world_" +
-                                  std::to_string(std::get<1>(info.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Registry, SchemeSums, testing::every_scheme_at({1, 2, 3, 4}),
+                         testing::name_of_case);
 
 }  // namespace
 }  // namespace ringside

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/observe/row.h"
@@ -21,6 +22,28 @@ inline const std::string& text_path() {
   static const TemporaryFolder folder;
   static const std::string path = folder.write("text.txt", some_text(20'000));
   return path;
+}
+
+/// Of all schemes that have several workers.
+inline std::vector<std::string> scheme_names() {
+  std::vector<std::string> names;
+  for (const SchemeRow& row : scheme_rows())
+    if (row.max_world != 1) names.emplace_back(row.name);
+  return names;
+}
+
+/// A test of one scheme at one world.
+class SchemeAtWorld : public ::testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  std::string scheme() const { return std::get<0>(GetParam()); }
+  int world() const { return std::get<1>(GetParam()); }
+};
+
+inline auto every_scheme_at(std::initializer_list<int> worlds) {
+  return ::testing::Combine(::testing::ValuesIn(scheme_names()), ::testing::ValuesIn(worlds));
+}
+inline std::string name_of_case(const ::testing::TestParamInfo<SchemeAtWorld::ParamType>& info) {
+  return std::get<0>(info.param) + "_world_" + std::to_string(std::get<1>(info.param));
 }
 
 inline ExperimentConfig tiny(const std::string& model) {

@@ -46,14 +46,7 @@ TEST_P(SchemeWeights, AreWhatItBeginsWith) {
   EXPECT_EQ(saved(config, GetParam(), 2, "b.safetensors"), file);
 }
 
-std::vector<std::string> scheme_names() {
-  std::vector<std::string> names;
-  for (const SchemeRow& row : scheme_rows())
-    if (row.max_world != 1) names.emplace_back(row.name);
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Registry, SchemeWeights, ::testing::ValuesIn(scheme_names()),
+INSTANTIATE_TEST_SUITE_P(Registry, SchemeWeights, ::testing::ValuesIn(testing::scheme_names()),
                          [](const auto& info) { return info.param; });
 
 TEST(InitialWeights, ThatDoNotFitAreRefusedBeforeTraining) {

@@ -1,0 +1,147 @@
+// Models of all kinds under every scheme: batch norms, dropout and losses of several terms.
+#include <gtest/gtest.h>
+
+#include "tests/schemes/tiny_runs.h"
+
+namespace ringside {
+namespace {
+
+using testing::largest_difference;
+using testing::reference_of;
+using testing::run;
+using testing::tiny;
+
+ExperimentConfig tiny_resnet() {
+  auto config = tiny("resnet");
+  config.model.layers = 10;
+  config.model.filters = 3;
+  config.model.image = 9;
+  config.model.classes = 4;
+  config.data.kind = "synthetic-images";
+  config.data.path.clear();
+  config.train.evaluate_every = 5;
+  config.train.evaluate_batches = 2;
+  config.optimizer.kind = "sgd";
+  return config;
+}
+
+ExperimentConfig tiny_bert() {
+  auto config = tiny("bert");
+  config.model.context = 12;
+  config.model.vocabulary = 30;
+  config.model.masked = 3;
+  config.model.dropout = 0.2;
+  config.data.kind = "synthetic-masked";
+  config.data.path.clear();
+  return config;
+}
+
+ExperimentConfig gpt_with_dropout() {
+  auto config = tiny("gpt");
+  config.model.dropout = 0.2;
+  return config;
+}
+
+class SchemeModels : public testing::SchemeAtWorld {
+ protected:
+  Row row_of(const ExperimentConfig& config) const {
+    return run(plan_training(config, scheme(), world()));
+  }
+  void expect_the_bits_of_single(const ExperimentConfig& config) const {
+    const Row row = row_of(config), reference = reference_of(config, world());
+    EXPECT_EQ(row.parameter_hash, reference.parameter_hash);
+    EXPECT_EQ(row.parameter_hash.size(), 32u);
+    EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-12) << "sums of shares, in fp64";
+  }
+};
+
+TEST_P(SchemeModels, AResnetEndsWithTheBitsOfSingle) {
+  const auto config = tiny_resnet();
+  expect_the_bits_of_single(config);
+  const Row row = row_of(config), reference = reference_of(config, world());
+  ASSERT_EQ(row.evaluations.size(), 1u);
+  const double held_out = reference.evaluations.at(0).loss;
+  EXPECT_NEAR(row.evaluations[0].loss, held_out, 1e-5 * held_out)
+      << "running statistics are means over ranks";
+}
+
+TEST_P(SchemeModels, ABatchNormOverAllRanksIsThatOfSingleOverTheirSamplesTogether) {
+  auto config = tiny_resnet();
+  config.optimizer.lr = 1e-3;
+  const Row apart = row_of(config);
+  const Row whole = run(plan_training(config, "single", 1));
+  ASSERT_EQ(whole.loss.size(), 5u);
+  config.model.batch_norm_group = world();
+  const Row row = row_of(config);
+  EXPECT_LT(largest_difference(row.loss, whole.loss), 1e-5);
+  EXPECT_NEAR(row.evaluations.at(0).loss, whole.evaluations.at(0).loss, 1e-5);
+  if (world() > 1) {
+    EXPECT_GT(largest_difference(apart.loss, whole.loss), 1e-3) << "without a group it is not";
+  }
+}
+
+TEST_P(SchemeModels, ABertWithDropoutEndsWithTheBitsOfSingle) {
+  expect_the_bits_of_single(tiny_bert());
+}
+
+TEST_P(SchemeModels, AGptWithDropoutEndsWithTheBitsOfSingle) {
+  const auto config = gpt_with_dropout();
+  expect_the_bits_of_single(config);
+  auto without = config;
+  without.model.dropout = 0;
+  EXPECT_GT(
+      largest_difference(reference_of(config, world()).loss, reference_of(without, world()).loss),
+      1e-3)
+      << "it drops";
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, SchemeModels, testing::every_scheme_at({1, 2, 4}),
+                         testing::name_of_case);
+
+class RecomputedActivations : public ::testing::Test {
+ protected:
+  static std::int64_t peak(const Row& row) { return row.ranks[0].at_peak[MemoryKind::activation]; }
+
+  /// The activation peak beside that of a run that keeps all.
+  static double share_of_peak(ExperimentConfig config, const std::string& scheme, int world) {
+    const Row kept = run(plan_training(config, scheme, world));
+    config.train.recompute = true;
+    const Row again = run(plan_training(config, scheme, world));
+    EXPECT_EQ(again.loss, kept.loss);
+    EXPECT_EQ(again.parameter_hash, kept.parameter_hash);
+    EXPECT_EQ(again.evaluations.size(), kept.evaluations.size());
+    for (std::size_t i = 0; i < kept.evaluations.size(); ++i)
+      EXPECT_EQ(again.evaluations[i].loss, kept.evaluations[i].loss) << "running statistics";
+    return static_cast<double>(peak(again)) / static_cast<double>(peak(kept));
+  }
+};
+
+TEST_F(RecomputedActivations, DropTheSameValues) {
+  auto gpt = gpt_with_dropout();
+  gpt.model.layers = 6;
+  EXPECT_LT(share_of_peak(gpt, "ddp", 2), 0.6);
+  auto bert = tiny_bert();
+  bert.model.layers = 6;
+  EXPECT_LT(share_of_peak(bert, "fsdp", 2), 0.6);
+}
+
+TEST_F(RecomputedActivations, CountStatisticsOfBatchNormsOnce) {
+  auto config = tiny_resnet();
+  config.train.accumulation = 2;
+  EXPECT_LT(share_of_peak(config, "single", 1), 0.9);
+  config.train.accumulation = 1;
+  config.model.batch_norm_group = 2;
+  EXPECT_LT(share_of_peak(config, "ddp", 2), 0.9);
+}
+
+/// Activation checkpointing lowers the activation peak of a 12-unit GPT by at least half and leaves
+/// the losses bit-identical.
+TEST_F(RecomputedActivations, OfTwelveBlocksOfAGptHalveThePeakAndLeaveTheLossesBitIdentical) {
+  auto config = tiny("gpt");
+  config.model.layers = 12;
+  config.model.context = 16;
+  EXPECT_LE(share_of_peak(config, "single", 1), 0.5);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,121 @@
+// A gradient of fp16 that is not finite on one rank alone: nobody takes the step.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/ps/run.h"
+#include "tests/schemes/tiny_runs.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::int64_t bad_step = 2;
+
+/// A scheme whose rank finds an infinity in what one of its micro-batches gave a unit.
+class Poisoned : public SyncScheme {
+ public:
+  Poisoned(const RankContext& context, std::unique_ptr<SyncScheme> scheme, std::size_t unit,
+           std::int64_t micro_batch)
+      : SyncScheme(context), scheme_(std::move(scheme)), unit_(unit), micro_batch_(micro_batch) {}
+
+  void attach(Model& model) override {
+    model_ = &model;
+    scheme_->attach(model);
+  }
+  void before_forward(std::size_t u, const Pass& p) override { scheme_->before_forward(u, p); }
+  void after_forward(std::size_t u, const Pass& p) override { scheme_->after_forward(u, p); }
+  void before_backward(std::size_t u, const Pass& p) override { scheme_->before_backward(u, p); }
+  void after_backward(std::size_t u, const Pass& pass) override {
+    if (u == unit_ && pass.step == bad_step && pass.micro_batch == micro_batch_)
+      model_->units[u]->gradient(0).data<fp16>()[0] =
+          to_fp16(std::numeric_limits<float>::infinity());
+    scheme_->after_backward(u, pass);
+  }
+  bool step(const StepInfo& info) override { return scheme_->step(info); }
+  void sum(std::span<double> values) override { scheme_->sum(values); }
+  Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) override {
+    return scheme_->fetch(slice, loader, pass);
+  }
+  Loss loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
+            const Pass& pass) override {
+    return scheme_->loss(logits, batch, terms, pass);
+  }
+  void visit_parameters(const ParameterVisitor& visit) override {
+    scheme_->visit_parameters(visit);
+  }
+  Traffic traffic() const override { return scheme_->traffic(); }
+
+ private:
+  std::unique_ptr<SyncScheme> scheme_;
+  Model* model_ = nullptr;
+  std::size_t unit_;
+  std::int64_t micro_batch_;
+};
+
+/// Records of the workers. `worker` -1: nobody is poisoned.
+std::vector<RankRecord> run_poisoned(const RunPlan& plan, int worker, std::size_t unit,
+                                     std::int64_t micro_batch) {
+  const SchemeRow& row = find_scheme(plan.scheme);
+  const auto make = [&](const RankContext& context) -> std::unique_ptr<SyncScheme> {
+    auto scheme = row.make(context, plan.options);
+    if (plan.ranks[static_cast<std::size_t>(context.rank)].worker != worker) return scheme;
+    return std::make_unique<Poisoned>(context, std::move(scheme), unit, micro_batch);
+  };
+  const auto serve = [&](const RankContext& context, Model& model, const Loader& loader) {
+    return row.serve(context, plan.options, model, loader);
+  };
+  std::vector<RankRecord> workers;
+  for (const auto& result : testing::run_ranks(plan, make, serve)) {
+    EXPECT_EQ(result.error, "");
+    if (workers.size() < static_cast<std::size_t>(plan.world)) workers.push_back(result.worker);
+  }
+  return workers;
+}
+
+class OverflowOfOneRank : public testing::SchemeAtWorld {
+ protected:
+  void expect_nobody_steps(const ExperimentConfig& config, std::int64_t micro_batches) const {
+    const RunPlan plan = plan_training(config, scheme(), world());
+    ASSERT_EQ(plan.train.accumulation, micro_batches);
+    auto together = config;
+    together.scheme_options["single"]["replicas"] = world();
+    const RunPlan single = plan_training(together, "single", 1);
+    const std::string free = run_poisoned(single, -1, 0, 0)[0].parameter_hash;
+    for (const int poisoned : {0, world() - 1})
+      for (const std::size_t unit : {0, 3}) {
+        const auto reference = run_poisoned(single, 0, unit, poisoned * micro_batches)[0];
+        const auto workers = run_poisoned(plan, poisoned, unit, 0);
+        for (const RankRecord& worker : workers) EXPECT_EQ(worker.skipped_steps, 1);
+        EXPECT_EQ(workers[0].parameter_hash, reference.parameter_hash);
+        EXPECT_NE(workers[0].parameter_hash, free) << "a step is missing";
+      }
+  }
+
+  static ExperimentConfig sixteen_bits() {
+    auto config = testing::tiny("mlp");
+    config.train.precision = "fp16";
+    return config;
+  }
+};
+
+TEST_P(OverflowOfOneRank, SkipsTheStepOnAll) { expect_nobody_steps(sixteen_bits(), 1); }
+
+TEST_P(OverflowOfOneRank, SkipsTheStepOnAllBeforeTheNormsOfLamb) {
+  auto config = sixteen_bits();
+  config.optimizer.kind = "lamb";
+  expect_nobody_steps(config, 1);
+}
+
+TEST_P(OverflowOfOneRank, SkipsTheStepOnAllWhateverTheOtherMicroBatches) {
+  auto config = sixteen_bits();
+  config.train.accumulation = 2;
+  config.train.reduce = "last";
+  config.scheme_options["ps"]["servers"] = 2;
+  expect_nobody_steps(config, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, OverflowOfOneRank, testing::every_scheme_at({2, 3}),
+                         testing::name_of_case);
+
+}  // namespace
+}  // namespace ringside
