@@ -11,7 +11,7 @@ namespace ringside {
 /// one read of the output each, and is looked at when the loss was not.
 class UnitOutputs {
  public:
-  /// Of `unit`, one of `units`, in a training pass. Nothing where the device has no values.
+  /// Of `unit`, one of `units`, in a training pass.
   void look_at(Device& device, const Pass& pass, std::size_t unit, std::size_t units,
                const Tensor& output);
   /// "the output of unit block.3 is the first that is not finite" in the step's passes. Blocks.

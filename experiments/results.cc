@@ -56,6 +56,8 @@ nlohmann::json common_part(const RunPlan& plan) {
     common.erase(own);
   common["train"].erase("micro_batch");
   common["train"].erase("accumulation");
+  common["train"].erase("reduce");
+  common["model"].erase("batch_norm_group");
   return common;
 }
 
