@@ -29,12 +29,13 @@ class Work {
 using WorkPtr = std::unique_ptr<Work>;
 
 /// A group of ranks that call the same operations in the same order. Tensors are of kinds
-/// parameter, gradient or communication (the symmetric heap), and fp32, bf16 or fp16. Every rank has
-/// the same bits of a sum, whatever the algorithm's timing. Sums run in rank order, in fp32, each
-/// one rounded where the tensors have 16 bits; but for NCCL's, which has an order of its own. Collectives of one
-/// communicator run in the order of their calls; messages (send, recv) run beside them, in order
-/// for each pair of ranks. After an error every later operation throws. A Work must not outlive its
-/// communicator. S: bytes of the whole array, p: ranks; the bytes are those that each rank sends.
+/// parameter, gradient or communication (the symmetric heap), and fp32, bf16 or fp16. Every rank
+/// has the same bits of a sum, whatever the algorithm's timing. Sums run in rank order, in fp32,
+/// each one rounded where the tensors have 16 bits; but for NCCL's, which has an order of its own.
+/// Collectives of one communicator run in the order of their calls; messages (send, recv) run
+/// beside them, in order for each pair of ranks. After an error every later operation throws. A
+/// Work must not outlive its communicator. S: bytes of the whole array, p: ranks; the bytes are
+/// those that each rank sends.
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}

@@ -212,8 +212,7 @@ const std::vector<DeviceRow>& device_rows() {
        .environment = nothing,
        .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
          return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),
-                                     plan.sim.numerics ? cpu_of(plan) : nullptr,
-                                     plan.device.tf32);
+                                     plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32);
        },
        .communicator =
            [](const RankContext& context, const std::string& group, int rank, int size) {

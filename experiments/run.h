@@ -9,7 +9,6 @@
 #include "core/cluster/launch.h"
 #include "core/observe/row.h"
 #include "core/scheme.h"
-#include "core/scheme.h"
 
 namespace ringside {
 

@@ -10,9 +10,9 @@
 namespace ringside::peer {
 
 /// Collective: every rank of the group calls it, and blocks until all are connected. Tensors lie on
-/// the device; sums are of fp32, bf16 or fp16, plain ones in NCCL's own order, so bits may differ from
-/// those of other communicators; what is only moved may have any type. The ranks find each other
-/// through the store; `group` is a name that no other group of it has.
+/// the device; sums are of fp32, bf16 or fp16, plain ones in NCCL's own order, so bits may differ
+/// from those of other communicators; what is only moved may have any type. The ranks find each
+/// other through the store; `group` is a name that no other group of it has.
 ///
 /// Operations run on a stream of the communicator's own; Work::wait() has later compute wait, and
 /// blocks nobody but where ranks meet for the first time: the first collective, and the wait for
