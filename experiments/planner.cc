@@ -243,12 +243,16 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   return plan;
 }
 
-/// `single` over the micro-batches of all ranks of a run at `world`; those of a group of batch
-/// norms are one.
+/// `single` over the micro-batches of all ranks of a run at `world`, at their learning rate; those
+/// of a group of batch norms are one.
 RunPlan plan_reference(const ExperimentConfig& config, int world) {
   ExperimentConfig changed = config;
   const std::int64_t group = std::min<std::int64_t>(config.model.batch_norm_group, world);
   changed.train.micro_batch *= group;
+  if (group > 1) {  // fewer replicas than ranks
+    changed.optimizer.lr = scaled_lr(config.optimizer, world);
+    changed.optimizer.lr_scaling = "none";
+  }
   changed.scheme_options[std::string(reference_scheme)]["replicas"] = world / group;
   RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, 0);
   plan.id = fmt::format("{}-x{}-r0", reference_scheme, world / group);
@@ -317,9 +321,9 @@ SumTree sum_tree(const RunPlan& plan) {
   const std::int64_t together = plan.model.batch_norm_group;
   const std::int64_t groups = replicas_of(plan) / together;
   const std::int64_t all = plan.train.accumulation * plan.world / together;
-  const std::int64_t replicas = plan.optimizer.lr_scaling == "none" ? 0 : replicas_of(plan);
-  if (groups == 1 || groups == all) return {1, all, replicas};
-  return {groups, all / groups, replicas};
+  const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
+  if (groups == 1 || groups == all) return {1, all, lr};
+  return {groups, all / groups, lr};
 }
 
 std::string label_of(const RunPlan& plan) {

@@ -24,11 +24,11 @@ RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme,
 /// then the groups. Runs of one experiment with equal trees must end with equal bits; a tree with
 /// one group, or one micro-batch a group, is a plain sequence: {1, all}. Micro-batches whose batch
 /// norms look at each other count as the one that they equal, to rounding. A learning rate that
-/// depends on the ranks tells runs apart as well.
+/// depends on the ranks tells runs apart as well. Throws Error for a scaling that there is not.
 struct SumTree {
   std::int64_t groups = 1;
   std::int64_t micro_batches = 1;
-  std::int64_t replicas = 0;  // that the learning rate is scaled by; 0: it is not
+  double lr = 0;  // scaled to the ranks
   bool operator==(const SumTree&) const = default;
 };
 SumTree sum_tree(const RunPlan& plan);

@@ -67,10 +67,14 @@ const Row& find(const Row (&table)[n], std::string_view key, std::string_view na
 
 }  // namespace
 
+double scaled_lr(const OptimizerConfig& config, std::int64_t replicas) {
+  const Scaling& scaling = find(scalings, "lr_scaling", config.lr_scaling);
+  return config.lr * scaling.factor(static_cast<double>(replicas));
+}
+
 double learning_rate(const OptimizerConfig& config, std::int64_t step, const RunSize& run) {
   const Schedule& schedule = find(schedules, "schedule", config.schedule);
-  const Scaling& scaling = find(scalings, "lr_scaling", config.lr_scaling);
-  const double lr = config.lr * scaling.factor(static_cast<double>(run.replicas));
+  const double lr = scaled_lr(config, run.replicas);
   const auto warmup = config.warmup_steps;
   if (step < warmup) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
   const auto way = static_cast<double>(std::max<std::int64_t>(1, run.steps - 1 - warmup));

@@ -56,10 +56,12 @@ struct RunSize {
   std::int64_t replicas = 1;  // ranks that compute, or that `single` stands for
 };
 
-/// Learning rate of a step (counted from 0): with L = lr scaled to the replicas, L (step + 1) /
-/// (warmup_steps + 1) while warming up, then by schedule: from L to L final_lr_share at the last
-/// step, or L step_factor^k after k times step_every steps. Throws Error for an unknown schedule or
-/// scaling.
+/// lr scaled to as many replicas. Throws Error for an unknown scaling.
+double scaled_lr(const OptimizerConfig& config, std::int64_t replicas);
+
+/// Learning rate of a step (counted from 0): with L = scaled_lr(), L (step + 1) / (warmup_steps +
+/// 1) while warming up, then by schedule: from L to L final_lr_share at the last step, or L
+/// step_factor^k after k times step_every steps. Throws Error for an unknown schedule or scaling.
 double learning_rate(const OptimizerConfig& config, std::int64_t step, const RunSize& run);
 
 /// Throws Error for a setting that is unknown or out of range.

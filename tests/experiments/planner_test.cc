@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/base/error.h"
+#include "core/optim/optimizer_config.h"
 
 namespace ringside {
 namespace {
@@ -53,7 +57,8 @@ TEST(Planner, QuickstartNeedsNoReferenceButSingle) {
   config.compare.repeats = 3;
   const auto runs = plan_comparison(config);
   EXPECT_EQ(runs.size(), 27u);
-  for (const RunPlan& run : runs) EXPECT_EQ(sum_tree(run), (SumTree{1, 2})) << run.id;
+  for (const RunPlan& run : runs)
+    EXPECT_EQ(sum_tree(run), (SumTree{1, 2, config.optimizer.lr})) << run.id;
 }
 
 TEST(Planner, SplitsTheShareIntoEqualMicroBatches) {
@@ -86,7 +91,7 @@ TEST(Planner, AddsTheReferencesThatAreMissing) {
   EXPECT_EQ(runs[0].options.at("replicas"), 2);
   EXPECT_EQ(runs[0].train.accumulation, 4);
   EXPECT_EQ(runs[0].train.micro_batch, 4);
-  EXPECT_EQ(sum_tree(runs[0]), (SumTree{2, 2}));
+  EXPECT_EQ(sum_tree(runs[0]), (SumTree{2, 2, config.optimizer.lr}));
   EXPECT_EQ(label_of(runs[0]), "single x2");
 }
 
@@ -104,6 +109,87 @@ TEST(Planner, EveryRunHasAReference) {
           return other.scheme == "single" && sum_tree(other) == sum_tree(run);
         })) << run.id;
     }
+}
+
+TEST(Planner, ReferencesHaveTheLearningRateOfTheRanksThatTheyStandFor) {
+  auto config = experiment();
+  config.model.kind = "resnet";
+  config.data.kind = "synthetic-images";
+  config.optimizer.lr = 0.1;
+  config.train.micro_batch = 2;
+  config.compare.schemes = {"single", "ddp"};
+  config.compare.worlds = {8};
+  config.compare.repeats = 1;
+  const auto peak = [](const RunPlan& run) { return sum_tree(run).lr; };
+  for (const std::int64_t group : {1, 2, 8}) {
+    config.model.batch_norm_group = group;
+    for (const auto& [scaling, lr] :
+         {std::pair{"none", 0.1}, {"sqrt", 0.1 * std::sqrt(8.0)}, {"linear", 0.1 * 8}}) {
+      config.optimizer.lr_scaling = scaling;
+      const auto runs = plan_comparison(config);
+      EXPECT_EQ(peak(runs.back()), lr);
+      EXPECT_EQ(std::count_if(runs.begin(), runs.end(),
+                              [&](const RunPlan& run) {
+                                return run.scheme == "single" &&
+                                       sum_tree(run) == sum_tree(runs.back());
+                              }),
+                1)
+          << scaling << ", groups of " << group;
+    }
+    config.optimizer.lr_scaling = "sqrt";
+    const auto runs = plan_comparison(config);
+    const RunPlan& reference = runs.front();
+    const auto replicas = reference.options.at("replicas").get<std::int64_t>();
+    EXPECT_EQ(replicas, 8 / group);
+    EXPECT_EQ(learning_rate(reference.optimizer, 0, {10, replicas}),
+              learning_rate(runs.back().optimizer, 0, {10, 8}));
+  }
+  config.optimizer.lr_scaling = "cubic";
+  EXPECT_THAT(complaint(config), HasSubstr("optimizer.lr_scaling = \"cubic\" is not known"));
+}
+
+TEST(Planner, GradientsAreReducedAsTheSchemeDoesUnlessTold) {
+  auto config = experiment();
+  const auto reduce = [&](const char* asked, const char* scheme) {
+    config.train.reduce = asked;
+    return plan_training(config, scheme, scheme == std::string("single") ? 1 : 2).train.reduce;
+  };
+  for (const char* scheme : {"single", "ddp", "ps", "dp"})
+    EXPECT_EQ(reduce("auto", scheme), "last");
+  EXPECT_EQ(reduce("auto", "fsdp"), "every");
+  for (const char* scheme : {"ddp", "fsdp", "ps", "dp"})
+    for (const char* asked : {"last", "every"}) EXPECT_EQ(reduce(asked, scheme), asked) << scheme;
+  EXPECT_EQ(reduce("every", "single"), "last") << "there is nobody to reduce with";
+  EXPECT_THAT(complaint([&] { reduce("never", "ddp"); }),
+              HasSubstr("train.reduce = 'never': there are auto, last and every"));
+}
+
+TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
+  auto config = experiment();
+  config.model.kind = "resnet";
+  config.data.kind = "synthetic-images";
+  config.model.batch_norm_group = 2;
+  config.train.micro_batch = 4;
+  config.compare.schemes = {"ddp"};
+  config.compare.worlds = {4};
+  config.compare.repeats = 1;
+  const auto runs = plan_comparison(config);
+  ASSERT_THAT(ids(runs), ElementsAre("single-x2-r0", "ddp-w4-r0"));
+  EXPECT_EQ(runs[1].train.micro_batch, 4);
+  EXPECT_EQ(runs[0].train.micro_batch, 8) << "the samples of two ranks";
+  EXPECT_EQ(runs[0].train.accumulation, 2);
+  EXPECT_EQ(runs[0].model.batch_norm_group, 1);
+  EXPECT_EQ(sum_tree(runs[0]), sum_tree(runs[1]));
+  EXPECT_EQ(plan_training(config, "ddp", 1).model.batch_norm_group, 1) << "there is one rank";
+
+  config.model.batch_norm_group = 3;
+  EXPECT_THAT(complaint(config), HasSubstr("model.batch_norm_group = 3 does not divide world 4"));
+  config.model.batch_norm_group = 0;
+  EXPECT_THAT(complaint(config), HasSubstr("model.batch_norm_group = 0 must be at least 1"));
+  config.model.batch_norm_group = 2;
+  config.train.micro_batch = 2;
+  EXPECT_THAT(complaint(config),
+              HasSubstr("a rank has 2 of them a step; raise train.micro_batch to 4"));
 }
 
 TEST(Planner, SingleRunsAtWorldOneAlone) {
