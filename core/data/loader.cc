@@ -66,6 +66,7 @@ class Loader::Ahead {
     auto entry = std::make_shared<Entry>();
     entry->slice = slice;
     entry->batch = loader_.allocate(slice);
+    entry->upload = loader_.device_.upload();
     {
       std::lock_guard lock(mutex_);
       if (find_locked(slice) != expected_.end()) return;
@@ -90,6 +91,7 @@ class Loader::Ahead {
     if (entry->state == State::waiting) return {entry->batch, false};
     changed_.wait(lock, [&] { return entry->state == State::done; });
     if (entry->error) std::rethrow_exception(entry->error);
+    if (entry->upload) entry->upload->finish();
     return {entry->batch, true};
   }
 
@@ -98,6 +100,7 @@ class Loader::Ahead {
   struct Entry {
     BatchSlice slice;
     Batch batch;
+    std::unique_ptr<Upload> upload{};  // ends before the batch
     State state = State::waiting;
     std::exception_ptr error{};
   };
@@ -122,7 +125,7 @@ class Loader::Ahead {
       entry->state = State::begun;
       lock.unlock();
       try {
-        loader_.fill(entry->slice, entry->batch);
+        loader_.fill(entry->slice, entry->batch, entry->upload.get());
       } catch (...) {
         entry->error = std::current_exception();
       }
@@ -163,7 +166,7 @@ Batch Loader::read(const BatchSlice& slice) const {
     batch = std::move(taken.batch);
   }
   if (!batch.inputs) batch = allocate(slice);
-  fill(slice, batch);
+  fill(slice, batch, nullptr);
   return batch;
 }
 
@@ -181,8 +184,11 @@ Batch Loader::allocate(const BatchSlice& slice) const {
                      MemoryKind::data, DType::i32)};
 }
 
-void Loader::fill(const BatchSlice& slice, const Batch& batch) const {
+void Loader::fill(const BatchSlice& slice, const Batch& batch, Upload* upload) const {
   if (!device_.has_values()) return;
+  const auto write = [&](const Tensor& to, std::span<const std::byte> from) {
+    upload ? upload->write(to, from) : device_.write(to, from);
+  };
   const auto input_bytes = batch.inputs.bytes() / static_cast<std::size_t>(slice.count);
   const std::int64_t input_count = batch.inputs.count() / slice.count;
   const auto target_count = static_cast<std::size_t>(dataset_.target_shape().count());
@@ -203,13 +209,13 @@ void Loader::fill(const BatchSlice& slice, const Batch& batch) const {
                        random_bits(seed_, Stream::augmentation,
                                    static_cast<std::uint64_t>(epoch * dataset_.size() + sample)));
     }
-    device_.write(batch.inputs.range(static_cast<std::int64_t>(begin) * input_count,
-                                     static_cast<std::int64_t>(end - begin) * input_count),
-                  std::span(inputs).first((end - begin) * input_bytes));
+    write(batch.inputs.range(static_cast<std::int64_t>(begin) * input_count,
+                             static_cast<std::int64_t>(end - begin) * input_count),
+          std::span(inputs).first((end - begin) * input_bytes));
   }
   const auto parts = dataset_.target_parts();
   if (parts.size() > 1) targets = part_by_part(targets, parts, target_count);
-  device_.write(batch.targets, std::as_bytes(std::span(targets)));
+  write(batch.targets, std::as_bytes(std::span(targets)));
 }
 
 }  // namespace ringside

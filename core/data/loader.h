@@ -50,8 +50,8 @@ class Loader {
   Batch read(const BatchSlice& slice) const;
 
   /// This slice will be asked for. With Reading::ahead its memory is taken now, in this thread, so
-  /// that peaks do not depend on when it is filled, and held until read() or the loader's end.
-  /// Does not wait. Safe from several threads.
+  /// that peaks do not depend on when it is filled, and held until read() or the loader's end; it
+  /// is filled beside compute. Does not wait. Safe from several threads.
   void expect(const BatchSlice& slice) const;
 
   /// Whole batches in the data set.
@@ -61,7 +61,8 @@ class Loader {
   class Ahead;
 
   Batch allocate(const BatchSlice& slice) const;
-  void fill(const BatchSlice& slice, const Batch& batch) const;
+  /// Through `upload`; null: through the device's queue.
+  void fill(const BatchSlice& slice, const Batch& batch, Upload* upload) const;
 
   const Dataset& dataset_;
   Device& device_;

@@ -81,6 +81,10 @@ class Device {
   /// Copies to and from the host's memory beside compute; null where the host reads and writes the
   /// device's memory itself. The device outlives it.
   virtual std::unique_ptr<Staging> staging() { return nullptr; }
+  /// For tensors that nothing enqueued so far uses; write() would have them wait for all that is
+  /// enqueued by then. Null where the host is not ahead of compute: write() does as well. The
+  /// device outlives it. Safe from any thread.
+  virtual std::unique_ptr<Upload> upload() { return nullptr; }
   /// None where the driver counts nothing apart.
   virtual std::optional<DeviceMemory> memory() const { return {}; }
 

@@ -80,7 +80,7 @@ TEST_P(StepsOnGpus, AreEnqueuedWithoutAWait) {
   Model model = make_gpt(plan.model, *device);
   const auto data =
       synthetic_dataset(1000, plan.model.context, plan.model.vocabulary, model.task, 1);
-  const Loader loader(*data, *device, plan.train.global_batch, 1);
+  const Loader loader(*data, *device, plan.train.global_batch, 1, Loader::Reading::ahead);
   MemoryStore store;
   Timeline timeline(*device);
   const RankContext context{plan, 0, *device, store, timeline};

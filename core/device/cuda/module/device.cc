@@ -12,6 +12,7 @@
 #include "core/device/cuda/module/pinned.h"
 #include "core/device/cuda/module/stream.h"
 #include "core/device/cuda/module/transfers.h"
+#include "core/device/cuda/module/uploads.h"
 #include "core/device/cuda/module/waits.h"
 
 namespace ringside::cuda {
@@ -65,15 +66,9 @@ class GpuDevice final : public CudaDevice {
   }
 
   void write(const Tensor& to, std::span<const std::byte> from) override {
-    check_size("write", to, from.size());
-    make_current(ordinal_);
-    transfers_.write(bytes_of(to), from);
+    transfers_.write(to, from);
   }
-  void read(const Tensor& from, std::span<std::byte> to) override {
-    check_size("read", from, to.size());
-    make_current(ordinal_);
-    transfers_.read(bytes_of(from), to);
-  }
+  void read(const Tensor& from, std::span<std::byte> to) override { transfers_.read(from, to); }
 
   const Clock& clock() const override { return marks_.clock(); }
 
@@ -84,6 +79,8 @@ class GpuDevice final : public CudaDevice {
            return allocate_on(stream, bytes, MemoryKind::communication);
          }});
   }
+
+  std::unique_ptr<Upload> upload() override { return uploads_.make(); }
 
   std::optional<DeviceMemory> memory() const override {
     const auto [free, total] = free_and_total();
@@ -142,16 +139,6 @@ class GpuDevice final : public CudaDevice {
     return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
   }
 
-  static std::byte* bytes_of(const Tensor& tensor) {
-    return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
-  }
-
-  void check_size(const char* what, const Tensor& tensor, std::size_t host_bytes) const {
-    if (tensor.bytes() != host_bytes)
-      throw Error("{}: {} of {} host bytes with a tensor of {} ({} bytes); they must agree",
-                  place(), what, host_bytes, tensor.shape().text(), tensor.bytes());
-  }
-
   std::string place() const { return fmt::format("gpu {}", ordinal_); }
 
   const Gpu gpu_;
@@ -163,7 +150,8 @@ class GpuDevice final : public CudaDevice {
   Stream compute_;
   Waits waits_;
   Marks marks_{timed_events_, waits_, compute_.get()};
-  Transfers transfers_{events_, pinned_, waits_, compute_.get()};
+  Transfers transfers_{ordinal_, events_, pinned_, waits_, compute_.get()};
+  Uploads uploads_{ordinal_, events_, pinned_, waits_, compute_.get()};
   Kernels kernels_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/error.h"
 #include "core/device/cuda/module/check.h"
 
 namespace ringside::cuda {
@@ -13,8 +14,9 @@ constexpr std::size_t alignment = 64;  // of the host's cache, and enough for th
 
 }  // namespace
 
-Transfers::Transfers(EventPool& events, PinnedCache& pinned, Waits& waits, cudaStream_t stream)
-    : events_(events), pinned_(pinned), waits_(waits), stream_(stream) {
+Transfers::Transfers(int ordinal, EventPool& events, PinnedCache& pinned, Waits& waits,
+                     cudaStream_t stream)
+    : ordinal_(ordinal), events_(events), pinned_(pinned), waits_(waits), stream_(stream) {
   for (Chunk& chunk : ring_) chunk.block = pinned_.take(chunk_bytes);
 }
 
@@ -22,31 +24,47 @@ Transfers::~Transfers() {
   for (Chunk& chunk : ring_) pinned_.give_back(chunk.block, nullptr);
 }
 
-void Transfers::write(std::byte* to, std::span<const std::byte> from) {
-  std::lock_guard lock(mutex_);
+void Transfers::write(const Tensor& tensor, std::span<const std::byte> from) {
+  std::byte* to = begin("write", tensor, from.size());
+  std::unique_lock lock(mutex_);
   while (!from.empty()) {
-    Chunk& chunk = chunk_locked();
-    const std::size_t bytes = std::min(from.size(), chunk_bytes - chunk.used);
-    std::byte* staged = chunk.block.data + chunk.used;
+    Chunk& free = chunk(lock);
+    const std::size_t bytes = std::min(from.size(), chunk_bytes - free.used);
+    std::byte* staged = free.block.data + free.used;
     std::memcpy(staged, from.data(), bytes);
     check(cudaMemcpyAsync(to, staged, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
-    chunk.last.emplace(events_, stream_);
-    chunk.used += (bytes + alignment - 1) / alignment * alignment;
+    free.last = std::make_shared<const Event>(events_, stream_);
+    free.used += (bytes + alignment - 1) / alignment * alignment;
     to += bytes;
     from = from.subspan(bytes);
   }
 }
 
-Transfers::Chunk& Transfers::chunk_locked() {
-  if (ring_[current_].used < chunk_bytes) return ring_[current_];
-  current_ = (current_ + 1) % chunks;
-  Chunk& chunk = ring_[current_];
-  if (chunk.last) waits_.until([&] { return chunk.last->reached(); });
-  chunk.used = 0;
-  return chunk;
+Transfers::Chunk& Transfers::chunk(std::unique_lock<std::mutex>& lock) {
+  while (ring_[current_].used >= chunk_bytes) {
+    const std::size_t next = (current_ + 1) % chunks;
+    if (const auto last = ring_[next].last; last && !last->reached()) {
+      lock.unlock();
+      waits_.until([&] { return last->reached(); });
+      lock.lock();
+      continue;  // another thread may have taken it
+    }
+    ring_[next].used = 0;
+    current_ = next;
+  }
+  return ring_[current_];
 }
 
-void Transfers::read(const std::byte* from, std::span<std::byte> to) {
+std::byte* Transfers::begin(const char* what, const Tensor& tensor, std::size_t host_bytes) const {
+  if (tensor.bytes() != host_bytes)
+    throw Error("gpu {}: {} of {} host bytes with a tensor of {} ({} bytes); they must agree",
+                ordinal_, what, host_bytes, tensor.shape().text(), tensor.bytes());
+  check(cudaSetDevice(ordinal_), "cudaSetDevice");
+  return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
+}
+
+void Transfers::read(const Tensor& tensor, std::span<std::byte> to) {
+  const std::byte* from = begin("read", tensor, to.size());
   if (to.empty()) return;
   const PinnedCache::Block block = pinned_.take(std::min(to.size(), read_bytes));
   std::shared_ptr<const Event> copied;

@@ -1,29 +1,32 @@
-// Copies between any memory of the host and a GPU, in the order of its compute stream.
+// Copies between any memory of the host and a GPU, in the order of a stream.
 #pragma once
 
 #include <array>
-#include <optional>
+#include <memory>
+#include <mutex>
 #include <span>
 
 #include "core/device/cuda/module/pinned.h"
 #include "core/device/cuda/module/waits.h"
+#include "core/tensor/tensor.h"
 
 namespace ringside::cuda {
 
 /// The host's side goes through pinned memory, as otherwise the driver would block until the stream
-/// has come so far. Thread-safe.
+/// has come so far. Thread-safe: a thread that waits is in nobody's way. Throws Error where a
+/// tensor and the host's side are not of the same size.
 class Transfers {
  public:
-  Transfers(EventPool& events, PinnedCache& pinned, Waits& waits, cudaStream_t stream);
+  Transfers(int ordinal, EventPool& events, PinnedCache& pinned, Waits& waits, cudaStream_t stream);
   ~Transfers();
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
 
   /// Returns when `from` has been taken over. Waits only where `stream` is further behind than
   /// there is pinned memory.
-  void write(std::byte* to, std::span<const std::byte> from);
+  void write(const Tensor& to, std::span<const std::byte> from);
   /// Waits until `to` is filled.
-  void read(const std::byte* from, std::span<std::byte> to);
+  void read(const Tensor& from, std::span<std::byte> to);
 
  private:
   static constexpr std::size_t chunk_bytes = 1 << 20, chunks = 8;
@@ -32,11 +35,14 @@ class Transfers {
   struct Chunk {
     PinnedCache::Block block;
     std::size_t used = 0;
-    std::optional<Event> last;  // of its copies
+    std::shared_ptr<const Event> last{};  // of its copies
   };
-  /// One with room.
-  Chunk& chunk_locked();
+  /// One with room; lets go of the lock while it waits for one.
+  Chunk& chunk(std::unique_lock<std::mutex>& lock);
+  /// The tensor's memory; makes its device current.
+  std::byte* begin(const char* what, const Tensor& tensor, std::size_t host_bytes) const;
 
+  const int ordinal_;
   EventPool& events_;
   PinnedCache& pinned_;
   Waits& waits_;

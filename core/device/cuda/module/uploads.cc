@@ -1,0 +1,55 @@
+#include "core/device/cuda/module/uploads.h"
+
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/device/cuda/module/check.h"
+
+namespace ringside::cuda {
+
+class Uploads::CudaUpload final : public Upload {
+ public:
+  CudaUpload(Uploads& uploads, Event free) : uploads_(uploads), free_(std::move(free)) {}
+
+  ~CudaUpload() override {
+    try {
+      finish();
+    } catch (const Error&) {
+      // The context is broken: nothing is copied any more.
+    }
+  }
+
+  void write(const Tensor& to, std::span<const std::byte> from) override {
+    // Not before: an upload that nobody begins holds up no other.
+    if (free_) free_->hold(uploads_.stream_.get());
+    free_.reset();
+    is_under_way_ = true;
+    uploads_.transfers_.write(to, from);
+  }
+
+  void finish() override {
+    if (!is_under_way_) return;
+    is_under_way_ = false;
+    check(cudaSetDevice(uploads_.ordinal_), "cudaSetDevice");
+    Event(uploads_.events_, uploads_.stream_.get()).hold(uploads_.compute_);
+  }
+
+ private:
+  Uploads& uploads_;
+  std::optional<Event> free_;  // when compute has left the tensors' memory; empty once it counts
+  bool is_under_way_ = false;
+};
+
+Uploads::Uploads(int ordinal, EventPool& events, PinnedCache& pinned, Waits& waits,
+                 cudaStream_t compute)
+    : ordinal_(ordinal),
+      events_(events),
+      compute_(compute),
+      transfers_(ordinal, events, pinned, waits, stream_.get()) {}
+
+std::unique_ptr<Upload> Uploads::make() {
+  check(cudaSetDevice(ordinal_), "cudaSetDevice");
+  return std::make_unique<CudaUpload>(*this, Event(events_, compute_));
+}
+
+}  // namespace ringside::cuda

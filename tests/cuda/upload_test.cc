@@ -1,0 +1,113 @@
+// Copies into new tensors beside compute.
+#include <gmock/gmock.h>
+
+#include "tests/cuda/fixture.h"
+#include "tests/cuda/gate.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+/// More than there is pinned memory for: 16 MiB.
+constexpr std::int64_t large = 4 << 20;
+
+class CudaUploads : public OnGpu {
+ protected:
+  static void write(Upload& upload, const Tensor& to, float value) {
+    const std::vector<float> values(static_cast<std::size_t>(to.count()), value);
+    upload.write(to, std::as_bytes(std::span(values)));
+  }
+  Tensor fresh(std::int64_t count) const { return device().tensor({count}, MemoryKind::data); }
+};
+
+TEST_F(CudaUploads, RunWhileComputeStandsStill) {
+  const Tensor sum = filled(1000, 1);
+  const Tensor to = fresh(large);
+  const auto upload = device().upload();
+  Gate gate(device().compute_stream());
+  device().kernels().add({.in = filled(1000, 1), .out = sum});
+  for (std::int64_t begin = 0; begin < large; begin += 1 << 18)
+    write(*upload, to.range(begin, 1 << 18), static_cast<float>(begin));
+  upload->finish();
+  device().kernels().add({.in = to.range(large - 1000, 1000), .out = sum});
+  gate.open();
+  EXPECT_THAT(values_of(sum), Each(2 + large - (1 << 18)));
+  const std::vector<float> values = values_of(to);
+  for (std::size_t i = 0; i < values.size(); i += 1 << 12)
+    ASSERT_EQ(values[i], static_cast<float>(i >> 18 << 18));
+}
+
+TEST_F(CudaUploads, WaitUntilComputeHasLeftTheMemory) {
+  const Tensor sum = filled(5000, 0);
+  Tensor old = filled(5000, 7);
+  Gate gate(device().compute_stream());
+  device().kernels().add({.in = old, .out = sum});
+  old = {};
+  const Tensor to = fresh(5000);  // in its place
+  const auto upload = device().upload();
+  write(*upload, to, 3);
+  upload->finish();
+  device().kernels().add({.in = to, .out = sum});
+  gate.open();
+  EXPECT_THAT(values_of(sum), Each(10));
+}
+
+TEST_F(CudaUploads, AreThereForLaterCompute) {
+  constexpr std::int64_t count = 1 << 20;  // 4 MiB, so that it takes a while
+  const Tensor sum = filled(1000, 0);
+  for (int i = 1; i <= 10; ++i) {
+    const Gate gate(device().compute_stream());
+    const Tensor to = fresh(count);
+    const auto upload = device().upload();
+    write(*upload, to, static_cast<float>(i));
+    upload->finish();
+    device().kernels().add({.in = to.range(count - 1000, 1000), .out = sum});
+  }
+  EXPECT_THAT(values_of(sum), Each(55));
+}
+
+TEST_F(CudaUploads, KeepTheirOrder) {
+  const Tensor to = fresh(150'000);
+  const auto upload = device().upload();
+  for (int i = 0; i < 30; ++i) write(*upload, to, static_cast<float>(i));
+  upload->finish();
+  EXPECT_THAT(values_of(to), Each(29));
+}
+
+TEST_F(CudaUploads, OfOneThatNobodyFinishesTheMemoryIsNotUsedTooEarly) {
+  for (int i = 0; i < 10; ++i) {
+    Tensor to = fresh(1 << 19);
+    auto upload = device().upload();
+    write(*upload, to, 1);
+    upload.reset();
+    to = {};
+    const Tensor next = filled(1 << 19, 5);
+    device().synchronize();
+    const std::vector<float> values = values_of(next.range((1 << 19) - 1000, 1000));
+    ASSERT_THAT(values, Each(5));
+  }
+}
+
+TEST_F(CudaUploads, ThatNobodyBeginsHoldUpNoOther) {
+  const Tensor first = fresh(1000), second = fresh(large);
+  const auto begun = device().upload();
+  Gate gate(device().compute_stream());
+  device().kernels().fill({.out = first, .value = 2});
+  const auto later = device().upload();
+  write(*begun, second, 4);  // ends although compute has not come to where `later` was made
+  begun->finish();
+  gate.open();
+  EXPECT_THAT(values_of(first), Each(2));
+  EXPECT_EQ(values_of(second).back(), 4);
+}
+
+TEST_F(CudaUploads, AreOfTheSizeOfTheirTensor) {
+  const Tensor to = fresh(100);
+  EXPECT_THAT(message_of([&] { device().upload()->write(to, std::vector<std::byte>(4)); }),
+              HasSubstr("gpu 0: write of 4 host bytes with a tensor of 100 (400 bytes)"));
+}
+
+}  // namespace
+}  // namespace ringside
