@@ -11,17 +11,21 @@
 namespace ringside::ps {
 namespace {
 
-/// The largest frame is a chunk or a micro-batch's logits; a row of logits stands for at most one
-/// position of a sample.
+/// The largest frame is a chunk, or a micro-batch's inputs or logits. Of a sample these are tokens
+/// (of pairs with segments and positions beside them) or an image, and a row of logits for at most
+/// every token.
 TransportOptions transport_options(const RankContext& context, const DpOptions& options) {
   const RunPlan& plan = context.plan;
+  const ModelConfig& model = plan.model;
   const std::int64_t samples = plan.train.global_batch / (plan.world * plan.train.accumulation);
-  const std::int64_t logits = samples * plan.model.context * plan.model.vocabulary *
+  const std::int64_t input =
+      4 * std::max(2 * model.context + model.masked, model.image * model.image * model.channels);
+  const std::int64_t logits = std::max(model.context * model.vocabulary + 2, model.classes) *
                               static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
   return {.transport = options.transport,
           .port = options.port,
           .port_option = "scheme.dp.port",
-          .max_frame_bytes = std::max(max_chunk_bytes, logits),
+          .max_frame_bytes = std::max(max_chunk_bytes, samples * std::max(input, logits)),
           .timeout_s = plan.train.timeout_s};
 }
 

@@ -1,12 +1,14 @@
 // What the schemes with servers have in common on the workers' side.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "core/replica.h"
 #include "ps/connect.h"
+#include "ps/partition.h"
 #include "ps/replica_link.h"
 
 namespace ringside::ps {
@@ -39,12 +41,17 @@ class ReplicaScheme : public SyncScheme {
     steps_ = info.step + 1;
     return link_->settle(info);
   }
+  /// By as many at a time as a frame takes.
   void sum(std::span<double> values) override {
+    constexpr std::size_t most = max_chunk_bytes / sizeof(double);
     Device& device = context().device;
-    const Tensor own = device.tensor({static_cast<std::int64_t>(values.size())},
-                                     MemoryKind::communication, DType::f64);
-    device.write(own, std::as_bytes(values));
-    device.read(client_->sum(own), std::as_writable_bytes(values));
+    for (std::size_t begin = 0; begin < values.size(); begin += most) {
+      const auto some = values.subspan(begin, std::min(most, values.size() - begin));
+      const Tensor own = device.tensor({static_cast<std::int64_t>(some.size())},
+                                       MemoryKind::communication, DType::f64);
+      device.write(own, std::as_bytes(some));
+      device.read(client_->sum(own), std::as_writable_bytes(some));
+    }
   }
 
   void visit_parameters(const ParameterVisitor& visit) override {

@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/single.h"
 #include "ps/dp.h"
+#include "ps/partition.h"
 #include "ps/ps.h"
 #include "tests/ps/run.h"
 
@@ -312,6 +313,46 @@ TEST(Options, AreRefusedByName) {
   names(refusal(PsOptions{.transport = "tcp", .port = 65535}), "scheme.ps.port = 65535");
   names(refusal(DpOptions{.placement = "near"}), "scheme.dp.placement");
   names(refusal(DpOptions{.transport = "tcp", .port = -1}), "scheme.dp.port");
+}
+
+TEST(ReplicaSchemes, SumMoreValuesThanAFrameTakes) {
+  const RunPlan plan = tiny_plan(2, 1, false, 1);
+  constexpr std::size_t count = 2 * max_chunk_bytes / sizeof(double) + 3;
+  MemoryStore store;
+  std::vector<std::vector<double>> sums(2);
+  std::vector<std::string> errors(3);
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        const auto device = make_cpu_device(1);
+        Model model = make_mlp(plan.model, *device);
+        const testing::RandomTokens data(plan.model);
+        const Loader loader(data, *device, plan.train.global_batch, 1);
+        Timeline timeline(*device);
+        Shared shared;
+        const RankContext context{plan, rank, *device, store, timeline, &shared};
+        if (rank == 2) {
+          serve_ps(context, {.servers = 1}, zmq_transport(), model, loader);
+          return;
+        }
+        const auto scheme = make_ps(context, {.servers = 1}, zmq_transport());
+        scheme->attach(model);
+        auto& values = sums[static_cast<std::size_t>(rank)];
+        for (std::size_t i = 0; i < count; ++i)
+          values.push_back(static_cast<double>(i) + 0.25 * rank);
+        scheme->sum(values);
+      } catch (const std::exception& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  threads.clear();
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+  for (const auto& values : sums) {
+    ASSERT_EQ(values.size(), count);
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_EQ(values[i], 2 * static_cast<double>(i) + 0.25) << i;
+  }
 }
 
 }  // namespace

@@ -101,6 +101,20 @@ TEST_P(SchemeModels, AGptWithDropoutEndsWithTheBitsOfSingle) {
 INSTANTIATE_TEST_SUITE_P(Registry, SchemeModels, testing::every_scheme_at({1, 2, 4}),
                          testing::name_of_case);
 
+TEST(DataParallel, HandsOutImagesThatAreLargerThanAChunkOfTheModel) {
+  auto config = tiny_resnet();
+  config.model.stem = "imagenet";
+  config.model.image = 160;  // 4 images of 300 KiB
+  config.model.filters = 1;
+  config.model.vocabulary = 16;
+  config.train.global_batch = 8;
+  config.train.steps = 2;
+  config.train.evaluate_every = 0;
+  config.train.timeout_s = 10;
+  const Row row = run(plan_training(config, "dp", 2));
+  EXPECT_EQ(row.parameter_hash, reference_of(config, 2).parameter_hash);
+}
+
 class RecomputedActivations : public ::testing::Test {
  protected:
   static std::int64_t peak(const Row& row) { return row.ranks[0].at_peak[MemoryKind::activation]; }

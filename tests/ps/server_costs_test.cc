@@ -1,0 +1,76 @@
+// What a server keeps in memory, and how it measures its updates.
+#include <utility>
+
+#include "tests/ps/server_fixture.h"
+#include "tests/support/staged_device.h"
+
+namespace ringside::ps {
+namespace {
+
+/// Says how often somebody wanted to know when a mark was reached.
+class AskedDevice : public testing::StagedDevice {
+ public:
+  AskedDevice() : StagedDevice(1, 0) {}
+  double time(const Mark& mark) override {
+    ++asked;
+    return StagedDevice::time(mark);
+  }
+  int asked = 0;
+};
+
+TEST_F(ServerTest, KeepsMemoryForItsOwnPartAlone) {
+  const MemoryUse before = device_->ledger().current();
+  ServerConfig own = config(1);
+  const auto chunks = partition({64, 64}, 2);
+  Model model;
+  model.units.push_back(std::make_unique<Range>(64, *device_));
+  model.units.push_back(std::make_unique<Range>(64, *device_));
+  const Server server(model, chunks, *device_, own);
+  const MemoryUse now = device_->ledger().current();
+  for (const auto& [kind, bytes] : {std::pair{MemoryKind::parameter, 256},
+                                    {MemoryKind::gradient, 256},
+                                    {MemoryKind::optimizer, 512}})
+    EXPECT_EQ(now[kind] - before[kind], bytes) << name_of(kind);
+}
+
+TEST_F(ServerTest, Bf16HalvesParametersAndSumsAndHasMasters) {
+  dtype_ = DType::bf16;
+  const MemoryUse before = device_->ledger().current();
+  Server server = make_server(1);
+  const MemoryUse now = device_->ledger().current();
+  for (const auto& [kind, bytes] : {std::pair{MemoryKind::parameter, 2 * 60},
+                                    {MemoryKind::gradient, 2 * 60},
+                                    {MemoryKind::optimizer, 12 * 60}})
+    EXPECT_EQ(now[kind] - before[kind], bytes) << name_of(kind);
+  Message other = push(0, 0, 0);
+  other.frames[0] = device_->tensor({32}, MemoryKind::gradient);
+  EXPECT_NE(refusal(server, 0, other).find("one frame of 32 bf16"), std::string::npos);
+}
+
+TEST_F(ServerTest, AsksForTheTimeOfItsUpdatesAtTheEndOrWhenTheyAreMany) {
+  AskedDevice device;
+  ServerConfig own = config(1);
+  own.steps = 1000;
+  own.warmup = 2;
+  Server server(model_, chunks_, device, own);
+  std::int64_t step = 0;
+  const auto train = [&](std::int64_t steps) {
+    for (const std::int64_t end = step + steps; step < end; ++step)
+      for (std::size_t c = 0; c < chunks_.size(); ++c) server.handle(0, push(0, c, step));
+  };
+  train(2);
+  EXPECT_EQ(server.optimizer_seconds(), 0) << "warm-up";
+  train(8);
+  EXPECT_EQ(device.asked, 0);
+  const double seconds = server.optimizer_seconds();
+  EXPECT_GT(seconds, 0);
+  EXPECT_EQ(device.asked, 2 * 3 * 8);
+  EXPECT_EQ(server.optimizer_seconds(), seconds);
+  device.asked = 0;
+  train(500);
+  EXPECT_GT(device.asked, 0) << "or the marks of a long run would fill the memory";
+  EXPECT_LT(device.asked, 2 * 3 * 500);
+}
+
+}  // namespace
+}  // namespace ringside::ps
