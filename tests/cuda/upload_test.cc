@@ -77,16 +77,24 @@ TEST_F(CudaUploads, KeepTheirOrder) {
 }
 
 TEST_F(CudaUploads, OfOneThatNobodyFinishesTheMemoryIsNotUsedTooEarly) {
-  for (int i = 0; i < 10; ++i) {
-    Tensor to = fresh(1 << 19);
+  constexpr std::int64_t count = 1 << 18;
+  const Tensor other = fresh(1);
+  for (int i = 0; i < 5; ++i) {
+    Gate gate(device().compute_stream());
+    const Tensor before = fresh(6 * count);  // so that the copy comes late
+    Tensor to = fresh(count);
     auto upload = device().upload();
+    write(*upload, before, 1);
     write(*upload, to, 1);
     upload.reset();
     to = {};
-    const Tensor next = filled(1 << 19, 5);
-    device().synchronize();
-    const std::vector<float> values = values_of(next.range((1 << 19) - 1000, 1000));
-    ASSERT_THAT(values, Each(5));
+    const Tensor end = fresh(count).range(count - 1000, 1000);  // in its place
+    device().kernels().fill({.out = end, .value = 5});
+    gate.open();
+    const auto after = device().upload();
+    write(*after, other, 1);
+    after->finish();
+    ASSERT_THAT(values_of(end), Each(5));
   }
 }
 
