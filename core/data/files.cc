@@ -23,11 +23,11 @@ Part part_of(std::int64_t whole, Split split, double holdout) {
   return {whole - held_out, held_out};
 }
 
-MappedFile::MappedFile(const fs::path& path) : path_(path) {
+MappedFile::MappedFile(const fs::path& path, std::string_view setting) : path_(path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const auto fail = [&](int cause) {
     if (file >= 0) ::close(file);
-    throw Error("data.path: {} cannot be read: {}", path.string(), std::strerror(cause));
+    throw Error("{}: {} cannot be read: {}", setting, path.string(), std::strerror(cause));
   };
   struct stat status {};
   if (file < 0 || ::fstat(file, &status) != 0) fail(errno);

@@ -31,8 +31,8 @@ Part part_of(std::int64_t whole, Split split, double holdout);
 /// A whole file, mapped into memory, read-only. An empty file has no bytes.
 class MappedFile {
  public:
-  /// Throws Error if it cannot be read.
-  explicit MappedFile(const std::filesystem::path& path);
+  /// Throws Error if it cannot be read, under the name of the setting that the path comes from.
+  explicit MappedFile(const std::filesystem::path& path, std::string_view setting = "data.path");
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;

@@ -7,8 +7,10 @@
 namespace ringside {
 
 std::shared_ptr<const MappedFile> map_weights(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) throw Error("{}: No such file", path);
-  return std::make_shared<const MappedFile>(path);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error))
+    throw Error("{}: No such file; name a file of weights in train.initial_weights", path);
+  return std::make_shared<const MappedFile>(path, "train.initial_weights");
 }
 
 std::optional<DType> parameter_dtype_of(std::string_view name) {

@@ -94,7 +94,7 @@ void check(const OptimizerConfig& c) {
   need(not_negative(c.lr), "lr", c.lr, "0 or more");
   need(c.beta1 >= 0 && c.beta1 < 1, "beta1", c.beta1, "in [0, 1)");
   need(c.beta2 >= 0 && c.beta2 < 1, "beta2", c.beta2, "in [0, 1)");
-  need(c.epsilon > 0, "epsilon", c.epsilon, "above 0");
+  need(c.epsilon > 0 && std::isfinite(c.epsilon), "epsilon", c.epsilon, "above 0");
   need(c.momentum >= 0 && c.momentum < 1, "momentum", c.momentum, "in [0, 1)");
   need(not_negative(c.weight_decay), "weight_decay", c.weight_decay, "0 or more");
   need(not_negative(c.clip_norm), "clip_norm", c.clip_norm, "0 or more");

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numbers>
 #include <vector>
 
@@ -49,6 +50,17 @@ TEST(LearningRate, FollowsItsScheduleToTheLastStep) {
 TEST(LearningRate, IsFullWhereARunHasOneStep) {
   for (const char* name : {"constant", "linear", "cosine"})
     EXPECT_DOUBLE_EQ(learning_rate(schedule(name, 0), 0, {1}), 0.5);
+}
+
+TEST(LearningRate, GrowsWithTheReplicasAsItIsTold) {
+  auto config = schedule("linear", 4);
+  for (const auto& [scaling, factor] : {std::pair{"none", 1.0}, {"sqrt", 3.0}, {"linear", 9.0}}) {
+    config.lr_scaling = scaling;
+    EXPECT_DOUBLE_EQ(scaled_lr(config, 1), 0.5);
+    EXPECT_DOUBLE_EQ(scaled_lr(config, 9), 0.5 * factor);
+    EXPECT_DOUBLE_EQ(learning_rate(config, 0, {25, 9}), 0.1 * factor) << "warming up";
+    EXPECT_DOUBLE_EQ(learning_rate(config, 24, {25, 9}), 0.1 * factor) << "at the end";
+  }
 }
 
 // The textbook forms in double precision.
@@ -228,6 +240,54 @@ TEST(Optimizer, RefusesWhatItDoesNotKnow) {
   config.beta2 = 1;
   EXPECT_EQ(message(config), "optimizer.beta2 = 1 is out of range; it has to be in [0, 1)");
   EXPECT_THROW(learning_rate(schedule("stairs", 0), 0, {1}), Error);
+}
+
+TEST(Optimizer, SettingsHaveBounds) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const double infinite = std::numeric_limits<double>::infinity();
+  struct Setting {
+    const char* name;
+    double OptimizerConfig::*field;
+    std::vector<double> good, bad;
+  };
+  const Setting settings[] = {
+      {"lr", &OptimizerConfig::lr, {0, 1e9}, {-1e-9, infinite, none}},
+      {"beta1", &OptimizerConfig::beta1, {0, 0.999}, {-0.1, 1, none}},
+      {"beta2", &OptimizerConfig::beta2, {0, 0.999}, {-0.1, 1, none}},
+      {"epsilon", &OptimizerConfig::epsilon, {1e-12, 1}, {0, -1, infinite, none}},
+      {"momentum", &OptimizerConfig::momentum, {0, 0.99}, {-0.1, 1, none}},
+      {"weight_decay", &OptimizerConfig::weight_decay, {0, 1}, {-0.1, infinite, none}},
+      {"clip_norm", &OptimizerConfig::clip_norm, {0, 1e9}, {-1, infinite, none}},
+      {"final_lr_share", &OptimizerConfig::final_lr_share, {0, 1}, {-0.1, 1.1, none}},
+      {"step_factor", &OptimizerConfig::step_factor, {0.1, 1}, {0, 1.1, none}},
+  };
+  const auto refused = [](const OptimizerConfig& config, const std::string& name) {
+    try {
+      check(config);
+    } catch (const Error& e) {
+      EXPECT_EQ(std::string(e.what()).find("optimizer." + name + " = "), 0u) << e.what();
+      return true;
+    }
+    return false;
+  };
+  for (const Setting& setting : settings) {
+    OptimizerConfig config;
+    for (const double value : setting.good) {
+      config.*setting.field = value;
+      EXPECT_FALSE(refused(config, setting.name)) << setting.name << " " << value;
+    }
+    for (const double value : setting.bad) {
+      config.*setting.field = value;
+      EXPECT_TRUE(refused(config, setting.name)) << setting.name << " " << value;
+    }
+  }
+  EXPECT_TRUE(refused({.warmup_steps = -1}, "warmup_steps"));
+  EXPECT_TRUE(refused({.step_every = 0}, "step_every"));
+  EXPECT_TRUE(refused({.decay = "some"}, "decay"));
+  EXPECT_TRUE(refused({.lr_scaling = "cubic"}, "lr_scaling"));
+  EXPECT_TRUE(refused({.kind = "adamw", .nesterov = true}, "nesterov"));
+  EXPECT_TRUE(refused({.kind = "sgd", .momentum = 0, .nesterov = true}, "nesterov"));
+  EXPECT_FALSE(refused({.kind = "sgd", .nesterov = true}, "nesterov"));
 }
 
 }  // namespace
