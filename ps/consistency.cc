@@ -29,8 +29,6 @@ void Clocks::push(int worker, std::int64_t step, std::int64_t number) {
   ++next;
 }
 
-bool Clocks::may_read(std::int64_t steps) const { return steps <= complete(); }
-
 std::int64_t Clocks::complete() const { return least() / pushes_; }
 
 std::int64_t Clocks::least() const { return *std::min_element(pushed_.begin(), pushed_.end()); }

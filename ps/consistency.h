@@ -24,9 +24,7 @@ class Clocks {
   std::int64_t pushed(int worker) const {
     return pushed_[static_cast<std::size_t>(worker)] / pushes_;
   }
-  /// Whether values may be given to a worker that has pushed `steps` steps.
-  bool may_read(std::int64_t steps) const;
-  /// Steps that every worker has pushed.
+  /// Steps that every worker has pushed: values after as many may be read.
   std::int64_t complete() const;
 
  private:

@@ -50,6 +50,8 @@ class SafetensorsWriter {
 
  private:
   void put(std::span<const std::byte> bytes, std::size_t offset) const;
+  /// Of what is not finished.
+  void discard();
 
   std::filesystem::path path_, temporary_;
   std::vector<Tensor> tensors_;

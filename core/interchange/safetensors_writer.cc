@@ -52,14 +52,22 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::vector<Ten
 
   file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0) throw Error("{}: {}", temporary_.string(), std::strerror(errno));
-  put(std::as_bytes(std::span(&length, 1)), 0);
-  put(std::as_bytes(std::span(text)), sizeof length);
+  try {
+    put(std::as_bytes(std::span(&length, 1)), 0);
+    put(std::as_bytes(std::span(text)), sizeof length);
+  } catch (...) {
+    discard();
+    throw;
+  }
 }
 
-SafetensorsWriter::~SafetensorsWriter() {
+SafetensorsWriter::~SafetensorsWriter() { discard(); }
+
+void SafetensorsWriter::discard() {
   if (file_ < 0) return;
   close(file_);
   unlink(temporary_.c_str());
+  file_ = -1;
 }
 
 void SafetensorsWriter::put(std::span<const std::byte> bytes, std::size_t offset) const {

@@ -6,11 +6,14 @@
 #include "core/nn/layer_tensors.h"
 
 namespace ringside {
+namespace {
 
 Init kaiming(std::int64_t out, const Kernel2d& kernel) {
   const auto fan = static_cast<double>(out * kernel.size * kernel.size);
   return {Init::Kind::normal, static_cast<float>(std::sqrt(2 / fan))};
 }
+
+}  // namespace
 
 Convolution::Convolution(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out,
                          Kernel2d kernel, After after)

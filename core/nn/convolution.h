@@ -10,11 +10,9 @@ struct Kernel2d {
   std::int64_t size = 3, stride = 1, padding = 1;
 };
 
-/// N(0, sqrt(2 / (out size^2))): He et al. 2015 for what goes backward, as torchvision starts.
-Init kaiming(std::int64_t out, const Kernel2d& kernel);
-
-/// y = x * weight + bias, then relu. Parameters: "NAME.weight" [out, size, size, in], of kaiming();
-/// "NAME.bias" [out], 0.
+/// y = x * weight + bias, then relu. Parameters: "NAME.weight" [out, size, size, in], N(0, sqrt(2 /
+/// (out size^2))) (He et al. 2015 for what goes backward, as torchvision starts); "NAME.bias"
+/// [out], 0.
 class Convolution {
  public:
   enum class After : std::uint8_t { nothing, bias, bias_and_relu };
