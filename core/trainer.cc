@@ -90,6 +90,11 @@ double Trainer::train_step(std::int64_t step) {
   double loss = 0;
   for (const Loss& part : losses) loss += value_of(context_.device, part).loss;
   context_.timeline.end_step();
+  if (loss_scale_.exhausted())
+    throw Error(
+        "gradients are not finite at step {} although they are not scaled up any more; lower "
+        "optimizer.lr, or set train.precision = \"bf16\"",
+        step + 1);
   if (!std::isfinite(loss))
     throw Error("the loss is {} at step {}: {}; lower optimizer.lr or raise optimizer.warmup_steps",
                 loss, step + 1, outputs_.first_not_finite(model_));

@@ -193,6 +193,9 @@ std::string asked_id(const RunPlan& plan) {
 void check_batch_norm_groups(RunPlan& plan) {
   std::int64_t& group = plan.model.batch_norm_group;
   require_at_least("model.batch_norm_group", group, 1);
+  if (group > 1 && !find_model(plan.model.kind).batch_norms)
+    throw Error("model.batch_norm_group = {}: model '{}' has no batch norms; leave it out", group,
+                plan.model.kind);
   group = std::min<std::int64_t>(group, plan.world);
   if (plan.world % group != 0)
     throw Error("model.batch_norm_group = {} does not divide world {}; choose a divisor", group,

@@ -170,7 +170,8 @@ const std::vector<ModelRow>& model_rows() {
       {"bert", "encoder-only transformer with both heads of its pre-training; one unit a block",
        make_bert},
       {"mlp", "feed-forward language model on a fixed context", make_mlp},
-      {"resnet", "residual network of convolutions on images; one unit a block", make_resnet},
+      {"resnet", "residual network of convolutions on images; one unit a block", make_resnet,
+       /*batch_norms=*/true},
       {"vgg", "convolutions one after the other on images; one unit up to each pool", make_vgg},
   };
   return rows;

@@ -52,6 +52,7 @@ struct ModelRow {
   std::string_view summary;
   /// Throws Error for a shape that cannot be (heads that do not divide the width).
   std::function<Model(const ModelConfig&, Device&)> make;
+  bool batch_norms = false;  // which model.batch_norm_group is about
 };
 
 struct Datasets {

@@ -19,10 +19,13 @@ class LossScale {
   float value() const { return value_; }
   /// Steps that were skipped so far.
   std::int64_t skipped() const { return skipped_; }
+  /// Whether the last step overflowed although nothing had been multiplied: no scale helps.
+  bool exhausted() const { return exhausted_; }
 
   void update(bool finite) {
     if (!finite) ++skipped_;
     if (!dynamic_) return;
+    exhausted_ = !finite && value_ == 1;
     good_ = finite ? good_ + 1 : 0;
     if (!finite && value_ > 1) value_ /= 2;
     if (good_ < growth_interval || value_ >= largest) return;
@@ -35,6 +38,7 @@ class LossScale {
   static constexpr float largest = 0x1p24f;
 
   bool dynamic_;
+  bool exhausted_ = false;
   float value_;
   std::int64_t good_ = 0, skipped_ = 0;
 };

@@ -190,6 +190,8 @@ TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
   config.train.micro_batch = 2;
   EXPECT_THAT(complaint(config),
               HasSubstr("a rank has 2 of them a step; raise train.micro_batch to 4"));
+  config.model.kind = "gpt";
+  EXPECT_THAT(complaint(config), HasSubstr("model 'gpt' has no batch norms"));
 }
 
 TEST(Planner, SingleRunsAtWorldOneAlone) {

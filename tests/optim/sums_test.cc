@@ -170,6 +170,18 @@ TEST_F(Sums, AnOverflowOfFp16ChangesNothingAndDoesNotCount) {
   EXPECT_NE(once.data<fp16>()[0].bits, twice.data<fp16>()[0].bits) << "its second";
 }
 
+TEST_F(Sums, AScaleThatCannotBeLoweredIsExhausted) {
+  LossScale scale(DType::f16);
+  while (scale.value() > 1) {
+    scale.update(false);
+    EXPECT_FALSE(scale.exhausted()) << scale.value();
+  }
+  scale.update(true);
+  EXPECT_FALSE(scale.exhausted());
+  scale.update(false);
+  EXPECT_TRUE(scale.exhausted());
+}
+
 TEST_F(Sums, DecayOfMatricesLeavesTheBiasAlone) {
   const OptimizerConfig config{
       .kind = "sgd", .lr = 0.5, .momentum = 0, .weight_decay = 0.5, .decay = "matrices"};
