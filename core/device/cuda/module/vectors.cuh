@@ -9,36 +9,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/base/error.h"
-#include "core/tensor/tensor.h"
+#include "core/device/cuda/module/element_types.cuh"
 
 namespace ringside::cuda {
-
-template <class T>
-T* data(const Tensor& tensor) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>)
-    return reinterpret_cast<T*>(tensor.data<bf16>());
-  else if constexpr (std::is_same_v<T, __half>)
-    return reinterpret_cast<T*>(tensor.data<fp16>());
-  else
-    return tensor.data<T>();
-}
-
-/// visit(std::type_identity<T>()), T being the element type of a floating-point operand.
-template <class Visit>
-decltype(auto) with_type(DType dtype, Visit&& visit) {
-  switch (dtype) {
-    case DType::f32:
-      return visit(std::type_identity<float>());
-    case DType::bf16:
-      return visit(std::type_identity<__nv_bfloat16>());
-    case DType::f16:
-      return visit(std::type_identity<__half>());
-    default:
-      throw Error("a kernel of {} was asked for; GPUs compute in fp32, bf16 and fp16",
-                  name_of(dtype));
-  }
-}
 
 /// Elements of one access.
 template <class T>
