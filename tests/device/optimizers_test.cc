@@ -6,7 +6,19 @@ namespace {
 
 using reference::Values;
 
-class OptimizerKernels : public FlatKernels {};
+class OptimizerKernels : public FlatKernels {
+ protected:
+  /// Parameters, gradients, both moments and, where there are some, masters.
+  std::vector<Operand> with_moments(std::int64_t count) {
+    const Values p = normal(count);
+    std::vector<Operand> operands = {{p, dtype()},
+                                     {normal(count), dtype()},
+                                     {normal_f32(count), DType::f32},
+                                     {positive(count), DType::f32}};
+    if (dtype() != DType::f32) operands.push_back({masters(p), DType::f32});
+    return operands;
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Devices, OptimizerKernels,
                          ::testing::ValuesIn(flat_operations_under_test()), case_name);
 
@@ -89,13 +101,7 @@ TEST_P(OptimizerKernels, SgdIgnoresWhatVelocityHeldBeforeStepOne) {
 
 TEST_P(OptimizerKernels, AdamWIsIndependentOfPosition) {
   for (const std::int64_t count : {101, 70001}) {
-    const Values p = normal(count);
-    std::vector<Operand> operands = {{p, dtype()},
-                                     {normal(count), dtype()},
-                                     {normal_f32(count), DType::f32},
-                                     {positive(count), DType::f32}};
-    if (dtype() != DType::f32) operands.push_back({masters(p), DType::f32});
-    expect_position_independent(operands, [&](const std::vector<Tensor>& t) {
+    expect_position_independent(with_moments(count), [&](const std::vector<Tensor>& t) {
       kernels().adamw({.parameters = t[0],
                        .gradients = t[1],
                        .master = t.size() > 4 ? t[4] : Tensor(),
@@ -208,13 +214,7 @@ TEST_P(OptimizerKernels, LambAgreesWithReference) {
 
 TEST_P(OptimizerKernels, LambIsIndependentOfPosition) {
   for (const std::int64_t count : {101, 70001}) {
-    const Values p = normal(count);
-    std::vector<Operand> operands = {{p, dtype()},
-                                     {normal(count), dtype()},
-                                     {normal_f32(count), DType::f32},
-                                     {positive(count), DType::f32}};
-    if (dtype() != DType::f32) operands.push_back({masters(p), DType::f32});
-    expect_position_independent(operands, [&](const std::vector<Tensor>& t) {
+    expect_position_independent(with_moments(count), [&](const std::vector<Tensor>& t) {
       LambMoments op = lamb(7);
       op.parameters = t[0];
       op.gradients = t[1];
