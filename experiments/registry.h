@@ -31,6 +31,7 @@ struct SchemeRow {
   nlohmann::json descriptions;
   std::function<void(const nlohmann::json& options)> check;
   std::function<Servers(const nlohmann::json& options, int world)> servers;
+  Promise promise = Promise::same_run;  // rows of another promise get no speed-up in throughput
   /// Most workers; 0: any number.
   int max_world = 0;
   /// Sums over ranks at every micro-batch unless told otherwise (train.reduce): with several

@@ -83,6 +83,8 @@ void compare(CaseSummary& out, const Case& repeats, const std::vector<Row>& rows
     Sameness now = Sameness::reference;
     if (!computes(row->plan)) {
       now = Sameness::not_computed;
+    } else if (row->plan.promise == Promise::own_algorithm) {
+      now = Sameness::own_algorithm;
     } else if (!reference.row) {
       now = Sameness::unknown;
     } else if (reference.row != row) {
@@ -131,6 +133,7 @@ CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   out.shared_device = shares_device(plan);
   out.label = label_of(plan);
   out.scheme = plan.scheme;
+  out.promise = plan.promise;
   out.world = plan.world;
   out.processes = static_cast<int>(plan.ranks.size());
   out.only_reference = only_reference(plan);
@@ -198,6 +201,8 @@ std::string_view name_of(Sameness sameness) {
       return "not computed";
     case Sameness::unknown:
       return "no reference";
+    case Sameness::own_algorithm:
+      return "own algorithm";
   }
   return "unknown";
 }
@@ -225,9 +230,11 @@ std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
   const double single = baseline(rows);
   for (const Case& one : cases_of(rows)) {
     CaseSummary summary = summarise_case(one, rows);
-    const bool proven =
-        summary.sameness != Sameness::different && summary.sameness != Sameness::unknown;
-    if (proven && !summary.shared_device && single > 0 && summary.samples_per_s > 0) {
+    // Rows that were not computed keep what their scheme promises.
+    const bool same_run = summary.promise == Promise::same_run &&
+                          summary.sameness != Sameness::different &&
+                          summary.sameness != Sameness::unknown;
+    if (same_run && !summary.shared_device && single > 0 && summary.samples_per_s > 0) {
       summary.speed_up = summary.samples_per_s / single;
       summary.efficiency = summary.speed_up / summary.world;
     }

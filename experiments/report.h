@@ -15,8 +15,9 @@ enum class Sameness : std::uint8_t {
   bit_identical,  // equal parameters at the end
   to_rounding,    // losses within largest_rounding() of each other, relatively
   different,
-  not_computed,  // simulated without numerics
-  unknown        // no reference has finished
+  not_computed,   // simulated without numerics
+  unknown,        // no reference has finished
+  own_algorithm,  // promised nothing else
 };
 /// How far losses of one training run may be apart because sums have another order: 1e-5 on the
 /// CPU, 1e-4 on GPUs, whose libraries choose their own from call to call; 1e-2 for bf16, with its 8
@@ -28,6 +29,7 @@ std::string_view name_of(Sameness sameness);
 struct CaseSummary {
   std::string label;  // "ddp", "single x2"
   std::string scheme;
+  Promise promise = Promise::same_run;
   int world = 1;
   int processes = 1;            // ranks: a world counts workers, dedicated servers come on top
   bool only_reference = false;  // not asked for: it ran once, and its speed says nothing
@@ -40,7 +42,8 @@ struct CaseSummary {
   double samples_per_s = 0;
   double spread = 0;  // half of (most - least) samples/s, by the median
   /// Against the median of `single`, and that by world; negative: withdrawn or not known, as where
-  /// `single` was not compared, or devices were shared.
+  /// `single` was not compared, devices were shared, or the scheme is an algorithm of its own:
+  /// steps of two algorithms are worth different amounts, so their rates are not compared.
   double speed_up = -1, efficiency = -1;
   double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
   double data_ms = 0, idle_ms = 0, other_ms = 0;  // other: data and idle

@@ -64,6 +64,8 @@ std::string verdict(const CaseSummary& one) {
   std::string out(name_of(one.sameness));
   if (one.sameness == Sameness::to_rounding || one.sameness == Sameness::different)
     out += fmt::format(" ({:.0e})", one.difference);
+  if (one.sameness == Sameness::not_computed && one.promise == Promise::own_algorithm)
+    out += "; " + std::string(name_of(Sameness::own_algorithm));
   if (one.shared_device) out += "; shared GPU: not a performance figure";
   if (one.failed > 0)
     out += fmt::format("; {} of {} repeats FAILED: {}", one.failed, one.repeats, cell(one.error));
@@ -190,6 +192,7 @@ ordered_json case_json(const CaseSummary& one) {
   return {
       {"scheme", one.scheme},
       {"label", one.label},
+      {"promise", name_of(one.promise)},
       {"device", one.device},
       {"shared_device", one.shared_device},
       {"cluster", one.cluster.empty() ? ordered_json() : ordered_json(one.cluster)},

@@ -3,9 +3,24 @@
 #include <set>
 #include <utility>
 
+#include "core/base/error.h"
 #include "core/base/fields.h"
 
 namespace ringside {
+namespace {
+
+Promise promise_named(const std::string& name) {
+  for (const Promise promise : {Promise::same_run, Promise::own_algorithm})
+    if (name == name_of(promise)) return promise;
+  throw Error("promise = '{}': there are '{}' and '{}'", name, name_of(Promise::same_run),
+              name_of(Promise::own_algorithm));
+}
+
+}  // namespace
+
+std::string_view name_of(Promise promise) {
+  return promise == Promise::same_run ? "same run" : "own algorithm";
+}
 
 std::string RankPlan::role() const {
   if (worker >= 0 && server >= 0) return "worker+server";
@@ -33,6 +48,7 @@ nlohmann::json to_json(const RunPlan& plan) {
           {"experiment", plan.experiment},
           {"scheme", plan.scheme},
           {"options", plan.options},
+          {"promise", name_of(plan.promise)},
           {"world", plan.world},
           {"servers", plan.servers},
           {"repeat", plan.repeat},
@@ -53,6 +69,7 @@ RunPlan run_plan_from_json(const nlohmann::json& in) {
   in.at("experiment").get_to(plan.experiment);
   in.at("scheme").get_to(plan.scheme);
   plan.options = in.at("options");
+  plan.promise = promise_named(in.at("promise").get<std::string>());
   in.at("world").get_to(plan.world);
   in.at("servers").get_to(plan.servers);
   in.at("repeat").get_to(plan.repeat);

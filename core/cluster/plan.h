@@ -1,9 +1,11 @@
 // Plan: who runs what, where. The ranks of a run know nothing else.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/cluster/train_config.h"
@@ -59,12 +61,20 @@ struct RankPlan {
   std::string role() const;                // "worker", "server", "worker+server"
 };
 
+/// What a scheme promises of its results.
+enum class Promise : std::uint8_t {
+  same_run,      // the training run of `single` over the same micro-batches
+  own_algorithm  // an algorithm of its own, whose losses may be other ones
+};
+std::string_view name_of(Promise promise);
+
 /// One run: one scheme at one world, once. World counts workers.
 struct RunPlan {
   std::string id;  // "ddp-w2-r0": a file name
   std::string experiment;
   std::string scheme;
-  nlohmann::json options;  // the scheme's own, complete and checked
+  nlohmann::json options;               // the scheme's own, complete and checked
+  Promise promise = Promise::same_run;  // of the scheme
   int world = 1;
   int servers = 0;
   int repeat = 0;

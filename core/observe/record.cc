@@ -32,6 +32,16 @@ std::optional<DeviceMemory> device_memory_from_json(const nlohmann::json& in) {
                       in.at("capacity").get<std::int64_t>()};
 }
 
+nlohmann::ordered_json to_json(const std::optional<Staleness>& staleness) {
+  if (!staleness) return nullptr;
+  return {{"p50", staleness->p50}, {"max", staleness->max}};
+}
+
+std::optional<Staleness> staleness_from_json(const nlohmann::json& in) {
+  if (in.is_null()) return {};
+  return Staleness{in.at("p50").get<double>(), in.at("max").get<double>()};
+}
+
 nlohmann::json to_json(const RankRecord& r) {
   nlohmann::json steps = nlohmann::json::array();
   for (const StepTime& step : r.steps) {
@@ -65,6 +75,7 @@ nlohmann::json to_json(const RankRecord& r) {
           {"parameter_hash", r.parameter_hash},
           {"minimum_bytes_per_step", r.minimum_bytes_per_step},
           {"evaluations", evaluations},
+          {"staleness", nlohmann::json(to_json(r.staleness))},
           {"slices", slices}};
 }
 
@@ -96,6 +107,7 @@ RankRecord rank_record_from_json(const nlohmann::json& in) {
   for (const auto& e : in.at("evaluations"))
     r.evaluations.push_back({e.at("step").get<std::int64_t>(), e.at("loss").get<double>(),
                              e.at("accuracy").get<double>(), e.at("seconds").get<double>()});
+  r.staleness = staleness_from_json(in.at("staleness"));
   for (const auto& slice : in.at("slices"))
     r.slices.push_back({slice.at(0).get<std::string>(), slice.at(1).get<std::string>(),
                         slice.at(2).get<double>(), slice.at(3).get<double>()});

@@ -12,6 +12,13 @@
 
 namespace ringside {
 
+/// By how many updates the parameters that gradients were computed with were older than those that
+/// the gradients were applied to.
+struct Staleness {
+  double p50 = 0;  // over the measured steps
+  double max = 0;
+};
+
 struct RankRecord {
   int rank = 0;
   std::string role;
@@ -48,6 +55,8 @@ struct RankRecord {
     double seconds;
   };
   std::vector<Evaluation> evaluations;
+  /// None where the scheme has no stale gradients.
+  std::optional<Staleness> staleness{};
   /// The last steps, for a trace.
   std::vector<Timeline::Slice> slices;
 };
@@ -58,6 +67,10 @@ MemoryUse memory_use_from_json(const nlohmann::json& in);
 /// {reserved, outside, capacity}, or null.
 nlohmann::ordered_json to_json(const std::optional<DeviceMemory>& memory);
 std::optional<DeviceMemory> device_memory_from_json(const nlohmann::json& in);
+
+/// {p50, max}, or null.
+nlohmann::ordered_json to_json(const std::optional<Staleness>& staleness);
+std::optional<Staleness> staleness_from_json(const nlohmann::json& in);
 
 nlohmann::json to_json(const RankRecord& record);
 RankRecord rank_record_from_json(const nlohmann::json& in);

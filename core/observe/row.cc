@@ -132,6 +132,8 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
   for (const RankRecord& rank : row.ranks) {
     tokens = std::max(tokens, rank.tokens_per_sample);
     row.skipped_steps = std::max(row.skipped_steps, rank.skipped_steps);
+    if (rank.staleness && (!row.staleness || row.staleness->max < rank.staleness->max))
+      row.staleness = rank.staleness;
   }
   row.tokens_per_s = row.samples_per_s * static_cast<double>(tokens);
   return row;
@@ -170,6 +172,7 @@ ordered_json to_json(const Row& row) {
           {"run", plan.id},
           {"scheme", plan.scheme},
           {"options", plan.options},
+          {"promise", name_of(plan.promise)},
           {"device", to_json_fields(plan.device)},
           {"sim", to_json_fields(plan.sim)},
           {"cluster", plan.cluster ? ordered_json(sim::to_json(*plan.cluster)) : ordered_json()},
@@ -212,7 +215,7 @@ ordered_json to_json(const Row& row) {
             {"serving_optimizer", time.serving_optimizer}}},
           {"ranks", ranks},
           {"bytes_minimum_per_step", row.bytes_minimum_per_step},
-          {"staleness", {{"p50", 0}, {"max", 0}}},
+          {"staleness", to_json(row.staleness)},
           {"predicted", prediction_json(row.predicted)},
           {"status", row.status},
           {"error", row.error}};
@@ -253,6 +256,7 @@ Row row_from_json(const json& in) {
   if (row.status == "ok")
     for (const auto& rank : in.at("ranks")) row.ranks.push_back(rank_from_json(rank));
   in.at("bytes_minimum_per_step").get_to(row.bytes_minimum_per_step);
+  row.staleness = staleness_from_json(in.at("staleness"));
   return row;
 }
 

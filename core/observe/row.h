@@ -32,7 +32,7 @@ Quantiles quantiles(std::vector<double> values);
 /// means over workers and measured steps, so compute + exposed + optimizer + data + idle is the
 /// mean step (communication runs beside them).
 struct Row {
-  static constexpr int schema = 2;
+  static constexpr int schema = 3;
   RunPlan plan;
   std::int64_t parameters = 0;
   std::vector<double> loss;        // of the global batch, per step
@@ -47,7 +47,8 @@ struct Row {
     double serving_optimizer = 0;
   } time_ms;
   std::vector<RankRecord> ranks;
-  double bytes_minimum_per_step = 0;  // of the busiest rank
+  double bytes_minimum_per_step = 0;   // of the busiest rank
+  std::optional<Staleness> staleness;  // of the rank with the largest; none where none reports it
   std::optional<Prediction> predicted;
   std::string status = "ok";  // ok, failed
   std::string error;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace ringside {
@@ -96,12 +98,35 @@ TEST(Row, HasTheFieldsOfTheContract) {
   EXPECT_EQ(json.begin().key(), "schema");
   EXPECT_EQ(json["dtypes"]["moments"], "fp32");
   EXPECT_TRUE(json["predicted"].is_null());
-  EXPECT_EQ(json["staleness"]["max"], 0);
+  EXPECT_EQ(json["promise"], "same run");
   EXPECT_EQ(json["ranks"][2]["role"], "server");
   EXPECT_EQ(json["ranks"][2]["memory"]["at_peak"]["optimizer"], 1000);
   EXPECT_EQ(json["ranks"][2]["memory"]["peak"], 1000);
   EXPECT_TRUE(json["ranks"][2]["memory"]["device"].is_null());
   EXPECT_EQ(json["ranks"][0]["memory"]["device"]["outside"], 12);
+}
+
+TEST(Row, HasNoStalenessUnlessRanksReportIt) {
+  EXPECT_TRUE(to_json(make_row(plan(), records()))["staleness"].is_null());
+  auto stale = records();
+  stale[0].staleness = Staleness{2, 3};
+  stale[1].staleness = Staleness{1, 5};
+  const auto received = [](const RankRecord& r) { return rank_record_from_json(to_json(r)); };
+  std::transform(stale.begin(), stale.end(), stale.begin(), received);
+  const auto json = to_json(make_row(plan(), stale));
+  EXPECT_EQ(json["staleness"]["p50"], 1);
+  EXPECT_EQ(json["staleness"]["max"], 5);
+  EXPECT_EQ(to_json(row_from_json(nlohmann::json::parse(json.dump()))).dump(), json.dump());
+}
+
+TEST(Row, KeepsThePromiseOfItsScheme) {
+  RunPlan own = plan();
+  own.promise = Promise::own_algorithm;
+  auto json = nlohmann::json(to_json(make_row(own, records())));
+  EXPECT_EQ(json["promise"], "own algorithm");
+  EXPECT_EQ(row_from_json(json).plan.promise, Promise::own_algorithm);
+  json["promise"] = "the moon";
+  EXPECT_THROW(row_from_json(json), Error);
 }
 
 TEST(Row, IsTheSameAfterARoundTrip) {

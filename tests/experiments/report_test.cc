@@ -79,6 +79,34 @@ TEST(Report, SimulatedRowsSaySoAndHaveASpeedUpWithoutLosses) {
   EXPECT_EQ(summary_json("trial", cases)["cases"][0]["cluster"], "small");
 }
 
+TEST(Report, AnAlgorithmOfItsOwnHasNoSpeedUpInThroughputWhereverItRan) {
+  Row computed = made_up_row("ddp", 2, 0, 180, "b", {2, 1.5});
+  computed.plan.promise = Promise::own_algorithm;
+  auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), computed});
+  EXPECT_EQ(cases[1].sameness, Sameness::own_algorithm);
+  EXPECT_LT(cases[1].speed_up, 0);
+  EXPECT_THAT(summary_text(cases), HasSubstr("| own algorithm"));
+  EXPECT_EQ(summary_json("trial", cases)["cases"][1]["promise"], "own algorithm");
+  // Not even losses that happen to be equal make it the same run.
+  computed.parameter_hash = "a";
+  computed.loss = {2, 1};
+  EXPECT_LT(summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), computed})[1].speed_up, 0);
+
+  std::vector<Row> rows = {made_up_row("single", 1, 0, 100, "", {}),
+                           made_up_row("ddp", 2, 0, 180, "", {}),
+                           made_up_row("fsdp", 2, 0, 180, "", {})};
+  rows[1].plan.promise = Promise::own_algorithm;
+  for (Row& row : rows) {
+    row.plan.device.kind = "sim";
+    row.plan.cluster = testing::small_cluster(2);
+  }
+  cases = summarise(rows);
+  EXPECT_EQ(cases[1].sameness, Sameness::not_computed);
+  EXPECT_LT(cases[1].speed_up, 0);
+  EXPECT_DOUBLE_EQ(cases[2].speed_up, 1.8);
+  EXPECT_THAT(summary_text(cases), HasSubstr("not computed; own algorithm"));
+}
+
 TEST(Report, ASimulatedRowIsReadBackWithItsClusterAndPrediction) {
   Row row = made_up_row("ddp", 2, 0, 180, "", {});
   row.plan.device.kind = "sim";

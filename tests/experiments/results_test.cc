@@ -57,7 +57,7 @@ TEST_F(Results, RowsAreThereAtOnceAndReadBack) {
 TEST_F(Results, ALineThatWasCutShortIsNotThere) {
   ResultsFolder folder(path());
   folder.start({row("single")});
-  write("rows.jsonl", read("rows.jsonl") + "{\"schema\": 2, \"run");
+  write("rows.jsonl", read("rows.jsonl") + "{\"schema\": 3, \"run");
   EXPECT_EQ(folder.read_rows().size(), 1u);
 }
 
