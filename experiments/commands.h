@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/cli.h"
 #include "experiments/config.h"
+#include "experiments/process.h"
 #include "experiments/run.h"
 
 namespace ringside {

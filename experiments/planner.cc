@@ -6,8 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/interchange/weights.h"
+#include "experiments/places.h"
 #include "experiments/registry.h"
-#include "experiments/simulation.h"
 
 namespace ringside {
 namespace {

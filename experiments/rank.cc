@@ -12,8 +12,8 @@
 #include "core/device/sim/sim_device.h"
 #include "core/interchange/weights.h"
 #include "core/observe/process_memory.h"
+#include "experiments/places.h"
 #include "experiments/registry.h"
-#include "experiments/simulation.h"
 
 namespace ringside {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/models/resnet.h"
 #include "core/models/vgg.h"
 #include "core/single.h"
-#include "experiments/simulation.h"
+#include "experiments/places.h"
 #include "peer/comm/nccl/nccl.h"
 #include "peer/comm/shm.h"
 #include "peer/comm/sim/communicator.h"

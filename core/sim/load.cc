@@ -2,7 +2,7 @@
 // 30 MB that the ranks of real runs need not carry.
 #include "core/base/error.h"
 #include "core/base/module.h"
-#include "core/sim/simgrid/module.h"
+#include "core/sim/simgrid_module.h"
 #include "core/sim/world.h"
 
 namespace ringside::sim {

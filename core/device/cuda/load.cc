@@ -1,6 +1,6 @@
 #include "core/base/error.h"
 #include "core/base/module.h"
-#include "core/device/cuda/module/module.h"
+#include "core/device/cuda/cuda_module.h"
 
 namespace ringside::cuda {
 namespace {

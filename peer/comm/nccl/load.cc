@@ -1,6 +1,6 @@
 #include "core/base/error.h"
 #include "core/base/module.h"
-#include "peer/comm/nccl/module/module.h"
+#include "peer/comm/nccl/nccl_module.h"
 
 namespace ringside::peer {
 namespace {

@@ -2,13 +2,13 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include "core/base/error.h"
+#include "core/device/cuda/cuda_module.h"
 #include "core/device/cuda/module/check.h"
 #include "core/device/cuda/module/cuda_staging.h"
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/look.h"
 #include "core/device/cuda/module/marks.h"
 #include "core/device/cuda/module/memory_pool.h"
-#include "core/device/cuda/module/module.h"
 #include "core/device/cuda/module/pinned.h"
 #include "core/device/cuda/module/stream.h"
 #include "core/device/cuda/module/transfers.h"

@@ -4,9 +4,9 @@
 #include <cuda_runtime.h>
 
 #include "core/base/error.h"
+#include "core/device/cuda/cuda_module.h"
 #include "core/device/cuda/module/attention_cudnn.h"
 #include "core/device/cuda/module/check.h"
-#include "core/device/cuda/module/module.h"
 
 namespace ringside::cuda {
 namespace {

@@ -1,7 +1,8 @@
 // Matrix products without cuBLASLt, for shapes that it has no algorithm for.
 #pragma once
 
-#include "core/device/cuda/module/matmul.h"
+#include "core/device/cuda/module/context.h"
+#include "core/device/cuda/module/product.h"
 
 namespace ringside::cuda {
 

@@ -1,5 +1,5 @@
 // What the module with NCCL in it offers.
-#include "peer/comm/nccl/module/module.h"
+#include "peer/comm/nccl/nccl_module.h"
 
 #include "peer/comm/nccl/module/communicator.h"
 

@@ -1,0 +1,21 @@
+// What the system gave the program.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ringside {
+
+/// What the system gave this process.
+struct Process {
+  std::vector<std::string> arguments;    // without the program's name
+  std::vector<std::string> environment;  // "NAME=value"
+  std::string program;                   // how to start it again
+  /// From then on a request to stop does not end the process, but makes `interrupted` true.
+  /// Ranks do without: they end at once.
+  std::function<void()> catch_interrupts;
+  std::function<bool()> interrupted;
+};
+
+}  // namespace ringside
