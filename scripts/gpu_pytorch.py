@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from gpu_models import MODELS
-from gpu_pytorch_models import Bert, Gpt, ResNet
+from pytorch_models import Bert, BertSelfInOne, Gpt, ResNet, WithLoss, start_normal
 
 
 @dataclasses.dataclass
@@ -75,19 +75,31 @@ def bert_batch(shape, batch, device):
     number = lambda below, *extents: torch.randint(below, (batch, *extents), device=device)
     segments = (torch.arange(context, device=device) >= context // 2).long().repeat(batch, 1)
     hidden = torch.rand(batch, context - 1, device=device).topk(masked).indices.sort().values + 1
-    return (number(shape["vocabulary"], context), segments, hidden,
-            number(shape["vocabulary"], masked), number(2))
+    return (torch.cat([number(shape["vocabulary"], context), segments, hidden], 1),
+            torch.cat([number(shape["vocabulary"], masked), number(2, 1)], 1))
 
 
 def resnet_batch(shape, batch, device):
     images = torch.randn(batch, shape["channels"], shape["image"], shape["image"], device=device)
     return (images.to(memory_format=torch.channels_last),
-            torch.randint(shape["classes"], (batch,), device=device))
+            torch.randint(shape["classes"], (batch, 1), device=device))
 
 
-KINDS = {"gpt2-124m": (Gpt, adamw(3e-4, 0.1, 0.95), gpt_batch),
-         "resnet-50": (ResNet, sgd, resnet_batch),
-         "bert-large": (Bert, adamw(5e-5, 0.01, 0.999), bert_batch)}
+def gpt(shape):
+    return start_normal(Gpt(shape))
+
+
+def bert(shape):
+    return start_normal(Bert(shape, BertSelfInOne))
+
+
+def resnet(shape):
+    return ResNet({"stem": "imagenet", **shape}).to(memory_format=torch.channels_last)
+
+
+KINDS = {"gpt2-124m": (gpt, adamw(3e-4, 0.1, 0.95), gpt_batch),
+         "resnet-50": (resnet, sgd, resnet_batch),
+         "bert-large": (bert, adamw(5e-5, 0.01, 0.999), bert_batch)}
 
 
 class Masters:
@@ -167,7 +179,7 @@ class Work:
         if small:
             self.samples, changes = SMALL[name]
             self.shape.update(changes)
-        self.make_model = lambda: make(**self.shape)
+        self.make_model = lambda: WithLoss(make(self.shape))
         self.trainers, self.batches = {}, []
 
     def trainer(self, precision):

@@ -8,6 +8,7 @@ times) a line with the seconds of each step of a round, by the clock and of the 
 import argparse
 import json
 import os
+import pathlib
 import sys
 import time
 
@@ -37,105 +38,36 @@ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # read when the libraries a
     os.environ[name] = str(args.threads)
 
 import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from pytorch_models import Gpt, ResNet, loss_of, start_normal  # noqa: E402
 
 torch.set_num_threads(args.threads)
 torch.manual_seed(1)
 
 
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        width = args.width
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.expand, self.contract = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        samples, positions, width = x.shape
-        q, k, v = (
-            part.view(samples, positions, args.heads, -1).transpose(1, 2)
-            for part in self.qkv(self.norm1(x)).split(width, dim=2)
-        )
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(samples, positions, width))
-        return x + self.contract(F.gelu(self.expand(self.norm2(x)), approximate="tanh"))
-
-
-class Gpt(nn.Module):
-    """The head has a matrix of its own and no bias, as in core/models/gpt.cc."""
-
-    def __init__(self):
-        super().__init__()
-        self.tokens = nn.Embedding(args.vocabulary, args.width)
-        self.positions = nn.Embedding(args.context, args.width)
-        self.blocks = nn.ModuleList(Block() for _ in range(args.layers))
-        self.norm = nn.LayerNorm(args.width)
-        self.head = nn.Linear(args.width, args.vocabulary, bias=False)
-        for parameter in self.parameters():
-            if parameter.dim() == 2:
-                nn.init.normal_(parameter, std=0.02)
-
-    def forward(self, tokens):
-        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x)).flatten(0, 1)
-
-
-class BasicBlock(nn.Module):
-    def __init__(self, channels_in, channels, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False)
-        self.norm1 = nn.BatchNorm2d(channels)
-        self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
-        self.norm2 = nn.BatchNorm2d(channels)
-        self.shortcut = None
-        if stride != 1 or channels_in != channels:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels)
-            )
-
-    def forward(self, x):
-        kept = x if self.shortcut is None else self.shortcut(x)
-        x = F.relu(self.norm1(self.conv1(x)), inplace=True)
-        return F.relu(self.norm2(self.conv2(x)) + kept, inplace=True)
-
-
-class ResNet18(nn.Module):
-    """The form for CIFAR (He et al. 2016, section 4.2's stem): 3x3 stem, no max pool, 10 classes."""
-
-    def __init__(self):
-        super().__init__()
-        self.stem, self.norm = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64)
-        blocks, last = [], 64
-        for stage, channels in enumerate((64, 128, 256, 512)):
-            for i in range(2):
-                blocks.append(BasicBlock(last, channels, 2 if stage > 0 and i == 0 else 1))
-                last = channels
-        self.blocks, self.head = nn.Sequential(*blocks), nn.Linear(512, 10)
-
-    def forward(self, x):
-        x = self.blocks(F.relu(self.norm(self.stem(x)), inplace=True))
-        return self.head(x.mean((2, 3)))
+def make_model():
+    if args.model == "resnet18":  # the form for CIFAR: a stem of 3x3, no max pool
+        return ResNet({"layers": 18, "stem": "cifar", "channels": 3, "filters": 64, "classes": 10})
+    sizes = ("layers", "heads", "width", "context", "vocabulary")
+    return start_normal(Gpt({name: getattr(args, name) for name in sizes}))
 
 
 def gpt_batch():
     tokens = torch.randint(args.vocabulary, (args.batch or 8, args.context + 1))
-    return tokens[:, :-1].contiguous(), tokens[:, 1:].flatten()
+    return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
 
 def image_batch():
     images = torch.randn(args.batch or 32, 3, 32, 32)
     if args.channels_last:
         images = images.contiguous(memory_format=torch.channels_last)
-    return images, torch.randint(10, (images.shape[0],))
+    return images, torch.randint(10, (images.shape[0], 1))
 
 
 def main():
     gpt = args.model == "gpt"
-    model = Gpt() if gpt else ResNet18()
+    model = make_model()
     if args.channels_last:
         model = model.to(memory_format=torch.channels_last)
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -153,7 +85,7 @@ def main():
         begin, busy = time.perf_counter(), time.process_time()
         inputs, targets = batches[number % len(batches)]
         with torch.autocast("cpu", torch.bfloat16, enabled=args.dtype == "bf16"):
-            loss = F.cross_entropy(compute(inputs).float(), targets)
+            loss = loss_of([logits.float() for logits in compute(inputs)], targets)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

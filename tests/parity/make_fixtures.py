@@ -15,271 +15,20 @@ masters, which begin as the rounded parameters; the loss is computed in fp32.
 import json
 import math
 import pathlib
+import sys
 
 import torch
 from safetensors.torch import save_file
 from torch import nn
-from torch.nn import functional as F
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from pytorch_models import Bert, Conv1D, Gpt, Mlp, ResNet, ResNetBlock, Vgg, loss_of  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent / "fixtures"
 STEPS = 10
 
 
-# ---- the models
-
-
-class Conv1D(nn.Module):
-    """A linear layer as GPT-2 keeps it: [in, out]."""
-
-    def __init__(self, n_in, n_out):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(n_in, n_out))
-        self.bias = nn.Parameter(torch.empty(n_out))
-
-    def forward(self, x):
-        return x @ self.weight + self.bias
-
-
-def attention(q, k, v, heads, causal):
-    def split(x):
-        return x.unflatten(-1, (heads, -1)).transpose(1, 2)
-
-    y = F.scaled_dot_product_attention(split(q), split(k), split(v), is_causal=causal)
-    return y.transpose(1, 2).flatten(2)
-
-
-class GptAttention(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        self.heads = c["heads"]
-        self.c_attn = Conv1D(c["width"], 3 * c["width"])
-        self.c_proj = Conv1D(c["width"], c["width"])
-
-    def forward(self, x):
-        q, k, v = self.c_attn(x).chunk(3, -1)
-        return self.c_proj(attention(q, k, v, self.heads, causal=True))
-
-
-class GptMlp(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        self.c_fc = Conv1D(c["width"], 4 * c["width"])
-        self.c_proj = Conv1D(4 * c["width"], c["width"])
-
-    def forward(self, x):
-        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
-
-
-class GptBlock(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        self.ln_1 = nn.LayerNorm(c["width"])
-        self.attn = GptAttention(c)
-        self.ln_2 = nn.LayerNorm(c["width"])
-        self.mlp = GptMlp(c)
-
-    def forward(self, x):
-        x = x + self.attn(self.ln_1(x))
-        return x + self.mlp(self.ln_2(x))
-
-
-class Gpt(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        self.transformer = nn.ModuleDict(
-            {
-                "wte": nn.Embedding(c["vocabulary"], c["width"]),
-                "wpe": nn.Embedding(c["context"], c["width"]),
-                "h": nn.ModuleList(GptBlock(c) for _ in range(c["layers"])),
-                "ln_f": nn.LayerNorm(c["width"]),
-            }
-        )
-        if not c["tied"]:
-            self.lm_head = nn.Linear(c["width"], c["vocabulary"], bias=False)
-
-    def forward(self, tokens):
-        t = self.transformer
-        x = t.wte(tokens) + t.wpe(torch.arange(tokens.shape[1]))
-        for block in t.h:
-            x = block(x)
-        head = self.lm_head if hasattr(self, "lm_head") else t.wte
-        return [F.linear(t.ln_f(x), head.weight).flatten(0, 1)]
-
-
-class BertEmbeddings(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        self.word_embeddings = nn.Embedding(c["vocabulary"], c["width"])
-        self.position_embeddings = nn.Embedding(c["context"], c["width"])
-        self.token_type_embeddings = nn.Embedding(c["segments"], c["width"])
-        self.LayerNorm = nn.LayerNorm(c["width"], eps=1e-12)
-
-    def forward(self, tokens, segments):
-        x = self.word_embeddings(tokens) + self.position_embeddings.weight[: tokens.shape[1]]
-        return self.LayerNorm(x + self.token_type_embeddings(segments))
-
-
-class BertSelf(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        self.heads = c["heads"]
-        self.query = nn.Linear(c["width"], c["width"])
-        self.key = nn.Linear(c["width"], c["width"])
-        self.value = nn.Linear(c["width"], c["width"])
-
-    def forward(self, x):
-        return attention(self.query(x), self.key(x), self.value(x), self.heads, causal=False)
-
-
-class BertOutput(nn.Module):
-    def __init__(self, n_in, width):
-        super().__init__()
-        self.dense = nn.Linear(n_in, width)
-        self.LayerNorm = nn.LayerNorm(width, eps=1e-12)
-
-    def forward(self, y, x):
-        return self.LayerNorm(self.dense(y) + x)
-
-
-class Named(nn.Module):
-    """Modules under names, and nothing more."""
-
-    def __init__(this, /, **modules):  # one of BERT's is called self
-        super().__init__()
-        for name, module in modules.items():
-            setattr(this, name, module)
-
-
-class BertLayer(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        width = c["width"]
-        self.attention = Named(self=BertSelf(c), output=BertOutput(width, width))
-        self.intermediate = Named(dense=nn.Linear(width, 4 * width))
-        self.output = BertOutput(4 * width, width)
-
-    def forward(self, x):
-        x = self.attention.output(getattr(self.attention, "self")(x), x)
-        return self.output(F.gelu(self.intermediate.dense(x)), x)
-
-
-class Bert(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        self.c, width = c, c["width"]
-        self.bert = Named(
-            embeddings=BertEmbeddings(c),
-            encoder=Named(layer=nn.ModuleList(BertLayer(c) for _ in range(c["layers"]))),
-            pooler=Named(dense=nn.Linear(width, width)),
-        )
-        transform = Named(dense=nn.Linear(width, width), LayerNorm=nn.LayerNorm(width, eps=1e-12))
-        self.cls = Named(predictions=Named(transform=transform), seq_relationship=nn.Linear(width, 2))
-        self.cls.predictions.bias = nn.Parameter(torch.empty(c["vocabulary"]))
-
-    def forward(self, inputs):
-        context = self.c["context"]
-        tokens, segments, masked = inputs.split([context, context, self.c["masked"]], 1)
-        x = self.bert.embeddings(tokens, segments)
-        for layer in self.bert.encoder.layer:
-            x = layer(x)
-        asked = x.gather(1, masked[..., None].expand(-1, -1, x.shape[-1])).flatten(0, 1)
-        predictions = self.cls.predictions
-        asked = predictions.transform.LayerNorm(F.gelu(predictions.transform.dense(asked)))
-        words = F.linear(asked, self.bert.embeddings.word_embeddings.weight, predictions.bias)
-        return [words, self.cls.seq_relationship(torch.tanh(self.bert.pooler.dense(x[:, 0])))]
-
-
-class ResNetBlock(nn.Module):
-    def __init__(self, n_in, inner, stride, bottleneck):
-        super().__init__()
-        out = 4 * inner if bottleneck else inner
-        path = [(1, 1, inner), (3, stride, inner), (1, 1, out)]
-        if not bottleneck:
-            path = [(3, stride, inner), (3, 1, out)]
-        channels, self.length = n_in, len(path)
-        for i, (size, by, to) in enumerate(path, 1):
-            setattr(self, f"conv{i}", nn.Conv2d(channels, to, size, by, size // 2, bias=False))
-            setattr(self, f"bn{i}", nn.BatchNorm2d(to))
-            channels = to
-        self.downsample = None
-        if stride != 1 or n_in != out:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(n_in, out, 1, stride, bias=False), nn.BatchNorm2d(out)
-            )
-
-    def forward(self, x):
-        around = self.downsample(x) if self.downsample else x
-        for i in range(1, self.length + 1):
-            x = getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(x))
-            x = F.relu(x + around if i == self.length else x)
-        return x
-
-
-class ResNet(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        bottleneck = c["layers"] == 14
-        blocks = [1, 1, 1, 1]
-        self.pool = nn.MaxPool2d(3, 2, 1) if c["stem"] == "imagenet" else nn.Identity()
-        size, stride = (7, 2) if c["stem"] == "imagenet" else (3, 1)
-        channels = c["filters"]
-        self.conv1 = nn.Conv2d(c["channels"], channels, size, stride, size // 2, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels)
-        for stage, count in enumerate(blocks):
-            inner, layer = c["filters"] << stage, []
-            for i in range(count):
-                layer.append(ResNetBlock(channels, inner, 2 if stage and not i else 1, bottleneck))
-                channels = 4 * inner if bottleneck else inner
-            setattr(self, f"layer{stage + 1}", nn.Sequential(*layer))
-        self.fc = nn.Linear(channels, c["classes"])
-
-    def forward(self, images):
-        x = self.pool(F.relu(self.bn1(self.conv1(images))))
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return [self.fc(x.mean((2, 3)))]
-
-
-class Vgg(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        filters, layers, channels = c["filters"], [], c["channels"]
-        for stage, count in enumerate({11: [1, 1, 2, 2, 2]}[c["layers"]]):
-            for _ in range(count):
-                out = filters << min(stage, 3)
-                layers += [nn.Conv2d(channels, out, 3, 1, 1), nn.ReLU()]
-                channels = out
-            layers.append(nn.MaxPool2d(2))
-        hidden, side = 8 * filters, c["image"] // 32
-        self.features = nn.Sequential(*layers)
-        self.classifier = nn.Sequential(
-            nn.Linear(channels * side * side, hidden), nn.ReLU(), nn.Dropout(0.0),
-            nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.0),
-            nn.Linear(hidden, c["classes"]),
-        )
-
-    def forward(self, images):
-        return [self.classifier(self.features(images).flatten(1))]
-
-
-class Mlp(nn.Module):
-    def __init__(self, c):
-        super().__init__()
-        width = c["width"]
-        size = max(4, width // c["context"])
-        self.embedding = nn.Embedding(c["vocabulary"], size)
-        self.hidden = nn.ModuleList(
-            nn.Linear(width if i else size * c["context"], width) for i in range(c["layers"])
-        )
-        self.head = nn.Linear(width, c["vocabulary"])
-
-    def forward(self, tokens):
-        x = self.embedding(tokens).flatten(1)
-        for layer in self.hidden:
-            x = F.relu(layer(x))
-        return [self.head(x)]
-
-
-KINDS = {"gpt": Gpt, "bert": Bert, "resnet": ResNet, "vgg": Vgg, "mlp": Mlp}
+KINDS = {"gpt": lambda c: Gpt(c, linear=Conv1D), "bert": Bert, "resnet": ResNet, "vgg": Vgg, "mlp": Mlp}
 
 
 # ---- the optimizers, on fp32 masters
@@ -351,16 +100,6 @@ def make_step(masters, o):
 # ---- what a case records
 
 
-def loss_of(logits, targets):
-    """The mean of each term of the loss, added up. `targets`: [samples, targets of all terms]."""
-    loss, at = 0.0, 0
-    for term in logits:
-        rows = term.shape[0] // targets.shape[0]
-        loss = loss + F.cross_entropy(term.float(), targets[:, at : at + rows].flatten())
-        at += rows
-    return loss
-
-
 def flat(logits):
     return torch.cat([term.detach().flatten() for term in logits])
 
@@ -376,7 +115,7 @@ def run(model, o, inputs, targets, dtype):
     for step in range(STEPS):
         model.zero_grad()
         logits = model(inputs)
-        loss = loss_of(logits, targets)
+        loss = loss_of([term.float() for term in logits], targets)
         loss.backward()
         if step == 0:
             out[prefix + "logits"] = flat(logits)

@@ -1,0 +1,328 @@
+"""Ringside's models in PyTorch, for all who hold the two beside each other: tests/parity,
+tests/bench/against_pytorch.py, scripts/gpu-check.
+
+A model is made of a dictionary in the words of [model] in experiment files. Its forward takes the
+inputs of samples as Ringside's data sets give them (images: channels first) and returns the logits of
+each term of the loss, [rows, classes]. Parameters have the names of Hugging Face (GPT-2, BERT) or
+torchvision (ResNet, VGG).
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def loss_of(logits, targets):
+    """The mean of each term of the loss, added up. `targets`: [samples, targets of all terms]."""
+    loss, at = 0.0, 0
+    for term in logits:
+        rows = term.shape[0] // targets.shape[0]
+        loss = loss + F.cross_entropy(term, targets[:, at : at + rows].flatten())
+        at += rows
+    return loss
+
+
+class WithLoss(nn.Module):
+    """A batch's loss, so that a compiler sees it with the model."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs, targets):
+        return loss_of(self.model(inputs), targets)
+
+
+def start_normal(model):
+    """Initial values of GPT and BERT."""
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2:
+            nn.init.normal_(parameter, std=0.02)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+    return model
+
+
+def attention(q, k, v, heads, causal):
+    def split(x):
+        return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+    y = F.scaled_dot_product_attention(split(q), split(k), split(v), is_causal=causal)
+    return y.transpose(1, 2).flatten(2)
+
+
+# ---- GPT
+
+
+class Conv1D(nn.Module):
+    """A linear layer as files of GPT-2 keep it: [in, out]."""
+
+    def __init__(self, n_in, n_out):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(n_in, n_out))
+        self.bias = nn.Parameter(torch.empty(n_out))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+
+
+class GptAttention(nn.Module):
+    def __init__(self, c, linear):
+        super().__init__()
+        self.heads = c["heads"]
+        self.c_attn = linear(c["width"], 3 * c["width"])
+        self.c_proj = linear(c["width"], c["width"])
+
+    def forward(self, x):
+        q, k, v = self.c_attn(x).chunk(3, -1)
+        return self.c_proj(attention(q, k, v, self.heads, causal=True))
+
+
+class GptMlp(nn.Module):
+    def __init__(self, c, linear):
+        super().__init__()
+        self.c_fc = linear(c["width"], 4 * c["width"])
+        self.c_proj = linear(4 * c["width"], c["width"])
+
+    def forward(self, x):
+        return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
+
+
+class GptBlock(nn.Module):
+    def __init__(self, c, linear):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(c["width"])
+        self.attn = GptAttention(c, linear)
+        self.ln_2 = nn.LayerNorm(c["width"])
+        self.mlp = GptMlp(c, linear)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class Gpt(nn.Module):
+    """`linear`: of the blocks; Conv1D for weights as files of GPT-2 have them."""
+
+    def __init__(self, c, linear=nn.Linear):
+        super().__init__()
+        self.transformer = nn.ModuleDict(
+            {
+                "wte": nn.Embedding(c["vocabulary"], c["width"]),
+                "wpe": nn.Embedding(c["context"], c["width"]),
+                "h": nn.ModuleList(GptBlock(c, linear) for _ in range(c["layers"])),
+                "ln_f": nn.LayerNorm(c["width"]),
+            }
+        )
+        if not c.get("tied", False):
+            self.lm_head = nn.Linear(c["width"], c["vocabulary"], bias=False)
+
+    def forward(self, tokens):
+        t = self.transformer
+        x = t.wte(tokens) + t.wpe.weight[: tokens.shape[1]]
+        for block in t.h:
+            x = block(x)
+        head = self.lm_head if hasattr(self, "lm_head") else t.wte
+        return [F.linear(t.ln_f(x), head.weight).flatten(0, 1)]
+
+
+# ---- BERT
+
+
+class BertEmbeddings(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.word_embeddings = nn.Embedding(c["vocabulary"], c["width"])
+        self.position_embeddings = nn.Embedding(c.get("positions", c["context"]), c["width"])
+        self.token_type_embeddings = nn.Embedding(c["segments"], c["width"])
+        self.LayerNorm = nn.LayerNorm(c["width"], eps=1e-12)
+        self.dropout = nn.Dropout(c.get("dropout", 0.0))
+
+    def forward(self, tokens, segments):
+        x = self.word_embeddings(tokens) + self.position_embeddings.weight[: tokens.shape[1]]
+        return self.dropout(self.LayerNorm(x + self.token_type_embeddings(segments)))
+
+
+class BertSelf(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.heads = c["heads"]
+        self.query = nn.Linear(c["width"], c["width"])
+        self.key = nn.Linear(c["width"], c["width"])
+        self.value = nn.Linear(c["width"], c["width"])
+
+    def forward(self, x):
+        return attention(self.query(x), self.key(x), self.value(x), self.heads, causal=False)
+
+
+class BertSelfInOne(nn.Module):
+    """The same with the three matrices in one, which is faster, as Ringside has them."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.heads, self.qkv = c["heads"], nn.Linear(c["width"], 3 * c["width"])
+
+    def forward(self, x):
+        return attention(*self.qkv(x).chunk(3, -1), self.heads, causal=False)
+
+
+class BertOutput(nn.Module):
+    def __init__(self, n_in, c):
+        super().__init__()
+        self.dense = nn.Linear(n_in, c["width"])
+        self.LayerNorm = nn.LayerNorm(c["width"], eps=1e-12)
+        self.dropout = nn.Dropout(c.get("dropout", 0.0))
+
+    def forward(self, y, x):
+        return self.LayerNorm(self.dropout(self.dense(y)) + x)
+
+
+class Named(nn.Module):
+    """Modules under names, and nothing more."""
+
+    def __init__(this, /, **modules):  # one of BERT's is called self
+        super().__init__()
+        for name, module in modules.items():
+            setattr(this, name, module)
+
+
+class BertLayer(nn.Module):
+    def __init__(self, c, attention_of):
+        super().__init__()
+        width = c["width"]
+        self.attention = Named(self=attention_of(c), output=BertOutput(width, c))
+        self.intermediate = Named(dense=nn.Linear(width, 4 * width))
+        self.output = BertOutput(4 * width, c)
+
+    def forward(self, x):
+        x = self.attention.output(getattr(self.attention, "self")(x), x)
+        return self.output(F.gelu(self.intermediate.dense(x)), x)
+
+
+class Bert(nn.Module):
+    """With both heads of its pre-training; that of the words sees hidden positions alone, and has the
+    embedding's table. Inputs: tokens, their segments, hidden positions."""
+
+    def __init__(self, c, attention_of=BertSelf):
+        super().__init__()
+        self.c, width = c, c["width"]
+        self.bert = Named(
+            embeddings=BertEmbeddings(c),
+            encoder=Named(
+                layer=nn.ModuleList(BertLayer(c, attention_of) for _ in range(c["layers"]))
+            ),
+            pooler=Named(dense=nn.Linear(width, width)),
+        )
+        transform = Named(dense=nn.Linear(width, width), LayerNorm=nn.LayerNorm(width, eps=1e-12))
+        self.cls = Named(predictions=Named(transform=transform), seq_relationship=nn.Linear(width, 2))
+        self.cls.predictions.bias = nn.Parameter(torch.zeros(c["vocabulary"]))
+
+    def forward(self, inputs):
+        context = self.c["context"]
+        tokens, segments, masked = inputs.split([context, context, self.c["masked"]], 1)
+        x = self.bert.embeddings(tokens, segments)
+        for layer in self.bert.encoder.layer:
+            x = layer(x)
+        asked = x.gather(1, masked[..., None].expand(-1, -1, x.shape[-1])).flatten(0, 1)
+        predictions = self.cls.predictions
+        asked = predictions.transform.LayerNorm(F.gelu(predictions.transform.dense(asked)))
+        words = F.linear(asked, self.bert.embeddings.word_embeddings.weight, predictions.bias)
+        return [words, self.cls.seq_relationship(torch.tanh(self.bert.pooler.dense(x[:, 0])))]
+
+
+# ---- images
+
+
+class ResNetBlock(nn.Module):
+    def __init__(self, n_in, inner, stride, bottleneck):
+        super().__init__()
+        out = 4 * inner if bottleneck else inner
+        path = [(1, 1, inner), (3, stride, inner), (1, 1, out)]
+        if not bottleneck:
+            path = [(3, stride, inner), (3, 1, out)]
+        channels, self.length = n_in, len(path)
+        for i, (size, by, to) in enumerate(path, 1):
+            setattr(self, f"conv{i}", nn.Conv2d(channels, to, size, by, size // 2, bias=False))
+            setattr(self, f"bn{i}", nn.BatchNorm2d(to))
+            channels = to
+        self.downsample = None
+        if stride != 1 or n_in != out:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(n_in, out, 1, stride, bias=False), nn.BatchNorm2d(out)
+            )
+
+    def forward(self, x):
+        around = self.downsample(x) if self.downsample else x
+        for i in range(1, self.length + 1):
+            x = getattr(self, f"bn{i}")(getattr(self, f"conv{i}")(x))
+            x = F.relu(x + around if i == self.length else x, inplace=True)
+        return x
+
+
+class ResNet(nn.Module):
+    BLOCKS = {10: (1, 1, 1, 1), 14: (1, 1, 1, 1), 18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}
+
+    def __init__(self, c):
+        super().__init__()
+        bottleneck = c["layers"] in (14, 50)
+        self.pool = nn.MaxPool2d(3, 2, 1) if c["stem"] == "imagenet" else nn.Identity()
+        size, stride = (7, 2) if c["stem"] == "imagenet" else (3, 1)
+        channels = c["filters"]
+        self.conv1 = nn.Conv2d(c["channels"], channels, size, stride, size // 2, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+        for stage, count in enumerate(self.BLOCKS[c["layers"]]):
+            inner, layer = c["filters"] << stage, []
+            for i in range(count):
+                layer.append(ResNetBlock(channels, inner, 2 if stage and not i else 1, bottleneck))
+                channels = 4 * inner if bottleneck else inner
+            setattr(self, f"layer{stage + 1}", nn.Sequential(*layer))
+        self.fc = nn.Linear(channels, c["classes"])
+
+    def forward(self, images):
+        x = images.to(self.conv1.weight.dtype)  # Ringside's images are fp32 as well
+        x = self.pool(F.relu(self.bn1(self.conv1(x)), inplace=True))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return [self.fc(x.mean((2, 3)))]
+
+
+class Vgg(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        filters, layers, channels = c["filters"], [], c["channels"]
+        for stage, count in enumerate({11: [1, 1, 2, 2, 2]}[c["layers"]]):
+            for _ in range(count):
+                out = filters << min(stage, 3)
+                layers += [nn.Conv2d(channels, out, 3, 1, 1), nn.ReLU()]
+                channels = out
+            layers.append(nn.MaxPool2d(2))
+        hidden, side, dropout = 8 * filters, c["image"] // 32, c.get("dropout", 0.0)
+        self.features = nn.Sequential(*layers)
+        self.classifier = nn.Sequential(
+            nn.Linear(channels * side * side, hidden), nn.ReLU(), nn.Dropout(dropout),
+            nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(dropout),
+            nn.Linear(hidden, c["classes"]),
+        )
+
+    def forward(self, images):
+        return [self.classifier(self.features(images).flatten(1))]
+
+
+# ---- words in a fixed context
+
+
+class Mlp(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        width = c["width"]
+        size = max(4, width // c["context"])
+        self.embedding = nn.Embedding(c["vocabulary"], size)
+        self.hidden = nn.ModuleList(
+            nn.Linear(width if i else size * c["context"], width) for i in range(c["layers"])
+        )
+        self.head = nn.Linear(width, c["vocabulary"])
+
+    def forward(self, tokens):
+        x = self.embedding(tokens).flatten(1)
+        for layer in self.hidden:
+            x = F.relu(layer(x))
+        return [self.head(x)]
