@@ -81,6 +81,12 @@ class Single : public SyncScheme {
 
 }  // namespace
 
+Fields fields_of(SingleOptions& options) {
+  return {{"replicas", &options.replicas,
+           "add gradients up as that many ranks would: each one's micro-batches first, then the "
+           "ranks"}};
+}
+
 std::unique_ptr<SyncScheme> make_single(const RankContext& context, const SingleOptions& options) {
   return std::make_unique<Single>(context, options);
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "core/base/fields.h"
 #include "core/scheme.h"
 
 namespace ringside {
@@ -11,11 +12,7 @@ struct SingleOptions {
   std::int64_t replicas = 1;
 };
 
-template <class Visitor>
-void visit_fields(SingleOptions& c, Visitor&& v) {
-  v("replicas", c.replicas,
-    "add gradients up as that many ranks would: each one's micro-batches first, then the ranks");
-}
+Fields fields_of(SingleOptions& options);
 
 /// Runs the micro-batches of all `replicas` one after the other. `replicas` must divide their
 /// number; otherwise throws Error at attach().

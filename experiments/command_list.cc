@@ -1,7 +1,9 @@
 // ringside list
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_fields.h"
 #include "core/base/nearest.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/models/presets.h"
@@ -26,13 +28,17 @@ bool can_be_used(const DeviceRow& row) {
   }
 }
 
+/// "layers = 4"
+std::string text_of(const Field& field) {
+  return fmt::format("{} = {}", field.name, to_json(field.value).dump());
+}
+
 void list_schemes() {
   std::cout << "schemes (compare.schemes; options in [scheme.NAME])\n";
   for (const SchemeRow& row : scheme_rows()) {
     std::cout << fmt::format("  {:<8} {}\n", row.name, row.summary);
-    for (const auto& [option, value] : row.defaults.items())
-      std::cout << fmt::format("             {:<22} {}\n", option + " = " + value.dump(),
-                               row.descriptions.at(option).template get<std::string>());
+    for (const Field& option : row.defaults.fields())
+      std::cout << fmt::format("             {:<22} {}\n", text_of(option), option.description);
   }
 }
 
@@ -72,12 +78,10 @@ void list_devices() {
 
 void list_keys() {
   std::cout << "keys of an experiment file, with their defaults\n";
-  const auto keys = [](std::string_view table, auto fields) {
-    visit_fields(fields, [&](std::string_view name, auto& field, std::string_view description) {
-      std::cout << fmt::format("  {:<40} {}\n",
-                               fmt::format("{}.{} = {}", table, name, nlohmann::json(field).dump()),
-                               description);
-    });
+  const auto keys = [](std::string_view table, const auto& defaults) {
+    for (const Field& field : fields_to_read(defaults))
+      std::cout << fmt::format("  {:<40} {}\n", fmt::format("{}.{}", table, text_of(field)),
+                               field.description);
   };
   keys("model", ModelConfig{});
   keys("data", DataConfig{});

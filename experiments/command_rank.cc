@@ -1,10 +1,12 @@
 // ringside rank
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/base/error.h"
 #include "core/cluster/launch.h"
 #include "experiments/commands.h"
 #include "experiments/rank.h"
+#include "experiments/registry.h"
 #include "experiments/simulation.h"
 
 namespace ringside {
@@ -12,7 +14,7 @@ namespace ringside {
 int rank_command(const Arguments& arguments) {
   std::optional<LauncherLink> link;
   try {
-    link.emplace(arguments.socket);
+    link.emplace(arguments.socket, default_options);
   } catch (const Error& error) {
     return complain(wrong_input, error.what());
   }

@@ -1,5 +1,6 @@
 // ringside train
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "experiments/commands.h"

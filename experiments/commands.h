@@ -1,7 +1,7 @@
 // The commands of the program: each reads its arguments, works, and returns the exit status.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

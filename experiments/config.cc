@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/base/fields.h"
 #include "core/base/nearest.h"
 #include "core/models/presets.h"
 #include "experiments/cluster_file.h"
@@ -36,15 +35,18 @@ class Binder {
   void assign(const Path& path, const nlohmann::json& value, const std::string& place,
               const std::filesystem::path& folder) {
     place_ = place;
-    if (path[0] == "name" && path.size() == 1) return set(config_.name, value, "name");
+    if (path[0] == "name" && path.size() == 1) return set(&config_.name, value, "name");
     if (path[0] == "scheme") return assign_option(path, value);
     if (is_preset(path)) return assign_preset(value);
     bool known = false;
-    visit_tables([&](std::string_view table, auto& fields) {
-      if (path[0] != table) return;
+    for (const auto& [table, fields] : tables()) {
+      if (path[0] != table) continue;
       known = true;
-      assign_field(fields, path, value);
-    });
+      if (path.size() == 1)
+        throw Error("{}: '{}' is a table; write [{}] with its keys below, or {}.KEY = VALUE",
+                    place_, table, table, table);
+      assign_field(fields, path, 1, value);
+    }
     if (!known) refuse_top(path[0], value.is_object() || path.size() > 1);
     const auto make_absolute = [&](std::string& file) {
       if (!file.empty())
@@ -60,7 +62,7 @@ class Binder {
   void check_table(const Path& path, const std::string& place) {
     place_ = place;
     bool known = path[0] == "scheme";
-    visit_tables([&](std::string_view table, auto&) { known |= path[0] == table; });
+    for (const auto& [table, unused] : tables()) known |= path[0] == table;
     if (!known) refuse_top(path[0], true);
     if (path.size() == 1) return;
     if (path[0] != "scheme" || path.size() > 2)
@@ -69,20 +71,16 @@ class Binder {
   }
 
  private:
-  template <class Visitor>
-  void visit_tables(Visitor&& visitor) {
-    visitor("model", config_.model);
-    visitor("data", config_.data);
-    visitor("train", config_.train);
-    visitor("optimizer", config_.optimizer);
-    visitor("device", config_.device);
-    visitor("sim", config_.sim);
-    visitor("compare", config_.compare);
+  std::vector<std::pair<std::string_view, Fields>> tables() {
+    return {{"model", fields_of(config_.model)},    {"data", fields_of(config_.data)},
+            {"train", fields_of(config_.train)},    {"optimizer", fields_of(config_.optimizer)},
+            {"device", fields_of(config_.device)},  {"sim", fields_of(config_.sim)},
+            {"compare", fields_of(config_.compare)}};
   }
 
   void assign_preset(const nlohmann::json& value) {
     std::string name;
-    set(name, value, "model.preset");
+    set(&name, value, "model.preset");
     try {
       config_.model = find_preset(name).config;
     } catch (const Error& error) {
@@ -90,26 +88,21 @@ class Binder {
     }
   }
 
-  template <class T>
-  void set(T& out, const nlohmann::json& value, const std::string& key) {
-    TomlTarget{value, place_, key}.to(out);
+  void set(const FieldValue& out, const nlohmann::json& value, const std::string& key) {
+    std::visit([&](auto* kept) { TomlTarget{value, place_, key}.to(*kept); }, out);
   }
 
-  template <class Fields>
-  void assign_field(Fields& fields, const Path& path, const nlohmann::json& value) {
-    if (path.size() == 1)
-      throw Error("{}: '{}' is a table; write [{}] with its keys below, or {}.KEY = VALUE", place_,
-                  path[0], path[0], path[0]);
+  /// `depth`: how many of the path's names are the table's.
+  void assign_field(const Fields& fields, const Path& path, std::size_t depth,
+                    const nlohmann::json& value) {
     std::vector<std::string> known;
-    bool found = false;
-    visit_fields(fields, [&](std::string_view name, auto& field, std::string_view) {
-      known.emplace_back(name);
-      if (path.size() != 2 || path[1] != name) return;
-      set(field, value, path[0] + "." + path[1]);
-      found = true;
-    });
+    for (const Field& field : fields) {
+      if (path.size() == depth + 1 && path[depth] == field.name)
+        return set(field.value, value, join(path.begin(), path.end()));
+      known.emplace_back(field.name);
+    }
     if (path[0] == "model") known.emplace_back("preset");
-    if (!found) refuse_key(path, 1, known);
+    refuse_key(path, depth, known);
   }
 
   void assign_option(const Path& path, const nlohmann::json& value) {
@@ -117,23 +110,8 @@ class Binder {
       throw Error("{}: an option of a scheme belongs into [scheme.NAME], or is scheme.NAME.KEY",
                   place_);
     const SchemeRow& row = find_row(path[1]);
-    std::vector<std::string> known;
-    for (const auto& [name, unused] : row.defaults.items()) known.push_back(name);
-    const auto option = path.size() == 3 ? row.defaults.find(path[2]) : row.defaults.end();
-    if (option == row.defaults.end()) refuse_key(path, 2, known);
-    const std::string key = "scheme." + path[1] + "." + path[2];
-    nlohmann::json& out = config_.scheme_options[path[1]][path[2]];
-    if (option->is_boolean()) return set_option<bool>(out, value, key);
-    if (option->is_number_float()) return set_option<double>(out, value, key);
-    if (option->is_number()) return set_option<std::int64_t>(out, value, key);
-    set_option<std::string>(out, value, key);
-  }
-
-  template <class T>
-  void set_option(nlohmann::json& out, const nlohmann::json& value, const std::string& key) {
-    T option{};
-    set(option, value, key);
-    out = option;
+    Options& options = config_.scheme_options.try_emplace(path[1], row.defaults).first->second;
+    assign_field(options.fields(), path, 2, value);
   }
 
   const SchemeRow& find_row(const std::string& name) {
@@ -155,7 +133,7 @@ class Binder {
   [[noreturn]] void refuse_top(const std::string& name, bool table) {
     std::vector<std::string> known = {"scheme"};
     if (!table) known.emplace_back("name");
-    visit_tables([&](std::string_view one, auto&) { known.emplace_back(one); });
+    for (const auto& [one, unused] : tables()) known.emplace_back(one);
     throw Error("{}: unknown {} '{}'; did you mean '{}'?", place_, table ? "table" : "key", name,
                 nearest(name, known));
   }
@@ -196,6 +174,12 @@ void assign_override(Binder& binder, const std::string& override_text) {
 }
 
 }  // namespace
+
+Fields fields_of(CompareConfig& config) {
+  return {{"schemes", &config.schemes, "which schemes (see `ringside list`)"},
+          {"worlds", &config.worlds, "numbers of workers; every scheme runs at each of them"},
+          {"repeats", &config.repeats, "how often each run is made; figures are medians"}};
+}
 
 ExperimentConfig read_experiment(const std::filesystem::path& file,
                                  const std::vector<std::string>& overrides) {

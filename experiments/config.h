@@ -3,11 +3,11 @@
 
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/fields.h"
 #include "core/cluster/plan.h"
 
 namespace ringside {
@@ -19,12 +19,7 @@ struct CompareConfig {
   std::int64_t repeats = 3;
 };
 
-template <class Visitor>
-void visit_fields(CompareConfig& c, Visitor&& v) {
-  v("schemes", c.schemes, "which schemes (see `ringside list`)");
-  v("worlds", c.worlds, "numbers of workers; every scheme runs at each of them");
-  v("repeats", c.repeats, "how often each run is made; figures are medians");
-}
+Fields fields_of(CompareConfig& config);
 
 /// What the experiment file and the command line asked for. Names and types are right; whether the
 /// values make sense is the planner's business.
@@ -37,8 +32,8 @@ struct ExperimentConfig {
   DeviceConfig device;
   SimConfig sim;
   CompareConfig compare;
-  /// [scheme.X]: the options that were given, by scheme.
-  std::map<std::string, nlohmann::json> scheme_options;
+  /// [scheme.X]: the options of each scheme of which some were given, complete.
+  std::map<std::string, Options> scheme_options;
   /// What device.cluster names, for device.kind "sim".
   std::optional<sim::ClusterSpec> cluster;
 };

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/interchange/weights.h"
+#include "core/single.h"
 #include "experiments/places.h"
 #include "experiments/registry.h"
 
@@ -102,19 +103,16 @@ void check_config(const ExperimentConfig& config) {
   check_kinds(config);
 }
 
-nlohmann::json options_of(const ExperimentConfig& config, const SchemeRow& row) {
-  nlohmann::json options = row.defaults;
-  if (const auto given = config.scheme_options.find(std::string(row.name));
-      given != config.scheme_options.end())
-    options.update(given->second);
+Options options_of(const ExperimentConfig& config, const SchemeRow& row) {
+  const auto given = config.scheme_options.find(std::string(row.name));
+  Options options = given == config.scheme_options.end() ? row.defaults : given->second;
   row.check(options);
   return options;
 }
 
 /// Ranks that add gradients up: workers, or the replicas that `single` stands for.
 std::int64_t replicas_of(const RunPlan& plan) {
-  return plan.scheme == reference_scheme ? plan.options.at("replicas").get<std::int64_t>()
-                                         : plan.world;
+  return plan.scheme == reference_scheme ? plan.options.as<SingleOptions>().replicas : plan.world;
 }
 
 /// How many micro-batches each of `ranks` ranks computes a step.
@@ -257,7 +255,7 @@ RunPlan plan_reference(const ExperimentConfig& config, int world) {
     changed.optimizer.lr = scaled_lr(config.optimizer, world);
     changed.optimizer.lr_scaling = "none";
   }
-  changed.scheme_options[std::string(reference_scheme)]["replicas"] = world / group;
+  changed.scheme_options[std::string(reference_scheme)] = SingleOptions{.replicas = world / group};
   RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, 0);
   plan.id = fmt::format("{}-x{}-r0", reference_scheme, world / group);
   return plan;

@@ -1,7 +1,6 @@
 #include "experiments/registry.h"
 
 #include "core/base/error.h"
-#include "core/base/fields.h"
 #include "core/base/nearest.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/cuda/cuda.h"
@@ -24,21 +23,14 @@
 namespace ringside {
 namespace {
 
-using nlohmann::json;
-
-/// Describes a struct of options, field by field.
-template <class Options>
-SchemeRow row(std::string_view name, std::string_view summary) {
+/// With options that are all good, and without servers.
+SchemeRow row(std::string_view name, std::string_view summary, Options defaults) {
   SchemeRow row;
   row.name = name;
   row.summary = summary;
-  row.defaults = to_json_fields(Options{});
-  Options options;
-  visit_fields(options, [&](std::string_view field, auto&, std::string_view description) {
-    row.descriptions[std::string(field)] = description;
-  });
-  row.check = [](const json&) {};
-  row.servers = [](const json&, int) { return Servers{}; };
+  row.defaults = std::move(defaults);
+  row.check = [](const Options&) {};
+  row.servers = [](const Options&, int) { return Servers{}; };
   return row;
 }
 
@@ -78,27 +70,27 @@ std::vector<std::string> nccl_environment(const RunPlan& plan, int rank) {
 }
 
 SchemeRow single_row() {
-  auto r = row<SingleOptions>("single", "one rank, no communication: the reference");
+  auto r = row("single", "one rank, no communication: the reference", SingleOptions{});
   r.max_world = 1;
-  r.make = [](const RankContext& context, const json& options) {
-    return make_single(context, from_json_fields<SingleOptions>(options));
+  r.make = [](const RankContext& context, const Options& options) {
+    return make_single(context, options.as<SingleOptions>());
   };
-  r.minimum_bytes = [](const json&, const StepShape&) { return 0.0; };
+  r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
   return r;
 }
 
 /// A scheme of peers: all workers in one communicator.
-template <class Options, class Make, class Minimum>
+template <class Own, class Make, class Minimum>
 SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, Minimum minimum) {
-  auto r = row<Options>(name, summary);
-  r.check = [](const json& options) { peer::check(from_json_fields<Options>(options)); };
-  r.make = [make, name = std::string(name)](const RankContext& context, const json& options) {
+  auto r = row(name, summary, Own{});
+  r.check = [](const Options& options) { peer::check(options.as<Own>()); };
+  r.make = [make, name = std::string(name)](const RankContext& context, const Options& options) {
     const RunPlan& plan = context.plan;
     const int worker = plan.ranks[static_cast<std::size_t>(context.rank)].worker;
-    return make(context, from_json_fields<Options>(options),
+    return make(context, options.as<Own>(),
                 find_device(plan.device.kind).communicator(context, name, worker, plan.world));
   };
-  r.minimum_bytes = [minimum](const json&, const StepShape& shape) { return minimum(shape); };
+  r.minimum_bytes = [minimum](const Options&, const StepShape& shape) { return minimum(shape); };
   return r;
 }
 
@@ -114,25 +106,25 @@ std::unique_ptr<ps::Transport> transport_of(const RankContext& context) {
 }
 
 /// A scheme with servers.
-template <class Options, class Make, class Serve, class Minimum>
+template <class Own, class Make, class Serve, class Minimum>
 SchemeRow server_row(std::string_view name, std::string_view summary, Make make, Serve serve,
                      Minimum minimum) {
-  auto r = row<Options>(name, summary);
-  r.check = [](const json& options) { ps::check(from_json_fields<Options>(options)); };
-  r.servers = [](const json& options, int) {
-    const auto o = from_json_fields<Options>(options);
+  auto r = row(name, summary, Own{});
+  r.check = [](const Options& options) { ps::check(options.as<Own>()); };
+  r.servers = [](const Options& options, int) {
+    const Own& o = options.as<Own>();
     return Servers{static_cast<int>(ps::server_count(o)), o.placement == "beside",
                    o.server_device == "same" ? "" : o.server_device, ps::computes_losses(o)};
   };
-  r.make = [make](const RankContext& context, const json& options) {
-    return make(context, from_json_fields<Options>(options), transport_of(context));
+  r.make = [make](const RankContext& context, const Options& options) {
+    return make(context, options.as<Own>(), transport_of(context));
   };
-  r.serve = [serve](const RankContext& context, const json& options, Model& model,
+  r.serve = [serve](const RankContext& context, const Options& options, Model& model,
                     const Loader& loader) {
-    return serve(context, from_json_fields<Options>(options), transport_of(context), model, loader);
+    return serve(context, options.as<Own>(), transport_of(context), model, loader);
   };
-  r.minimum_bytes = [minimum](const json& options, const StepShape& shape) {
-    return minimum(shape, from_json_fields<Options>(options));
+  r.minimum_bytes = [minimum](const Options& options, const StepShape& shape) {
+    return minimum(shape, options.as<Own>());
   };
   return r;
 }
@@ -232,5 +224,7 @@ const DatasetRow& find_dataset(std::string_view name) {
   return find(dataset_rows(), "data set", name);
 }
 const DeviceRow& find_device(std::string_view name) { return find(device_rows(), "device", name); }
+
+Options default_options(const std::string& scheme) { return find_scheme(scheme).defaults; }
 
 }  // namespace ringside

@@ -26,11 +26,10 @@ struct Servers {
 struct SchemeRow {
   std::string_view name;
   std::string_view summary;
-  /// Every option with its default, and what it means; `check` throws Error for a bad value.
-  nlohmann::json defaults;
-  nlohmann::json descriptions;
-  std::function<void(const nlohmann::json& options)> check;
-  std::function<Servers(const nlohmann::json& options, int world)> servers;
+  /// The options below are those of the scheme; `check` throws Error for a bad value.
+  Options defaults;
+  std::function<void(const Options&)> check;
+  std::function<Servers(const Options&, int world)> servers;
   Promise promise = Promise::same_run;  // rows of another promise get no speed-up in throughput
   /// Most workers; 0: any number.
   int max_world = 0;
@@ -38,14 +37,11 @@ struct SchemeRow {
   /// micro-batches and ranks the gradients are added up in another order than by ranks that add up
   /// their own first.
   bool reduces_each_micro_batch = false;
-  std::function<std::unique_ptr<SyncScheme>(const RankContext&, const nlohmann::json& options)>
-      make;
+  std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> make;
   /// What a server rank does, until its workers are done; null for schemes without servers.
-  std::function<RankRecord(const RankContext&, const nlohmann::json& options, Model&,
-                           const Loader&)>
-      serve;
+  std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;
   /// Least bytes that the busiest rank must send a step.
-  std::function<double(const nlohmann::json& options, const StepShape&)> minimum_bytes;
+  std::function<double(const Options&, const StepShape&)> minimum_bytes;
 };
 
 struct ModelRow {
@@ -103,5 +99,8 @@ const SchemeRow& find_scheme(std::string_view name);
 const ModelRow& find_model(std::string_view name);
 const DatasetRow& find_dataset(std::string_view name);
 const DeviceRow& find_device(std::string_view name);
+
+/// Those of the scheme of that name, for reading plans and rows; throws as find_scheme() does.
+Options default_options(const std::string& scheme);
 
 }  // namespace ringside

@@ -1,7 +1,7 @@
 // From rows to what people read. Runs nothing.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

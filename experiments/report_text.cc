@@ -1,6 +1,7 @@
 // How a summary is written: JSON, tables, lines.
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "experiments/report.h"

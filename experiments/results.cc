@@ -7,10 +7,12 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
 
 #include "core/base/error.h"
+#include "experiments/registry.h"
 
 namespace ringside {
 namespace {
@@ -112,7 +114,7 @@ std::vector<Row> ResultsFolder::read_rows() const {
   for (int number = 1; std::getline(in, line); ++number) {
     const bool cut_short = in.eof();  // no line feed at its end
     try {
-      Row row = row_from_json(nlohmann::json::parse(line));
+      Row row = row_from_json(nlohmann::json::parse(line), default_options);
       if (row.status == "ok") rows.push_back(std::move(row));
     } catch (const std::exception& error) {
       if (cut_short) break;

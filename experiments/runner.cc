@@ -1,6 +1,7 @@
 #include "experiments/runner.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "experiments/trace.h"

@@ -1,7 +1,7 @@
 // The last steps of a run as a trace that chrome://tracing and ui.perfetto.dev show.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "core/observe/record.h"

@@ -140,6 +140,11 @@ class Ddp : public SyncScheme {
 
 }  // namespace
 
+Fields fields_of(DdpOptions& options) {
+  return {{"bucket_mb", &options.bucket_mb,
+           "gradients are all-reduced in buckets of about this size (MB)"}};
+}
+
 void check(const DdpOptions& options) {
   if (!(options.bucket_mb > 0))
     throw Error("scheme.ddp.bucket_mb = {} must be above 0", options.bucket_mb);

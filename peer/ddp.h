@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "core/base/fields.h"
 #include "core/comm.h"
 #include "core/scheme.h"
 
@@ -12,10 +13,7 @@ struct DdpOptions {
   double bucket_mb = 25;
 };
 
-template <class Visitor>
-void visit_fields(DdpOptions& c, Visitor&& v) {
-  v("bucket_mb", c.bucket_mb, "gradients are all-reduced in buckets of about this size (MB)");
-}
+Fields fields_of(DdpOptions& options);
 
 /// Throws Error for values that cannot be.
 void check(const DdpOptions& options);

@@ -262,6 +262,11 @@ class Fsdp : public SyncScheme {
 
 }  // namespace
 
+Fields fields_of(FsdpOptions& options) {
+  return {
+      {"prefetch", &options.prefetch, "units gathered ahead of the one that is computed (0 or 1)"}};
+}
+
 void check(const FsdpOptions& options) {
   if (options.prefetch != 0 && options.prefetch != 1)
     throw Error("scheme.fsdp.prefetch = {} must be 0 or 1", options.prefetch);

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "core/base/fields.h"
 #include "core/comm.h"
 #include "core/scheme.h"
 
@@ -12,10 +13,7 @@ struct FsdpOptions {
   std::int64_t prefetch = 1;
 };
 
-template <class Visitor>
-void visit_fields(FsdpOptions& c, Visitor&& v) {
-  v("prefetch", c.prefetch, "units gathered ahead of the one that is computed (0 or 1)");
-}
+Fields fields_of(FsdpOptions& options);
 
 /// Throws Error for values that cannot be.
 void check(const FsdpOptions& options);

@@ -93,6 +93,15 @@ class Dp : public ReplicaScheme {
 
 }  // namespace
 
+Fields fields_of(DpOptions& options) {
+  return {{"placement", &options.placement,
+           "the master: beside worker 0, or dedicated (a process of its own)"},
+          {"port", &options.port, "tcp: of the master; 0: any that is free"},
+          {"server_device", &options.server_device,
+           "of a dedicated master: same as the workers', or cpu"},
+          {"transport", &options.transport, "between processes: ipc or tcp (loopback)"}};
+}
+
 void check(const DpOptions& options) {
   check_placement("dp", options.placement, options.server_device);
   check_transport("dp", options.transport, options.port, server_count(options));

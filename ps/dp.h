@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "core/base/fields.h"
 #include "core/observe/record.h"
 #include "core/scheme.h"
 #include "ps/transport.h"
@@ -17,13 +18,7 @@ struct DpOptions {
   std::int64_t port = 0;
 };
 
-template <class Visitor>
-void visit_fields(DpOptions& c, Visitor&& v) {
-  v("placement", c.placement, "the master: beside worker 0, or dedicated (a process of its own)");
-  v("server_device", c.server_device, "of a dedicated master: same as the workers', or cpu");
-  v("transport", c.transport, "between processes: ipc or tcp (loopback)");
-  v("port", c.port, "tcp: of the master; 0: any that is free");
-}
+Fields fields_of(DpOptions& options);
 
 /// Throws Error for values that cannot be.
 void check(const DpOptions& options);

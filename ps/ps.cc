@@ -56,6 +56,18 @@ class Ps : public ReplicaScheme {
 
 }  // namespace
 
+Fields fields_of(PsOptions& options) {
+  return {
+      {"consistency", &options.consistency, "bsp: every worker sees every step's update"},
+      {"placement", &options.placement,
+       "dedicated: processes of their own; beside: within the workers'"},
+      {"port", &options.port, "tcp: of the first server, the others follow; 0: any that is free"},
+      {"server_device", &options.server_device,
+       "of dedicated servers: same as the workers', or cpu"},
+      {"servers", &options.servers, "servers that the parameters are spread over"},
+      {"transport", &options.transport, "between processes: ipc or tcp (loopback)"}};
+}
+
 void check(const PsOptions& options) {
   if (options.servers < 1)
     throw Error("scheme.ps.servers = {}: there must be at least one", options.servers);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "core/base/fields.h"
 #include "core/observe/record.h"
 #include "core/scheme.h"
 #include "ps/transport.h"
@@ -19,15 +20,7 @@ struct PsOptions {
   std::int64_t port = 0;
 };
 
-template <class Visitor>
-void visit_fields(PsOptions& c, Visitor&& v) {
-  v("servers", c.servers, "servers that the parameters are spread over");
-  v("placement", c.placement, "dedicated: processes of their own; beside: within the workers'");
-  v("server_device", c.server_device, "of dedicated servers: same as the workers', or cpu");
-  v("consistency", c.consistency, "bsp: every worker sees every step's update");
-  v("transport", c.transport, "between processes: ipc or tcp (loopback)");
-  v("port", c.port, "tcp: of the first server, the others follow; 0: any that is free");
-}
+Fields fields_of(PsOptions& options);
 
 /// Throws Error for values that cannot be.
 void check(const PsOptions& options);

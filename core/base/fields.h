@@ -2,40 +2,44 @@
 // plan.json, and the list of keys that an unknown key is held against.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <concepts>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 namespace ringside {
 
-/// A struct with named fields has, found by argument-dependent look-up,
+/// Where the value of a field is kept.
+using FieldValue = std::variant<bool*, std::int64_t*, double*, std::string*,
+                                std::vector<std::string>*, std::vector<std::int64_t>*>;
+
+/// A field of some struct, which must outlive it.
+struct Field {
+  std::string_view name;
+  FieldValue value;
+  std::string_view description;
+};
+using Fields = std::vector<Field>;
+
+/// A struct with named fields has, declared beside it and defined in its source,
 ///
-///     template <class Visitor>
-///     void visit_fields(ModelConfig& c, Visitor&& v) {
-///       v("layers", c.layers, "number of transformer blocks or hidden layers");
-///     }
+///     Fields fields_of(ModelConfig& config);
 ///
-/// Field types: bool, std::int64_t, double, std::string, std::vector<std::string>,
-/// std::vector<std::int64_t>. A default is the value of a default-constructed struct.
+/// The default of a field is its value in a default-constructed struct.
 template <class Struct>
-nlohmann::json to_json_fields(const Struct& value) {
-  nlohmann::json out = nlohmann::json::object();
-  visit_fields(const_cast<Struct&>(value),  // a visitor that only reads
-               [&](std::string_view name, auto& field, std::string_view) {
-                 out[std::string(name)] = field;
-               });
-  return out;
+concept HasFields = std::default_initializable<Struct> && requires(Struct& value) {
+  { fields_of(value) } -> std::same_as<Fields>;
+};
+
+/// The fields of a struct that is only read: nothing may be written through them.
+template <HasFields Struct>
+Fields fields_to_read(const Struct& value) {
+  return fields_of(const_cast<Struct&>(value));
 }
 
-/// Fields absent from `in` keep their defaults; a field of the wrong type throws
-/// nlohmann::json::type_error. Unknown names are the reader's business (experiments/config.h).
-template <class Struct>
-Struct from_json_fields(const nlohmann::json& in) {
-  Struct value;
-  visit_fields(value, [&](std::string_view name, auto& field, std::string_view) {
-    if (auto it = in.find(std::string(name)); it != in.end()) it->get_to(field);
-  });
-  return value;
-}
+/// Whether both have the same names and equal values, in the same order.
+bool equal(const Fields& a, const Fields& b);
 
 }  // namespace ringside

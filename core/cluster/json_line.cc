@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 
 namespace ringside {
 

@@ -3,7 +3,7 @@
 
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -42,7 +42,7 @@ LaunchResult launch(const RunPlan& plan, const RankProgram& program,
 class LauncherLink {
  public:
   /// Takes the socket that launch() passed as the last argument. Throws Error if it is none.
-  explicit LauncherLink(int socket);
+  LauncherLink(int socket, const DefaultOptions& defaults);
   ~LauncherLink();
 
   int rank() const;

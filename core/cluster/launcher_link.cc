@@ -1,6 +1,7 @@
 #include <fcntl.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
@@ -57,7 +58,7 @@ struct LauncherLink::State {
   }
 };
 
-LauncherLink::LauncherLink(int socket) {
+LauncherLink::LauncherLink(int socket, const DefaultOptions& defaults) {
   if (fcntl(socket, F_GETFD) < 0)
     throw Error("socket {} is not open; ranks are started by `ringside compare` and `train`",
                 socket);
@@ -71,7 +72,7 @@ LauncherLink::LauncherLink(int socket) {
         state_->take(value);
         continue;
       }
-      state_->plan = run_plan_from_json(value.at("plan"));
+      state_->plan = run_plan_from_json(value.at("plan"), defaults);
       state_->rank = value.at("rank").get<int>();
     }
   }

@@ -1,10 +1,11 @@
 #include "core/cluster/plan.h"
 
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/base/fields.h"
+#include "core/base/json_fields.h"
 
 namespace ringside {
 namespace {
@@ -20,6 +21,25 @@ Promise promise_named(const std::string& name) {
 
 std::string_view name_of(Promise promise) {
   return promise == Promise::same_run ? "same run" : "own algorithm";
+}
+
+Fields fields_of(SimConfig& config) {
+  return {
+      {"numerics", &config.numerics,
+       "compute for real too: the losses and the hash of a run on the CPU"},
+      {"message_ranks", &config.message_ranks,
+       "collectives of up to so many ranks run message by message, of more as equivalent flows"},
+      {"traced_ranks", &config.traced_ranks, "the trace shows the first so many ranks"}};
+}
+
+Fields fields_of(DeviceConfig& config) {
+  return {{"kind", &config.kind, "which device (see `ringside list`)"},
+          {"threads", &config.threads, "cpu: threads a rank computes with"},
+          {"tf32", &config.tf32,
+           "cuda, sim: products of fp32 on tensor cores, with 10 bits of mantissa"},
+          {"cluster", &config.cluster,
+           "cluster file: sim: what is simulated; else this machine, as `ringside calibrate` "
+           "measured it, for predictions"}};
 }
 
 std::string RankPlan::role() const {
@@ -47,38 +67,39 @@ nlohmann::json to_json(const RunPlan& plan) {
   return {{"id", plan.id},
           {"experiment", plan.experiment},
           {"scheme", plan.scheme},
-          {"options", plan.options},
+          {"options", to_json(plan.options.fields())},
           {"promise", name_of(plan.promise)},
           {"world", plan.world},
           {"servers", plan.servers},
           {"repeat", plan.repeat},
-          {"model", to_json_fields(plan.model)},
-          {"data", to_json_fields(plan.data)},
-          {"train", to_json_fields(plan.train)},
-          {"optimizer", to_json_fields(plan.optimizer)},
-          {"device", to_json_fields(plan.device)},
-          {"sim", to_json_fields(plan.sim)},
+          {"model", to_json(fields_to_read(plan.model))},
+          {"data", to_json(fields_to_read(plan.data))},
+          {"train", to_json(fields_to_read(plan.train))},
+          {"optimizer", to_json(fields_to_read(plan.optimizer))},
+          {"device", to_json(fields_to_read(plan.device))},
+          {"sim", to_json(fields_to_read(plan.sim))},
           {"cluster", plan.cluster ? sim::to_json(*plan.cluster) : nlohmann::json()},
           {"save", plan.save},
           {"ranks", ranks}};
 }
 
-RunPlan run_plan_from_json(const nlohmann::json& in) {
+RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defaults) {
   RunPlan plan;
   in.at("id").get_to(plan.id);
   in.at("experiment").get_to(plan.experiment);
   in.at("scheme").get_to(plan.scheme);
-  plan.options = in.at("options");
+  plan.options = defaults(plan.scheme);
+  read_json(in.at("options"), plan.options.fields());
   plan.promise = promise_named(in.at("promise").get<std::string>());
   in.at("world").get_to(plan.world);
   in.at("servers").get_to(plan.servers);
   in.at("repeat").get_to(plan.repeat);
-  plan.model = from_json_fields<ModelConfig>(in.at("model"));
-  plan.data = from_json_fields<DataConfig>(in.at("data"));
-  plan.train = from_json_fields<TrainConfig>(in.at("train"));
-  plan.optimizer = from_json_fields<OptimizerConfig>(in.at("optimizer"));
-  plan.device = from_json_fields<DeviceConfig>(in.at("device"));
-  plan.sim = from_json_fields<SimConfig>(in.at("sim"));
+  plan.model = read_json<ModelConfig>(in.at("model"));
+  plan.data = read_json<DataConfig>(in.at("data"));
+  plan.train = read_json<TrainConfig>(in.at("train"));
+  plan.optimizer = read_json<OptimizerConfig>(in.at("optimizer"));
+  plan.device = read_json<DeviceConfig>(in.at("device"));
+  plan.sim = read_json<SimConfig>(in.at("sim"));
   if (const auto& cluster = in.at("cluster"); !cluster.is_null())
     plan.cluster = sim::cluster_from_json(cluster);
   plan.save = in.value("save", "");

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/fields.h"
+#include "core/cluster/options.h"
 #include "core/cluster/train_config.h"
 #include "core/data/dataset.h"
 #include "core/models/model.h"
@@ -24,15 +27,7 @@ struct DeviceConfig {
   std::string cluster;
 };
 
-template <class Visitor>
-void visit_fields(DeviceConfig& c, Visitor&& v) {
-  v("kind", c.kind, "which device (see `ringside list`)");
-  v("threads", c.threads, "cpu: threads a rank computes with");
-  v("tf32", c.tf32, "cuda, sim: products of fp32 on tensor cores, with 10 bits of mantissa");
-  v("cluster", c.cluster,
-    "cluster file: sim: what is simulated; else this machine, as `ringside calibrate` measured it, "
-    "for predictions");
-}
+Fields fields_of(DeviceConfig& config);
 
 /// The [sim] table of an experiment file: how simulated ranks run.
 struct SimConfig {
@@ -41,13 +36,7 @@ struct SimConfig {
   std::int64_t traced_ranks = 16;
 };
 
-template <class Visitor>
-void visit_fields(SimConfig& c, Visitor&& v) {
-  v("numerics", c.numerics, "compute for real too: the losses and the hash of a run on the CPU");
-  v("message_ranks", c.message_ranks,
-    "collectives of up to so many ranks run message by message, of more as equivalent flows");
-  v("traced_ranks", c.traced_ranks, "the trace shows the first so many ranks");
-}
+Fields fields_of(SimConfig& config);
 
 /// What one rank does: a worker computes, a server keeps a part of the parameters; one rank may
 /// do both. -1: not that.
@@ -73,7 +62,7 @@ struct RunPlan {
   std::string id;  // "ddp-w2-r0": a file name
   std::string experiment;
   std::string scheme;
-  nlohmann::json options;               // the scheme's own, complete and checked
+  Options options;                      // the scheme's own, complete and checked
   Promise promise = Promise::same_run;  // of the scheme
   int world = 1;
   int servers = 0;
@@ -100,7 +89,11 @@ bool shares_device(const RunPlan& plan);
 /// Whether its losses and parameters are real: not where it is simulated without numerics.
 inline bool computes(const RunPlan& plan) { return !plan.cluster || plan.sim.numerics; }
 
+/// What the options of a scheme are by default; throws Error for a scheme that is not known.
+using DefaultOptions = std::function<Options(const std::string& scheme)>;
+
 nlohmann::json to_json(const RunPlan& plan);
-RunPlan run_plan_from_json(const nlohmann::json& in);
+/// Throws nlohmann::json::exception for what to_json() did not write.
+RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defaults);
 
 }  // namespace ringside

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "core/base/fields.h"
 #include "core/tensor/dtype.h"
 
 namespace ringside {
@@ -24,32 +25,7 @@ struct TrainConfig {
   double timeout_s = 60;
 };
 
-template <class Visitor>
-void visit_fields(TrainConfig& c, Visitor&& v) {
-  v("steps", c.steps, "optimizer steps, warm-up included");
-  v("warmup", c.warmup, "first steps, left out of every figure about time and bytes");
-  v("global_batch", c.global_batch, "samples a step, over all ranks");
-  v("micro_batch", c.micro_batch, "most samples that a rank computes at once; 0: no limit");
-  v("accumulation", c.accumulation, "least number of micro-batches a rank and step");
-  v("reduce", c.reduce,
-    "gradients go over ranks after the 'last' micro-batch (fsdp: every rank then holds whole ones) "
-    "or at 'every' one; auto: last, but for fsdp every");
-  v("recompute", c.recompute,
-    "keep the units' inputs alone and compute activations again in backward: less memory, more "
-    "compute");
-  v("precision", c.precision,
-    "fp32; bf16, fp16: of parameters, gradients and activations, with fp32 master weights (fp16 "
-    "with "
-    "dynamic loss scaling)");
-  v("seed", c.seed, "of the initial values and of the order of the data");
-  v("initial_weights", c.initial_weights,
-    "file of weights to begin with, relative to the experiment file: safetensors by the names of "
-    "Hugging Face or torchvision, an index of several, or a model file of llm.c; '': drawn by "
-    "seed");
-  v("evaluate_every", c.evaluate_every, "steps between evaluations on held-out data; 0: never");
-  v("evaluate_batches", c.evaluate_batches, "global batches an evaluation looks at");
-  v("timeout_s", c.timeout_s, "longest wait for another rank, in seconds");
-}
+Fields fields_of(TrainConfig& config);
 
 /// Of parameters, gradients, activations and communication; masters and moments are fp32.
 inline DType parameter_dtype(const TrainConfig& train) {

@@ -6,6 +6,20 @@
 
 namespace ringside {
 
+Fields fields_of(DataConfig& config) {
+  return {{"kind", &config.kind, "which data set (see `ringside list`)"},
+          {"path", &config.path,
+           "a file or folder, or a list of them; relative to the experiment file"},
+          {"holdout", &config.holdout,
+           "share of the data, its last part, kept for evaluation; a set with files of its own for "
+           "that "
+           "keeps those, if this is not 0"},
+          {"mean", &config.mean, "idx: subtracted from pixels, which are 0 to 1"},
+          {"std", &config.deviation, "idx: what pixels are then divided by"},
+          {"augment", &config.augment,
+           "cifar10, cifar100: training images are shifted and mirrored at random"}};
+}
+
 std::string_view name_of(Task task) {
   switch (task) {
     case Task::every_token:

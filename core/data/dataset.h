@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/fields.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/shape.h"
 
@@ -24,17 +25,7 @@ struct DataConfig {
   bool augment = false;
 };
 
-template <class Visitor>
-void visit_fields(DataConfig& c, Visitor&& v) {
-  v("kind", c.kind, "which data set (see `ringside list`)");
-  v("path", c.path, "a file or folder, or a list of them; relative to the experiment file");
-  v("holdout", c.holdout,
-    "share of the data, its last part, kept for evaluation; a set with files of its own for that "
-    "keeps those, if this is not 0");
-  v("mean", c.mean, "idx: subtracted from pixels, which are 0 to 1");
-  v("std", c.deviation, "idx: what pixels are then divided by");
-  v("augment", c.augment, "cifar10, cifar100: training images are shifted and mirrored at random");
-}
+Fields fields_of(DataConfig& config);
 
 /// What a model learns to say of a sample.
 enum class Task : std::uint8_t {

@@ -43,6 +43,33 @@ void draw(Device& device, std::uint64_t seed, const Piece& piece) {
 
 }  // namespace
 
+Fields fields_of(ModelConfig& config) {
+  return {
+      {"kind", &config.kind, "which model (see `ringside list`)"},
+      {"layers", &config.layers,
+       "gpt, bert: transformer blocks; mlp: hidden layers; resnet, vgg: what stands in the name, "
+       "18"},
+      {"heads", &config.heads, "gpt, bert: attention heads; they must divide the width"},
+      {"width", &config.width, "gpt, bert, mlp: size of the hidden state"},
+      {"context", &config.context, "gpt, bert, mlp: tokens that the model looks at"},
+      {"positions", &config.positions,
+       "gpt, bert: rows of the table of positions, context or more; 0: as many as context"},
+      {"vocabulary", &config.vocabulary, "gpt, bert, mlp: number of different tokens (bytes: 256)"},
+      {"tied", &config.tied, "gpt: the head's matrix is the embedding's table of tokens"},
+      {"dropout", &config.dropout, "gpt, bert, vgg: share of values that training sets to 0"},
+      {"masked", &config.masked,
+       "bert: positions of a sample whose tokens are hidden and asked for"},
+      {"segments", &config.segments, "bert: kinds of segments that tokens may belong to"},
+      {"image", &config.image, "resnet, vgg: height and width of an image"},
+      {"channels", &config.channels, "resnet, vgg: values of a position of an image (colours: 3)"},
+      {"classes", &config.classes, "resnet, vgg: number of different images"},
+      {"filters", &config.filters, "resnet, vgg: channels behind the first convolution"},
+      {"stem", &config.stem,
+       "resnet, vgg: 'imagenet' for images of about 224 positions a side, 'cifar' for small ones"},
+      {"batch_norm_group", &config.batch_norm_group,
+       "resnet: so many ranks normalise their micro-batches together; it must divide the world"}};
+}
+
 std::int64_t Model::parameter_count() const { return first_parameter(units.size()); }
 
 std::int64_t Model::first_parameter(std::size_t unit) const {
@@ -58,12 +85,11 @@ std::int64_t Model::logits_per_sample() const {
 }
 
 void check_positive(const ModelConfig& config, std::initializer_list<std::string_view> sizes) {
-  visit_fields(const_cast<ModelConfig&>(config),  // a visitor that only reads
-               [&](std::string_view name, auto& value, std::string_view) {
-                 if constexpr (std::is_same_v<decltype(value), std::int64_t&>)
-                   if (value < 1 && std::find(sizes.begin(), sizes.end(), name) != sizes.end())
-                     throw Error("model.{} = {} is too small; it has to be 1 or more", name, value);
-               });
+  for (const Field& field : fields_to_read(config)) {
+    const auto* value = std::get_if<std::int64_t*>(&field.value);
+    if (value && **value < 1 && std::find(sizes.begin(), sizes.end(), field.name) != sizes.end())
+      throw Error("model.{} = {} is too small; it has to be 1 or more", field.name, **value);
+  }
 }
 
 void check_dropout(const ModelConfig& config) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/fields.h"
 #include "core/data/dataset.h"
 #include "core/nn/unit.h"
 
@@ -34,30 +35,7 @@ struct ModelConfig {
   std::int64_t batch_norm_group = 1;
 };
 
-template <class Visitor>
-void visit_fields(ModelConfig& c, Visitor&& v) {
-  v("kind", c.kind, "which model (see `ringside list`)");
-  v("layers", c.layers,
-    "gpt, bert: transformer blocks; mlp: hidden layers; resnet, vgg: what stands in the name, 18");
-  v("heads", c.heads, "gpt, bert: attention heads; they must divide the width");
-  v("width", c.width, "gpt, bert, mlp: size of the hidden state");
-  v("context", c.context, "gpt, bert, mlp: tokens that the model looks at");
-  v("positions", c.positions,
-    "gpt, bert: rows of the table of positions, context or more; 0: as many as context");
-  v("vocabulary", c.vocabulary, "gpt, bert, mlp: number of different tokens (bytes: 256)");
-  v("tied", c.tied, "gpt: the head's matrix is the embedding's table of tokens");
-  v("dropout", c.dropout, "gpt, bert, vgg: share of values that training sets to 0");
-  v("masked", c.masked, "bert: positions of a sample whose tokens are hidden and asked for");
-  v("segments", c.segments, "bert: kinds of segments that tokens may belong to");
-  v("image", c.image, "resnet, vgg: height and width of an image");
-  v("channels", c.channels, "resnet, vgg: values of a position of an image (colours: 3)");
-  v("classes", c.classes, "resnet, vgg: number of different images");
-  v("filters", c.filters, "resnet, vgg: channels behind the first convolution");
-  v("stem", c.stem,
-    "resnet, vgg: 'imagenet' for images of about 224 positions a side, 'cifar' for small ones");
-  v("batch_norm_group", c.batch_norm_group,
-    "resnet: so many ranks normalise their micro-batches together; it must divide the world");
-}
+Fields fields_of(ModelConfig& config);
 
 /// Throws Error that names the first of these sizes that is below 1.
 void check_positive(const ModelConfig& config, std::initializer_list<std::string_view> sizes);

@@ -1,5 +1,7 @@
 #include "core/observe/record.h"
 
+#include <nlohmann/json.hpp>
+
 namespace ringside {
 
 nlohmann::ordered_json to_json(const MemoryUse& use) {

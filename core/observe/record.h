@@ -1,7 +1,7 @@
 // What one rank reports when its part of a run is over.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "core/base/error.h"
-#include "core/base/fields.h"
+#include "core/base/json_fields.h"
 
 namespace ringside {
 namespace {
@@ -95,10 +96,10 @@ ordered_json prediction_json(const std::optional<Prediction>& predicted) {
 }
 
 /// The plan's fields, which a row has under the same names, but for "id".
-RunPlan plan_from_row(const json& row) {
+RunPlan plan_from_row(const json& row, const DefaultOptions& defaults) {
   json plan = row;
   plan["id"] = row.at("run");
-  return run_plan_from_json(plan);
+  return run_plan_from_json(plan, defaults);
 }
 
 }  // namespace
@@ -171,20 +172,20 @@ ordered_json to_json(const Row& row) {
           {"experiment", plan.experiment},
           {"run", plan.id},
           {"scheme", plan.scheme},
-          {"options", plan.options},
+          {"options", to_json(plan.options.fields())},
           {"promise", name_of(plan.promise)},
-          {"device", to_json_fields(plan.device)},
-          {"sim", to_json_fields(plan.sim)},
+          {"device", to_json(fields_to_read(plan.device))},
+          {"sim", to_json(fields_to_read(plan.sim))},
           {"cluster", plan.cluster ? ordered_json(sim::to_json(*plan.cluster)) : ordered_json()},
           {"shared_device", shares_device(plan)},
           {"world", plan.world},
           {"servers", plan.servers},
           {"repeat", plan.repeat},
           {"seed", train.seed},
-          {"model", to_json_fields(plan.model)},
-          {"data", to_json_fields(plan.data)},
-          {"train", to_json_fields(train)},
-          {"optimizer", to_json_fields(plan.optimizer)},
+          {"model", to_json(fields_to_read(plan.model))},
+          {"data", to_json(fields_to_read(plan.data))},
+          {"train", to_json(fields_to_read(train))},
+          {"optimizer", to_json(fields_to_read(plan.optimizer))},
           {"parameters", row.parameters},
           {"dtypes",
            {{"parameter", train.precision},
@@ -221,12 +222,12 @@ ordered_json to_json(const Row& row) {
           {"error", row.error}};
 }
 
-Row row_from_json(const json& in) {
+Row row_from_json(const json& in, const DefaultOptions& defaults) {
   if (const int schema = in.at("schema").get<int>(); schema != Row::schema)
     throw Error("a row of schema {}, but this program reads schema {}; run the comparison anew",
                 schema, Row::schema);
   Row row;
-  row.plan = plan_from_row(in);
+  row.plan = plan_from_row(in, defaults);
   in.at("parameters").get_to(row.parameters);
   in.at("loss").get_to(row.loss);
   in.at("skipped_steps").get_to(row.skipped_steps);

@@ -1,7 +1,7 @@
 // Row: the record of one run. Everything that is printed or plotted is a function of rows.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,6 +66,6 @@ Row failed_row(const RunPlan& plan, const std::string& error);
 nlohmann::ordered_json to_json(const Row& row);
 /// A row that was written before, without what each rank recorded of each step. Throws Error for
 /// another schema, nlohmann::json::exception for what is no row.
-Row row_from_json(const nlohmann::json& in);
+Row row_from_json(const nlohmann::json& in, const DefaultOptions& defaults);
 
 }  // namespace ringside

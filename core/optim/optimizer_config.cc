@@ -67,6 +67,35 @@ const Row& find(const Row (&table)[n], std::string_view key, std::string_view na
 
 }  // namespace
 
+Fields fields_of(OptimizerConfig& config) {
+  return {{"kind", &config.kind, "adamw, lamb or sgd"},
+          {"lr", &config.lr, "peak learning rate"},
+          {"beta1", &config.beta1, "adamw, lamb: decay of the first moment"},
+          {"beta2", &config.beta2, "adamw, lamb: decay of the second moment"},
+          {"epsilon", &config.epsilon, "adamw, lamb: added to the root of the second moment"},
+          {"momentum", &config.momentum, "sgd: momentum"},
+          {"nesterov", &config.nesterov, "sgd: look ahead by the momentum (Nesterov)"},
+          {"weight_decay", &config.weight_decay,
+           "decoupled for adamw, part of the update for lamb, added to the gradient for sgd"},
+          {"decay", &config.decay,
+           "what weight_decay holds for: all, or matrices (parameters of two or more extents: no "
+           "biases, "
+           "no norms); lamb adapts the rates of these alone"},
+          {"clip_norm", &config.clip_norm, "largest norm of the whole model's gradient; 0: any"},
+          {"schedule", &config.schedule, "constant, linear, cosine or step"},
+          {"warmup_steps", &config.warmup_steps,
+           "steps in which the learning rate rises linearly to lr"},
+          {"final_lr_share", &config.final_lr_share,
+           "linear, cosine: share of lr left at the last step"},
+          {"step_every", &config.step_every,
+           "step: steps after the warm-up from one fall of lr to the next"},
+          {"step_factor", &config.step_factor, "step: what lr is multiplied by then"},
+          {"lr_scaling", &config.lr_scaling,
+           "lr times the number of ranks: none, sqrt (its root) or linear; `single` in place of N "
+           "counts "
+           "as N"}};
+}
+
 double scaled_lr(const OptimizerConfig& config, std::int64_t replicas) {
   const Scaling& scaling = find(scalings, "lr_scaling", config.lr_scaling);
   return config.lr * scaling.factor(static_cast<double>(replicas));

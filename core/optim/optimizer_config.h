@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/base/fields.h"
+
 namespace ringside {
 
 struct OptimizerConfig {
@@ -25,30 +27,7 @@ struct OptimizerConfig {
   std::string lr_scaling = "none";
 };
 
-template <class Visitor>
-void visit_fields(OptimizerConfig& c, Visitor&& v) {
-  v("kind", c.kind, "adamw, lamb or sgd");
-  v("lr", c.lr, "peak learning rate");
-  v("beta1", c.beta1, "adamw, lamb: decay of the first moment");
-  v("beta2", c.beta2, "adamw, lamb: decay of the second moment");
-  v("epsilon", c.epsilon, "adamw, lamb: added to the root of the second moment");
-  v("momentum", c.momentum, "sgd: momentum");
-  v("nesterov", c.nesterov, "sgd: look ahead by the momentum (Nesterov)");
-  v("weight_decay", c.weight_decay,
-    "decoupled for adamw, part of the update for lamb, added to the gradient for sgd");
-  v("decay", c.decay,
-    "what weight_decay holds for: all, or matrices (parameters of two or more extents: no biases, "
-    "no norms); lamb adapts the rates of these alone");
-  v("clip_norm", c.clip_norm, "largest norm of the whole model's gradient; 0: any");
-  v("schedule", c.schedule, "constant, linear, cosine or step");
-  v("warmup_steps", c.warmup_steps, "steps in which the learning rate rises linearly to lr");
-  v("final_lr_share", c.final_lr_share, "linear, cosine: share of lr left at the last step");
-  v("step_every", c.step_every, "step: steps after the warm-up from one fall of lr to the next");
-  v("step_factor", c.step_factor, "step: what lr is multiplied by then");
-  v("lr_scaling", c.lr_scaling,
-    "lr times the number of ranks: none, sqrt (its root) or linear; `single` in place of N counts "
-    "as N");
-}
+Fields fields_of(OptimizerConfig& config);
 
 /// How long and wide a run is.
 struct RunSize {

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 namespace ringside {
 namespace {
@@ -13,7 +14,6 @@ LaunchResult launch_scripts(
     int ranks, const std::string& script,
     const std::function<bool()>& interrupted = [] { return false; }) {
   RunPlan plan;
-  plan.options = nlohmann::json::object();
   for (int r = 0; r < ranks; ++r)
     plan.ranks.push_back({.rank = r, .worker = r, .environment = {"SHADE=" + std::to_string(r)}});
   const std::string read_plan =

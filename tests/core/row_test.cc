@@ -1,6 +1,7 @@
 #include "core/observe/row.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -17,13 +18,21 @@ StepTime step(double total, double compute, double exposed) {
   return time;
 }
 
+/// Of a scheme that core does not know.
+struct ServerOptions {
+  std::int64_t servers = 2;
+};
+Fields fields_of(ServerOptions& options) { return {{"servers", &options.servers, ""}}; }
+
+Options defaults(const std::string&) { return ServerOptions{}; }
+
 /// Two workers and a server; the first step is warm-up.
 RunPlan plan() {
   RunPlan plan;
   plan.id = "ps-w2-r1";
   plan.experiment = "trial";
   plan.scheme = "ps";
-  plan.options = {{"servers", 1}};
+  plan.options = ServerOptions{.servers = 1};
   plan.world = 2;
   plan.servers = 1;
   plan.repeat = 1;
@@ -116,7 +125,8 @@ TEST(Row, HasNoStalenessUnlessRanksReportIt) {
   const auto json = to_json(make_row(plan(), stale));
   EXPECT_EQ(json["staleness"]["p50"], 1);
   EXPECT_EQ(json["staleness"]["max"], 5);
-  EXPECT_EQ(to_json(row_from_json(nlohmann::json::parse(json.dump()))).dump(), json.dump());
+  EXPECT_EQ(to_json(row_from_json(nlohmann::json::parse(json.dump()), defaults)).dump(),
+            json.dump());
 }
 
 TEST(Row, KeepsThePromiseOfItsScheme) {
@@ -124,16 +134,17 @@ TEST(Row, KeepsThePromiseOfItsScheme) {
   own.promise = Promise::own_algorithm;
   auto json = nlohmann::json(to_json(make_row(own, records())));
   EXPECT_EQ(json["promise"], "own algorithm");
-  EXPECT_EQ(row_from_json(json).plan.promise, Promise::own_algorithm);
+  EXPECT_EQ(row_from_json(json, defaults).plan.promise, Promise::own_algorithm);
   json["promise"] = "the moon";
-  EXPECT_THROW(row_from_json(json), Error);
+  EXPECT_THROW(row_from_json(json, defaults), Error);
 }
 
 TEST(Row, IsTheSameAfterARoundTrip) {
   const auto json = to_json(make_row(plan(), records()));
-  const Row back = row_from_json(nlohmann::json::parse(json.dump()));
+  const Row back = row_from_json(nlohmann::json::parse(json.dump()), defaults);
   EXPECT_EQ(to_json(back).dump(), json.dump());
   EXPECT_EQ(to_json(back.plan), to_json(plan()));
+  EXPECT_EQ(back.plan.options, plan().options);
   EXPECT_EQ(back.evaluations.size(), 1u);
   EXPECT_EQ(back.evaluations.at(0).accuracy, 0.75);
   EXPECT_EQ(back.skipped_steps, 2);
@@ -143,7 +154,7 @@ TEST(Row, OfAFailedRunKeepsItsPlanAndReason) {
   const auto json = to_json(failed_row(plan(), "rank 1 (worker) was killed by signal 9"));
   EXPECT_EQ(json["status"], "failed");
   EXPECT_EQ(json["ranks"].size(), 3u);
-  const Row back = row_from_json(nlohmann::json::parse(json.dump()));
+  const Row back = row_from_json(nlohmann::json::parse(json.dump()), defaults);
   EXPECT_EQ(back.error, "rank 1 (worker) was killed by signal 9");
   EXPECT_EQ(to_json(back.plan), to_json(plan()));
 }
@@ -151,7 +162,7 @@ TEST(Row, OfAFailedRunKeepsItsPlanAndReason) {
 TEST(Row, OfAnotherSchemaIsRefused) {
   nlohmann::json json = to_json(failed_row(plan(), "x"));
   json["schema"] = 99;
-  EXPECT_THROW(row_from_json(json), Error);
+  EXPECT_THROW(row_from_json(json, defaults), Error);
 }
 
 TEST(Quantiles, AreObservedValues) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "experiments/planner.h"
+#include "ps/ps.h"
 #include "tests/cuda/fixture.h"
 #include "tests/cuda_on_host/control.h"
 
@@ -50,13 +51,13 @@ TEST_F(CudaPlans, ShareGpusInTurnAndTellNccl) {
 TEST_F(CudaPlans, CountServersAmongTheRanksThatNeedAGpu) {
   cuda_on_host::set_device_count(4);
   ExperimentConfig config = experiment();
-  config.scheme_options["ps"] = {{"servers", 2}};
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2};
   EXPECT_THAT(ordinals(plan_training(config, "ps", 2)), ElementsAre(0, 1, 2, 3));
-  config.scheme_options["ps"] = {{"servers", 2}, {"server_device", "cpu"}};
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .server_device = "cpu"};
   const RunPlan plan = plan_training(config, "ps", 2);
   EXPECT_THAT(ordinals(plan), ElementsAre(0, 1, -1, -1));
   EXPECT_EQ(device_kind(plan, plan.ranks[3]), "cpu");
-  config.scheme_options["ps"] = {{"servers", 2}, {"placement", "beside"}};
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = "beside"};
   EXPECT_THAT(ordinals(plan_training(config, "ps", 2)), ElementsAre(0, 1));
 }
 

@@ -1,6 +1,8 @@
 // Parameter servers between GPUs: frames cross the host, so ZeroMQ's channels stage them.
 #include <gtest/gtest.h>
 
+#include "ps/dp.h"
+#include "ps/ps.h"
 #include "tests/cuda/tiny_on_gpus.h"
 
 namespace ringside {
@@ -9,7 +11,8 @@ namespace {
 struct ServerCase {
   const char* name;
   const char* scheme;
-  nlohmann::json options;
+  Options options;
+  bool beside = false, on_the_cpu = false;
 };
 void PrintTo(const ServerCase& one, std::ostream* out) { *out << one.name; }
 
@@ -30,7 +33,7 @@ TEST_P(CudaServers, EndWithTheBitsOfSingle) {
     const Row row = testing::run(plan_training(config, GetParam().scheme, world));
     EXPECT_LE(testing::largest_difference(row.loss, reference.loss), 1e-5);
     // Servers on the CPU update with its own root and division.
-    if (GetParam().options.value("server_device", "same") == "same") {
+    if (!GetParam().on_the_cpu) {
       EXPECT_EQ(row.parameter_hash, reference.parameter_hash);
     }
   }
@@ -44,19 +47,33 @@ TEST_P(CudaServers, TrainInBf16) {
   EXPECT_LE(testing::largest_difference(row.loss, reference.loss), 1e-2);
   EXPECT_LT(row.loss.back(), row.loss.front());
   // A server beside the worker has its own copy.
-  const bool beside = GetParam().options.value("placement", "") == "beside";
-  EXPECT_EQ(row.ranks[0].at_peak[MemoryKind::parameter], (beside ? 2 : 1) * 2 * row.parameters);
+  EXPECT_EQ(row.ranks[0].at_peak[MemoryKind::parameter],
+            (GetParam().beside ? 2 : 1) * 2 * row.parameters);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Servers, CudaServers,
     ::testing::Values(
-        ServerCase{"dp_beside", "dp", {{"placement", "beside"}}},
-        ServerCase{"dp_dedicated", "dp", {{"placement", "dedicated"}}},
-        ServerCase{"ps_dedicated", "ps", {{"servers", 2}, {"placement", "dedicated"}}},
-        ServerCase{"ps_beside", "ps", {{"servers", 1}, {"placement", "beside"}}},
-        ServerCase{"ps_on_the_cpu", "ps", {{"servers", 2}, {"server_device", "cpu"}}},
-        ServerCase{"dp_on_the_cpu", "dp", {{"placement", "dedicated"}, {"server_device", "cpu"}}}),
+        ServerCase{.name = "dp_beside",
+                   .scheme = "dp",
+                   .options = ps::DpOptions{.placement = "beside"},
+                   .beside = true},
+        ServerCase{.name = "dp_dedicated",
+                   .scheme = "dp",
+                   .options = ps::DpOptions{.placement = "dedicated"}},
+        ServerCase{.name = "ps_dedicated", .scheme = "ps", .options = ps::PsOptions{.servers = 2}},
+        ServerCase{.name = "ps_beside",
+                   .scheme = "ps",
+                   .options = ps::PsOptions{.servers = 1, .placement = "beside"},
+                   .beside = true},
+        ServerCase{.name = "ps_on_the_cpu",
+                   .scheme = "ps",
+                   .options = ps::PsOptions{.servers = 2, .server_device = "cpu"},
+                   .on_the_cpu = true},
+        ServerCase{.name = "dp_on_the_cpu",
+                   .scheme = "dp",
+                   .options = ps::DpOptions{.placement = "dedicated", .server_device = "cpu"},
+                   .on_the_cpu = true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

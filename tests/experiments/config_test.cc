@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "peer/ddp.h"
+#include "ps/ps.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {
@@ -68,7 +70,7 @@ bucket_mb = 2
   EXPECT_THAT(config.compare.schemes, ElementsAre("single", "ddp"));
   EXPECT_THAT(config.compare.worlds, ElementsAre(1, 4));
   EXPECT_EQ(config.compare.repeats, 5);
-  EXPECT_EQ(config.scheme_options.at("ddp").at("bucket_mb"), 2.0);
+  EXPECT_EQ(config.scheme_options.at("ddp").as<peer::DdpOptions>().bucket_mb, 2.0);
 }
 
 TEST_F(Config, APresetSetsTheModelAndKeysBesideItWin) {
@@ -163,7 +165,7 @@ TEST_F(Config, OverridesWinOverTheFileAndOverEarlierOnes) {
   EXPECT_EQ(config.optimizer.lr, 1e-2);
   EXPECT_THAT(config.compare.schemes, ElementsAre("ddp", "ps"));
   EXPECT_THAT(config.compare.worlds, ElementsAre(3));
-  EXPECT_EQ(config.scheme_options.at("ps").at("servers"), 4);
+  EXPECT_EQ(config.scheme_options.at("ps").as<ps::PsOptions>().servers, 4);
   EXPECT_EQ(config.name, "other");
 }
 

@@ -8,6 +8,9 @@
 
 #include "core/base/error.h"
 #include "core/optim/optimizer_config.h"
+#include "core/single.h"
+#include "peer/ddp.h"
+#include "ps/ps.h"
 
 namespace ringside {
 namespace {
@@ -88,7 +91,7 @@ TEST(Planner, AddsTheReferencesThatAreMissing) {
               ElementsAre("single-x2-r0", "single-w1-r0", "ddp-w1-r0"));
   EXPECT_EQ(runs.size(), 1u + 2 * 4);
   EXPECT_EQ(runs[0].world, 1);
-  EXPECT_EQ(runs[0].options.at("replicas"), 2);
+  EXPECT_EQ(runs[0].options.as<SingleOptions>().replicas, 2);
   EXPECT_EQ(runs[0].train.accumulation, 4);
   EXPECT_EQ(runs[0].train.micro_batch, 4);
   EXPECT_EQ(sum_tree(runs[0]), (SumTree{2, 2, config.optimizer.lr}));
@@ -139,7 +142,7 @@ TEST(Planner, ReferencesHaveTheLearningRateOfTheRanksThatTheyStandFor) {
     config.optimizer.lr_scaling = "sqrt";
     const auto runs = plan_comparison(config);
     const RunPlan& reference = runs.front();
-    const auto replicas = reference.options.at("replicas").get<std::int64_t>();
+    const auto replicas = reference.options.as<SingleOptions>().replicas;
     EXPECT_EQ(replicas, 8 / group);
     EXPECT_EQ(learning_rate(reference.optimizer, 0, {10, replicas}),
               learning_rate(runs.back().optimizer, 0, {10, 8}));
@@ -206,14 +209,14 @@ TEST(Planner, SingleRunsAtWorldOneAlone) {
 
 TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
   auto config = experiment();
-  config.scheme_options["ps"] = {{"servers", 2}, {"placement", "dedicated"}};
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2};
   const RunPlan apart = plan_training(config, "ps", 2);
   ASSERT_EQ(apart.ranks.size(), 4u);
   EXPECT_EQ(apart.ranks[1].worker, 1);
   EXPECT_EQ(apart.ranks[1].server, -1);
   EXPECT_EQ(apart.ranks[3].worker, -1);
   EXPECT_EQ(apart.ranks[3].server, 1);
-  config.scheme_options["ps"]["placement"] = "beside";
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = "beside"};
   const RunPlan beside = plan_training(config, "ps", 2);
   ASSERT_EQ(beside.ranks.size(), 2u);
   EXPECT_EQ(beside.ranks[1].role(), "worker+server");
@@ -222,7 +225,7 @@ TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
 
 TEST(Planner, DevicesOfACpuAreNotToldApart) {
   auto config = experiment();
-  config.scheme_options["ps"] = {{"server_device", "cpu"}};
+  config.scheme_options["ps"] = ps::PsOptions{.server_device = "cpu"};
   const RunPlan plan = plan_training(config, "ps", 2);
   for (const RankPlan& rank : plan.ranks) {
     EXPECT_EQ(device_kind(plan, rank), "cpu");
@@ -245,9 +248,9 @@ TEST(Planner, ADeviceIsSharedByRanksOfOneKindAndNumber) {
 
 TEST(Planner, OptionsAreCompleteAndChecked) {
   auto config = experiment();
-  config.scheme_options["ddp"] = {{"bucket_mb", 3.0}};
-  EXPECT_EQ(plan_training(config, "ddp", 2).options, (nlohmann::json{{"bucket_mb", 3.0}}));
-  config.scheme_options["ps"] = {{"consistency", "whenever"}};
+  config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 3};
+  EXPECT_EQ(plan_training(config, "ddp", 2).options, peer::DdpOptions{.bucket_mb = 3});
+  config.scheme_options["ps"] = ps::PsOptions{.consistency = "whenever"};
   EXPECT_THAT(complaint([&] { plan_training(config, "ps", 2); }), HasSubstr("whenever"));
 }
 
@@ -286,13 +289,11 @@ TEST(Planner, RefusesWhatCannotBeRun) {
       with([](auto& c) { c.train.precision = "fp8"; }),
       HasSubstr("train.precision = 'fp8' is not there: device 'cpu' computes in fp32, bf16"));
   EXPECT_THAT(with([](auto& c) { c.device.tf32 = true; }), HasSubstr("device.tf32 = true"));
-  EXPECT_THAT(with([](auto& c) {
-                c.scheme_options["ps"] = {{"server_device", "gpu"}};
-              }),
+  EXPECT_THAT(with([](auto& c) { c.scheme_options["ps"] = ps::PsOptions{.server_device = "gpu"}; }),
               HasSubstr("scheme.ps.server_device = 'gpu': there are same and cpu"));
   EXPECT_THAT(with([](auto& c) {
-                c.scheme_options["ps"] = {
-                    {"servers", 1}, {"server_device", "cpu"}, {"placement", "beside"}};
+                c.scheme_options["ps"] =
+                    ps::PsOptions{.servers = 1, .placement = "beside", .server_device = "cpu"};
               }),
               HasSubstr("servers beside workers have the device of these"));
   EXPECT_THAT(with([](auto& c) { c.train.global_batch = 0; }), HasSubstr("train.global_batch = 0"));
@@ -317,9 +318,7 @@ TEST(Planner, RefusesWhatCannotBeRun) {
               }),
               HasSubstr("needs held-out data"));
   EXPECT_THAT(with([](auto& c) { c.name = "../up"; }), HasSubstr("cannot name a folder"));
-  EXPECT_THAT(with([](auto& c) {
-                c.scheme_options["single"] = {{"replicas", 0}};
-              }),
+  EXPECT_THAT(with([](auto& c) { c.scheme_options["single"] = SingleOptions{.replicas = 0}; }),
               HasSubstr("replicas = 0"));
 }
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "experiments/registry.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 
@@ -112,7 +114,7 @@ TEST(Report, ASimulatedRowIsReadBackWithItsClusterAndPrediction) {
   row.plan.device.kind = "sim";
   row.plan.cluster = testing::small_cluster(2);
   row.predicted = Prediction{22, 1900000};
-  const Row again = row_from_json(nlohmann::json::parse(to_json(row).dump()));
+  const Row again = row_from_json(nlohmann::json::parse(to_json(row).dump()), default_options);
   ASSERT_TRUE(again.plan.cluster.has_value());
   EXPECT_EQ(sim::to_json(*again.plan.cluster), sim::to_json(*row.plan.cluster));
   EXPECT_EQ(again.predicted->memory_peak, 1900000);

@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "experiments/environment.h"
 #include "experiments/runner.h"
+#include "peer/ddp.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/temporary_folder.h"
 
@@ -119,7 +121,7 @@ TEST_F(Results, ResumingAnotherExperimentIsRefused) {
       complaint([&] { check_same_experiment({row("single")}, plan_comparison(config)); }),
       HasSubstr("run single-w1-r0 was made with train.steps = 6, not 40; leave --resume out"));
   config = made_up_experiment();
-  config.scheme_options["ddp"] = {{"bucket_mb", 1.0}};
+  config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 1};
   EXPECT_THAT(complaint([&] { check_same_experiment({row("ddp")}, plan_comparison(config)); }),
               HasSubstr("options.bucket_mb = 25.0, not 1.0"));
 }

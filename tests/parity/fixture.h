@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/base/fields.h"
+#include "core/base/json_fields.h"
 #include "core/data/dataset.h"
 #include "core/interchange/safetensors.h"
 #include "core/models/model.h"
@@ -41,8 +41,8 @@ class Fixture {
     const auto table = [&](const char* key) {
       return nlohmann::json::parse(about.at(key).get<std::string>());
     };
-    model_ = from_json_fields<ModelConfig>(table("model"));
-    optimizer_ = from_json_fields<OptimizerConfig>(table("optimizer"));
+    model_ = read_json<ModelConfig>(table("model"));
+    optimizer_ = read_json<OptimizerConfig>(table("optimizer"));
     steps_ = std::stoll(about.at("steps").get<std::string>());
   }
 

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "ps/ps.h"
 #include "tests/ps/run.h"
 #include "tests/schemes/tiny_runs.h"
 
@@ -78,7 +79,7 @@ class OverflowOfOneRank : public testing::SchemeAtWorld {
     const RunPlan plan = plan_training(config, scheme(), world());
     ASSERT_EQ(plan.train.accumulation, micro_batches);
     auto together = config;
-    together.scheme_options["single"]["replicas"] = world();
+    together.scheme_options["single"] = SingleOptions{.replicas = world()};
     const RunPlan single = plan_training(together, "single", 1);
     const std::string free = run_poisoned(single, -1, 0, 0)[0].parameter_hash;
     for (const int poisoned : {0, world() - 1})
@@ -110,7 +111,7 @@ TEST_P(OverflowOfOneRank, SkipsTheStepOnAllWhateverTheOtherMicroBatches) {
   auto config = sixteen_bits();
   config.train.accumulation = 2;
   config.train.reduce = "last";
-  config.scheme_options["ps"]["servers"] = 2;
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2};
   expect_nobody_steps(config, 2);
 }
 

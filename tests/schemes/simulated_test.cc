@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/simulation.h"
+#include "ps/ps.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
@@ -128,7 +129,7 @@ TEST(SimulatedWorld, WantsAsManyDevicesAsWorkers) {
 TEST(SimulatedWorld, TheErrorOfAServerBesideAWorkerIsHeard) {
   for (const char* scheme : {"dp", "ps"}) {
     auto config = heavy(small_cluster(2));
-    config.scheme_options["ps"] = {{"placement", "beside"}, {"servers", 1}};
+    config.scheme_options["ps"] = ps::PsOptions{.servers = 1, .placement = "beside"};
     // The replica and its activations fit; the optimizer's state does not.
     config.cluster->device.memory_gb = 0.3;
     try {

@@ -1,6 +1,8 @@
 // Updates that want sums over the whole model first, under every scheme: clipping, fp16, LAMB.
 #include <gtest/gtest.h>
 
+#include "peer/fsdp.h"
+#include "ps/ps.h"
 #include "tests/schemes/tiny_runs.h"
 
 namespace ringside {
@@ -29,7 +31,7 @@ TEST_P(SchemeSums, ClippedGradientsEndWithTheBitsOfSingle) {
   config.optimizer.clip_norm = 0.5;
   EXPECT_NE(reference_of(config, world()).parameter_hash, free) << "it clips";
   expect_the_bits_of_single(config);
-  config.scheme_options["ps"]["servers"] = 3;
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 3};
   config.train.accumulation = 2;
   config.train.reduce = "last";
   expect_the_bits_of_single(config);
@@ -103,7 +105,7 @@ TEST_P(SchemeSums, ATiedTableEndsWithTheBitsOfSingle) {
   auto config = tiny("gpt");
   config.model.tied = true;
   expect_the_bits_of_single(config);
-  config.scheme_options["fsdp"]["prefetch"] = 0;
+  config.scheme_options["fsdp"] = peer::FsdpOptions{.prefetch = 0};
   expect_the_bits_of_single(config);
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/observe/row.h"
+#include "core/single.h"
 #include "experiments/planner.h"
 #include "experiments/rank.h"
 #include "experiments/registry.h"
@@ -64,7 +65,7 @@ inline Row run(const RunPlan& plan) { return make_row(plan, run_ranks_as_threads
 
 /// `single` over the micro-batches of all ranks of a run.
 inline Row reference_of(ExperimentConfig config, int world) {
-  config.scheme_options["single"]["replicas"] = world;
+  config.scheme_options["single"] = SingleOptions{.replicas = world};
   return run(plan_training(config, "single", 1));
 }
 

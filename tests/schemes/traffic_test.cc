@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ps/dp.h"
+#include "ps/ps.h"
 #include "tests/schemes/tiny_runs.h"
 
 namespace ringside {
@@ -28,7 +30,8 @@ double parameter_bytes(const Row& row) { return 4.0 * static_cast<double>(row.pa
 
 class TrafficAtWorld : public ::testing::TestWithParam<int> {
  protected:
-  Row run(const std::string& scheme, nlohmann::json options = nlohmann::json::object()) const {
+  Row run(const std::string& scheme) const { return run(scheme, default_options(scheme)); }
+  Row run(const std::string& scheme, Options options) const {
     auto config = wide();
     config.scheme_options[scheme] = std::move(options);
     return testing::run(plan_training(config, scheme, GetParam()));
@@ -52,7 +55,7 @@ TEST_P(TrafficAtWorld, FsdpSendsThriceTheParametersButForItsPart) {
 }
 
 TEST_P(TrafficAtWorld, PsWorkersSendTheirGradientAndServersTheirPartToAll) {
-  const Row row = run("ps", {{"servers", 2}});
+  const Row row = run("ps", ps::PsOptions{.servers = 2});
   for (const auto& rank : row.ranks) {
     const bool worker = rank.role == "worker";
     const double expected = parameter_bytes(row) * (worker ? 1 : world() / 2);
@@ -67,7 +70,7 @@ TEST_P(TrafficAtWorld, PsWorkersSendTheirGradientAndServersTheirPartToAll) {
 }
 
 TEST_P(TrafficAtWorld, ADedicatedMasterOfDpSendsTheParametersToAllWorkers) {
-  const Row row = run("dp", {{"placement", "dedicated"}});
+  const Row row = run("dp", ps::DpOptions{.placement = "dedicated"});
   const double inputs = 24 * 8 * 4, logits = 24 * 256 * 4;  // of the global batch
   ASSERT_EQ(row.ranks.back().role, "server");
   const double master = world() * parameter_bytes(row) + inputs + logits;

@@ -30,7 +30,7 @@ class SchemeWeights : public ::testing::TestWithParam<std::string> {
 
 TEST_P(SchemeWeights, AreThoseOfSingle) {
   auto reference = two_steps();
-  reference.scheme_options["single"]["replicas"] = 2;
+  reference.scheme_options["single"] = SingleOptions{.replicas = 2};
   const std::string file = saved(two_steps(), GetParam(), 2, "a.safetensors");
   EXPECT_GT(file.size(), 1000u);
   EXPECT_EQ(file, saved(reference, "single", 1, "b.safetensors"));
