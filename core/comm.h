@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "core/base/traffic.h"
 #include "core/device/device.h"
@@ -27,6 +28,13 @@ class Work {
   virtual Span span() const = 0;
 };
 using WorkPtr = std::unique_ptr<Work>;
+
+/// Ranks that communicate, as one of them sees it.
+struct Group {
+  std::string name;  // no other group of the run has it
+  int rank = 0;      // of the caller, in the group
+  int size = 1;
+};
 
 /// A group of ranks that call the same operations in the same order. Tensors are of kinds
 /// parameter, gradient or communication (the symmetric heap), and fp32, bf16 or fp16. Every rank

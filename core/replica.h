@@ -1,7 +1,8 @@
 // A whole copy of the model on one rank.
 #pragma once
 
-#include "core/scheme.h"
+#include "core/models/model.h"
+#include "core/rank_context.h"
 
 namespace ringside {
 

@@ -2,82 +2,17 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <span>
-#include <vector>
+#include <utility>
 
-#include "core/base/shared.h"
 #include "core/base/traffic.h"
-#include "core/cluster/plan.h"
-#include "core/cluster/store.h"
 #include "core/data/loader.h"
-#include "core/device/device.h"
-#include "core/models/initial_values.h"
+#include "core/loss.h"
 #include "core/models/model.h"
-#include "core/observe/timeline.h"
+#include "core/optim/optimizer.h"
+#include "core/rank_context.h"
 
 namespace ringside {
-
-/// Where a scheme finds itself. Everything outlives it.
-struct RankContext {
-  const RunPlan& plan;
-  int rank;
-  Device& device;
-  Store& store;
-  Timeline& timeline;
-  /// Between the threads of a rank that computes and serves; null where a rank has one thread.
-  Shared* shared = nullptr;
-  /// Null: drawn by the plan's seed.
-  std::shared_ptr<const InitialValues> initial_values{};
-};
-
-/// What the parameters start with.
-std::shared_ptr<const InitialValues> initial_values(const RankContext& context);
-
-/// What the least traffic of a step depends on; bytes of the global batch.
-struct StepShape {
-  int world = 1;
-  int servers = 0;
-  std::int64_t micro_batches = 1;  // a rank
-  std::int64_t reductions = 1;     // of the gradients: at every micro-batch, or once
-  std::int64_t parameter_bytes = 0;
-  std::int64_t lent_bytes = 0;  // parameters of units that others read as well (Unit::lender)
-  std::int64_t input_bytes = 0;
-  std::int64_t logit_bytes = 0;
-};
-
-/// What a loss is made of: the terms of the model, each divided by the rows of the global batch.
-struct LossTerms {
-  std::vector<LossTerm> terms;
-  std::int64_t global_batch = 1;
-  float gradient_scale = 1;  // of the gradient alone (loss scaling of fp16)
-};
-
-/// Shares of a global batch's mean.
-struct LossValue {
-  double loss = 0;
-  double accuracy = 0;  // of the first term, in evaluation
-};
-
-/// What some samples add to the loss. It may stand on the device still: value_of() brings it.
-struct Loss {
-  /// Of one term: what is to be added up, fp32, times `scale`.
-  struct Rows {
-    Tensor losses{}, hits{};  // hits empty in training
-    float scale = 0;
-  };
-  LossValue known{};  // to the host
-  std::vector<Rows> rows{};
-  Tensor gradient{};  // of the logits; empty in evaluation
-};
-
-/// Rows are summed in fp64, in order. Blocks until they are computed.
-LossValue value_of(Device& device, const Loss& loss);
-
-/// The loss of `logits` (see Model) against `targets`. The gradient takes the place of the logits.
-/// Does not wait for the device.
-Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
-                   const LossTerms& terms, bool with_gradient);
 
 /// The trainer calls, on one thread, attach() once and then, for every step and micro-batch,
 /// fetch, [before_forward, forward, after_forward] for each unit, loss, [before_backward,
@@ -121,7 +56,7 @@ class SyncScheme {
 
  protected:
   /// Kernels of the default loss().
-  explicit SyncScheme(RankContext context) : context_(context) {}
+  explicit SyncScheme(RankContext context) : context_(std::move(context)) {}
   const RankContext& context() const { return context_; }
 
  private:

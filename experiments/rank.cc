@@ -24,7 +24,7 @@ std::string host_name() {
   return name.data();
 }
 
-StepShape step_shape(const RunPlan& plan, const Model& model, const Dataset& data) {
+StepShape step_shape(const RunPlan& plan, const Model& model) {
   const auto element = static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
   std::int64_t lent = 0;
   for (const auto& unit : model.units)
@@ -35,22 +35,20 @@ StepShape step_shape(const RunPlan& plan, const Model& model, const Dataset& dat
           .reductions = plan.train.reduce == "every" ? plan.train.accumulation : 1,
           .parameter_bytes = element * model.parameter_count(),
           .lent_bytes = element * lent,
-          .input_bytes = plan.train.global_batch * data.input_shape().count() *
-                         static_cast<std::int64_t>(size_of(data.input_dtype())),
+          .input_bytes = plan.train.global_batch * model.input_bytes(),
           .logit_bytes = element * plan.train.global_batch * model.logits_per_sample()};
 }
 
 /// The ranks that this worker's batch norms put their statistics together with; null: it alone.
-std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, int worker,
-                                               Model& model) {
+std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, Model& model) {
   const RunPlan& plan = context.plan;
   const auto size = static_cast<int>(plan.model.batch_norm_group);
   const bool any = std::any_of(model.units.begin(), model.units.end(),
                                [](const auto& unit) { return !unit->statistics().empty(); });
   if (size == 1 || !any) return nullptr;
+  const int worker = context.self().worker;
   auto group =
-      find_device(plan.device.kind)
-          .communicator(context, fmt::format("batch-norm-{}", worker / size), worker % size, size);
+      context.communicator({fmt::format("batch-norm-{}", worker / size), worker % size, size});
   for (auto& unit : model.units) unit->join(group.get());
   return group;
 }
@@ -160,8 +158,14 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
 
   Timeline timeline(*device);
   Shared shared;
-  const RankContext context{
-      plan, rank, *device, site.store, timeline, &shared, initial_weights(plan, model)};
+  const RankContext context{plan,
+                            rank,
+                            *device,
+                            site.store,
+                            timeline,
+                            &shared,
+                            initial_weights(plan, model),
+                            find_device(plan.device.kind).links};
   const auto serve = [&] {
     return heard(listener,
                  [&] { return scheme_row.serve(context, plan.options, model, training); });
@@ -178,7 +182,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
       server.emplace(site.world, site.world ? place_of(plan, rank) : sim::Place{},
                      fmt::format("server {}", self.server), serve);
     {
-      const auto batch_norms = join_batch_norms(context, self.worker, model);
+      const auto batch_norms = join_batch_norms(context, model);
       const auto scheme = scheme_row.make(context, plan.options);
       Trainer trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr);
       record = heard(listener, [&] {
@@ -193,8 +197,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   record.role = self.role();
   record.host = host_name();
   if (model.task != Task::image_class) record.tokens_per_sample = plan.model.context;
-  record.minimum_bytes_per_step =
-      scheme_row.minimum_bytes(plan.options, step_shape(plan, model, *data.training));
+  record.minimum_bytes_per_step = scheme_row.minimum_bytes(plan.options, step_shape(plan, model));
   return record;
 }
 

@@ -19,6 +19,7 @@
 #include "peer/fsdp.h"
 #include "ps/dp.h"
 #include "ps/ps.h"
+#include "ps/transport.h"
 
 namespace ringside {
 namespace {
@@ -69,6 +70,22 @@ std::vector<std::string> nccl_environment(const RunPlan& plan, int rank) {
           "NCCL_MAX_NCHANNELS=2"};
 }
 
+std::unique_ptr<Communicator> between_processes(const RankContext& context, const Group& group) {
+  return peer::make_shm_communicator(context.device, context.store, group.name, group.rank,
+                                     group.size, context.plan.train.timeout_s);
+}
+
+std::unique_ptr<Communicator> between_gpus(const RankContext& context, const Group& group) {
+  return peer::make_nccl_communicator(context.device, context.store, group.name, group.rank,
+                                      group.size, context.plan.train.timeout_s);
+}
+
+std::unique_ptr<Communicator> between_simulated(const RankContext& context, const Group& group) {
+  return peer::make_sim_communicator(
+      sim::sim_device(context.device), group.name, group.rank, group.size,
+      {.message_ranks = context.plan.sim.message_ranks, .timeout_s = context.plan.train.timeout_s});
+}
+
 SchemeRow single_row() {
   auto r = row("single", "one rank, no communication: the reference", SingleOptions{});
   r.max_world = 1;
@@ -84,11 +101,8 @@ template <class Own, class Make, class Minimum>
 SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, Minimum minimum) {
   auto r = row(name, summary, Own{});
   r.check = [](const Options& options) { peer::check(options.as<Own>()); };
-  r.make = [make, name = std::string(name)](const RankContext& context, const Options& options) {
-    const RunPlan& plan = context.plan;
-    const int worker = plan.ranks[static_cast<std::size_t>(context.rank)].worker;
-    return make(context, options.as<Own>(),
-                find_device(plan.device.kind).communicator(context, name, worker, plan.world));
+  r.make = [make](const RankContext& context, const Options& options) {
+    return make(context, options.as<Own>());
   };
   r.minimum_bytes = [minimum](const Options&, const StepShape& shape) { return minimum(shape); };
   return r;
@@ -99,10 +113,6 @@ SchemeRow fsdp_row() {
                                        peer::make_fsdp, peer::fsdp_minimum_bytes);
   r.reduces_each_micro_batch = true;
   return r;
-}
-
-std::unique_ptr<ps::Transport> transport_of(const RankContext& context) {
-  return find_device(context.plan.device.kind).transport();
 }
 
 /// A scheme with servers.
@@ -117,11 +127,11 @@ SchemeRow server_row(std::string_view name, std::string_view summary, Make make,
                    o.server_device == "same" ? "" : o.server_device, ps::computes_losses(o)};
   };
   r.make = [make](const RankContext& context, const Options& options) {
-    return make(context, options.as<Own>(), transport_of(context));
+    return make(context, options.as<Own>());
   };
   r.serve = [serve](const RankContext& context, const Options& options, Model& model,
                     const Loader& loader) {
-    return serve(context, options.as<Own>(), transport_of(context), model, loader);
+    return serve(context, options.as<Own>(), model, loader);
   };
   r.minimum_bytes = [minimum](const Options& options, const StepShape& shape) {
     return minimum(shape, options.as<Own>());
@@ -177,12 +187,7 @@ const std::vector<DeviceRow>& device_rows() {
        .count = any_number,
        .environment = nothing,
        .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
-       .communicator =
-           [](const RankContext& context, const std::string& group, int rank, int size) {
-             return peer::make_shm_communicator(context.device, context.store, group, rank, size,
-                                                context.plan.train.timeout_s);
-           },
-       .transport = ps::zmq_transport},
+       .links = {between_processes, ps::zmq_transport}},
       {.name = "cuda",
        .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
        .precisions = {"fp32", "bf16", "fp16"},
@@ -192,12 +197,7 @@ const std::vector<DeviceRow>& device_rows() {
          const int ordinal = plan.ranks[static_cast<std::size_t>(rank)].ordinal;
          return cuda::make_cuda_device({.ordinal = ordinal, .tf32 = plan.device.tf32});
        },
-       .communicator =
-           [](const RankContext& context, const std::string& group, int rank, int size) {
-             return peer::make_nccl_communicator(context.device, context.store, group, rank, size,
-                                                 context.plan.train.timeout_s);
-           },
-       .transport = ps::zmq_transport},
+       .links = {between_gpus, ps::zmq_transport}},
       {.name = "sim",
        .summary = "machines of a cluster file, simulated (device.cluster)",
        .precisions = {"fp32", "bf16", "fp16"},
@@ -207,13 +207,7 @@ const std::vector<DeviceRow>& device_rows() {
          return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),
                                      plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32);
        },
-       .communicator =
-           [](const RankContext& context, const std::string& group, int rank, int size) {
-             return peer::make_sim_communicator(sim::sim_device(context.device), group, rank, size,
-                                                {.message_ranks = context.plan.sim.message_ranks,
-                                                 .timeout_s = context.plan.train.timeout_s});
-           },
-       .transport = ps::sim_transport},
+       .links = {between_simulated, ps::sim_transport}},
   };
   return rows;
 }

@@ -7,11 +7,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/comm.h"
+#include "core/links.h"
 #include "core/observe/record.h"
 #include "core/scheme.h"
 #include "core/sim/world.h"
-#include "ps/transport.h"
+#include "core/step_shape.h"
 
 namespace ringside {
 
@@ -82,11 +82,8 @@ struct DeviceRow {
   /// Of one rank of the plan. `world` is where simulated ranks live; null: nowhere, for looking at
   /// what the plan's model comes to.
   std::function<std::unique_ptr<Device>(const RunPlan&, int rank, sim::World* world)> make;
-  /// Of the rank of that number in a group of `size`.
-  std::function<std::unique_ptr<Communicator>(const RankContext&, const std::string& group,
-                                              int rank, int size)>
-      communicator;
-  std::function<std::unique_ptr<ps::Transport>()> transport;
+  /// Between the ranks of a run whose workers compute on it.
+  Links links;
 };
 
 const std::vector<SchemeRow>& scheme_rows();

@@ -18,13 +18,10 @@ namespace {
 /// every micro-batch a bucket comes back before the next one overwrites it, and is added up.
 class Ddp : public SyncScheme {
  public:
-  Ddp(const RankContext& context, const DdpOptions& options,
-      std::unique_ptr<Communicator> communicator)
+  Ddp(const RankContext& context, const DdpOptions& options)
       : SyncScheme(context),
         bucket_bytes_(options.bucket_mb * 1e6),
-        communicator_(std::move(communicator)) {
-    check(options);
-  }
+        communicator_(context.communicator(all_workers(context, "ddp"))) {}
 
   void attach(Model& model) override {
     const RunPlan& plan = context().plan;
@@ -150,9 +147,9 @@ void check(const DdpOptions& options) {
     throw Error("scheme.ddp.bucket_mb = {} must be above 0", options.bucket_mb);
 }
 
-std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options,
-                                     std::unique_ptr<Communicator> communicator) {
-  return std::make_unique<Ddp>(context, options, std::move(communicator));
+std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options) {
+  check(options);
+  return std::make_unique<Ddp>(context, options);
 }
 
 double ddp_minimum_bytes(const StepShape& shape) {

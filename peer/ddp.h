@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "core/base/fields.h"
-#include "core/comm.h"
 #include "core/scheme.h"
+#include "core/step_shape.h"
 
 namespace ringside::peer {
 
@@ -21,8 +21,7 @@ void check(const DdpOptions& options);
 /// Every rank holds everything (Li et al., VLDB 2020). With train.reduce "every" the gradients of a
 /// micro-batch are reduced while the next one is computed, and added up in a second whole gradient.
 /// Bytes a rank and reduction: 2 (N-1)/N of the gradient.
-std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options,
-                                     std::unique_ptr<Communicator> communicator);
+std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options);
 
 double ddp_minimum_bytes(const StepShape& shape);
 

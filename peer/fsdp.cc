@@ -20,13 +20,10 @@ namespace {
 /// shards) are of kind communication, but for gradients that wait for the last micro-batch.
 class Fsdp : public SyncScheme {
  public:
-  Fsdp(const RankContext& context, const FsdpOptions& options,
-       std::unique_ptr<Communicator> communicator)
+  Fsdp(const RankContext& context, const FsdpOptions& options)
       : SyncScheme(context),
         prefetch_(options.prefetch == 1),
-        communicator_(std::move(communicator)) {
-    check(options);
-  }
+        communicator_(context.communicator(all_workers(context, "fsdp"))) {}
 
   void attach(Model& model) override {
     model_ = &model;
@@ -272,9 +269,9 @@ void check(const FsdpOptions& options) {
     throw Error("scheme.fsdp.prefetch = {} must be 0 or 1", options.prefetch);
 }
 
-std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options,
-                                      std::unique_ptr<Communicator> communicator) {
-  return std::make_unique<Fsdp>(context, options, std::move(communicator));
+std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options) {
+  check(options);
+  return std::make_unique<Fsdp>(context, options);
 }
 
 double fsdp_minimum_bytes(const StepShape& shape) {

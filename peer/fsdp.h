@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "core/base/fields.h"
-#include "core/comm.h"
 #include "core/scheme.h"
+#include "core/step_shape.h"
 
 namespace ringside::peer {
 
@@ -27,8 +27,7 @@ void check(const FsdpOptions& options);
 /// its own (kind gradient, as large as the model) and they are reduce-scattered once a step. Bytes
 /// a rank, of the parameters, each unit padded to a multiple of N elements: 2 (N-1)/N a
 /// micro-batch, (N-1)/N more of units that others read, (N-1)/N a reduction.
-std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options,
-                                      std::unique_ptr<Communicator> communicator);
+std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options);
 
 double fsdp_minimum_bytes(const StepShape& shape);
 

@@ -6,7 +6,7 @@ namespace ringside::ps {
 
 ServerConfig server_config(const RankContext& context, std::uint64_t token) {
   const RunPlan& plan = context.plan;
-  return {.server = self(context).server,
+  return {.server = context.self().server,
           .workers = plan.world,
           .token = token,
           .initial_values = initial_values(context),
@@ -24,7 +24,7 @@ std::unique_ptr<Client> connect(const RankContext& context, Transport& transport
                                 TransportOptions options) {
   options.timeout_s *= grace;
   Connection connection = transport.connect(context, options);
-  const ClientConfig config{.worker = self(context).worker,
+  const ClientConfig config{.worker = context.self().worker,
                             .servers = context.plan.servers,
                             .token = connection.token,
                             .timeout_s = options.timeout_s};

@@ -11,28 +11,25 @@
 namespace ringside::ps {
 namespace {
 
-/// The largest frame is a chunk, or a micro-batch's inputs or logits. Of a sample these are tokens
-/// (of pairs with segments and positions beside them) or an image, and a row of logits for at most
-/// every token.
-TransportOptions transport_options(const RankContext& context, const DpOptions& options) {
-  const RunPlan& plan = context.plan;
-  const ModelConfig& model = plan.model;
-  const std::int64_t samples = plan.train.global_batch / (plan.world * plan.train.accumulation);
-  const std::int64_t input =
-      4 * std::max(2 * model.context + model.masked, model.image * model.image * model.channels);
-  const std::int64_t logits = std::max(model.context * model.vocabulary + 2, model.classes) *
-                              static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
-  return {.transport = options.transport,
-          .port = options.port,
-          .port_option = "scheme.dp.port",
-          .max_frame_bytes = std::max(max_chunk_bytes, samples * std::max(input, logits)),
-          .timeout_s = plan.train.timeout_s};
+/// The largest frame is a chunk, or the inputs or the logits of a micro-batch.
+TransportOptions transport_options(const RankContext& context, const DpOptions& options,
+                                   const Model& model) {
+  const TrainConfig& train = context.plan.train;
+  const std::int64_t samples = train.global_batch / (context.plan.world * train.accumulation);
+  const std::int64_t logits =
+      model.logits_per_sample() * static_cast<std::int64_t>(size_of(parameter_dtype(train)));
+  return {
+      .transport = options.transport,
+      .port = options.port,
+      .port_option = "scheme.dp.port",
+      .max_frame_bytes = std::max(max_chunk_bytes, samples * std::max(model.input_bytes(), logits)),
+      .timeout_s = train.timeout_s};
 }
 
 class Dp : public ReplicaScheme {
  public:
-  Dp(const RankContext& context, const DpOptions& options, std::unique_ptr<Transport> transport)
-      : ReplicaScheme(context, transport_options(context, options), std::move(transport)) {}
+  Dp(const RankContext& context, const DpOptions& options)
+      : ReplicaScheme(context), options_(options) {}
 
   Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) override {
     if (!pass.training) return SyncScheme::fetch(slice, loader, pass);
@@ -74,6 +71,10 @@ class Dp : public ReplicaScheme {
  private:
   static constexpr int master = 0;
 
+  TransportOptions transport_options(const Model& model) const override {
+    return ringside::ps::transport_options(context(), options_, model);
+  }
+
   void push(std::size_t unit, std::int64_t step) override { link().push(unit, step); }
 
   static Message about(const Pass& pass, Kind kind) {
@@ -88,6 +89,7 @@ class Dp : public ReplicaScheme {
   /// has all gradients of all workers: none is left in a queue when a worker leaves.
   void settle() override { client().sum({}); }
 
+  DpOptions options_;
   bool current_ = false;  // the replica has the master's values, or has asked for them
 };
 
@@ -107,14 +109,15 @@ void check(const DpOptions& options) {
   check_transport("dp", options.transport, options.port, server_count(options));
 }
 
-std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options,
-                                    std::unique_ptr<Transport> transport) {
-  return std::make_unique<Dp>(context, options, std::move(transport));
+std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options) {
+  return std::make_unique<Dp>(context, options);
 }
 
-RankRecord serve_dp(const RankContext& context, const DpOptions& options,
-                    std::unique_ptr<Transport> transport, Model& model, const Loader& loader) {
-  const Connection connection = transport->listen(context, transport_options(context, options));
+RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
+                    const Loader& loader) {
+  const auto transport = context.links.transport<Transport>();
+  const Connection connection =
+      transport->listen(context, transport_options(context, options, model));
   const RunPlan& plan = context.plan;
   Master master(model, partition(model, plan.servers), context.device,
                 server_config(context, connection.token), loader, plan);

@@ -7,7 +7,7 @@
 #include "core/base/fields.h"
 #include "core/observe/record.h"
 #include "core/scheme.h"
-#include "ps/transport.h"
+#include "core/step_shape.h"
 
 namespace ringside::ps {
 
@@ -32,13 +32,12 @@ inline bool computes_losses(const DpOptions&) { return true; }
 /// Evaluation reads and computes at the workers, with the master's parameters. Bytes a step, P of
 /// the parameters, I and L of the inputs and logits of the global batch: the master sends
 /// N P + I + L, a worker R P + L / N where it pushes R gradients.
-std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options,
-                                    std::unique_ptr<Transport> transport);
+std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options);
 
 /// What the master's rank does until all workers are done; see ps/service.h. `loader` reads the
 /// training data.
-RankRecord serve_dp(const RankContext& context, const DpOptions& options,
-                    std::unique_ptr<Transport> transport, Model& model, const Loader& loader);
+RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
+                    const Loader& loader);
 
 /// Of the master's rank: N P + I + L, dedicated; (N - 1) (P + (I + L) / N), beside worker 0; or of
 /// a worker of its own, R P + L / N.

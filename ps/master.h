@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "core/scheme.h"
+#include "core/cluster/plan.h"
+#include "core/data/loader.h"
 #include "ps/server.h"
 
 namespace ringside::ps {

@@ -20,8 +20,9 @@ TransportOptions transport_options(const RankContext& context, const PsOptions& 
 
 class Ps : public ReplicaScheme {
  public:
-  Ps(const RankContext& context, const PsOptions& options, std::unique_ptr<Transport> transport)
-      : ReplicaScheme(context, transport_options(context, options), std::move(transport)),
+  Ps(const RankContext& context, const PsOptions& options)
+      : ReplicaScheme(context),
+        options_(options),
         in_rounds_(rounds_of(context.plan.optimizer, parameter_dtype(context.plan.train)) > 0) {}
 
   void before_forward(std::size_t unit, const Pass&) override { link().wait_for(unit); }
@@ -49,8 +50,13 @@ class Ps : public ReplicaScheme {
       link().push_pull(unit, step);
   }
 
+  TransportOptions transport_options(const Model&) const override {
+    return ringside::ps::transport_options(context(), options_);
+  }
+
   void settle() override { client().drain(); }
 
+  PsOptions options_;
   bool in_rounds_;  // the optimizers want sums over the model first
 };
 
@@ -76,13 +82,13 @@ void check(const PsOptions& options) {
   check_consistency(options.consistency);
 }
 
-std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options,
-                                    std::unique_ptr<Transport> transport) {
-  return std::make_unique<Ps>(context, options, std::move(transport));
+std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {
+  return std::make_unique<Ps>(context, options);
 }
 
-RankRecord serve_ps(const RankContext& context, const PsOptions& options,
-                    std::unique_ptr<Transport> transport, Model& model, const Loader&) {
+RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
+                    const Loader&) {
+  const auto transport = context.links.transport<Transport>();
   const Connection connection = transport->listen(context, transport_options(context, options));
   Server server(model, partition(model, context.plan.servers), context.device,
                 server_config(context, connection.token));

@@ -7,7 +7,7 @@
 #include "core/base/fields.h"
 #include "core/observe/record.h"
 #include "core/scheme.h"
-#include "ps/transport.h"
+#include "core/step_shape.h"
 
 namespace ringside::ps {
 
@@ -33,12 +33,11 @@ inline bool computes_losses(const PsOptions&) { return false; }
 /// taken in between the units' computations, and a unit's next forward waits for its own. Bytes a
 /// step, P those of the parameters: a worker sends P for every gradient that it pushes, R a step, a
 /// server N P / S. Where the optimizer wants sums over the model, the values are pulled after them.
-std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options,
-                                    std::unique_ptr<Transport> transport);
+std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
 
 /// What the rank of a server does until all workers are done; see ps/service.h.
-RankRecord serve_ps(const RankContext& context, const PsOptions& options,
-                    std::unique_ptr<Transport> transport, Model& model, const Loader& loader);
+RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
+                    const Loader& loader);
 
 /// Dedicated: max(R P, N P / S). Beside: the rank of worker i and server i sends the gradients but
 /// for its own part, and new values of its part to the other workers, R P (S - 1) / S +

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/replica.h"
+#include "core/scheme.h"
 #include "ps/client.h"
 #include "ps/partition.h"
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/replica.h"
+#include "core/scheme.h"
 #include "ps/connect.h"
 #include "ps/partition.h"
 #include "ps/replica_link.h"
@@ -20,7 +21,7 @@ class ReplicaScheme : public SyncScheme {
  public:
   void attach(Model& model) override {
     replica_.emplace(model, context());
-    client_ = connect(context(), *transport_, options_);
+    client_ = connect(context(), *transport_, transport_options(model));
     link_.emplace(model, *replica_, context().device, *client_, context().plan);
   }
 
@@ -65,12 +66,13 @@ class ReplicaScheme : public SyncScheme {
   Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
 
  protected:
-  ReplicaScheme(const RankContext& context, TransportOptions options,
-                std::unique_ptr<Transport> transport)
+  explicit ReplicaScheme(const RankContext& context)
       : SyncScheme(context),
-        options_(std::move(options)),
-        transport_(std::move(transport)),
+        transport_(context.links.transport<Transport>()),
         every_(pushes_a_step(context.plan.train) > 1) {}
+
+  /// What this scheme asks of its transport.
+  virtual TransportOptions transport_options(const Model& model) const = 0;
 
   /// Sends a unit's last gradients of a step.
   virtual void push(std::size_t unit, std::int64_t step) = 0;
@@ -85,7 +87,6 @@ class ReplicaScheme : public SyncScheme {
   std::int64_t steps() const { return steps_; }
 
  private:
-  TransportOptions options_;
   std::unique_ptr<Transport> transport_;
   std::optional<Replica> replica_;
   std::unique_ptr<Client> client_;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/observe/record.h"
-#include "core/scheme.h"
+#include "core/rank_context.h"
 #include "ps/channel.h"
 #include "ps/server.h"
 

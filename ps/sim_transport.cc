@@ -187,7 +187,7 @@ class SimTransport : public Transport {
     sim::SimDevice& device = sim::sim_device(context.device);
     device.catch_up();
     const auto wire = device.world().shared().get<Wire>();
-    End& end = open(*wire, device, context.rank, self(context).server);
+    End& end = open(*wire, device, context.rank, context.self().server);
     auto channel = std::make_unique<ServerChannel>(device, *wire, end, options);
     wire->announce(end);
     return {std::move(channel), token};
@@ -204,7 +204,7 @@ class SimTransport : public Transport {
       if (!server) throw Error("server {} did not listen within {} s", id, options.timeout_s);
       servers.push_back(server);
     }
-    End& end = open(*wire, device, context.rank, self(context).worker);
+    End& end = open(*wire, device, context.rank, context.self().worker);
     return {std::make_unique<WorkerChannel>(device, *wire, end, options, servers, context.timeline),
             token};
   }

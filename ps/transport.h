@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/scheme.h"
+#include "core/rank_context.h"
 #include "ps/channel.h"
 
 namespace ringside::ps {
@@ -52,10 +52,5 @@ std::unique_ptr<Transport> zmq_transport();
 /// GPUs of one machine the launch of a copy), one message after the other on one I/O thread a rank
 /// and direction, and the links between them its bytes; within a rank it is free.
 std::unique_ptr<Transport> sim_transport();
-
-/// What the plan says about the rank of a context.
-inline const RankPlan& self(const RankContext& context) {
-  return context.plan.ranks[static_cast<std::size_t>(context.rank)];
-}
 
 }  // namespace ringside::ps

@@ -32,7 +32,7 @@ class ZmqTransport : public Transport {
  public:
   /// Server 0 draws the run's token.
   Connection listen(const RankContext& context, const TransportOptions& options) override {
-    const int server = self(context).server;
+    const int server = context.self().server;
     if (server == 0) context.store.set(token_key, fmt::format("{:016x}", draw_token()));
     const std::uint64_t token = shared_token(context, options);
     ServerEnd end = open_server(context.device, hub_of(context), token, server, options);
@@ -44,11 +44,11 @@ class ZmqTransport : public Transport {
     const std::uint64_t token = shared_token(context, options);
     std::vector<std::string> endpoints;
     for (int server = 0; server < context.plan.servers; ++server) {
-      const bool beside = context.shared && self(context).server == server;
+      const bool beside = context.shared && context.self().server == server;
       endpoints.push_back(beside ? local_endpoint(server)
                                  : context.store.get(endpoint_key(server), options.timeout_s));
     }
-    return {connect_worker(context.device, hub_of(context), token, self(context).worker, endpoints,
+    return {connect_worker(context.device, hub_of(context), token, context.self().worker, endpoints,
                            options, context.timeline),
             token};
   }

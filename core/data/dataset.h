@@ -59,6 +59,11 @@ class Dataset {
   virtual void check() const {}
 };
 
+/// Of the elements of a sample.
+constexpr DType input_dtype(Task task) {
+  return task == Task::image_class ? DType::f32 : DType::i32;
+}
+
 /// What a model says, in words.
 std::string_view name_of(Task task);
 

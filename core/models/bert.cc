@@ -127,6 +127,7 @@ Model make_bert(const ModelConfig& config, Device& device) {
     model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));
   model.units.push_back(std::move(head));
   model.task = Task::masked_tokens;
+  model.input = {2 * config.context + config.masked};
   model.terms = {{config.masked, config.vocabulary}, {1, 2}};
   return model;
 }

@@ -138,6 +138,7 @@ Model make_gpt(const ModelConfig& config, Device& device) {
     model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));
   model.units.push_back(std::move(head));
   model.task = Task::every_token;
+  model.input = {config.context};
   model.terms = {{config.context, config.vocabulary}};
   return model;
 }

@@ -70,6 +70,7 @@ Model make_mlp(const ModelConfig& config, Device& device) {
   model.units.push_back(
       std::make_unique<LinearUnit>("head", in, config.vocabulary, Activation::none, device));
   model.task = Task::last_token;
+  model.input = {config.context};
   model.terms = {{1, config.vocabulary}};
   return model;
 }

@@ -78,6 +78,10 @@ std::int64_t Model::first_parameter(std::size_t unit) const {
   return first;
 }
 
+std::int64_t Model::input_bytes() const {
+  return input.count() * static_cast<std::int64_t>(size_of(input_dtype(task)));
+}
+
 std::int64_t Model::logits_per_sample() const {
   std::int64_t count = 0;
   for (const LossTerm& term : terms) count += term.rows * term.classes;

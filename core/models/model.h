@@ -63,12 +63,15 @@ struct LossTerm {
 struct Model {
   std::vector<std::unique_ptr<Unit>> units;
   Task task = Task::every_token;
+  Shape input{};  // of a sample; its elements have the type that the task says
   std::vector<LossTerm> terms;
 
   /// Parameters of the whole model, and of the units before `unit`: the position of a unit's
   /// first parameter in the model's order.
   std::int64_t parameter_count() const;
   std::int64_t first_parameter(std::size_t unit) const;
+  /// Of a sample.
+  std::int64_t input_bytes() const;
   /// Elements of logits that a sample has.
   std::int64_t logits_per_sample() const;
 };

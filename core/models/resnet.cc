@@ -142,6 +142,7 @@ Model make_resnet(const ModelConfig& config, Device& device) {
   }
   model.units.push_back(std::make_unique<Head>(in, config.classes, device));
   model.task = Task::image_class;
+  model.input = {config.image, config.image, config.channels};
   model.terms = {{1, config.classes}};
   return model;
 }

@@ -117,6 +117,7 @@ Model make_vgg(const ModelConfig& config, Device& device) {
   dense("classifier.3", hidden, hidden, false);
   dense("classifier.6", hidden, config.classes, true);
   model.task = Task::image_class;
+  model.input = {config.image, config.image, config.channels};
   model.terms = {{1, config.classes}};
   return model;
 }

@@ -63,10 +63,8 @@ class StepsOnGpus : public ::testing::TestWithParam<std::string> {
  protected:
   static std::unique_ptr<SyncScheme> make(const RankContext& context) {
     if (GetParam() == "single") return make_single(context, {});
-    auto communicator =
-        peer::make_nccl_communicator(context.device, context.store, GetParam(), 0, 1, 10);
-    if (GetParam() == "ddp") return peer::make_ddp(context, {}, std::move(communicator));
-    return peer::make_fsdp(context, {}, std::move(communicator));
+    if (GetParam() == "ddp") return peer::make_ddp(context, {});
+    return peer::make_fsdp(context, {});
   }
 };
 INSTANTIATE_TEST_SUITE_P(Schemes, StepsOnGpus, ::testing::Values("single", "ddp", "fsdp"),
@@ -83,7 +81,8 @@ TEST_P(StepsOnGpus, AreEnqueuedWithoutAWait) {
   const Loader loader(*data, *device, plan.train.global_batch, 1, Loader::Reading::ahead);
   MemoryStore store;
   Timeline timeline(*device);
-  const RankContext context{plan, 0, *device, store, timeline};
+  const RankContext context{plan,     0,       *device, store,
+                            timeline, nullptr, {},      find_device("cuda").links};
   Stopped scheme(context, make(context));
   Trainer(context, model, scheme, loader, nullptr).run([](const Progress&) {});
   EXPECT_EQ(scheme.stops(), 1);

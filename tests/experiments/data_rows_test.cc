@@ -60,8 +60,7 @@ TEST_F(DataRows, EachServesItsTasksAndRefusesTheOthersInALine) {
         const Datasets data = make(task);
         ASSERT_TRUE(data.training);
         data.training->check();
-        EXPECT_EQ(data.training->input_dtype(),
-                  task == Task::image_class ? DType::f32 : DType::i32);
+        EXPECT_EQ(data.training->input_dtype(), input_dtype(task));
         EXPECT_EQ(data.training->target_parts().size(), task == Task::masked_tokens ? 2u : 1u);
         if (task == Task::masked_tokens) {
           EXPECT_EQ(data.training->input_shape(), Shape({2 * model_.context + model_.masked}));

@@ -24,6 +24,20 @@ std::vector<std::string> unit_names(const Model& model) {
   return names;
 }
 
+TEST(Models, SayHowLargeASampleAndItsLogitsAre) {
+  constexpr std::int64_t samples = 3;
+  for (const Case& c : cases()) {
+    const auto device = make_cpu_device(1);
+    BoundModel bound(*device, make_model(c.config, *device));
+    Tensor x = input_of(c.config, bound.model, *device, samples, 1);
+    EXPECT_EQ(static_cast<std::int64_t>(x.bytes()), samples * bound.model.input_bytes()) << c.name;
+    EXPECT_EQ(x.count(), samples * bound.model.input.count()) << c.name;
+    EXPECT_EQ(x.dtype(), input_dtype(bound.model.task)) << c.name;
+    for (auto& unit : bound.model.units) x = unit->forward(x, keeping);
+    EXPECT_EQ(x.count(), samples * bound.model.logits_per_sample()) << c.name;
+  }
+}
+
 TEST(Gpt, HasGpt2sNumberOfParameters) {
   const auto device = make_cpu_device(1);
   const std::int64_t L = 12, C = 768, T = 1024, V = 50257;

@@ -118,11 +118,10 @@ TEST(Processes, SchemesEndWithTheBitsOfTheSequentialSum) {
     const RunPlan plan = training.plan();
     for (const bool sharded : {false, true}) {
       Timeline timeline(r.device);
-      const RankContext context{plan, r.rank, r.device, r.store, timeline};
+      const RankContext context{plan,     r.rank,  r.device, r.store,
+                                timeline, nullptr, {},       links_among(r)};
       Model model = make_mlp(training.config, r.device);
-      auto group = r.comm.split(0, r.rank);
-      const auto scheme = sharded ? peer::make_fsdp(context, {}, std::move(group))
-                                  : peer::make_ddp(context, {}, std::move(group));
+      const auto scheme = sharded ? peer::make_fsdp(context, {}) : peer::make_ddp(context, {});
       scheme->attach(model);
       train(training, context, model, *scheme);
       if (!same_bits(parameters_of(*scheme), r.rank == 0 ? expected : std::vector<float>{}))

@@ -18,15 +18,12 @@ using namespace testing;
 using peer::DdpOptions;
 using peer::FsdpOptions;
 
-/// The communicator of a Rank belongs to its scheme here, so that both end together.
-std::unique_ptr<Communicator> group(const Rank& r) { return r.comm.split(0, r.rank); }
-
 /// What a body of a test works with on each rank.
 struct Scene {
   Scene(const Rank& r, const Training& training)
       : plan(training.plan()),
         timeline(r.device),
-        context{plan, r.rank, r.device, r.store, timeline},
+        context{plan, r.rank, r.device, r.store, timeline, nullptr, {}, links_among(r)},
         model(make_mlp(training.config, r.device)) {}
 
   RunPlan plan;
@@ -53,7 +50,7 @@ TEST_P(Schemes, DdpEndsWithTheBitsOfTheSequentialSum) {
   for (const double bucket_mb : {one_kb, 0.002, 25.0})
     run_ranks(training.world, [&](const Rank& r) {
       Scene s(r, training);
-      const auto scheme = peer::make_ddp(s.context, {.bucket_mb = bucket_mb}, group(r));
+      const auto scheme = peer::make_ddp(s.context, {.bucket_mb = bucket_mb});
       scheme->attach(s.model);
       train(training, s.context, s.model, *scheme);
       const auto values = parameters_of(*scheme);
@@ -67,7 +64,7 @@ TEST_P(Schemes, FsdpEndsWithTheBitsOfTheSequentialSum) {
   for (const std::int64_t prefetch : {0, 1})
     run_ranks(training.world, [&](const Rank& r) {
       Scene s(r, training);
-      const auto scheme = peer::make_fsdp(s.context, {.prefetch = prefetch}, group(r));
+      const auto scheme = peer::make_fsdp(s.context, {.prefetch = prefetch});
       scheme->attach(s.model);
       train(training, s.context, s.model, *scheme);
       const auto values = parameters_of(*scheme);
@@ -81,7 +78,7 @@ TEST_P(Schemes, DdpSendsTheMinimumAndHoldsEverything) {
   std::int64_t count = 0;
   run_ranks(training.world, [&](const Rank& r) {
     Scene s(r, training);
-    const auto scheme = peer::make_ddp(s.context, {.bucket_mb = one_kb}, group(r));
+    const auto scheme = peer::make_ddp(s.context, {.bucket_mb = one_kb});
     scheme->attach(s.model);
     train(training, s.context, s.model, *scheme);
     sent += scheme->traffic().sent;
@@ -106,7 +103,7 @@ TEST_P(Schemes, FsdpSendsTheMinimumAndHoldsItsShare) {
   const int p = training.world;
   run_ranks(p, [&](const Rank& r) {
     Scene s(r, training);
-    const auto scheme = peer::make_fsdp(s.context, {}, group(r));
+    const auto scheme = peer::make_fsdp(s.context, {});
     scheme->attach(s.model);
     const MemoryUse before = r.device.ledger().current();
     EXPECT_EQ(before[MemoryKind::communication], 0);
@@ -151,7 +148,7 @@ TEST(SchemesOfPeers, EvaluationLeavesParametersAndMemoryAsTheyWere) {
   const auto expected = expected_parameters(training, Order::ranks_first);
   run_ranks(3, [&](const Rank& r) {
     Scene s(r, training);
-    const auto scheme = peer::make_fsdp(s.context, {}, group(r));
+    const auto scheme = peer::make_fsdp(s.context, {});
     scheme->attach(s.model);
     const auto evaluate = [&] {
       const Pass pass = evaluation;
@@ -187,8 +184,8 @@ TEST(SchemesOfPeers, SumAddsDoublesInRankOrder) {
     run_ranks(world, [&](const Rank& r) {
       const Training training{.world = world};
       Scene s(r, training);
-      const auto ddp = peer::make_ddp(s.context, {}, r.comm.split(0, r.rank));
-      const auto fsdp = peer::make_fsdp(s.context, {}, r.comm.split(0, r.rank));
+      const auto ddp = peer::make_ddp(s.context, {});
+      const auto fsdp = peer::make_fsdp(s.context, {});
       double expected = values[0];
       for (int k = 1; k < world; ++k) expected += values[k];
       for (SyncScheme* scheme : {ddp.get(), fsdp.get()}) {
@@ -204,7 +201,7 @@ TEST(SchemesOfPeers, DdpLaunchesABucketBeforeBackwardIsOver) {
   const Training training{.world = 2, .steps = 1};
   run_ranks(2, [&](const Rank& r) {
     Scene s(r, training);
-    const auto scheme = peer::make_ddp(s.context, {.bucket_mb = one_kb}, group(r));
+    const auto scheme = peer::make_ddp(s.context, {.bucket_mb = one_kb});
     scheme->attach(s.model);
     std::vector<double> hooks;
     train(training, s.context, s.model, *scheme, [&] { hooks.push_back(r.device.clock().now()); });
@@ -229,8 +226,8 @@ TEST(SchemesOfPeers, RefuseOptionsThatMeanNothing) {
   run_ranks(1, [&](const Rank& r) {
     const Training training;
     Scene s(r, training);
-    EXPECT_THROW(peer::make_ddp(s.context, {.bucket_mb = 0}, group(r)), Error);
-    EXPECT_THROW(peer::make_fsdp(s.context, {.prefetch = 2}, group(r)), Error);
+    EXPECT_THROW(peer::make_ddp(s.context, {.bucket_mb = 0}), Error);
+    EXPECT_THROW(peer::make_fsdp(s.context, {.prefetch = 2}), Error);
   });
 }
 

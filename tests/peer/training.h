@@ -53,6 +53,13 @@ struct Training {
   }
 };
 
+/// A communicator of its own for every scheme of the rank, so that both end together.
+inline Links links_among(const Rank& r) {
+  return Links([&comm = r.comm](const RankContext& context, const Group&) {
+    return comm.split(0, context.rank);
+  });
+}
+
 /// The steps of one rank; `observe` is called after every hook.
 inline void train(
     const Training& training, const RankContext& context, Model& model, SyncScheme& scheme,

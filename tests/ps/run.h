@@ -15,6 +15,7 @@
 #include "core/models/mlp.h"
 #include "core/single.h"
 #include "core/trainer.h"
+#include "ps/transport.h"
 
 namespace ringside::testing {
 
@@ -69,11 +70,15 @@ struct RankResult {
   std::string error;
 };
 
+/// As ranks of one host have them.
+inline Links links_to_servers() { return {nullptr, ps::zmq_transport}; }
+
 using MakeDevice = std::function<std::unique_ptr<Device>()>;
 
 /// One rank, as a rank process does it.
 inline void run_rank(const RunPlan& plan, int rank, Store& store, const Make& make,
-                     const Serve& serve, const MakeDevice& make_device, RankResult& result) {
+                     const Serve& serve, const MakeDevice& make_device, const Links& links,
+                     RankResult& result) {
   const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
   const auto device = make_device();
   Model model = make_mlp(plan.model, *device);
@@ -82,7 +87,7 @@ inline void run_rank(const RunPlan& plan, int rank, Store& store, const Make& ma
   const Loader loader(data, *device, plan.train.global_batch, seed);
   Timeline timeline(*device);
   Shared shared;
-  const RankContext context{plan, rank, *device, store, timeline, &shared};
+  const RankContext context{plan, rank, *device, store, timeline, &shared, {}, links};
   std::future<RankRecord> server;
   if (self.server >= 0)
     server = std::async(std::launch::async, [&] { return serve(context, model, loader); });
@@ -97,14 +102,15 @@ inline void run_rank(const RunPlan& plan, int rank, Store& store, const Make& ma
 
 inline std::vector<RankResult> run_ranks(
     const RunPlan& plan, const Make& make, const Serve& serve,
-    const MakeDevice& make_device = [] { return make_cpu_device(1); }) {
+    const MakeDevice& make_device = [] { return make_cpu_device(1); },
+    const Links& links = links_to_servers()) {
   MemoryStore store;
   std::vector<RankResult> results(plan.ranks.size());
   std::vector<std::jthread> threads;
   for (std::size_t r = 0; r < results.size(); ++r)
     threads.emplace_back([&, r] {
       try {
-        run_rank(plan, static_cast<int>(r), store, make, serve, make_device, results[r]);
+        run_rank(plan, static_cast<int>(r), store, make, serve, make_device, links, results[r]);
       } catch (const std::exception& error) {
         results[r].error = error.what();
       }

@@ -19,18 +19,18 @@ using testing::tiny_plan;
 std::vector<RankResult> run(const RunPlan& plan, const PsOptions& options) {
   check(options);
   return run_ranks(
-      plan, [&](const RankContext& context) { return make_ps(context, options, zmq_transport()); },
+      plan, [&](const RankContext& context) { return make_ps(context, options); },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_ps(context, options, zmq_transport(), model, loader);
+        return serve_ps(context, options, model, loader);
       });
 }
 
 std::vector<RankResult> run(const RunPlan& plan, const DpOptions& options) {
   check(options);
   return run_ranks(
-      plan, [&](const RankContext& context) { return make_dp(context, options, zmq_transport()); },
+      plan, [&](const RankContext& context) { return make_dp(context, options); },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_dp(context, options, zmq_transport(), model, loader);
+        return serve_dp(context, options, model, loader);
       });
 }
 
@@ -200,7 +200,8 @@ std::vector<Kind> heard_of_a_visit() {
     const auto own = make_cpu_device(1);
     Model model = make_mlp(plan.model, *own);
     Timeline own_timeline(*own);
-    const auto scheme = make_dp({plan, 1, *own, store, own_timeline}, {}, zmq_transport());
+    const auto scheme =
+        make_dp({plan, 1, *own, store, own_timeline, nullptr, {}, testing::links_to_servers()}, {});
     scheme->attach(model);
     scheme->before_backward(0, {});
     scheme->after_backward(0, {});
@@ -249,17 +250,15 @@ void expect_that_all_end(const RunPlan& plan, MakeScheme make, ServeScheme serve
 TEST(Failures, OfOneWorkerEndTheOthersAtOnceAndNameIt) {
   const PsOptions ps;
   expect_that_all_end(
-      tiny_plan(3, 2, false, 1),
-      [&](const RankContext& context) { return make_ps(context, ps, zmq_transport()); },
+      tiny_plan(3, 2, false, 1), [&](const RankContext& context) { return make_ps(context, ps); },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_ps(context, ps, zmq_transport(), model, loader);
+        return serve_ps(context, ps, model, loader);
       });
   const DpOptions dp;
   expect_that_all_end(
-      tiny_plan(2, 1, true, 1),
-      [&](const RankContext& context) { return make_dp(context, dp, zmq_transport()); },
+      tiny_plan(2, 1, true, 1), [&](const RankContext& context) { return make_dp(context, dp); },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_dp(context, dp, zmq_transport(), model, loader);
+        return serve_dp(context, dp, model, loader);
       });
 }
 
@@ -271,10 +270,10 @@ TEST(Failures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
       plan,
       [&](const RankContext& context) -> std::unique_ptr<SyncScheme> {
         if (context.rank == 1) throw Error("absent");
-        return make_ps(context, options, zmq_transport());
+        return make_ps(context, options);
       },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_ps(context, options, zmq_transport(), model, loader);
+        return serve_ps(context, options, model, loader);
       });
   EXPECT_NE(results[0].error, "");
   EXPECT_NE(results[2].error, "");
@@ -284,7 +283,7 @@ TEST(Failures, AWorkerNamesTheServerThatIsNotThere) {
   RunPlan plan = tiny_plan(1, 1, false, 1);
   plan.train.timeout_s = 0.2;
   const auto results = run_ranks(
-      plan, [&](const RankContext& context) { return make_ps(context, {}, zmq_transport()); },
+      plan, [&](const RankContext& context) { return make_ps(context, {}); },
       [&](const RankContext&, Model&, const Loader&) -> RankRecord { throw Error("absent"); });
   EXPECT_NE(results[0].error.find("ps."), std::string::npos) << results[0].error;
 }
@@ -331,12 +330,13 @@ TEST(ReplicaSchemes, SumMoreValuesThanAFrameTakes) {
         const Loader loader(data, *device, plan.train.global_batch, 1);
         Timeline timeline(*device);
         Shared shared;
-        const RankContext context{plan, rank, *device, store, timeline, &shared};
+        const RankContext context{plan,     rank,    *device, store,
+                                  timeline, &shared, {},      testing::links_to_servers()};
         if (rank == 2) {
-          serve_ps(context, {.servers = 1}, zmq_transport(), model, loader);
+          serve_ps(context, {.servers = 1}, model, loader);
           return;
         }
-        const auto scheme = make_ps(context, {.servers = 1}, zmq_transport());
+        const auto scheme = make_ps(context, {.servers = 1});
         scheme->attach(model);
         auto& values = sums[static_cast<std::size_t>(rank)];
         for (std::size_t i = 0; i < count; ++i)

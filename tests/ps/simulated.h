@@ -49,7 +49,8 @@ inline void simulate_rank(const RunPlan& plan, int rank, sim::World& world, Stor
   const Loader loader(data, *device, plan.train.global_batch, seed);
   Timeline timeline(*device);
   Shared shared;
-  const RankContext context{plan, rank, *device, store, timeline, &shared};
+  const RankContext context{plan,     rank,    *device, store,
+                            timeline, &shared, {},      {nullptr, ps::sim_transport}};
   std::string server_error;
   bool served = self.server < 0;
   const auto ended = world.make_event();

@@ -17,19 +17,19 @@ using testing::Simulated;
 using testing::tiny_plan;
 
 testing::Make maker(const PsOptions& options) {
-  return [options](const RankContext& c) { return make_ps(c, options, sim_transport()); };
+  return [options](const RankContext& c) { return make_ps(c, options); };
 }
 testing::Make maker(const DpOptions& options) {
-  return [options](const RankContext& c) { return make_dp(c, options, sim_transport()); };
+  return [options](const RankContext& c) { return make_dp(c, options); };
 }
 testing::Serve server_of(const PsOptions& options) {
   return [options](const RankContext& c, Model& model, const Loader& loader) {
-    return serve_ps(c, options, sim_transport(), model, loader);
+    return serve_ps(c, options, model, loader);
   };
 }
 testing::Serve server_of(const DpOptions& options) {
   return [options](const RankContext& c, Model& model, const Loader& loader) {
-    return serve_dp(c, options, sim_transport(), model, loader);
+    return serve_dp(c, options, model, loader);
   };
 }
 
@@ -153,7 +153,7 @@ TEST(SimulatedFailures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
       plan, cpu_machines(1), true,
       [&](const RankContext& context) -> std::unique_ptr<SyncScheme> {
         if (context.rank == 1) throw Error("absent");
-        return make_ps(context, options, sim_transport());
+        return make_ps(context, options);
       },
       server_of(options));
   EXPECT_NE(run.ranks[0].error.find("worker 1 did not come within 30 s"), std::string::npos)

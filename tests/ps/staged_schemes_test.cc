@@ -48,18 +48,18 @@ INSTANTIATE_TEST_SUITE_P(Dp, StagedDpTest,
 TEST_P(StagedPsTest, EndsWithTheBitsOfASequentialSum) {
   const PsOptions options{.servers = GetParam().servers, .placement = GetParam().placement};
   expect_the_bits_of_a_sequential_sum(
-      [&](const RankContext& context) { return make_ps(context, options, zmq_transport()); },
+      [&](const RankContext& context) { return make_ps(context, options); },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_ps(context, options, zmq_transport(), model, loader);
+        return serve_ps(context, options, model, loader);
       });
 }
 
 TEST_P(StagedDpTest, EndsWithTheBitsOfASequentialSum) {
   const DpOptions options{.placement = GetParam().placement};
   expect_the_bits_of_a_sequential_sum(
-      [&](const RankContext& context) { return make_dp(context, options, zmq_transport()); },
+      [&](const RankContext& context) { return make_dp(context, options); },
       [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_dp(context, options, zmq_transport(), model, loader);
+        return serve_dp(context, options, model, loader);
       });
 }
 

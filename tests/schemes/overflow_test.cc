@@ -66,7 +66,9 @@ std::vector<RankRecord> run_poisoned(const RunPlan& plan, int worker, std::size_
     return row.serve(context, plan.options, model, loader);
   };
   std::vector<RankRecord> workers;
-  for (const auto& result : testing::run_ranks(plan, make, serve)) {
+  const auto results = testing::run_ranks(
+      plan, make, serve, [] { return make_cpu_device(1); }, find_device(plan.device.kind).links);
+  for (const auto& result : results) {
     EXPECT_EQ(result.error, "");
     if (workers.size() < static_cast<std::size_t>(plan.world)) workers.push_back(result.worker);
   }
