@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/comm.h"
+#include "core/comm/communicator.h"
 
 namespace ringside {
 

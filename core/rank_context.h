@@ -6,7 +6,7 @@
 
 #include "core/base/shared.h"
 #include "core/cluster/plan.h"
-#include "core/cluster/store.h"
+#include "core/comm/store.h"
 #include "core/device/device.h"
 #include "core/links.h"
 #include "core/models/initial_values.h"

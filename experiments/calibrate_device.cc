@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/cluster/store.h"
+#include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/sim/sim_device.h"
 #include "core/single.h"

@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "core/cluster/store.h"
+#include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
 #include "experiments/calibrate.h"
-#include "peer/comm/shm.h"
+#include "peer/comm/shm/communicator.h"
 #include "ps/transport.h"
 
 namespace ringside {
@@ -61,7 +61,8 @@ double seconds_of(const Collective& collective, std::int64_t count, int repeats,
   std::vector<double> seconds;
   const auto rank = [&](int r) {
     const auto device = make_cpu_device(static_cast<int>(threads));
-    const auto comm = peer::make_shm_communicator(*device, store, "calibrate", r, ranks, timeout_s);
+    const auto comm =
+        peer::make_shm_communicator(*device, store, {"calibrate", r, ranks}, timeout_s);
     const Tensor array = device->tensor({count}, MemoryKind::communication);
     const Tensor part = device->tensor({count / ranks}, MemoryKind::communication);
     for (int i = 0; i < repeats; ++i) {

@@ -8,7 +8,7 @@
 #include "experiments/commands.h"
 #include "experiments/environment.h"
 #include "experiments/registry.h"
-#include "peer/comm/nccl/nccl.h"
+#include "peer/comm/nccl/communicator.h"
 
 namespace ringside {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cuda/cuda.h"
-#include "peer/comm/nccl/nccl.h"
+#include "peer/comm/nccl/communicator.h"
 
 namespace ringside {
 namespace {

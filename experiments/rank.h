@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/cluster/plan.h"
-#include "core/cluster/store.h"
+#include "core/comm/store.h"
 #include "core/sim/world.h"
 #include "core/trainer.h"
 

@@ -12,8 +12,8 @@
 #include "core/models/vgg.h"
 #include "core/single.h"
 #include "experiments/places.h"
-#include "peer/comm/nccl/nccl.h"
-#include "peer/comm/shm.h"
+#include "peer/comm/nccl/communicator.h"
+#include "peer/comm/shm/communicator.h"
 #include "peer/comm/sim/communicator.h"
 #include "peer/ddp.h"
 #include "peer/fsdp.h"
@@ -71,18 +71,18 @@ std::vector<std::string> nccl_environment(const RunPlan& plan, int rank) {
 }
 
 std::unique_ptr<Communicator> between_processes(const RankContext& context, const Group& group) {
-  return peer::make_shm_communicator(context.device, context.store, group.name, group.rank,
-                                     group.size, context.plan.train.timeout_s);
+  return peer::make_shm_communicator(context.device, context.store, group,
+                                     context.plan.train.timeout_s);
 }
 
 std::unique_ptr<Communicator> between_gpus(const RankContext& context, const Group& group) {
-  return peer::make_nccl_communicator(context.device, context.store, group.name, group.rank,
-                                      group.size, context.plan.train.timeout_s);
+  return peer::make_nccl_communicator(context.device, context.store, group,
+                                      context.plan.train.timeout_s);
 }
 
 std::unique_ptr<Communicator> between_simulated(const RankContext& context, const Group& group) {
   return peer::make_sim_communicator(
-      sim::sim_device(context.device), group.name, group.rank, group.size,
+      sim::sim_device(context.device), group,
       {.message_ranks = context.plan.sim.message_ranks, .timeout_s = context.plan.train.timeout_s});
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "core/comm.h"
+#include "core/comm/communicator.h"
 #include "core/observe/timeline.h"
 
 namespace ringside::peer {

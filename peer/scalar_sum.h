@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "core/comm.h"
+#include "core/comm/communicator.h"
 
 namespace ringside::peer {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/cluster/plan.h"
-#include "core/cluster/store.h"
+#include "core/comm/store.h"
 
 namespace ringside {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/comm.h"
+#include "core/comm/communicator.h"
 #include "core/device/device.h"
 #include "core/nn/layout.h"
 #include "core/nn/pass.h"

@@ -3,40 +3,19 @@
 #include <deque>
 
 #include "core/base/error.h"
+#include "peer/comm/calling.h"
 
 namespace ringside::peer {
 namespace {
 
-class LocalCommunicator : public Communicator {
+class LocalCommunicator : public CallingCommunicator {
  public:
   LocalCommunicator(Device& device, const std::string& name)
-      : Communicator(0, 1), device_(device), name_(name) {}
-
-  WorkPtr all_reduce(const Tensor& array) override { return copied(array, array); }
-  WorkPtr reduce_scatter(const Tensor& array, const Tensor& part) override {
-    return copied(array, part);
-  }
-  WorkPtr all_gather(const Tensor& part, const Tensor& array) override {
-    return copied(part, array);
-  }
-  WorkPtr broadcast(const Tensor& array, int root) override {
-    check_rank("broadcast", root);
-    return copied(array, array);
-  }
-  WorkPtr all_to_all(const Tensor& in, const Tensor& out) override { return copied(in, out); }
-
-  WorkPtr send(const Tensor& array, int to) override {
-    check_rank("send", to);
-    return post(sent_, array);
-  }
-  WorkPtr recv(const Tensor& array, int from) override {
-    check_rank("recv", from);
-    return post(received_, array);
-  }
+      : CallingCommunicator({name, 0, 1}), device_(device) {}
 
   void barrier() override {}
   std::unique_ptr<Communicator> split(int colour, int key) override {
-    return make_local_communicator(device_, fmt::format("{}/{}.{}", name_, colour, key));
+    return make_local_communicator(device_, fmt::format("{}/{}.{}", name(), colour, key));
   }
   Traffic traffic() const override { return {}; }
 
@@ -62,45 +41,43 @@ class LocalCommunicator : public Communicator {
     std::shared_ptr<State> state_;
   };
 
-  void check_rank(const char* what, int rank) const {
-    if (rank != 0) throw Error("{}: {}: no rank {} among 1", name_, what, rank);
-  }
-
-  WorkPtr copied(const Tensor& in, const Tensor& out) {
+  WorkPtr begin(const Call&, const Tensor& in, const Tensor& out) override {
     auto state = std::make_shared<State>();
     state->span.begin = device_.mark();
     copy(in, out);
     state->span.end = device_.mark();
     state->done = true;
-    return std::make_unique<LocalWork>(name_, std::move(state));
+    return std::make_unique<LocalWork>(name(), std::move(state));
+  }
+
+  WorkPtr begin_message(const Tensor& array, int, bool sends) override {
+    auto state = std::make_shared<State>();
+    state->tensor = array;
+    state->span.begin = device_.mark();
+    (sends ? sent_ : received_).push_back(state);
+    if (!sent_.empty() && !received_.empty()) meet();
+    return std::make_unique<LocalWork>(name(), std::move(state));
+  }
+
+  /// The oldest message that is sent is the oldest one that is received.
+  void meet() {
+    copy(sent_.front()->tensor, received_.front()->tensor);
+    for (auto* end : {&sent_, &received_}) {
+      end->front()->span.end = device_.mark();
+      end->front()->done = true;
+      end->front()->tensor = {};
+      end->pop_front();
+    }
   }
 
   void copy(const Tensor& in, const Tensor& out) {
     if (in.bytes() != out.bytes())
-      throw Error("{}: {} bytes cannot be copied to {}", name_, in.bytes(), out.bytes());
+      throw Error("{}: {} bytes cannot be copied to {}", name(), in.bytes(), out.bytes());
     const bool same = in.buffer() == out.buffer() && in.byte_offset() == out.byte_offset();
     if (in.bytes() > 0 && !same) device_.kernels().copy({.in = in, .out = out});
   }
 
-  WorkPtr post(std::deque<std::shared_ptr<State>>& queue, const Tensor& array) {
-    auto state = std::make_shared<State>();
-    state->tensor = array;
-    state->span.begin = device_.mark();
-    queue.push_back(state);
-    if (!sent_.empty() && !received_.empty()) {
-      copy(sent_.front()->tensor, received_.front()->tensor);
-      for (auto* end : {&sent_, &received_}) {
-        end->front()->span.end = device_.mark();
-        end->front()->done = true;
-        end->front()->tensor = {};
-        end->pop_front();
-      }
-    }
-    return std::make_unique<LocalWork>(name_, std::move(state));
-  }
-
   Device& device_;
-  std::string name_;
   std::deque<std::shared_ptr<State>> sent_, received_;
 };
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "core/comm.h"
+#include "core/comm/communicator.h"
 
 namespace ringside::peer {
 

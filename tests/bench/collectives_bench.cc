@@ -20,7 +20,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
-#include "peer/comm/shm.h"
+#include "peer/comm/shm/communicator.h"
 #include "peer/comm/sum.h"
 
 namespace ringside {
@@ -95,7 +95,7 @@ void print(int rank, std::size_t bytes, const char* operation, const char* reduc
 void run_rank(Shared& shared, int rank) {
   const auto device = make_cpu_device(1);
   SharedStore store(shared);
-  const auto comm = peer::make_shm_communicator(*device, store, "bench", rank, ranks, 60);
+  const auto comm = peer::make_shm_communicator(*device, store, {"bench", rank, ranks}, 60);
   const auto time = [&](int repeats, const auto& touch, const auto& call) {
     return time_us(shared, device->clock(), rank, repeats, touch, call);
   };

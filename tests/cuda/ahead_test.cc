@@ -8,7 +8,7 @@
 #include "core/models/gpt.h"
 #include "core/single.h"
 #include "core/trainer.h"
-#include "peer/comm/nccl/nccl.h"
+#include "peer/comm/nccl/communicator.h"
 #include "peer/ddp.h"
 #include "peer/fsdp.h"
 #include "tests/cuda/gate.h"

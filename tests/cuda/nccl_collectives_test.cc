@@ -156,7 +156,7 @@ TEST(NcclMessages, OfTwoDirectionsDoNotWaitForEachOther) {
 TEST(NcclGroups, AreOneAmongSeveralOfTheSameRanks) {
   run_nccl_ranks(2, [](const Rank& r) {
     auto& gpu = cuda::cuda_device(r.device);
-    const auto other = peer::make_nccl_communicator(gpu, r.store, "other", 1 - r.rank, 2, 60);
+    const auto other = peer::make_nccl_communicator(gpu, r.store, {"other", 1 - r.rank, 2}, 60);
     const Tensor a = r.floats(10, [](std::int64_t) { return 1.0F; }), b = r.floats(2);
     const Tensor own = r.floats(1, [&](std::int64_t) { return static_cast<float>(r.rank); });
     const WorkPtr sum = r.comm.all_reduce(a);

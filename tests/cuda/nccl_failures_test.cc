@@ -47,7 +47,7 @@ TEST(NcclFailures, RanksThatDoNotJoinAreNamed) {
   const auto gpu = cuda::make_cuda_device({});
   const auto join = [&](int rank, int size) {
     MemoryStore store;
-    return error_of([&] { peer::make_nccl_communicator(*gpu, store, "ddp", rank, size, soon); });
+    return error_of([&] { peer::make_nccl_communicator(*gpu, store, {"ddp", rank, size}, soon); });
   };
   EXPECT_EQ(join(0, 3), "ddp: rank 0 of 3: ranks 1, 2 did not join the group within 0.3 s");
   EXPECT_EQ(join(1, 2), "ddp: rank 1 of 2: rank 0 did not join the group within 0.3 s");
@@ -166,7 +166,7 @@ TEST(NcclFailures, ARankThatFailsItselfWaitsForNobody) {
       threads.emplace_back([&, rank] {
         errors[rank] = error_of([&] {
           const auto gpu = cuda::make_cuda_device({});
-          const auto comm = peer::make_nccl_communicator(*gpu, store, "ddp", rank, 2, time[rank]);
+          const auto comm = peer::make_nccl_communicator(*gpu, store, {"ddp", rank, 2}, time[rank]);
           comm->barrier();
           const Tensor array = gpu->tensor({4}, MemoryKind::communication);
           const WorkPtr sum = comm->all_reduce(array), message = comm->recv(array, 1 - rank);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/device/cuda/cuda.h"
-#include "peer/comm/nccl/nccl.h"
+#include "peer/comm/nccl/communicator.h"
 #include "tests/peer/ranks.h"
 
 namespace ringside::testing {

@@ -139,14 +139,14 @@ TEST(Failures, AGroupThatDoesNotComeTogetherNamesWhoIsMissing) {
   MemoryStore store;
   const auto device = make_cpu_device(1);
   try {
-    peer::make_shm_communicator(*device, store, "ddp", 0, 3, soon);
+    peer::make_shm_communicator(*device, store, {"ddp", 0, 3}, soon);
     FAIL() << "the group came together";
   } catch (const Error& e) {
     EXPECT_STREQ(e.what(), "ddp: ranks 1, 2 of 3 did not join the group within 0.5 s");
   }
   MemoryStore other;
   try {
-    peer::make_shm_communicator(*device, other, "ddp", 1, 2, soon);
+    peer::make_shm_communicator(*device, other, {"ddp", 1, 2}, soon);
     FAIL() << "the group came together";
   } catch (const Error& e) {
     EXPECT_THAT(e.what(), HasSubstr("ddp: rank 0 of 2 did not open the group"));

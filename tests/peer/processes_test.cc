@@ -63,7 +63,7 @@ std::vector<int> exits_of_processes(int size, double timeout_s,
       int code = 1;
       try {
         const auto device = make_cpu_device(1);
-        const auto comm = peer::make_shm_communicator(*device, store, "test", r, size, timeout_s);
+        const auto comm = peer::make_shm_communicator(*device, store, {"test", r, size}, timeout_s);
         code = body({*device, store, r, size, *comm}) ? 0 : 2;
       } catch (const std::exception& e) {
         std::fprintf(stderr, "rank %d: %s\n", r, e.what());
@@ -159,9 +159,9 @@ TEST(Processes, AGroupKeepsNoFileOpen) {
     const Tensor there = other->tensor({1}, MemoryKind::communication);
     const auto before = open_files();
     std::thread thread([&] {
-      peer::make_shm_communicator(*other, r.store, "pair", 1, 2, 60)->all_reduce(there)->wait();
+      peer::make_shm_communicator(*other, r.store, {"pair", 1, 2}, 60)->all_reduce(there)->wait();
     });
-    peer::make_shm_communicator(r.device, r.store, "pair", 0, 2, 60)->all_reduce(here)->wait();
+    peer::make_shm_communicator(r.device, r.store, {"pair", 0, 2}, 60)->all_reduce(here)->wait();
     thread.join();
     EXPECT_EQ(open_files(), before);
   });

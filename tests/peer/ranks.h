@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/cluster/store.h"
+#include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
-#include "peer/comm/shm.h"
+#include "peer/comm/shm/communicator.h"
 
 namespace ringside::testing {
 
@@ -46,7 +46,7 @@ struct Rank {
 };
 
 /// Runs `body` on `size` threads, each with what `make_device()` and `make_communicator(device,
-/// store, group, rank, size, timeout)` give it. Returns what each rank threw, "" if nothing.
+/// store, group, timeout)` give it. Returns what each rank threw, "" if nothing.
 template <class MakeDevice, class MakeCommunicator>
 std::vector<std::string> errors_of_ranks_on(MakeDevice make_device,
                                             MakeCommunicator make_communicator, int size,
@@ -59,7 +59,7 @@ std::vector<std::string> errors_of_ranks_on(MakeDevice make_device,
     threads.emplace_back([&, r] {
       try {
         const auto device = make_device();
-        const auto comm = make_communicator(*device, store, "test", r, size, timeout_s);
+        const auto comm = make_communicator(*device, store, {"test", r, size}, timeout_s);
         body({*device, store, r, size, *comm});
       } catch (const std::exception& e) {
         errors[static_cast<std::size_t>(r)] = e.what();

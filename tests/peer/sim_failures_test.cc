@@ -169,7 +169,7 @@ TEST(SimGroups, ThatDoNotComeTogetherNameWhoIsMissing) {
   world->spawn("rank 0", {0, 0}, [&] {
     const auto device = sim::make_sim_device(simulated.cluster, world.get(), {0, 0}, nullptr);
     try {
-      peer::make_sim_communicator(*device, "ddp", 0, 3, {.timeout_s = 0.5});
+      peer::make_sim_communicator(*device, {"ddp", 0, 3}, {.timeout_s = 0.5});
     } catch (const Error& e) {
       error = e.what();
     }
@@ -193,7 +193,7 @@ TEST(SimGroups, WorkIsEndedWithActorsThatWaitForEver) {
   for (int r = 0; r < 2; ++r)
     world->spawn("rank", {0, r}, [&, r] {
       const auto device = sim::make_sim_device(simulated.cluster, world.get(), {0, r}, nullptr);
-      const auto comm = peer::make_sim_communicator(*device, "test", r, 2, {});
+      const auto comm = peer::make_sim_communicator(*device, {"test", r, 2}, {});
       WorkPtr work, message;
       if (r == 0) work = comm->all_reduce(device->tensor({4}, MemoryKind::gradient));
       if (r == 0) message = comm->send(device->tensor({4}, MemoryKind::gradient), 1);

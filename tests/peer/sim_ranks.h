@@ -37,7 +37,8 @@ inline std::vector<std::string> errors_of_simulated(const Simulated& simulated, 
       try {
         const auto device = sim::make_sim_device(simulated.cluster, world.get(), simulated.place(r),
                                                  simulated.numerics ? make_cpu_device(1) : nullptr);
-        const auto comm = peer::make_sim_communicator(*device, "test", r, size, simulated.options);
+        const auto comm =
+            peer::make_sim_communicator(*device, {"test", r, size}, simulated.options);
         body({*device, store, r, size, *comm});
       } catch (const std::exception& e) {
         errors[static_cast<std::size_t>(r)] = e.what();

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "core/base/random.h"
-#include "core/cluster/store.h"
+#include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/models/mlp.h"
 #include "core/single.h"

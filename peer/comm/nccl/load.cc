@@ -20,10 +20,9 @@ Function* load(const char* symbol) {
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(Device& device, Store& store,
-                                                     const std::string& group, int rank, int size,
-                                                     double timeout_s) {
+                                                     const Group& group, double timeout_s) {
   std::unique_ptr<Communicator> communicator;
-  load<MakeNccl>(nccl_module_make)({cuda::cuda_device(device), store, group, rank, size, timeout_s},
+  load<MakeNccl>(nccl_module_make)({cuda::cuda_device(device), store, group, timeout_s},
                                    communicator);
   return communicator;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/device/cuda/cuda.h"
-#include "peer/comm/nccl/nccl.h"
+#include "peer/comm/nccl/communicator.h"
 
 namespace ringside::peer {
 
@@ -10,14 +10,13 @@ inline constexpr const char* nccl_module_name = "libringside_nccl.so";
 inline constexpr const char* nccl_module_version = "ringside_nccl_version";
 inline constexpr const char* nccl_module_make = "ringside_nccl_make";
 
-struct NcclGroup {
+struct NcclRequest {
   cuda::CudaDevice& device;
   Store& store;
-  std::string name;
-  int rank = 0, size = 1;
+  Group group;
   double timeout_s = 60;
 };
 using NcclVersion = void(std::string& out);
-using MakeNccl = void(const NcclGroup&, std::unique_ptr<Communicator>& out);
+using MakeNccl = void(const NcclRequest&, std::unique_ptr<Communicator>& out);
 
 }  // namespace ringside::peer

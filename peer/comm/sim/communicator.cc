@@ -1,11 +1,11 @@
 #include "peer/comm/sim/communicator.h"
 
-#include <algorithm>
 #include <exception>
 #include <utility>
 #include <vector>
 
 #include "core/base/error.h"
+#include "peer/comm/calling.h"
 #include "peer/comm/local.h"
 #include "peer/comm/sim/group.h"
 #include "peer/comm/sim/messages.h"
@@ -43,8 +43,7 @@ class CollectiveWork : public Work {
   ~CollectiveWork() override {
     if (group_->ended(*operation_, rank_) || group_->broken()) return;
     if (unwinding_.now()) {
-      group_->abandon(
-          rank_, fmt::format("operation {} ({})", operation_->number, describe(operation_->call)));
+      group_->abandon(rank_, describe(operation_->number, operation_->call));
       return;
     }
     try {
@@ -60,8 +59,8 @@ class CollectiveWork : public Work {
     group_->await(*operation_, rank_);
   }
   Span span() const override {
-    const auto& part = operation_->parts[static_cast<std::size_t>(rank_)];
-    return {{part.arrival}, {part.end}};
+    const auto& entry = operation_->entries[static_cast<std::size_t>(rank_)];
+    return {{entry.arrival}, {entry.end}};
   }
 
  private:
@@ -105,104 +104,56 @@ class MessageWork : public Work {
   SimMessages::MessagePtr message_;
 };
 
-class SimCommunicator : public Communicator {
+class SimCommunicator : public CallingCommunicator {
  public:
-  SimCommunicator(sim::SimDevice& device, const std::string& name, int rank, int size,
-                  const SimOptions& options)
-      : Communicator(rank, size),
+  SimCommunicator(sim::SimDevice& device, const Group& group, const SimOptions& options)
+      : CallingCommunicator(group),
         device_(device),
-        group_(SimGroup::join(device, name, rank, size, options, start_services)) {}
+        group_(SimGroup::join(device, group, options, start_services)) {}
   ~SimCommunicator() override { group_->leave(rank(), unwinding_.now()); }
   SimCommunicator(const SimCommunicator&) = delete;
   SimCommunicator& operator=(const SimCommunicator&) = delete;
 
-  WorkPtr all_reduce(const Tensor& array) override {
-    return submit(Call::Kind::all_reduce, array, array, array);
-  }
-  WorkPtr reduce_scatter(const Tensor& array, const Tensor& part) override {
-    check_parts("reduce_scatter", array, part);
-    return submit(Call::Kind::reduce_scatter, array, array, part);
-  }
-  WorkPtr all_gather(const Tensor& part, const Tensor& array) override {
-    check_parts("all_gather", array, part);
-    return submit(Call::Kind::all_gather, array, part, array);
-  }
-  WorkPtr broadcast(const Tensor& array, int root) override {
-    check_rank("broadcast", root);
-    return submit(Call::Kind::broadcast, array, array, array, root);
-  }
-  WorkPtr all_to_all(const Tensor& in, const Tensor& out) override {
-    if (in.count() != out.count() || in.count() % size() != 0)
-      throw Error(
-          "{}: all_to_all of {} elements into {} among {} ranks; both must be the same "
-          "multiple of the ranks",
-          group_->name(), in.count(), out.count(), size());
-    return submit(Call::Kind::all_to_all, in, in, out);
-  }
-
-  WorkPtr send(const Tensor& array, int to) override {
-    check_rank("send", to);
-    return post("send", array, true, rank(), to);
-  }
-  WorkPtr recv(const Tensor& array, int from) override {
-    check_rank("recv", from);
-    return post("recv", array, false, from, rank());
-  }
-
-  void barrier() override { submit(Call::Kind::barrier, {}, {}, {})->wait(); }
+  void barrier() override { begin({}, {}, {})->wait(); }
 
   std::unique_ptr<Communicator> split(int colour, int key) override {
-    Call call;
-    call.kind = Call::Kind::split;
-    call.colour = colour;
-    call.order = key;
+    const Call call{.kind = Call::Kind::split, .colour = colour, .key = key};
     device_.catch_up();
     const auto operation = group_->call(rank(), call, {}, {});
     group_->await(*operation, rank());
-    std::vector<std::pair<int, int>> members;  // (key, rank)
-    for (int r = 0; r < size(); ++r)
-      if (const Call& other = operation->parts[static_cast<std::size_t>(r)].call;
-          other.colour == colour)
-        members.emplace_back(other.order, r);
-    std::sort(members.begin(), members.end());
-    const auto here = std::find(members.begin(), members.end(), std::pair(key, rank()));
+    std::vector<Call> calls;
+    for (const SimGroup::Entry& entry : operation->entries) calls.push_back(entry.call);
     return make_sim_communicator(device_,
-                                 fmt::format("{}/{}.{}", group_->name(), operation->number, colour),
-                                 static_cast<int>(here - members.begin()),
-                                 static_cast<int>(members.size()), group_->options());
+                                 group_of_colour(name(), operation->number, calls, colour, rank()),
+                                 group_->options());
   }
 
   Traffic traffic() const override { return group_->traffic(rank()); }
 
  private:
-  /// `whole` is the array whose size ranks must agree on, `in` the one that peers see.
-  WorkPtr submit(Call::Kind kind, const Tensor& whole, const Tensor& in, const Tensor& out,
-                 int root = 0) {
+  WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) override {
     group_->throw_if_broken();
-    Call call;
-    call.kind = kind;
-    call.root = root;
-    call.bytes = whole.bytes();
     check_tensor(describe(call), in);
     device_.catch_up();
     return std::make_unique<CollectiveWork>(device_, group_, group_->call(rank(), call, in, out),
                                             rank());
   }
 
-  WorkPtr post(const char* what, const Tensor& array, bool sending, int from, int to) {
+  WorkPtr begin_message(const Tensor& array, int peer, bool sends) override {
     group_->throw_if_broken();
-    check_tensor(what, array);
+    check_tensor(sends ? "send" : "recv", array);
     device_.catch_up();
-    return std::make_unique<MessageWork>(device_, group_,
-                                         group_->messages().post(array, sending, from, to));
+    return std::make_unique<MessageWork>(
+        device_, group_,
+        group_->messages().post(array, sends, sends ? rank() : peer, sends ? peer : rank()));
   }
 
   /// What other communicators refuse is refused here, so that a program that runs on simulated
   /// devices runs on others.
   void check_tensor(const std::string& what, const Tensor& tensor) const {
     if (tensor && !summable(tensor.dtype()))
-      throw Error("{}: {}: peers cannot use a tensor of {}, only fp32, bf16 and fp16",
-                  group_->name(), what, name_of(tensor.dtype()));
+      throw Error("{}: {}: peers cannot use a tensor of {}, only fp32, bf16 and fp16", name(), what,
+                  name_of(tensor.dtype()));
     if (tensor.bytes() == 0) return;
     const MemoryKind kind = tensor.buffer()->kind();
     if (kind != MemoryKind::parameter && kind != MemoryKind::gradient &&
@@ -210,18 +161,7 @@ class SimCommunicator : public Communicator {
       throw Error(
           "{}: {}: peers cannot see a tensor of kind {}; allocate it as parameter, gradient or "
           "communication",
-          group_->name(), what, name_of(kind));
-  }
-
-  void check_parts(const char* what, const Tensor& array, const Tensor& part) const {
-    if (array.count() != part.count() * size())
-      throw Error("{}: {}: {} parts of {} elements do not make an array of {}", group_->name(),
-                  what, size(), part.count(), array.count());
-  }
-
-  void check_rank(const char* what, int rank) const {
-    if (rank < 0 || rank >= size())
-      throw Error("{}: {}: no rank {} among {}", group_->name(), what, rank, size());
+          name(), what, name_of(kind));
   }
 
   Unwinding unwinding_;
@@ -231,10 +171,10 @@ class SimCommunicator : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_sim_communicator(sim::SimDevice& device, const std::string& name,
-                                                    int rank, int size, const SimOptions& options) {
-  if (size == 1) return make_local_communicator(device, name);
-  return std::make_unique<SimCommunicator>(device, name, rank, size, options);
+std::unique_ptr<Communicator> make_sim_communicator(sim::SimDevice& device, const Group& group,
+                                                    const SimOptions& options) {
+  if (group.size == 1) return make_local_communicator(device, group.name);
+  return std::make_unique<SimCommunicator>(device, group, options);
 }
 
 }  // namespace ringside::peer

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
-#include "core/comm.h"
+#include "core/comm/communicator.h"
 #include "core/device/sim/sim_device.h"
 
 namespace ringside::peer {
@@ -16,14 +15,14 @@ struct SimOptions {
   double timeout_s = 60;  // virtual
 };
 
-/// Ranks of one world that give the same `name` and `size` form the group. How an operation
+/// All ranks of the group, which live in one world, call this. How an operation
 /// proceeds is the cluster's: "nccl", rings of the devices in the order of the machines, one a NIC
 /// where there are several machines, with NCCL's latencies (base + one a step; tuning.cc of NCCL
 /// 2); "shm", one pass between two barriers, which occupies the ranks' cores. Where devices have
 /// values (numerics) sums run in rank order, as everywhere. Cost of the rings, a: latency of a
 /// step, b: seconds a byte: all-reduce 2(p-1) a + 2(p-1)/p S b; reduce-scatter and all-gather half
 /// of that; broadcast (p-1) a + S b; all-to-all (p-1) a + (p-1)/p S b.
-std::unique_ptr<Communicator> make_sim_communicator(sim::SimDevice& device, const std::string& name,
-                                                    int rank, int size, const SimOptions& options);
+std::unique_ptr<Communicator> make_sim_communicator(sim::SimDevice& device, const Group& group,
+                                                    const SimOptions& options);
 
 }  // namespace ringside::peer

@@ -1,11 +1,11 @@
 #include "peer/comm/sim/group.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <utility>
 
 #include "core/base/error.h"
-#include "peer/comm/part.h"
 #include "peer/comm/sim/messages.h"
 
 namespace ringside::peer {
@@ -35,15 +35,16 @@ SimGroup::SimGroup(sim::World& world, std::string name, int size, const SimOptio
 SimGroup::~SimGroup() = default;
 
 std::shared_ptr<SimGroup> SimGroup::join(
-    sim::SimDevice& device, const std::string& name, int rank, int size, const SimOptions& options,
+    sim::SimDevice& device, const Group& joined, const SimOptions& options,
     const std::function<void(const std::shared_ptr<SimGroup>&)>& start_services) {
+  const auto& [name, rank, size] = joined;
   sim::World& world = device.world();
   device.catch_up();
-  std::weak_ptr<SimGroup>& entry = world.shared().get<Groups>()->by_name[name];
-  std::shared_ptr<SimGroup> group = entry.lock();
+  std::weak_ptr<SimGroup>& known = world.shared().get<Groups>()->by_name[name];
+  std::shared_ptr<SimGroup> group = known.lock();
   if (!group) {
     group.reset(new SimGroup(world, name, size, options));
-    entry = group;
+    known = group;
   }
   if (group->size() != size)
     throw Error("{}: {} ranks here, {} on others; all ranks must give the same size", name, size,
@@ -77,10 +78,9 @@ void SimGroup::wait_for_members(int rank) {
     if (joined_ == size()) return;
     const double left = deadline - world_.now();
     if (left <= moment) {
-      const std::string missing = list([&](int r) { return !member(r).joined; });
+      const auto missing = list_ranks(size(), [&](int r) { return !member(r).joined; });
       member(rank).gone = true;
-      break_group(fmt::format("{}: {} did not join the group within {} s", name_, missing,
-                              options_.timeout_s));
+      break_group(did_not_join(name_, missing, options_.timeout_s));
       continue;
     }
     all_joined_->wait(left);
@@ -95,17 +95,17 @@ SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const Tensor& 
     auto fresh = std::make_shared<Operation>();
     fresh->number = number;
     fresh->call = call;
-    fresh->parts.resize(members_.size());
+    fresh->entries.resize(members_.size());
     fresh->changed = world_.make_event();
     operations_.push_back(std::move(fresh));
   }
   const OperationPtr operation = operations_[number - first_];
-  Part& part = operation->parts[static_cast<std::size_t>(rank)];
-  part.call = call;
-  part.in = in;
-  part.out = out;
-  part.arrival = world_.now();
-  part.here = true;
+  Entry& entry = operation->entries[static_cast<std::size_t>(rank)];
+  entry.call = call;
+  entry.in = in;
+  entry.out = out;
+  entry.arrival = world_.now();
+  entry.here = true;
   check_agreement(*operation, rank);
   if (++operation->arrived == size()) {
     bool any = false;
@@ -118,18 +118,14 @@ SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const Tensor& 
 }
 
 void SimGroup::check_agreement(Operation& operation, int rank) const {
-  const Call& call = operation.parts[static_cast<std::size_t>(rank)].call;
-  const Call& first = operation.call;
-  if (call.kind == first.kind && call.bytes == first.bytes && call.root == first.root) return;
-  if (!operation.mismatch.empty()) return;
+  const auto call = [&](int r) -> const Call& {
+    return operation.entries[static_cast<std::size_t>(r)].call;
+  };
+  if (agree(call(rank), operation.call) || !operation.mismatch.empty()) return;
   int other = 0;  // the lowest that came with the first one's call
-  while (!operation.parts[static_cast<std::size_t>(other)].here || other == rank) ++other;
+  while (!operation.entries[static_cast<std::size_t>(other)].here || other == rank) ++other;
   const int low = std::min(rank, other), high = std::max(rank, other);
-  operation.mismatch = fmt::format(
-      "{}: operation {} is {} on rank {} and {} on rank {}; all ranks must call the same "
-      "operations in the same order",
-      name_, operation.number, describe(operation.parts[static_cast<std::size_t>(low)].call), low,
-      describe(operation.parts[static_cast<std::size_t>(high)].call), high);
+  operation.mismatch = disagreement(name_, operation.number, low, call(low), high, call(high));
 }
 
 void SimGroup::await(const Operation& awaited, int rank) {
@@ -137,21 +133,18 @@ void SimGroup::await(const Operation& awaited, int rank) {
     throw_if_broken();
     const OperationPtr turn = operations_[member(rank).ended + 1 - first_];
     if (!turn->mismatch.empty()) fail(turn->mismatch);
-    const auto here = [&](int r) { return turn->parts[static_cast<std::size_t>(r)].here; };
+    const auto here = [&](int r) { return turn->entries[static_cast<std::size_t>(r)].here; };
     double left = for_ever;
     if (turn->arrived < size()) {
       if (left_ > 0) {
-        const std::string gone = list([&](int r) { return !here(r) && member(r).gone; });
-        if (!gone.empty())
-          fail(fmt::format("{}: {} ended before operation {} ({})", name_, gone, turn->number,
-                           describe(turn->call)));
+        const auto gone = list_ranks(size(), [&](int r) { return !here(r) && member(r).gone; });
+        if (!gone.empty()) fail(ended_before(name_, gone, turn->number, turn->call));
       }
-      const double arrival = turn->parts[static_cast<std::size_t>(rank)].arrival;
+      const double arrival = turn->entries[static_cast<std::size_t>(rank)].arrival;
       left = std::max(arrival, member(rank).last_end) + options_.timeout_s - world_.now();
       if (left <= moment)
-        fail(fmt::format("{}: {} did not come to operation {} ({}) within {} s", name_,
-                         list([&](int r) { return !here(r); }), turn->number, describe(turn->call),
-                         options_.timeout_s));
+        fail(did_not_come(name_, list_ranks(size(), [&](int r) { return !here(r); }), turn->number,
+                          turn->call, options_.timeout_s));
     }
     turn->changed->wait(left);
   }
@@ -161,7 +154,7 @@ SimGroup::OperationPtr SimGroup::next(int rank, std::uint64_t number) {
   const auto here = [&] {
     return number >= first_ && number - first_ < operations_.size() &&
            (rank < 0 ? operation(number).arrived == size()
-                     : operation(number).parts[static_cast<std::size_t>(rank)].here);
+                     : operation(number).entries[static_cast<std::size_t>(rank)].here);
   };
   while (!here() && !closed() && broken_.empty())
     (rank < 0 ? all_arrived_ : member(rank).arrival)->wait(for_ever);
@@ -171,7 +164,7 @@ SimGroup::OperationPtr SimGroup::next(int rank, std::uint64_t number) {
 
 void SimGroup::finish(const OperationPtr& operation, int rank) {
   if (usable(*operation)) {
-    operation->parts[static_cast<std::size_t>(rank)].finished = true;
+    operation->entries[static_cast<std::size_t>(rank)].finished = true;
     ++operation->finished;
     if (!advance(rank)) return;
   }
@@ -182,7 +175,7 @@ void SimGroup::finish_all(const OperationPtr& operation) {
   if (usable(*operation)) {
     operation->finished = size();
     for (int r = 0; r < size(); ++r) {
-      operation->parts[static_cast<std::size_t>(r)].finished = true;
+      operation->entries[static_cast<std::size_t>(r)].finished = true;
       advance(r);
     }
   }
@@ -195,52 +188,26 @@ bool SimGroup::advance(int rank) {
     const std::uint64_t number = member(rank).ended + 1;
     if (number - first_ >= operations_.size()) return any;
     const OperationPtr turn = operations_[number - first_];
-    if (turn->arrived < size() || !turn->parts[static_cast<std::size_t>(rank)].finished) return any;
+    if (turn->arrived < size() || !turn->entries[static_cast<std::size_t>(rank)].finished)
+      return any;
     end(*turn, rank);
     any = true;
   }
 }
 
 void SimGroup::end(Operation& operation, int rank) {
-  Part& part = operation.parts[static_cast<std::size_t>(rank)];
+  Entry& entry = operation.entries[static_cast<std::size_t>(rank)];
   Member& member = this->member(rank);
-  if (operation.ended == 0 && member.has_values) move_values(operation.parts);
-  part.in = part.out = {};
-  part.end = world_.now();
+  if (operation.ended == 0 && member.has_values) move_values(operation.entries);
+  entry.in = entry.out = {};
+  entry.end = world_.now();
   member.ended = operation.number;
-  member.last_end = part.end;
-  count_traffic(part.call, rank);
+  member.last_end = entry.end;
+  // Of any type: elements of another size would move no more than the borders of parts.
+  member.traffic = member.traffic + traffic_of(entry.call, rank, size(), sizeof(float));
   if (++operation.ended < size()) return;
   operations_.pop_front();
   ++first_;
-}
-
-void SimGroup::count_traffic(const Call& call, int rank) {
-  const auto bytes = static_cast<std::int64_t>(call.bytes);
-  const std::int64_t others = size() - 1;
-  Traffic& traffic = member(rank).traffic;
-  Traffic more;
-  switch (call.kind) {
-    case Call::Kind::all_reduce: {
-      const std::size_t count = call.bytes / sizeof(float);
-      const auto part =
-          static_cast<std::int64_t>(part_of(count, rank, size()).count * sizeof(float));
-      more.sent = more.received = bytes - part + part * others;
-      break;
-    }
-    case Call::Kind::reduce_scatter:
-    case Call::Kind::all_gather:
-    case Call::Kind::all_to_all:
-      more.sent = more.received = bytes / size() * others;
-      break;
-    case Call::Kind::broadcast:
-      (call.root == rank ? more.sent : more.received) = bytes * (call.root == rank ? others : 1);
-      break;
-    case Call::Kind::barrier:
-    case Call::Kind::split:
-      break;
-  }
-  traffic = traffic + more;
 }
 
 void SimGroup::abandon(int rank, const std::string& what) {
@@ -252,7 +219,7 @@ void SimGroup::leave(int rank, bool unwinding) {
   ++left_;
   if (unwinding) return;
   for (const OperationPtr& operation : std::deque<OperationPtr>(operations_))
-    if (!operation->parts[static_cast<std::size_t>(rank)].here) operation->changed->notify_all();
+    if (!operation->entries[static_cast<std::size_t>(rank)].here) operation->changed->notify_all();
   messages_->wake_all();
   if (!closed()) return;
   all_arrived_->notify_all();
@@ -263,7 +230,7 @@ void SimGroup::break_quietly(const std::string& what) {
   if (broken_.empty()) broken_ = what;
   // Nobody will move their values any more.
   for (const OperationPtr& operation : operations_)
-    for (Part& part : operation->parts) part.in = part.out = {};
+    for (Entry& entry : operation->entries) entry.in = entry.out = {};
   messages_->drop_tensors();
 }
 
@@ -282,14 +249,6 @@ void SimGroup::throw_if_broken() const {
 void SimGroup::fail(const std::string& what) {
   break_group(what);
   throw Error("{}", broken_);
-}
-
-std::string SimGroup::list(const std::function<bool(int)>& which) const {
-  std::string list;
-  int count = 0;
-  for (int r = 0; r < size(); ++r)
-    if (which(r)) list += (count++ > 0 ? ", " : "") + std::to_string(r);
-  return count == 0 ? "" : fmt::format("rank{} {} of {}", count > 1 ? "s" : "", list, size());
 }
 
 }  // namespace ringside::peer

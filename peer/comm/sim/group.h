@@ -10,7 +10,7 @@
 
 #include "core/base/traffic.h"
 #include "core/device/sim/sim_device.h"
-#include "peer/comm/control.h"
+#include "peer/comm/call.h"
 #include "peer/comm/sim/communicator.h"
 
 namespace ringside::peer {
@@ -24,7 +24,7 @@ class SimMessages;
 class SimGroup : public std::enable_shared_from_this<SimGroup> {
  public:
   /// A collective as one rank called it.
-  struct Part {
+  struct Entry {
     Call call;
     Tensor in, out;      // kept until the operation's end
     double arrival = 0;  // of the rank, in the world's seconds
@@ -34,19 +34,18 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
   };
   struct Operation {
     std::uint64_t number = 0;
-    Call call;  // of the first who came
-    std::vector<Part> parts;
+    Call call;                   // of the first who came
+    std::vector<Entry> entries;  // by rank
     int arrived = 0, finished = 0, ended = 0;
     std::string mismatch;  // ranks called different operations
     std::unique_ptr<sim::Event> changed;
   };
   using OperationPtr = std::shared_ptr<Operation>;
 
-  /// Blocks until all `size` ranks are here, at most the timeout; the last one starts the services
-  /// of the group. Throws Error that names the missing ranks.
+  /// Blocks until all ranks of the group are here, at most the timeout; the last one starts the
+  /// services of the group. Throws Error that names the missing ranks.
   static std::shared_ptr<SimGroup> join(
-      sim::SimDevice& device, const std::string& name, int rank, int size,
-      const SimOptions& options,
+      sim::SimDevice& device, const Group& group, const SimOptions& options,
       const std::function<void(const std::shared_ptr<SimGroup>&)>& start_services);
   ~SimGroup();
 
@@ -115,11 +114,8 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
   /// Ends what is finished, in the order of operations; true if there was something.
   bool advance(int rank);
   void end(Operation& operation, int rank);
-  void count_traffic(const Call& call, int rank);
   void break_quietly(const std::string& what);
   void break_group(const std::string& what);
-  /// "rank 2 of 4", "ranks 1, 2 of 4": those for whom it is true.
-  std::string list(const std::function<bool(int)>& which) const;
 
   sim::World& world_;
   std::string name_;
@@ -133,7 +129,7 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
   std::unique_ptr<SimMessages> messages_;
 };
 
-/// What the operation asks for, at once: sums in rank order, copies. `parts`: of all ranks.
-void move_values(const std::vector<SimGroup::Part>& parts);
+/// What the operation asks for, at once: sums in rank order, copies. `entries`: of all ranks.
+void move_values(const std::vector<SimGroup::Entry>& entries);
 
 }  // namespace ringside::peer

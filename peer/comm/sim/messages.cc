@@ -82,9 +82,7 @@ void SimMessages::finish(Lane& lane) {
 std::string SimMessages::mismatch(const Lane& lane, int from, int to) const {
   const std::uint64_t sent = lane.sending.front()->bytes, received = lane.receiving.front()->bytes;
   if (sent == received) return {};
-  return fmt::format(
-      "{}: message {} from rank {} to rank {} is sent with {} bytes and received with {}",
-      group_.name(), lane.over + 1, from, to, sent, received);
+  return unequal_message(group_.name(), {lane.over + 1, from, to}, sent, received);
 }
 
 void SimMessages::await(const Message& message) {
@@ -101,11 +99,9 @@ void SimMessages::await(const Message& message) {
       left = begin + group_.options().timeout_s - group_.world().now();
       const bool gone = group_.gone(message.peer());
       if (gone || left <= moment)
-        group_.fail(fmt::format(
-            "{}: rank {} of {} {} message {} of {} bytes from rank {} to rank {}{}", group_.name(),
-            message.peer(), group_.size(), gone ? "ended before" : "did not come to", lane.over + 1,
-            turn->bytes, message.from, message.to,
-            gone ? "" : fmt::format(" within {} s", group_.options().timeout_s)));
+        group_.fail(missed_message(group_.name(), group_.size(),
+                                   {lane.over + 1, message.from, message.to}, turn->bytes,
+                                   message.peer(), gone, group_.options().timeout_s));
     }
     turn->changed->wait(left);
   }

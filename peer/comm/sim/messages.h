@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "core/comm.h"
+#include "core/comm/communicator.h"
 #include "peer/comm/sim/group.h"
 
 namespace ringside::peer {

@@ -60,7 +60,7 @@ class Streams {
       const SimGroup::OperationPtr operation = group_.next(rank, number);
       if (!operation) return;
       world_.sleep(base);
-      const Call& call = operation->parts[static_cast<std::size_t>(rank)].call;
+      const Call& call = operation->entries[static_cast<std::size_t>(rank)].call;
       begin(*operation, call, rank, channel);
       for (int left = packets_to(call, rank, channel); left > 0; --left) {
         const std::optional<Packet> packet = receive(*inbox, pending, *operation);

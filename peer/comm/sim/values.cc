@@ -6,18 +6,19 @@
 namespace ringside::peer {
 namespace {
 
-using Part = SimGroup::Part;
+using Entry = SimGroup::Entry;
 
 std::byte* first_byte(const Tensor& tensor) {
   return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
 }
 
 /// Every target becomes the sum of elements [begin, begin + count) of all arrays.
-void sum(const std::vector<Part>& parts, std::size_t begin, std::size_t count,
+void sum(const std::vector<Entry>& entries, std::size_t begin, std::size_t count,
          const std::vector<std::byte*>& targets) {
-  const DType dtype = parts.front().in.dtype();
+  const DType dtype = entries.front().in.dtype();
   std::vector<const std::byte*> sources;
-  for (const Part& part : parts) sources.push_back(first_byte(part.in) + begin * size_of(dtype));
+  for (const Entry& entry : entries)
+    sources.push_back(first_byte(entry.in) + begin * size_of(dtype));
   sum_in_order(dtype, sources, targets, count);
 }
 
@@ -30,32 +31,32 @@ void copy(const Tensor& from, std::size_t from_byte, const Tensor& to, std::size
 
 }  // namespace
 
-void move_values(const std::vector<Part>& parts) {
-  const Call& call = parts.front().call;
+void move_values(const std::vector<Entry>& entries) {
+  const Call& call = entries.front().call;
   if (call.bytes == 0) return;
-  const std::size_t p = parts.size(), bytes = call.bytes, n = bytes / p;
-  const std::size_t element = size_of(parts.front().in.dtype());
+  const std::size_t p = entries.size(), bytes = call.bytes, n = bytes / p;
+  const std::size_t element = size_of(entries.front().in.dtype());
   switch (call.kind) {
     case Call::Kind::all_reduce: {
       std::vector<std::byte*> targets;
-      for (const Part& part : parts) targets.push_back(first_byte(part.in));
-      return sum(parts, 0, bytes / element, targets);
+      for (const Entry& entry : entries) targets.push_back(first_byte(entry.in));
+      return sum(entries, 0, bytes / element, targets);
     }
     case Call::Kind::reduce_scatter:
       for (std::size_t r = 0; r < p; ++r)
-        sum(parts, r * n / element, n / element, {first_byte(parts[r].out)});
+        sum(entries, r * n / element, n / element, {first_byte(entries[r].out)});
       return;
     case Call::Kind::all_gather:
-      for (const Part& to : parts)
-        for (std::size_t r = 0; r < p; ++r) copy(parts[r].in, 0, to.out, r * n, n);
+      for (const Entry& to : entries)
+        for (std::size_t r = 0; r < p; ++r) copy(entries[r].in, 0, to.out, r * n, n);
       return;
     case Call::Kind::broadcast:
-      for (const Part& to : parts)
-        copy(parts[static_cast<std::size_t>(call.root)].in, 0, to.out, 0, bytes);
+      for (const Entry& to : entries)
+        copy(entries[static_cast<std::size_t>(call.root)].in, 0, to.out, 0, bytes);
       return;
     case Call::Kind::all_to_all:
       for (std::size_t to = 0; to < p; ++to)
-        for (std::size_t r = 0; r < p; ++r) copy(parts[r].in, to * n, parts[to].out, r * n, n);
+        for (std::size_t r = 0; r < p; ++r) copy(entries[r].in, to * n, entries[to].out, r * n, n);
       return;
     case Call::Kind::barrier:
     case Call::Kind::split:

@@ -5,17 +5,22 @@
 #include <optional>
 #include <utility>
 
-#include "peer/comm/part.h"
+#include "peer/comm/sum.h"
 
 namespace ringside::peer {
 namespace {
 
 void* data_of(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
 
-std::int64_t bytes_of(const Tensor& tensor) { return static_cast<std::int64_t>(tensor.bytes()); }
+ncclDataType_t type_of_sum(DType dtype) {
+  if (dtype == DType::bf16) return ncclBfloat16;
+  return dtype == DType::f16 ? ncclFloat16 : ncclFloat32;
+}
 
-std::string described(const char* what, const Tensor& array) {
-  return fmt::format("{} of {} bytes", what, array.bytes());
+/// A barrier is a sum of one element.
+bool adds_up(Call::Kind kind) {
+  return kind == Call::Kind::all_reduce || kind == Call::Kind::reduce_scatter ||
+         kind == Call::Kind::barrier;
 }
 
 }  // namespace
@@ -46,11 +51,10 @@ class NcclCommunicator::NcclWork final : public Work {
 
 NcclCommunicator::NcclCommunicator(cuda::CudaDevice& device, Store& store, Handle handle,
                                    double timeout_s)
-    : Communicator(handle.self().rank, handle.self().size),
+    : CallingCommunicator(handle.self()),
       device_(device),
       store_(store),
       timeout_s_(timeout_s),
-      name_(handle.self().group),
       lane_(device, std::move(handle), timeout_s),
       messages_(device, store, lane_.handle().self(), timeout_s) {
   device_.watch(*this);
@@ -63,112 +67,75 @@ NcclCommunicator::~NcclCommunicator() {
   if (messages_.finish()) lane_.finish();
 }
 
-template <class Call>
-WorkPtr NcclCommunicator::submit(const std::string& what, const Tensor& in, const Tensor& out,
-                                 const Traffic& bytes, const Call& call) {
+WorkPtr NcclCommunicator::begin(const Call& call, const Tensor& in, const Tensor& out) {
+  if (adds_up(call.kind) && !summable(in.dtype()))
+    throw Error("{}: {} of {}; sums are of fp32, bf16 or fp16", name(), describe(call),
+                name_of(in.dtype()));
   const std::lock_guard lock(mutex_);
   return guarded([&] {
-    const auto operation = std::make_shared<Operation>(
-        Operation{fmt::format("operation {} ({})", ++number_, what), in, out});
-    lane_.launch(operation, device_.mark(), call);
+    const auto operation =
+        std::make_shared<Operation>(Operation{describe(++number_, call), in, out});
+    lane_.launch(operation, device_.mark(), [&] { return enqueue(call, in, out); });
     // Only where ranks meet for the first time does this take long; it has a deadline.
     poll(device_.clock(), std::numeric_limits<double>::infinity(), [&] {
       messages_.advance();
-      return lane_.settled();
+      return lane_.is_through();
     });
-    traffic_ = traffic_ + bytes;
+    traffic_ = traffic_ + traffic_of(call, rank(), size(), size_of(in.dtype()));
     return std::make_unique<NcclWork>(*this, operation);
   });
 }
 
-WorkPtr NcclCommunicator::all_reduce(const Tensor& array) {
-  // As if this rank summed up its part of the others' arrays and sent them the sum.
-  const Part own = part_of(static_cast<std::size_t>(array.count()), rank(), size());
-  const auto part = static_cast<std::int64_t>(own.count * size_of(array.dtype()));
-  const std::int64_t bytes = bytes_of(array) - part + (size() - 1) * part;
-  return sum(described("all_reduce", array), array, {bytes, bytes});
+ncclResult_t NcclCommunicator::enqueue(const Call& call, const Tensor& in, const Tensor& out) {
+  const ncclComm_t comm = lane_.handle().get();
+  const cudaStream_t stream = lane_.stream();
+  const ncclDataType_t type = type_of_sum(in.dtype());
+  switch (call.kind) {
+    case Call::Kind::all_reduce:
+    case Call::Kind::barrier:
+      return ncclAllReduce(data_of(in), data_of(out), static_cast<std::size_t>(in.count()), type,
+                           ncclSum, comm, stream);
+    case Call::Kind::reduce_scatter:
+      return ncclReduceScatter(data_of(in), data_of(out), static_cast<std::size_t>(out.count()),
+                               type, ncclSum, comm, stream);
+    case Call::Kind::all_gather:
+      return ncclAllGather(data_of(in), data_of(out), in.bytes(), ncclUint8, comm, stream);
+    case Call::Kind::broadcast:
+      return ncclBroadcast(data_of(in), data_of(out), in.bytes(), ncclUint8, call.root, comm,
+                           stream);
+    case Call::Kind::all_to_all:
+      return enqueue_exchange(in, out);
+    case Call::Kind::split:
+      break;  // NCCL has a call of its own for it: Handle::split()
+  }
+  return ncclInvalidUsage;
 }
 
-WorkPtr NcclCommunicator::sum(const std::string& what, const Tensor& array, const Traffic& bytes) {
-  const ncclDataType_t type = sum_type("all_reduce", array);
-  return submit(what, array, array, bytes, [&] {
-    return ncclAllReduce(data_of(array), data_of(array), static_cast<std::size_t>(array.count()),
-                         type, ncclSum, lane_.handle().get(), lane_.stream());
-  });
-}
-
-WorkPtr NcclCommunicator::reduce_scatter(const Tensor& array, const Tensor& part) {
-  check_parts("reduce_scatter", array, part);
-  const ncclDataType_t type = sum_type("reduce_scatter", array);
-  const std::int64_t bytes = (size() - 1) * bytes_of(part);
-  return submit(described("reduce_scatter", array), array, part, {bytes, bytes}, [&] {
-    return ncclReduceScatter(data_of(array), data_of(part), static_cast<std::size_t>(part.count()),
-                             type, ncclSum, lane_.handle().get(), lane_.stream());
-  });
-}
-
-WorkPtr NcclCommunicator::all_gather(const Tensor& part, const Tensor& array) {
-  check_parts("all_gather", array, part);
-  const std::int64_t bytes = (size() - 1) * bytes_of(part);
-  return submit(described("all_gather", array), part, array, {bytes, bytes}, [&] {
-    return ncclAllGather(data_of(part), data_of(array), part.bytes(), ncclUint8,
-                         lane_.handle().get(), lane_.stream());
-  });
-}
-
-WorkPtr NcclCommunicator::broadcast(const Tensor& array, int root) {
-  check_rank("broadcast", root);
-  const std::int64_t sent = rank() == root ? (size() - 1) * bytes_of(array) : 0;
-  const std::int64_t received = rank() == root ? 0 : bytes_of(array);
-  const std::string what = fmt::format("{} from rank {}", described("broadcast", array), root);
-  return submit(what, array, array, {sent, received}, [&] {
-    return ncclBroadcast(data_of(array), data_of(array), array.bytes(), ncclUint8, root,
-                         lane_.handle().get(), lane_.stream());
-  });
-}
-
-WorkPtr NcclCommunicator::all_to_all(const Tensor& in, const Tensor& out) {
-  if (in.bytes() != out.bytes() || in.count() % size() != 0)
-    throw Error(
-        "{}: all_to_all of {} elements into {} among {} ranks; both must be the same multiple of "
-        "the ranks",
-        name_, in.count(), out.count(), size());
+ncclResult_t NcclCommunicator::enqueue_exchange(const Tensor& in, const Tensor& out) {
+  const ncclComm_t comm = lane_.handle().get();
   const std::size_t part = in.bytes() / static_cast<std::size_t>(size());
-  const std::int64_t bytes = static_cast<std::int64_t>(part) * (size() - 1);
-  return submit(described("all_to_all", in), in, out, {bytes, bytes}, [&] {
-    ncclResult_t result = ncclGroupStart();
-    const auto add = [&](ncclResult_t added) {
-      if (result == ncclSuccess && added != ncclInProgress) result = added;
-    };
-    for (int r = 0; r < size(); ++r) {
-      const std::size_t at = static_cast<std::size_t>(r) * part;
-      add(ncclSend(in.data<std::uint8_t>() + at, part, ncclUint8, r, lane_.handle().get(),
-                   lane_.stream()));
-      add(ncclRecv(out.data<std::uint8_t>() + at, part, ncclUint8, r, lane_.handle().get(),
-                   lane_.stream()));
-    }
-    const ncclResult_t ended = ncclGroupEnd();
-    return result == ncclSuccess ? ended : result;
-  });
+  ncclResult_t result = ncclGroupStart();
+  const auto add = [&](ncclResult_t added) {
+    if (result == ncclSuccess && added != ncclInProgress) result = added;
+  };
+  for (int r = 0; r < size(); ++r) {
+    const std::size_t at = static_cast<std::size_t>(r) * part;
+    add(ncclSend(in.data<std::uint8_t>() + at, part, ncclUint8, r, comm, lane_.stream()));
+    add(ncclRecv(out.data<std::uint8_t>() + at, part, ncclUint8, r, comm, lane_.stream()));
+  }
+  const ncclResult_t ended = ncclGroupEnd();
+  return result == ncclSuccess ? ended : result;
 }
 
-WorkPtr NcclCommunicator::send(const Tensor& array, int to) {
-  check_rank("send", to);
-  return post(array, to, true);
-}
-
-WorkPtr NcclCommunicator::recv(const Tensor& array, int from) {
-  check_rank("recv", from);
-  return post(array, from, false);
-}
-
-WorkPtr NcclCommunicator::post(const Tensor& array, int peer, bool sends) {
+WorkPtr NcclCommunicator::begin_message(const Tensor& array, int peer, bool sends) {
   const std::lock_guard lock(mutex_);
   return guarded([&] {
-    const std::string what = fmt::format("{} from rank {} to rank {}", described("message", array),
-                                         sends ? rank() : peer, sends ? peer : rank());
+    const std::string what =
+        fmt::format("message of {} bytes from rank {} to rank {}", array.bytes(),
+                    sends ? rank() : peer, sends ? peer : rank());
     const OperationPtr message = messages_.post(what, array, peer, sends);
-    if (peer != rank()) (sends ? traffic_.sent : traffic_.received) += bytes_of(array);
+    if (peer != rank())
+      (sends ? traffic_.sent : traffic_.received) += static_cast<std::int64_t>(array.bytes());
     return std::make_unique<NcclWork>(*this, message);
   });
 }
@@ -176,13 +143,13 @@ WorkPtr NcclCommunicator::post(const Tensor& array, int peer, bool sends) {
 void NcclCommunicator::barrier() {
   const Tensor nothing = device_.tensor({1}, MemoryKind::communication);
   device_.kernels().fill({.out = nothing});
-  const WorkPtr work = sum("barrier", nothing, {});
+  const WorkPtr work = begin({}, nothing, nothing);
   work->wait();
   device_.time(work->span().end);
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int colour, int key) {
-  if (colour < 0) throw Error("{}: split: colour {} must be 0 or more", name_, colour);
+  if (colour < 0) throw Error("{}: split: colour {} must be 0 or more", name(), colour);
   std::optional<Mark> end;
   {
     const std::lock_guard lock(mutex_);
@@ -191,7 +158,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int colour, int key) {
   if (end) device_.time(*end);
   const std::lock_guard lock(mutex_);
   return guarded([&]() -> std::unique_ptr<Communicator> {
-    const std::string group = fmt::format("{}/{}.{}", name_, ++number_, colour);
+    const std::string group = fmt::format("{}/{}.{}", name(), ++number_, colour);
     Handle handle = lane_.handle().split(colour, key, group, device_.clock(), timeout_s_);
     return std::make_unique<NcclCommunicator>(device_, store_, std::move(handle), timeout_s_);
   });
@@ -226,25 +193,6 @@ void NcclCommunicator::wait(const OperationPtr& operation, bool blocks) {
 void NcclCommunicator::look() {
   lane_.look();
   messages_.look();
-}
-
-ncclDataType_t NcclCommunicator::sum_type(const char* what, const Tensor& array) const {
-  if (array.dtype() == DType::f32) return ncclFloat32;
-  if (array.dtype() == DType::bf16) return ncclBfloat16;
-  if (array.dtype() == DType::f16) return ncclFloat16;
-  throw Error("{}: {} of {}; sums are of fp32, bf16 or fp16", name_, what, name_of(array.dtype()));
-}
-
-void NcclCommunicator::check_parts(const char* what, const Tensor& array,
-                                   const Tensor& part) const {
-  if (array.count() != part.count() * size() || array.dtype() != part.dtype())
-    throw Error("{}: {}: {} parts of {} elements ({}) do not make an array of {} ({})", name_, what,
-                size(), part.count(), name_of(part.dtype()), array.count(), name_of(array.dtype()));
-}
-
-void NcclCommunicator::check_rank(const char* what, int rank) const {
-  if (rank < 0 || rank >= size())
-    throw Error("{}: {}: no rank {} among {}", name_, what, rank, size());
 }
 
 }  // namespace ringside::peer

@@ -48,12 +48,12 @@ Handle::Handle(Store& store, const NcclRank& self) : store_(store), self_(self) 
 
 bool Handle::connected() {
   if (connected_) return true;
-  if (comm_) return connected_ = settled(ncclInProgress, connecting);
+  if (comm_) return connected_ = is_through(ncclInProgress, connecting);
   const auto id = find_id(store_, self_);
   if (!id) return false;
   ncclConfig_t config = non_blocking();
   const ncclResult_t result = ncclCommInitRankConfig(&comm_, self_.size, *id, self_.rank, &config);
-  return connected_ = settled(result, connecting);
+  return connected_ = is_through(result, connecting);
 }
 
 void Handle::connect(const Clock& clock, double timeout_s) {
@@ -74,22 +74,21 @@ Handle Handle::split(int colour, int key, const std::string& group, const Clock&
   ncclConfig_t config = non_blocking();
   ncclComm_t comm = nullptr;  // written when the parent is through
   try {
-    settle(ncclCommSplit(comm_, colour, key, &comm, &config), what, clock, timeout_s);
+    bring_through(ncclCommSplit(comm_, colour, key, &comm, &config), what, clock, timeout_s);
   } catch (const Error&) {
     abort();  // NCCL's thread may be about to write `comm`; this ends it
     throw;
   }
   Handle child(store_, self_, comm);
-  child.settle(ncclInProgress, what, clock, timeout_s);
-  NcclRank self{group};
-  child.settle(ncclCommUserRank(comm, &self.rank), what, clock, timeout_s);
-  child.settle(ncclCommCount(comm, &self.size), what, clock, timeout_s);
-  self.place = fmt::format("{}: rank {} of {}", group, self.rank, self.size);
-  child.self_ = self;
+  child.bring_through(ncclInProgress, what, clock, timeout_s);
+  Group self{group};
+  child.bring_through(ncclCommUserRank(comm, &self.rank), what, clock, timeout_s);
+  child.bring_through(ncclCommCount(comm, &self.size), what, clock, timeout_s);
+  child.self_ = nccl_rank(self);
   return child;
 }
 
-bool Handle::settled(ncclResult_t result, const std::string& what) {
+bool Handle::is_through(ncclResult_t result, const std::string& what) {
   if (result == ncclInProgress) {
     ncclResult_t state = ncclSuccess;
     result = ncclCommGetAsyncError(comm_, &state);
@@ -107,7 +106,7 @@ void Handle::abort() noexcept {
 
 bool Handle::finish(const Clock& clock, double timeout_s) noexcept {
   try {
-    settle(ncclCommFinalize(comm_), "the end of the group", clock, timeout_s);
+    bring_through(ncclCommFinalize(comm_), "the end of the group", clock, timeout_s);
     ncclCommDestroy(std::exchange(comm_, nullptr));
     return true;
   } catch (const Error&) {
@@ -116,9 +115,9 @@ bool Handle::finish(const Clock& clock, double timeout_s) noexcept {
   }
 }
 
-void Handle::settle(ncclResult_t result, const std::string& what, const Clock& clock,
-                    double timeout_s) {
-  const auto done = [&] { return settled(std::exchange(result, ncclInProgress), what); };
+void Handle::bring_through(ncclResult_t result, const std::string& what, const Clock& clock,
+                           double timeout_s) {
+  const auto done = [&] { return is_through(std::exchange(result, ncclInProgress), what); };
   if (!poll(clock, timeout_s, done))
     throw Error("{}: {}: not all ranks came to it within {} s; raise train.timeout_s", self_.place,
                 what, timeout_s);

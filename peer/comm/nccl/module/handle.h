@@ -45,7 +45,7 @@ class Handle {
   /// Whether a call that gave `result` is through: only then has it enqueued what it should.
   /// ncclInProgress: what an earlier call left. Does not block. Throws Error that names `what` if
   /// it failed, or anything else of the group did.
-  bool settled(ncclResult_t result, const std::string& what);
+  bool is_through(ncclResult_t result, const std::string& what);
 
   /// Ends what is under way on this rank, and the communicator.
   void abort() noexcept;
@@ -55,7 +55,8 @@ class Handle {
  private:
   Handle(Store& store, NcclRank self, ncclComm_t comm)
       : store_(store), self_(std::move(self)), comm_(comm), connected_(true) {}
-  void settle(ncclResult_t result, const std::string& what, const Clock& clock, double timeout_s);
+  void bring_through(ncclResult_t result, const std::string& what, const Clock& clock,
+                     double timeout_s);
 
   Store& store_;
   NcclRank self_;

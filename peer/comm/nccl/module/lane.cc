@@ -40,12 +40,12 @@ void Lane::launch(const OperationPtr& operation, const Mark& mark,
   begin_ = device_.mark_on(stream_);
   launching_ = operation;
   since_ = device_.clock().now();
-  if (operation->in.count() > 0) handle_.settled(call(), operation->what);
+  if (operation->in.count() > 0) handle_.is_through(call(), operation->what);
 }
 
-bool Lane::settled() {
+bool Lane::is_through() {
   if (!launching_) return true;
-  if (launching_->in.count() > 0 && !handle_.settled(ncclInProgress, launching_->what)) {
+  if (launching_->in.count() > 0 && !handle_.is_through(ncclInProgress, launching_->what)) {
     if (device_.clock().now() - since_ > timeout_s_)
       throw Error("{}: {} did not begin within {} s: {}", handle_.self().place, launching_->what,
                   timeout_s_, advice);
@@ -60,7 +60,7 @@ bool Lane::settled() {
 void Lane::look() {
   if (!is_busy()) return;
   Operation& first = *under_way_.front();
-  handle_.settled(ncclInProgress, first.what);
+  handle_.is_through(ncclInProgress, first.what);
   const double now = device_.clock().now();
   if (first.begun_at < 0) {
     if (device_.reached(first.span.begin)) first.begun_at = now;

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "core/comm.h"
+#include "core/comm/communicator.h"
 #include "core/device/cuda/cuda.h"
 #include "peer/comm/nccl/module/handle.h"
 
@@ -37,12 +37,12 @@ class Lane {
   Handle& handle() { return handle_; }
   cudaStream_t stream() const { return stream_; }
 
-  /// Has `call` enqueue the operation, after `mark`. What was launched before is settled.
+  /// Has `call` enqueue the operation, after `mark`. What was launched before is through.
   void launch(const OperationPtr& operation, const Mark& mark,
               const std::function<ncclResult_t()>& call);
   /// Whether the last launch is through; then the operation has its marks. Throws Error that names
   /// it if NCCL failed or ranks that meet for the first time did not come in time.
-  bool settled();
+  bool is_through();
 
   /// Throws Error that names the operation under way if NCCL failed, or if it could have begun
   /// `timeout_s` ago.

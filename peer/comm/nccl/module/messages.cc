@@ -58,15 +58,15 @@ NcclMessages::Way& NcclMessages::way(int from, int to) {
   const std::pair ends(from, to);
   if (const auto found = ways_.find(ends); found != ways_.end()) return *found->second;
   const bool sends = from == self_.rank;
-  const std::string group = fmt::format("{}/{} to {}", self_.group, from, to);
-  Handle handle(store_, {group, sends ? 0 : 1, 2, self_.place});
+  const std::string group = fmt::format("{}/{} to {}", self_.name, from, to);
+  Handle handle(store_, {{group, sends ? 0 : 1, 2}, self_.place});
   std::unique_ptr<Way> way(
       new Way{{device_, std::move(handle), timeout_s_}, sends ? 1 : 0, sends, 0});
   return *ways_.emplace(ends, std::move(way)).first->second;
 }
 
 void NcclMessages::advance(Way& way) {
-  while (way.lane.settled() && !way.waiting.empty()) {
+  while (way.lane.is_through() && !way.waiting.empty()) {
     if (!way.lane.handle().connected()) {
       if (device_.clock().now() - way.since <= timeout_s_) return;
       throw Error(

@@ -9,15 +9,14 @@ extern "C" void ringside_nccl_version(std::string& out) {
     out = fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-extern "C" void ringside_nccl_make(const ringside::peer::NcclGroup& group,
+extern "C" void ringside_nccl_make(const ringside::peer::NcclRequest& request,
                                    std::unique_ptr<ringside::Communicator>& out) {
   using namespace ringside;
-  const int gpu = group.device.ordinal();
+  const int gpu = request.device.ordinal();
   if (const cudaError_t status = cudaSetDevice(gpu); status != cudaSuccess)
     throw Error("gpu {}: cudaSetDevice: {}", gpu, cudaGetErrorString(status));
-  const std::string place = fmt::format("{}: rank {} of {}", group.name, group.rank, group.size);
-  peer::Handle handle(group.store, {group.name, group.rank, group.size, place});
-  handle.connect(group.device.clock(), group.timeout_s);
-  out = std::make_unique<peer::NcclCommunicator>(group.device, group.store, std::move(handle),
-                                                 group.timeout_s);
+  peer::Handle handle(request.store, peer::nccl_rank(request.group));
+  handle.connect(request.device.clock(), request.timeout_s);
+  out = std::make_unique<peer::NcclCommunicator>(request.device, request.store, std::move(handle),
+                                                 request.timeout_s);
 }

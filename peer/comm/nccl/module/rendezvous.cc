@@ -10,9 +10,9 @@
 namespace ringside::peer {
 namespace {
 
-std::string id_key(const NcclRank& self) { return "nccl/" + self.group; }
+std::string id_key(const NcclRank& self) { return "nccl/" + self.name; }
 std::string arrival_key(const NcclRank& self, int rank) {
-  return fmt::format("nccl/{}/{}", self.group, rank);
+  return fmt::format("nccl/{}/{}", self.name, rank);
 }
 
 std::string to_hex(const ncclUniqueId& id) {
@@ -39,6 +39,10 @@ std::optional<std::string> look_up(Store& store, const std::string& key, double 
 }
 
 }  // namespace
+
+NcclRank nccl_rank(const Group& group) {
+  return {group, fmt::format("{}: rank {} of {}", group.name, group.rank, group.size)};
+}
 
 void arrive(Store& store, const NcclRank& self) {
   store.set(arrival_key(self, self.rank), "here");

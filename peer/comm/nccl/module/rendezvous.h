@@ -6,15 +6,16 @@
 #include <optional>
 #include <string>
 
-#include "core/cluster/store.h"
+#include "core/comm/communicator.h"
+#include "core/comm/store.h"
 
 namespace ringside::peer {
 
-struct NcclRank {
-  std::string group;  // a name that no other group of the store has
-  int rank = 0, size = 1;
+struct NcclRank : Group {
   std::string place{};  // where errors begin: "ddp: rank 1 of 4"
 };
+/// The place as it is for ranks of one group.
+NcclRank nccl_rank(const Group& group);
 
 /// Leaves word that this rank is here; rank 0 also makes the group's id and leaves that.
 void arrive(Store& store, const NcclRank& self);

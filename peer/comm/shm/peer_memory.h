@@ -9,8 +9,8 @@
 #include <mutex>
 #include <tuple>
 
-#include "peer/comm/control.h"
-#include "peer/comm/mapping.h"
+#include "peer/comm/shm/control.h"
+#include "peer/comm/shm/mapping.h"
 
 namespace ringside::peer {
 
@@ -19,9 +19,9 @@ namespace ringside::peer {
 class PeerMemory {
  public:
   /// Throws Error for a tensor that is not fp32, bf16 or fp16, or not in the symmetric heap.
-  Place publish(const Tensor& tensor);
-  /// The first byte of `place`, mapped as long as the pointer is held. Throws Error.
-  std::shared_ptr<std::byte> find(const Place& place);
+  Address publish(const Tensor& tensor);
+  /// The first byte of `address`, mapped as long as the pointer is held. Throws Error.
+  std::shared_ptr<std::byte> find(const Address& address);
 
  private:
   std::mutex mutex_;

@@ -1,4 +1,4 @@
-#include "peer/comm/mapping.h"
+#include "peer/comm/shm/mapping.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

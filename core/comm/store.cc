@@ -1,4 +1,4 @@
-#include "core/cluster/store.h"
+#include "core/comm/store.h"
 
 #include <chrono>
 

@@ -4,15 +4,15 @@
 #include <memory>
 #include <string>
 
-#include "core/cluster/store.h"
-#include "core/comm.h"
+#include "core/comm/communicator.h"
+#include "core/comm/store.h"
 
 namespace ringside::peer {
 
 /// Collective: every rank of the group calls it, and blocks until all are connected. Tensors lie on
 /// the device; sums are of fp32, bf16 or fp16, plain ones in NCCL's own order, so bits may differ
 /// from those of other communicators; what is only moved may have any type. The ranks find each
-/// other through the store; `group` is a name that no other group of it has.
+/// other through the store.
 ///
 /// Operations run on a stream of the communicator's own; Work::wait() has later compute wait, and
 /// blocks nobody but where ranks meet for the first time: the first collective, and the wait for
@@ -26,8 +26,7 @@ namespace ringside::peer {
 /// destructor waits for the other ranks' unless there was an error). Throws Error that says what to
 /// install where NCCL is not there. The device (a cuda::CudaDevice) and the store outlive it.
 std::unique_ptr<Communicator> make_nccl_communicator(Device& device, Store& store,
-                                                     const std::string& group, int rank, int size,
-                                                     double timeout_s);
+                                                     const Group& group, double timeout_s);
 
 /// NCCL's version ("2.28.9"), or empty with `cause` saying why it cannot be used.
 struct NcclFound {

@@ -1,4 +1,4 @@
-#include "peer/comm/control.h"
+#include "peer/comm/shm/control.h"
 
 #include <unistd.h>
 
@@ -31,35 +31,12 @@ std::uint32_t arrival(std::uint64_t number) { return static_cast<std::uint32_t>(
 
 }  // namespace
 
-std::string describe(const Call& call) {
-  switch (call.kind) {
-    case Call::Kind::all_reduce:
-      return fmt::format("all_reduce of {} bytes", call.bytes);
-    case Call::Kind::reduce_scatter:
-      return fmt::format("reduce_scatter of {} bytes", call.bytes);
-    case Call::Kind::all_gather:
-      return fmt::format("all_gather of {} bytes", call.bytes);
-    case Call::Kind::broadcast:
-      return fmt::format("broadcast of {} bytes from rank {}", call.bytes, call.root);
-    case Call::Kind::all_to_all:
-      return fmt::format("all_to_all of {} bytes", call.bytes);
-    case Call::Kind::barrier:
-      return "barrier";
-    case Call::Kind::split:
-      return "split";
-  }
-  return "unknown operation";
-}
-
-Control::Control(Device& device, Store& store, const std::string& name, int rank, int size,
-                 double timeout_s)
+Control::Control(Device& device, Store& store, const Group& group, double timeout_s)
     : device_(device),
-      name_(name),
-      rank_(rank),
-      size_(size),
+      group_(group),
       timeout_s_(timeout_s),
-      spin_(size <= static_cast<int>(std::thread::hardware_concurrency())) {
-  if (rank == 0)
+      spin_(group.size <= static_cast<int>(std::thread::hardware_concurrency())) {
+  if (rank() == 0)
     create(store);
   else
     join(store);
@@ -67,50 +44,49 @@ Control::Control(Device& device, Store& store, const std::string& name, int rank
 }
 
 Control::~Control() {
-  of(rank_).gone.store(1);
-  of(rank_).phase.wake();
+  of(rank()).gone.store(1);
+  of(rank()).phase.wake();
 }
 
 void Control::create(Store& store) {
   file_ = File::create(bytes());
   mapping_.emplace(file_);
-  header().size = size_;
+  header().size = size();
   header().magic = Header::expected_magic;
-  store.set("group/" + name_, fmt::format("{}:{}", getpid(), file_.number()));
+  store.set("group/" + name(), fmt::format("{}:{}", getpid(), file_.number()));
 }
 
 void Control::join(Store& store) {
   int process = 0, number = 0;
   try {
-    const std::string address = store.get("group/" + name_, timeout_s_);
+    const std::string address = store.get("group/" + name(), timeout_s_);
     if (std::sscanf(address.c_str(), "%d:%d", &process, &number) != 2)
       throw Error("no address of a group: '{}'", address);
   } catch (const Error& e) {
-    throw Error("{}: rank 0 of {} did not open the group: {}", name_, size_, e.what());
+    throw Error("{}: rank 0 of {} did not open the group: {}", name(), size(), e.what());
   }
   const File file = File::of_process(process, number);
-  if (file.bytes() < sizeof(Header)) throw Error("{}: rank 0 of {} has left", name_, size_);
+  if (file.bytes() < sizeof(Header)) throw Error("{}: rank 0 of {} has left", name(), size());
   mapping_.emplace(file);
   if (header().magic != Header::expected_magic)
-    throw Error("{}: rank 0 of {} has left", name_, size_);
-  if (header().size != size_)
-    throw Error("{}: {} ranks here, {} on rank 0; all ranks must give the same size", name_, size_,
-                header().size);
+    throw Error("{}: rank 0 of {} has left", name(), size());
+  if (header().size != size())
+    throw Error("{}: {} ranks here, {} on rank 0; all ranks must give the same size", name(),
+                size(), header().size);
 }
 
 void Control::come_together() {
   constexpr std::uint32_t joined = 1;  // the end of operation 0
-  of(rank_).phase.set(joined);
+  of(rank()).phase.set(joined);
   if (wait_for_all(joined, false) != Outcome::all_here) {
-    of(rank_).gone.store(1);
-    fail(fmt::format("{}: {} did not join the group within {} s", name_, missing(joined),
-                     timeout_s_));
+    of(rank()).gone.store(1);
+    fail(did_not_join(name(), missing(joined), timeout_s_));
   }
   file_ = File();
 }
 
 std::size_t Control::bytes() const {
-  const auto p = static_cast<std::size_t>(size_);
+  const auto p = static_cast<std::size_t>(size());
   return sizeof(Header) + p * sizeof(Rank) + p * p * sizeof(Lane);
 }
 
@@ -121,22 +97,21 @@ Control::Rank& Control::of(int rank) const {
 }
 
 Control::Lane& Control::lane(int from, int to) const {
-  auto* lanes = reinterpret_cast<Lane*>(&of(size_));
-  return lanes[from * size_ + to];
+  auto* lanes = reinterpret_cast<Lane*>(&of(size()));
+  return lanes[from * size() + to];
 }
 
-void Control::arrive(std::uint64_t number, const Call& call) {
-  of(rank_).call = call;
-  of(rank_).phase.set(arrival(number));
+void Control::arrive(std::uint64_t number, const Call& call, const Address& in) {
+  of(rank()).call = call;
+  of(rank()).in = in;
+  of(rank()).phase.set(arrival(number));
   switch (wait_for_all(arrival(number), true)) {
     case Outcome::all_here:
       return check_agreement(number);
     case Outcome::left:
-      fail(fmt::format("{}: {} ended before operation {} ({})", name_,
-                       missing(arrival(number), true), number, describe(call)));
+      fail(ended_before(name(), missing(arrival(number), true), number, call));
     case Outcome::timed_out:
-      fail(fmt::format("{}: {} did not come to operation {} ({}) within {} s", name_,
-                       missing(arrival(number)), number, describe(call), timeout_s_));
+      fail(did_not_come(name(), missing(arrival(number)), number, call, timeout_s_));
     case Outcome::broken:
       throw_if_broken();
   }
@@ -144,18 +119,18 @@ void Control::arrive(std::uint64_t number, const Call& call) {
 
 void Control::leave(std::uint64_t number) {
   const std::uint32_t left = arrival(number) + 1;
-  of(rank_).phase.set(left);
+  of(rank()).phase.set(left);
   // A group that breaks meanwhile is no reason to let go of memory that a peer still reads.
   if (wait_for_all(left, false) != Outcome::all_here)
-    fail(fmt::format("{}: {} did not end operation {} ({}) within {} s", name_, missing(left),
-                     number, describe(of(rank_).call), timeout_s_));
+    fail(fmt::format("{}: {} did not end {} within {} s", name(), missing(left),
+                     describe(number, of(rank()).call), timeout_s_));
   throw_if_broken();
 }
 
 Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
   const double deadline = now() + timeout_s_;
   Backoff backoff = this->backoff();
-  for (int r = 0; r < size_; ++r) {
+  for (int r = 0; r < size(); ++r) {
     Rank& peer = of(r);
     for (;;) {
       const bool gone = peer.gone.load() != 0;  // before the phase: what it did last still counts
@@ -171,27 +146,17 @@ Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
 }
 
 std::string Control::missing(std::uint32_t phase, bool only_gone) const {
-  std::string list;
-  int count = 0;
-  for (int r = 0; r < size_; ++r) {
-    if (reached(of(r).phase.value(), phase) || (only_gone && of(r).gone.load() == 0)) continue;
-    list += (count++ > 0 ? ", " : "") + std::to_string(r);
-  }
-  if (count == 0) return "a rank that came too late";
-  return fmt::format("rank{} {} of {}", count > 1 ? "s" : "", list, size_);
+  const std::string who = list_ranks(size(), [&](int r) {
+    return !reached(of(r).phase.value(), phase) && (!only_gone || of(r).gone.load() != 0);
+  });
+  return who.empty() ? "a rank that came too late" : who;
 }
 
 void Control::check_agreement(std::uint64_t number) {
   const Call& first = of(0).call;
-  for (int r = 1; r < size_; ++r) {
-    const Call& other = of(r).call;
-    if (other.kind == first.kind && other.bytes == first.bytes && other.root == first.root)
-      continue;
-    fail(
-        fmt::format("{}: operation {} is {} on rank 0 and {} on rank {}; all ranks must call the "
-                    "same operations in the same order",
-                    name_, number, describe(first), describe(other), r));
-  }
+  for (int r = 1; r < size(); ++r)
+    if (const Call& other = of(r).call; !agree(first, other))
+      fail(disagreement(name(), number, 0, first, r, other));
 }
 
 void Control::break_group(const std::string& what) {
@@ -199,7 +164,7 @@ void Control::break_group(const std::string& what) {
   if (!header().broken.compare_exchange_strong(whole, 1)) return;
   std::snprintf(header().text, sizeof header().text, "%s", what.c_str());
   header().broken.store(2);
-  for (int r = 0; r < size_; ++r) {
+  for (int r = 0; r < size(); ++r) {
     of(r).phase.wake();
     of(r).bell.wake();
   }

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "core/comm.h"
+#include "core/comm/communicator.h"
 
 namespace ringside::peer {
 

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/comm.h"
-#include "peer/comm/control.h"
-#include "peer/comm/peer_memory.h"
+#include "core/comm/communicator.h"
+#include "peer/comm/shm/control.h"
+#include "peer/comm/shm/peer_memory.h"
 
 namespace ringside::peer {
 
@@ -23,7 +23,7 @@ class Messages {
   /// What must be known of a tensor that is sent, and of one that is filled.
   struct Operand {
     Tensor tensor;  // kept until the message is over
-    Place place;
+    Address address;
   };
 
   /// All must outlive this.

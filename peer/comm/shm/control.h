@@ -4,41 +4,22 @@
 #include <optional>
 #include <string>
 
-#include "core/cluster/store.h"
+#include "core/comm/store.h"
 #include "core/device/device.h"
-#include "peer/comm/flag.h"
-#include "peer/comm/mapping.h"
+#include "peer/comm/call.h"
+#include "peer/comm/shm/flag.h"
+#include "peer/comm/shm/mapping.h"
 
 namespace ringside::peer {
 
-/// A tensor in some process of this host.
-struct Place {
+/// Where a tensor lies: in some process of this host.
+struct Address {
   std::int32_t process = 0;
   std::int32_t file = -1;
   std::uint64_t identity = 0;  // of the file: its number may have stood for another one before
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
-
-/// A collective operation, as one rank sees it. Ranks must agree on kind, bytes and root.
-struct Call {
-  enum class Kind : std::uint32_t {
-    all_reduce,
-    reduce_scatter,
-    all_gather,
-    broadcast,
-    all_to_all,
-    barrier,
-    split
-  };
-  Kind kind = Kind::barrier;
-  std::int32_t root = 0;
-  std::uint64_t bytes = 0;             // of the whole array
-  Place in;                            // what peers read, and write in an all_reduce
-  std::int32_t colour = 0, order = 0;  // of a split
-};
-/// "all_reduce of 4096 bytes".
-std::string describe(const Call& call);
 
 /// A group's shared state, seen by one rank. After operation n came to an end the flags `phase` of
 /// all ranks hold 2 n + 1 or more; a rank that came to operation n + 1 sets 2 n + 2. What goes
@@ -51,25 +32,25 @@ class Control {
     Flag bell;
     std::atomic<std::uint32_t> gone;
     Call call;
+    Address in;  // what peers read, and write in an all_reduce
   };
   /// Messages from one rank to another: the sender raises `posted`, the receiver `taken`.
   struct alignas(64) Lane {
     Flag posted, taken;
-    Place place;
+    Address address;
   };
 
   /// Collective: rank 0 makes the file, the others find it through the store. Blocks until all are
   /// here; throws Error that names the missing ranks.
-  Control(Device& device, Store& store, const std::string& name, int rank, int size,
-          double timeout_s);
+  Control(Device& device, Store& store, const Group& group, double timeout_s);
   /// Tells the others that this rank will not come to any later operation.
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  const std::string& name() const { return name_; }
-  int rank() const { return rank_; }
-  int size() const { return size_; }
+  const std::string& name() const { return group_.name; }
+  int rank() const { return group_.rank; }
+  int size() const { return group_.size; }
   double timeout_s() const { return timeout_s_; }
   double now() const { return device_.clock().now(); }
   Backoff backoff() const { return Backoff(spin_); }
@@ -79,7 +60,7 @@ class Control {
 
   /// Comes to operation `number` and waits for the others. Throws Error on every rank when one of
   /// them did not come in time, left, or called another operation.
-  void arrive(std::uint64_t number, const Call& call);
+  void arrive(std::uint64_t number, const Call& call, const Address& in);
   /// Ends operation `number`: waits until nobody touches its tensors any more.
   void leave(std::uint64_t number);
 
@@ -106,8 +87,7 @@ class Control {
   void check_agreement(std::uint64_t number);
 
   Device& device_;
-  std::string name_;
-  int rank_, size_;
+  Group group_;
   double timeout_s_;
   bool spin_;
   File file_;  // of rank 0: others open it through its number

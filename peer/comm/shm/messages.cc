@@ -1,4 +1,4 @@
-#include "peer/comm/messages.h"
+#include "peer/comm/shm/messages.h"
 
 #include <cstring>
 
@@ -10,16 +10,16 @@ class Messages::MessageWork : public Work {
  public:
   MessageWork(Messages& messages, MessagePtr message)
       : messages_(messages), message_(std::move(message)) {}
-  ~MessageWork() override { settle(); }
+  ~MessageWork() override { finish(); }
 
   void wait() override {
-    settle();
+    finish();
     if (!message_->error.empty()) throw Error("{}", message_->error);
   }
   Span span() const override { return message_->span; }
 
  private:
-  void settle() {
+  void finish() {
     std::unique_lock lock(messages_.mutex_);
     messages_.run(lock, message_.get());
   }
@@ -114,7 +114,7 @@ bool Messages::advance_sending(Lane& lane, int to) {
   bool moved = false;
   if (lane.turn == lane.over) {
     begin_turn(lane);
-    shared.place = lane.waiting.front()->operand.place;
+    shared.address = lane.waiting.front()->operand.address;
     shared.posted.set(lane.turn);
     control_.of(to).bell.increment();
     moved = true;
@@ -124,7 +124,7 @@ bool Messages::advance_sending(Lane& lane, int to) {
     return moved;
   }
   if (to != control_.rank())
-    traffic_.sent += static_cast<std::int64_t>(lane.waiting.front()->operand.place.bytes);
+    traffic_.sent += static_cast<std::int64_t>(lane.waiting.front()->operand.address.bytes);
   finish(lane);
   return true;
 }
@@ -139,11 +139,10 @@ bool Messages::advance_receiving(std::unique_lock<std::mutex>& lock, Lane& lane,
   }
   const MessagePtr message = lane.waiting.front();
   const Operand& operand = message->operand;
-  const Place source = shared.place;
-  if (source.bytes != operand.place.bytes)
-    control_.fail(fmt::format(
-        "{}: message {} from rank {} to rank {} is sent with {} bytes and received with {}",
-        control_.name(), lane.turn, from, control_.rank(), source.bytes, operand.place.bytes));
+  const Address source = shared.address;
+  if (source.bytes != operand.address.bytes)
+    control_.fail(unequal_message(control_.name(), {lane.turn, from, control_.rank()}, source.bytes,
+                                  operand.address.bytes));
   if (source.bytes > 0) {
     lane.copying = true;
     lock.unlock();
@@ -174,11 +173,9 @@ void Messages::check_peer(const Lane& lane, const Flag& flag, int from, int to) 
   const bool gone = control_.of(message.peer).gone.load() != 0;
   const bool late = control_.now() > message.deadline;
   if ((!gone && !late) || flag.value() == lane.turn) return;
-  control_.fail(fmt::format("{}: rank {} of {} {} message {} of {} bytes from rank {} to rank {}{}",
-                            control_.name(), message.peer, control_.size(),
-                            gone ? "ended before" : "did not come to", lane.turn,
-                            message.operand.place.bytes, from, to,
-                            gone ? "" : fmt::format(" within {} s", control_.timeout_s())));
+  control_.fail(missed_message(control_.name(), control_.size(), {lane.turn, from, to},
+                               message.operand.address.bytes, message.peer, gone,
+                               control_.timeout_s()));
 }
 
 void Messages::finish(Lane& lane) {

@@ -1,4 +1,4 @@
-#include "peer/comm/work_queue.h"
+#include "peer/comm/shm/work_queue.h"
 
 #include <exception>
 

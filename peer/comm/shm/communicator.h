@@ -2,17 +2,16 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
-#include "core/cluster/store.h"
-#include "core/comm.h"
+#include "core/comm/communicator.h"
+#include "core/comm/store.h"
 #include "core/device/device.h"
 
 namespace ringside::peer {
 
-/// Ranks are threads or processes of one host; all call this with the same `name`, which no other
-/// group of the run uses. Blocks until all are here, at most `timeout_s`, which is also the
-/// deadline of every later wait. Device and store must outlive it.
+/// Ranks are threads or processes of one host, and all of the group call this. Blocks until all are
+/// here, at most `timeout_s`, which is also the deadline of every later wait. Device and store must
+/// outlive it.
 ///
 /// One pass: after a barrier rank r reads its part from all ranks' memory, sums in registers in
 /// rank order and stores to all; a second barrier ends it (3-5x over staged copies). Steps: 2
@@ -21,7 +20,6 @@ namespace ringside::peer {
 /// rank whose communicator ended; no file stays open and nothing is left behind. A group of one
 /// needs none of this.
 std::unique_ptr<Communicator> make_shm_communicator(Device& device, Store& store,
-                                                    const std::string& name, int rank, int size,
-                                                    double timeout_s);
+                                                    const Group& group, double timeout_s);
 
 }  // namespace ringside::peer

@@ -1,4 +1,4 @@
-#include "peer/comm/flag.h"
+#include "peer/comm/shm/flag.h"
 
 #include <linux/futex.h>
 #include <sched.h>

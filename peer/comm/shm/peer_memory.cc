@@ -1,4 +1,4 @@
-#include "peer/comm/peer_memory.h"
+#include "peer/comm/shm/peer_memory.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 namespace ringside::peer {
 
-Place PeerMemory::publish(const Tensor& tensor) {
+Address PeerMemory::publish(const Tensor& tensor) {
   if (tensor && !summable(tensor.dtype()))
     throw Error("peers cannot use a tensor of {}, only fp32, bf16 and fp16",
                 name_of(tensor.dtype()));
@@ -26,22 +26,22 @@ Place PeerMemory::publish(const Tensor& tensor) {
           tensor.bytes()};
 }
 
-std::shared_ptr<std::byte> PeerMemory::find(const Place& place) {
-  if (place.bytes == 0) return nullptr;
-  const std::size_t end = place.offset + place.bytes;
+std::shared_ptr<std::byte> PeerMemory::find(const Address& address) {
+  if (address.bytes == 0) return nullptr;
+  const std::size_t end = address.offset + address.bytes;
   std::lock_guard lock(mutex_);
-  auto& mapping = files_[{place.process, place.file, place.identity}];
+  auto& mapping = files_[{address.process, address.file, address.identity}];
   // A file that has grown is mapped anew; who still uses the old mapping keeps it.
   if (!mapping || mapping->bytes() < end) {
-    const File file = File::of_process(place.process, place.file);
-    if (file.identity() != place.identity)
-      throw Error("shared memory: file {} of process {} is gone", place.file, place.process);
+    const File file = File::of_process(address.process, address.file);
+    if (file.identity() != address.identity)
+      throw Error("shared memory: file {} of process {} is gone", address.file, address.process);
     mapping = std::make_shared<Mapping>(file);
   }
   if (mapping->bytes() < end)
     throw Error("shared memory: file {} of process {} has {} bytes, a tensor ends at {}",
-                place.file, place.process, mapping->bytes(), end);
-  return {mapping, mapping->data() + place.offset};
+                address.file, address.process, mapping->bytes(), end);
+  return {mapping, mapping->data() + address.offset};
 }
 
 }  // namespace ringside::peer

@@ -1,0 +1,65 @@
+#include "peer/comm/calling.h"
+
+#include "core/base/error.h"
+
+namespace ringside::peer {
+namespace {
+
+/// `whole` is the array whose size ranks must agree on.
+Call call_of(Call::Kind kind, const Tensor& whole, int root = 0) {
+  return {.kind = kind, .root = root, .bytes = whole.bytes()};
+}
+
+}  // namespace
+
+WorkPtr CallingCommunicator::all_reduce(const Tensor& array) {
+  return begin(call_of(Call::Kind::all_reduce, array), array, array);
+}
+
+WorkPtr CallingCommunicator::reduce_scatter(const Tensor& array, const Tensor& part) {
+  check_parts("reduce_scatter", array, part);
+  return begin(call_of(Call::Kind::reduce_scatter, array), array, part);
+}
+
+WorkPtr CallingCommunicator::all_gather(const Tensor& part, const Tensor& array) {
+  check_parts("all_gather", array, part);
+  return begin(call_of(Call::Kind::all_gather, array), part, array);
+}
+
+WorkPtr CallingCommunicator::broadcast(const Tensor& array, int root) {
+  check_rank("broadcast", root);
+  return begin(call_of(Call::Kind::broadcast, array, root), array, array);
+}
+
+WorkPtr CallingCommunicator::all_to_all(const Tensor& in, const Tensor& out) {
+  if (in.count() != out.count() || in.dtype() != out.dtype() || in.count() % size() != 0)
+    throw Error(
+        "{}: all_to_all of {} elements ({}) into {} ({}) among {} ranks; both must be the same "
+        "multiple of the ranks",
+        name_, in.count(), name_of(in.dtype()), out.count(), name_of(out.dtype()), size());
+  return begin(call_of(Call::Kind::all_to_all, in), in, out);
+}
+
+WorkPtr CallingCommunicator::send(const Tensor& array, int to) {
+  check_rank("send", to);
+  return begin_message(array, to, true);
+}
+
+WorkPtr CallingCommunicator::recv(const Tensor& array, int from) {
+  check_rank("recv", from);
+  return begin_message(array, from, false);
+}
+
+void CallingCommunicator::check_parts(const char* what, const Tensor& array,
+                                      const Tensor& part) const {
+  if (array.count() != part.count() * size() || array.dtype() != part.dtype())
+    throw Error("{}: {}: {} parts of {} elements ({}) do not make an array of {} ({})", name_, what,
+                size(), part.count(), name_of(part.dtype()), array.count(), name_of(array.dtype()));
+}
+
+void CallingCommunicator::check_rank(const char* what, int rank) const {
+  if (rank < 0 || rank >= size())
+    throw Error("{}: {}: no rank {} among {}", name_, what, rank, size());
+}
+
+}  // namespace ringside::peer

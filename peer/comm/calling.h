@@ -1,0 +1,39 @@
+// What communicators have in common: every collective becomes a Call.
+#pragma once
+
+#include <string>
+
+#include "core/comm/communicator.h"
+#include "peer/comm/call.h"
+
+namespace ringside::peer {
+
+/// Checks what it is given, alike on every device, and leaves the rest to the implementation.
+class CallingCommunicator : public Communicator {
+ public:
+  WorkPtr all_reduce(const Tensor& array) final;
+  WorkPtr reduce_scatter(const Tensor& array, const Tensor& part) final;
+  WorkPtr all_gather(const Tensor& part, const Tensor& array) final;
+  WorkPtr broadcast(const Tensor& array, int root) final;
+  WorkPtr all_to_all(const Tensor& in, const Tensor& out) final;
+  WorkPtr send(const Tensor& array, int to) final;
+  WorkPtr recv(const Tensor& array, int from) final;
+
+ protected:
+  explicit CallingCommunicator(const Group& group)
+      : Communicator(group.rank, group.size), name_(group.name) {}
+  const std::string& name() const { return name_; }
+
+  /// Begins the operation: peers see `in`, and the result goes to `out`, which may be the same.
+  virtual WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) = 0;
+  /// Begins to send the array to the peer, or to receive it.
+  virtual WorkPtr begin_message(const Tensor& array, int peer, bool sends) = 0;
+
+ private:
+  void check_parts(const char* what, const Tensor& array, const Tensor& part) const;
+  void check_rank(const char* what, int rank) const;
+
+  std::string name_;
+};
+
+}  // namespace ringside::peer

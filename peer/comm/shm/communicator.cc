@@ -1,0 +1,226 @@
+#include "peer/comm/shm/communicator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "peer/comm/calling.h"
+#include "peer/comm/local.h"
+#include "peer/comm/part.h"
+#include "peer/comm/shm/control.h"
+#include "peer/comm/shm/messages.h"
+#include "peer/comm/shm/peer_memory.h"
+#include "peer/comm/shm/work_queue.h"
+#include "peer/comm/sum.h"
+
+namespace ringside::peer {
+namespace {
+
+class ShmCommunicator : public CallingCommunicator {
+ public:
+  ShmCommunicator(Device& device, Store& store, const Group& group, double timeout_s)
+      : CallingCommunicator(group),
+        device_(device),
+        store_(store),
+        control_(device, store, group, timeout_s),
+        messages_(device, control_, memory_),
+        queue_(device) {}
+
+  void barrier() override {
+    control_.throw_if_broken();
+    queue_.run([this] { execute({}, [] {}); });
+  }
+
+  std::unique_ptr<Communicator> split(int colour, int key) override {
+    control_.throw_if_broken();
+    Operation op;
+    op.call = {.kind = Call::Kind::split, .colour = colour, .key = key};
+    Group group;
+    queue_.run([&] {
+      execute(op, [&] {
+        std::vector<Call> calls;
+        for (int r = 0; r < size(); ++r) calls.push_back(control_.of(r).call);
+        group = group_of_colour(name(), number_, calls, colour, rank());
+      });
+    });
+    return make_shm_communicator(device_, store_, group, control_.timeout_s());
+  }
+
+  Traffic traffic() const override {
+    return Traffic{sent_.load(), received_.load()} + messages_.traffic();
+  }
+
+ private:
+  struct Operation {
+    Call call;
+    Address address;  // of `in`
+    Tensor in, out;   // this rank's
+  };
+
+  WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) override {
+    control_.throw_if_broken();
+    Operation op{call, address_of(describe(call), in), in, out};
+    return queue_.submit([this, op = std::move(op)] { execute(op, [&] { compute(op); }); });
+  }
+
+  WorkPtr begin_message(const Tensor& array, int peer, bool sends) override {
+    control_.throw_if_broken();
+    Messages::Operand operand{array, address_of(sends ? "send" : "recv", array)};
+    return sends ? messages_.send(std::move(operand), peer)
+                 : messages_.receive(std::move(operand), peer);
+  }
+
+  Address address_of(const std::string& what, const Tensor& tensor) {
+    try {
+      return memory_.publish(tensor);
+    } catch (const Error& e) {
+      throw Error("{}: {}: {}", name(), what, e.what());
+    }
+  }
+
+  /// One collective, between its two barriers.
+  template <class Body>
+  void execute(const Operation& op, Body body) {
+    control_.throw_if_broken();
+    const std::uint64_t number = ++number_;
+    control_.arrive(number, op.call, op.address);
+    try {
+      body();
+    } catch (const Error& e) {
+      control_.break_group(fmt::format("{}: {} on rank {}: {}", name(), describe(number, op.call),
+                                       rank(), e.what()));
+    }
+    control_.leave(number);
+  }
+
+  void compute(const Operation& op) {
+    switch (op.call.kind) {
+      case Call::Kind::all_reduce:
+        return sum_everywhere(op);
+      case Call::Kind::reduce_scatter:
+        return sum_own_part(op);
+      case Call::Kind::all_gather:
+        return gather(op);
+      case Call::Kind::broadcast:
+        return copy_from_root(op);
+      case Call::Kind::all_to_all:
+        return exchange(op);
+      case Call::Kind::barrier:
+      case Call::Kind::split:
+        return;
+    }
+  }
+
+  void gather(const Operation& op) {
+    const std::size_t n = op.in.bytes();
+    for (int step = 0; step < size(); ++step) {
+      const int r = after(step);
+      copy(r, op.in, 0, op.out, static_cast<std::size_t>(r) * n, n);
+    }
+  }
+
+  void copy_from_root(const Operation& op) {
+    if (rank() != op.call.root) return copy(op.call.root, op.in, 0, op.out, 0, op.in.bytes());
+    sent_ += (size() - 1) * static_cast<std::int64_t>(op.in.bytes());
+  }
+
+  void exchange(const Operation& op) {
+    const std::size_t n = op.in.bytes() / static_cast<std::size_t>(size());
+    for (int step = 0; step < size(); ++step) {
+      const int r = after(step);
+      copy(r, op.in, static_cast<std::size_t>(rank()) * n, op.out, static_cast<std::size_t>(r) * n,
+           n);
+    }
+  }
+
+  /// This rank first, then those after it: ranks do not all begin with the same memory.
+  int after(int step) const { return (rank() + step) % size(); }
+
+  static std::byte* first_byte(const Tensor& tensor) {
+    return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
+  }
+
+  /// Element `begin` of every rank's array, mapped for the time of the operation.
+  struct Peers {
+    std::vector<std::shared_ptr<std::byte>> held;
+    std::vector<std::byte*> first;
+  };
+  Peers peers(const Tensor& own, std::size_t begin) {
+    Peers out;
+    for (int r = 0; r < size(); ++r) {
+      std::byte* base = first_byte(own);
+      if (r != rank()) {
+        out.held.push_back(memory_.find(control_.of(r).in));
+        base = out.held.back().get();
+      }
+      out.first.push_back(base + begin * size_of(own.dtype()));
+    }
+    return out;
+  }
+
+  void sum_everywhere(const Operation& op) {
+    const auto count = static_cast<std::size_t>(op.in.count());
+    const Part part = part_of(count, rank(), size());
+    count_sums(op, count, part.count, true);
+    if (part.count == 0) return;
+    const Peers all = peers(op.in, part.begin);
+    sum_in_order(op.in.dtype(), {all.first.data(), all.first.size()}, all.first, part.count);
+  }
+
+  void sum_own_part(const Operation& op) {
+    const auto count = static_cast<std::size_t>(op.out.count());
+    count_sums(op, static_cast<std::size_t>(op.in.count()), count, false);
+    if (count == 0) return;
+    const Peers all = peers(op.in, static_cast<std::size_t>(rank()) * count);
+    std::byte* target = first_byte(op.out);
+    sum_in_order(op.in.dtype(), {all.first.data(), all.first.size()}, {&target, 1}, count);
+  }
+
+  /// Peers read what is not this rank's part of its array; this rank reads its part of theirs and,
+  /// with `stores`, writes it to theirs.
+  void count_sums(const Operation& op, std::size_t count, std::size_t part, bool stores) {
+    const std::size_t element = size_of(op.in.dtype());
+    const auto others = static_cast<std::int64_t>((count - part) * element);
+    const auto own = static_cast<std::int64_t>(part * element) * (size() - 1);
+    sent_ += others + (stores ? own : 0);
+    received_ += own + (stores ? others : 0);
+  }
+
+  /// `bytes` from rank r's `in`; the same number goes from here to rank r, or none in a broadcast.
+  void copy(int r, const Tensor& own, std::size_t from, const Tensor& out, std::size_t to,
+            std::size_t bytes) {
+    if (bytes == 0) return;
+    std::uint8_t* target = out.data<std::uint8_t>() + to;
+    if (r == rank()) {
+      const std::uint8_t* source = own.data<std::uint8_t>() + from;
+      if (source != target) std::memcpy(target, source, bytes);
+      return;
+    }
+    std::memcpy(target, memory_.find(control_.of(r).in).get() + from, bytes);
+    received_ += static_cast<std::int64_t>(bytes);
+    if (control_.of(r).call.kind != Call::Kind::broadcast)
+      sent_ += static_cast<std::int64_t>(bytes);
+  }
+
+  Device& device_;
+  Store& store_;
+  Control control_;
+  PeerMemory memory_;
+  std::atomic<std::int64_t> sent_{0}, received_{0};
+  std::uint64_t number_ = 0;  // of the last operation
+  Messages messages_;
+  WorkQueue queue_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_shm_communicator(Device& device, Store& store,
+                                                    const Group& group, double timeout_s) {
+  if (group.size == 1) return make_local_communicator(device, group.name);
+  return std::make_unique<ShmCommunicator>(device, store, group, timeout_s);
+}
+
+}  // namespace ringside::peer
