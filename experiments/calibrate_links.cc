@@ -11,7 +11,7 @@
 #include "core/device/cpu/cpu_device.h"
 #include "experiments/calibrate.h"
 #include "peer/comm/shm/communicator.h"
-#include "ps/transport.h"
+#include "ps/wires/zmq/transport.h"
 
 namespace ringside {
 namespace {

@@ -17,9 +17,10 @@
 #include "peer/comm/sim/communicator.h"
 #include "peer/ddp.h"
 #include "peer/fsdp.h"
-#include "ps/dp.h"
-#include "ps/ps.h"
-#include "ps/transport.h"
+#include "ps/schemes/dp.h"
+#include "ps/schemes/ps.h"
+#include "ps/wires/sim/transport.h"
+#include "ps/wires/zmq/transport.h"
 
 namespace ringside {
 namespace {

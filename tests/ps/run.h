@@ -15,7 +15,7 @@
 #include "core/models/mlp.h"
 #include "core/single.h"
 #include "core/trainer.h"
-#include "ps/transport.h"
+#include "ps/wires/zmq/transport.h"
 
 namespace ringside::testing {
 

@@ -10,7 +10,7 @@
 #include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/parameter_map.h"
-#include "ps/server.h"
+#include "ps/protocol/server.h"
 
 namespace ringside::ps {
 

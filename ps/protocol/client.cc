@@ -1,0 +1,175 @@
+#include "ps/protocol/client.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "core/base/error.h"
+
+namespace ringside::ps {
+
+Client::Client(std::unique_ptr<Channel> channel, const ClientConfig& config, const Clock& clock,
+               Timeline& timeline)
+    : channel_(std::move(channel)),
+      config_(config),
+      clock_(clock),
+      timeline_(timeline),
+      lines_(static_cast<std::size_t>(config.servers)),
+      exceptions_(std::uncaught_exceptions()) {
+  // The first word: now every server knows where this worker is, whatever it will have to say.
+  for (int server = 0; server < config_.servers; ++server) tell(server, {});
+}
+
+Client::~Client() {
+  for (int server = 0; server < config_.servers; ++server) {
+    Message message;
+    message.header.kind = Kind::done;
+    if (std::uncaught_exceptions() > exceptions_) {
+      message.header.kind = Kind::failed;
+      message.header.text = "an error ended it";
+    }
+    sign(message);
+    channel_->try_send(server, std::move(message));
+  }
+}
+
+void Client::ask(int server, Message request, std::string what, OnReply on_reply) {
+  lines_[static_cast<std::size_t>(server)].queued.push_back(
+      {std::move(request), std::move(what), std::move(on_reply), {}});
+  send_queued();
+}
+
+Message Client::call(int server, Message request, std::string what) {
+  std::optional<Message> answer;
+  ask(server, std::move(request), what, [&](const Message& reply) { answer = reply; });
+  wait(what, [&] { return answer.has_value(); });
+  return std::move(*answer);
+}
+
+void Client::tell(int server, Message message) { send(server, std::move(message)); }
+
+void Client::progress() {
+  while (receive(0)) {
+  }
+  say_alive();
+}
+
+void Client::wait(const std::string& what, const std::function<bool()>& done) {
+  progress();
+  if (done()) return;
+  const auto span = timeline_.scope(Activity::exposed, awaited().value_or(what));
+  double last_word = clock_.now();
+  while (!done()) {
+    const double left = last_word + config_.timeout_s - clock_.now();
+    const std::optional<std::string> request = awaited();
+    if (!request) throw Error("waits for {}, but no request for it is under way", what);
+    if (left <= 0)
+      throw Error(
+          "no answer within {:g} s to {}; raise train.timeout_s if the server is really busy for "
+          "so "
+          "long",
+          config_.timeout_s, *request);
+    if (receive(std::min(left, config_.timeout_s / 8))) last_word = clock_.now();
+    say_alive();
+  }
+}
+
+void Client::flush() {
+  wait("all requests to be sent", [&] {
+    return std::all_of(lines_.begin(), lines_.end(),
+                       [](const Line& l) { return l.queued.empty(); });
+  });
+}
+
+void Client::drain() {
+  wait("all replies", [&] {
+    return std::all_of(lines_.begin(), lines_.end(),
+                       [](const Line& l) { return l.queued.empty() && l.asked.empty(); });
+  });
+}
+
+Tensor Client::sum(const Tensor& values) {
+  Message request;
+  request.header.kind = Kind::sum;
+  request.header.step = sums_++;
+  if (values) request.frames = {values};
+  const Message reply = call(0, std::move(request), "sum over workers");
+  if (!values) return {};
+  if (reply.frames.size() != 1 || reply.frames[0].dtype() != DType::f64 ||
+      reply.frames[0].count() != values.count())
+    throw Error("server 0 sent no sum of {} values", values.count());
+  return reply.frames[0];
+}
+
+bool Client::receive(double timeout_s) {
+  std::optional<Received> received = channel_->receive(timeout_s);
+  if (!received) return false;
+  const auto span = timeline_.scope(Activity::exposed, "reply");
+  settle(received->peer, received->message);
+  send_queued();
+  return true;
+}
+
+void Client::settle(int server, const Message& reply) {
+  const Header& header = reply.header;
+  if (header.kind == Kind::error) throw Error("server {}: {}", server, header.text);
+  if (header.token != config_.token || header.worker != config_.worker || !header.reply)
+    throw Error("server {} sent a message that is no reply to this worker", server);
+  std::deque<Request>& asked = lines_[static_cast<std::size_t>(server)].asked;
+  const auto matches = [&](const Request& request) {
+    const Header& h = request.message.header;
+    return h.kind == header.kind && h.step == header.step && h.begin == header.begin &&
+           h.micro_batch == header.micro_batch;
+  };
+  const auto found = std::find_if(asked.begin(), asked.end(), matches);
+  if (found == asked.end())
+    throw Error("server {} sent a reply to a {} that nobody asked", server, name_of(header.kind));
+  Request request = std::move(*found);
+  asked.erase(found);
+  request.on_reply(reply);
+  timeline_.add(Activity::communication, std::move(request.what), request.begin, timeline_.now());
+}
+
+void Client::send_queued() {
+  for (int server = 0; server < config_.servers; ++server) {
+    Line& line = lines_[static_cast<std::size_t>(server)];
+    while (!line.queued.empty() && line.asked.size() < window) {
+      Request request = std::move(line.queued.front());
+      line.queued.pop_front();
+      request.begin = timeline_.now();
+      send(server, request.message);
+      request.message.frames.clear();
+      line.asked.push_back(std::move(request));
+    }
+  }
+}
+
+void Client::sign(Message& message) const {
+  message.header.token = config_.token;
+  message.header.worker = config_.worker;
+}
+
+void Client::send(int server, Message message) {
+  sign(message);
+  channel_->send(server, std::move(message));
+  lines_[static_cast<std::size_t>(server)].last_sent = clock_.now();
+}
+
+/// A worker that computes for long is told from a dead one.
+void Client::say_alive() {
+  for (int server = 0; server < config_.servers; ++server)
+    if (clock_.now() - lines_[static_cast<std::size_t>(server)].last_sent > config_.timeout_s / 4)
+      tell(server, {});
+}
+
+std::optional<std::string> Client::awaited() const {
+  for (std::size_t server = 0; server < lines_.size(); ++server) {
+    const Line& line = lines_[server];
+    const std::deque<Request>& requests = line.asked.empty() ? line.queued : line.asked;
+    if (requests.empty()) continue;
+    return fmt::format("'{}' of step {} from server {}", requests.front().what,
+                       requests.front().message.header.step, server);
+  }
+  return {};
+}
+
+}  // namespace ringside::ps

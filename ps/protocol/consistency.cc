@@ -1,0 +1,41 @@
+#include "ps/protocol/consistency.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace ringside::ps {
+
+void check_consistency(const std::string& consistency) {
+  if (consistency == "bsp") return;
+  throw Error("consistency '{}' is none that servers keep; the one there is: bsp", consistency);
+}
+
+Clocks::Clocks(int workers, std::int64_t pushes)
+    : pushes_(pushes), pushed_(static_cast<std::size_t>(workers)) {}
+
+void Clocks::push(int worker, std::int64_t step, std::int64_t number) {
+  if (number < 0 || number >= pushes_)
+    throw Error("push {} of step {}: a step has {} of them", number, step, pushes_);
+  std::int64_t& next = pushed_[static_cast<std::size_t>(worker)];
+  const std::int64_t due = next / pushes_, number_due = next % pushes_;
+  if (step < due || (step == due && number < number_due))
+    throw Error("{} was pushed before", text(step, number));
+  if (step > due || number > number_due)
+    throw Error("{} pushed where {} is due", text(step, number), text(due, number_due));
+  if (const std::int64_t missing = least(); next > missing)
+    throw Error("{} pushed while another worker's {} is missing", text(step, number),
+                text(missing / pushes_, missing % pushes_));
+  ++next;
+}
+
+std::int64_t Clocks::complete() const { return least() / pushes_; }
+
+std::int64_t Clocks::least() const { return *std::min_element(pushed_.begin(), pushed_.end()); }
+
+std::string Clocks::text(std::int64_t step, std::int64_t number) const {
+  return pushes_ == 1 ? fmt::format("step {}", step)
+                      : fmt::format("push {} of step {}", number, step);
+}
+
+}  // namespace ringside::ps

@@ -1,0 +1,136 @@
+// The rounds of sums over the whole model that come before an update.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+#include "core/base/error.h"
+#include "ps/protocol/server.h"
+
+namespace ringside::ps {
+
+Server::Rounds& Server::rounds_of_step(const Header& header) {
+  if (slots_.empty() || optimizer_->rounds() == 0)
+    throw Error("there is nothing to be summed over the model here");
+  const auto scale = static_cast<float>(header.scalar);
+  if (!(std::isfinite(scale) && scale > 0)) throw Error("a loss scale of {}", header.scalar);
+  const bool late = header.step == last_rounds_.step && !last_rounds_.totals.empty();
+  if (!late && header.step != rounds_.step)
+    throw Error("sums of step {} where those of step {} are due", header.step, rounds_.step);
+  Rounds& rounds = late ? last_rounds_ : rounds_;
+  if (std::any_of(rounds.asked.begin(), rounds.asked.end(), [](auto n) { return n > 0; }) &&
+      rounds.loss_scale != scale)
+    throw Error("a loss scale of {}, another worker's is {}", scale, rounds.loss_scale);
+  rounds.loss_scale = scale;
+  return rounds;
+}
+
+std::vector<double> Server::totals_in(const Header& header, std::int64_t round,
+                                      const std::vector<Tensor>& frames) const {
+  const auto count = static_cast<std::int64_t>(optimizer_->sums(static_cast<int>(round)));
+  if (frames.size() != 1 || frames[0].dtype() != DType::f64 || frames[0].count() != count)
+    throw Error("one frame of {} fp64 totals of round {} of step {} is due", count, round,
+                header.step);
+  std::vector<double> totals(static_cast<std::size_t>(count));
+  device_.read(frames[0], std::as_writable_bytes(std::span(totals)));
+  return totals;
+}
+
+Replies Server::measure(int worker, const Header& header, const std::vector<Tensor>& frames) {
+  Rounds& rounds = rounds_of_step(header);
+  const auto w = static_cast<std::size_t>(worker);
+  const std::int64_t round = header.micro_batch;
+  if (rounds.settled[w] || round != static_cast<std::int64_t>(rounds.asked[w]) ||
+      round >= optimizer_->rounds())
+    throw Error("round {} of step {} asked for where round {} of {} is due", round, header.step,
+                rounds.asked[w], optimizer_->rounds());
+  if (&rounds == &last_rounds_ && rounds.asked[w] >= rounds.sums.size())
+    throw Error("round {} of step {}, which is over", round, header.step);
+  if (round == 0 && !frames.empty()) throw Error("totals before the first round");
+  if (round > 0) {
+    if (rounds.sums.size() < rounds.asked[w]) throw Error("totals of sums that are not there yet");
+    take_totals(rounds, static_cast<std::size_t>(round - 1), totals_in(header, round - 1, frames));
+  }
+  ++rounds.asked[w];
+  measures_.push_back({worker, {reply_to(header), {}}});
+  return answer_measures();
+}
+
+Replies Server::answer_measures() {
+  Replies replies;
+  std::vector<Reply> waiting;
+  for (Reply& reply : measures_) {
+    const auto round = static_cast<std::size_t>(reply.message.header.micro_batch);
+    Rounds& rounds = reply.message.header.step == rounds_.step ? rounds_ : last_rounds_;
+    if (round == rounds.sums.size() && gathered_ == slots_.size())
+      rounds.sums.push_back(optimizer_->measure(static_cast<int>(round), {0, parameters_, sums_},
+                                                {rounds.step, rounds.loss_scale}));
+    if (round >= rounds.sums.size()) {
+      waiting.push_back(std::move(reply));
+      continue;
+    }
+    const std::vector<double>& sums = rounds.sums[round];
+    const Tensor frame = device_.tensor({static_cast<std::int64_t>(sums.size())},
+                                        MemoryKind::communication, DType::f64);
+    device_.write(frame, std::as_bytes(std::span(sums)));
+    reply.message.frames = {frame};
+    replies.push_back(std::move(reply));
+  }
+  measures_ = std::move(waiting);
+  return replies;
+}
+
+void Server::take_totals(Rounds& rounds, std::size_t round, std::vector<double> totals) {
+  if (round < rounds.totals.size()) {
+    const auto same = [](double a, double b) {
+      return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+    };
+    if (!std::equal(totals.begin(), totals.end(), rounds.totals[round].begin(), same))
+      throw Error("totals of round {} of step {} that differ from another worker's", round,
+                  rounds.step);
+    return;
+  }
+  if (overflowed(config_.dtype, static_cast<int>(round), totals))
+    throw Error("totals of round {} of step {} that end it ask for another", round, rounds.step);
+  optimizer_->settle(static_cast<int>(round), totals, {rounds.step, rounds.loss_scale});
+  rounds.totals.push_back(std::move(totals));
+}
+
+Replies Server::settle(int worker, const Header& header, const std::vector<Tensor>& frames) {
+  Rounds& rounds = rounds_of_step(header);
+  const auto w = static_cast<std::size_t>(worker);
+  const std::int64_t round = header.micro_batch;
+  if (rounds.settled[w] || round + 1 != static_cast<std::int64_t>(rounds.asked[w]) ||
+      rounds.sums.size() < rounds.asked[w])
+    throw Error("round {} of step {} settled after {} rounds", round, header.step, rounds.asked[w]);
+  std::vector<double> totals = totals_in(header, round, frames);
+  const bool over = overflowed(config_.dtype, static_cast<int>(round), totals);
+  if (!over && round + 1 < optimizer_->rounds())
+    throw Error("round {} of step {} is not its last", round, header.step);
+  const bool first = static_cast<std::size_t>(round) == rounds.totals.size();
+  if (first && over) {
+    optimizer_->settle(static_cast<int>(round), totals, {rounds.step, rounds.loss_scale});
+    rounds.totals.push_back(std::move(totals));
+  } else {
+    take_totals(rounds, static_cast<std::size_t>(round), std::move(totals));
+  }
+  rounds.settled[w] = true;
+  return first ? end_rounds(!over) : Replies{};
+}
+
+Replies Server::end_rounds(bool finite) {
+  if (finite) update(rounds_.step, {0, parameters_, sums_});
+  gathered_ = 0;
+  Rounds next{.step = rounds_.step + 1,
+              .asked = std::vector<std::size_t>(rounds_.asked.size()),
+              .settled = std::vector<bool>(rounds_.asked.size())};
+  last_rounds_ = std::exchange(rounds_, std::move(next));
+  Replies replies;
+  for (Slot& slot : slots_) {
+    ++slot.done;
+    for (Reply& reply : answer_readers(slot)) replies.push_back(std::move(reply));
+  }
+  return replies;
+}
+
+}  // namespace ringside::ps

@@ -1,0 +1,155 @@
+#include "ps/protocol/service.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace ringside::ps {
+namespace {
+
+/// Longest sleep between two looks at who is silent.
+constexpr double patience_s = 1;
+/// How long a server that fails waits for workers that it could not tell yet.
+constexpr double last_moment_s = 2;
+
+/// When each worker was last heard of.
+class Attendance {
+ public:
+  Attendance(int workers, double now) : workers_(static_cast<std::size_t>(workers), {now, false}) {}
+
+  void heard(int worker, double now) {
+    if (worker >= 0 && static_cast<std::size_t>(worker) < workers_.size())
+      workers_[static_cast<std::size_t>(worker)] = {now, true};
+  }
+
+  /// Throws Error for a worker that has been silent for too long.
+  void check(const Server& server, double now, double timeout_s) const {
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      if (server.is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s) continue;
+      if (!workers_[w].came)
+        throw Error(
+            "worker {} did not come within {} s; raise train.timeout_s if its start really takes "
+            "so long",
+            w, timeout_s);
+      throw Error(
+          "worker {} has been silent for {} s; awaited: its part of step {}; raise "
+          "train.timeout_s if it really computes for so long",
+          w, timeout_s, server.steps());
+    }
+  }
+
+  bool came(std::size_t worker) const { return workers_[worker].came; }
+  std::size_t size() const { return workers_.size(); }
+
+ private:
+  struct Worker {
+    double last;
+    bool came;
+  };
+  std::vector<Worker> workers_;
+};
+
+/// Bytes of the messages about measured steps. A worker may be a message ahead of the others, so
+/// the moment at which a step begins is nothing to go by.
+class Meter {
+ public:
+  Meter(const Channel& channel, const TrainConfig& train) : channel_(channel), train_(train) {}
+
+  /// Counts what the channel has moved since the last call for the message that was moved.
+  void note(const Header& header) {
+    const Traffic now = channel_.traffic();
+    if (is_about_a_step(header.kind) && header.step >= train_.warmup && header.step < train_.steps)
+      measured_ = measured_ + (now - last_);
+    last_ = now;
+  }
+
+  Traffic measured() const { return measured_; }
+
+ private:
+  static bool is_about_a_step(Kind kind) {
+    return kind == Kind::push || kind == Kind::push_pull || kind == Kind::pull ||
+           kind == Kind::measure || kind == Kind::settle || kind == Kind::inputs ||
+           kind == Kind::loss;
+  }
+
+  const Channel& channel_;
+  const TrainConfig& train_;
+  Traffic last_, measured_;
+};
+
+/// False if the worker takes nothing now.
+bool tell(Channel& channel, std::size_t worker, const std::string& cause) {
+  Message message;
+  message.header.kind = Kind::error;
+  message.header.reply = true;
+  message.header.worker = static_cast<std::int32_t>(worker);
+  message.header.text = cause;
+  return channel.try_send(static_cast<int>(worker), std::move(message));
+}
+
+/// Tells every worker, and gives those that have not come yet a moment to do so: nobody else could
+/// tell them, and they would wait for their whole deadline.
+void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, double moment_s,
+                  const std::string& cause) {
+  std::vector<bool> told(attendance.size());
+  for (const double end = clock.now() + moment_s; clock.now() < end;) {
+    for (std::size_t w = 0; w < told.size(); ++w) {
+      if (told[w] || !attendance.came(w)) continue;
+      told[w] = tell(channel, w, cause);
+    }
+    if (std::find(told.begin(), told.end(), false) == told.end()) return;
+    try {
+      if (const auto received = channel.receive(moment_s / 16))
+        attendance.heard(received->peer, clock.now());
+    } catch (const Error&) {
+      // Of a peer that is gone, say; the cause that is being told counts.
+    }
+  }
+}
+
+void run(const RankContext& context, Channel& channel, Server& server, Attendance& attendance,
+         Meter& meter) {
+  const Clock& clock = context.device.clock();
+  const double timeout_s = context.plan.train.timeout_s;
+  while (!server.finished()) {
+    std::optional<Received> received = channel.receive(std::min(patience_s, timeout_s / 16));
+    if (received) {
+      attendance.heard(received->peer, clock.now());
+      meter.note(received->message.header);
+      for (Reply& reply : server.handle(received->peer, std::move(received->message))) {
+        const Header header = reply.message.header;
+        channel.send(reply.worker, std::move(reply.message));
+        meter.note(header);
+      }
+    }
+    if (!server.failure().empty()) throw Error("{}", server.failure());
+    attendance.check(server, clock.now(), timeout_s);
+  }
+}
+
+}  // namespace
+
+RankRecord serve(const RankContext& context, Channel& channel, Server& server,
+                 std::int64_t parameters) {
+  const TrainConfig& train = context.plan.train;
+  Attendance attendance(context.plan.world, context.device.clock().now());
+  Meter meter(channel, train);
+  try {
+    run(context, channel, server, attendance, meter);
+  } catch (const std::exception& error) {
+    tell_failure(channel, attendance, context.device.clock(),
+                 std::min(last_moment_s, train.timeout_s), error.what());
+    throw;
+  }
+  const auto measured = static_cast<double>(std::max<std::int64_t>(1, train.steps - train.warmup));
+  RankRecord record;
+  record.serving_optimizer_s = server.optimizer_seconds() / measured;
+  record.bytes_sent_per_step = static_cast<double>(meter.measured().sent) / measured;
+  record.bytes_received_per_step = static_cast<double>(meter.measured().received) / measured;
+  record.at_peak = context.device.ledger().at_peak();
+  record.device_memory = context.device.memory();
+  record.parameters = parameters;
+  return record;
+}
+
+}  // namespace ringside::ps

@@ -1,0 +1,137 @@
+#include "ps/schemes/dp.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "ps/protocol/service.h"
+#include "ps/schemes/connect.h"
+#include "ps/schemes/master.h"
+#include "ps/schemes/replica_scheme.h"
+
+namespace ringside::ps {
+namespace {
+
+/// The largest frame is a chunk, or the inputs or the logits of a micro-batch.
+TransportOptions transport_options(const RankContext& context, const DpOptions& options,
+                                   const Model& model) {
+  const TrainConfig& train = context.plan.train;
+  const std::int64_t samples = train.global_batch / (context.plan.world * train.accumulation);
+  const std::int64_t logits =
+      model.logits_per_sample() * static_cast<std::int64_t>(size_of(parameter_dtype(train)));
+  return {
+      .transport = options.transport,
+      .port = options.port,
+      .port_option = "scheme.dp.port",
+      .max_frame_bytes = std::max(max_chunk_bytes, samples * std::max(model.input_bytes(), logits)),
+      .timeout_s = train.timeout_s};
+}
+
+class Dp : public ReplicaScheme {
+ public:
+  Dp(const RankContext& context, const DpOptions& options)
+      : ReplicaScheme(context), options_(options) {}
+
+  Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) override {
+    if (!pass.training) return SyncScheme::fetch(slice, loader, pass);
+    Message request = about(pass, Kind::inputs);
+    request.header.begin = slice.first;
+    request.header.count = slice.count;
+    const Message reply = client().call(master, std::move(request), "inputs");
+    if (reply.frames.size() != 1) throw Error("the master sent no inputs");
+    return {reply.frames[0], {}};
+  }
+
+  void before_forward(std::size_t unit, const Pass&) override {
+    if (!current_) link().pull(steps());
+    current_ = true;
+    link().wait_for(unit);
+  }
+
+  Loss loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
+            const Pass& pass) override {
+    if (!pass.training) return SyncScheme::loss(logits, batch, terms, pass);
+    Message request = about(pass, Kind::loss);
+    request.header.scalar = terms.gradient_scale;
+    request.frames = {logits};
+    const Message reply = client().call(master, std::move(request), "loss");
+    if (reply.frames.size() != 1 || reply.frames[0].shape() != logits.shape() ||
+        reply.frames[0].dtype() != logits.dtype())
+      throw Error("the master sent no gradient of the {} logits", logits.shape().text());
+    // A master within this process wrote it there itself.
+    if (reply.frames[0].buffer() != logits.buffer())
+      context().device.kernels().copy({.in = reply.frames[0], .out = logits});
+    return {.known = {.loss = reply.header.scalar}, .gradient = logits};
+  }
+
+  bool step(const StepInfo& info) override {
+    current_ = false;
+    return ReplicaScheme::step(info);
+  }
+
+ private:
+  static constexpr int master = 0;
+
+  TransportOptions transport_options(const Model& model) const override {
+    return ringside::ps::transport_options(context(), options_, model);
+  }
+
+  void push(std::size_t unit, std::int64_t step) override { link().push(unit, step); }
+
+  static Message about(const Pass& pass, Kind kind) {
+    Message message;
+    message.header.kind = kind;
+    message.header.step = pass.step;
+    message.header.micro_batch = pass.micro_batch;
+    return message;
+  }
+
+  /// Nothing answers a push. Messages keep their order, so the sum's answer tells that the master
+  /// has all gradients of all workers: none is left in a queue when a worker leaves.
+  void settle() override { client().sum({}); }
+
+  DpOptions options_;
+  bool current_ = false;  // the replica has the master's values, or has asked for them
+};
+
+}  // namespace
+
+Fields fields_of(DpOptions& options) {
+  return {{"placement", &options.placement,
+           "the master: beside worker 0, or dedicated (a process of its own)"},
+          {"port", &options.port, "tcp: of the master; 0: any that is free"},
+          {"server_device", &options.server_device,
+           "of a dedicated master: same as the workers', or cpu"},
+          {"transport", &options.transport, "between processes: ipc or tcp (loopback)"}};
+}
+
+void check(const DpOptions& options) {
+  check_placement("dp", options.placement, options.server_device);
+  check_transport("dp", options.transport, options.port, server_count(options));
+}
+
+std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options) {
+  return std::make_unique<Dp>(context, options);
+}
+
+RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
+                    const Loader& loader) {
+  const auto transport = context.links.transport<Transport>();
+  const Connection connection =
+      transport->listen(context, transport_options(context, options, model));
+  const RunPlan& plan = context.plan;
+  Master master(model, partition(model, plan.servers), context.device,
+                server_config(context, connection.token), loader, plan);
+  return serve(context, *connection.channel, master, model.parameter_count());
+}
+
+double dp_minimum_bytes(const StepShape& shape, const DpOptions& options) {
+  const double n = shape.world;
+  const auto parameters = static_cast<double>(shape.parameter_bytes);
+  const auto batch = static_cast<double>(shape.input_bytes + shape.logit_bytes);
+  const double worker = static_cast<double>(shape.reductions) * parameters +
+                        static_cast<double>(shape.logit_bytes) / n;
+  if (options.placement == "dedicated") return std::max(n * parameters + batch, worker);
+  return n == 1 ? 0 : std::max((n - 1) * (parameters + batch / n), worker);
+}
+
+}  // namespace ringside::ps

@@ -1,0 +1,70 @@
+#include "ps/schemes/master.h"
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/loss.h"
+
+namespace ringside::ps {
+
+Master::Master(const Model& model, const std::vector<Chunk>& chunks, Device& device,
+               const ServerConfig& config, const Loader& loader, const RunPlan& plan)
+    : Server(model, chunks, device, config),
+      loader_(loader),
+      terms_(model.terms),
+      logits_per_sample_(model.logits_per_sample()),
+      plan_(plan),
+      open_(static_cast<std::size_t>(config.workers)) {}
+
+Replies Master::handle_other(int worker, Message message) {
+  Open& open = open_[static_cast<std::size_t>(worker)];
+  Replies replies;
+  if (message.header.kind == Kind::inputs)
+    replies.push_back({worker, inputs(message.header, open)});
+  else if (message.header.kind == Kind::loss)
+    replies.push_back({worker, loss(message, open)});
+  else
+    return Server::handle_other(worker, std::move(message));
+  return replies;
+}
+
+Message Master::inputs(const Header& header, Open& open) {
+  const std::int64_t micro_batches = plan_.train.accumulation;
+  const std::int64_t count = plan_.train.global_batch / (config().workers * micro_batches);
+  const std::int64_t first = (header.worker * micro_batches + header.micro_batch) * count;
+  if (header.step < 0 || header.step >= config().steps || header.micro_batch < 0 ||
+      header.micro_batch >= micro_batches || header.begin != first || header.count != count)
+    throw Error("samples [{}, {}) of step {} are not those of micro-batch {}", header.begin,
+                header.begin + header.count, header.step, header.micro_batch);
+  if (open.targets)
+    throw Error("micro-batch {} of step {} has had no loss yet", open.micro_batch, open.step);
+  const BatchSlice slice{header.step, first, count};
+  const Batch batch = loader_.read(slice);
+  const BatchSlice next = next_slice(slice, header.micro_batch, micro_batches);
+  if (next.step < config().steps) loader_.expect(next);
+  open = {header.step, header.micro_batch, batch.targets};
+  return {reply_to(header), {batch.inputs}};
+}
+
+Message Master::loss(const Message& message, Open& open) {
+  const Header& header = message.header;
+  if (!open.targets || open.step != header.step || open.micro_batch != header.micro_batch)
+    throw Error("there are no targets for micro-batch {} of step {}", header.micro_batch,
+                header.step);
+  const std::int64_t samples =
+      plan_.train.global_batch / (config().workers * plan_.train.accumulation);
+  const std::int64_t wanted = samples * logits_per_sample_;
+  if (message.frames.size() != 1 || message.frames[0].dtype() != parameter_dtype(plan_.train) ||
+      message.frames[0].count() != wanted)
+    throw Error("one frame of {} {} logits is due", wanted, plan_.train.precision);
+  const auto scale = static_cast<float>(header.scalar);
+  if (!(std::isfinite(scale) && scale > 0)) throw Error("a scale of {}", header.scalar);
+  const Loss loss = cross_entropy(device(), message.frames[0], open.targets,
+                                  {terms_, plan_.train.global_batch, scale}, true);
+  open.targets = {};
+  Message reply{reply_to(header), {loss.gradient}};
+  reply.header.scalar = value_of(device(), loss).loss;
+  return reply;
+}
+
+}  // namespace ringside::ps

@@ -1,0 +1,40 @@
+// Master: the server of classic data parallelism.
+#pragma once
+
+#include <vector>
+
+#include "core/cluster/plan.h"
+#include "core/data/loader.h"
+#include "ps/protocol/server.h"
+
+namespace ringside::ps {
+
+/// A server that also reads the data: it hands out inputs, keeps their targets and computes the
+/// loss of the logits that come back, with the bits of a worker that did so itself.
+class Master : public Server {
+ public:
+  /// Model, loader and plan outlive it.
+  Master(const Model& model, const std::vector<Chunk>& chunks, Device& device,
+         const ServerConfig& config, const Loader& loader, const RunPlan& plan);
+
+ protected:
+  Replies handle_other(int worker, Message message) override;
+
+ private:
+  /// A micro-batch that has no loss yet.
+  struct Open {
+    std::int64_t step = 0, micro_batch = 0;
+    Tensor targets;
+  };
+
+  Message inputs(const Header& header, Open& open);
+  Message loss(const Message& message, Open& open);
+
+  const Loader& loader_;
+  std::vector<LossTerm> terms_;
+  std::int64_t logits_per_sample_;
+  const RunPlan& plan_;
+  std::vector<Open> open_;  // by worker
+};
+
+}  // namespace ringside::ps

@@ -1,0 +1,108 @@
+#include "ps/schemes/ps.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "ps/protocol/service.h"
+#include "ps/schemes/connect.h"
+#include "ps/schemes/replica_scheme.h"
+
+namespace ringside::ps {
+namespace {
+
+TransportOptions transport_options(const RankContext& context, const PsOptions& options) {
+  return {.transport = options.transport,
+          .port = options.port,
+          .port_option = "scheme.ps.port",
+          .max_frame_bytes = max_chunk_bytes,
+          .timeout_s = context.plan.train.timeout_s};
+}
+
+class Ps : public ReplicaScheme {
+ public:
+  Ps(const RankContext& context, const PsOptions& options)
+      : ReplicaScheme(context),
+        options_(options),
+        in_rounds_(rounds_of(context.plan.optimizer, parameter_dtype(context.plan.train)) > 0) {}
+
+  void before_forward(std::size_t unit, const Pass&) override { link().wait_for(unit); }
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    ReplicaScheme::after_backward(unit, pass);
+    client().progress();
+  }
+
+  /// The first unit's gradient goes last and its values are wanted first: nothing is lost by
+  /// waiting here until all has been sent.
+  bool step(const StepInfo& info) override {
+    client().flush();
+    const bool finite = ReplicaScheme::step(info);
+    if (in_rounds_) link().pull(steps());
+    return finite;
+  }
+
+ private:
+  /// Values that wait for sums over the whole model would fill the client's window, so they are
+  /// asked for afterwards.
+  void push(std::size_t unit, std::int64_t step) override {
+    if (in_rounds_)
+      link().push(unit, step);
+    else
+      link().push_pull(unit, step);
+  }
+
+  TransportOptions transport_options(const Model&) const override {
+    return ringside::ps::transport_options(context(), options_);
+  }
+
+  void settle() override { client().drain(); }
+
+  PsOptions options_;
+  bool in_rounds_;  // the optimizers want sums over the model first
+};
+
+}  // namespace
+
+Fields fields_of(PsOptions& options) {
+  return {
+      {"consistency", &options.consistency, "bsp: every worker sees every step's update"},
+      {"placement", &options.placement,
+       "dedicated: processes of their own; beside: within the workers'"},
+      {"port", &options.port, "tcp: of the first server, the others follow; 0: any that is free"},
+      {"server_device", &options.server_device,
+       "of dedicated servers: same as the workers', or cpu"},
+      {"servers", &options.servers, "servers that the parameters are spread over"},
+      {"transport", &options.transport, "between processes: ipc or tcp (loopback)"}};
+}
+
+void check(const PsOptions& options) {
+  if (options.servers < 1)
+    throw Error("scheme.ps.servers = {}: there must be at least one", options.servers);
+  check_placement("ps", options.placement, options.server_device);
+  check_transport("ps", options.transport, options.port, options.servers);
+  check_consistency(options.consistency);
+}
+
+std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {
+  return std::make_unique<Ps>(context, options);
+}
+
+RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
+                    const Loader&) {
+  const auto transport = context.links.transport<Transport>();
+  const Connection connection = transport->listen(context, transport_options(context, options));
+  Server server(model, partition(model, context.plan.servers), context.device,
+                server_config(context, connection.token));
+  return serve(context, *connection.channel, server, model.parameter_count());
+}
+
+double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
+  const auto parameters = static_cast<double>(shape.parameter_bytes);
+  const double n = shape.world, s = shape.servers;
+  const auto r = static_cast<double>(shape.reductions);
+  if (options.placement == "dedicated") return parameters * std::max(r, n / s);
+  const double worker_and_server = parameters * (r * (s - 1) + (n - 1)) / s;
+  return shape.servers < shape.world ? std::max(r * parameters, worker_and_server)
+                                     : worker_and_server;
+}
+
+}  // namespace ringside::ps

@@ -1,0 +1,98 @@
+// What the schemes with servers have in common on the workers' side.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/replica.h"
+#include "core/scheme.h"
+#include "ps/protocol/partition.h"
+#include "ps/schemes/connect.h"
+#include "ps/schemes/replica_link.h"
+
+namespace ringside::ps {
+
+/// A worker with a whole replica, a client of all servers and the link between the two. Between the
+/// units' computations it takes in what has come, without blocking. With train.reduce "every" the
+/// gradients of each micro-batch go to the servers, which add them up.
+class ReplicaScheme : public SyncScheme {
+ public:
+  void attach(Model& model) override {
+    replica_.emplace(model, context());
+    client_ = connect(context(), *transport_, transport_options(model));
+    link_.emplace(model, *replica_, context().device, *client_, context().plan);
+  }
+
+  void after_forward(std::size_t, const Pass&) override { client_->progress(); }
+  void before_backward(std::size_t unit, const Pass& pass) override {
+    client_->progress();
+    if (every_ && pass.micro_batch > 0) link_->wait_for(unit);
+    replica_->before_backward(unit, every_ ? Pass{} : pass);
+  }
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    replica_->after_backward(unit, every_ ? Pass{} : pass);
+    if (pass.last())
+      push(unit, pass.step);
+    else if (every_)
+      link_->push_part(unit, pass.step, pass.micro_batch);
+  }
+  bool step(const StepInfo& info) override {
+    steps_ = info.step + 1;
+    return link_->settle(info);
+  }
+  /// By as many at a time as a frame takes.
+  void sum(std::span<double> values) override {
+    constexpr std::size_t most = max_chunk_bytes / sizeof(double);
+    Device& device = context().device;
+    for (std::size_t begin = 0; begin < values.size(); begin += most) {
+      const auto some = values.subspan(begin, std::min(most, values.size() - begin));
+      const Tensor own = device.tensor({static_cast<std::int64_t>(some.size())},
+                                       MemoryKind::communication, DType::f64);
+      device.write(own, std::as_bytes(some));
+      device.read(client_->sum(own), std::as_writable_bytes(some));
+    }
+  }
+
+  void visit_parameters(const ParameterVisitor& visit) override {
+    settle();
+    if (client_->worker() != 0) return;
+    link_->pull(steps_);
+    client_->drain();
+    link_->visit(visit);
+  }
+
+  Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
+
+ protected:
+  explicit ReplicaScheme(const RankContext& context)
+      : SyncScheme(context),
+        transport_(context.links.transport<Transport>()),
+        every_(pushes_a_step(context.plan.train) > 1) {}
+
+  /// What this scheme asks of its transport.
+  virtual TransportOptions transport_options(const Model& model) const = 0;
+
+  /// Sends a unit's last gradients of a step.
+  virtual void push(std::size_t unit, std::int64_t step) = 0;
+
+  /// Blocks until the servers have handled all that this worker sent.
+  virtual void settle() = 0;
+
+  Replica& replica() { return *replica_; }
+  Client& client() { return *client_; }
+  ReplicaLink& link() { return *link_; }
+  /// Updates that the servers have been given the gradients of.
+  std::int64_t steps() const { return steps_; }
+
+ private:
+  std::unique_ptr<Transport> transport_;
+  std::optional<Replica> replica_;
+  std::unique_ptr<Client> client_;
+  std::optional<ReplicaLink> link_;
+  bool every_;  // micro-batch is pushed, of several
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace ringside::ps

@@ -1,0 +1,224 @@
+#include "ps/wires/sim/transport.h"
+
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/device/sim/sim_device.h"
+#include "ps/wires/sim/wire.h"
+
+namespace ringside::ps {
+namespace {
+
+/// Nobody else is in the world.
+constexpr std::uint64_t token = 1;
+
+class SimChannel : public Channel {
+ public:
+  SimChannel(sim::SimDevice& device, Wire& wire, End& end, TransportOptions options)
+      : device_(device), wire_(wire), end_(end), options_(std::move(options)) {}
+  ~SimChannel() override {
+    end_.open = false;
+    end_.received.clear();
+    for (const auto& [peer, line] : lines_) line->let_go_of_frames();
+  }
+  SimChannel(const SimChannel&) = delete;
+  SimChannel& operator=(const SimChannel&) = delete;
+
+  void send(int peer, Message message) override {
+    device_.catch_up();
+    Line& line = line_to(peer, message.header.kind);
+    for (const Tensor& frame : message.frames)
+      if (static_cast<std::int64_t>(frame.bytes()) > options_.max_frame_bytes)
+        throw Error("a {} with a frame of {} bytes: there may be {}", name_of(message.header.kind),
+                    frame.bytes(), options_.max_frame_bytes);
+    if (!takes(line)) wait_until_it_takes(line, message.header.kind);
+    send_on(line, std::move(message));
+  }
+
+  bool try_send(int peer, Message message) override {
+    device_.catch_up();
+    Line* line = find_line(peer);
+    if (!line || !takes(*line)) return false;
+    send_on(*line, std::move(message));
+    return true;
+  }
+
+  std::optional<Received> receive(double timeout_s) override {
+    device_.catch_up();
+    if (!early_.empty()) {
+      Received first = std::move(early_.front());
+      early_.pop_front();
+      return first;
+    }
+    wait_for_change(timeout_s, [&] { return !end_.received.empty(); });
+    return receive_now();
+  }
+
+  Traffic traffic() const override { return traffic_; }
+
+ protected:
+  static bool takes(const Line& line) { return line.under_way() < high_water_mark; }
+
+  /// Blocks until `done()`, which arrivals and peers that take messages bring about, or the
+  /// timeout.
+  template <class Done>
+  void wait_for_change(double timeout_s, Done done) {
+    const double deadline = device_.world().now() + timeout_s;
+    while (!done())
+      if (!end_.changed->wait(deadline - device_.world().now())) return;
+  }
+
+  std::optional<Received> receive_now() {
+    if (end_.received.empty()) return {};
+    const std::unique_ptr<Parcel> parcel = std::move(end_.received.front());
+    end_.received.pop_front();
+    Line& line = *parcel->line;
+    line.taken();
+    traffic_.received += static_cast<std::int64_t>(parcel->bytes);
+    if (!find_line(line.from().id)) add_line(line.from().id, line.from());
+    for (std::size_t i = 0; i < parcel->shapes.size(); ++i) {
+      const FrameShape& shape = parcel->shapes[i];
+      Tensor frame = device_.tensor(shape.shape, MemoryKind::communication, shape.dtype);
+      if (!parcel->values.empty() && frame.bytes() > 0)
+        std::memcpy(frame.data<std::uint8_t>(), parcel->values[i].data(), frame.bytes());
+      parcel->message.frames.push_back(std::move(frame));
+    }
+    return Received{line.from().id, std::move(parcel->message)};
+  }
+
+  void add_line(int peer, End& to) { lines_[peer] = &wire_.line(end_, to); }
+  Line* find_line(int peer) const {
+    const auto line = lines_.find(peer);
+    return line == lines_.end() ? nullptr : line->second;
+  }
+  std::deque<Received>& early() { return early_; }
+  End& end() const { return end_; }
+  const TransportOptions& options() const { return options_; }
+  const Clock& clock() const { return device_.clock(); }
+
+ private:
+  /// Throws Error if the peer never came or is gone.
+  virtual Line& line_to(int peer, Kind kind) = 0;
+  virtual void wait_until_it_takes(Line& line, Kind kind) = 0;
+
+  void send_on(Line& line, Message message) {
+    double bytes = 0;
+    if (!line.within_rank()) {
+      bytes = static_cast<double>(encode(message).size());
+      for (const Tensor& frame : message.frames) bytes += static_cast<double>(frame.bytes());
+      traffic_.sent += static_cast<std::int64_t>(bytes);
+    }
+    line.send(std::move(message), bytes);
+  }
+
+  sim::SimDevice& device_;
+  Wire& wire_;
+  End& end_;
+  TransportOptions options_;
+  std::map<int, Line*> lines_;  // to peers
+  Traffic traffic_;
+  std::deque<Received> early_;  // came while something was being sent
+};
+
+class WorkerChannel : public SimChannel {
+ public:
+  WorkerChannel(sim::SimDevice& device, Wire& wire, End& end, const TransportOptions& options,
+                const std::vector<End*>& servers, Timeline& timeline)
+      : SimChannel(device, wire, end, options), timeline_(timeline) {
+    for (End* server : servers) add_line(server->id, *server);
+  }
+
+ private:
+  Line& line_to(int server, Kind) override {
+    if (Line* line = find_line(server)) return *line;
+    throw Error("worker {}: there is no server {}", end().id, server);
+  }
+
+  /// A server that takes nothing may have said why, or may itself wait for this worker to read.
+  void wait_until_it_takes(Line& line, Kind kind) override {
+    const double deadline = clock().now() + options().timeout_s;
+    const auto span = timeline_.scope(
+        Activity::exposed, fmt::format("send {} to server {}", name_of(kind), line.to().id));
+    while (!takes(line)) {
+      wait_for_change(deadline - clock().now(),
+                      [&] { return takes(line) || !end().received.empty(); });
+      bool heard = false;
+      while (auto received = receive_now()) {
+        heard = true;
+        const Header& header = received->message.header;
+        if (header.kind == Kind::error) throw Error("server {}: {}", received->peer, header.text);
+        early().push_back(std::move(*received));
+      }
+      if (!heard && !takes(line))
+        throw Error(
+            "server {} took no {} for {} s; raise train.timeout_s if it is really busy for so long",
+            line.to().id, name_of(kind), options().timeout_s);
+    }
+  }
+
+  Timeline& timeline_;
+};
+
+class ServerChannel : public SimChannel {
+ public:
+  using SimChannel::SimChannel;
+
+ private:
+  Line& line_to(int worker, Kind kind) override {
+    Line* line = find_line(worker);
+    if (!line) throw Error("server {}: worker {} never came", end().id, worker);
+    if (!line->to().open)
+      throw Error("server {}: worker {} is gone; it had asked for {}", end().id, worker,
+                  name_of(kind));
+    return *line;
+  }
+
+  void wait_until_it_takes(Line& line, Kind kind) override {
+    wait_for_change(options().timeout_s, [&] { return takes(line); });
+    if (!takes(line))
+      throw Error(
+          "server {}: worker {} took no {} reply for {} s; raise train.timeout_s if it really "
+          "computes for so long",
+          end().id, line.to().id, name_of(kind), options().timeout_s);
+  }
+};
+
+class SimTransport : public Transport {
+ public:
+  Connection listen(const RankContext& context, const TransportOptions& options) override {
+    sim::SimDevice& device = sim::sim_device(context.device);
+    device.catch_up();
+    const auto wire = device.world().shared().get<Wire>();
+    End& end = open(*wire, device, context.rank, context.self().server);
+    auto channel = std::make_unique<ServerChannel>(device, *wire, end, options);
+    wire->announce(end);
+    return {std::move(channel), token};
+  }
+
+  Connection connect(const RankContext& context, const TransportOptions& options) override {
+    sim::SimDevice& device = sim::sim_device(context.device);
+    device.catch_up();
+    const auto wire = device.world().shared().get<Wire>();
+    const double deadline = device.world().now() + options.timeout_s;
+    std::vector<End*> servers;
+    for (int id = 0; id < context.plan.servers; ++id) {
+      End* server = wire->find(device.world(), id, deadline - device.world().now());
+      if (!server) throw Error("server {} did not listen within {} s", id, options.timeout_s);
+      servers.push_back(server);
+    }
+    End& end = open(*wire, device, context.rank, context.self().worker);
+    return {std::make_unique<WorkerChannel>(device, *wire, end, options, servers, context.timeline),
+            token};
+  }
+
+ private:
+  static End& open(Wire& wire, sim::SimDevice& device, int rank, int id) {
+    return wire.open(device.world(), device.place(), rank, id, device.has_values());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> sim_transport() { return std::make_unique<SimTransport>(); }
+
+}  // namespace ringside::ps

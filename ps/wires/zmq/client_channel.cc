@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <deque>
+
+#include "core/base/error.h"
+#include "ps/wires/zmq/socket.h"
+
+namespace ringside::ps {
+namespace {
+
+class WorkerChannel : public ZmqChannel {
+ public:
+  WorkerChannel(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int worker,
+                const std::vector<std::string>& endpoints, const TransportOptions& options,
+                Timeline& timeline)
+      : ZmqChannel(device, std::move(hub), options), timeline_(timeline) {
+    for (const std::string& endpoint : endpoints) {
+      Socket& socket = add_socket(zmq::socket_type::dealer, endpoint.starts_with(inside_scheme));
+      socket.zmq.set(zmq::sockopt::routing_id, routing_id(token, worker));
+      socket.zmq.connect(endpoint);
+    }
+  }
+
+  ~WorkerChannel() override { finish(); }
+  WorkerChannel(const WorkerChannel&) = delete;
+  WorkerChannel& operator=(const WorkerChannel&) = delete;
+
+  void send(int server, Message message) override {
+    const Kind kind = message.header.kind;
+    Socket& socket = sockets()[static_cast<std::size_t>(server)];
+    send_ready();
+    if (has_to_wait(socket, server, message)) {
+      if (!has_room(server)) wait_until_there_is_room(socket, server, kind);
+      stage(server, std::move(message));
+      return;
+    }
+    if (!takes(socket)) {
+      const auto span = blocked_in_send(server, kind);
+      wait_until(socket, server, kind, [&] { return takes(socket); });
+    }
+    if (!send_on(socket, {}, std::move(message))) throw refused(server, kind);
+  }
+
+  bool try_send(int server, Message message) override {
+    Socket& socket = sockets()[static_cast<std::size_t>(server)];
+    if (!has_to_wait(socket, server, message)) return send_if_taken(socket, {}, std::move(message));
+    return takes(socket) && try_stage(server, std::move(message));
+  }
+
+ private:
+  Error refused(int server, Kind kind) const {
+    return Error(
+        "server {} took no {} for {} s; raise train.timeout_s if it is really busy for so long",
+        server, name_of(kind), options().timeout_s);
+  }
+
+  static bool takes(Socket& socket) {
+    return (socket.zmq.get(zmq::sockopt::events) & ZMQ_POLLOUT) != 0;
+  }
+
+  Timeline::Scope blocked_in_send(int server, Kind kind) {
+    return timeline_.scope(Activity::exposed,
+                           fmt::format("send {} to server {}", name_of(kind), server));
+  }
+
+  void wait_until_there_is_room(Socket& socket, int server, Kind kind) {
+    const auto span = blocked_in_send(server, kind);
+    if (!send_oldest(server, zmq::send_flags::dontwait))
+      wait_until(socket, server, kind, [&] { return has_room(server); });
+  }
+
+  bool deliver(int server, const Parts& parts, zmq::send_flags flags) override {
+    return send_parts(sockets()[static_cast<std::size_t>(server)], {}, parts, flags);
+  }
+
+  /// A server that takes nothing may have said why, or may itself wait for this worker to read.
+  template <class Done>
+  void wait_until(Socket& socket, int server, Kind kind, Done done) {
+    const Clock& clock = device().clock();
+    const double deadline = clock.now() + options().timeout_s;
+    while (!done()) {
+      if (clock.now() > deadline) throw refused(server, kind);
+      poll(std::min(deadline - clock.now(), 1.0), &socket);
+      send_ready();
+      while (auto received = receive_from_any()) {
+        const Header& header = received->message.header;
+        if (header.kind == Kind::error) throw Error("server {}: {}", received->peer, header.text);
+        early_.push_back(std::move(*received));
+      }
+    }
+  }
+
+  std::optional<Received> receive_now() override {
+    if (early_.empty()) return receive_from_any();
+    Received first = std::move(early_.front());
+    early_.pop_front();
+    return first;
+  }
+
+  std::optional<Received> receive_from_any() {
+    for (std::size_t i = 0; i < sockets().size(); ++i) {
+      const std::size_t index = (next_ + i) % sockets().size();
+      auto parts = receive_parts(sockets()[index]);
+      if (parts.empty()) continue;
+      next_ = index + 1;
+      return Received{static_cast<int>(index), open(sockets()[index], parts)};
+    }
+    return {};
+  }
+
+  Timeline& timeline_;
+  std::size_t next_ = 0;
+  std::deque<Received> early_;  // came while something was being sent
+};
+
+}  // namespace
+
+std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Hub> hub,
+                                        std::uint64_t token, int worker,
+                                        const std::vector<std::string>& endpoints,
+                                        const TransportOptions& options, Timeline& timeline) {
+  return std::make_unique<WorkerChannel>(device, std::move(hub), token, worker, endpoints, options,
+                                         timeline);
+}
+
+}  // namespace ringside::ps

@@ -1,0 +1,13 @@
+// Transport over ZeroMQ.
+#pragma once
+
+#include <memory>
+
+#include "ps/protocol/transport.h"
+
+namespace ringside::ps {
+
+/// Over ZeroMQ (channel.h). The ranks find each other through the context's store.
+std::unique_ptr<Transport> zmq_transport();
+
+}  // namespace ringside::ps

@@ -1,0 +1,192 @@
+#include "ps/protocol/client.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "core/base/error.h"
+#include "core/device/cpu/cpu_device.h"
+
+namespace ringside::ps {
+namespace {
+
+constexpr std::uint64_t token = 9;
+
+/// What was sent, and what there is to receive.
+struct Wire {
+  struct Sent {
+    int server;
+    Header header;
+  };
+  std::vector<Sent> sent;
+  std::deque<Received> incoming;
+
+  std::size_t requests(Kind kind) const {
+    return static_cast<std::size_t>(std::count_if(
+        sent.begin(), sent.end(), [&](const Sent& s) { return s.header.kind == kind; }));
+  }
+  void answer(const Sent& request) {
+    incoming.push_back({request.server, {reply_to(request.header), {}}});
+  }
+};
+
+class FakeChannel : public Channel {
+ public:
+  explicit FakeChannel(Wire& wire) : wire_(wire) {}
+  void send(int peer, Message message) override { wire_.sent.push_back({peer, message.header}); }
+  bool try_send(int peer, Message message) override {
+    send(peer, std::move(message));
+    return true;
+  }
+  std::optional<Received> receive(double) override {
+    if (wire_.incoming.empty()) return {};
+    Received out = std::move(wire_.incoming.front());
+    wire_.incoming.pop_front();
+    return out;
+  }
+  Traffic traffic() const override { return {}; }
+
+ private:
+  Wire& wire_;
+};
+
+class ClientTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Client> make_client(double timeout_s = 0.05) {
+    return std::make_unique<Client>(
+        std::make_unique<FakeChannel>(wire_),
+        ClientConfig{.worker = 2, .servers = 2, .token = token, .timeout_s = timeout_s},
+        device_->clock(), timeline_);
+  }
+  static Message pull(std::int64_t begin) {
+    Message message;
+    message.header.kind = Kind::pull;
+    message.header.begin = begin;
+    message.header.step = 4;
+    return message;
+  }
+  static std::string error_of(const std::function<void()>& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::unique_ptr<Device> device_ = make_cpu_device(1);
+  Timeline timeline_{*device_};
+  Wire wire_;
+};
+
+TEST_F(ClientTest, SignsEveryMessage) {
+  const auto client = make_client();
+  client->ask(1, pull(0), "values", [](const Message&) {});
+  for (const auto& sent : wire_.sent) {
+    EXPECT_EQ(sent.header.token, token);
+    EXPECT_EQ(sent.header.worker, 2);
+  }
+  EXPECT_EQ(wire_.sent.back().server, 1);
+}
+
+TEST_F(ClientTest, KeepsAFewRequestsInFlightToEachServer) {
+  const auto client = make_client(60);
+  const std::size_t asked = 2 * Client::window + 3;
+  std::size_t answered = 0;
+  for (std::size_t i = 0; i < asked; ++i)
+    client->ask(0, pull(static_cast<std::int64_t>(i)), "values",
+                [&](const Message&) { ++answered; });
+  client->ask(1, pull(0), "values", [&](const Message&) { ++answered; });
+  EXPECT_EQ(wire_.requests(Kind::pull), Client::window + 1);
+  for (std::size_t i = 0; i < wire_.sent.size(); ++i) {
+    if (wire_.sent[i].header.kind == Kind::pull) wire_.answer(wire_.sent[i]);
+    client->progress();
+    EXPECT_LE(wire_.requests(Kind::pull), answered + Client::window + 1);
+  }
+  client->drain();
+  EXPECT_EQ(answered, asked + 1);
+}
+
+TEST_F(ClientTest, MatchesRepliesInAnyOrder) {
+  const auto client = make_client(60);
+  std::vector<std::int64_t> order;
+  for (std::int64_t begin : {10, 20, 30})
+    client->ask(0, pull(begin), "values",
+                [&](const Message& reply) { order.push_back(reply.header.begin); });
+  for (std::size_t i = wire_.sent.size(); i-- > wire_.sent.size() - 3;) wire_.answer(wire_.sent[i]);
+  client->progress();
+  EXPECT_EQ(order, (std::vector<std::int64_t>{30, 20, 10}));
+}
+
+TEST_F(ClientTest, NamesTheServerAndTheRequestThatGetsNoAnswer) {
+  const auto client = make_client();
+  client->ask(1, pull(0), "pull block.3", [](const Message&) {});
+  EXPECT_EQ(
+      error_of([&] { client->drain(); }),
+      "no answer within 0.05 s to 'pull block.3' of step 4 from server 1; raise train.timeout_s "
+      "if the server is really busy for so long");
+}
+
+TEST_F(ClientTest, DoesNotWaitForWhatNoReplyCanBring) {
+  const auto client = make_client(60);
+  EXPECT_EQ(error_of([&] { client->wait("values of head", [] { return false; }); }),
+            "waits for values of head, but no request for it is under way");
+}
+
+TEST_F(ClientTest, ThrowsWhatAServerRefuses) {
+  const auto client = make_client();
+  Message refusal;
+  refusal.header = {.kind = Kind::error, .reply = true, .text = "worker 1 is silent"};
+  wire_.incoming.push_back({1, refusal});
+  EXPECT_EQ(error_of([&] { client->progress(); }), "server 1: worker 1 is silent");
+}
+
+TEST_F(ClientTest, ThrowsForRepliesThatNobodyAsked) {
+  const auto client = make_client();
+  Message stray = pull(0);
+  stray.header.token = token;
+  stray.header.worker = 2;
+  stray.header.reply = true;
+  wire_.incoming.push_back({0, stray});
+  EXPECT_NE(error_of([&] { client->progress(); }), "");
+  stray.header.token = token + 1;
+  wire_.incoming.push_back({0, stray});
+  EXPECT_NE(error_of([&] { client->progress(); }), "");
+}
+
+TEST_F(ClientTest, SaysThatItIsAliveWhileItWaits) {
+  const auto client = make_client(0.2);
+  const std::size_t before = wire_.requests(Kind::alive);
+  client->ask(0, pull(0), "values", [](const Message&) {});
+  EXPECT_NE(error_of([&] { client->drain(); }), "");
+  EXPECT_GT(wire_.requests(Kind::alive), before);
+}
+
+TEST_F(ClientTest, ItsLastWordTellsWhetherItFailed) {
+  make_client();
+  EXPECT_EQ(wire_.requests(Kind::done), 2u);
+  EXPECT_EQ(wire_.requests(Kind::failed), 0u);
+  try {
+    const auto client = make_client();
+    throw Error("the loss is nan");
+  } catch (const Error&) {
+  }
+  EXPECT_EQ(wire_.requests(Kind::done), 2u);
+  EXPECT_EQ(wire_.requests(Kind::failed), 2u);
+}
+
+TEST_F(ClientTest, ASpanOfCommunicationLastsFromRequestToReply) {
+  const auto client = make_client(60);
+  timeline_.begin_step();
+  client->ask(0, pull(0), "pull head", [](const Message&) {});
+  wire_.answer(wire_.sent.back());
+  client->drain();
+  timeline_.end_step();
+  const auto slices = timeline_.slices(0);
+  EXPECT_TRUE(std::any_of(slices.begin(), slices.end(), [](const Timeline::Slice& slice) {
+    return slice.activity == "communication" && slice.name == "pull head";
+  }));
+}
+
+}  // namespace
+}  // namespace ringside::ps

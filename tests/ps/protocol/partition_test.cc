@@ -1,0 +1,70 @@
+#include "ps/protocol/partition.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace ringside::ps {
+namespace {
+
+constexpr std::int64_t max_elements = max_chunk_bytes / 4;
+
+/// Whatever the units and the servers.
+void expect_partition(const std::vector<std::int64_t>& units, int servers) {
+  const std::vector<Chunk> chunks = partition(units, servers);
+  std::int64_t next = 0, largest = 0;
+  std::vector<std::int64_t> load(static_cast<std::size_t>(servers));
+  for (const Chunk& chunk : chunks) {
+    EXPECT_EQ(chunk.begin, next) << "chunks lie one after the other, without gaps";
+    next += chunk.count;
+    EXPECT_GT(chunk.count, 0);
+    EXPECT_LE(chunk.count, max_elements);
+    const auto unit = units.begin() + static_cast<std::ptrdiff_t>(chunk.unit);
+    const std::int64_t first = std::accumulate(units.begin(), unit, std::int64_t{0});
+    EXPECT_GE(chunk.begin, first);
+    EXPECT_LE(chunk.begin + chunk.count, first + *unit) << "a chunk belongs to one unit";
+    EXPECT_EQ((chunk.begin - first) % 16, 0);
+    ASSERT_LT(chunk.server, servers);
+    load[static_cast<std::size_t>(chunk.server)] += chunk.count;
+    largest = std::max(largest, chunk.count);
+  }
+  EXPECT_EQ(next, std::accumulate(units.begin(), units.end(), std::int64_t{0}));
+  const auto [least, most] = std::minmax_element(load.begin(), load.end());
+  EXPECT_LE(*most - *least, largest);
+  EXPECT_EQ(chunks, partition(units, servers)) << "the same for everybody";
+}
+
+TEST(Partition, CoversEveryUnitOnceAndBalances) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<std::int64_t> units(1 + random() % 12);
+    for (auto& count : units)
+      count = random() % 3 == 0 ? random() % 50 : random() % (5 * max_elements);
+    expect_partition(units, static_cast<int>(1 + random() % 7));
+  }
+}
+
+TEST(Partition, CutsAtTheLimitIntoNearlyEqualChunks) {
+  const auto chunks = partition({max_elements, max_elements + 1}, 1);
+  ASSERT_EQ(chunks.size(), 3u);
+  EXPECT_EQ(chunks[0], (Chunk{0, 0, max_elements, 0}));
+  EXPECT_EQ(chunks[1], (Chunk{1, max_elements, max_elements / 2 + 16, 0}));
+  EXPECT_EQ(chunks[2].count, max_elements / 2 - 15);
+}
+
+TEST(Partition, LeavesServersEmptyWhereThereAreFewerChunks) {
+  const auto chunks = partition({10, 20}, 4);
+  ASSERT_EQ(chunks.size(), 2u);
+  EXPECT_NE(chunks[0].server, chunks[1].server);
+}
+
+TEST(Partition, AUnitWithoutParametersHasNoChunk) {
+  const auto chunks = partition({10, 0, 5}, 1);
+  ASSERT_EQ(chunks.size(), 2u);
+  EXPECT_EQ(chunks[1], (Chunk{2, 10, 5, 0}));
+}
+
+}  // namespace
+}  // namespace ringside::ps

@@ -1,0 +1,205 @@
+// A server whose optimizer wants sums over the whole model first, as a state machine.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/base/error.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/parameter_map.h"
+#include "ps/protocol/server.h"
+
+namespace ringside::ps {
+namespace {
+
+constexpr std::uint64_t token = 77;
+
+class Values : public Unit {
+ public:
+  Values(std::int64_t count, Device& device) : Unit("values", device) {
+    declare().add("values", {count}, {Init::Kind::constant, 1});
+  }
+  Tensor forward(const Tensor& input, const Pass&) override { return input; }
+  Tensor backward(const Tensor& grad_output) override { return grad_output; }
+};
+
+/// Two workers; chunks [0, 32) and [32, 50) of one unit.
+class RoundsTest : public ::testing::Test {
+ protected:
+  RoundsTest() {
+    model_.units.push_back(std::make_unique<Values>(50, *device_));
+    config_.optimizer.kind = "sgd";
+    config_.optimizer.lr = 1;
+    config_.optimizer.momentum = 0;
+    config_.optimizer.clip_norm = 1;
+  }
+
+  Server make_server() { return {model_, partition({50}, 1, 128), *device_, config_}; }
+
+  Message about(Kind kind, int worker, std::int64_t step, std::int64_t micro_batch = 0) const {
+    Message message;
+    message.header = {.token = token,
+                      .kind = kind,
+                      .worker = worker,
+                      .step = step,
+                      .micro_batch = micro_batch,
+                      .scalar = 1};
+    return message;
+  }
+  Message push(int worker, int chunk, std::int64_t step, float value, Kind kind = Kind::push,
+               std::int64_t number = 0) {
+    Message message = about(kind, worker, step, number);
+    message.header.begin = chunk * 32;
+    message.header.count = chunk == 0 ? 32 : 18;
+    message.frames.push_back(
+        device_->tensor({message.header.count}, MemoryKind::gradient, config_.dtype));
+    device_->kernels().fill({.out = message.frames[0], .value = value});
+    return message;
+  }
+  Message totals(Kind kind, int worker, std::int64_t step, std::int64_t round,
+                 std::vector<double> values) {
+    Message message = about(kind, worker, step, round);
+    message.frames.push_back(device_->tensor({static_cast<std::int64_t>(values.size())},
+                                             MemoryKind::communication, DType::f64));
+    device_->write(message.frames[0], std::as_bytes(std::span(values)));
+    return message;
+  }
+  Message pull(int worker, std::int64_t steps) {
+    Message message = about(Kind::pull, worker, steps);
+    message.header.count = 32;
+    return message;
+  }
+  void push_all(Server& server, std::int64_t step, float value) {
+    for (int w = 0; w < 2; ++w)
+      for (int c = 0; c < 2; ++c) EXPECT_TRUE(server.handle(w, push(w, c, step, value)).empty());
+  }
+  static double sum_in(const Replies& replies) {
+    if (replies.size() != 1 || replies[0].message.header.kind != Kind::measure) return -1;
+    return replies[0].message.frames.at(0).data<double>()[0];
+  }
+  static void refused(const Replies& replies, const char* cause) {
+    ASSERT_EQ(replies.size(), 1u) << cause;
+    EXPECT_EQ(replies[0].message.header.kind, Kind::error);
+    EXPECT_NE(replies[0].message.header.text.find(cause), std::string::npos)
+        << replies[0].message.header.text;
+  }
+
+  std::unique_ptr<Device> device_ = make_cpu_device(1);
+  Model model_;
+  ServerConfig config_{.workers = 2, .token = token, .steps = 10};
+};
+
+TEST_F(RoundsTest, MeasuresWhenAllIsThereAndUpdatesOnTheTotals) {
+  Server server = make_server();
+  EXPECT_TRUE(server.handle(0, about(Kind::measure, 0, 0)).empty()) << "nothing is there";
+  EXPECT_TRUE(server.handle(0, push(0, 0, 0, 1)).empty());
+  EXPECT_TRUE(server.handle(0, push(0, 1, 0, 1)).empty());
+  EXPECT_TRUE(server.handle(1, push(1, 0, 0, 1)).empty());
+  const Replies waited = server.handle(1, push(1, 1, 0, 1));
+  EXPECT_EQ(sum_in(waited), 50 * 4.0) << "of gradients of 1 + 1";
+  EXPECT_EQ(waited[0].worker, 0);
+  EXPECT_EQ(sum_in(server.handle(1, about(Kind::measure, 1, 0))), 200);
+  EXPECT_TRUE(server.handle(1, pull(1, 1)).empty()) << "no update yet";
+
+  // Another server has gradients too: 10^2 in all.
+  const Replies replies = server.handle(0, totals(Kind::settle, 0, 0, 0, {400}));
+  ASSERT_EQ(replies.size(), 1u) << "of the pull";
+  const auto factor = static_cast<float>(1 / (20 + 1e-6));
+  EXPECT_EQ(replies[0].message.frames.at(0).data<float>()[0], 1 - factor * 2);
+  EXPECT_TRUE(server.handle(1, totals(Kind::settle, 1, 0, 0, {400})).empty());
+  EXPECT_EQ(server.steps(), 1);
+}
+
+TEST_F(RoundsTest, TheNextStepMayBeginBeforeTheLastWorkerHasSettled) {
+  Server server = make_server();
+  push_all(server, 0, 1);
+  server.handle(0, about(Kind::measure, 0, 0));
+  server.handle(0, totals(Kind::settle, 0, 0, 0, {200}));
+  EXPECT_TRUE(server.handle(0, push(0, 0, 1, 1)).empty());
+  EXPECT_EQ(sum_in(server.handle(1, about(Kind::measure, 1, 0))), 200) << "as they were";
+  EXPECT_TRUE(server.handle(1, totals(Kind::settle, 1, 0, 0, {200})).empty());
+  EXPECT_TRUE(server.handle(1, push(1, 0, 1, 1)).empty());
+}
+
+TEST_F(RoundsTest, AnOverflowChangesNothing) {
+  config_.dtype = DType::f16;
+  Server server = make_server();
+  push_all(server, 0, 60000);
+  EXPECT_TRUE(std::isinf(sum_in(server.handle(0, about(Kind::measure, 0, 0)))));
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(server.handle(0, pull(0, 1)).empty());
+  const Replies replies = server.handle(0, totals(Kind::settle, 0, 0, 0, {inf}));
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(to_float(replies[0].message.frames.at(0).data<fp16>()[0]), 1);
+  push_all(server, 1, 1);
+  EXPECT_EQ(sum_in(server.handle(0, about(Kind::measure, 0, 1))), 200) << "it goes on";
+}
+
+TEST_F(RoundsTest, LambHasTwoRounds) {
+  config_.optimizer.kind = "lamb";
+  Server server = make_server();
+  push_all(server, 0, 1);
+  EXPECT_EQ(sum_in(server.handle(0, about(Kind::measure, 0, 0))), 200);
+  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {200})), "is not its last");
+  const Replies norms = server.handle(0, totals(Kind::measure, 0, 0, 1, {200}));
+  ASSERT_EQ(norms.size(), 1u);
+  EXPECT_EQ(norms[0].message.frames.at(0).count(), 2);
+  EXPECT_EQ(sum_in(norms), 50) << "of parameters of 1";
+  EXPECT_TRUE(server.handle(0, totals(Kind::settle, 0, 0, 1, {50, 50})).empty());
+  EXPECT_EQ(server.handle(0, pull(0, 1)).size(), 1u);
+}
+
+TEST_F(RoundsTest, RefusesWhatIsWrongAndStaysSane) {
+  Server server = make_server();
+  refused(server.handle(0, about(Kind::measure, 0, 1)), "step 1 where those of step 0");
+  refused(server.handle(0, about(Kind::measure, 0, -1)), "step -1");
+  refused(server.handle(0, about(Kind::measure, 0, 0, 1)), "round 1 of step 0");
+  refused(server.handle(0, about(Kind::measure, 0, 0, -1)), "round -1 of step 0");
+  refused(server.handle(0, totals(Kind::measure, 0, 0, 0, {1})), "before the first round");
+  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1})), "settled after 0 rounds");
+  Message scaled = about(Kind::measure, 0, 0);
+  scaled.header.scalar = 0;
+  refused(server.handle(0, scaled), "a loss scale of 0");
+  EXPECT_TRUE(server.handle(0, about(Kind::measure, 0, 0)).empty());
+  refused(server.handle(0, about(Kind::measure, 0, 0)), "where round 1 of 1 is due");
+  scaled = about(Kind::measure, 1, 0);
+  scaled.header.scalar = 2;
+  refused(server.handle(1, scaled), "another worker's is 1");
+  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1})), "settled after 1 rounds");
+  for (int c = 0; c < 2; ++c)
+    for (int w = 0; w < 2; ++w) server.handle(w, push(w, c, 0, 1));
+  refused(server.handle(0, push(0, 0, 1, 1)), "step 1 pushed while step 0 is not settled");
+  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1, 2})), "one frame of 1 fp64 totals");
+  refused(server.handle(0, about(Kind::settle, 0, 0)), "one frame of 1 fp64 totals");
+  EXPECT_EQ(sum_in(server.handle(1, about(Kind::measure, 1, 0))), 200);
+  EXPECT_TRUE(server.handle(0, totals(Kind::settle, 0, 0, 0, {200})).empty());
+  refused(server.handle(1, totals(Kind::settle, 1, 0, 0, {201})), "differ from another worker's");
+  EXPECT_TRUE(server.handle(1, totals(Kind::settle, 1, 0, 0, {200})).empty());
+  refused(server.handle(1, totals(Kind::settle, 1, 0, 0, {200})), "settled after");
+  EXPECT_EQ(server.handle(0, pull(0, 1)).size(), 1u);
+
+  config_.optimizer.clip_norm = 0;
+  Server plain = make_server();
+  refused(plain.handle(0, about(Kind::measure, 0, 0)), "nothing to be summed");
+}
+
+TEST_F(RoundsTest, SeveralPushesAStepAreSummedOverWorkersAndThenAddedUp) {
+  config_.optimizer.clip_norm = 0;
+  config_.pushes = 2;
+  Server server = make_server();
+  EXPECT_TRUE(server.handle(0, push(0, 0, 0, 1, Kind::push_pull)).empty());
+  refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 1)), "push 0 of step 0 is missing");
+  refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 2)), "a step has 2 of them");
+  Replies replies = server.handle(1, push(1, 0, 0, 2, Kind::push_pull));
+  ASSERT_EQ(replies.size(), 2u);
+  EXPECT_TRUE(replies[0].message.frames.empty()) << "a word that it is there";
+  refused(server.handle(1, push(1, 0, 1, 1)), "push 0 of step 1 pushed where push 1 of step 0");
+  EXPECT_TRUE(server.handle(1, push(1, 0, 0, 4, Kind::push_pull, 1)).empty());
+  replies = server.handle(0, push(0, 0, 0, 8, Kind::push_pull, 1));
+  ASSERT_EQ(replies.size(), 2u);
+  EXPECT_EQ(replies[0].message.frames.at(0).data<float>()[0], 1.0F - 15);
+}
+
+}  // namespace
+}  // namespace ringside::ps

@@ -1,0 +1,147 @@
+#include "ps/protocol/service.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "core/base/error.h"
+#include "core/device/cpu/cpu_device.h"
+
+namespace ringside::ps {
+namespace {
+
+constexpr std::uint64_t token = 5;
+
+/// Two workers that say what they are told to.
+class Script : public Channel {
+ public:
+  void says(int worker, Kind kind, std::int64_t step = 0, double scalar = 0) {
+    Message message;
+    message.header = {.token = token,
+                      .kind = kind,
+                      .worker = worker,
+                      .step = step,
+                      .scalar = scalar,
+                      .text = "its reason"};
+    lines_.push_back({worker, std::move(message)});
+  }
+  /// Comes again and again when all has been said.
+  void keeps_saying(int worker) { chatty_ = worker; }
+
+  void send(int peer, Message message) override {
+    traffic_.sent += 10;
+    replies.push_back({peer, std::move(message)});
+  }
+  bool try_send(int peer, Message message) override {
+    send(peer, std::move(message));
+    return true;
+  }
+  std::optional<Received> receive(double) override {
+    if (lines_.empty()) {
+      if (!chatty_) return {};
+      says(*chatty_, Kind::alive);
+    }
+    Received next = std::move(lines_.front());
+    lines_.pop_front();
+    traffic_.received += 1;
+    return next;
+  }
+  Traffic traffic() const override { return traffic_; }
+
+  std::vector<Reply> replies;
+
+ private:
+  std::deque<Received> lines_;
+  std::optional<int> chatty_;
+  Traffic traffic_;
+};
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  ServiceTest() {
+    plan_.world = 2;
+    plan_.servers = 1;
+    plan_.train.steps = 3;
+    plan_.train.warmup = 1;
+    plan_.train.timeout_s = 0.05;
+    plan_.ranks = {{.rank = 0, .worker = -1, .server = 0}};
+  }
+  RankRecord serve_script() {
+    Server server({}, {}, *device_, {.workers = 2, .token = token, .steps = plan_.train.steps});
+    return serve({plan_, 0, *device_, store_, timeline_}, script_, server, 123);
+  }
+  std::string error() {
+    try {
+      serve_script();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  RunPlan plan_;
+  std::unique_ptr<Device> device_ = make_cpu_device(1);
+  MemoryStore store_;
+  Timeline timeline_{*device_};
+  Script script_;
+};
+
+TEST_F(ServiceTest, EndsWhenEveryWorkerIsDone) {
+  script_.says(0, Kind::sum, 0, 1.0);
+  script_.says(1, Kind::sum, 0, 2.0);
+  script_.says(1, Kind::done);
+  script_.says(0, Kind::done);
+  EXPECT_EQ(serve_script().parameters, 123);
+  ASSERT_EQ(script_.replies.size(), 2u);
+  EXPECT_EQ(script_.replies[1].message.header.kind, Kind::sum);
+  EXPECT_TRUE(script_.replies[1].message.frames.empty()) << "sums of nothing";
+}
+
+TEST_F(ServiceTest, CountsTheBytesOfMeasuredStepsAlone) {
+  for (std::int64_t step = 0; step <= 3; ++step) script_.says(0, Kind::pull, step);  // refused
+  script_.says(0, Kind::alive);
+  script_.says(0, Kind::done);
+  script_.says(1, Kind::done);
+  const RankRecord record = serve_script();
+  EXPECT_EQ(record.bytes_received_per_step, 1) << "steps 1 and 2 of 0 to 3";
+  EXPECT_EQ(record.bytes_sent_per_step, 0) << "errors are about no step";
+}
+
+TEST_F(ServiceTest, NamesAWorkerThatNeverComes) {
+  script_.keeps_saying(0);
+  EXPECT_EQ(error(),
+            "worker 1 did not come within 0.05 s; raise train.timeout_s if its start really takes "
+            "so long");
+  ASSERT_EQ(script_.replies.size(), 1u) << "who came is told";
+  EXPECT_EQ(script_.replies[0].worker, 0);
+  EXPECT_EQ(script_.replies[0].message.header.text,
+            "worker 1 did not come within 0.05 s; raise train.timeout_s if its start really takes "
+            "so long");
+}
+
+TEST_F(ServiceTest, NamesAWorkerThatFallsSilentAndWhatIsAwaited) {
+  script_.says(1, Kind::alive);
+  script_.keeps_saying(0);
+  EXPECT_EQ(error(),
+            "worker 1 has been silent for 0.05 s; awaited: its part of step 3; raise "
+            "train.timeout_s if it really computes for so long");
+}
+
+TEST_F(ServiceTest, NamesAWorkerThatGivesUpAndTellsTheOthers) {
+  script_.says(0, Kind::alive);
+  script_.says(1, Kind::failed);
+  EXPECT_EQ(error(), "worker 1 gave up: its reason");
+  ASSERT_EQ(script_.replies.size(), 2u);
+  EXPECT_EQ(script_.replies[0].message.header.kind, Kind::error);
+}
+
+TEST_F(ServiceTest, DoesNotWaitForAWorkerThatIsDone) {
+  script_.says(1, Kind::done);
+  script_.keeps_saying(1);  // refused, and no reason to wait for worker 0 any longer
+  EXPECT_EQ(error(),
+            "worker 0 did not come within 0.05 s; raise train.timeout_s if its start really takes "
+            "so long");
+}
+
+}  // namespace
+}  // namespace ringside::ps

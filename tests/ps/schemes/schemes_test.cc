@@ -1,0 +1,360 @@
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/single.h"
+#include "ps/protocol/partition.h"
+#include "ps/schemes/dp.h"
+#include "ps/schemes/ps.h"
+#include "ps/wires/zmq/transport.h"
+#include "tests/ps/run.h"
+
+namespace ringside::ps {
+namespace {
+
+using testing::expect_run_of;
+using testing::RankResult;
+using testing::reference;
+using testing::run_ranks;
+using testing::tiny_plan;
+
+std::vector<RankResult> run(const RunPlan& plan, const PsOptions& options) {
+  check(options);
+  return run_ranks(
+      plan, [&](const RankContext& context) { return make_ps(context, options); },
+      [&](const RankContext& context, Model& model, const Loader& loader) {
+        return serve_ps(context, options, model, loader);
+      });
+}
+
+std::vector<RankResult> run(const RunPlan& plan, const DpOptions& options) {
+  check(options);
+  return run_ranks(
+      plan, [&](const RankContext& context) { return make_dp(context, options); },
+      [&](const RankContext& context, Model& model, const Loader& loader) {
+        return serve_dp(context, options, model, loader);
+      });
+}
+
+struct Case {
+  int world = 1, servers = 1;
+  std::string placement = "dedicated", transport = "ipc";
+  std::int64_t micro_batches = 1;
+};
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.world << " workers, " << c.servers << " servers " << c.placement << ", " << c.transport
+       << ", " << c.micro_batches << " micro-batches";
+}
+
+class PsTest : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Runs, PsTest,
+                         ::testing::Values(Case{1, 1}, Case{1, 1, "beside"}, Case{2, 1, "beside"},
+                                           Case{2, 2}, Case{2, 2, "beside", "ipc", 2},
+                                           Case{2, 3, "dedicated", "tcp", 3}, Case{3, 2},
+                                           Case{3, 3, "beside", "tcp"}, Case{4, 2, "beside"},
+                                           Case{4, 6, "dedicated", "ipc"}));
+
+TEST_P(PsTest, EndsWithTheBitsOfASequentialSum) {
+  const Case& c = GetParam();
+  const RunPlan plan = tiny_plan(c.world, c.servers, c.placement == "beside", c.micro_batches);
+  expect_run_of(
+      reference(c.world, c.micro_batches), plan,
+      run(plan,
+          PsOptions{.servers = c.servers, .placement = c.placement, .transport = c.transport}));
+}
+
+class DpTest : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Runs, DpTest,
+                         ::testing::Values(Case{1, 1}, Case{1, 1, "beside"}, Case{2, 1, "beside"},
+                                           Case{2, 1, "dedicated", "tcp"},
+                                           Case{2, 1, "beside", "tcp", 3}, Case{3, 1, "beside"},
+                                           Case{3, 1, "dedicated", "ipc", 2},
+                                           Case{4, 1, "beside", "ipc", 2}));
+
+TEST_P(DpTest, EndsWithTheBitsOfASequentialSum) {
+  const Case& c = GetParam();
+  const RunPlan plan = tiny_plan(c.world, c.servers, c.placement == "beside", c.micro_batches);
+  expect_run_of(reference(c.world, c.micro_batches), plan,
+                run(plan, DpOptions{.placement = c.placement, .transport = c.transport}));
+}
+
+TEST(Schemes, EvaluateWithTheParametersOfTheStep) {
+  const RankRecord expected = reference(2, 1, 2);
+  ASSERT_EQ(expected.evaluations.size(), 2u);
+  RunPlan plan = tiny_plan(2, 1, true, 1);
+  plan.train.evaluate_every = 2;
+  for (const auto& results :
+       {run(plan, DpOptions{}), run(plan, PsOptions{.servers = 1, .placement = "beside"})}) {
+    expect_run_of(expected, plan, results);
+    ASSERT_EQ(results[1].worker.evaluations.size(), 2u);
+    for (std::size_t e = 0; e < 2; ++e) {
+      const double loss = results[1].worker.evaluations[e].loss;
+      EXPECT_NEAR(loss, expected.evaluations[e].loss, 1e-12 * loss);
+    }
+  }
+}
+
+/// Large enough for headers not to count.
+RunPlan larger(RunPlan plan) {
+  plan.model.width = 120;
+  plan.model.context = 4;
+  plan.model.vocabulary = 64;
+  plan.train.steps = 3;
+  return plan;
+}
+
+StepShape shape_of(const RunPlan& plan, const RankRecord& record) {
+  return {.world = plan.world,
+          .servers = plan.servers,
+          .parameter_bytes = 4 * record.parameters,
+          .input_bytes = 4 * plan.train.global_batch * plan.model.context,
+          .logit_bytes = 4 * plan.train.global_batch * plan.model.vocabulary};
+}
+
+void expect_within_a_percent_above(double bytes, double closed_form) {
+  EXPECT_GE(bytes, closed_form);
+  EXPECT_LE(bytes, 1.01 * closed_form);
+}
+
+TEST(Traffic, OfPsIsTheGradientFromWorkersAndTheValuesFromServers) {
+  const RunPlan plan = larger(tiny_plan(3, 2, false, 1));
+  const auto results = run(plan, PsOptions{});
+  const double parameters = 4.0 * static_cast<double>(results[0].worker.parameters);
+  double by_servers = 0;
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    EXPECT_EQ(results[r].error, "");
+    if (r < 3)
+      expect_within_a_percent_above(results[r].worker.bytes_sent_per_step, parameters);
+    else
+      by_servers += results[r].server.bytes_sent_per_step;
+  }
+  expect_within_a_percent_above(by_servers, 3 * parameters);
+  EXPECT_DOUBLE_EQ(ps_minimum_bytes(shape_of(plan, results[0].worker), PsOptions{}),
+                   1.5 * parameters);
+}
+
+TEST(Traffic, OfPsBesideLeavesOutWhatStaysInTheRank) {
+  const RunPlan plan = larger(tiny_plan(2, 2, true, 1));
+  const PsOptions options{.placement = "beside"};
+  const auto results = run(plan, options);
+  double all = 0;
+  for (const RankResult& r : results)
+    all += r.worker.bytes_sent_per_step + r.server.bytes_sent_per_step;
+  const double minimum = ps_minimum_bytes(shape_of(plan, results[0].worker), options);
+  expect_within_a_percent_above(all, 2 * minimum);
+}
+
+TEST(Traffic, OfTheDpMasterIsAboutWorldTimesThatOfAWorker) {
+  for (const bool beside : {false, true}) {
+    const RunPlan plan = larger(tiny_plan(3, 1, beside, 1));
+    const DpOptions options{.placement = beside ? "beside" : "dedicated"};
+    const auto results = run(plan, options);
+    const StepShape shape = shape_of(plan, results[0].worker);
+    const RankRecord& master = results[beside ? 0 : 3].server;
+    expect_within_a_percent_above(master.bytes_sent_per_step, dp_minimum_bytes(shape, options));
+    const double worker =
+        static_cast<double>(shape.parameter_bytes) + static_cast<double>(shape.logit_bytes) / 3;
+    expect_within_a_percent_above(results[1].worker.bytes_sent_per_step, worker);
+    if (beside) {
+      EXPECT_EQ(results[0].worker.bytes_sent_per_step, 0);
+    }
+  }
+}
+
+TEST(MinimumBytes, OfPsBesideIsThatOfARingWithAServerForEachWorker) {
+  const PsOptions beside{.placement = "beside"};
+  EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 4, .servers = 4, .parameter_bytes = 100}, beside),
+                   2 * 3 / 4.0 * 100);
+  EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 3, .servers = 1, .parameter_bytes = 100}, beside),
+                   200);
+  EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 1, .servers = 1, .parameter_bytes = 100}, beside), 0);
+}
+
+TEST(Memory, TheMasterOfDpHoldsMoreThanItsWorkers) {
+  const RunPlan plan = larger(tiny_plan(2, 1, true, 1));
+  const auto results = run(plan, DpOptions{});
+  const auto held = [&](std::size_t r, MemoryKind kind) { return results[r].worker.at_peak[kind]; };
+  EXPECT_GE(held(0, MemoryKind::parameter), 2 * held(1, MemoryKind::parameter));
+  EXPECT_EQ(held(1, MemoryKind::optimizer), 0);
+  EXPECT_EQ(held(0, MemoryKind::optimizer), 8 * results[0].worker.parameters);
+}
+
+TEST(Records, WorkersHaveNoOptimizerTimeAndServersDo) {
+  const RunPlan plan = larger(tiny_plan(2, 2, false, 1));
+  const auto results = run(plan, PsOptions{});
+  for (const StepTime& step : results[0].worker.steps) {
+    EXPECT_EQ(step.by_activity[static_cast<std::size_t>(Activity::optimizer)], 0);
+    EXPECT_GT(step.by_activity[static_cast<std::size_t>(Activity::communication)], 0);
+  }
+  EXPECT_GT(results[2].server.serving_optimizer_s, 0);
+  EXPECT_EQ(results[2].server.parameters, results[0].worker.parameters);
+}
+
+/// What the master hears from worker 1, which pushes one gradient and visits.
+std::vector<Kind> heard_of_a_visit() {
+  const RunPlan plan = tiny_plan(2, 1, false, 1);
+  const auto device = make_cpu_device(1);
+  MemoryStore store;
+  Timeline timeline(*device);
+  const Connection listening = zmq_transport()->listen({plan, 2, *device, store, timeline},
+                                                       {.timeout_s = plan.train.timeout_s});
+  auto worker = std::async(std::launch::async, [&] {
+    const auto own = make_cpu_device(1);
+    Model model = make_mlp(plan.model, *own);
+    Timeline own_timeline(*own);
+    const auto scheme =
+        make_dp({plan, 1, *own, store, own_timeline, nullptr, {}, testing::links_to_servers()}, {});
+    scheme->attach(model);
+    scheme->before_backward(0, {});
+    scheme->after_backward(0, {});
+    scheme->step({});
+    scheme->visit_parameters([](const Unit&, const Tensor&) {});
+  });
+  std::vector<Kind> kinds;
+  while (kinds.empty() || kinds.back() != Kind::done) {
+    const auto received = listening.channel->receive(plan.train.timeout_s);
+    if (!received) break;
+    const Header& header = received->message.header;
+    if (header.kind != Kind::alive) kinds.push_back(header.kind);
+    if (header.kind == Kind::sum) listening.channel->send(1, {reply_to(header), {}});
+  }
+  worker.get();
+  return kinds;
+}
+
+TEST(Dp, AWorkerLeavesWhenTheMasterHasHandledItsLastGradient) {
+  EXPECT_EQ(heard_of_a_visit(), (std::vector<Kind>{Kind::push, Kind::sum, Kind::done}));
+}
+
+/// Worker 1 connects and fails.
+template <class MakeScheme, class ServeScheme>
+void expect_that_all_end(const RunPlan& plan, MakeScheme make, ServeScheme serve) {
+  const auto results = run_ranks(
+      plan,
+      [&](const RankContext& context) -> std::unique_ptr<SyncScheme> {
+        if (context.rank == 1) {
+          const auto scheme = make(context);
+          const auto device = make_cpu_device(1);
+          Model model = make_mlp(plan.model, *device);
+          scheme->attach(model);
+          throw Error("no memory left");
+        }
+        return make(context);
+      },
+      serve);
+  EXPECT_EQ(results[1].error, "no memory left");
+  for (std::size_t r = 0; r < results.size(); ++r)
+    if (r != 1) {
+      EXPECT_NE(results[r].error.find("worker 1 gave up"), std::string::npos) << results[r].error;
+    }
+}
+
+TEST(Failures, OfOneWorkerEndTheOthersAtOnceAndNameIt) {
+  const PsOptions ps;
+  expect_that_all_end(
+      tiny_plan(3, 2, false, 1), [&](const RankContext& context) { return make_ps(context, ps); },
+      [&](const RankContext& context, Model& model, const Loader& loader) {
+        return serve_ps(context, ps, model, loader);
+      });
+  const DpOptions dp;
+  expect_that_all_end(
+      tiny_plan(2, 1, true, 1), [&](const RankContext& context) { return make_dp(context, dp); },
+      [&](const RankContext& context, Model& model, const Loader& loader) {
+        return serve_dp(context, dp, model, loader);
+      });
+}
+
+TEST(Failures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
+  RunPlan plan = tiny_plan(2, 1, false, 1);
+  plan.train.timeout_s = 0.3;
+  const PsOptions options{.servers = 1};
+  const auto results = run_ranks(
+      plan,
+      [&](const RankContext& context) -> std::unique_ptr<SyncScheme> {
+        if (context.rank == 1) throw Error("absent");
+        return make_ps(context, options);
+      },
+      [&](const RankContext& context, Model& model, const Loader& loader) {
+        return serve_ps(context, options, model, loader);
+      });
+  EXPECT_NE(results[0].error, "");
+  EXPECT_NE(results[2].error, "");
+}
+
+TEST(Failures, AWorkerNamesTheServerThatIsNotThere) {
+  RunPlan plan = tiny_plan(1, 1, false, 1);
+  plan.train.timeout_s = 0.2;
+  const auto results = run_ranks(
+      plan, [&](const RankContext& context) { return make_ps(context, {}); },
+      [&](const RankContext&, Model&, const Loader&) -> RankRecord { throw Error("absent"); });
+  EXPECT_NE(results[0].error.find("ps."), std::string::npos) << results[0].error;
+}
+
+template <class Options>
+std::string refusal(const Options& options) {
+  try {
+    check(options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Options, AreRefusedByName) {
+  EXPECT_EQ(refusal(PsOptions{}), "");
+  EXPECT_EQ(refusal(DpOptions{}), "");
+  const auto names = [](const std::string& text, const char* option) {
+    EXPECT_NE(text.find(option), std::string::npos) << text;
+  };
+  names(refusal(PsOptions{.servers = 0}), "scheme.ps.servers = 0");
+  names(refusal(PsOptions{.placement = "near"}), "scheme.ps.placement = 'near'");
+  names(refusal(PsOptions{.consistency = "ssp"}), "'ssp'");
+  names(refusal(PsOptions{.transport = "udp"}), "scheme.ps.transport = 'udp'");
+  names(refusal(PsOptions{.port = 80}), "only transport tcp has ports");
+  names(refusal(PsOptions{.transport = "tcp", .port = 65535}), "scheme.ps.port = 65535");
+  names(refusal(DpOptions{.placement = "near"}), "scheme.dp.placement");
+  names(refusal(DpOptions{.transport = "tcp", .port = -1}), "scheme.dp.port");
+}
+
+TEST(ReplicaSchemes, SumMoreValuesThanAFrameTakes) {
+  const RunPlan plan = tiny_plan(2, 1, false, 1);
+  constexpr std::size_t count = 2 * max_chunk_bytes / sizeof(double) + 3;
+  MemoryStore store;
+  std::vector<std::vector<double>> sums(2);
+  std::vector<std::string> errors(3);
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        const auto device = make_cpu_device(1);
+        Model model = make_mlp(plan.model, *device);
+        const testing::RandomTokens data(plan.model);
+        const Loader loader(data, *device, plan.train.global_batch, 1);
+        Timeline timeline(*device);
+        Shared shared;
+        const RankContext context{plan,     rank,    *device, store,
+                                  timeline, &shared, {},      testing::links_to_servers()};
+        if (rank == 2) {
+          serve_ps(context, {.servers = 1}, model, loader);
+          return;
+        }
+        const auto scheme = make_ps(context, {.servers = 1});
+        scheme->attach(model);
+        auto& values = sums[static_cast<std::size_t>(rank)];
+        for (std::size_t i = 0; i < count; ++i)
+          values.push_back(static_cast<double>(i) + 0.25 * rank);
+        scheme->sum(values);
+      } catch (const std::exception& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  threads.clear();
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+  for (const auto& values : sums) {
+    ASSERT_EQ(values.size(), count);
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_EQ(values[i], 2 * static_cast<double>(i) + 0.25) << i;
+  }
+}
+
+}  // namespace
+}  // namespace ringside::ps
