@@ -22,13 +22,13 @@ struct Place {
 
 /// Work or a flow under way. Its end does not stop it; the end of the actor that started it stops
 /// work, and not a flow.
-class Activity {
+class Job {
  public:
-  virtual ~Activity() = default;
+  virtual ~Job() = default;
   /// Blocks the calling actor until it is over.
   virtual void wait() = 0;
 };
-using ActivityPtr = std::unique_ptr<Activity>;
+using JobPtr = std::unique_ptr<Job>;
 
 /// What actors wait for: notify_all() wakes those that wait now.
 class Event {
@@ -75,11 +75,11 @@ class World {
 
   /// `seconds` of one core of `place`, longer where actors share it.
   virtual void work(Place place, double seconds) = 0;
-  virtual ActivityPtr start_work(Place place, double seconds) = 0;
+  virtual JobPtr start_work(Place place, double seconds) = 0;
   virtual void sleep(double seconds) = 0;
   /// `bytes` on their way, at the rate that the links between the places leave them, after their
   /// latency. Between a place and itself: through its memory (pcie of a cpu), or at once.
-  virtual ActivityPtr start_flow(Place from, Place to, double bytes) = 0;
+  virtual JobPtr start_flow(Place from, Place to, double bytes) = 0;
   /// Latency of the links between two places, in seconds.
   virtual double latency(Place from, Place to) = 0;
 

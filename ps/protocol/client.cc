@@ -104,12 +104,12 @@ bool Client::receive(double timeout_s) {
   std::optional<Received> received = channel_->receive(timeout_s);
   if (!received) return false;
   const auto span = timeline_.scope(Activity::exposed, "reply");
-  settle(received->peer, received->message);
+  take_reply(received->peer, received->message);
   send_queued();
   return true;
 }
 
-void Client::settle(int server, const Message& reply) {
+void Client::take_reply(int server, const Message& reply) {
   const Header& header = reply.header;
   if (header.kind == Kind::error) throw Error("server {}: {}", server, header.text);
   if (header.token != config_.token || header.worker != config_.worker || !header.reply)

@@ -77,7 +77,7 @@ class Client {
   };
 
   bool receive(double timeout_s);
-  void settle(int server, const Message& reply);
+  void take_reply(int server, const Message& reply);
   void send_queued();
   void sign(Message& message) const;
   void send(int server, Message message);

@@ -87,7 +87,7 @@ class Dp : public ReplicaScheme {
 
   /// Nothing answers a push. Messages keep their order, so the sum's answer tells that the master
   /// has all gradients of all workers: none is left in a queue when a worker leaves.
-  void settle() override { client().sum({}); }
+  void await_servers() override { client().sum({}); }
 
   DpOptions options_;
   bool current_ = false;  // the replica has the master's values, or has asked for them

@@ -54,7 +54,7 @@ class Ps : public ReplicaScheme {
     return ringside::ps::transport_options(context(), options_);
   }
 
-  void settle() override { client().drain(); }
+  void await_servers() override { client().drain(); }
 
   PsOptions options_;
   bool in_rounds_;  // the optimizers want sums over the model first

@@ -56,7 +56,7 @@ class ReplicaScheme : public SyncScheme {
   }
 
   void visit_parameters(const ParameterVisitor& visit) override {
-    settle();
+    await_servers();
     if (client_->worker() != 0) return;
     link_->pull(steps_);
     client_->drain();
@@ -78,7 +78,7 @@ class ReplicaScheme : public SyncScheme {
   virtual void push(std::size_t unit, std::int64_t step) = 0;
 
   /// Blocks until the servers have handled all that this worker sent.
-  virtual void settle() = 0;
+  virtual void await_servers() = 0;
 
   Replica& replica() { return *replica_; }
   Client& client() { return *client_; }

@@ -41,7 +41,7 @@ TEST(World, WorkSharesCores) {
     });
   world->spawn("device", {1, 0}, [&] {
     const double begin = world->now();
-    const ActivityPtr work = world->start_work({1, 0}, 0.5);
+    const JobPtr work = world->start_work({1, 0}, 0.5);
     world->work({1, 0}, 0.25);
     EXPECT_NEAR(world->now() - begin, 0.5, 1e-9);
     work->wait();
@@ -128,7 +128,7 @@ TEST(World, WorkThatNobodyWaitsForTakesItsShare) {
 TEST(World, EndsWithFlowsAndWorkUnderWay) {
   const auto world = make_world(cluster());
   std::unique_ptr<Inbox> inbox;
-  ActivityPtr flow;
+  JobPtr flow;
   world->spawn("actor", host(1), [&] {
     inbox = world->make_inbox(host(1));
     world->start_flow(host(1), host(0), 100e6);
@@ -323,7 +323,7 @@ std::string mixed_run() {
       inboxes[me] = world->make_inbox(host(me));
       world->sleep(1e-3);
       for (int i = 1; i <= rounds; ++i) {
-        const ActivityPtr work = world->start_work(host(me), 1e-3 / (i + me));
+        const JobPtr work = world->start_work(host(me), 1e-3 / (i + me));
         world->post(*inboxes[(me + i) % actors], host(me), 1e6 * me / i, me);
         world->post(*inboxes[(me * i) % actors], host(me), 7e5 / (me + 1), me);
         world->work({me, 0}, 1e-4 * me);

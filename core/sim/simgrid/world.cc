@@ -22,13 +22,13 @@ namespace s4u = simgrid::s4u;
 namespace timer = simgrid::kernel::timer;
 using Action = simgrid::kernel::resource::Action;
 
-struct NoActivity : Activity {
+struct NoJob : Job {
   void wait() override {}
 };
 
-class FlowActivity : public Activity {
+class FlowJob : public Job {
  public:
-  FlowActivity(Waiting& waiting, FlowPtr flow) : waiting_(waiting), flow_(std::move(flow)) {}
+  FlowJob(Waiting& waiting, FlowPtr flow) : waiting_(waiting), flow_(std::move(flow)) {}
   void wait() override {
     if (flow_->over) return;
     const ExceptionState own;
@@ -43,14 +43,14 @@ class FlowActivity : public Activity {
   FlowPtr flow_;
 };
 
-class ExecActivity : public Activity {
+class ExecJob : public Job {
  public:
-  ExecActivity(Works& works, s4u::ExecPtr exec) : works_(works), exec_(std::move(exec)) {}
-  ~ExecActivity() override {
+  ExecJob(Works& works, s4u::ExecPtr exec) : works_(works), exec_(std::move(exec)) {}
+  ~ExecJob() override {
     if (!over_) works_.keep(std::move(exec_));
   }
-  ExecActivity(const ExecActivity&) = delete;
-  ExecActivity& operator=(const ExecActivity&) = delete;
+  ExecJob(const ExecJob&) = delete;
+  ExecJob& operator=(const ExecJob&) = delete;
   void wait() override {
     const ExceptionState own;
     exec_->wait();
@@ -197,22 +197,22 @@ class SimWorld : public World {
     const ExceptionState own;
     if (checked(seconds, "seconds of work") > 0) exec(place, seconds)->wait();
   }
-  ActivityPtr start_work(Place place, double seconds) override {
-    if (checked(seconds, "seconds of work") == 0) return std::make_unique<NoActivity>();
+  JobPtr start_work(Place place, double seconds) override {
+    if (checked(seconds, "seconds of work") == 0) return std::make_unique<NoJob>();
     const ExceptionState own;
     state_->works.sweep();
     s4u::ExecPtr work = exec(place, seconds);
     work->start();
-    return std::make_unique<ExecActivity>(state_->works, std::move(work));
+    return std::make_unique<ExecJob>(state_->works, std::move(work));
   }
   void sleep(double seconds) override {
     const ExceptionState own;
     s4u::this_actor::sleep_for(checked(seconds, "seconds of sleep"));
   }
-  ActivityPtr start_flow(Place from, Place to, double bytes) override {
+  JobPtr start_flow(Place from, Place to, double bytes) override {
     FlowPtr flow = start(from, to, bytes, 0, {});
-    if (flow->over) return std::make_unique<NoActivity>();
-    return std::make_unique<FlowActivity>(state_->waiting, std::move(flow));
+    if (flow->over) return std::make_unique<NoJob>();
+    return std::make_unique<FlowJob>(state_->waiting, std::move(flow));
   }
   double latency(Place from, Place to) override {
     platform_.at(from);

@@ -43,7 +43,7 @@ class Flows {
   /// a part.
   void run(double latency, const std::vector<RingFlow>& flows, double bytes) {
     if (bytes == 0) return world_.sleep(latency);
-    std::vector<sim::ActivityPtr> under_way;
+    std::vector<sim::JobPtr> under_way;
     double left = latency;
     for (const RingFlow& flow : flows) {
       if (left > flow.latency) {

@@ -47,7 +47,7 @@ void serve(SimGroup& group) {
     const SimGroup::OperationPtr operation = group.next(-1, number);
     if (!operation) return;
     world.sleep(world.cluster().collective.base_us * 1e-6);
-    std::vector<sim::ActivityPtr> works;
+    std::vector<sim::JobPtr> works;
     for (int r = 0; r < group.size(); ++r)
       works.push_back(world.start_work(
           group.place(r), seconds_of(world.cluster(), operation->call, r, group.size())));
