@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "ps/wires/zmq/socket.h"
 
 namespace ringside::ps {
 namespace {
@@ -37,17 +36,6 @@ Parts pack(Message message) {
 
 }  // namespace
 
-Hub::Hub() : context_(std::make_unique<Context>()) {}
-Hub::~Hub() = default;
-
-std::string local_endpoint(int server) {
-  return fmt::format("{}//server-{}", inside_scheme, server);
-}
-
-std::string routing_id(std::uint64_t token, int worker) {
-  return fmt::format("{:016x}.{}", token, worker);
-}
-
 ZmqChannel::ZmqChannel(Device& device, std::shared_ptr<Hub> hub, const TransportOptions& options)
     : device_(device), hub_(std::move(hub)), options_(options) {
   if (auto staging = device.staging()) staged_.emplace(std::move(staging));
@@ -62,7 +50,7 @@ std::optional<Received> ZmqChannel::receive(double timeout_s) {
 }
 
 Socket& ZmqChannel::add_socket(zmq::socket_type type, bool inside) {
-  Socket& socket = sockets_.emplace_back(Socket{zmq::socket_t(hub_->context().zmq, type), inside});
+  Socket& socket = sockets_.emplace_back(Socket{zmq::socket_t(hub_->context(), type), inside});
   namespace opt = zmq::sockopt;
   socket.zmq.set(opt::linger, static_cast<int>(last_words.count()));
   socket.zmq.set(opt::sndhwm, high_water_mark);

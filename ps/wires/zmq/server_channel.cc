@@ -3,7 +3,8 @@
 #include <random>
 
 #include "core/base/error.h"
-#include "ps/wires/zmq/socket.h"
+#include "ps/wires/zmq/channel.h"
+#include "ps/wires/zmq/ends.h"
 
 namespace ringside::ps {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "core/base/error.h"
-#include "ps/wires/zmq/channel.h"
+#include "ps/wires/zmq/ends.h"
 
 namespace ringside::ps {
 namespace {

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "ps/wires/zmq/channel.h"
+#include "ps/wires/zmq/ends.h"
 #include "tests/ps/frames.h"
 #include "tests/support/staged_device.h"
 

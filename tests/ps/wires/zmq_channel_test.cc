@@ -1,6 +1,6 @@
 // Both ends of a channel over ZeroMQ, on a device whose memory the host shares and on one whose it
 // does not.
-#include "ps/wires/zmq/channel.h"
+#include "ps/wires/zmq/ends.h"
 
 #include <gtest/gtest.h>
 

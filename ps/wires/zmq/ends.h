@@ -1,0 +1,33 @@
+// The two ends of channels over ZeroMQ: within a rank, between processes of one host, or over TCP.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/observe/timeline.h"
+#include "ps/protocol/transport.h"
+#include "ps/wires/zmq/hub.h"
+
+namespace ringside::ps {
+
+/// A server's end. `token` is what workers must know.
+struct ServerEnd {
+  std::unique_ptr<Channel> channel;
+  std::string endpoint;  // for workers of other ranks
+};
+
+/// Listens on a name that leaves no file (ipc) or on 127.0.0.1 (tcp), and within the hub. Throws
+/// Error that names the port and its option if it is taken.
+ServerEnd open_server(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int server,
+                      const TransportOptions& options);
+
+/// A worker's end: one connection for each server's endpoint; `local_endpoint` for the server
+/// that shares the hub. A send that blocks is recorded as exposed.
+std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Hub> hub,
+                                        std::uint64_t token, int worker,
+                                        const std::vector<std::string>& endpoints,
+                                        const TransportOptions& options, Timeline& timeline);
+
+}  // namespace ringside::ps
