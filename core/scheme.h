@@ -17,8 +17,9 @@ namespace ringside {
 /// The trainer calls, on one thread, attach() once and then, for every step and micro-batch,
 /// fetch, [before_forward, forward, after_forward] for each unit, loss, [before_backward,
 /// backward, after_backward] for each unit from the last to the first; after the last micro-batch
-/// step(). Evaluation calls the forward hooks alone, with Pass::training false. `unit` is the
-/// index in the model. What blocks, blocks on peers, and throws Error when they do not come.
+/// step(), and drain() where nothing may outlast the step. Evaluation calls the forward hooks
+/// alone, with Pass::training false. `unit` is the index in the model. What blocks, blocks on
+/// peers, and throws Error when they do not come.
 class SyncScheme {
  public:
   virtual ~SyncScheme() = default;
@@ -35,6 +36,10 @@ class SyncScheme {
   /// Makes the parameters of the next step out of the gradients of this one (or has it begun).
   /// False, on all ranks, where gradients were not finite and nothing has changed (StepInfo).
   virtual bool step(const StepInfo& info) = 0;
+
+  /// Blocks until the parameters of the next step are here and nothing that step() began is in
+  /// flight. All workers call it.
+  virtual void drain() {}
 
   /// Every value becomes its sum over workers, in rank order. Collective; blocks.
   virtual void sum(std::span<double> values) = 0;

@@ -45,10 +45,8 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     if (context_.device.has_values()) record.losses.push_back(loss);
     if (step >= train.warmup) measured = measured + (scheme_.traffic() - before);
     Progress done{step + 1, loss, clock.now() - step_start, {}};
-    const bool evaluation_due = train.evaluate_every > 0 &&
-                                ((step + 1) % train.evaluate_every == 0 || step + 1 == train.steps);
-    if (held_out_ && evaluation_due) {
-      const LossValue held_out = evaluate(step);
+    if (evaluated_after(step)) {
+      const LossValue held_out = evaluate(step, record);
       if (context_.device.has_values()) {
         done.held_out = held_out;
         record.evaluations.push_back(
@@ -73,6 +71,17 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   return record;
 }
 
+bool Trainer::evaluated_after(std::int64_t step) const {
+  const TrainConfig& train = context_.plan.train;
+  return held_out_ && train.evaluate_every > 0 &&
+         ((step + 1) % train.evaluate_every == 0 || step + 1 == train.steps);
+}
+
+bool Trainer::drains_after(std::int64_t step) const {
+  const TrainConfig& train = context_.plan.train;
+  return step + 1 == train.warmup || step + 1 == train.steps || evaluated_after(step);
+}
+
 double Trainer::train_step(std::int64_t step) {
   const TrainConfig& train = context_.plan.train;
   const std::int64_t micro_batches = train.accumulation;
@@ -86,6 +95,7 @@ double Trainer::train_step(std::int64_t step) {
                                         .seed = static_cast<std::uint64_t>(train.seed)}));
   // Nothing above, nor in step(), waits for the device unless peers have to be waited for.
   loss_scale_.update(scheme_.step({step, loss_scale_.value()}));
+  if (drains_after(step)) scheme_.drain();
   context_.device.synchronize();
   double loss = 0;
   for (const Loss& part : losses) loss += value_of(context_.device, part).loss;
@@ -143,6 +153,15 @@ Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader&
     scheme_.after_forward(u, pass);
   }
   return scheme_.loss(x, batch, terms_, pass);
+}
+
+LossValue Trainer::evaluate(std::int64_t step, RankRecord& record) {
+  const double begin = context_.device.clock().now();
+  const Traffic before = scheme_.traffic();
+  const LossValue value = evaluate(step);
+  record.evaluation_s += context_.device.clock().now() - begin;
+  record.evaluation_bytes = record.evaluation_bytes + (scheme_.traffic() - before);
+  return value;
 }
 
 LossValue Trainer::evaluate(std::int64_t step) {

@@ -34,6 +34,10 @@ class Trainer {
 
  private:
   double train_step(std::int64_t step);
+  bool evaluated_after(std::int64_t step) const;
+  /// Whether nothing may be in flight after the step. Measured steps begin and end so, and so do
+  /// evaluations: what a scheme lets run on into the next step is counted once, and in a step.
+  bool drains_after(std::int64_t step) const;
   /// What it left on the device of its loss, without the gradient.
   Loss train_micro_batch(Pass pass);
   /// Of this rank's part, for the pass's micro-batch, of a global batch of `loader`. The pass
@@ -41,6 +45,8 @@ class Trainer {
   Loss forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader);
   void recompute(std::size_t unit, Pass pass);
   LossValue evaluate(std::int64_t step);
+  /// The same; adds its time and traffic to the record.
+  LossValue evaluate(std::int64_t step, RankRecord& record);
   /// Every rank's running statistics become the mean over ranks. Collective.
   void average_statistics();
   std::string parameter_hash();

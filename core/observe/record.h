@@ -34,6 +34,9 @@ struct RankRecord {
   /// Over the measured steps alone, a step.
   double bytes_sent_per_step = 0;
   double bytes_received_per_step = 0;
+  /// Of a worker's evaluations together, which lie outside of steps.
+  double evaluation_s = 0;
+  Traffic evaluation_bytes;
   MemoryUse at_peak;
   /// Largest resident set, and how much of the present one is memory of other processes that this
   /// one maps; bytes, at the end of the last step.

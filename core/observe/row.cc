@@ -64,6 +64,9 @@ ordered_json rank_json(const RankPlan& plan, const RankRecord* record) {
   out["host"] = record->host;
   out["bytes_sent_per_step"] = record->bytes_sent_per_step;
   out["bytes_received_per_step"] = record->bytes_received_per_step;
+  out["evaluation"] = {{"seconds", record->evaluation_s},
+                       {"bytes_sent", record->evaluation_bytes.sent},
+                       {"bytes_received", record->evaluation_bytes.received}};
   out["serving_optimizer_ms"] = 1e3 * record->serving_optimizer_s;
   out["memory"] = {{"peak", record->at_peak.total()},
                    {"at_peak", to_json(record->at_peak)},
@@ -80,6 +83,10 @@ RankRecord rank_from_json(const json& in) {
   in.at("host").get_to(record.host);
   in.at("bytes_sent_per_step").get_to(record.bytes_sent_per_step);
   in.at("bytes_received_per_step").get_to(record.bytes_received_per_step);
+  const json& evaluation = in.at("evaluation");
+  evaluation.at("seconds").get_to(record.evaluation_s);
+  evaluation.at("bytes_sent").get_to(record.evaluation_bytes.sent);
+  evaluation.at("bytes_received").get_to(record.evaluation_bytes.received);
   record.serving_optimizer_s = in.at("serving_optimizer_ms").get<double>() / 1e3;
   record.at_peak = memory_use_from_json(in.at("memory").at("at_peak"));
   in.at("memory").at("rss").get_to(record.rss);

@@ -58,7 +58,8 @@ class Meter {
   /// Counts what the channel has moved since the last call for the message that was moved.
   void note(const Header& header) {
     const Traffic now = channel_.traffic();
-    if (is_about_a_step(header.kind) && header.step >= train_.warmup && header.step < train_.steps)
+    const std::int64_t step = step_of(header);
+    if (is_about_a_step(header.kind) && step >= train_.warmup && step < train_.steps)
       measured_ = measured_ + (now - last_);
     last_ = now;
   }
@@ -70,6 +71,12 @@ class Meter {
     return kind == Kind::push || kind == Kind::push_pull || kind == Kind::pull ||
            kind == Kind::measure || kind == Kind::settle || kind == Kind::inputs ||
            kind == Kind::loss;
+  }
+
+  /// A pull names the updates that its values have seen: they are those of the step before it, but
+  /// for the initial ones, which the first step asks for.
+  static std::int64_t step_of(const Header& header) {
+    return header.kind == Kind::pull ? std::max<std::int64_t>(0, header.step - 1) : header.step;
   }
 
   const Channel& channel_;

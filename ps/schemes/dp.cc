@@ -42,8 +42,7 @@ class Dp : public ReplicaScheme {
   }
 
   void before_forward(std::size_t unit, const Pass&) override {
-    if (!current_) link().pull(steps());
-    current_ = true;
+    ask_for_values();
     link().wait_for(unit);
   }
 
@@ -68,6 +67,12 @@ class Dp : public ReplicaScheme {
     return ReplicaScheme::step(info);
   }
 
+  /// Nothing answers a push, but the values that come after it tell that the master has handled it.
+  void drain() override {
+    ask_for_values();
+    ReplicaScheme::drain();
+  }
+
  private:
   static constexpr int master = 0;
 
@@ -85,9 +90,10 @@ class Dp : public ReplicaScheme {
     return message;
   }
 
-  /// Nothing answers a push. Messages keep their order, so the sum's answer tells that the master
-  /// has all gradients of all workers: none is left in a queue when a worker leaves.
-  void await_servers() override { client().sum({}); }
+  void ask_for_values() {
+    if (!current_) link().pull(steps());
+    current_ = true;
+  }
 
   DpOptions options_;
   bool current_ = false;  // the replica has the master's values, or has asked for them

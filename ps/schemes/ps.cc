@@ -54,8 +54,6 @@ class Ps : public ReplicaScheme {
     return ringside::ps::transport_options(context(), options_);
   }
 
-  void await_servers() override { client().drain(); }
-
   PsOptions options_;
   bool in_rounds_;  // the optimizers want sums over the model first
 };

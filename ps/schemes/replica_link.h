@@ -19,7 +19,7 @@ class ReplicaLink {
               const RunPlan& plan);
 
   /// Sends the gradients of one unit, the only ones or the last of the step, which must not change
-  /// until the step's values are there, or settle() has returned.
+  /// until the step's values are there.
   void push(std::size_t unit, std::int64_t step);
   /// The same, and has the updated values written to the replica when they come.
   void push_pull(std::size_t unit, std::int64_t step);

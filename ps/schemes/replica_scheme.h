@@ -55,12 +55,12 @@ class ReplicaScheme : public SyncScheme {
     }
   }
 
+  /// Values come after every update, so the servers have handled all that this worker sent.
+  void drain() override { client_->drain(); }
+
   void visit_parameters(const ParameterVisitor& visit) override {
-    await_servers();
-    if (client_->worker() != 0) return;
-    link_->pull(steps_);
-    client_->drain();
-    link_->visit(visit);
+    drain();
+    if (client_->worker() == 0) link_->visit(visit);
   }
 
   Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
@@ -76,9 +76,6 @@ class ReplicaScheme : public SyncScheme {
 
   /// Sends a unit's last gradients of a step.
   virtual void push(std::size_t unit, std::int64_t step) = 0;
-
-  /// Blocks until the servers have handled all that this worker sent.
-  virtual void await_servers() = 0;
 
   Replica& replica() { return *replica_; }
   Client& client() { return *client_; }

@@ -61,7 +61,7 @@ std::vector<RankRecord> records() {
   records[1].steps = {step(9, 9, 0), step(0.4, 0.3, 0.05), step(0.4, 0.3, 0.05)};
   records[0].parameters = 77;
   records[0].parameter_hash = "abc";
-  records[0].evaluations = {{3, 1.5, 0.75, 0.25}};
+  records[0].evaluations = {{3, 1.5, 1.25, 0.75, 0.25}};
   records[0].skipped_steps = 2;
   records[0].tokens_per_sample = 10;
   records[2].serving_optimizer_s = 0.01;

@@ -48,6 +48,7 @@ class Stopped : public SyncScheme {
     gate_.reset();
     return done;
   }
+  void drain() override { inner_->drain(); }
   void sum(std::span<double> values) override { inner_->sum(values); }
   void visit_parameters(const ParameterVisitor& visit) override { inner_->visit_parameters(visit); }
 

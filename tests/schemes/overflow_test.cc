@@ -33,6 +33,7 @@ class Poisoned : public SyncScheme {
     scheme_->after_backward(u, pass);
   }
   bool step(const StepInfo& info) override { return scheme_->step(info); }
+  void drain() override { scheme_->drain(); }
   void sum(std::span<double> values) override { scheme_->sum(values); }
   Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) override {
     return scheme_->fetch(slice, loader, pass);

@@ -98,13 +98,21 @@ TEST_F(ServiceTest, EndsWhenEveryWorkerIsDone) {
 }
 
 TEST_F(ServiceTest, CountsTheBytesOfMeasuredStepsAlone) {
-  for (std::int64_t step = 0; step <= 3; ++step) script_.says(0, Kind::pull, step);  // refused
+  for (std::int64_t step = 0; step <= 3; ++step) script_.says(0, Kind::push_pull, step);  // refused
   script_.says(0, Kind::alive);
   script_.says(0, Kind::done);
   script_.says(1, Kind::done);
   const RankRecord record = serve_script();
   EXPECT_EQ(record.bytes_received_per_step, 1) << "steps 1 and 2 of 0 to 3";
   EXPECT_EQ(record.bytes_sent_per_step, 0) << "errors are about no step";
+}
+
+TEST_F(ServiceTest, CountsAPullWithTheStepWhoseUpdateItsValuesHaveSeen) {
+  script_.says(0, Kind::pull, 2);  // after updates 0 and 1: of step 1
+  script_.says(0, Kind::pull, 3);
+  script_.says(0, Kind::done);
+  script_.says(1, Kind::done);
+  EXPECT_EQ(serve_script().bytes_received_per_step, 1) << "of steps 1 and 2";
 }
 
 TEST_F(ServiceTest, NamesAWorkerThatNeverComes) {

@@ -1,0 +1,93 @@
+// What evaluations between the steps do to the figures of the steps: nothing.
+#include <gtest/gtest.h>
+
+#include "experiments/simulation.h"
+#include "tests/schemes/tiny_runs.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside {
+namespace {
+
+using testing::tiny;
+
+/// Wide enough that parameters are most of what is sent.
+ExperimentConfig wide(std::int64_t width, std::int64_t evaluate_every) {
+  auto config = tiny("mlp");
+  config.model.width = width;
+  config.train.evaluate_every = evaluate_every;
+  config.train.evaluate_batches = 1;
+  return config;
+}
+
+void expect_the_same_bytes(const Row& with, const Row& without) {
+  ASSERT_EQ(with.ranks.size(), without.ranks.size());
+  for (std::size_t r = 0; r < with.ranks.size(); ++r) {
+    EXPECT_EQ(with.ranks[r].bytes_sent_per_step, without.ranks[r].bytes_sent_per_step) << r;
+    EXPECT_EQ(with.ranks[r].bytes_received_per_step, without.ranks[r].bytes_received_per_step) << r;
+  }
+}
+
+class Evaluations : public testing::SchemeAtWorld {
+ protected:
+  Row row_of(ExperimentConfig config) const {
+    config.scheme_options["ps"] = {{"servers", 2}};
+    return testing::run(plan_training(config, scheme(), world()));
+  }
+};
+
+TEST_P(Evaluations, LeaveTheBytesOfAStepAsTheyAre) {
+  const Row without = row_of(wide(64, 0));
+  for (const std::int64_t every : {1, 2}) {
+    SCOPED_TRACE(every);
+    expect_the_same_bytes(row_of(wide(64, every)), without);
+  }
+}
+
+TEST_P(Evaluations, HaveTimeAndBytesOfTheirOwn) {
+  const Row row = row_of(wide(64, 2));
+  EXPECT_EQ(row.evaluations.size(), 3u) << "after steps 2, 4 and 5";
+  for (const RankRecord& rank : row.ranks) {
+    if (rank.role == "server") continue;
+    EXPECT_GT(rank.evaluation_s, 0) << rank.rank;
+    // Of dp's and ps's workers the sum alone: what steps began has ended in them. The master's
+    // worker asks within its process.
+    const bool to_others = world() > 1 && (rank.role == "worker" || scheme() != "dp");
+    EXPECT_EQ(rank.evaluation_bytes.sent > 0, to_others || scheme() == "ps") << rank.rank;
+    if (scheme() == "dp" || scheme() == "ps") {
+      EXPECT_LT(rank.evaluation_bytes.received, 4 * row.parameters) << rank.rank;
+    }
+  }
+  const Row without = row_of(wide(64, 0));
+  EXPECT_EQ(without.ranks[0].evaluation_s, 0);
+  EXPECT_EQ(without.ranks[0].evaluation_bytes.sent, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, Evaluations, testing::every_scheme_at({1, 2, 3}),
+                         testing::name_of_case);
+
+/// Virtual time is exact.
+class SimulatedEvaluations : public ::testing::TestWithParam<std::string> {
+ protected:
+  static Row row_of(std::int64_t evaluate_every) {
+    auto config = wide(1024, evaluate_every);
+    config.device.kind = "sim";
+    config.cluster = testing::small_cluster(2);
+    return make_row(plan_training(config, GetParam(), 2),
+                    simulate(plan_training(config, GetParam(), 2), [](const Progress&) {}));
+  }
+};
+
+TEST_P(SimulatedEvaluations, LeaveTheWaitsOfAStepAsTheyAre) {
+  const Row with = row_of(1), without = row_of(0);
+  expect_the_same_bytes(with, without);
+  EXPECT_NEAR(with.time_ms.exposed, without.time_ms.exposed, 0.15 * without.time_ms.exposed);
+  EXPECT_NEAR(with.samples_per_s, without.samples_per_s, 0.15 * without.samples_per_s);
+  EXPECT_GT(with.ranks[0].evaluation_s, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, SimulatedEvaluations,
+                         ::testing::ValuesIn(testing::scheme_names()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace ringside
