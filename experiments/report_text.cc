@@ -255,7 +255,8 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
   out += figures_table(cases);
   out +=
       "\nMedians over repeats, ± half the range. world counts workers; procs counts processes: "
-      "dedicated servers come on top.\nstep ms is the median step of the slowest worker; its "
+      "dedicated servers come on top.\nsamples/s counts all measured steps of the slowest worker, "
+      "short ones and long ones; step ms is the median step of the slowest worker; its "
       "shares (compute, exposed: waiting for other ranks, optim., other: data and idle) are means "
       "over workers and measured steps.\nA server's optimizer is also inside exposed; under dp so "
       "are loss and sums, which the master computes.\nMB = 10^6 bytes a step that the busiest "

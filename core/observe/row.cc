@@ -51,6 +51,21 @@ void add_times(Row& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data;
 }
 
+/// Over the measured steps of the worker that needs longest for all of them together: what a scheme
+/// does in few of its steps counts as much as what it does in each.
+double samples_per_s(const Row& row) {
+  const TrainConfig& train = row.plan.train;
+  double slowest_s = 0;
+  for (const RankRecord& rank : row.ranks) {
+    double seconds = 0;
+    for (auto s = static_cast<std::size_t>(train.warmup); s < rank.steps.size(); ++s)
+      seconds += rank.steps[s].total;
+    slowest_s = std::max(slowest_s, seconds);
+  }
+  const std::int64_t samples = train.global_batch * (train.steps - train.warmup);
+  return slowest_s > 0 ? static_cast<double>(samples) / slowest_s : 0;
+}
+
 /// A rank of the plan and, if it has come to its end, what it reported.
 ordered_json rank_json(const RankPlan& plan, const RankRecord* record) {
   ordered_json out = {{"rank", plan.rank},
@@ -134,8 +149,7 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
     for (std::size_t s = 0; s < rank.losses.size(); ++s) row.loss[s] += rank.losses[s];
   }
   add_times(row, static_cast<std::size_t>(plan.train.warmup));
-  if (row.step_ms.median > 0)
-    row.samples_per_s = static_cast<double>(plan.train.global_batch) / (row.step_ms.median / 1e3);
+  row.samples_per_s = samples_per_s(row);
   std::int64_t tokens = 0;
   for (const RankRecord& rank : row.ranks) {
     tokens = std::max(tokens, rank.tokens_per_sample);

@@ -27,10 +27,11 @@ struct Quantiles {
 Quantiles quantiles(std::vector<double> values);
 
 /// Fields in the order and with the names of the contract (ARCHITECTURE.md, "The contract of a
-/// run"). Warm-up steps are left out of every figure about time. The time of a step is that of the
-/// worker whose median is largest; samples_per_s follows from its median. The shares of a step are
-/// means over workers and measured steps, so compute + exposed + optimizer + data + idle is the
-/// mean step (communication runs beside them).
+/// run"). Warm-up steps and evaluations are left out of every figure about time. step_ms is that of
+/// the worker whose median is largest; samples_per_s are the samples of all measured steps over the
+/// sum of their times, of the worker with the largest sum. The shares of a step are means over
+/// workers and measured steps, so compute + exposed + optimizer + data + idle is the mean step
+/// (communication runs beside them).
 struct Row {
   static constexpr int schema = 3;
   RunPlan plan;

@@ -82,6 +82,29 @@ TEST(Row, TakesTheTimeOfTheSlowestWorkerWithoutWarmUp) {
   EXPECT_DOUBLE_EQ(row.tokens_per_s, 200);
 }
 
+TEST(Row, ThroughputCountsALongStepAmongShortOnes) {
+  RunPlan averaging = plan();  // every fourth step
+  averaging.train.steps = 9;
+  auto some = records();
+  for (int r = 0; r < 2; ++r) {
+    some[r].steps = {step(9, 9, 0)};
+    for (int s = 0; s < 8; ++s) some[r].steps.push_back(step(s % 4 == 3 ? 0.7 : 0.1, 0.1, 0));
+  }
+  const Row row = make_row(averaging, some);
+  EXPECT_DOUBLE_EQ(row.step_ms.median, 100);
+  EXPECT_DOUBLE_EQ(row.samples_per_s, 8 * 8 / 2.0) << "8 steps in 2 s";
+  EXPECT_DOUBLE_EQ(row.tokens_per_s, 320);
+}
+
+TEST(Row, ThroughputIsThatOfTheWorkerWithTheLargestSum) {
+  auto some = records();
+  some[0].steps = {step(9, 9, 0), step(0.1, 0.1, 0), step(0.7, 0.1, 0)};
+  some[1].steps = {step(9, 9, 0), step(0.2, 0.1, 0), step(0.2, 0.1, 0)};
+  const Row row = make_row(plan(), some);
+  EXPECT_DOUBLE_EQ(row.step_ms.median, 200) << "of the worker whose median is largest";
+  EXPECT_DOUBLE_EQ(row.samples_per_s, 8 * 2 / 0.8);
+}
+
 TEST(Row, SharesOfAStepAddUpToTheMeanStep) {
   const auto& time = make_row(plan(), records()).time_ms;
   EXPECT_DOUBLE_EQ(time.compute, 200);
