@@ -29,7 +29,8 @@ Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
     Loss::Rows& part = loss.rows.emplace_back();
     part.scale = 1.0f / static_cast<float>(terms.global_batch * term.rows);
     part.losses = device.tensor({rows}, MemoryKind::workspace);
-    if (!with_gradient) part.hits = device.tensor({rows}, MemoryKind::workspace);
+    const bool first_term = loss.rows.size() == 1;
+    if (first_term && !with_gradient) part.hits = device.tensor({rows}, MemoryKind::workspace);
     const Tensor own = logits.view(first_logit, {rows, term.classes});
     // The gradient takes the place of the logits, which nobody needs afterwards.
     device.kernels().cross_entropy({.logits = own,
@@ -50,8 +51,11 @@ Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
 LossValue value_of(Device& device, const Loss& loss) {
   LossValue value = loss.known;
   for (const Loss::Rows& part : loss.rows) {
-    value.loss += sum_of(device, part.losses) * static_cast<double>(part.scale);
-    value.accuracy += sum_of(device, part.hits) * static_cast<double>(part.scale);
+    const double term = sum_of(device, part.losses) * static_cast<double>(part.scale);
+    value.loss += term;
+    if (!part.hits) continue;
+    value.first_term = term;
+    value.accuracy = sum_of(device, part.hits) * static_cast<double>(part.scale);
   }
   return value;
 }

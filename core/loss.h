@@ -18,15 +18,16 @@ struct LossTerms {
 
 /// Shares of a global batch's mean.
 struct LossValue {
-  double loss = 0;
-  double accuracy = 0;  // of the first term, in evaluation
+  double loss = 0;        // the sum of all terms
+  double first_term = 0;  // the loss of the first term alone, in evaluation
+  double accuracy = 0;    // of the first term, in evaluation
 };
 
 /// What some samples add to the loss. It may stand on the device still: value_of() brings it.
 struct Loss {
   /// Of one term: what is to be added up, fp32, times `scale`.
   struct Rows {
-    Tensor losses{}, hits{};  // hits empty in training
+    Tensor losses{}, hits{};  // hits: of the first term, in evaluation
     float scale = 0;
   };
   LossValue known{};  // to the host

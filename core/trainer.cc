@@ -50,7 +50,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
       if (context_.device.has_values()) {
         done.held_out = held_out;
         record.evaluations.push_back(
-            {step + 1, held_out.loss, held_out.accuracy, clock.now() - start});
+            {step + 1, held_out.loss, held_out.first_term, held_out.accuracy, clock.now() - start});
       }
     }
     progress(done);
@@ -168,7 +168,7 @@ LossValue Trainer::evaluate(std::int64_t step) {
   average_statistics();
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   const std::int64_t micro_batches = context_.plan.train.accumulation;
-  std::array<double, 2> sums{};  // loss, accuracy
+  std::array<double, 3> sums{};  // loss, that of the first term, accuracy
   for (std::int64_t b = 0; b < batches; ++b)
     for (std::int64_t m = 0; m < micro_batches; ++m) {
       Pass pass = evaluation;
@@ -177,13 +177,14 @@ LossValue Trainer::evaluate(std::int64_t step) {
       pass.micro_batches = micro_batches;
       const LossValue value = value_of(context_.device, forward(pass, b, *held_out_));
       sums[0] += value.loss;
-      sums[1] += value.accuracy;
+      sums[1] += value.first_term;
+      sums[2] += value.accuracy;
     }
   scheme_.sum(sums);
   for (double& sum : sums) sum /= static_cast<double>(batches);
   if (!std::isfinite(sums[0]))
     throw Error("the held-out loss is {} after step {}; lower optimizer.lr", sums[0], step + 1);
-  return {sums[0], sums[1]};
+  return {.loss = sums[0], .first_term = sums[1], .accuracy = sums[2]};
 }
 
 void Trainer::average_statistics() {

@@ -23,7 +23,9 @@ int rank_command(const Arguments& arguments) {
       nlohmann::json told = {
           {"step", progress.step}, {"loss", progress.loss}, {"seconds", progress.seconds}};
       if (progress.held_out)
-        told["held_out"] = {progress.held_out->loss, progress.held_out->accuracy};
+        told["held_out"] = {{"loss", progress.held_out->loss},
+                            {"first_term", progress.held_out->first_term},
+                            {"accuracy", progress.held_out->accuracy}};
       link->report_progress(told);
     };
     if (link->plan().cluster) {

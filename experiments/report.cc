@@ -165,7 +165,10 @@ CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   add_memory(out, good);
   add_prediction(out, *good[0]);
   if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();
-  if (!good[0]->evaluations.empty()) out.held_out = good[0]->evaluations.back();
+  if (!good[0]->evaluations.empty()) {
+    out.held_out = good[0]->evaluations.back();
+    out.perplexity = perplexity(*good[0], *out.held_out);
+  }
   compare(out, good, rows);
   return out;
 }

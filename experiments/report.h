@@ -61,6 +61,7 @@ struct CaseSummary {
   std::string prediction_failure;                        // why there is none
   double final_loss = 0;
   std::optional<RankRecord::Evaluation> held_out{};  // the last one, of the first repeat
+  std::optional<double> perplexity{};                // of that; none for images
   Sameness sameness = Sameness::unknown;
   double difference = 0;  // largest relative one of the losses, over repeats
 };

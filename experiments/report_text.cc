@@ -160,7 +160,7 @@ std::string evaluation_table(const std::vector<CaseSummary>& cases) {
     if (one.held_out)
       lines.push_back({one.label, std::to_string(one.world),
                        fmt::format("{:.4f}", one.held_out->loss),
-                       fmt::format("{:.4g}", std::exp(one.held_out->loss)),
+                       one.perplexity ? fmt::format("{:.4g}", *one.perplexity) : "-",
                        fmt::format("{:.2f}%", 100 * one.held_out->accuracy),
                        std::to_string(one.held_out->step)});
   return lines.size() > 1 ? table(lines, 20) : "";
@@ -294,11 +294,13 @@ std::string row_text(const Row& row) {
     if (!largest || rank.at_peak.total() > largest->at_peak.total()) largest = &rank;
   }
   std::string out;
-  for (const auto& e : row.evaluations)
-    out += fmt::format(
-        "held-out loss {:.4f}{}, accuracy {:.2f}% after step {} ({:.1f} s)\n", e.loss,
-        row.tokens_per_s > 0 ? fmt::format(", perplexity {:.3g}", std::exp(e.loss)) : "",
-        100 * e.accuracy, e.step, e.seconds);
+  for (const auto& e : row.evaluations) {
+    const auto perplexity_of = perplexity(row, e);
+    out +=
+        fmt::format("held-out loss {:.4f}{}, accuracy {:.2f}% after step {} ({:.1f} s)\n", e.loss,
+                    perplexity_of ? fmt::format(", perplexity {:.3g}", *perplexity_of) : "",
+                    100 * e.accuracy, e.step, e.seconds);
+  }
   out += fmt::format("{} at world {}: {} parameters, {} steps of {} samples\n", row.plan.scheme,
                      row.plan.world, row.parameters, row.plan.train.steps,
                      row.plan.train.global_batch);

@@ -22,7 +22,9 @@ class StepCollector {
     pending.step.loss += progress.at("loss").get<double>();
     pending.step.seconds = std::max(pending.step.seconds, progress.at("seconds").get<double>());
     if (const auto held_out = progress.find("held_out"); held_out != progress.end())
-      pending.step.held_out = {held_out->at(0).get<double>(), held_out->at(1).get<double>()};
+      pending.step.held_out = {.loss = held_out->at("loss").get<double>(),
+                               .first_term = held_out->at("first_term").get<double>(),
+                               .accuracy = held_out->at("accuracy").get<double>()};
     if (++pending.workers < world_) return;
     on_step_(pending.step);
     pending_.erase(number);

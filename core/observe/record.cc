@@ -54,8 +54,11 @@ nlohmann::json to_json(const RankRecord& r) {
   }
   nlohmann::json evaluations = nlohmann::json::array();
   for (const auto& e : r.evaluations)
-    evaluations.push_back(
-        {{"step", e.step}, {"loss", e.loss}, {"accuracy", e.accuracy}, {"seconds", e.seconds}});
+    evaluations.push_back({{"step", e.step},
+                           {"loss", e.loss},
+                           {"first_term", e.first_term},
+                           {"accuracy", e.accuracy},
+                           {"seconds", e.seconds}});
   nlohmann::json slices = nlohmann::json::array();
   for (const auto& slice : r.slices)
     slices.push_back({slice.activity, slice.name, slice.begin_s, slice.duration_s});
@@ -113,7 +116,8 @@ RankRecord rank_record_from_json(const nlohmann::json& in) {
   in.at("minimum_bytes_per_step").get_to(r.minimum_bytes_per_step);
   for (const auto& e : in.at("evaluations"))
     r.evaluations.push_back({e.at("step").get<std::int64_t>(), e.at("loss").get<double>(),
-                             e.at("accuracy").get<double>(), e.at("seconds").get<double>()});
+                             e.at("first_term").get<double>(), e.at("accuracy").get<double>(),
+                             e.at("seconds").get<double>()});
   r.staleness = staleness_from_json(in.at("staleness"));
   for (const auto& slice : in.at("slices"))
     r.slices.push_back({slice.at(0).get<std::string>(), slice.at(1).get<std::string>(),

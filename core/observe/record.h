@@ -53,9 +53,10 @@ struct RankRecord {
   std::string parameter_hash;
   struct Evaluation {
     std::int64_t step;
-    double loss;
-    double accuracy;  // share of rows whose largest logit is the target's
-    double seconds;
+    double loss;        // the sum of all terms
+    double first_term;  // the loss of the first term alone
+    double accuracy;    // of the first term: share of rows whose largest logit is the target's
+    double seconds;     // since the beginning of the first step
   };
   std::vector<Evaluation> evaluations;
   /// None where the scheme has no stale gradients.

@@ -110,6 +110,10 @@ RankRecord rank_from_json(const json& in) {
   return record;
 }
 
+ordered_json number_or_null(const std::optional<double>& number) {
+  return number ? ordered_json(*number) : ordered_json();
+}
+
 ordered_json prediction_json(const std::optional<Prediction>& predicted) {
   if (!predicted) return nullptr;
   return {{"step_ms", predicted->step_ms},
@@ -167,6 +171,11 @@ std::int64_t memory_peak(const Row& row) {
   return most;
 }
 
+std::optional<double> perplexity(const Row& row, const RankRecord::Evaluation& evaluation) {
+  if (row.tokens_per_s == 0) return {};
+  return std::exp(evaluation.first_term);
+}
+
 Row failed_row(const RunPlan& plan, const std::string& error) {
   Row row;
   row.plan = plan;
@@ -185,7 +194,8 @@ ordered_json to_json(const Row& row) {
   for (const auto& e : row.evaluations)
     evaluations.push_back({{"step", e.step},
                            {"loss", e.loss},
-                           {"perplexity", std::exp(e.loss)},
+                           {"first_term", e.first_term},
+                           {"perplexity", number_or_null(perplexity(row, e))},
                            {"accuracy", e.accuracy},
                            {"seconds", e.seconds}});
   const auto& time = row.time_ms;
@@ -254,7 +264,8 @@ Row row_from_json(const json& in, const DefaultOptions& defaults) {
   in.at("skipped_steps").get_to(row.skipped_steps);
   for (const auto& e : in.at("evaluations"))
     row.evaluations.push_back({e.at("step").get<std::int64_t>(), e.at("loss").get<double>(),
-                               e.at("accuracy").get<double>(), e.at("seconds").get<double>()});
+                               e.at("first_term").get<double>(), e.at("accuracy").get<double>(),
+                               e.at("seconds").get<double>()});
   in.at("parameter_hash").get_to(row.parameter_hash);
   in.at("samples_per_s").get_to(row.samples_per_s);
   in.at("tokens_per_s").get_to(row.tokens_per_s);

@@ -58,6 +58,9 @@ struct Row {
 /// Largest peak of a row's ranks, bytes.
 std::int64_t memory_peak(const Row& row);
 
+/// Of the first term of the loss, the one that says tokens; none for images.
+std::optional<double> perplexity(const Row& row, const RankRecord::Evaluation& evaluation);
+
 /// The row of a run that finished; `records` by rank.
 Row make_row(const RunPlan& plan, std::vector<RankRecord> records);
 /// The row of a run that did not.

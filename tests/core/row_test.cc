@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
 
@@ -171,6 +172,14 @@ TEST(Row, IsTheSameAfterARoundTrip) {
   EXPECT_EQ(back.evaluations.size(), 1u);
   EXPECT_EQ(back.evaluations.at(0).accuracy, 0.75);
   EXPECT_EQ(back.skipped_steps, 2);
+}
+
+TEST(Row, PerplexityIsThatOfTheFirstTermAndImagesHaveNone) {
+  const auto json = to_json(make_row(plan(), records()));
+  EXPECT_DOUBLE_EQ(json["evaluations"][0]["perplexity"].get<double>(), std::exp(1.25));
+  auto images = records();
+  for (RankRecord& record : images) record.tokens_per_sample = 0;
+  EXPECT_TRUE(to_json(make_row(plan(), images))["evaluations"][0]["perplexity"].is_null());
 }
 
 TEST(Row, OfAFailedRunKeepsItsPlanAndReason) {

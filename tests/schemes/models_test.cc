@@ -84,6 +84,21 @@ TEST_P(SchemeModels, ABertWithDropoutEndsWithTheBitsOfSingle) {
   expect_the_bits_of_single(tiny_bert());
 }
 
+TEST_P(SchemeModels, ABertIsJudgedByItsHiddenTokensAlone) {
+  auto config = tiny_bert();
+  config.train.evaluate_every = 5;
+  const Row row = row_of(config), reference = reference_of(config, world());
+  ASSERT_EQ(row.evaluations.size(), 1u);
+  const auto& found = row.evaluations[0];
+  const auto& expected = reference.evaluations.at(0);
+  EXPECT_NEAR(found.loss, expected.loss, 1e-6);
+  EXPECT_NEAR(found.first_term, expected.first_term, 1e-6);
+  EXPECT_NEAR(found.accuracy, expected.accuracy, 1e-9);
+  EXPECT_GT(found.loss, found.first_term + 0.1)
+      << "the other term says which pairs belong together";
+  EXPECT_DOUBLE_EQ(*perplexity(row, found), std::exp(found.first_term));
+}
+
 TEST_P(SchemeModels, AGptWithDropoutEndsWithTheBitsOfSingle) {
   const auto config = gpt_with_dropout();
   expect_the_bits_of_single(config);
