@@ -60,6 +60,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   const auto measured_steps = static_cast<double>(train.steps - train.warmup);
   record.bytes_sent_per_step = static_cast<double>(measured.sent) / measured_steps;
   record.bytes_received_per_step = static_cast<double>(measured.received) / measured_steps;
+  record.bytes_computed = measured.computed;
   record.steps = context_.timeline.step_times();
   record.slices = context_.timeline.slices(std::max<std::int64_t>(0, train.steps - traced_steps));
   record.parameters = model_.parameter_count();

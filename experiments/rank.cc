@@ -138,6 +138,7 @@ void add_serving(RankRecord& record, const RankRecord& serving) {
   record.serving_optimizer_s = serving.serving_optimizer_s;
   record.bytes_sent_per_step += serving.bytes_sent_per_step;
   record.bytes_received_per_step += serving.bytes_received_per_step;
+  record.bytes_computed = record.bytes_computed || serving.bytes_computed;
 }
 
 }  // namespace

@@ -161,6 +161,8 @@ CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   out.other_ms =
       median(each(good, [](const Row& row) { return row.time_ms.data + row.time_ms.idle; }));
   out.bytes_sent_per_step = median(each(good, most_bytes_sent));
+  out.bytes_computed =
+      std::any_of(good.begin(), good.end(), [](const Row* row) { return bytes_computed(*row); });
   out.bytes_minimum_per_step = good[0]->bytes_minimum_per_step;
   add_memory(out, good);
   add_prediction(out, *good[0]);

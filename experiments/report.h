@@ -48,6 +48,7 @@ struct CaseSummary {
   double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
   double data_ms = 0, idle_ms = 0, other_ms = 0;  // other: data and idle
   double bytes_sent_per_step = 0;                 // of the busiest rank
+  bool bytes_computed = false;                    // by a closed form (Traffic::computed)
   double bytes_minimum_per_step = 0;
   /// Of the rank with the largest peak of all repeats.
   int largest_rank = 0;

@@ -105,12 +105,12 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
                    known(one.speed_up, "", 2), known(100 * one.efficiency, "%", 0),
                    milliseconds(one.step_ms)});
       if (with_predictions) line.push_back(prediction(one.predicted_ms, 1, one.predicted_ms_error));
-      line.insert(line.end(),
-                  {milliseconds(one.compute_ms), milliseconds(one.exposed_ms),
-                   milliseconds(one.optimizer_ms), milliseconds(one.other_ms),
-                   megabytes(one.bytes_sent_per_step), megabytes(one.bytes_minimum_per_step),
-                   megabytes(static_cast<double>(one.at_peak.total())),
-                   computed(one) ? fmt::format("{:.4f}", one.final_loss) : "-"});
+      line.insert(line.end(), {milliseconds(one.compute_ms), milliseconds(one.exposed_ms),
+                               milliseconds(one.optimizer_ms), milliseconds(one.other_ms),
+                               (one.bytes_computed ? "~" : "") + megabytes(one.bytes_sent_per_step),
+                               megabytes(one.bytes_minimum_per_step),
+                               megabytes(static_cast<double>(one.at_peak.total())),
+                               computed(one) ? fmt::format("{:.4f}", one.final_loss) : "-"});
     }
     line.push_back(verdict(one));
     lines.push_back(std::move(line));
@@ -217,6 +217,7 @@ ordered_json case_json(const CaseSummary& one) {
         {"idle", one.idle_ms},
         {"other", one.other_ms}}},
       {"bytes_sent_per_step", one.bytes_sent_per_step},
+      {"bytes_computed", one.bytes_computed},
       {"bytes_minimum_per_step", one.bytes_minimum_per_step},
       {"memory",
        {{"rank", one.largest_rank},
@@ -263,6 +264,11 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
       "rank sends, and the least that it must; same run? holds the result against `single` over "
       "the "
       "same micro-batches.\n";
+  if (std::any_of(cases.begin(), cases.end(),
+                  [](const CaseSummary& one) { return one.bytes_computed; }))
+    out +=
+        "~: computed from the sizes of the collectives, not counted: NCCL does not say what it "
+        "sends.\n";
   if (predicted(cases))
     out +=
         "predicted: what a simulation of this machine, as `ringside calibrate` measured it, says; "
@@ -320,8 +326,9 @@ std::string row_text(const Row& row) {
       milliseconds(row.time_ms.compute), milliseconds(row.time_ms.exposed),
       milliseconds(row.time_ms.optimizer), milliseconds(row.time_ms.data),
       milliseconds(row.time_ms.idle));
-  out += fmt::format("sent           {} MB a step by the busiest rank; least possible {} MB\n",
-                     megabytes(sent), megabytes(row.bytes_minimum_per_step));
+  out += fmt::format("sent           {} MB a step by the busiest rank{}; least possible {} MB\n",
+                     megabytes(sent), bytes_computed(row) ? " (computed, not counted)" : "",
+                     megabytes(row.bytes_minimum_per_step));
   if (largest)
     out += fmt::format("peak memory    {} MB on rank {}{}\n",
                        megabytes(static_cast<double>(largest->at_peak.total())), largest->rank,

@@ -72,6 +72,7 @@ nlohmann::json to_json(const RankRecord& r) {
           {"serving_optimizer_s", r.serving_optimizer_s},
           {"bytes_sent_per_step", r.bytes_sent_per_step},
           {"bytes_received_per_step", r.bytes_received_per_step},
+          {"bytes_computed", r.bytes_computed},
           {"evaluation_s", r.evaluation_s},
           {"evaluation_bytes", {r.evaluation_bytes.sent, r.evaluation_bytes.received}},
           {"at_peak", nlohmann::json(to_json(r.at_peak))},
@@ -104,6 +105,7 @@ RankRecord rank_record_from_json(const nlohmann::json& in) {
   in.at("serving_optimizer_s").get_to(r.serving_optimizer_s);
   in.at("bytes_sent_per_step").get_to(r.bytes_sent_per_step);
   in.at("bytes_received_per_step").get_to(r.bytes_received_per_step);
+  in.at("bytes_computed").get_to(r.bytes_computed);
   in.at("evaluation_s").get_to(r.evaluation_s);
   in.at("evaluation_bytes").at(0).get_to(r.evaluation_bytes.sent);
   in.at("evaluation_bytes").at(1).get_to(r.evaluation_bytes.received);

@@ -34,6 +34,7 @@ struct RankRecord {
   /// Over the measured steps alone, a step.
   double bytes_sent_per_step = 0;
   double bytes_received_per_step = 0;
+  bool bytes_computed = false;  // by a closed form, not counted (Traffic::computed)
   /// Of a worker's evaluations together, which lie outside of steps.
   double evaluation_s = 0;
   Traffic evaluation_bytes;

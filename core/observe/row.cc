@@ -79,6 +79,7 @@ ordered_json rank_json(const RankPlan& plan, const RankRecord* record) {
   out["host"] = record->host;
   out["bytes_sent_per_step"] = record->bytes_sent_per_step;
   out["bytes_received_per_step"] = record->bytes_received_per_step;
+  out["bytes_computed"] = record->bytes_computed;
   out["evaluation"] = {{"seconds", record->evaluation_s},
                        {"bytes_sent", record->evaluation_bytes.sent},
                        {"bytes_received", record->evaluation_bytes.received}};
@@ -98,6 +99,7 @@ RankRecord rank_from_json(const json& in) {
   in.at("host").get_to(record.host);
   in.at("bytes_sent_per_step").get_to(record.bytes_sent_per_step);
   in.at("bytes_received_per_step").get_to(record.bytes_received_per_step);
+  in.at("bytes_computed").get_to(record.bytes_computed);
   const json& evaluation = in.at("evaluation");
   evaluation.at("seconds").get_to(record.evaluation_s);
   evaluation.at("bytes_sent").get_to(record.evaluation_bytes.sent);
@@ -169,6 +171,11 @@ std::int64_t memory_peak(const Row& row) {
   std::int64_t most = 0;
   for (const RankRecord& rank : row.ranks) most = std::max(most, rank.at_peak.total());
   return most;
+}
+
+bool bytes_computed(const Row& row) {
+  return std::any_of(row.ranks.begin(), row.ranks.end(),
+                     [](const RankRecord& rank) { return rank.bytes_computed; });
 }
 
 std::optional<double> perplexity(const Row& row, const RankRecord::Evaluation& evaluation) {

@@ -58,6 +58,9 @@ struct Row {
 /// Largest peak of a row's ranks, bytes.
 std::int64_t memory_peak(const Row& row);
 
+/// Whether bytes of any rank were not counted but computed by a closed form (Traffic::computed).
+bool bytes_computed(const Row& row);
+
 /// Of the first term of the loss, the one that says tokens; none for images.
 std::optional<double> perplexity(const Row& row, const RankRecord::Evaluation& evaluation);
 

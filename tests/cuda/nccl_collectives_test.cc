@@ -45,6 +45,16 @@ TEST(NcclSums, AreOfBf16Too) {
   });
 }
 
+TEST(NcclTraffic, IsComputedAndSaysSo) {
+  run_nccl_ranks(2, [](const Rank& r) {
+    const Traffic before = r.comm.traffic();
+    r.comm.all_reduce(r.floats(64, [](std::int64_t) { return 1.0F; }))->wait();
+    const Traffic bytes = r.comm.traffic() - before;
+    EXPECT_GT(bytes.sent, 0);
+    EXPECT_TRUE(bytes.computed);
+  });
+}
+
 TEST(NcclMoves, AreOfAnyType) {
   run_nccl_ranks(2, [](const Rank& r) {
     const Tensor all = r.device.tensor({6}, MemoryKind::data, DType::i32);

@@ -109,6 +109,21 @@ TEST(Report, AnAlgorithmOfItsOwnHasNoSpeedUpInThroughputWhereverItRan) {
   EXPECT_THAT(summary_text(cases), HasSubstr("not computed; own algorithm"));
 }
 
+TEST(Report, BytesThatWereComputedAreMarked) {
+  Row counted = made_up_row("ps", 2, 0, 180, "a", {2, 1});
+  Row computed = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  for (RankRecord& rank : computed.ranks) rank.bytes_computed = true;
+  const std::string text = summary_text(summarise({counted, computed}));
+  EXPECT_THAT(text, HasSubstr(" ~2.00 |"));
+  EXPECT_THAT(text, HasSubstr("~: computed from the sizes of the collectives, not counted"));
+  EXPECT_EQ(summary_json("trial", summarise({computed}))["cases"][0]["bytes_computed"], true);
+  EXPECT_THAT(row_text(computed), HasSubstr("by the busiest rank (computed, not counted)"));
+  EXPECT_THAT(summary_text(summarise({counted})), Not(HasSubstr("~")));
+  EXPECT_THAT(row_text(counted), Not(HasSubstr("computed")));
+  const Row again = row_from_json(nlohmann::json::parse(to_json(computed).dump()));
+  EXPECT_TRUE(again.ranks[0].bytes_computed);
+}
+
 TEST(Report, ASimulatedRowIsReadBackWithItsClusterAndPrediction) {
   Row row = made_up_row("ddp", 2, 0, 180, "", {});
   row.plan.device.kind = "sim";

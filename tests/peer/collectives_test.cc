@@ -44,6 +44,13 @@ TEST_P(OrderedCollectives, SumsRunInRankOrder) {
   });
 }
 
+TEST_P(OrderedCollectives, CountTheirBytes) {
+  run([](const Rank& r) {
+    r.comm.all_reduce(r.floats(64, [](std::int64_t) { return 1.0F; }))->wait();
+    EXPECT_FALSE(r.comm.traffic().computed);
+  });
+}
+
 TEST(CollectivesBesideCompute, RunWhileTheCallersWork) {
   run_ranks(2, [](const Rank& r) {
     const Tensor array = r.floats(1 << 20, [](std::int64_t) { return 1.0F; });

@@ -65,9 +65,9 @@ class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
   mutable std::mutex mutex_;
   Lane lane_;
   NcclMessages messages_;
-  std::string failure_;  // of the group; empty if there is none
-  Traffic traffic_;
-  std::uint64_t number_ = 0;  // of the last operation
+  std::string failure_;                // of the group; empty if there is none
+  Traffic traffic_{.computed = true};  // NCCL does not say what it sends
+  std::uint64_t number_ = 0;           // of the last operation
 };
 
 }  // namespace ringside::peer
