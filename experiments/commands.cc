@@ -23,7 +23,8 @@ RankStart rank_start(const Process& process) {
 }
 
 nlohmann::ordered_json environment_of(const Process& process, const RunPlan& plan) {
-  return describe_environment(process.environment, std::filesystem::canonical(process.program),
+  return describe_environment(process.environment,
+                              {std::filesystem::canonical(process.program), process.built_commit},
                               plan.device.kind == "cuda");
 }
 

@@ -11,8 +11,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 
 #include "core/base/error.h"
+#include "core/base/hash.h"
 #include "core/device/cuda/cuda.h"
 #include "peer/comm/nccl/communicator.h"
 
@@ -23,8 +25,9 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr std::string_view prefixes_that_matter[] = {
-    "OMP_",  "GOMP_", "KMP_",   "DNNL_", "ONEDNN_", "MKL_", "OPENBLAS_",     "MALLOC_", "LD_",
-    "NCCL_", "CUDA_", "SLURM_", "DMLC_", "OMPI_",   "PMI_", "TORCHELASTIC_", "GLIBC_"};
+    "OMP_",    "GOMP_", "KMP_",  "DNNL_", "ONEDNN_",       "MKL_",   "OPENBLAS_",
+    "MALLOC_", "LD_",   "NCCL_", "CUDA_", "CUBLAS",        "CUDNN_", "NVIDIA_",
+    "SLURM_",  "DMLC_", "OMPI_", "PMI_",  "TORCHELASTIC_", "GLIBC_"};
 
 /// The value of the first line "KEY SEPARATOR value", without quotes.
 ordered_json value_in(const fs::path& file, std::string_view key, char separator) {
@@ -74,6 +77,17 @@ std::string compiler() {
   return version.find("lang") == std::string::npos ? "g++ " + version : version;
 }
 
+/// Null if it cannot be read.
+ordered_json hash_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  Hash hash;
+  for (std::vector<char> piece(1 << 20); in;) {
+    in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    hash.update(std::as_bytes(std::span(piece).first(static_cast<std::size_t>(in.gcount()))));
+  }
+  return in.eof() ? ordered_json(hash.digest()) : ordered_json();
+}
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -117,7 +131,10 @@ std::string machine_name() {
 }
 
 void check_same_environment(const nlohmann::json& before, const nlohmann::json& now) {
-  for (const char* key : {"git_commit", "cpu", "cores"}) {
+  const std::string commit = now.value("built_commit", "unknown");
+  std::vector<const char*> keys = {"built_commit", "cpu", "cores"};
+  if (commit == "unknown" || commit.ends_with("-dirty")) keys.push_back("program");
+  for (const char* key : keys) {
     const nlohmann::json old_value = before.value(key, nlohmann::json());
     const nlohmann::json new_value = now.value(key, nlohmann::json());
     if (old_value != new_value)
@@ -128,8 +145,8 @@ void check_same_environment(const nlohmann::json& before, const nlohmann::json& 
   }
 }
 
-ordered_json describe_environment(const std::vector<std::string>& variables,
-                                  const fs::path& program, bool gpus) {
+ordered_json describe_environment(const std::vector<std::string>& variables, const Program& program,
+                                  bool gpus) {
   ordered_json kept = ordered_json::object();
   for (const std::string& variable : variables)
     for (const std::string_view prefix : prefixes_that_matter)
@@ -140,7 +157,7 @@ ordered_json describe_environment(const std::vector<std::string>& variables,
       }
   utsname system{};
   uname(&system);
-  const std::string commit = git_commit(program.parent_path());
+  const std::string commit = git_commit(program.file.parent_path());
   const std::optional<int> cores = allowed_cores();
   const cuda::Machine machine = gpus ? cuda::look_at_machine() : cuda::Machine{};
   const std::string nccl = gpus ? peer::look_for_nccl().version : "";
@@ -166,6 +183,8 @@ ordered_json describe_environment(const std::vector<std::string>& variables,
           {"kernel", system.release},
           {"compiler", compiler()},
           {"libraries", loaded_libraries()},
+          {"built_commit", program.built_commit},
+          {"program", hash_of(program.file)},
           {"git_commit", commit.empty() ? ordered_json() : ordered_json(commit)},
           {"variables", kept}};
 }

@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <string>
 
+#include "experiments/built_commit.h"
 #include "experiments/cli.h"
 
 namespace {
@@ -26,6 +28,7 @@ int main(int argc, char** argv) {
   ringside::Process process{.arguments = {argv + 1, argv + argc},
                             .environment = {},
                             .program = "/proc/self/exe",
+                            .built_commit = std::string(ringside::built_commit()),
                             .catch_interrupts = catch_interrupts,
                             .interrupted = [] { return interrupted != 0; }};
   for (char** variable = environ; *variable; ++variable)

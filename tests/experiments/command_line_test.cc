@@ -298,6 +298,8 @@ TEST_F(CommandLine, TheOutputIsWrittenAtTheEndOrNotAtAll) {
   const auto written = nlohmann::json::parse(folder_.read("row.json"));
   EXPECT_EQ(written.at("row").at("status"), "ok");
   EXPECT_TRUE(written.at("environment").contains("cpu"));
+  EXPECT_THAT(written.at("environment").at("built_commit").get<std::string>(),
+              ::testing::MatchesRegex("unknown|[0-9a-f]+(-dirty)?"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "row.json.part"));
 }
 

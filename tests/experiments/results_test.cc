@@ -144,7 +144,11 @@ TEST_F(Results, KnowWhatTextTheRunsRead) {
 TEST_F(Results, KnowWhatTheRunsRanOn) {
   ResultsFolder folder(path());
   EXPECT_FALSE(folder.read_environment().has_value());
-  const nlohmann::json here = {{"git_commit", "abc"}, {"cpu", "fast"}, {"cores", 2}};
+  const nlohmann::json here = {{"built_commit", "abc"},
+                               {"program", "0123"},
+                               {"git_commit", "abc"},
+                               {"cpu", "fast"},
+                               {"cores", 2}};
   folder.write("environment.json", here.dump());
   EXPECT_NO_THROW(check_same_environment(*folder.read_environment(), here));
   const auto refused = [&](const char* key, const nlohmann::json& value) {
@@ -152,10 +156,53 @@ TEST_F(Results, KnowWhatTheRunsRanOn) {
     there[key] = value;
     return complaint([&] { check_same_environment(*folder.read_environment(), there); });
   };
-  EXPECT_THAT(refused("git_commit", "def"),
-              HasSubstr("made with git_commit = \"abc\", not \"def\"; leave --resume out"));
+  EXPECT_THAT(refused("built_commit", "def"),
+              HasSubstr("made with built_commit = \"abc\", not \"def\"; leave --resume out"));
+  EXPECT_EQ(refused("git_commit", "def"), "") << "what is checked out meanwhile computes nothing";
+  EXPECT_EQ(refused("program", "4567"), "") << "the same commit, linked again";
   EXPECT_THAT(refused("cpu", "slow"), HasSubstr("cpu = \"fast\", not \"slow\""));
   EXPECT_THAT(refused("cores", 4), HasSubstr("cores = 2, not 4"));
+}
+
+TEST_F(Results, OfCommitsThatDoNotSayAllWantTheSameProgram) {
+  for (const char* commit : {"abc-dirty", "unknown"}) {
+    const nlohmann::json here = {{"built_commit", commit}, {"program", "0123"}};
+    auto there = here;
+    EXPECT_NO_THROW(check_same_environment(here, there));
+    there["program"] = "4567";
+    EXPECT_THAT(complaint([&] { check_same_environment(here, there); }),
+                HasSubstr("made with program = \"0123\", not \"4567\""));
+  }
+}
+
+TEST_F(Results, TellWhichVariablesTheLibrariesHad) {
+  const std::vector<std::string> variables = {
+      "NVIDIA_TF32_OVERRIDE=1", "CUBLAS_WORKSPACE_CONFIG=:4096:8",
+      "CUBLASLT_LOG_LEVEL=1",   "CUDNN_LOGLEVEL_DBG=3",
+      "OMP_NUM_THREADS=3",      "GOMP_SPINCOUNT=1",
+      "MALLOC_ARENA_MAX=1",     "DNNL_VERBOSE=1",
+      "ONEDNN_MAX_CPU_ISA=AVX2"};
+  auto more = variables;
+  more.emplace_back("HOME=/root");
+  const auto kept = describe_environment(more, {"/proc/self/exe", "abc"}, false).at("variables");
+  EXPECT_EQ(kept.size(), variables.size());
+  for (const std::string& variable : variables) {
+    const auto equals = variable.find('=');
+    EXPECT_EQ(kept.value(variable.substr(0, equals), ""), variable.substr(equals + 1)) << variable;
+  }
+}
+
+TEST_F(Results, TellWhichProgramMadeThem) {
+  const auto hash = [&](const std::string& content) {
+    const auto environment =
+        describe_environment({}, {temporary_.write("it", content), "abc"}, false);
+    EXPECT_EQ(environment.at("built_commit"), "abc");
+    return environment.at("program").get<std::string>();
+  };
+  EXPECT_EQ(hash("a program").size(), 32u);
+  EXPECT_EQ(hash("a program"), hash("a program"));
+  EXPECT_NE(hash("a program"), hash("another"));
+  EXPECT_TRUE(describe_environment({}, {"/absent", "abc"}, false).at("program").is_null());
 }
 
 }  // namespace
