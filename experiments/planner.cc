@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
+#include <string>
 
 #include "core/base/error.h"
 #include "core/interchange/weights.h"
@@ -101,6 +103,7 @@ void check_config(const ExperimentConfig& config) {
   check_name(config.name);
   check_train(config.train, config.data);
   check_kinds(config);
+  check(config.optimizer);
 }
 
 Options options_of(const ExperimentConfig& config, const SchemeRow& row) {
@@ -182,9 +185,13 @@ void give_devices(RunPlan& plan, const Servers& servers) {
     rank.environment = find_device(device_kind(plan, rank)).environment(plan, rank.rank);
 }
 
-/// The id of a run that was asked for.
-std::string asked_id(const RunPlan& plan) {
-  return fmt::format("{}-w{}-r{}", plan.scheme, plan.world, plan.repeat);
+SumTree sum_tree(const RunPlan& plan) {
+  const std::int64_t together = plan.model.batch_norm_group;
+  const std::int64_t groups = replicas_of(plan) / together;
+  const std::int64_t all = plan.train.accumulation * plan.world / together;
+  const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
+  if (groups == 1 || groups == all) return {1, all, lr};
+  return {groups, all / groups, lr};
 }
 
 /// Batch norms over more ranks than one: as one rank with their samples together has them.
@@ -224,10 +231,11 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.device = config.device;
   plan.sim = config.sim;
   plan.cluster = config.cluster;
-  plan.id = asked_id(plan);
+  plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
 
   const std::int64_t ranks = replicas_of(plan);
   const bool replicas = ranks != world;
+  plan.label = replicas ? fmt::format("{} x{}", plan.scheme, ranks) : plan.scheme;
   if (replicas) require_at_least("scheme.single.replicas", ranks, 1);
   const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
                                    : fmt::format("world {} (scheme {})", ranks, plan.scheme);
@@ -235,6 +243,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.train.accumulation = each * (replicas ? ranks : 1);
   plan.train.micro_batch = config.train.global_batch / (ranks * each);
   check_batch_norm_groups(plan);
+  plan.sums = sum_tree(plan);
   const Servers servers = row.servers(plan.options, world);
   place_ranks(plan, servers);
   give_devices(plan, servers);
@@ -257,7 +266,12 @@ RunPlan plan_reference(const ExperimentConfig& config, int world) {
   }
   changed.scheme_options[std::string(reference_scheme)] = SingleOptions{.replicas = world / group};
   RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, 0);
+  plan.purpose = Purpose::reference;
   plan.id = fmt::format("{}-x{}-r0", reference_scheme, world / group);
+  if (group > 1) {
+    plan.id = fmt::format("{}-x{}-g{}-r0", reference_scheme, world / group, group);
+    plan.label = fmt::format("{} x{} (norms of {})", reference_scheme, world / group, group);
+  }
   return plan;
 }
 
@@ -274,16 +288,24 @@ std::vector<RunPlan> missing_references(const ExperimentConfig& config,
                                         const std::vector<RunPlan>& runs) {
   std::vector<SumTree> there;
   for (const RunPlan& run : runs)
-    if (run.scheme == reference_scheme) there.push_back(sum_tree(run));
+    if (run.scheme == reference_scheme) there.push_back(run.sums);
   std::vector<RunPlan> references;
   for (const RunPlan& run : runs) {
     if (!computes(run)) continue;  // there is nothing to equal
-    const SumTree tree = sum_tree(run);
-    if (std::find(there.begin(), there.end(), tree) != there.end()) continue;
-    there.push_back(tree);
+    if (std::find(there.begin(), there.end(), run.sums) != there.end()) continue;
+    there.push_back(run.sums);
     references.push_back(plan_reference(config, run.world));
   }
   return references;
+}
+
+/// A run's files and its row are found by its id.
+void check_ids(const std::vector<RunPlan>& runs) {
+  std::set<std::string> ids;
+  for (const RunPlan& run : runs)
+    if (!ids.insert(run.id).second)
+      throw Error("two runs would be called {}: a mistake of the planner; please report it",
+                  run.id);
 }
 
 }  // namespace
@@ -307,6 +329,7 @@ std::vector<RunPlan> plan_comparison(const ExperimentConfig& config) {
     }
   std::vector<RunPlan> all = missing_references(config, runs);
   all.insert(all.end(), runs.begin(), runs.end());
+  check_ids(all);
   return all;
 }
 
@@ -319,26 +342,6 @@ RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme,
   return plan_run(config, row, world, 0);
 }
 
-SumTree sum_tree(const RunPlan& plan) {
-  const std::int64_t together = plan.model.batch_norm_group;
-  const std::int64_t groups = replicas_of(plan) / together;
-  const std::int64_t all = plan.train.accumulation * plan.world / together;
-  const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
-  if (groups == 1 || groups == all) return {1, all, lr};
-  return {groups, all / groups, lr};
-}
-
-std::string label_of(const RunPlan& plan) {
-  const std::int64_t ranks = replicas_of(plan);
-  return ranks == plan.world ? plan.scheme : fmt::format("{} x{}", plan.scheme, ranks);
-}
-
-bool only_reference(const RunPlan& plan) { return plan.id != asked_id(plan); }
-
-bool same_case(const RunPlan& a, const RunPlan& b) {
-  return a.scheme == b.scheme && a.world == b.world && a.options == b.options;
-}
-
 void check_inputs(const RunPlan& plan) {
   if (plan.cluster) sim::require_simgrid();
   // What a GPU computes can be looked at without one.
@@ -347,7 +350,6 @@ void check_inputs(const RunPlan& plan) {
   if (!plan.train.initial_weights.empty())
     open_weights(plan.train.initial_weights, model, plan.model);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
-  check(plan.optimizer);
   const auto check_size = [&](const Dataset& part, std::string_view name) {
     if (part.size() < plan.train.global_batch)
       throw Error(

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "experiments/planner.h"
-
 namespace ringside {
 namespace {
 

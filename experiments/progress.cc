@@ -5,7 +5,6 @@
 #include <ostream>
 
 #include "core/base/error.h"
-#include "experiments/planner.h"
 
 namespace ringside {
 namespace {
@@ -29,7 +28,7 @@ ProgressDisplay::ProgressDisplay(std::ostream& out, int columns, std::vector<Run
 std::string ProgressDisplay::head() const {
   const RunPlan& plan = runs_[index_];
   return fmt::format("[{:>{}}/{}] {} world {} repeat {}", index_ + 1,
-                     std::to_string(runs_.size()).size(), runs_.size(), label_of(plan), plan.world,
+                     std::to_string(runs_.size()).size(), runs_.size(), plan.label, plan.world,
                      plan.repeat);
 }
 

@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "core/base/error.h"
-#include "experiments/planner.h"
 
 namespace ringside {
 namespace {
@@ -53,7 +52,7 @@ std::vector<Case> cases_of(const std::vector<Row>& rows) {
   const auto place = [&](const Case& one) {
     const RunPlan& plan = one[0]->plan;
     const auto scheme = std::find(schemes.begin(), schemes.end(), plan.scheme) - schemes.begin();
-    return std::tuple(scheme, label_of(plan).size(), label_of(plan), plan.world);
+    return std::tuple(scheme, plan.label.size(), plan.label, plan.world);
   };
   std::stable_sort(cases.begin(), cases.end(),
                    [&](const Case& a, const Case& b) { return place(a) < place(b); });
@@ -70,7 +69,7 @@ Reference reference_of(const Row& row, const std::vector<Row>& rows) {
   Reference found;
   for (const Row& candidate : rows) {
     if (candidate.plan.scheme != "single" || !finished(candidate)) continue;
-    if (sum_tree(candidate.plan) == sum_tree(row.plan)) return {&candidate, true};
+    if (candidate.plan.sums == row.plan.sums) return {&candidate, true};
     if (!found.row) found.row = &candidate;
   }
   return found;
@@ -131,12 +130,12 @@ CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   if (plan.cluster) out.cluster = plan.cluster->name;
   out.device = plan.device.kind;
   out.shared_device = shares_device(plan);
-  out.label = label_of(plan);
+  out.label = plan.label;
   out.scheme = plan.scheme;
   out.promise = plan.promise;
   out.world = plan.world;
   out.processes = static_cast<int>(plan.ranks.size());
-  out.only_reference = only_reference(plan);
+  out.only_reference = plan.purpose == Purpose::reference;
   out.repeats = static_cast<int>(repeats.size());
   Case good;
   for (const Row* row : repeats) {
@@ -181,7 +180,8 @@ double baseline(const std::vector<Row>& rows) {
   std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
   std::vector<double> speeds;
   for (const Row& row : rows) {
-    if (row.plan.scheme != "single" || only_reference(row.plan) || !finished(row)) continue;
+    if (row.plan.scheme != "single" || row.plan.purpose != Purpose::asked || !finished(row))
+      continue;
     const std::int64_t count = row.plan.train.accumulation;
     if (count < fewest) speeds.clear();
     fewest = std::min(fewest, count);

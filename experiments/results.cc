@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -51,11 +52,15 @@ class File {
   int file_ = -1;
 };
 
-/// What runs of one experiment have in common.
-nlohmann::json common_part(const RunPlan& plan) {
+/// What runs of one experiment have in common. References may have the learning rate of the ranks
+/// that they stand for.
+nlohmann::json common_part(const RunPlan& plan, bool with_learning_rate) {
   nlohmann::json common = to_json(plan);
-  for (const char* own : {"id", "scheme", "options", "world", "servers", "repeat", "ranks"})
+  for (const char* own : {"id", "label", "purpose", "sum_tree", "scheme", "options", "world",
+                          "servers", "repeat", "ranks"})
     common.erase(own);
+  if (!with_learning_rate)
+    for (const char* own : {"lr", "lr_scaling"}) common["optimizer"].erase(own);
   common["train"].erase("micro_batch");
   common["train"].erase("accumulation");
   common["train"].erase("reduce");
@@ -177,8 +182,12 @@ void write_whole(const fs::path& file, const std::string& content) {
 }
 
 void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
+  const RunPlan& asked = *std::find_if(
+      runs.begin(), runs.end(), [](const RunPlan& run) { return run.purpose == Purpose::asked; });
   for (const Row& row : rows) {
-    check_equal(row.plan, common_part(row.plan), common_part(runs.front()));
+    const bool with_learning_rate = row.plan.purpose == asked.purpose;
+    check_equal(row.plan, common_part(row.plan, with_learning_rate),
+                common_part(asked, with_learning_rate));
     for (const RunPlan& run : runs)
       if (run.id == row.plan.id) check_equal(row.plan, to_json(row.plan), to_json(run));
   }

@@ -17,6 +17,13 @@ Promise promise_named(const std::string& name) {
               name_of(Promise::own_algorithm));
 }
 
+Purpose purpose_named(const std::string& name) {
+  for (const Purpose purpose : {Purpose::asked, Purpose::reference})
+    if (name == name_of(purpose)) return purpose;
+  throw Error("purpose = '{}': there are '{}' and '{}'", name, name_of(Purpose::asked),
+              name_of(Purpose::reference));
+}
+
 }  // namespace
 
 std::string_view name_of(Promise promise) {
@@ -42,6 +49,10 @@ Fields fields_of(DeviceConfig& config) {
            "measured it, for predictions"}};
 }
 
+std::string_view name_of(Purpose purpose) {
+  return purpose == Purpose::reference ? "reference" : "asked";
+}
+
 std::string RankPlan::role() const {
   if (worker >= 0 && server >= 0) return "worker+server";
   return worker >= 0 ? "worker" : "server";
@@ -55,6 +66,18 @@ bool shares_device(const RunPlan& plan) {
   return false;
 }
 
+bool same_case(const RunPlan& a, const RunPlan& b) {
+  RunPlan repeated = b;
+  repeated.id = a.id;
+  repeated.repeat = a.repeat;
+  repeated.save = a.save;
+  return repeated == a;
+}
+
+nlohmann::json to_json(const SumTree& sums) {
+  return {{"groups", sums.groups}, {"micro_batches", sums.micro_batches}, {"lr", sums.lr}};
+}
+
 nlohmann::json to_json(const RunPlan& plan) {
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankPlan& rank : plan.ranks)
@@ -65,6 +88,9 @@ nlohmann::json to_json(const RunPlan& plan) {
                      {"ordinal", rank.ordinal},
                      {"environment", rank.environment}});
   return {{"id", plan.id},
+          {"label", plan.label},
+          {"purpose", name_of(plan.purpose)},
+          {"sum_tree", to_json(plan.sums)},
           {"experiment", plan.experiment},
           {"scheme", plan.scheme},
           {"options", to_json(plan.options.fields())},
@@ -86,6 +112,11 @@ nlohmann::json to_json(const RunPlan& plan) {
 RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defaults) {
   RunPlan plan;
   in.at("id").get_to(plan.id);
+  in.at("label").get_to(plan.label);
+  plan.purpose = purpose_named(in.at("purpose").get<std::string>());
+  const auto& sums = in.at("sum_tree");
+  plan.sums = {sums.at("groups").get<std::int64_t>(), sums.at("micro_batches").get<std::int64_t>(),
+               sums.at("lr").get<double>()};
   in.at("experiment").get_to(plan.experiment);
   in.at("scheme").get_to(plan.scheme);
   plan.options = defaults(plan.scheme);

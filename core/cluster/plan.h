@@ -25,6 +25,7 @@ struct DeviceConfig {
   std::int64_t threads = 1;
   bool tf32 = false;
   std::string cluster;
+  bool operator==(const DeviceConfig&) const = default;
 };
 
 Fields fields_of(DeviceConfig& config);
@@ -34,6 +35,7 @@ struct SimConfig {
   bool numerics = false;
   std::int64_t message_ranks = 8;
   std::int64_t traced_ranks = 16;
+  bool operator==(const SimConfig&) const = default;
 };
 
 Fields fields_of(SimConfig& config);
@@ -48,6 +50,26 @@ struct RankPlan {
   int ordinal = -1;      // which of this machine's devices of the kind; -1: they are not told apart
   std::vector<std::string> environment{};  // "NAME=VALUE" that its process gets
   std::string role() const;                // "worker", "server", "worker+server"
+  bool operator==(const RankPlan&) const = default;
+};
+
+/// Why a run is made.
+enum class Purpose : std::uint8_t {
+  asked,     // it is compared
+  reference  // others must equal it; it runs once and first, so its speed says nothing
+};
+std::string_view name_of(Purpose purpose);
+
+/// The order in which a run adds up the gradients of a step: `micro_batches` for each of `groups`,
+/// then the groups. A tree with one group, or one micro-batch a group, is a plain sequence: {1,
+/// all}. Micro-batches whose batch norms look at each other count as the one that they equal, to
+/// rounding. Runs of one experiment with equal trees and equal learning rates must end with equal
+/// bits.
+struct SumTree {
+  std::int64_t groups = 1;
+  std::int64_t micro_batches = 1;
+  double lr = 0;  // scaled to the number of ranks
+  bool operator==(const SumTree&) const = default;
 };
 
 /// What a scheme promises of its results.
@@ -59,7 +81,10 @@ std::string_view name_of(Promise promise);
 
 /// One run: one scheme at one world, once. World counts workers.
 struct RunPlan {
-  std::string id;  // "ddp-w2-r0": a file name
+  std::string id;     // "ddp-w2-r0": a file name, of this run alone within its comparison
+  std::string label;  // "ddp", "single x2": what tables call the run, beside its world
+  Purpose purpose = Purpose::asked;
+  SumTree sums;
   std::string experiment;
   std::string scheme;
   Options options;                      // the scheme's own, complete and checked
@@ -77,6 +102,7 @@ struct RunPlan {
   std::optional<sim::ClusterSpec> cluster;
   std::string save;             // where worker 0 writes the weights at the end; empty: nowhere
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
+  bool operator==(const RunPlan&) const = default;
 };
 
 /// What a rank computes on.
@@ -86,12 +112,16 @@ inline const std::string& device_kind(const RunPlan& plan, const RankPlan& rank)
 /// Whether two ranks have one device between them that is meant for one: then time says nothing.
 bool shares_device(const RunPlan& plan);
 
+/// Whether one run repeats the other: their plans differ at most in id, repeat and save.
+bool same_case(const RunPlan& a, const RunPlan& b);
+
 /// Whether its losses and parameters are real: not where it is simulated without numerics.
 inline bool computes(const RunPlan& plan) { return !plan.cluster || plan.sim.numerics; }
 
 /// What the options of a scheme are by default; throws Error for a scheme that is not known.
 using DefaultOptions = std::function<Options(const std::string& scheme)>;
 
+nlohmann::json to_json(const SumTree& sums);
 nlohmann::json to_json(const RunPlan& plan);
 /// Throws nlohmann::json::exception for what to_json() did not write.
 RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defaults);

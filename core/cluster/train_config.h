@@ -23,6 +23,7 @@ struct TrainConfig {
   std::int64_t evaluate_every = 0;
   std::int64_t evaluate_batches = 8;
   double timeout_s = 60;
+  bool operator==(const TrainConfig&) const = default;
 };
 
 Fields fields_of(TrainConfig& config);

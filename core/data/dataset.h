@@ -23,6 +23,7 @@ struct DataConfig {
   double mean = 0.1307;  // of MNIST's pixels, as is the next
   double deviation = 0.3081;
   bool augment = false;
+  bool operator==(const DataConfig&) const = default;
 };
 
 Fields fields_of(DataConfig& config);

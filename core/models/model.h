@@ -33,6 +33,7 @@ struct ModelConfig {
   std::int64_t filters = 64;
   std::string stem = "cifar";
   std::int64_t batch_norm_group = 1;
+  bool operator==(const ModelConfig&) const = default;
 };
 
 Fields fields_of(ModelConfig& config);

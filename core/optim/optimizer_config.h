@@ -25,6 +25,7 @@ struct OptimizerConfig {
   std::int64_t step_every = 1000;
   double step_factor = 0.1;
   std::string lr_scaling = "none";
+  bool operator==(const OptimizerConfig&) const = default;
 };
 
 Fields fields_of(OptimizerConfig& config);

@@ -17,6 +17,7 @@ namespace ringside::sim {
 struct Efficiency {
   std::vector<std::pair<double, double>> points{};  // (ideal microseconds, share), ascending
   double at(double ideal_us) const;
+  bool operator==(const Efficiency&) const = default;
 };
 
 /// What ranks compute on. GB = 1e9 bytes, TFLOP/s = 1e12 operations a second.
@@ -31,6 +32,7 @@ struct DeviceSpec {
   std::map<std::string, double> tflops{};  // by dtype: "fp32"; cpu: of one core
   /// By dtype, then by class (core/device/cost.h).
   std::map<std::string, std::map<std::string, Efficiency>> efficiency{};
+  bool operator==(const DeviceSpec&) const = default;
 };
 
 /// One direction of a connection.
@@ -39,6 +41,7 @@ struct LinkSpec {
   double latency_us = 0;
   /// Of one step of a collective over it, the library's own work included (NCCL's latency model).
   double step_us = 0;
+  bool operator==(const LinkSpec&) const = default;
 };
 
 /// How the devices of a machine reach each other: through one switch, over links of pairs (others
@@ -54,6 +57,7 @@ struct CollectiveSpec {
   /// shm: bytes a second that one rank reads and writes while it sums, copies; share of its
   /// device's bandwidth.
   Efficiency sum{}, copy{};
+  bool operator==(const CollectiveSpec&) const = default;
 };
 
 /// Messages between workers and servers: what the sender's and the receiver's CPU spend on each
@@ -61,6 +65,7 @@ struct CollectiveSpec {
 struct MessageSpec {
   double send_us = 0, receive_us = 0;
   double send_us_per_mb = 0, receive_us_per_mb = 0;  // MB = 1e6 bytes
+  bool operator==(const MessageSpec&) const = default;
 };
 
 /// `machines` equal machines, complete: nothing is looked up in a catalog any more.
@@ -90,6 +95,7 @@ struct ClusterSpec {
 
   CollectiveSpec collective;
   MessageSpec message;
+  bool operator==(const ClusterSpec&) const = default;
 };
 
 /// What cannot be: of no machines, a bandwidth of 0, an efficiency of 0, a mesh of devices that

@@ -31,6 +31,9 @@ Options defaults(const std::string&) { return ServerOptions{}; }
 RunPlan plan() {
   RunPlan plan;
   plan.id = "ps-w2-r1";
+  plan.label = "ps";
+  plan.purpose = Purpose::reference;
+  plan.sums = {2, 3, 0.1};
   plan.experiment = "trial";
   plan.scheme = "ps";
   plan.options = ServerOptions{.servers = 1};
@@ -116,17 +119,14 @@ TEST(Row, SharesOfAStepAddUpToTheMeanStep) {
 
 TEST(Row, HasTheFieldsOfTheContract) {
   const auto json = to_json(make_row(plan(), records()));
-  for (const char* field : {"schema",        "experiment",   "run",
-                            "scheme",        "options",      "device",
-                            "cluster",       "world",        "servers",
-                            "repeat",        "seed",         "model",
-                            "parameters",    "dtypes",       "global_batch",
-                            "micro_batch",   "accumulation", "steps",
-                            "warmup",        "loss",         "parameter_hash",
-                            "samples_per_s", "tokens_per_s", "step_ms",
-                            "time_ms",       "ranks",        "bytes_minimum_per_step",
-                            "staleness",     "predicted",    "status",
-                            "error"})
+  for (const char* field :
+       {"schema",       "experiment", "run",          "label",          "purpose",
+        "sum_tree",     "scheme",     "options",      "device",         "cluster",
+        "world",        "servers",    "repeat",       "seed",           "model",
+        "parameters",   "dtypes",     "global_batch", "micro_batch",    "accumulation",
+        "steps",        "warmup",     "loss",         "parameter_hash", "samples_per_s",
+        "tokens_per_s", "step_ms",    "time_ms",      "ranks",          "bytes_minimum_per_step",
+        "staleness",    "predicted",  "status",       "error"})
     EXPECT_TRUE(json.contains(field)) << field;
   EXPECT_EQ(json.begin().key(), "schema");
   EXPECT_EQ(json["dtypes"]["moments"], "fp32");

@@ -61,7 +61,7 @@ TEST(Planner, QuickstartNeedsNoReferenceButSingle) {
   const auto runs = plan_comparison(config);
   EXPECT_EQ(runs.size(), 27u);
   for (const RunPlan& run : runs)
-    EXPECT_EQ(sum_tree(run), (SumTree{1, 2, config.optimizer.lr})) << run.id;
+    EXPECT_EQ(run.sums, (SumTree{1, 2, config.optimizer.lr})) << run.id;
 }
 
 TEST(Planner, SplitsTheShareIntoEqualMicroBatches) {
@@ -94,8 +94,8 @@ TEST(Planner, AddsTheReferencesThatAreMissing) {
   EXPECT_EQ(runs[0].options.as<SingleOptions>().replicas, 2);
   EXPECT_EQ(runs[0].train.accumulation, 4);
   EXPECT_EQ(runs[0].train.micro_batch, 4);
-  EXPECT_EQ(sum_tree(runs[0]), (SumTree{2, 2, config.optimizer.lr}));
-  EXPECT_EQ(label_of(runs[0]), "single x2");
+  EXPECT_EQ(runs[0].sums, (SumTree{2, 2, config.optimizer.lr}));
+  EXPECT_EQ(runs[0].label, "single x2");
 }
 
 TEST(Planner, EveryRunHasAReference) {
@@ -109,7 +109,7 @@ TEST(Planner, EveryRunHasAReference) {
       const auto runs = plan_comparison(config);
       for (const RunPlan& run : runs)
         EXPECT_TRUE(std::any_of(runs.begin(), runs.end(), [&](const RunPlan& other) {
-          return other.scheme == "single" && sum_tree(other) == sum_tree(run);
+          return other.scheme == "single" && other.sums == run.sums;
         })) << run.id;
     }
 }
@@ -123,7 +123,7 @@ TEST(Planner, ReferencesHaveTheLearningRateOfTheRanksThatTheyStandFor) {
   config.compare.schemes = {"single", "ddp"};
   config.compare.worlds = {8};
   config.compare.repeats = 1;
-  const auto peak = [](const RunPlan& run) { return sum_tree(run).lr; };
+  const auto peak = [](const RunPlan& run) { return run.sums.lr; };
   for (const std::int64_t group : {1, 2, 8}) {
     config.model.batch_norm_group = group;
     for (const auto& [scaling, lr] :
@@ -133,8 +133,7 @@ TEST(Planner, ReferencesHaveTheLearningRateOfTheRanksThatTheyStandFor) {
       EXPECT_EQ(peak(runs.back()), lr);
       EXPECT_EQ(std::count_if(runs.begin(), runs.end(),
                               [&](const RunPlan& run) {
-                                return run.scheme == "single" &&
-                                       sum_tree(run) == sum_tree(runs.back());
+                                return run.scheme == "single" && run.sums == runs.back().sums;
                               }),
                 1)
           << scaling << ", groups of " << group;
@@ -177,12 +176,12 @@ TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
   config.compare.worlds = {4};
   config.compare.repeats = 1;
   const auto runs = plan_comparison(config);
-  ASSERT_THAT(ids(runs), ElementsAre("single-x2-r0", "ddp-w4-r0"));
+  ASSERT_THAT(ids(runs), ElementsAre("single-x2-g2-r0", "ddp-w4-r0"));
   EXPECT_EQ(runs[1].train.micro_batch, 4);
   EXPECT_EQ(runs[0].train.micro_batch, 8) << "the samples of two ranks";
   EXPECT_EQ(runs[0].train.accumulation, 2);
   EXPECT_EQ(runs[0].model.batch_norm_group, 1);
-  EXPECT_EQ(sum_tree(runs[0]), sum_tree(runs[1]));
+  EXPECT_EQ(runs[0].sums, runs[1].sums);
   EXPECT_EQ(plan_training(config, "ddp", 1).model.batch_norm_group, 1) << "there is one rank";
 
   config.model.batch_norm_group = 3;
@@ -195,6 +194,43 @@ TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
               HasSubstr("a rank has 2 of them a step; raise train.micro_batch to 4"));
   config.model.kind = "gpt";
   EXPECT_THAT(complaint(config), HasSubstr("model 'gpt' has no batch norms"));
+}
+
+TEST(Planner, ReferencesOfBatchNormGroupsAreRunsOfTheirOwn) {
+  auto config = experiment();
+  config.model.kind = "resnet";
+  config.data.kind = "synthetic-images";
+  config.model.batch_norm_group = 8;
+  config.optimizer.lr_scaling = "linear";
+  config.compare.schemes = {"single", "ddp"};
+  config.compare.worlds = {1, 2, 4};
+  config.compare.repeats = 2;
+  const auto runs = plan_comparison(config);
+  ASSERT_THAT(ids({runs.begin(), runs.begin() + 3}),
+              ElementsAre("single-x1-g2-r0", "single-x1-g4-r0", "single-w1-r0"));
+  EXPECT_EQ(runs[0].label, "single x1 (norms of 2)");
+  EXPECT_EQ(runs[0].purpose, Purpose::reference);
+  EXPECT_EQ(runs[2].label, "single");
+  EXPECT_EQ(runs[2].purpose, Purpose::asked);
+  for (const RunPlan& run : runs)
+    for (const RunPlan& other : runs)
+      EXPECT_EQ(same_case(run, other), run.label == other.label && run.world == other.world)
+          << run.id << ", " << other.id;
+}
+
+TEST(Planner, RunsOfOneCaseDifferInRepeatAndNameAlone) {
+  auto config = experiment();
+  const RunPlan plan = plan_training(config, "ddp", 2);
+  RunPlan other = plan;
+  other.id = "another";
+  other.repeat = 1;
+  other.save = "weights.safetensors";
+  EXPECT_TRUE(same_case(plan, other));
+  config.train.accumulation = 2;
+  EXPECT_FALSE(same_case(plan, plan_training(config, "ddp", 2)));
+  config = experiment();
+  config.optimizer.lr *= 2;
+  EXPECT_FALSE(same_case(plan, plan_training(config, "ddp", 2)));
 }
 
 TEST(Planner, SingleRunsAtWorldOneAlone) {

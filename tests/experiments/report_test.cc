@@ -201,7 +201,7 @@ TEST(Report, TheReferenceIsSingleOverTheSameMicroBatches) {
   auto runs = plan_comparison(config);
   Row grouped = plain;
   grouped.plan = runs[0];
-  ASSERT_EQ(label_of(grouped.plan), "single x2");
+  ASSERT_EQ(grouped.plan.label, "single x2");
   grouped.parameter_hash = "grouped";
   auto cases = summarise({grouped, plain, ddp});
   EXPECT_EQ(cases[0].label, "single");
@@ -225,7 +225,7 @@ TEST(Report, AReferenceThatRanOnceIsNoMeasureOfSpeed) {
   config.compare.schemes = {"ddp"};
   Row reference = made_up_row("single", 1, 0, 50, "a", {2, 1});
   reference.plan = plan_comparison(config).front();
-  ASSERT_TRUE(only_reference(reference.plan));
+  ASSERT_EQ(reference.plan.purpose, Purpose::reference);
   const Row ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
   const auto cases = summarise({reference, ddp});
   for (const CaseSummary& one : cases) EXPECT_LT(one.speed_up, 0) << one.label;
@@ -233,6 +233,30 @@ TEST(Report, AReferenceThatRanOnceIsNoMeasureOfSpeed) {
   EXPECT_THAT(summary_text(cases), HasSubstr("`single` was not compared"));
   const Row asked = made_up_row("single", 1, 0, 100, "a", {2, 1});
   EXPECT_THAT(summary_text(summarise({asked, ddp})), Not(HasSubstr("was not compared")));
+}
+
+TEST(Report, AReferenceOfBatchNormGroupsIsNoRepeatOfSingle) {
+  auto config = made_up_experiment();
+  config.model.kind = "resnet";
+  config.data.kind = "synthetic-images";
+  config.model.batch_norm_group = 2;
+  config.compare.schemes = {"single", "ddp"};
+  config.compare.worlds = {1, 2};
+  config.compare.repeats = 1;
+  std::vector<Row> rows;
+  for (const RunPlan& run : plan_comparison(config)) {
+    Row row = made_up_row(run.scheme, run.world, 0, 100, "a", {2, 1});
+    row.plan = run;
+    if (run.purpose == Purpose::reference) row.samples_per_s = 50;
+    rows.push_back(row);
+  }
+  const auto cases = summarise(rows);
+  ASSERT_EQ(cases.size(), 4u);
+  const CaseSummary& single = find(cases, "single", 1);
+  EXPECT_EQ(single.label, "single");
+  EXPECT_EQ(single.repeats, 1);
+  EXPECT_DOUBLE_EQ(single.speed_up, 1);
+  EXPECT_THAT(summary_text(cases), Not(HasSubstr("was not compared")));
 }
 
 TEST(Report, CountsProcessesAndWhatIsLeftOfAStep) {

@@ -114,6 +114,30 @@ TEST_F(Results, ResumingSkipsTheRunsThatAreThere) {
   EXPECT_NO_THROW(check_same_experiment({row("fsdp", 2)}, runs));
 }
 
+TEST_F(Results, ResumingKnowsTheReferencesOfBatchNormGroups) {
+  auto config = made_up_experiment();
+  config.model.kind = "resnet";
+  config.data.kind = "synthetic-images";
+  config.model.batch_norm_group = 2;
+  config.optimizer.lr_scaling = "linear";
+  config.compare.repeats = 1;
+  config.compare.schemes = {"ddp"};
+  const auto runs = plan_comparison(config);
+  ASSERT_EQ(runs.front().purpose, Purpose::reference);
+  std::vector<Row> rows;
+  for (const RunPlan& run : runs) {
+    rows.push_back(row("single"));
+    rows.back().plan = run;
+  }
+  EXPECT_NO_THROW(check_same_experiment(rows, runs));
+  EXPECT_TRUE(remaining_runs(runs, rows).empty());
+  config.compare.worlds = {1};
+  EXPECT_NO_THROW(check_same_experiment(rows, plan_comparison(config)));
+  config.optimizer.lr *= 2;
+  EXPECT_THAT(complaint([&] { check_same_experiment(rows, plan_comparison(config)); }),
+              HasSubstr("made with optimizer.lr"));
+}
+
 TEST_F(Results, ResumingAnotherExperimentIsRefused) {
   auto config = made_up_experiment();
   config.train.steps = 40;
