@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -152,6 +153,36 @@ TEST(CpuDevice, FlatOperationsRunBesideOthersInTwoThreads) {
   beside.join();
   for (const auto& tensor : {first, second})
     for (const float value : tensor.span<float>()) ASSERT_EQ(value, 20.0f);
+}
+
+/// The error of a product on two threads, on standard error.
+[[noreturn]] void multiply_on_two_threads() {
+  const auto device = make_cpu_device(2);
+  const auto matrix = [&] {
+    Tensor out = device->tensor({64, 64}, MemoryKind::activation);
+    device->kernels().fill({.out = out, .value = 1});
+    return out;
+  };
+  const Tensor x = matrix(), weight = matrix(), y = matrix();
+  const std::string error =
+      message_of([&] { device->kernels().linear_forward({.x = x, .weight = weight, .y = y}); });
+  for (const float value : y.span<float>())
+    if (error == "no error" && value != 64.0f) std::exit(1);
+  std::fputs(error.c_str(), stderr);
+  std::exit(0);
+}
+
+// What OpenMP read of its environment when the process began: a process of its own each.
+TEST(CpuDeviceDeathTest, ATeamOfAnotherSizeIsRefusedOrOverruled) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto with = [](const char* name, const char* value, const char* said) {
+    setenv(name, value, 1);
+    EXPECT_EXIT(multiply_on_two_threads(), ::testing::ExitedWithCode(0), said) << name;
+    unsetenv(name);
+  };
+  with("OMP_THREAD_LIMIT", "1", "device.threads = 2, but OMP_THREAD_LIMIT = 1");
+  with("OMP_DYNAMIC", "true", "no error");
+  with("OMP_MAX_ACTIVE_LEVELS", "0", "no error");
 }
 
 }  // namespace

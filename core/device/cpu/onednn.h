@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "core/device/cpu/cpu_kernels.h"
-
-extern "C" void omp_set_num_threads(int threads);
+#include "core/device/cpu/parallel.h"
 
 namespace ringside::cpu::onednn {
 
@@ -23,9 +22,7 @@ inline dnnl::memory::data_type type_of(DType dtype) {
 /// Runs primitives made in the calling thread, as their default scratch memory would demand.
 class Runner {
  public:
-  explicit Runner(const Context& context) : context_(context) {
-    omp_set_num_threads(context.threads);  // holds for the calling thread only
-  }
+  explicit Runner(const Context& context) : context_(context) { set_team(context.threads); }
 
   const dnnl::engine& engine() const { return engine_; }
   /// New ones: a copy would share what it is a copy of.

@@ -14,7 +14,10 @@ extern "C" {
 void GOMP_parallel(void (*run)(void*), void* data, unsigned threads, unsigned flags);
 int omp_get_thread_num();
 int omp_get_num_threads();
+int omp_get_thread_limit();
 void omp_set_num_threads(int threads);
+void omp_set_dynamic(int dynamic);
+void omp_set_max_active_levels(int levels);
 }
 
 namespace ringside::cpu {
@@ -30,7 +33,6 @@ struct Loop {
 void run_share(void* data) {
   auto& loop = *static_cast<Loop*>(data);
   try {
-    // The runtime may give fewer threads than were asked for.
     const int thread = omp_get_thread_num();
     for (std::int64_t begin = thread * loop.step; begin < loop.count;
          begin += omp_get_num_threads() * loop.step)
@@ -43,18 +45,29 @@ void run_share(void* data) {
 
 }  // namespace
 
+void set_team(int threads) {
+  if (const int limit = omp_get_thread_limit(); threads > limit)
+    throw Error("cpu: device.threads = {}, but OMP_THREAD_LIMIT = {}; unset OMP_THREAD_LIMIT",
+                threads, limit);
+  // All three hold for the calling thread only.
+  omp_set_dynamic(0);
+  omp_set_max_active_levels(1);
+  omp_set_num_threads(threads);
+}
+
 void parallel_for(int threads, std::int64_t count, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t, int)>& body) {
   if (count <= 0) return;
   const std::int64_t wanted = std::min<std::int64_t>(threads, (count + grain - 1) / grain);
   if (wanted <= 1) return body(0, count, 0);
+  set_team(threads);
   Loop loop{body, count, std::max((count + wanted - 1) / wanted, grain), {}, {}};
   GOMP_parallel(run_share, &loop, static_cast<unsigned>(wanted), 0);
   if (loop.failure) std::rethrow_exception(loop.failure);
 }
 
 void gemm(int threads, const Gemm& p) {
-  omp_set_num_threads(threads);  // holds for the calling thread only
+  set_team(threads);
   const auto status = dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n,
                                  p.k, p.alpha, p.a, p.lda, p.b, p.ldb, p.beta, p.c, p.ldc);
   if (status != dnnl_success)

@@ -6,6 +6,12 @@
 
 namespace ringside::cpu {
 
+/// The next parallel regions of the calling thread have teams of `threads`, whatever OMP_DYNAMIC,
+/// OMP_NUM_THREADS and OMP_MAX_ACTIVE_LEVELS say: oneDNN divides its work by what it asked for, and
+/// computes only a part of it on a smaller team. Throws Error where OMP_THREAD_LIMIT keeps the team
+/// smaller.
+void set_team(int threads);
+
 /// Runs body(begin, end, thread) on up to `threads` threads, `thread` in [0, threads), over
 /// disjoint contiguous ranges that cover [0, count); no range is shorter than `grain` but the
 /// last. The threads are those of oneDNN, so the two never compete. Blocks; rethrows the first
