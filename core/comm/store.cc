@@ -1,10 +1,21 @@
 #include "core/comm/store.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "core/base/error.h"
+#include "core/base/waiting_time.h"
 
 namespace ringside {
+namespace {
+
+constexpr double longest_nap_s = 0.1;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
 
 void MemoryStore::set(const std::string& key, const std::string& value) {
   std::lock_guard lock(mutex_);
@@ -15,8 +26,11 @@ void MemoryStore::set(const std::string& key, const std::string& value) {
 std::string MemoryStore::get(const std::string& key, double timeout_s) {
   std::unique_lock lock(mutex_);
   const auto is_set = [&] { return values_.contains(key); };
-  if (!changed_.wait_for(lock, std::chrono::duration<double>(timeout_s), is_set))
-    throw Error("store: nobody set '{}' within {} s", key, timeout_s);
+  const std::chrono::duration<double> nap(std::min(longest_nap_s, timeout_s));
+  WaitingTime waited(now(), nap.count());
+  while (!changed_.wait_for(lock, nap, is_set))
+    if (waited.seconds(now()) >= timeout_s)
+      throw Error("store: nobody set '{}' within {} s", key, timeout_s);
   return values_.at(key);
 }
 

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "core/base/error.h"
+#include "core/base/waiting_time.h"
 
 namespace ringside::ps {
 
@@ -57,9 +58,10 @@ void Client::wait(const std::string& what, const std::function<bool()>& done) {
   progress();
   if (done()) return;
   const auto span = timeline_.scope(Activity::exposed, awaited().value_or(what));
-  double last_word = clock_.now();
+  const double nap = config_.timeout_s / 8;
+  WaitingTime silence(clock_.now(), nap);
   while (!done()) {
-    const double left = last_word + config_.timeout_s - clock_.now();
+    const double left = config_.timeout_s - silence.seconds(clock_.now());
     const std::optional<std::string> request = awaited();
     if (!request) throw Error("waits for {}, but no request for it is under way", what);
     if (left <= 0)
@@ -68,7 +70,7 @@ void Client::wait(const std::string& what, const std::function<bool()>& done) {
           "so "
           "long",
           config_.timeout_s, *request);
-    if (receive(std::min(left, config_.timeout_s / 8))) last_word = clock_.now();
+    if (receive(std::min(left, nap))) silence = WaitingTime(clock_.now(), nap);
     say_alive();
   }
 }

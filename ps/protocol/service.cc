@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/base/waiting_time.h"
 
 namespace ringside::ps {
 namespace {
@@ -15,26 +16,34 @@ constexpr double last_moment_s = 2;
 /// When each worker was last heard of.
 class Attendance {
  public:
-  Attendance(int workers, double now) : workers_(static_cast<std::size_t>(workers), {now, false}) {}
+  Attendance(int workers, const Clock& clock, double timeout_s)
+      : clock_(clock),
+        timeout_s_(timeout_s),
+        waited_(clock.now(), nap_s()),
+        workers_(static_cast<std::size_t>(workers), {0, false}) {}
 
-  void heard(int worker, double now) {
+  /// Longest sleep between two checks.
+  double nap_s() const { return std::min(patience_s, timeout_s_ / 16); }
+
+  void heard(int worker) {
     if (worker >= 0 && static_cast<std::size_t>(worker) < workers_.size())
-      workers_[static_cast<std::size_t>(worker)] = {now, true};
+      workers_[static_cast<std::size_t>(worker)] = {waited_.seconds(clock_.now()), true};
   }
 
   /// Throws Error for a worker that has been silent for too long.
-  void check(const Server& server, double now, double timeout_s) const {
+  void check(const Server& server) {
+    const double now = waited_.seconds(clock_.now());
     for (std::size_t w = 0; w < workers_.size(); ++w) {
-      if (server.is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s) continue;
+      if (server.is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s_) continue;
       if (!workers_[w].came)
         throw Error(
             "worker {} did not come within {} s; raise train.timeout_s if its start really takes "
             "so long",
-            w, timeout_s);
+            w, timeout_s_);
       throw Error(
           "worker {} has been silent for {} s; awaited: its part of step {}; raise "
           "train.timeout_s if it really computes for so long",
-          w, timeout_s, server.steps());
+          w, timeout_s_, server.steps());
     }
   }
 
@@ -46,6 +55,9 @@ class Attendance {
     double last;
     bool came;
   };
+  const Clock& clock_;
+  double timeout_s_;
+  WaitingTime waited_;
   std::vector<Worker> workers_;
 };
 
@@ -106,22 +118,18 @@ void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, 
     }
     if (std::find(told.begin(), told.end(), false) == told.end()) return;
     try {
-      if (const auto received = channel.receive(moment_s / 16))
-        attendance.heard(received->peer, clock.now());
+      if (const auto received = channel.receive(moment_s / 16)) attendance.heard(received->peer);
     } catch (const Error&) {
       // Of a peer that is gone, say; the cause that is being told counts.
     }
   }
 }
 
-void run(const RankContext& context, Channel& channel, Server& server, Attendance& attendance,
-         Meter& meter) {
-  const Clock& clock = context.device.clock();
-  const double timeout_s = context.plan.train.timeout_s;
+void run(Channel& channel, Server& server, Attendance& attendance, Meter& meter) {
   while (!server.finished()) {
-    std::optional<Received> received = channel.receive(std::min(patience_s, timeout_s / 16));
+    std::optional<Received> received = channel.receive(attendance.nap_s());
     if (received) {
-      attendance.heard(received->peer, clock.now());
+      attendance.heard(received->peer);
       meter.note(received->message.header);
       for (Reply& reply : server.handle(received->peer, std::move(received->message))) {
         const Header header = reply.message.header;
@@ -130,7 +138,7 @@ void run(const RankContext& context, Channel& channel, Server& server, Attendanc
       }
     }
     if (!server.failure().empty()) throw Error("{}", server.failure());
-    attendance.check(server, clock.now(), timeout_s);
+    attendance.check(server);
   }
 }
 
@@ -139,10 +147,10 @@ void run(const RankContext& context, Channel& channel, Server& server, Attendanc
 RankRecord serve(const RankContext& context, Channel& channel, Server& server,
                  std::int64_t parameters) {
   const TrainConfig& train = context.plan.train;
-  Attendance attendance(context.plan.world, context.device.clock().now());
+  Attendance attendance(context.plan.world, context.device.clock(), train.timeout_s);
   Meter meter(channel, train);
   try {
-    run(context, channel, server, attendance, meter);
+    run(channel, server, attendance, meter);
   } catch (const std::exception& error) {
     tell_failure(channel, attendance, context.device.clock(),
                  std::min(last_moment_s, train.timeout_s), error.what());

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "tests/peer/ranks.h"
+#include "tests/support/manual_device.h"
 
 namespace ringside {
 namespace {
@@ -164,6 +165,31 @@ TEST(Failures, WrongTensorsAreRefusedAtTheCall) {
     EXPECT_THROW(r.comm.send(r.floats(1), -1), Error);
     r.comm.barrier();  // and the group is still whole
   });
+  EXPECT_EQ(errors, std::vector<std::string>(2));
+}
+
+/// Of a process that is stopped for an hour (Ctrl-Z) at its eleventh look at the clock.
+class StoppedDevice : public testing::ManualDevice {
+ public:
+  explicit StoppedDevice(std::atomic<bool>& went_on) : went_on_(went_on) {}
+  double now() const override {
+    if (++looks_ > 10) went_on_ = true;
+    return looks_ > 10 ? 3600 : 0;
+  }
+
+ private:
+  std::atomic<bool>& went_on_;
+  mutable std::atomic<int> looks_ = 0;
+};
+
+TEST(Failures, ATimeInWhichAllWereStoppedCountsForNoDeadline) {
+  std::atomic<bool> went_on = false;
+  const auto errors = testing::errors_of_ranks_on(
+      [&] { return std::make_unique<StoppedDevice>(went_on); }, peer::make_shm_communicator, 2, 60,
+      [&](const Rank& r) {
+        while (r.rank == 1 && !went_on) std::this_thread::yield();
+        r.comm.barrier();
+      });
   EXPECT_EQ(errors, std::vector<std::string>(2));
 }
 

@@ -128,7 +128,7 @@ void Control::leave(std::uint64_t number) {
 }
 
 Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
-  const double deadline = now() + timeout_s_;
+  WaitingTime waited = begin_wait();
   Backoff backoff = this->backoff();
   for (int r = 0; r < size(); ++r) {
     Rank& peer = of(r);
@@ -138,7 +138,7 @@ Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
       if (reached(seen, phase)) break;
       if (heed_breaks && broken()) return Outcome::broken;
       if (gone) return Outcome::left;
-      if (now() > deadline) return Outcome::timed_out;
+      if (waited.seconds(now()) > timeout_s_) return Outcome::timed_out;
       backoff.pause(peer.phase, seen);
     }
   }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/waiting_time.h"
 #include "core/comm/store.h"
 #include "core/device/device.h"
 #include "peer/comm/call.h"
@@ -53,6 +54,8 @@ class Control {
   int size() const { return group_.size; }
   double timeout_s() const { return timeout_s_; }
   double now() const { return device_.clock().now(); }
+  /// Of a wait that pauses with backoff().
+  WaitingTime begin_wait() const { return {now(), Flag::longest_sleep_s}; }
   Backoff backoff() const { return Backoff(spin_); }
 
   Rank& of(int rank) const;

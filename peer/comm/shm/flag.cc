@@ -31,10 +31,10 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 void Flag::wake() { futex(value_, FUTEX_WAKE, INT_MAX, nullptr); }
 
 void Flag::sleep(std::uint32_t seen) {
-  const timespec tenth{.tv_sec = 0, .tv_nsec = 100'000'000};
+  const timespec longest{.tv_sec = 0, .tv_nsec = static_cast<long>(longest_sleep_s * 1e9)};
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   // The kernel compares once more, after the count: a set() in between is not missed.
-  futex(value_, FUTEX_WAIT, seen, &tenth);
+  futex(value_, FUTEX_WAIT, seen, &longest);
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 

@@ -10,6 +10,9 @@ namespace ringside::peer {
 /// (std::atomic::wait does not work between processes.)
 class alignas(64) Flag {
  public:
+  /// Of a Backoff's pause.
+  static constexpr double longest_sleep_s = 0.1;
+
   std::uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
   /// Everything written before is visible to who sees the new value.
@@ -39,7 +42,8 @@ class Backoff {
  public:
   /// `spin`: every rank can have a core.
   explicit Backoff(bool spin) : spins_(spin ? 20 : 1) {}
-  /// Returns soon after the flag changes from `seen`, at the latest after 0.1 s; may return early.
+  /// Returns soon after the flag changes from `seen`, at the latest after
+  /// Flag::longest_sleep_s; may return early.
   void pause(Flag& flag, std::uint32_t seen);
   void restart() { rounds_ = 0; }
 

@@ -165,13 +165,13 @@ bool Messages::advance_receiving(std::unique_lock<std::mutex>& lock, Lane& lane,
 
 void Messages::begin_turn(Lane& lane) {
   ++lane.turn;
-  lane.waiting.front()->deadline = control_.now() + control_.timeout_s();
+  lane.waiting.front()->waited = control_.begin_wait();
 }
 
 void Messages::check_peer(const Lane& lane, const Flag& flag, int from, int to) {
-  const Message& message = *lane.waiting.front();
+  Message& message = *lane.waiting.front();
   const bool gone = control_.of(message.peer).gone.load() != 0;
-  const bool late = control_.now() > message.deadline;
+  const bool late = message.waited.seconds(control_.now()) > control_.timeout_s();
   if ((!gone && !late) || flag.value() == lane.turn) return;
   control_.fail(missed_message(control_.name(), control_.size(), {lane.turn, from, to},
                                message.operand.address.bytes, message.peer, gone,

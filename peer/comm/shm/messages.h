@@ -42,7 +42,7 @@ class Messages {
     bool sending = false;
     int peer = 0;
     Work::Span span;
-    double deadline = 0;  // counted from its turn
+    WaitingTime waited{0, 0};  // since its turn
     bool done = false;
     std::string error;
   };

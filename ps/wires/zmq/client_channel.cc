@@ -2,6 +2,7 @@
 #include <deque>
 
 #include "core/base/error.h"
+#include "core/base/waiting_time.h"
 #include "ps/wires/zmq/channel.h"
 #include "ps/wires/zmq/ends.h"
 
@@ -77,10 +78,11 @@ class WorkerChannel : public ZmqChannel {
   template <class Done>
   void wait_until(Socket& socket, int server, Kind kind, Done done) {
     const Clock& clock = device().clock();
-    const double deadline = clock.now() + options().timeout_s;
+    const double nap = std::min(1.0, options().timeout_s / 8);
+    WaitingTime waited(clock.now(), nap);
     while (!done()) {
-      if (clock.now() > deadline) throw refused(server, kind);
-      poll(std::min(deadline - clock.now(), 1.0), &socket);
+      if (waited.seconds(clock.now()) > options().timeout_s) throw refused(server, kind);
+      poll(nap, &socket);
       send_ready();
       while (auto received = receive_from_any()) {
         const Header& header = received->message.header;

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
+#include "tests/support/manual_device.h"
 
 namespace ringside::ps {
 namespace {
@@ -20,6 +21,7 @@ struct Wire {
   };
   std::vector<Sent> sent;
   std::deque<Received> incoming;
+  std::function<void()> on_empty = [] {};  // when there is nothing to receive
 
   std::size_t requests(Kind kind) const {
     return static_cast<std::size_t>(std::count_if(
@@ -39,7 +41,10 @@ class FakeChannel : public Channel {
     return true;
   }
   std::optional<Received> receive(double) override {
-    if (wire_.incoming.empty()) return {};
+    if (wire_.incoming.empty()) {
+      wire_.on_empty();
+      return {};
+    }
     Received out = std::move(wire_.incoming.front());
     wire_.incoming.pop_front();
     return out;
@@ -160,6 +165,22 @@ TEST_F(ClientTest, SaysThatItIsAliveWhileItWaits) {
   client->ask(0, pull(0), "values", [](const Message&) {});
   EXPECT_NE(error_of([&] { client->drain(); }), "");
   EXPECT_GT(wire_.requests(Kind::alive), before);
+}
+
+TEST_F(ClientTest, ATimeInWhichItWasStoppedIsNoSilence) {
+  ringside::testing::ManualDevice stopped;
+  auto client = std::make_unique<Client>(
+      std::make_unique<FakeChannel>(wire_),
+      ClientConfig{.worker = 2, .servers = 2, .token = token, .timeout_s = 60}, stopped.clock(),
+      timeline_);
+  client->ask(0, pull(0), "values", [](const Message&) {});
+  const Wire::Sent request = wire_.sent.back();
+  wire_.on_empty = [&, looks = 0]() mutable {
+    if (++looks == 3) stopped.set_time(3600);
+    if (looks == 5) wire_.answer(request);
+  };
+  EXPECT_EQ(error_of([&] { client->drain(); }), "");
+  EXPECT_EQ(stopped.now(), 3600);
 }
 
 TEST_F(ClientTest, ItsLastWordTellsWhetherItFailed) {
