@@ -46,6 +46,8 @@ void Ledger::reset_peak() {
 }
 
 std::string memory_text(double bytes) {
+  if (bytes < 1e3) return fmt::format("{:.0f} bytes", bytes);
+  if (bytes < 1e6) return fmt::format("{:.1f} KB", bytes * 1e-3);
   return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes * 1e-6)
                      : fmt::format("{:.1f} GB", bytes * 1e-9);
 }

@@ -195,6 +195,14 @@ std::map<std::string, StoredTensor> parse_safetensors(const std::string& path,
   return out;
 }
 
+std::vector<std::string> safetensors_files(const std::string& path) {
+  if (!is_index(path)) return {path};
+  std::set<std::string> files = {path};
+  for (const auto& [name, file] : read_index(path))
+    files.insert((std::filesystem::path(path).parent_path() / file).string());
+  return {files.begin(), files.end()};
+}
+
 StoredTensors open_safetensors(const std::string& path) {
   StoredTensors out;
   out.path = path;

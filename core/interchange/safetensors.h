@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/whole_file.h"
 #include "core/interchange/stored.h"
 
 namespace ringside {
@@ -26,6 +27,9 @@ std::map<std::string, StoredTensor> parse_safetensors(const std::string& path,
 /// and for an index that the files do not agree with.
 StoredTensors open_safetensors(const std::string& path);
 
+/// The files that open_safetensors() maps, and the index.
+std::vector<std::string> safetensors_files(const std::string& path);
+
 /// Writes a file that is whole or not there: under another name until finish(). Tensors may come in
 /// any order.
 class SafetensorsWriter {
@@ -37,27 +41,19 @@ class SafetensorsWriter {
   };
 
   /// Throws Error with the system's reason, here and below.
-  SafetensorsWriter(std::filesystem::path path, std::vector<Tensor> tensors);
-  /// Without finish() nothing is left.
-  ~SafetensorsWriter();
-  SafetensorsWriter(const SafetensorsWriter&) = delete;
-  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+  SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors);
 
   /// All bytes of tensors[index], row-major.
   void write(std::size_t index, std::span<const std::byte> bytes);
-  /// Throws Error if a tensor is missing.
+  /// The file is there when this returns; without it nothing is left. Throws Error if a tensor is
+  /// missing.
   void finish();
 
  private:
-  void put(std::span<const std::byte> bytes, std::size_t offset) const;
-  /// Of what is not finished.
-  void discard();
-
-  std::filesystem::path path_, temporary_;
+  WholeFile file_;
   std::vector<Tensor> tensors_;
   std::vector<std::size_t> offsets_;  // in the file
   std::vector<bool> written_;
-  int file_ = -1;
 };
 
 }  // namespace ringside

@@ -1,6 +1,7 @@
 #include "core/interchange/weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -99,6 +100,14 @@ class FromFile final : public InitialValues {
   }
 
  private:
+  static void check_finite(const NamedTensor& tensor, const StoredTensor& stored,
+                           std::span<const float> values) {
+    for (const float value : values)
+      if (!std::isfinite(value))
+        throw Error("{}: tensor '{}' has a value {}; train.initial_weights must be finite",
+                    stored.file, tensor.name, value);
+  }
+
   static void copy(Device& device, const NamedTensor& tensor, const StoredTensor& stored,
                    std::int64_t begin, const Tensor& out) {
     std::vector<float> values;
@@ -106,6 +115,7 @@ class FromFile final : public InitialValues {
       const std::int64_t count = std::min(values_at_once, out.count() - at);
       values.resize(static_cast<std::size_t>(count));
       load(tensor, stored, begin + at, values);
+      check_finite(tensor, stored, values);
       write_values(device, out.range(at, count), values);
     }
   }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "core/base/explain.h"
 #include "core/device/cpu/arena.h"
 #include "core/device/cpu/cpu_kernels.h"
 
@@ -80,7 +81,7 @@ class CpuDevice final : public Device {
       try {
         return arena.allocate(bytes);
       } catch (const Error& error) {
-        cause = error.what();
+        cause = error.what() + limit_hint(error.what());
       }
     }
     throw out_of_memory("cpu", bytes, kind, ledger().current(), cause);

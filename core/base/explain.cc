@@ -1,0 +1,65 @@
+#include "core/base/explain.h"
+
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <system_error>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+std::optional<rlim_t> limit_of(decltype(RLIMIT_AS) resource) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  return limit.rlim_cur;
+}
+
+std::string thread_limit_text() {
+  const auto limit = limit_of(RLIMIT_NPROC);
+  const std::string number = limit ? fmt::format(" ({} with ulimit -u)", *limit) : "";
+  return fmt::format("this user may have no more processes and threads{}: end others, or raise it",
+                     number);
+}
+
+std::string limit_text(std::string_view what, decltype(RLIMIT_AS) resource, rlim_t unit,
+                       std::string_view shown) {
+  const auto limit = limit_of(resource);
+  return limit ? fmt::format("; {} limited to {} {}", what, *limit / unit, shown) : "";
+}
+
+std::string memory_limit_text() {
+  return limit_text("memory is", RLIMIT_AS, 1'000'000, "MB (ulimit -v)");
+}
+
+}  // namespace
+
+std::string limit_hint(const std::string& cause, int signal) {
+  const auto is = [&](int error) { return cause.find(std::strerror(error)) != std::string::npos; };
+  if (is(EAGAIN)) return "; a thread or process could not be started: " + thread_limit_text();
+  if (is(EMFILE)) return limit_text("open files are", RLIMIT_NOFILE, 1, "(ulimit -n)");
+  // Memory that ranks share is a file.
+  if (is(EFBIG)) return limit_text("files are", RLIMIT_FSIZE, 1'000, "KB (ulimit -f)");
+  // Libraries use memory that they were refused.
+  if (is(ENOMEM) || signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS)
+    return memory_limit_text();
+  return {};
+}
+
+std::string explain(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error))
+    return fmt::format("there is no memory left{}; use a smaller model or batch, or fewer ranks",
+                       memory_limit_text());
+  const auto* refused = dynamic_cast<const std::system_error*>(&error);
+  if (refused && refused->code() == std::errc::resource_unavailable_try_again)
+    return fmt::format("a thread could not be started: {}; {}", std::strerror(EAGAIN),
+                       thread_limit_text());
+  return error.what();
+}
+
+}  // namespace ringside
