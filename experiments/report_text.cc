@@ -107,7 +107,8 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
       if (with_predictions) line.push_back(prediction(one.predicted_ms, 1, one.predicted_ms_error));
       line.insert(line.end(), {milliseconds(one.compute_ms), milliseconds(one.exposed_ms),
                                milliseconds(one.optimizer_ms), milliseconds(one.other_ms),
-                               (one.bytes_computed ? "~" : "") + megabytes(one.bytes_sent_per_step),
+                               fmt::format("{}{}", one.bytes_computed ? "~" : "",
+                                           megabytes(one.bytes_sent_per_step)),
                                megabytes(one.bytes_minimum_per_step),
                                megabytes(static_cast<double>(one.at_peak.total())),
                                computed(one) ? fmt::format("{:.4f}", one.final_loss) : "-"});

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "experiments/planner.h"
-#include "ps/ps.h"
+#include "ps/schemes/ps.h"
 #include "tests/cuda/fixture.h"
 #include "tests/cuda_on_host/control.h"
 

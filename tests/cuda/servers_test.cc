@@ -1,8 +1,8 @@
 // Parameter servers between GPUs: frames cross the host, so ZeroMQ's channels stage them.
 #include <gtest/gtest.h>
 
-#include "ps/dp.h"
-#include "ps/ps.h"
+#include "ps/schemes/dp.h"
+#include "ps/schemes/ps.h"
 #include "tests/cuda/tiny_on_gpus.h"
 
 namespace ringside {

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "peer/ddp.h"
-#include "ps/ps.h"
+#include "ps/schemes/ps.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {

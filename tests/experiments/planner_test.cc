@@ -10,7 +10,7 @@
 #include "core/optim/optimizer_config.h"
 #include "core/single.h"
 #include "peer/ddp.h"
-#include "ps/ps.h"
+#include "ps/schemes/ps.h"
 
 namespace ringside {
 namespace {

@@ -120,7 +120,7 @@ TEST(Report, BytesThatWereComputedAreMarked) {
   EXPECT_THAT(row_text(computed), HasSubstr("by the busiest rank (computed, not counted)"));
   EXPECT_THAT(summary_text(summarise({counted})), Not(HasSubstr("~")));
   EXPECT_THAT(row_text(counted), Not(HasSubstr("computed")));
-  const Row again = row_from_json(nlohmann::json::parse(to_json(computed).dump()));
+  const Row again = row_from_json(nlohmann::json::parse(to_json(computed).dump()), default_options);
   EXPECT_TRUE(again.ranks[0].bytes_computed);
 }
 

@@ -182,8 +182,9 @@ TEST_F(Results, KnowWhatTheRunsRanOn) {
   };
   EXPECT_THAT(refused("built_commit", "def"),
               HasSubstr("made with built_commit = \"abc\", not \"def\"; leave --resume out"));
-  EXPECT_EQ(refused("git_commit", "def"), "") << "what is checked out meanwhile computes nothing";
-  EXPECT_EQ(refused("program", "4567"), "") << "the same commit, linked again";
+  EXPECT_EQ(refused("git_commit", "def"), "nothing")
+      << "what is checked out meanwhile computes nothing";
+  EXPECT_EQ(refused("program", "4567"), "nothing") << "the same commit, linked again";
   EXPECT_THAT(refused("cpu", "slow"), HasSubstr("cpu = \"fast\", not \"slow\""));
   EXPECT_THAT(refused("cores", 4), HasSubstr("cores = 2, not 4"));
 }

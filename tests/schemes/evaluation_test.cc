@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/simulation.h"
+#include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
@@ -30,7 +31,7 @@ void expect_the_same_bytes(const Row& with, const Row& without) {
 class Evaluations : public testing::SchemeAtWorld {
  protected:
   Row row_of(ExperimentConfig config) const {
-    config.scheme_options["ps"] = {{"servers", 2}};
+    config.scheme_options["ps"] = ps::PsOptions{.servers = 2};
     return testing::run(plan_training(config, scheme(), world()));
   }
 };
@@ -80,8 +81,8 @@ class SimulatedEvaluations : public ::testing::TestWithParam<std::string> {
 TEST_P(SimulatedEvaluations, LeaveTheWaitsOfAStepAsTheyAre) {
   const Row with = row_of(1), without = row_of(0);
   expect_the_same_bytes(with, without);
-  EXPECT_NEAR(with.time_ms.exposed, without.time_ms.exposed, 0.15 * without.time_ms.exposed);
-  EXPECT_NEAR(with.samples_per_s, without.samples_per_s, 0.15 * without.samples_per_s);
+  EXPECT_NEAR(with.time_ms.exposed, without.time_ms.exposed, 0.2 * without.time_ms.exposed);
+  EXPECT_NEAR(with.samples_per_s, without.samples_per_s, 0.2 * without.samples_per_s);
   EXPECT_GT(with.ranks[0].evaluation_s, 0);
 }
 

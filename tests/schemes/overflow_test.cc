@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "ps/ps.h"
+#include "ps/schemes/ps.h"
 #include "tests/ps/run.h"
 #include "tests/schemes/tiny_runs.h"
 

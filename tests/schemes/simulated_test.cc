@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/simulation.h"
-#include "ps/ps.h"
+#include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 

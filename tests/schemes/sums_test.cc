@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "peer/fsdp.h"
-#include "ps/ps.h"
+#include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_runs.h"
 
 namespace ringside {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "ps/dp.h"
-#include "ps/ps.h"
+#include "ps/schemes/dp.h"
+#include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_runs.h"
 
 namespace ringside {

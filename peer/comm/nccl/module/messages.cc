@@ -58,8 +58,11 @@ NcclMessages::Way& NcclMessages::way(int from, int to) {
   const std::pair ends(from, to);
   if (const auto found = ways_.find(ends); found != ways_.end()) return *found->second;
   const bool sends = from == self_.rank;
-  const std::string group = fmt::format("{}/{} to {}", self_.name, from, to);
-  Handle handle(store_, {{group, sends ? 0 : 1, 2}, self_.place});
+  NcclRank end = self_;
+  end.name = fmt::format("{}/{} to {}", self_.name, from, to);
+  end.rank = sends ? 0 : 1;
+  end.size = 2;
+  Handle handle(store_, end);
   std::unique_ptr<Way> way(
       new Way{{device_, std::move(handle), timeout_s_}, sends ? 1 : 0, sends, 0});
   return *ways_.emplace(ends, std::move(way)).first->second;
