@@ -1,26 +1,20 @@
-# The modules that need the CUDA toolkit. Without it everything works but device "cuda", which says
-# what to install.
-if(NOT RINGSIDE_CUDA)
+# The modules that need the CUDA toolkit. Without them everything works but device "cuda", which says
+# what to do.
+find_package(CUDAToolkit 12.8 QUIET)
+include(cmake/gpus.cmake)
+if(NOT RINGSIDE_BUILDS_CUDA)
   return()
 endif()
-find_package(CUDAToolkit 12.8 QUIET)
 find_path(CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
 find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
-# Headers alone: from its package for Python, or of one's own.
+# Headers alone: from its package for Python, or of one's own. scripts/setup fetches them where they
+# are looked for here and are missing.
 find_path(CUDNN_FRONTEND_INCLUDE cudnn_frontend.h
           HINTS ${PROJECT_SOURCE_DIR}/build/cudnn-frontend/include PATH_SUFFIXES cudnn-frontend)
-if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
-  message(STATUS "No CUDA toolkit: device \"cuda\" is left out")
-  return()
-endif()
 
 set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
-if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  # Code for these, and PTX for what comes after them.
-  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100-real 120)
-endif()
 enable_language(CUDA)
 # CMake 3.25 and older do not know how nvcc is told of C++20.
 set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)

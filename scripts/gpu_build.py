@@ -86,6 +86,7 @@ def build(job, bundle, gpu):
         job.environment["LD_LIBRARY_PATH"] = ":".join(filter(None, (
             str(job.build / "toolkit/lib"), os.environ.get("LD_LIBRARY_PATH"))))
     arguments = ["cmake", "-S", job.root, "-B", job.build, "-DRINGSIDE_SIMGRID=OFF",
+                 "-DRINGSIDE_CUDA=ON",
                  f"-DCMAKE_PREFIX_PATH={';'.join(prefixes)}", f"-DCMAKE_CXX_COMPILER={gxx}",
                  f"-DCMAKE_CUDA_HOST_COMPILER={gxx}",
                  f"-DCUDAToolkit_ROOT={pathlib.Path(nvcc).parent.parent}",
