@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -41,8 +42,10 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   for (std::int64_t step = 0; step < train.steps; ++step) {
     const double step_start = clock.now();
     const Traffic before = scheme_.traffic();
-    const double loss = train_step(step);
-    if (context_.device.has_values()) record.losses.push_back(loss);
+    const std::vector<double> losses = train_step(step);
+    if (context_.device.has_values())
+      record.losses.insert(record.losses.end(), losses.begin(), losses.end());
+    const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
     if (step >= train.warmup) measured = measured + (scheme_.traffic() - before);
     Progress done{step + 1, loss, clock.now() - step_start, {}};
     if (evaluated_after(step)) {
@@ -83,7 +86,7 @@ bool Trainer::drains_after(std::int64_t step) const {
   return step + 1 == train.warmup || step + 1 == train.steps || evaluated_after(step);
 }
 
-double Trainer::train_step(std::int64_t step) {
+std::vector<double> Trainer::train_step(std::int64_t step) {
   const TrainConfig& train = context_.plan.train;
   const std::int64_t micro_batches = train.accumulation;
   context_.timeline.begin_step();
@@ -98,8 +101,9 @@ double Trainer::train_step(std::int64_t step) {
   loss_scale_.update(scheme_.step({step, loss_scale_.value()}));
   if (drains_after(step)) scheme_.drain();
   context_.device.synchronize();
-  double loss = 0;
-  for (const Loss& part : losses) loss += value_of(context_.device, part).loss;
+  std::vector<double> values;
+  for (const Loss& part : losses) values.push_back(value_of(context_.device, part).loss);
+  const double loss = std::accumulate(values.begin(), values.end(), 0.0);
   context_.timeline.end_step();
   if (loss_scale_.exhausted())
     throw Error(
@@ -109,7 +113,7 @@ double Trainer::train_step(std::int64_t step) {
   if (!std::isfinite(loss))
     throw Error("the loss is {} at step {}: {}; lower optimizer.lr or raise optimizer.warmup_steps",
                 loss, step + 1, outputs_.first_not_finite(model_));
-  return loss;
+  return values;
 }
 
 Loss Trainer::train_micro_batch(Pass pass) {
@@ -136,8 +140,7 @@ void Trainer::recompute(std::size_t unit, Pass pass) {
 Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader) {
   const RunPlan& plan = context_.plan;
   const std::int64_t count = plan.train.global_batch / (plan.world * pass.micro_batches);
-  const int worker = plan.ranks[static_cast<std::size_t>(context_.rank)].worker;
-  pass.first_sample = (worker * pass.micro_batches + pass.micro_batch) * count;
+  pass.first_sample = (worker() * pass.micro_batches + pass.micro_batch) * count;
 
   Batch batch = scheme_.fetch({global_batch_index, pass.first_sample, count}, loader, pass);
   Tensor x = batch.inputs;
@@ -169,7 +172,14 @@ LossValue Trainer::evaluate(std::int64_t step) {
   average_statistics();
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   const std::int64_t micro_batches = context_.plan.train.accumulation;
+  // Every micro-batch of every rank has a place of its own, and the other ranks leave it 0. So the
+  // sum over ranks brings the shares as they are, and every rank adds them up in one order, which
+  // is that of `single` over the same micro-batches. (Without values there is nothing to keep
+  // apart.)
+  const bool apart = context_.device.has_values();
+  const std::int64_t places = apart ? context_.plan.world * micro_batches : 1;
   std::array<double, 3> sums{};  // loss, that of the first term, accuracy
+  std::vector<double> shares(sums.size() * static_cast<std::size_t>(places));
   for (std::int64_t b = 0; b < batches; ++b)
     for (std::int64_t m = 0; m < micro_batches; ++m) {
       Pass pass = evaluation;
@@ -177,45 +187,60 @@ LossValue Trainer::evaluate(std::int64_t step) {
       pass.micro_batch = m;
       pass.micro_batches = micro_batches;
       const LossValue value = value_of(context_.device, forward(pass, b, *held_out_));
-      sums[0] += value.loss;
-      sums[1] += value.first_term;
-      sums[2] += value.accuracy;
+      const std::int64_t place = apart ? worker() * micro_batches + m : 0;
+      double* share = &shares[sums.size() * static_cast<std::size_t>(place)];
+      share[0] += value.loss;
+      share[1] += value.first_term;
+      share[2] += value.accuracy;
     }
-  scheme_.sum(sums);
+  scheme_.sum(shares);
+  for (std::size_t i = 0; i < shares.size(); ++i) sums[i % sums.size()] += shares[i];
   for (double& sum : sums) sum /= static_cast<double>(batches);
   if (!std::isfinite(sums[0]))
     throw Error("the held-out loss is {} after step {}; lower optimizer.lr", sums[0], step + 1);
   return {.loss = sums[0], .first_term = sums[1], .accuracy = sums[2]};
 }
 
+int Trainer::worker() const {
+  return context_.plan.ranks[static_cast<std::size_t>(context_.rank)].worker;
+}
+
 void Trainer::average_statistics() {
-  std::vector<Tensor> statistics;
+  std::vector<const Unit::Statistic*> statistics;
   std::size_t count = 0;
   for (const auto& unit : model_.units)
     for (const Unit::Statistic& statistic : unit->statistics()) {
-      statistics.push_back(statistic.values);
+      statistics.push_back(&statistic);
       count += static_cast<std::size_t>(statistic.values.count());
     }
   const int world = context_.plan.world;
-  if (count == 0 || world == 1) return;
+  if (count == 0 || (world == 1 && statistics[0]->later.empty())) return;
   Device& device = context_.device;
-  std::vector<float> values(count);
-  const auto each = [&](const auto& copy) {
+  // The bits must not depend on which rank adds up which micro-batches. fp64 adds up to 2^9 values
+  // of fp32 without rounding where none is more than 2^20 times another, and where one is, the
+  // mean in fp32 is another one in about one of 2^28 cases.
+  std::vector<double> sums(count);
+  std::vector<float> values;
+  const auto each = [&](const auto& visit) {
     std::size_t at = 0;
-    for (const Tensor& statistic : statistics) {
-      const auto size = static_cast<std::size_t>(statistic.count());
-      copy(statistic, std::span(values).subspan(at, size));
-      at += size;
+    for (const Unit::Statistic* statistic : statistics) {
+      values.resize(static_cast<std::size_t>(statistic->values.count()));
+      visit(statistic->values, at);
+      for (const Tensor& later : statistic->later) visit(later, at);
+      at += values.size();
     }
   };
-  each([&](const Tensor& from, std::span<float> to) {
-    device.read(from, std::as_writable_bytes(to));
+  each([&](const Tensor& from, std::size_t at) {
+    device.read(from, std::as_writable_bytes(std::span(values)));
+    for (std::size_t i = 0; i < values.size(); ++i) sums[at + i] += values[i];
   });
-  std::vector<double> sums(values.begin(), values.end());
   scheme_.sum(sums);
-  std::transform(sums.begin(), sums.end(), values.begin(),
-                 [&](double sum) { return static_cast<float>(sum / world); });
-  each([&](const Tensor& to, std::span<float> from) { device.write(to, std::as_bytes(from)); });
+  const double micro_batches = world * static_cast<double>(statistics[0]->later.size() + 1);
+  each([&](const Tensor& to, std::size_t at) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(sums[at + i] / micro_batches);
+    device.write(to, std::as_bytes(std::span(values)));
+  });
 }
 
 bool Trainer::recomputes(std::size_t unit) const {

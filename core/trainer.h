@@ -33,7 +33,8 @@ class Trainer {
   RankRecord run(const std::function<void(const Progress&)>& progress);
 
  private:
-  double train_step(std::int64_t step);
+  /// This rank's share of the loss, by micro-batch.
+  std::vector<double> train_step(std::int64_t step);
   bool evaluated_after(std::int64_t step) const;
   /// Whether nothing may be in flight after the step. Measured steps begin and end so, and so do
   /// evaluations: what a scheme lets run on into the next step is counted once, and in a step.
@@ -47,8 +48,9 @@ class Trainer {
   LossValue evaluate(std::int64_t step);
   /// The same; adds its time and traffic to the record.
   LossValue evaluate(std::int64_t step, RankRecord& record);
-  /// Every rank's running statistics become the mean over ranks. Collective.
+  /// Every running statistic becomes the mean over all micro-batches of all ranks. Collective.
   void average_statistics();
+  int worker() const;
   std::string parameter_hash();
   /// Whether a unit's activations are dropped in forward and made again in backward. Those of the
   /// last one are wanted at once.

@@ -75,6 +75,29 @@ Reference reference_of(const Row& row, const std::vector<Row>& rows) {
   return found;
 }
 
+/// Parameters, losses and evaluations, bit for bit. The hash alone would not notice a scheme that
+/// computes its losses wrongly and its gradients rightly.
+bool same_bits(const Row& a, const Row& b) {
+  const auto same_values = [](const RankRecord::Evaluation& x, const RankRecord::Evaluation& y) {
+    return x.step == y.step && x.loss == y.loss && x.first_term == y.first_term &&
+           x.accuracy == y.accuracy;
+  };
+  return !a.parameter_hash.empty() && a.parameter_hash == b.parameter_hash && a.loss == b.loss &&
+         std::equal(a.evaluations.begin(), a.evaluations.end(), b.evaluations.begin(),
+                    b.evaluations.end(), same_values);
+}
+
+/// Of the losses in training and in evaluations. (Accuracies count samples: where losses agree to
+/// rounding a sample more or less may be right.)
+double difference_of(const Row& a, const Row& b) {
+  const auto held_out = [](const Row& row) {
+    std::vector<double> losses;
+    for (const auto& evaluation : row.evaluations) losses.push_back(evaluation.loss);
+    return losses;
+  };
+  return std::max(largest_difference(a.loss, b.loss), largest_difference(held_out(a), held_out(b)));
+}
+
 void compare(CaseSummary& out, const Case& repeats, const std::vector<Row>& rows) {
   out.sameness = Sameness::reference;
   for (const Row* row : repeats) {
@@ -87,9 +110,8 @@ void compare(CaseSummary& out, const Case& repeats, const std::vector<Row>& rows
     } else if (!reference.row) {
       now = Sameness::unknown;
     } else if (reference.row != row) {
-      const double difference = largest_difference(row->loss, reference.row->loss);
-      const bool identical = reference.same_sums && !row->parameter_hash.empty() &&
-                             row->parameter_hash == reference.row->parameter_hash;
+      const double difference = difference_of(*row, *reference.row);
+      const bool identical = reference.same_sums && same_bits(*row, *reference.row);
       out.difference = std::max(out.difference, difference);
       if (identical)
         // A repeat of the reference itself says nothing new.

@@ -12,7 +12,7 @@ namespace ringside {
 /// Whether a run computed what its reference computed: `single` over the same micro-batches.
 enum class Sameness : std::uint8_t {
   reference,      // it is one
-  bit_identical,  // equal parameters at the end
+  bit_identical,  // equal parameters at the end, equal losses and evaluations
   to_rounding,    // losses within largest_rounding() of each other, relatively
   different,
   not_computed,   // simulated without numerics
@@ -64,7 +64,7 @@ struct CaseSummary {
   std::optional<RankRecord::Evaluation> held_out{};  // the last one, of the first repeat
   std::optional<double> perplexity{};                // of that; none for images
   Sameness sameness = Sameness::unknown;
-  double difference = 0;  // largest relative one of the losses, over repeats
+  double difference = 0;  // largest relative one of training and held-out losses, over repeats
 };
 
 /// One summary a case: `single` first, then schemes in the order in which they appear, by world.

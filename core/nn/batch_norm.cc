@@ -17,13 +17,21 @@ BatchNorm::BatchNorm(Unit& unit, const std::string& name, std::int64_t channels,
       channels_(channels),
       relu_(relu),
       weight_(unit.declare().add(name + ".weight", {channels}, layer::ones)),
-      bias_(unit.declare().add(name + ".bias", {channels}, layer::zeros)),
-      running_(unit.device().tensor({2, channels}, MemoryKind::parameter)) {
-  std::vector<float> start(static_cast<std::size_t>(2 * channels));
-  std::fill(start.begin() + channels, start.end(), 1.0f);
-  unit.device().write(running_, std::as_bytes(std::span(start)));
-  unit.declare(Unit::Statistic{name + ".running_mean", first(running_)});
-  unit.declare(Unit::Statistic{name + ".running_var", second(running_)});
+      bias_(unit.declare().add(name + ".bias", {channels}, layer::zeros)) {
+  const auto declare_statistic = [&](const std::string& statistic, float start) {
+    const Tensor values = unit.device().tensor({channels}, MemoryKind::parameter);
+    const std::vector<float> starts(static_cast<std::size_t>(channels), start);
+    unit.device().write(values, std::as_bytes(std::span(starts)));
+    return unit.declare(Unit::Statistic{name + statistic, values, {}});
+  };
+  running_mean_ = declare_statistic(".running_mean", 0);
+  running_variance_ = declare_statistic(".running_var", 1);
+}
+
+const Tensor& BatchNorm::running(std::size_t statistic, std::int64_t micro_batch) {
+  Unit::Statistic& all = unit_.statistic(statistic);
+  if (micro_batch == 0) return all.values;
+  return all.later[static_cast<std::size_t>(micro_batch - 1)];
 }
 
 Tensor BatchNorm::batch_statistics(const Tensor& x) const {
@@ -43,16 +51,28 @@ Tensor BatchNorm::batch_statistics(const Tensor& x) const {
   return out;
 }
 
-void BatchNorm::move_running(const Tensor& statistics, std::int64_t rows, const Pass& pass) const {
+void BatchNorm::move_running(const Tensor& statistics, std::int64_t rows, const Pass& pass) {
   if (pass.again) return;
-  const auto micro_batches = static_cast<float>(pass.micro_batches);
+  make_running(pass.micro_batches);
   const auto n = static_cast<float>(rows);
-  const float kept = pass.micro_batch == 0 ? 1 - momentum : 1;
-  const auto move = [&](const Tensor& to, const Tensor& from, float scale) {
-    unit_.device().kernels().blend({.in = from, .out = to, .in_scale = scale, .out_scale = kept});
+  const auto move = [&](std::size_t statistic, const Tensor& from, float scale) {
+    unit_.device().kernels().blend({.in = from,
+                                    .out = running(statistic, pass.micro_batch),
+                                    .in_scale = scale,
+                                    .out_scale = 1 - momentum});
   };
-  move(first(running_), first(statistics), momentum / micro_batches);
-  move(second(running_), second(statistics), momentum / micro_batches * (n / (n - 1)));
+  move(running_mean_, first(statistics), momentum);
+  move(running_variance_, second(statistics), momentum * (n / (n - 1)));
+}
+
+void BatchNorm::make_running(std::int64_t micro_batches) {
+  for (const std::size_t index : {running_mean_, running_variance_}) {
+    Unit::Statistic& statistic = unit_.statistic(index);
+    while (static_cast<std::int64_t>(statistic.later.size()) + 1 < micro_batches) {
+      statistic.later.push_back(unit_.device().tensor({channels_}, MemoryKind::parameter));
+      unit_.device().kernels().copy({.in = statistic.values, .out = statistic.later.back()});
+    }
+  }
 }
 
 Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& pass) {
@@ -61,23 +81,25 @@ Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
                       .bias = unit_.value(bias_),
                       .relu = relu_};
   if (residual) op.residual = layer::rows(residual, channels_);
-  Tensor statistics = running_;
+  op.mean = running(running_mean_, 0);
+  op.variance = running(running_variance_, 0);
   if (pass.training) {
     const std::int64_t rows = op.x.shape()[0] * ranks();
     if (rows < 2)
       throw Error("unit {}: batch norm over one row; raise train.micro_batch or model.image",
                   unit_.name());
-    statistics = batch_statistics(op.x);
+    const Tensor statistics = batch_statistics(op.x);
     move_running(statistics, rows, pass);
+    op.mean = first(statistics);
+    op.variance = second(statistics);
   }
-  op.mean = first(statistics);
-  op.variance = second(statistics);
   op.y = layer::activation(unit_, op.x.shape());
   unit_.device().kernels().batch_norm_forward(op);
   if (pass.keep) {
     x_ = op.x;
     if (relu_) y_ = op.y;
-    statistics_ = statistics;
+    mean_ = op.mean;
+    variance_ = op.variance;
     residual_ = static_cast<bool>(residual);
   }
   return op.y.reshaped(x.shape());
@@ -86,14 +108,15 @@ Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
 Tensor BatchNorm::backward(const Tensor& dy) {
   Device& device = unit_.device();
   const Kernels& kernels = device.kernels();
-  const Tensor statistics = std::move(statistics_), x = std::move(x_), y = std::move(y_);
+  const Tensor mean = std::move(mean_), variance = std::move(variance_);
+  const Tensor x = std::move(x_), y = std::move(y_);
   const Tensor sums = device.tensor(
       {2, channels_}, ranks() == 1 ? MemoryKind::workspace : MemoryKind::communication);
   BatchNormBackward op{.dy = layer::rows(dy, channels_),
                        .x = x,
                        .y = y,
-                       .mean = first(statistics),
-                       .variance = second(statistics),
+                       .mean = mean,
+                       .variance = variance,
                        .weight = unit_.value(weight_),
                        .relu = relu_,
                        .sums = sums,

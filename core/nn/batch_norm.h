@@ -11,9 +11,10 @@ namespace ringside {
 /// many samples); else the running ones. Parameters: "NAME.weight" [channels], 1 at the start;
 /// "NAME.bias" [channels], 0. Statistics: "NAME.running_mean", 0, and "NAME.running_var", 1.
 ///
-/// The running statistics move once a step, by a tenth towards the mean over the rank's
-/// micro-batches (PyTorch moves them at each), with the variance as of a sample: rows / (rows - 1)
-/// times that of the batch. So the mean over ranks is what one rank with all micro-batches has.
+/// The running statistics of every micro-batch (Unit::Statistic) move once a step, by a tenth
+/// towards what this micro-batch has, with the variance as of a sample: rows / (rows - 1) times
+/// that of the batch. As that is linear, their mean moves by a tenth towards the mean over the
+/// micro-batches of the step. (PyTorch moves one statistic at each micro-batch.)
 class BatchNorm {
  public:
   BatchNorm(Unit& unit, const std::string& name, std::int64_t channels, bool relu);
@@ -28,7 +29,11 @@ class BatchNorm {
  private:
   /// Mean and variance [2, channels] of the rows that are normalised together.
   Tensor batch_statistics(const Tensor& x) const;
-  void move_running(const Tensor& statistics, std::int64_t rows, const Pass& pass) const;
+  void move_running(const Tensor& statistics, std::int64_t rows, const Pass& pass);
+  /// That of one micro-batch.
+  const Tensor& running(std::size_t statistic, std::int64_t micro_batch);
+  /// Those of the later micro-batches begin as the first one's.
+  void make_running(std::int64_t micro_batches);
   Tensor first(const Tensor& pair) const { return pair.range(0, channels_); }
   Tensor second(const Tensor& pair) const { return pair.range(channels_, channels_); }
   std::int64_t ranks() const { return unit_.group() ? unit_.group()->size() : 1; }
@@ -37,8 +42,8 @@ class BatchNorm {
   std::int64_t channels_;
   bool relu_;
   std::size_t weight_, bias_;
-  Tensor running_;  // mean and variance, [2, channels]
-  Tensor x_, y_, statistics_;
+  std::size_t running_mean_, running_variance_;
+  Tensor x_, y_, mean_, variance_;
   bool residual_ = false;
 };
 

@@ -42,11 +42,13 @@ class Unit {
   /// affair.
   virtual const Unit* lender() const { return nullptr; }
 
-  /// Running statistics of batch norms: fp32, no parameters. Each rank has its own, of what it
-  /// computed; the model's are the mean over ranks.
+  /// A running statistic of a batch norm: fp32, no parameter. Every micro-batch of a step has one
+  /// of its own; that of the model is their mean over all micro-batches of all ranks, whose bits
+  /// therefore do not depend on which rank computed which micro-batch.
   struct Statistic {
     std::string name;
-    Tensor values;
+    Tensor values;              // of the first micro-batch; evaluation computes with these
+    std::vector<Tensor> later;  // of the later ones; empty until a step with several was computed
   };
   const std::vector<Statistic>& statistics() const { return statistics_; }
   /// Ranks that batch norms put their statistics together with; null: none. Outlives the unit.
@@ -55,7 +57,12 @@ class Unit {
   // For layers (core/nn/layers.h), which declare their parameters in the constructor of their unit
   // and look them up in the bound ranges when they compute.
   Layout& declare() { return layout_; }
-  void declare(Statistic statistic) { statistics_.push_back(std::move(statistic)); }
+  /// Returns the index of the statistic.
+  std::size_t declare(Statistic statistic) {
+    statistics_.push_back(std::move(statistic));
+    return statistics_.size() - 1;
+  }
+  Statistic& statistic(std::size_t index) { return statistics_[index]; }
   Communicator* group() const { return group_; }
   Device& device() const { return device_; }
   DType dtype() const { return parameters_.dtype(); }

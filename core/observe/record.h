@@ -23,8 +23,8 @@ struct RankRecord {
   int rank = 0;
   std::string role;
   std::string host;
-  /// Per step: this rank's share of the loss (their sum over ranks, in rank order, is the loss of
-  /// the global batch) and where the time went. Empty for ranks that only serve.
+  /// This rank's share of the loss of every micro-batch, step after step; and, by step, where the
+  /// time went. Empty for ranks that only serve.
   std::vector<double> losses;
   std::vector<StepTime> steps;
   /// Steps that changed nothing because gradients were not finite.

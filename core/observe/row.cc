@@ -151,8 +151,10 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
     row.bytes_minimum_per_step = std::max(row.bytes_minimum_per_step, rank.minimum_bytes_per_step);
     if (row.parameter_hash.empty()) row.parameter_hash = rank.parameter_hash;
     if (row.evaluations.empty()) row.evaluations = rank.evaluations;
-    row.loss.resize(std::max(row.loss.size(), rank.losses.size()));
-    for (std::size_t s = 0; s < rank.losses.size(); ++s) row.loss[s] += rank.losses[s];
+    // Micro-batch by micro-batch and rank by rank: the order in which `single` has them.
+    const auto each = static_cast<std::size_t>(plan.train.accumulation);
+    row.loss.resize(std::max(row.loss.size(), rank.losses.size() / each));
+    for (std::size_t i = 0; i < rank.losses.size(); ++i) row.loss[i / each] += rank.losses[i];
   }
   add_times(row, static_cast<std::size_t>(plan.train.warmup));
   row.samples_per_s = samples_per_s(row);

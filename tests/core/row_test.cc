@@ -79,6 +79,23 @@ TEST(Row, AddsTheLossesOfTheWorkersUp) {
   EXPECT_EQ(make_row(plan(), records()).loss, (std::vector<double>{3.5, 2.25, 1.125}));
 }
 
+/// Sums of doubles depend on their order: that of the micro-batches, whoever computed them.
+TEST(Row, AddsTheLossesOfMicroBatchesUpAsSingleDoes) {
+  const auto loss_of = [](int world, std::vector<RankRecord> records) {
+    RunPlan of = plan();
+    of.world = world;
+    of.train.accumulation = 4 / world;
+    return make_row(of, std::move(records)).loss;
+  };
+  const double tiny = 1e-16;  // lost beside 1, unless two of them come first
+  std::vector<RankRecord> one(1), two(2);
+  one[0].losses = {1, tiny, tiny, tiny, 0.5, 0.25, 0.125, 0.0625};
+  two[0].losses = {1, tiny, 0.5, 0.25};
+  two[1].losses = {tiny, tiny, 0.125, 0.0625};
+  EXPECT_EQ(loss_of(1, one), (std::vector<double>{1, 0.9375}));
+  EXPECT_EQ(loss_of(2, two), loss_of(1, one));
+}
+
 TEST(Row, TakesTheTimeOfTheSlowestWorkerWithoutWarmUp) {
   const Row row = make_row(plan(), records());
   EXPECT_DOUBLE_EQ(row.step_ms.median, 400);

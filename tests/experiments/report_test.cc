@@ -180,6 +180,34 @@ TEST(Report, ASingleThatDoesNotRepeatItselfIsDifferent) {
   EXPECT_EQ(cases[0].sameness, Sameness::different);
 }
 
+/// One of the three alone is enough: a hash says nothing of losses, and losses nothing of weights.
+TEST(Report, BitIdenticalRowsHaveEqualParametersLossesAndEvaluations) {
+  Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
+  single.evaluations = {{2, 1.5, 0.75, 1.0}};
+  const auto sameness_of = [&](const std::function<void(Row&)>& change) {
+    Row ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+    ddp.evaluations = {{2, 1.5, 0.75, 2.0}};  // the seconds may differ
+    change(ddp);
+    // Figures of a comparison that is resumed come from its file: bits survive that.
+    const Row again = row_from_json(nlohmann::json::parse(to_json(ddp).dump()));
+    EXPECT_EQ(again.loss, ddp.loss);
+    const Sameness fresh = find(summarise({single, ddp}), "ddp", 2).sameness;
+    EXPECT_EQ(find(summarise({single, again}), "ddp", 2).sameness, fresh);
+    return fresh;
+  };
+  const double next_to_1 = std::nextafter(1.0, 2.0), next_to_1_5 = std::nextafter(1.5, 2.0);
+  EXPECT_EQ(sameness_of([](Row&) {}), Sameness::bit_identical);
+  EXPECT_EQ(sameness_of([](Row& row) { row.parameter_hash = "b"; }), Sameness::to_rounding);
+  EXPECT_EQ(sameness_of([&](Row& row) { row.loss[1] = next_to_1; }), Sameness::to_rounding);
+  EXPECT_EQ(sameness_of([](Row& row) { row.loss[1] = 1.1; }), Sameness::different);
+  EXPECT_EQ(sameness_of([&](Row& row) { row.evaluations[0].loss = next_to_1_5; }),
+            Sameness::to_rounding);
+  EXPECT_EQ(sameness_of([](Row& row) { row.evaluations[0].loss = 1.6; }), Sameness::different);
+  EXPECT_EQ(sameness_of([](Row& row) { row.evaluations[0].accuracy = 0.8; }),
+            Sameness::to_rounding);
+  EXPECT_EQ(sameness_of([](Row& row) { row.evaluations.clear(); }), Sameness::different);
+}
+
 TEST(Report, EqualLossesAreEqualToRounding) {
   const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}),
                                 made_up_row("ddp", 2, 0, 180, "b", {2, 1 + 3e-7})});

@@ -138,12 +138,14 @@ inline void expect_run_of(const RankRecord& reference, const RunPlan& plan,
   EXPECT_EQ(results[0].worker.parameter_hash, reference.parameter_hash);
   for (std::size_t w = 1; w < static_cast<std::size_t>(plan.world); ++w)
     EXPECT_EQ(results[w].worker.parameter_hash, "") << "worker 0 alone visits";
-  for (std::size_t s = 0; s < reference.losses.size(); ++s) {
-    double loss = 0;
+  // By step, worker and micro-batch, as the reference has them.
+  const auto each = static_cast<std::size_t>(plan.train.accumulation);
+  std::vector<double> losses;
+  for (std::size_t i = 0; i < results[0].worker.losses.size(); i += each)
     for (int w = 0; w < plan.world; ++w)
-      loss += results[static_cast<std::size_t>(w)].worker.losses.at(s);
-    EXPECT_NEAR(loss, reference.losses[s], 1e-12 * std::abs(reference.losses[s])) << "step " << s;
-  }
+      for (std::size_t m = 0; m < each; ++m)
+        losses.push_back(results[static_cast<std::size_t>(w)].worker.losses.at(i + m));
+  EXPECT_EQ(losses, reference.losses);
 }
 
 }  // namespace ringside::testing
