@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/observe/machine_load.h"
 #include "core/observe/process_memory.h"
 
 namespace ringside {
@@ -42,7 +43,9 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   for (std::int64_t step = 0; step < train.steps; ++step) {
     const double step_start = clock.now();
     const Traffic before = scheme_.traffic();
+    const double processor_before = processor_seconds();
     const std::vector<double> losses = train_step(step);
+    if (step >= train.warmup) record.processor_s += processor_seconds() - processor_before;
     if (context_.device.has_values())
       record.losses.insert(record.losses.end(), losses.begin(), losses.end());
     const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);

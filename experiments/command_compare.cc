@@ -37,6 +37,7 @@ struct Comparison {
   std::vector<RunPlan> runs, remaining;
   std::vector<Row> rows;  // of earlier runs that need not be made again
   DataState data;
+  int most_attempts = 1;
   std::optional<sim::ClusterSpec> machine;  // that predicts the runs
   std::optional<ResultsFolder> folder;
 };
@@ -77,7 +78,8 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   if (!arguments.schemes.empty()) config.compare.schemes = arguments.schemes;
   if (!arguments.worlds.empty()) config.compare.worlds = arguments.worlds;
   comparison.name = config.name;
-  comparison.runs = plan_comparison(config);
+  comparison.runs = plan_comparison(config, allowed_cores().value_or(0));
+  comparison.most_attempts = static_cast<int>(config.compare.attempts);
   check_inputs(comparison.runs.front());
   comparison.machine = calibrated_machine(config, arguments.results);
   comparison.data = data_state(config.data);
@@ -95,7 +97,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
       throw Error("--resume: data.path: {} has changed since; leave --resume out to start anew",
                   changed);
   }
-  comparison.remaining = remaining_runs(comparison.runs, comparison.rows);
+  comparison.remaining = remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
 }
 
 void write_summary(Comparison& comparison, const std::vector<Row>& rows) {
@@ -120,7 +122,7 @@ int run(Comparison& comparison, const Process& process) {
   Predictor predictor(comparison.machine, rank_start(process));
   const ComparisonOutcome outcome =
       run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data, folder,
-                     rank_start(process), predictor, display);
+                     run_maker(rank_start(process), comparison.most_attempts), predictor, display);
   if (outcome.interrupted)
     return complain(was_interrupted, "interrupted; go on with the same command and --resume");
   write_summary(comparison, outcome.rows);

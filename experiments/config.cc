@@ -178,7 +178,12 @@ void assign_override(Binder& binder, const std::string& override_text) {
 Fields fields_of(CompareConfig& config) {
   return {{"schemes", &config.schemes, "which schemes (see `ringside list`)"},
           {"worlds", &config.worlds, "numbers of workers; every scheme runs at each of them"},
-          {"repeats", &config.repeats, "how often each run is made; figures are medians"}};
+          {"repeats", &config.repeats,
+           "how often each run is made; figures are medians and their intervals"},
+          {"attempts", &config.attempts,
+           "how often a run is made at most, while other work on this machine disturbs it"},
+          {"all_cores", &config.all_cores,
+           "cpu: compare `single` with the threads of the largest world's ranks together as well"}};
 }
 
 ExperimentConfig read_experiment(const std::filesystem::path& file,

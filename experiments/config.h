@@ -16,7 +16,9 @@ namespace ringside {
 struct CompareConfig {
   std::vector<std::string> schemes = {"single", "dp", "ps", "ddp", "fsdp"};
   std::vector<std::int64_t> worlds = {1, 2};
-  std::int64_t repeats = 3;
+  std::int64_t repeats = 5;
+  std::int64_t attempts = 3;
+  bool all_cores = true;
 };
 
 Fields fields_of(CompareConfig& config);

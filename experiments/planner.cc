@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/random.h"
 #include "core/interchange/weights.h"
 #include "core/single.h"
 #include "experiments/places.h"
@@ -299,6 +300,39 @@ std::vector<RunPlan> missing_references(const ExperimentConfig& config,
   return references;
 }
 
+/// `single` with the threads of all ranks of the largest world together; none if that is what it
+/// has anyway, or if `single` was not asked for.
+std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& config,
+                                         const std::vector<RunPlan>& runs, int cores, int repeat) {
+  int largest_world = 1;
+  bool with_single = false;
+  for (const RunPlan& run : runs) {
+    largest_world = std::max(largest_world, run.world);
+    with_single |= run.scheme == reference_scheme;
+  }
+  ExperimentConfig changed = config;
+  changed.device.threads = std::min<std::int64_t>(cores, largest_world * config.device.threads);
+  if (!config.compare.all_cores || config.device.kind != "cpu" || !with_single ||
+      changed.device.threads <= config.device.threads)
+    return {};
+  RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, repeat);
+  plan.purpose = Purpose::all_cores;
+  plan.id = fmt::format("{}-t{}-r{}", plan.scheme, changed.device.threads, repeat);
+  plan.label = fmt::format("{}, {} threads", plan.label, changed.device.threads);
+  return plan;
+}
+
+/// Gives the runs of one repeat their lines, and a random order from place `first` on.
+void shuffle(std::vector<RunPlan>& runs, int first) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    RunPlan& run = runs[i];
+    run.line = static_cast<int>(i);
+    run.place = first + static_cast<int>(permuted(i, runs.size(),
+                                                  static_cast<std::uint64_t>(run.train.seed),
+                                                  static_cast<std::uint64_t>(run.repeat)));
+  }
+}
+
 /// A run's files and its row are found by its id.
 void check_ids(const std::vector<RunPlan>& runs) {
   std::set<std::string> ids;
@@ -310,24 +344,37 @@ void check_ids(const std::vector<RunPlan>& runs) {
 
 }  // namespace
 
-std::vector<RunPlan> plan_comparison(const ExperimentConfig& config) {
+std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores) {
   check_config(config);
   const CompareConfig& compare = config.compare;
   check_list("compare.schemes", compare.schemes);
   check_list("compare.worlds", compare.worlds);
   for (const std::int64_t world : compare.worlds) check_world("compare.worlds: world", world);
   require_at_least("compare.repeats", compare.repeats, 1);
-  if (compare.repeats > 1000)
-    throw Error("compare.repeats = {} must be at most 1000", compare.repeats);
+  require_at_least("compare.attempts", compare.attempts, 1);
+  constexpr std::int64_t most_runs = 1000;
+  for (const auto& [key, value] :
+       {std::pair("repeats", compare.repeats), {"attempts", compare.attempts}})
+    if (value > most_runs) throw Error("compare.{} = {} must be at most {}", key, value, most_runs);
 
-  std::vector<RunPlan> runs;
-  for (int repeat = 0; repeat < compare.repeats; ++repeat)
+  std::vector<RunPlan> runs, all;
+  for (int repeat = 0; repeat < compare.repeats; ++repeat) {
+    std::vector<RunPlan> of_repeat;
     for (const std::string& scheme : compare.schemes) {
       const SchemeRow& row = find_scheme(scheme);
       for (const int world : worlds_of(row, compare.worlds))
-        runs.push_back(plan_run(config, row, world, repeat));
+        of_repeat.push_back(plan_run(config, row, world, repeat));
     }
-  std::vector<RunPlan> all = missing_references(config, runs);
+    if (repeat == 0) all = missing_references(config, of_repeat);
+    if (const auto plan = plan_on_all_cores(config, of_repeat, cores, repeat))
+      of_repeat.push_back(*plan);
+    shuffle(of_repeat, static_cast<int>(all.size() + runs.size()));
+    runs.insert(runs.end(), of_repeat.begin(), of_repeat.end());
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].place = static_cast<int>(i);
+    all[i].line = static_cast<int>(runs.size() + i);
+  }
   all.insert(all.end(), runs.begin(), runs.end());
   check_ids(all);
   return all;

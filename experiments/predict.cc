@@ -26,7 +26,8 @@ Predictor::Predictor(std::optional<sim::ClusterSpec> machine, RankStart start)
     : machine_(std::move(machine)), start_(std::move(start)) {}
 
 std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
-  if (!machine_) return {};
+  // The machine was calibrated with the threads of a rank.
+  if (!machine_ || measured.purpose == Purpose::all_cores) return {};
   const auto found = std::find_if(known_.begin(), known_.end(),
                                   [&](const Case& one) { return same_case(one.plan, measured); });
   if (found != known_.end()) return found->prediction;

@@ -63,6 +63,8 @@ void ProgressDisplay::end_run(const Row& row) {
     line +=
         fmt::format("  {:.1f} samples/s  step {:.1f} ms", row.samples_per_s, row.step_ms.median);
     if (!row.loss.empty()) line += fmt::format("  loss {:.4f}", row.loss.back());
+    if (const std::string cause = disturbance(row); !cause.empty())
+      line += fmt::format("  DISTURBED: {}", cause);
   } else {
     line += "  FAILED: " + row.error;
   }

@@ -52,20 +52,30 @@ class File {
   int file_ = -1;
 };
 
-/// What runs of one experiment have in common. References may have the learning rate of the ranks
-/// that they stand for.
-nlohmann::json common_part(const RunPlan& plan, bool with_learning_rate) {
+/// What runs of one experiment have in common. Those that nobody asked for may have the learning
+/// rate or the threads of the ranks that they stand for.
+nlohmann::json common_part(const RunPlan& plan, bool asked) {
   nlohmann::json common = to_json(plan);
-  for (const char* own : {"id", "label", "purpose", "sum_tree", "scheme", "options", "world",
-                          "servers", "repeat", "ranks"})
+  for (const char* own : {"id", "label", "purpose", "line", "place", "sum_tree", "scheme",
+                          "options", "world", "servers", "repeat", "ranks"})
     common.erase(own);
-  if (!with_learning_rate)
+  if (!asked) {
     for (const char* own : {"lr", "lr_scaling"}) common["optimizer"].erase(own);
+    common["device"].erase("threads");
+  }
   common["train"].erase("micro_batch");
   common["train"].erase("accumulation");
   common["train"].erase("reduce");
   common["model"].erase("batch_norm_group");
   return common;
+}
+
+/// A comparison that is resumed may have more schemes or worlds, so that a run gets other
+/// neighbours.
+nlohmann::json run_part(const RunPlan& plan) {
+  nlohmann::json all = to_json(plan);
+  for (const char* of_neighbours : {"line", "place"}) all.erase(of_neighbours);
+  return all;
 }
 
 void check_equal(const RunPlan& there, const nlohmann::json& old_plan,
@@ -185,11 +195,10 @@ void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPl
   const RunPlan& asked = *std::find_if(
       runs.begin(), runs.end(), [](const RunPlan& run) { return run.purpose == Purpose::asked; });
   for (const Row& row : rows) {
-    const bool with_learning_rate = row.plan.purpose == asked.purpose;
-    check_equal(row.plan, common_part(row.plan, with_learning_rate),
-                common_part(asked, with_learning_rate));
+    const bool was_asked = row.plan.purpose == asked.purpose;
+    check_equal(row.plan, common_part(row.plan, was_asked), common_part(asked, was_asked));
     for (const RunPlan& run : runs)
-      if (run.id == row.plan.id) check_equal(row.plan, to_json(row.plan), to_json(run));
+      if (run.id == row.plan.id) check_equal(row.plan, run_part(row.plan), run_part(run));
   }
 }
 

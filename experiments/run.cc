@@ -57,6 +57,8 @@ Row row_of(const RunPlan& plan, const LaunchResult& result) {
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step) {
   StepCollector steps(plan.world, on_step);
+  std::optional<LoadMeter> meter;
+  if (!plan.cluster) meter.emplace();  // virtual time does not notice what else the machine does
   LaunchResult result;
   try {
     result = launch(
@@ -70,7 +72,9 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   }
   // Ctrl-C reaches the ranks too: they may die of it before the launcher looks.
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
-  return {row_of(plan, result), false};
+  RunOutcome outcome{row_of(plan, result)};
+  if (meter) outcome.row.load = meter->read();
+  return outcome;
 }
 
 }  // namespace ringside

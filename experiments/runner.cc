@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "experiments/attempts.h"
 #include "experiments/trace.h"
 
 namespace ringside {
@@ -22,38 +23,51 @@ std::string change_of(const DataState& data, const RunPlan& plan) {
   }
 }
 
-RunOutcome run_on_same_data(const RunPlan& plan, const DataState& data, const RankStart& start,
+RunOutcome run_on_same_data(const RunPlan& plan, const DataState& data, const RunMaker& maker,
                             const std::function<void(const Step&)>& on_step) {
   if (const std::string change = change_of(data, plan); !change.empty())
     return {failed_row(plan, change)};
-  RunOutcome outcome = run_plan(plan, start, on_step);
+  RunOutcome outcome = maker.make(plan, on_step);
   if (outcome.interrupted) return outcome;
   if (const std::string change = change_of(data, plan); !change.empty())
     return {failed_row(plan, change)};
   return outcome;
 }
 
+/// Whether the last row is the attempt at its run that counts.
+bool last_counts(const std::vector<Row>& rows) {
+  const auto counting = rows_that_count(rows);
+  return std::find(counting.begin(), counting.end(), &rows.back()) != counting.end();
+}
+
 }  // namespace
 
-std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs,
-                                    const std::vector<Row>& done) {
+RunMaker run_maker(const RankStart& start, int most_attempts) {
+  return {[start](const RunPlan& plan, const std::function<void(const Step&)>& on_step) {
+            return run_plan(plan, start, on_step);
+          },
+          start.interrupted, most_attempts};
+}
+
+std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std::vector<Row>& done,
+                                    int most_attempts) {
   std::vector<RunPlan> remaining;
   for (const RunPlan& run : runs)
-    if (std::none_of(done.begin(), done.end(),
-                     [&](const Row& row) { return row.plan.id == run.id; }))
-      remaining.push_back(run);
+    if (!settled(done, run.id, most_attempts)) remaining.push_back(run);
+  std::stable_sort(remaining.begin(), remaining.end(),
+                   [](const RunPlan& a, const RunPlan& b) { return a.place < b.place; });
   return remaining;
 }
 
 ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<Row> rows,
                                  const DataState& data, ResultsFolder& folder,
-                                 const RankStart& start, Predictor& predictor,
+                                 const RunMaker& maker, Predictor& predictor,
                                  ProgressDisplay& display) {
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (start.interrupted()) return {std::move(rows), true};
+  for (std::size_t i = 0; i < runs.size();) {
+    if (maker.interrupted()) return {std::move(rows), true};
     const std::optional<Prediction> predicted = predictor.predict(runs[i]);
     display.begin_run(i);
-    RunOutcome outcome = run_on_same_data(runs[i], data, start, [&](const Step& step) {
+    RunOutcome outcome = run_on_same_data(runs[i], data, maker, [&](const Step& step) {
       display.step(step.steps_done, step.seconds);
     });
     if (outcome.interrupted) {
@@ -61,16 +75,19 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
       return {std::move(rows), true};
     }
     outcome.row.predicted = predicted;
+    outcome.row.attempt = attempts(rows, runs[i].id);
     folder.append(outcome.row);
-    if (outcome.row.status == "ok")
-      folder.write(fmt::format("traces/{}.json", runs[i].id), trace(outcome.row.ranks).dump());
+    rows.push_back(std::move(outcome.row));
+    Row& row = rows.back();
+    if (row.status == "ok" && last_counts(rows))
+      folder.write(fmt::format("traces/{}.json", runs[i].id), trace(row.ranks).dump());
     // What each rank did at each step is told; a comparison may be long.
-    for (RankRecord& rank : outcome.row.ranks) {
+    for (RankRecord& rank : row.ranks) {
       rank.slices = {};
       rank.steps = {};
     }
-    display.end_run(outcome.row);
-    rows.push_back(std::move(outcome.row));
+    display.end_run(row);
+    if (settled(rows, runs[i].id, maker.most_attempts)) ++i;
   }
   return {std::move(rows), false};
 }

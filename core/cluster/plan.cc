@@ -18,10 +18,10 @@ Promise promise_named(const std::string& name) {
 }
 
 Purpose purpose_named(const std::string& name) {
-  for (const Purpose purpose : {Purpose::asked, Purpose::reference})
+  for (const Purpose purpose : {Purpose::asked, Purpose::reference, Purpose::all_cores})
     if (name == name_of(purpose)) return purpose;
-  throw Error("purpose = '{}': there are '{}' and '{}'", name, name_of(Purpose::asked),
-              name_of(Purpose::reference));
+  throw Error("purpose = '{}': there are '{}', '{}' and '{}'", name, name_of(Purpose::asked),
+              name_of(Purpose::reference), name_of(Purpose::all_cores));
 }
 
 }  // namespace
@@ -50,6 +50,7 @@ Fields fields_of(DeviceConfig& config) {
 }
 
 std::string_view name_of(Purpose purpose) {
+  if (purpose == Purpose::all_cores) return "all cores";
   return purpose == Purpose::reference ? "reference" : "asked";
 }
 
@@ -66,10 +67,18 @@ bool shares_device(const RunPlan& plan) {
   return false;
 }
 
+int gpus(const RunPlan& plan) {
+  std::set<std::pair<std::string, int>> taken;
+  for (const RankPlan& rank : plan.ranks)
+    if (rank.ordinal >= 0) taken.emplace(device_kind(plan, rank), rank.ordinal);
+  return static_cast<int>(taken.size());
+}
+
 bool same_case(const RunPlan& a, const RunPlan& b) {
   RunPlan repeated = b;
   repeated.id = a.id;
   repeated.repeat = a.repeat;
+  repeated.place = a.place;
   repeated.save = a.save;
   return repeated == a;
 }
@@ -90,6 +99,8 @@ nlohmann::json to_json(const RunPlan& plan) {
   return {{"id", plan.id},
           {"label", plan.label},
           {"purpose", name_of(plan.purpose)},
+          {"line", plan.line},
+          {"place", plan.place},
           {"sum_tree", to_json(plan.sums)},
           {"experiment", plan.experiment},
           {"scheme", plan.scheme},
@@ -114,6 +125,8 @@ RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defau
   in.at("id").get_to(plan.id);
   in.at("label").get_to(plan.label);
   plan.purpose = purpose_named(in.at("purpose").get<std::string>());
+  in.at("line").get_to(plan.line);
+  in.at("place").get_to(plan.place);
   const auto& sums = in.at("sum_tree");
   plan.sums = {sums.at("groups").get<std::int64_t>(), sums.at("micro_batches").get<std::int64_t>(),
                sums.at("lr").get<double>()};

@@ -55,8 +55,9 @@ struct RankPlan {
 
 /// Why a run is made.
 enum class Purpose : std::uint8_t {
-  asked,     // it is compared
-  reference  // others must equal it; it runs once and first, so its speed says nothing
+  asked,      // it is compared
+  reference,  // others must equal it; it runs once and first, so its speed says nothing
+  all_cores   // `single` with as many threads as the runs of the largest world have together
 };
 std::string_view name_of(Purpose purpose);
 
@@ -84,6 +85,8 @@ struct RunPlan {
   std::string id;     // "ddp-w2-r0": a file name, of this run alone within its comparison
   std::string label;  // "ddp", "single x2": what tables call the run, beside its world
   Purpose purpose = Purpose::asked;
+  int line = 0;   // of its case in the tables of the comparison
+  int place = 0;  // in the order in which the runs of the comparison are made
   SumTree sums;
   std::string experiment;
   std::string scheme;
@@ -111,8 +114,10 @@ inline const std::string& device_kind(const RunPlan& plan, const RankPlan& rank)
 }
 /// Whether two ranks have one device between them that is meant for one: then time says nothing.
 bool shares_device(const RunPlan& plan);
+/// How many GPUs of this machine the ranks have together; 0 for a run on CPUs or a simulated one.
+int gpus(const RunPlan& plan);
 
-/// Whether one run repeats the other: their plans differ at most in id, repeat and save.
+/// Whether one run repeats the other: their plans differ at most in id, repeat, place and save.
 bool same_case(const RunPlan& a, const RunPlan& b);
 
 /// Whether its losses and parameters are real: not where it is simulated without numerics.

@@ -69,6 +69,7 @@ nlohmann::json to_json(const RankRecord& r) {
           {"skipped_steps", r.skipped_steps},
           {"tokens_per_sample", r.tokens_per_sample},
           {"steps", steps},
+          {"processor_s", r.processor_s},
           {"serving_optimizer_s", r.serving_optimizer_s},
           {"bytes_sent_per_step", r.bytes_sent_per_step},
           {"bytes_received_per_step", r.bytes_received_per_step},
@@ -102,6 +103,7 @@ RankRecord rank_record_from_json(const nlohmann::json& in) {
       one.at(std::string(name_of(static_cast<Activity>(a)))).get_to(step.by_activity[a]);
     r.steps.push_back(step);
   }
+  in.at("processor_s").get_to(r.processor_s);
   in.at("serving_optimizer_s").get_to(r.serving_optimizer_s);
   in.at("bytes_sent_per_step").get_to(r.bytes_sent_per_step);
   in.at("bytes_received_per_step").get_to(r.bytes_received_per_step);

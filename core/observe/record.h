@@ -29,6 +29,8 @@ struct RankRecord {
   std::vector<StepTime> steps;
   /// Steps that changed nothing because gradients were not finite.
   std::int64_t skipped_steps = 0;
+  /// Processor time of the rank's process, of all its threads, during the measured steps; seconds.
+  double processor_s = 0;
   /// Seconds a step in the optimizer on ranks that serve.
   double serving_optimizer_s = 0;
   /// Over the measured steps alone, a step.

@@ -51,19 +51,39 @@ void add_times(Row& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data;
 }
 
-/// Over the measured steps of the worker that needs longest for all of them together: what a scheme
-/// does in few of its steps counts as much as what it does in each.
-double samples_per_s(const Row& row) {
-  const TrainConfig& train = row.plan.train;
+/// Seconds that all measured steps took the worker that needs longest for them together: what a
+/// scheme does in few of its steps counts as much as what it does in each.
+double measured_s(const Row& row) {
   double slowest_s = 0;
   for (const RankRecord& rank : row.ranks) {
     double seconds = 0;
-    for (auto s = static_cast<std::size_t>(train.warmup); s < rank.steps.size(); ++s)
+    for (auto s = static_cast<std::size_t>(row.plan.train.warmup); s < rank.steps.size(); ++s)
       seconds += rank.steps[s].total;
     slowest_s = std::max(slowest_s, seconds);
   }
+  return slowest_s;
+}
+
+double samples_per_s(const Row& row) {
+  const TrainConfig& train = row.plan.train;
+  const double seconds = measured_s(row);
   const std::int64_t samples = train.global_batch * (train.steps - train.warmup);
-  return slowest_s > 0 ? static_cast<double>(samples) / slowest_s : 0;
+  return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+}
+
+std::optional<double> cores_at_work(const Row& row) {
+  const double seconds = measured_s(row);
+  if (row.plan.cluster || seconds <= 0) return {};
+  double processor_s = 0;
+  for (const RankRecord& rank : row.ranks) processor_s += rank.processor_s;
+  return processor_s / seconds;
+}
+
+/// How many cores the ranks of a run keep busy at most. (Threads that move data beside compute
+/// share their rank's.)
+int usable_cores(const RunPlan& plan) {
+  const std::int64_t threads = plan.device.kind == "cpu" ? plan.device.threads : 1;
+  return static_cast<int>(threads * static_cast<std::int64_t>(plan.ranks.size()));
 }
 
 /// A rank of the plan and, if it has come to its end, what it reported.
@@ -166,6 +186,7 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
       row.staleness = rank.staleness;
   }
   row.tokens_per_s = row.samples_per_s * static_cast<double>(tokens);
+  row.cores = cores_at_work(row);
   return row;
 }
 
@@ -183,6 +204,16 @@ bool bytes_computed(const Row& row) {
 std::optional<double> perplexity(const Row& row, const RankRecord::Evaluation& evaluation) {
   if (row.tokens_per_s == 0) return {};
   return std::exp(evaluation.first_term);
+}
+
+std::string disturbance(const Row& row) {
+  if (row.status != "ok" || !row.load) return {};
+  return disturbance(*row.load, usable_cores(row.plan));
+}
+
+double lost_share(const Row& row) {
+  if (disturbance(row).empty()) return 0;
+  return lost_share(*row.load, usable_cores(row.plan));
 }
 
 Row failed_row(const RunPlan& plan, const std::string& error) {
@@ -208,6 +239,7 @@ ordered_json to_json(const Row& row) {
                            {"accuracy", e.accuracy},
                            {"seconds", e.seconds}});
   const auto& time = row.time_ms;
+  const std::string disturbed = disturbance(row);
   return {{"schema", Row::schema},
           {"experiment", plan.experiment},
           {"run", plan.id},
@@ -224,6 +256,9 @@ ordered_json to_json(const Row& row) {
           {"world", plan.world},
           {"servers", plan.servers},
           {"repeat", plan.repeat},
+          {"line", plan.line},
+          {"place", plan.place},
+          {"attempt", row.attempt},
           {"seed", train.seed},
           {"model", to_json(fields_to_read(plan.model))},
           {"data", to_json(fields_to_read(plan.data))},
@@ -257,10 +292,14 @@ ordered_json to_json(const Row& row) {
             {"data", time.data},
             {"idle", time.idle},
             {"serving_optimizer", time.serving_optimizer}}},
+          {"gpus", gpus(plan)},
+          {"cores", row.cores ? ordered_json(*row.cores) : ordered_json()},
           {"ranks", ranks},
           {"bytes_minimum_per_step", row.bytes_minimum_per_step},
           {"staleness", to_json(row.staleness)},
           {"predicted", prediction_json(row.predicted)},
+          {"load", to_json(row.load)},
+          {"disturbed", disturbed.empty() ? ordered_json() : ordered_json(disturbed)},
           {"status", row.status},
           {"error", row.error}};
 }
@@ -296,6 +335,9 @@ Row row_from_json(const json& in, const DefaultOptions& defaults) {
     row.predicted = {predicted.at("step_ms").get<double>(),
                      predicted.at("memory_peak").get<std::int64_t>(),
                      predicted.at("error").get<std::string>()};
+  if (const json& cores = in.at("cores"); !cores.is_null()) row.cores = cores.get<double>();
+  row.load = machine_load_from_json(in.at("load"));
+  in.at("attempt").get_to(row.attempt);
   in.at("status").get_to(row.status);
   in.at("error").get_to(row.error);
   if (row.status == "ok")

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/cluster/plan.h"
+#include "core/observe/machine_load.h"
 #include "core/observe/record.h"
 
 namespace ringside {
@@ -47,10 +48,16 @@ struct Row {
     /// Of the busiest serving rank; workers may wait for it, so it may be a part of `exposed`.
     double serving_optimizer = 0;
   } time_ms;
+  /// Processor cores at work during the measured steps, on average: processor seconds of all ranks
+  /// by the wall time of the slowest worker. None where ranks were simulated.
+  std::optional<double> cores;
   std::vector<RankRecord> ranks;
   double bytes_minimum_per_step = 0;   // of the busiest rank
   std::optional<Staleness> staleness;  // of the rank with the largest; none where none reports it
   std::optional<Prediction> predicted;
+  /// What else the machine did meanwhile; none where ranks were simulated.
+  std::optional<MachineLoad> load;
+  int attempt = 0;            // a run that was disturbed is made again
   std::string status = "ok";  // ok, failed
   std::string error;
 };
@@ -63,6 +70,12 @@ bool bytes_computed(const Row& row);
 
 /// Of the first term of the loss, the one that says tokens; none for images.
 std::optional<double> perplexity(const Row& row, const RankRecord::Evaluation& evaluation);
+
+/// What disturbed the run (core/observe/machine_load.h); empty for a quiet one, a failed one, and
+/// one whose ranks were simulated.
+std::string disturbance(const Row& row);
+/// How much of its processor time the run lost to others; 0 where nothing disturbed it.
+double lost_share(const Row& row);
 
 /// The row of a run that finished; `records` by rank.
 Row make_row(const RunPlan& plan, std::vector<RankRecord> records);

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/waiting_time.h"
+#include "core/observe/machine_load.h"
 
 namespace ringside::ps {
 namespace {
@@ -61,7 +62,8 @@ class Attendance {
   std::vector<Worker> workers_;
 };
 
-/// Bytes of the messages about measured steps. A worker may be a message ahead of the others, so
+/// Bytes of the messages about measured steps, and processor time of this process until each of
+/// them from the message before. A worker may be a message ahead of the others, so
 /// the moment at which a step begins is nothing to go by.
 class Meter {
  public:
@@ -70,13 +72,18 @@ class Meter {
   /// Counts what the channel has moved since the last call for the message that was moved.
   void note(const Header& header) {
     const Traffic now = channel_.traffic();
+    const double processor_now = processor_seconds();
     const std::int64_t step = step_of(header);
-    if (is_about_a_step(header.kind) && step >= train_.warmup && step < train_.steps)
+    if (is_about_a_step(header.kind) && step >= train_.warmup && step < train_.steps) {
       measured_ = measured_ + (now - last_);
+      processor_s_ += processor_now - last_processor_s_;
+    }
     last_ = now;
+    last_processor_s_ = processor_now;
   }
 
   Traffic measured() const { return measured_; }
+  double processor_s() const { return processor_s_; }
 
  private:
   static bool is_about_a_step(Kind kind) {
@@ -94,6 +101,7 @@ class Meter {
   const Channel& channel_;
   const TrainConfig& train_;
   Traffic last_, measured_;
+  double last_processor_s_ = processor_seconds(), processor_s_ = 0;
 };
 
 /// False if the worker takes nothing now.
@@ -158,6 +166,7 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   }
   const auto measured = static_cast<double>(std::max<std::int64_t>(1, train.steps - train.warmup));
   RankRecord record;
+  record.processor_s = meter.processor_s();
   record.serving_optimizer_s = server.optimizer_seconds() / measured;
   record.bytes_sent_per_step = static_cast<double>(meter.measured().sent) / measured;
   record.bytes_received_per_step = static_cast<double>(meter.measured().received) / measured;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/optim/optimizer_config.h"
@@ -53,6 +54,67 @@ TEST(Planner, InterleavesTheRepeats) {
   config.compare.worlds = {1, 2};
   EXPECT_THAT(ids(plan_comparison(config)), ElementsAre("single-w1-r0", "ddp-w1-r0", "ddp-w2-r0",
                                                         "single-w1-r1", "ddp-w1-r1", "ddp-w2-r1"));
+}
+
+std::vector<std::string> ids_as_made(std::vector<RunPlan> runs) {
+  std::sort(runs.begin(), runs.end(),
+            [](const RunPlan& a, const RunPlan& b) { return a.place < b.place; });
+  for (std::size_t i = 0; i < runs.size(); ++i) EXPECT_EQ(runs[i].place, static_cast<int>(i));
+  return ids(runs);
+}
+
+TEST(Planner, ShufflesTheRunsOfARepeat) {
+  auto config = experiment();
+  config.train.micro_batch = 4;  // world 2 needs a reference of its own
+  config.compare.schemes = {"single", "dp", "ps", "ddp", "fsdp"};
+  config.compare.worlds = {1, 2};
+  config.compare.repeats = 5;
+  const auto runs = plan_comparison(config);
+  const auto made = ids_as_made(runs);
+  EXPECT_EQ(made[0], "single-x2-r0") << "a reference first: it warms the machine up";
+  std::vector<int> place_of_single;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const auto begin = made.begin() + 1 + 9 * repeat;
+    for (auto id = begin; id < begin + 9; ++id)
+      EXPECT_EQ(id->back(), static_cast<char>('0' + repeat)) << *id;
+    const auto single = std::find(begin, begin + 9, "single-w1-r" + std::to_string(repeat));
+    place_of_single.push_back(static_cast<int>(single - begin));
+  }
+  EXPECT_GT(std::set<int>(place_of_single.begin(), place_of_single.end()).size(), 1u);
+  EXPECT_EQ(ids_as_made(plan_comparison(config)), made) << "by train.seed";
+  config.train.seed = 2;
+  EXPECT_NE(ids_as_made(plan_comparison(config)), made);
+  // Repeats of one case stand in one line, and are one case wherever they were made.
+  EXPECT_EQ(runs[1].line, runs[10].line);
+  EXPECT_TRUE(same_case(runs[1], runs[10]));
+}
+
+TEST(Planner, SingleOnAllCoresStandsBesideTheLargestWorld) {
+  auto config = experiment();
+  config.compare.schemes = {"single", "ddp"};
+  config.compare.worlds = {1, 4};
+  config.compare.repeats = 2;
+  const auto on_all = [&](int cores) {
+    std::vector<RunPlan> out;
+    for (const RunPlan& run : plan_comparison(config, cores))
+      if (run.purpose == Purpose::all_cores) out.push_back(run);
+    return out;
+  };
+  const auto runs = on_all(16);
+  ASSERT_THAT(ids(runs), ElementsAre("single-t4-r0", "single-t4-r1"));
+  EXPECT_EQ(runs[0].label, "single, 4 threads");
+  EXPECT_EQ(runs[0].device.threads, 4);
+  EXPECT_EQ(runs[0].world, 1);
+  EXPECT_EQ(on_all(3).at(0).device.threads, 3) << "one a core";
+  config.device.threads = 2;
+  EXPECT_EQ(on_all(16).at(0).device.threads, 8);
+  EXPECT_TRUE(on_all(2).empty()) << "single has them all anyway";
+  EXPECT_TRUE(on_all(0).empty()) << "nobody knows how many there are";
+  config.compare.all_cores = false;
+  EXPECT_TRUE(on_all(16).empty());
+  config.compare.all_cores = true;
+  config.compare.schemes = {"ddp"};
+  EXPECT_TRUE(on_all(16).empty()) << "single was not asked for";
 }
 
 TEST(Planner, QuickstartNeedsNoReferenceButSingle) {

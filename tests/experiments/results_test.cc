@@ -106,7 +106,7 @@ TEST_F(Results, ResumingSkipsTheRunsThatAreThere) {
   config.compare.repeats = 1;
   config.compare.schemes = {"single", "ddp"};
   const auto runs = plan_comparison(config);
-  const auto remaining = remaining_runs(runs, {row("single"), row("ddp", 2)});
+  const auto remaining = remaining_runs(runs, {row("single"), row("ddp", 2)}, 1);
   ASSERT_EQ(remaining.size(), 1u);
   EXPECT_EQ(remaining[0].id, "ddp-w1-r0");
   EXPECT_NO_THROW(check_same_experiment({row("single"), row("ddp", 2)}, runs));
@@ -130,7 +130,7 @@ TEST_F(Results, ResumingKnowsTheReferencesOfBatchNormGroups) {
     rows.back().plan = run;
   }
   EXPECT_NO_THROW(check_same_experiment(rows, runs));
-  EXPECT_TRUE(remaining_runs(runs, rows).empty());
+  EXPECT_TRUE(remaining_runs(runs, rows, 1).empty());
   config.compare.worlds = {1};
   EXPECT_NO_THROW(check_same_experiment(rows, plan_comparison(config)));
   config.optimizer.lr *= 2;

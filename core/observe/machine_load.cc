@@ -1,0 +1,200 @@
+#include "core/observe/machine_load.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+/// Shares of the processor time that the run could have used, above which it counts as disturbed.
+/// On a quiet machine daemons take about 1%; others who take a tenth move a speed-up by as much as
+/// schemes differ. Steal and quotas are 0 on a quiet machine, so a little of them says enough.
+constexpr double most_of_others = 0.1, most_stolen = 0.02, most_throttled = 0.02;
+/// The system counts processor time in ticks of 10 ms: a few of them say nothing.
+constexpr double least_seconds = 0.05;
+
+/// Numbers after the first word.
+std::vector<double> numbers(std::istringstream& words) {
+  std::vector<double> out;
+  for (double number; words >> number;) out.push_back(number);
+  return out;
+}
+
+/// The number after `key` in a text of lines "KEY NUMBER"; 0 without one.
+double number_of(const std::string& text, std::string_view key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(key) && line.size() > key.size() && line[key.size()] == ' ')
+      return std::stod(line.substr(key.size()));
+  return 0;
+}
+
+/// The folder of this process's control group below /sys/fs/cgroup, as /proc/self/cgroup names it.
+std::string control_group(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("0::/")) return line.substr(3);
+  return "/";
+}
+
+/// Of the second version of control groups, or of the first one.
+double throttled_seconds(const LoadSource& source) {
+  const std::string group = control_group(source.read("/proc/self/cgroup"));
+  for (const std::string& folder : {group + "/", std::string("/")})
+    if (const std::string text = source.read("/sys/fs/cgroup" + folder + "cpu.stat"); !text.empty())
+      return number_of(text, "throttled_usec") / 1e6;
+  return number_of(source.read("/sys/fs/cgroup/cpu/cpu.stat"), "throttled_time") / 1e9;
+}
+
+std::int64_t heat_events(const LoadSource& source) {
+  std::int64_t events = 0;
+  for (const int core : source.cores) {
+    std::istringstream text(source.read(
+        fmt::format("/sys/devices/system/cpu/cpu{}/thermal_throttle/core_throttle_count", core)));
+    if (std::int64_t count = 0; text >> count) events += count;
+  }
+  return events;
+}
+
+LoadSource::OwnUse own_use() {
+  LoadSource::OwnUse use;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(who, &usage);
+    for (const timeval& time : {usage.ru_utime, usage.ru_stime})
+      use.processor_s +=
+          static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    use.interruptions += usage.ru_nivcsw;
+  }
+  return use;
+}
+
+double usable_seconds(const MachineLoad& load, int usable) {
+  return load.seconds * std::max(1, std::min(usable, load.cores));
+}
+
+}  // namespace
+
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+LoadSource this_machine() {
+  LoadSource source;
+  source.read = [](const std::string& file) {
+    std::ifstream in(file);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  source.own = own_use;
+  source.now_s = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &set)) source.cores.push_back(core);
+  return source;
+}
+
+LoadMeter::LoadMeter(LoadSource source) : source_(std::move(source)), begin_(counters()) {}
+
+LoadMeter::Counters LoadMeter::counters() const {
+  Counters out;
+  out.now_s = source_.now_s();
+  out.own = source_.own();
+  out.throttled_s = throttled_seconds(source_);
+  out.heat_events = heat_events(source_);
+  const auto tick_s = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
+  std::istringstream lines(source_.read("/proc/stat"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    const bool ours = std::any_of(source_.cores.begin(), source_.cores.end(),
+                                  [&](int core) { return name == fmt::format("cpu{}", core); });
+    if (!ours) continue;
+    // user nice system idle iowait irq softirq steal: proc(5).
+    const std::vector<double> ticks = numbers(words);
+    if (ticks.size() < 8) continue;
+    out.busy_s += tick_s * (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]);
+    out.stolen_s += tick_s * ticks[7];
+  }
+  return out;
+}
+
+MachineLoad LoadMeter::read() const {
+  const Counters now = counters();
+  const double own_s = now.own.processor_s - begin_.own.processor_s;
+  return {.seconds = now.now_s - begin_.now_s,
+          .cores = static_cast<int>(source_.cores.size()),
+          .others_s = std::max(0.0, now.busy_s - begin_.busy_s - own_s),
+          .stolen_s = now.stolen_s - begin_.stolen_s,
+          .throttled_s = now.throttled_s - begin_.throttled_s,
+          .heat_events = now.heat_events - begin_.heat_events,
+          .interruptions = now.own.interruptions - begin_.own.interruptions};
+}
+
+std::string disturbance(const MachineLoad& load, int usable) {
+  std::string out;
+  const auto add = [&](const std::string& cause) { out += (out.empty() ? "" : "; ") + cause; };
+  const double all = usable_seconds(load, usable);
+  const auto too_much = [&](double seconds, double of, double most) {
+    return seconds > least_seconds && seconds > most * of;
+  };
+  const auto cores = [&](double seconds) {
+    return fmt::format("{:.1f} of {} cores", seconds / load.seconds, load.cores);
+  };
+  if (too_much(load.others_s, all, most_of_others)) add("others used " + cores(load.others_s));
+  if (too_much(load.stolen_s, all, most_stolen)) add("the hypervisor took " + cores(load.stolen_s));
+  if (too_much(load.throttled_s, load.seconds, most_throttled))
+    add(fmt::format("a quota stopped it for {:.1f} of {:.1f} s", load.throttled_s, load.seconds));
+  if (load.heat_events > 0) add("heat lowered the clock");
+  // Where ranks outnumber cores they are interrupted on a quiet machine too.
+  if (!out.empty() && load.interruptions > 0)
+    add(fmt::format("ranks lost their core {} times", load.interruptions));
+  return out;
+}
+
+double lost_share(const MachineLoad& load, int usable) {
+  if (load.seconds <= 0) return 0;
+  return (load.others_s + load.stolen_s) / usable_seconds(load, usable) +
+         load.throttled_s / load.seconds + (load.heat_events > 0 ? most_of_others : 0);
+}
+
+nlohmann::ordered_json to_json(const std::optional<MachineLoad>& load) {
+  if (!load) return nullptr;
+  return {{"seconds", load->seconds},
+          {"cores", load->cores},
+          {"others_s", load->others_s},
+          {"stolen_s", load->stolen_s},
+          {"throttled_s", load->throttled_s},
+          {"heat_events", load->heat_events},
+          {"interruptions", load->interruptions}};
+}
+
+std::optional<MachineLoad> machine_load_from_json(const nlohmann::json& in) {
+  if (in.is_null()) return {};
+  return MachineLoad{.seconds = in.at("seconds").get<double>(),
+                     .cores = in.at("cores").get<int>(),
+                     .others_s = in.at("others_s").get<double>(),
+                     .stolen_s = in.at("stolen_s").get<double>(),
+                     .throttled_s = in.at("throttled_s").get<double>(),
+                     .heat_events = in.at("heat_events").get<std::int64_t>(),
+                     .interruptions = in.at("interruptions").get<std::int64_t>()};
+}
+
+}  // namespace ringside

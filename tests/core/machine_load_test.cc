@@ -1,0 +1,141 @@
+#include "core/observe/machine_load.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// A machine of four cores, of which this process may run on the first two.
+class Load : public ::testing::Test {
+ protected:
+  /// Of each of the first two cores, in seconds; the others are busy all the time.
+  struct Core {
+    double user = 0, system = 0, idle = 0, steal = 0;
+  };
+  void stat(const Core& first, const Core& second) {
+    const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
+    const auto line = [&](int number, const Core& core) {
+      return fmt::format("cpu{} {:.0f} 0 {:.0f} {:.0f} 9 0 0 {:.0f} 0 0\n", number,
+                         core.user * ticks, core.system * ticks, core.idle * ticks,
+                         core.steal * ticks);
+    };
+    files_["/proc/stat"] = "cpu  1 2 3 4 5 6 7 8 0 0\n" + line(0, first) + line(1, second) +
+                           line(2, {100 * now_}) + line(3, {100 * now_}) + "intr 77 1 2\n";
+  }
+  LoadMeter meter() {
+    LoadSource source;
+    source.read = [this](const std::string& file) { return files_[file]; };
+    source.own = [this] { return own_; };
+    source.now_s = [this] { return now_; };
+    source.cores = {0, 1};
+    return LoadMeter(source);
+  }
+
+  std::map<std::string, std::string> files_;
+  LoadSource::OwnUse own_;
+  double now_ = 10;
+};
+
+TEST_F(Load, WhatTheRunDidNotUseIsThatOfOthers) {
+  stat({5, 5, 5}, {1, 1, 1});
+  own_ = {7, 100};
+  const LoadMeter load = meter();
+  now_ = 12;
+  stat({6.5, 5.5, 5}, {2, 1.5, 1.5});  // 3.5 s more
+  own_ = {9, 130};
+  const MachineLoad read = load.read();
+  EXPECT_DOUBLE_EQ(read.seconds, 2);
+  EXPECT_EQ(read.cores, 2);
+  EXPECT_NEAR(read.others_s, 1.5, 1e-9);
+  EXPECT_EQ(read.stolen_s, 0);
+  EXPECT_EQ(read.interruptions, 30);
+  EXPECT_EQ(disturbance(read, 2), "others used 0.8 of 2 cores; ranks lost their core 30 times");
+  EXPECT_NEAR(lost_share(read, 2), 1.5 / 4, 1e-9);
+}
+
+TEST_F(Load, AQuietMachineDisturbsNobody) {
+  stat({0, 0, 0}, {0, 0, 0});
+  const LoadMeter load = meter();
+  now_ += 2;
+  stat({2.02, 0, 0}, {1.9, 0.05, 0.01});  // daemons
+  own_ = {3.8, 5000};                     // more threads than cores: that alone is normal
+  EXPECT_EQ(disturbance(load.read(), 2), "");
+}
+
+TEST_F(Load, SaysWhatTheHypervisorTheQuotaAndHeatTook) {
+  stat({0, 0, 0}, {0, 0, 0});
+  files_["/proc/self/cgroup"] = "7:blkio:/other\n0::/box\n";
+  files_["/sys/fs/cgroup/box/cpu.stat"] = "usage_usec 5\nnr_throttled 0\nthrottled_usec 1000000\n";
+  const std::string heat = "/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count";
+  files_[heat] = "4\n";
+  const LoadMeter load = meter();
+  now_ += 2;
+  stat({1, 0, 0.5, 0.5}, {1, 0, 1, 0});
+  files_["/sys/fs/cgroup/box/cpu.stat"] = "usage_usec 9\nnr_throttled 3\nthrottled_usec 1300000\n";
+  files_[heat] = "6\n";
+  own_.processor_s = 2;
+  const MachineLoad read = load.read();
+  EXPECT_NEAR(read.stolen_s, 0.5, 1e-9);
+  EXPECT_NEAR(read.throttled_s, 0.3, 1e-9);
+  EXPECT_EQ(read.heat_events, 2);
+  const std::string text = disturbance(read, 2);
+  EXPECT_THAT(text, HasSubstr("the hypervisor took 0.2 of 2 cores"));
+  EXPECT_THAT(text, HasSubstr("a quota stopped it for 0.3 of 2.0 s"));
+  EXPECT_THAT(text, HasSubstr("heat lowered the clock"));
+}
+
+TEST_F(Load, TheFirstVersionOfControlGroupsHasNanoseconds) {
+  files_["/sys/fs/cgroup/cpu/cpu.stat"] = "nr_throttled 1\nthrottled_time 5000000000\n";
+  const LoadMeter load = meter();
+  files_["/sys/fs/cgroup/cpu/cpu.stat"] = "nr_throttled 2\nthrottled_time 6500000000\n";
+  EXPECT_NEAR(load.read().throttled_s, 1.5, 1e-9);
+}
+
+TEST_F(Load, WhatTheSystemDoesNotTellIsNothing) {
+  const LoadMeter load = meter();
+  now_ += 1;
+  const MachineLoad read = load.read();
+  EXPECT_EQ(read.others_s, 0);
+  EXPECT_EQ(disturbance(read, 2), "");
+}
+
+/// A tenth of what the run itself can use: a rank of one thread has one core of the two.
+TEST_F(Load, TheThresholdIsAShareOfWhatTheRunCanUse) {
+  const MachineLoad load{.seconds = 10, .cores = 2, .others_s = 1.5};
+  EXPECT_NE(disturbance(load, 1), "");
+  EXPECT_EQ(disturbance(load, 2), "");
+  EXPECT_EQ(disturbance(load, 16), "");  // no more than the cores that there are
+  EXPECT_EQ(disturbance({.seconds = 0.1, .cores = 2, .others_s = 0.04}, 2), "") << "ticks";
+}
+
+TEST_F(Load, IsWrittenAndReadBack) {
+  const MachineLoad load{2.5, 2, 0.1, 0.2, 0.3, 4, 5};
+  const auto again = machine_load_from_json(nlohmann::json::parse(to_json(load).dump()));
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(to_json(again), to_json(load));
+  EXPECT_FALSE(machine_load_from_json(nullptr).has_value());
+}
+
+TEST_F(Load, ThisMachineCanBeRead) {
+  const LoadMeter load;
+  double sum = 0;
+  for (int i = 1; i < 100'000; ++i) sum += 1.0 / i;
+  EXPECT_GT(sum, 0);
+  EXPECT_GT(processor_seconds(), 0);
+  const MachineLoad read = load.read();
+  EXPECT_GT(read.seconds, 0);
+  EXPECT_GE(read.cores, 1);
+  EXPECT_GE(read.others_s, 0);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,123 @@
+// Runs that something disturbed are made again.
+#include "experiments/runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "experiments/attempts.h"
+#include "tests/experiments/made_up_rows.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Running : public ::testing::Test {
+ protected:
+  Running() {
+    config_ = made_up_experiment();
+    config_.data.kind = "synthetic";  // no file that could change
+    config_.data.path.clear();
+    config_.compare.schemes = {"single", "ddp"};
+    config_.compare.worlds = {2};
+    config_.compare.repeats = 1;
+    runs_ = plan_comparison(config_);
+  }
+
+  /// A run during which others used `others` of two cores.
+  Row row(const RunPlan& plan, double others) const {
+    Row out = made_up_row(plan.scheme, plan.world, plan.repeat, 100, "a", {2, 1});
+    out.plan = plan;
+    out.load = MachineLoad{.seconds = 10, .cores = 2, .others_s = 10 * others};
+    return out;
+  }
+
+  /// Makes the runs of which `done` has no settled row. What others used during the attempts stands
+  /// in `others`, in the order in which they are made; then nothing.
+  ComparisonOutcome run(std::vector<double> others, std::vector<Row> done = {}) {
+    others_ = std::move(others);
+    made_.clear();
+    const RunMaker maker{
+        [this](const RunPlan& plan, const std::function<void(const Step&)>&) {
+          const double load = made_.size() < others_.size() ? others_[made_.size()] : 0;
+          made_.push_back(plan.id);
+          return RunOutcome{row(plan, load)};
+        },
+        [this] { return static_cast<int>(made_.size()) == interrupted_after_; }, 3};
+    ProgressDisplay display(progress_, 0, runs_, [] { return 0.0; });
+    Predictor predictor({}, {});
+    ResultsFolder folder(folder_.path() / "results");
+    folder.start(done);
+    const auto remaining = remaining_runs(runs_, done, maker.most_attempts);
+    return run_comparison(remaining, std::move(done), {}, folder, maker, predictor, display);
+  }
+
+  std::vector<Row> written() const { return ResultsFolder(folder_.path() / "results").read_rows(); }
+
+  ExperimentConfig config_;
+  std::vector<RunPlan> runs_;
+  std::vector<double> others_;
+  std::vector<std::string> made_;
+  int interrupted_after_ = -1;
+  std::ostringstream progress_;
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(Running, AQuietRunIsMadeOnce) {
+  const auto rows = run({}).rows;
+  EXPECT_THAT(made_, ::testing::UnorderedElementsAre("single-w1-r0", "ddp-w2-r0"));
+  EXPECT_EQ(rows_that_count(rows).size(), 2u);
+}
+
+TEST_F(Running, ADisturbedRunIsMadeAgainUntilItIsQuiet) {
+  const auto rows = run({1.0, 0.5, 0}).rows;
+  ASSERT_EQ(made_.size(), 4u);
+  EXPECT_EQ(made_[0], made_[1]);
+  EXPECT_EQ(made_[0], made_[2]);
+  EXPECT_NE(made_[0], made_[3]);
+  const auto count = rows_that_count(rows);
+  ASSERT_EQ(count.size(), 2u);
+  EXPECT_EQ(count[0]->attempt, 2);
+  EXPECT_THAT(progress_.str(), HasSubstr("DISTURBED: others used 1.0 of 2 cores"));
+  // All of them stay in the file, and say what disturbed them.
+  const auto there = written();
+  ASSERT_EQ(there.size(), 4u);
+  EXPECT_EQ(disturbance(there[1]), "others used 0.5 of 2 cores");
+  EXPECT_EQ(rows_that_count(there)[0]->attempt, 2);
+}
+
+TEST_F(Running, AfterThreeAttemptsTheLeastDisturbedOneCounts) {
+  const auto rows = run({1.0, 0.5, 0.7}).rows;
+  EXPECT_EQ(made_.size(), 4u);
+  EXPECT_EQ(rows_that_count(rows)[0]->attempt, 1);
+}
+
+TEST_F(Running, ResumingGoesOnWithTheAttempts) {
+  interrupted_after_ = 1;
+  const auto first = run({1.0});
+  EXPECT_TRUE(first.interrupted);
+  EXPECT_THAT(made_, ElementsAre(first.rows[0].plan.id));
+  interrupted_after_ = -1;
+  const auto rows = run({1.0, 0}, written()).rows;
+  ASSERT_EQ(made_.size(), 3u);
+  EXPECT_EQ(made_[0], first.rows[0].plan.id);
+  EXPECT_EQ(made_[1], first.rows[0].plan.id);
+  EXPECT_EQ(rows_that_count(rows)[0]->attempt, 2);
+  // Quiet runs are not made again, nor those with enough attempts.
+  EXPECT_TRUE(remaining_runs(runs_, rows, 3).empty());
+  run({}, rows);
+  EXPECT_TRUE(made_.empty());
+}
+
+TEST_F(Running, SimulatedRowsAreNeverDisturbed) {
+  Row simulated = row(runs_[0], 1.0);
+  simulated.load.reset();
+  EXPECT_EQ(disturbance(simulated), "");
+}
+
+}  // namespace
+}  // namespace ringside
