@@ -1,21 +1,14 @@
 #include "experiments/report.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <tuple>
+#include <map>
+#include <utility>
 
-#include "core/base/error.h"
+#include "experiments/attempts.h"
 
 namespace ringside {
 namespace {
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 template <class Figure>
 std::vector<double> each(const std::vector<const Row*>& rows, Figure figure) {
@@ -24,116 +17,33 @@ std::vector<double> each(const std::vector<const Row*>& rows, Figure figure) {
   return values;
 }
 
-bool finished(const Row& row) { return row.status == "ok"; }
-
 double most_bytes_sent(const Row& row) {
   double most = 0;
   for (const RankRecord& rank : row.ranks) most = std::max(most, rank.bytes_sent_per_step);
   return most;
 }
 
-/// All rows that repeat one thing, in order.
-using Case = std::vector<const Row*>;
+/// The rows of one case: one a repeat, and all of them, with those of attempts that do not count.
+struct Case {
+  std::vector<const Row*> repeats, attempts;
+};
 
 std::vector<Case> cases_of(const std::vector<Row>& rows) {
   std::vector<Case> cases;
-  std::vector<std::string> schemes = {"single"};
-  for (const Row& row : rows) {
-    const auto known = std::find_if(cases.begin(), cases.end(), [&](const Case& one) {
-      return same_case(one[0]->plan, row.plan);
-    });
-    if (known != cases.end())
-      known->push_back(&row);
-    else
-      cases.push_back({&row});
-    if (std::find(schemes.begin(), schemes.end(), row.plan.scheme) == schemes.end())
-      schemes.push_back(row.plan.scheme);
-  }
-  const auto place = [&](const Case& one) {
-    const RunPlan& plan = one[0]->plan;
-    const auto scheme = std::find(schemes.begin(), schemes.end(), plan.scheme) - schemes.begin();
-    return std::tuple(scheme, plan.label.size(), plan.label, plan.world);
+  const auto case_of = [&](const Row& row) -> Case& {
+    for (Case& known : cases)
+      if (same_case(known.attempts[0]->plan, row.plan)) return known;
+    return cases.emplace_back();
+  };
+  for (const Row& row : rows) case_of(row).attempts.push_back(&row);
+  for (const Row* row : rows_that_count(rows)) case_of(*row).repeats.push_back(row);
+  const auto place = [](const Case& one) {
+    const RunPlan& plan = one.repeats[0]->plan;
+    return std::pair(plan.scheme != "single", plan.line);
   };
   std::stable_sort(cases.begin(), cases.end(),
                    [&](const Case& a, const Case& b) { return place(a) < place(b); });
   return cases;
-}
-
-/// The run of `single` that a row must equal; null if none has finished. Where there is none with
-/// the row's own order of sums, any other will do to compare losses.
-struct Reference {
-  const Row* row = nullptr;
-  bool same_sums = false;
-};
-Reference reference_of(const Row& row, const std::vector<Row>& rows) {
-  Reference found;
-  for (const Row& candidate : rows) {
-    if (candidate.plan.scheme != "single" || !finished(candidate)) continue;
-    if (candidate.plan.sums == row.plan.sums) return {&candidate, true};
-    if (!found.row) found.row = &candidate;
-  }
-  return found;
-}
-
-/// Parameters, losses and evaluations, bit for bit. The hash alone would not notice a scheme that
-/// computes its losses wrongly and its gradients rightly.
-bool same_bits(const Row& a, const Row& b) {
-  const auto same_values = [](const RankRecord::Evaluation& x, const RankRecord::Evaluation& y) {
-    return x.step == y.step && x.loss == y.loss && x.first_term == y.first_term &&
-           x.accuracy == y.accuracy;
-  };
-  return !a.parameter_hash.empty() && a.parameter_hash == b.parameter_hash && a.loss == b.loss &&
-         std::equal(a.evaluations.begin(), a.evaluations.end(), b.evaluations.begin(),
-                    b.evaluations.end(), same_values);
-}
-
-/// Of the losses in training and in evaluations. (Accuracies count samples: where losses agree to
-/// rounding a sample more or less may be right.)
-double difference_of(const Row& a, const Row& b) {
-  const auto held_out = [](const Row& row) {
-    std::vector<double> losses;
-    for (const auto& evaluation : row.evaluations) losses.push_back(evaluation.loss);
-    return losses;
-  };
-  return std::max(largest_difference(a.loss, b.loss), largest_difference(held_out(a), held_out(b)));
-}
-
-void compare(CaseSummary& out, const Case& repeats, const std::vector<Row>& rows) {
-  out.sameness = Sameness::reference;
-  for (const Row* row : repeats) {
-    const Reference reference = reference_of(*row, rows);
-    Sameness now = Sameness::reference;
-    if (!computes(row->plan)) {
-      now = Sameness::not_computed;
-    } else if (row->plan.promise == Promise::own_algorithm) {
-      now = Sameness::own_algorithm;
-    } else if (!reference.row) {
-      now = Sameness::unknown;
-    } else if (reference.row != row) {
-      const double difference = difference_of(*row, *reference.row);
-      const bool identical = reference.same_sums && same_bits(*row, *reference.row);
-      out.difference = std::max(out.difference, difference);
-      if (identical)
-        // A repeat of the reference itself says nothing new.
-        now = same_case(row->plan, reference.row->plan) ? Sameness::reference
-                                                        : Sameness::bit_identical;
-      else
-        now =
-            difference <= largest_rounding(row->plan) ? Sameness::to_rounding : Sameness::different;
-    }
-    out.sameness = std::max(out.sameness, now);
-  }
-}
-
-void add_memory(CaseSummary& out, const Case& repeats) {
-  for (const Row* row : repeats)
-    for (const RankRecord& rank : row->ranks) {
-      if (rank.at_peak.total() <= out.at_peak.total()) continue;
-      out.at_peak = rank.at_peak;
-      out.largest_rank = rank.rank;
-      out.resident = rank.rss - rank.rss_of_peers;
-      out.device_memory = rank.device_memory;
-    }
 }
 
 void add_prediction(CaseSummary& out, const Row& row) {
@@ -143,30 +53,48 @@ void add_prediction(CaseSummary& out, const Row& row) {
   out.predicted_ms = row.predicted->step_ms;
   out.predicted_ms_error = out.predicted_ms / out.step_ms - 1;
   out.predicted_peak = static_cast<double>(row.predicted->memory_peak);
-  out.predicted_peak_error = out.predicted_peak / static_cast<double>(out.at_peak.total()) - 1;
+  out.predicted_peak_error = out.predicted_peak / static_cast<double>(out.memory.peak()) - 1;
 }
 
-CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
-  const RunPlan& plan = repeats[0]->plan;
+void add_disturbances(CaseSummary& out, const Case& one) {
+  double worst = 0;
+  for (const Row* row : one.repeats) {
+    const std::string cause = disturbance(*row);
+    if (cause.empty()) continue;
+    ++out.disturbed;
+    if (const double lost = lost_share(*row); lost >= worst) {
+      worst = lost;
+      out.disturbance = cause;
+    }
+  }
+  out.superseded = static_cast<int>(one.attempts.size() - one.repeats.size());
+}
+
+std::vector<const Row*> finished(const std::vector<const Row*>& rows) {
+  std::vector<const Row*> out;
+  for (const Row* row : rows)
+    if (row->status == "ok") out.push_back(row);
+  return out;
+}
+
+CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows) {
+  const RunPlan& plan = one.repeats[0]->plan;
   CaseSummary out;
   if (plan.cluster) out.cluster = plan.cluster->name;
   out.device = plan.device.kind;
   out.shared_device = shares_device(plan);
   out.label = plan.label;
   out.scheme = plan.scheme;
+  out.purpose = plan.purpose;
   out.promise = plan.promise;
   out.world = plan.world;
   out.processes = static_cast<int>(plan.ranks.size());
-  out.only_reference = plan.purpose == Purpose::reference;
-  out.repeats = static_cast<int>(repeats.size());
-  Case good;
-  for (const Row* row : repeats) {
-    if (finished(*row)) {
-      good.push_back(row);
-    } else if (out.failed++ == 0) {
-      out.error = row->error;
-    }
-  }
+  out.gpus = gpus(plan);
+  out.repeats = static_cast<int>(one.repeats.size());
+  for (const Row* row : one.repeats)
+    if (row->status != "ok" && out.failed++ == 0) out.error = row->error;
+  add_disturbances(out, one);
+  const std::vector<const Row*> good = finished(one.repeats);
   if (good.empty()) return out;
   const auto speeds = each(good, [](const Row& row) { return row.samples_per_s; });
   const auto [least, most] = std::minmax_element(speeds.begin(), speeds.end());
@@ -185,87 +113,109 @@ CaseSummary summarise_case(const Case& repeats, const std::vector<Row>& rows) {
   out.bytes_computed =
       std::any_of(good.begin(), good.end(), [](const Row* row) { return bytes_computed(*row); });
   out.bytes_minimum_per_step = good[0]->bytes_minimum_per_step;
-  add_memory(out, good);
+  out.memory = summarise_memory(good);
   add_prediction(out, *good[0]);
   if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();
   if (!good[0]->evaluations.empty()) {
     out.held_out = good[0]->evaluations.back();
     out.perplexity = perplexity(*good[0], *out.held_out);
   }
-  compare(out, good, rows);
+  if (good[0]->cores)
+    out.cores = median(each(good, [](const Row& row) { return row.cores.value_or(0); }));
+  // What an attempt computed counts, however slow it was.
+  out.verdict = verdict(finished(one.attempts), rows);
   return out;
 }
 
-/// Median samples/s of `single` with the fewest micro-batches; 0 if it has not finished, or ran as
-/// a reference alone: once and first, so cold.
-double baseline(const std::vector<Row>& rows) {
+/// Samples/s by repeat.
+using Rates = std::map<int, double>;
+
+Rates rates_of(const Case& one) {
+  Rates rates;
+  for (const Row* row : finished(one.repeats)) rates[row->plan.repeat] = row->samples_per_s;
+  return rates;
+}
+
+/// What others are measured by.
+struct Baselines {
+  Rates single;     // asked for, with the fewest micro-batches; not as a reference: once and cold
+  Rates all_cores;  // `single` on all cores
+};
+
+Baselines baselines(const std::vector<Case>& cases) {
+  Baselines out;
   std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
-  std::vector<double> speeds;
-  for (const Row& row : rows) {
-    if (row.plan.scheme != "single" || row.plan.purpose != Purpose::asked || !finished(row))
-      continue;
-    const std::int64_t count = row.plan.train.accumulation;
-    if (count < fewest) speeds.clear();
-    fewest = std::min(fewest, count);
-    if (count == fewest) speeds.push_back(row.samples_per_s);
+  for (const Case& one : cases) {
+    const RunPlan& plan = one.repeats[0]->plan;
+    if (plan.purpose == Purpose::all_cores) out.all_cores = rates_of(one);
+    if (plan.scheme != "single" || plan.purpose != Purpose::asked) continue;
+    if (plan.train.accumulation < fewest && !rates_of(one).empty()) {
+      fewest = plan.train.accumulation;
+      out.single = rates_of(one);
+    }
   }
-  return median(std::move(speeds));
+  return out;
+}
+
+Ratio ratio(const Rates& rates, const Rates& by) {
+  std::vector<double> ratios;
+  for (const auto& [repeat, rate] : rates)
+    if (const auto other = by.find(repeat); other != by.end() && other->second > 0)
+      ratios.push_back(rate / other->second);
+  if (ratios.empty()) return {};
+  return {median(ratios), median_interval(ratios)};
 }
 
 }  // namespace
 
-std::string_view name_of(Sameness sameness) {
-  switch (sameness) {
-    case Sameness::reference:
-      return "reference";
-    case Sameness::bit_identical:
-      return "bit-identical";
-    case Sameness::to_rounding:
-      return "to rounding";
-    case Sameness::different:
-      return "DIFFERENT";
-    case Sameness::not_computed:
-      return "not computed";
-    case Sameness::unknown:
-      return "no reference";
-    case Sameness::own_algorithm:
-      return "own algorithm";
-  }
-  return "unknown";
-}
-
-double largest_rounding(const RunPlan& plan) {
-  if (parameter_dtype(plan.train) != DType::f32) return 1e-2;
-  return plan.device.kind == "cuda" ? 1e-4 : 1e-5;
-}
-
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
-  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
-  double largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i] == b[i]) continue;
-    const double difference = std::abs(a[i] - b[i]) / std::abs(b[i]);
-    // A loss that is no number differs from everything.
-    largest = std::isnan(difference) ? std::numeric_limits<double>::infinity()
-                                     : std::max(largest, difference);
-  }
-  return largest;
-}
-
 std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
   std::vector<CaseSummary> out;
-  const double single = baseline(rows);
-  for (const Case& one : cases_of(rows)) {
+  const std::vector<Case> cases = cases_of(rows);
+  const Baselines by = baselines(cases);
+  for (const Case& one : cases) {
     CaseSummary summary = summarise_case(one, rows);
     // Rows that were not computed keep what their scheme promises.
     const bool same_run = summary.promise == Promise::same_run &&
-                          summary.sameness != Sameness::different &&
-                          summary.sameness != Sameness::unknown;
-    if (same_run && !summary.shared_device && single > 0 && summary.samples_per_s > 0) {
-      summary.speed_up = summary.samples_per_s / single;
-      summary.efficiency = summary.speed_up / summary.world;
+                          summary.verdict.sameness != Sameness::different &&
+                          summary.verdict.sameness != Sameness::unknown;
+    if (same_run && !summary.shared_device && summary.purpose != Purpose::reference) {
+      const Rates rates = rates_of(one);
+      summary.speed_up = ratio(rates, by.single);
+      summary.of_all_cores = ratio(rates, by.all_cores);
+      // More threads are not more workers.
+      if (summary.speed_up.median >= 0 && summary.purpose != Purpose::all_cores)
+        summary.efficiency = summary.speed_up.median / summary.world;
     }
     out.push_back(std::move(summary));
+  }
+  return out;
+}
+
+std::vector<Tie> ties(const std::vector<CaseSummary>& cases) {
+  std::vector<Tie> out;
+  std::vector<const CaseSummary*> measured;
+  for (const CaseSummary& one : cases)
+    if (one.speed_up.interval) measured.push_back(&one);
+  // Intervals that have a value in common have the lower end of one of them in common.
+  for (const CaseSummary* lowest : measured) {
+    Tie tie{lowest->world, {}};
+    for (const CaseSummary* one : measured) {
+      const double value = lowest->speed_up.interval->low;
+      if (one->world == tie.world && one->speed_up.interval->overlaps({value, value}))
+        tie.labels.push_back(one->label);
+    }
+    const auto within = [](const Tie& part, const Tie& whole) {
+      return part.world == whole.world &&
+             std::all_of(part.labels.begin(), part.labels.end(), [&](const std::string& label) {
+               return std::find(whole.labels.begin(), whole.labels.end(), label) !=
+                      whole.labels.end();
+             });
+    };
+    if (tie.labels.size() < 2 ||
+        std::any_of(out.begin(), out.end(), [&](const Tie& other) { return within(tie, other); }))
+      continue;
+    std::erase_if(out, [&](const Tie& other) { return within(other, tie); });
+    out.push_back(std::move(tie));
   }
   return out;
 }

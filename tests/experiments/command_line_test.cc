@@ -42,6 +42,8 @@ micro_batch = 2
 schemes = ["single", "ddp"]
 worlds = [1, 2]
 repeats = 1
+attempts = 1        # other work on this machine changes nothing here
+all_cores = false   # nor do its cores
 )");
   }
 
@@ -197,7 +199,9 @@ TEST_F(CommandLine, ComparesAndResumes) {
   folder_.write("results/trial/rows.jsonl", rows.substr(0, last + 20));
   const Ended second = run({"compare", "trial.toml", "--resume"});
   EXPECT_EQ(second.status, 0) << second.err;
-  EXPECT_THAT(second.err, HasSubstr("[1/1] ddp world 2"));
+  const auto made_last = nlohmann::json::parse(rows.substr(last));  // the order is shuffled
+  EXPECT_THAT(second.err, HasSubstr("[1/1] " + made_last.at("label").get<std::string>() +
+                                    " world " + made_last.at("world").dump()));
   const std::string again = folder_.read("results/trial/rows.jsonl");
   EXPECT_EQ(again.substr(0, last), rows.substr(0, last));
   EXPECT_EQ(std::count(again.begin(), again.end(), '\n'), 3);
@@ -222,6 +226,20 @@ TEST_F(CommandLine, EverySchemeIsTheSameRun) {
   for (const auto& one : summary.at("cases"))
     EXPECT_EQ(one.at("same_run"), one.at("scheme") == "single" ? "reference" : "bit-identical")
         << one;
+}
+
+TEST_F(CommandLine, SingleOnAllCoresIsTheSameRunToo) {
+  const Ended ended = run({"compare", "trial.toml", "--set", "compare.all_cores=true"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  const auto summary = nlohmann::json::parse(folder_.read("results/trial/summary.json"));
+  if (summary.at("cases").size() == 3) GTEST_SKIP() << "this machine has one core";
+  ASSERT_EQ(summary.at("cases").size(), 4u);
+  const auto& all_cores = summary["cases"][1];
+  EXPECT_EQ(all_cores.at("label"), "single, 2 threads");
+  EXPECT_THAT(all_cores.at("same_run").get<std::string>(),
+              ::testing::AnyOf("bit-identical", "to rounding"));
+  EXPECT_GT(all_cores.at("cores").get<double>(), 0);
+  EXPECT_THAT(ended.out, HasSubstr("| vs all cores |"));
 }
 
 /// A port of this machine that nobody else can listen on.

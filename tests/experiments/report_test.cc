@@ -31,10 +31,10 @@ TEST(Report, FiguresAreMediansWithHalfTheRange) {
   EXPECT_EQ(cases[0].repeats, 3);
   EXPECT_DOUBLE_EQ(cases[0].samples_per_s, 100);
   EXPECT_DOUBLE_EQ(cases[0].spread, 0.1);
-  EXPECT_DOUBLE_EQ(cases[0].speed_up, 1);
+  EXPECT_DOUBLE_EQ(cases[0].speed_up.median, 1);
   EXPECT_DOUBLE_EQ(cases[0].step_ms, 20);
   EXPECT_DOUBLE_EQ(cases[0].final_loss, 1);
-  EXPECT_EQ(cases[0].sameness, Sameness::reference);
+  EXPECT_EQ(cases[0].verdict.sameness, Sameness::reference);
 }
 
 TEST(Report, SpeedUpAndEfficiencyAreAgainstSingle) {
@@ -42,12 +42,12 @@ TEST(Report, SpeedUpAndEfficiencyAreAgainstSingle) {
       {made_up_row("ddp", 2, 0, 180, "a", {2, 1}), made_up_row("single", 1, 0, 100, "a", {2, 1})});
   EXPECT_EQ(cases[0].label, "single");  // first, whenever it ran
   const CaseSummary& ddp = find(cases, "ddp", 2);
-  EXPECT_EQ(ddp.sameness, Sameness::bit_identical);
-  EXPECT_DOUBLE_EQ(ddp.speed_up, 1.8);
+  EXPECT_EQ(ddp.verdict.sameness, Sameness::bit_identical);
+  EXPECT_DOUBLE_EQ(ddp.speed_up.median, 1.8);
   EXPECT_DOUBLE_EQ(ddp.efficiency, 0.9);
   EXPECT_DOUBLE_EQ(ddp.bytes_sent_per_step, 2e6);
-  EXPECT_EQ(ddp.largest_rank, 0);
-  EXPECT_EQ(ddp.at_peak.total(), 2000000);
+  EXPECT_EQ(ddp.memory.roles.at(0).rank, 0);
+  EXPECT_EQ(ddp.memory.peak(), 2000000);
 }
 
 TEST(Report, PredictionsStandBesideWhatWasMeasured) {
@@ -75,8 +75,8 @@ TEST(Report, SimulatedRowsSaySoAndHaveASpeedUpWithoutLosses) {
     row.plan.cluster = testing::small_cluster(2);
   }
   const auto cases = summarise(rows);
-  EXPECT_EQ(cases[1].sameness, Sameness::not_computed);
-  EXPECT_DOUBLE_EQ(cases[1].speed_up, 1.8);
+  EXPECT_EQ(cases[1].verdict.sameness, Sameness::not_computed);
+  EXPECT_DOUBLE_EQ(cases[1].speed_up.median, 1.8);
   EXPECT_THAT(summary_text(cases), HasSubstr("SIMULATED on cluster small"));
   EXPECT_EQ(summary_json("trial", cases)["cases"][0]["cluster"], "small");
 }
@@ -85,14 +85,15 @@ TEST(Report, AnAlgorithmOfItsOwnHasNoSpeedUpInThroughputWhereverItRan) {
   Row computed = made_up_row("ddp", 2, 0, 180, "b", {2, 1.5});
   computed.plan.promise = Promise::own_algorithm;
   auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), computed});
-  EXPECT_EQ(cases[1].sameness, Sameness::own_algorithm);
-  EXPECT_LT(cases[1].speed_up, 0);
+  EXPECT_EQ(cases[1].verdict.sameness, Sameness::own_algorithm);
+  EXPECT_LT(cases[1].speed_up.median, 0);
   EXPECT_THAT(summary_text(cases), HasSubstr("| own algorithm"));
   EXPECT_EQ(summary_json("trial", cases)["cases"][1]["promise"], "own algorithm");
   // Not even losses that happen to be equal make it the same run.
   computed.parameter_hash = "a";
   computed.loss = {2, 1};
-  EXPECT_LT(summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), computed})[1].speed_up, 0);
+  EXPECT_LT(summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), computed})[1].speed_up.median,
+            0);
 
   std::vector<Row> rows = {made_up_row("single", 1, 0, 100, "", {}),
                            made_up_row("ddp", 2, 0, 180, "", {}),
@@ -103,9 +104,9 @@ TEST(Report, AnAlgorithmOfItsOwnHasNoSpeedUpInThroughputWhereverItRan) {
     row.plan.cluster = testing::small_cluster(2);
   }
   cases = summarise(rows);
-  EXPECT_EQ(cases[1].sameness, Sameness::not_computed);
-  EXPECT_LT(cases[1].speed_up, 0);
-  EXPECT_DOUBLE_EQ(cases[2].speed_up, 1.8);
+  EXPECT_EQ(cases[1].verdict.sameness, Sameness::not_computed);
+  EXPECT_LT(cases[1].speed_up.median, 0);
+  EXPECT_DOUBLE_EQ(cases[2].speed_up.median, 1.8);
   EXPECT_THAT(summary_text(cases), HasSubstr("not computed; own algorithm"));
 }
 
@@ -143,23 +144,24 @@ TEST(Report, RunsThatShareADeviceAreMarkedAndHaveNoSpeedUp) {
   shared.ranks[0].device_memory = DeviceMemory{3'000'000, 500'000'000, 80'000'000'000};
   const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), shared});
   EXPECT_TRUE(cases[1].shared_device);
-  EXPECT_EQ(cases[1].sameness, Sameness::to_rounding);  // a GPU's sums have orders of their own
-  EXPECT_LT(cases[1].speed_up, 0);
+  EXPECT_EQ(cases[1].verdict.sameness,
+            Sameness::to_rounding);  // a GPU's sums have orders of their own
+  EXPECT_LT(cases[1].speed_up.median, 0);
   const std::string text = summary_text(cases);
   EXPECT_THAT(text, HasSubstr("to rounding (5e-05); shared GPU: not a performance figure"));
   EXPECT_THAT(text, HasSubstr("reserved"));
   EXPECT_THAT(text, HasSubstr("3.00 | 500"));
   const auto json = summary_json("trial", cases)["cases"][1];
   EXPECT_EQ(json["shared_device"], true);
-  EXPECT_EQ(json["memory"]["device"]["outside"], 500'000'000);
+  EXPECT_EQ(json["memory"]["roles"][0]["device"]["outside"], 500'000'000);
 }
 
 TEST(Report, ADifferentRunGetsNoSpeedUp) {
   const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}),
                                 made_up_row("ddp", 2, 0, 180, "b", {2, 1.1})});
   const CaseSummary& ddp = find(cases, "ddp", 2);
-  EXPECT_EQ(ddp.sameness, Sameness::different);
-  EXPECT_LT(ddp.speed_up, 0);
+  EXPECT_EQ(ddp.verdict.sameness, Sameness::different);
+  EXPECT_LT(ddp.speed_up.median, 0);
   EXPECT_LT(ddp.efficiency, 0);
   const std::string text = summary_text(cases);
   EXPECT_THAT(text, HasSubstr("DIFFERENT (1e-01)"));
@@ -171,28 +173,28 @@ TEST(Report, OneDifferentRepeatIsEnough) {
   const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}),
                                 made_up_row("ddp", 2, 0, 180, "a", {2, 1}),
                                 made_up_row("ddp", 2, 1, 180, "b", {2, 1.1})});
-  EXPECT_EQ(find(cases, "ddp", 2).sameness, Sameness::different);
+  EXPECT_EQ(find(cases, "ddp", 2).verdict.sameness, Sameness::different);
 }
 
 TEST(Report, ASingleThatDoesNotRepeatItselfIsDifferent) {
   const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}),
                                 made_up_row("single", 1, 1, 100, "b", {2, 1.1})});
-  EXPECT_EQ(cases[0].sameness, Sameness::different);
+  EXPECT_EQ(cases[0].verdict.sameness, Sameness::different);
 }
 
 /// One of the three alone is enough: a hash says nothing of losses, and losses nothing of weights.
 TEST(Report, BitIdenticalRowsHaveEqualParametersLossesAndEvaluations) {
   Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
-  single.evaluations = {{2, 1.5, 0.75, 1.0}};
+  single.evaluations = {{2, 1.5, 1.5, 0.75, 1.0}};
   const auto sameness_of = [&](const std::function<void(Row&)>& change) {
     Row ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
-    ddp.evaluations = {{2, 1.5, 0.75, 2.0}};  // the seconds may differ
+    ddp.evaluations = {{2, 1.5, 1.5, 0.75, 2.0}};  // the seconds may differ
     change(ddp);
     // Figures of a comparison that is resumed come from its file: bits survive that.
-    const Row again = row_from_json(nlohmann::json::parse(to_json(ddp).dump()));
+    const Row again = row_from_json(nlohmann::json::parse(to_json(ddp).dump()), default_options);
     EXPECT_EQ(again.loss, ddp.loss);
-    const Sameness fresh = find(summarise({single, ddp}), "ddp", 2).sameness;
-    EXPECT_EQ(find(summarise({single, again}), "ddp", 2).sameness, fresh);
+    const Sameness fresh = find(summarise({single, ddp}), "ddp", 2).verdict.sameness;
+    EXPECT_EQ(find(summarise({single, again}), "ddp", 2).verdict.sameness, fresh);
     return fresh;
   };
   const double next_to_1 = std::nextafter(1.0, 2.0), next_to_1_5 = std::nextafter(1.5, 2.0);
@@ -212,8 +214,8 @@ TEST(Report, EqualLossesAreEqualToRounding) {
   const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}),
                                 made_up_row("ddp", 2, 0, 180, "b", {2, 1 + 3e-7})});
   const CaseSummary& ddp = find(cases, "ddp", 2);
-  EXPECT_EQ(ddp.sameness, Sameness::to_rounding);
-  EXPECT_DOUBLE_EQ(ddp.speed_up, 1.8);
+  EXPECT_EQ(ddp.verdict.sameness, Sameness::to_rounding);
+  EXPECT_DOUBLE_EQ(ddp.speed_up.median, 1.8);
   EXPECT_THAT(summary_text(cases), HasSubstr("to rounding (3e-07)"));
 }
 
@@ -234,18 +236,18 @@ TEST(Report, TheReferenceIsSingleOverTheSameMicroBatches) {
   auto cases = summarise({grouped, plain, ddp});
   EXPECT_EQ(cases[0].label, "single");
   EXPECT_EQ(cases[1].label, "single x2");
-  EXPECT_EQ(find(cases, "ddp", 2).sameness, Sameness::bit_identical);
+  EXPECT_EQ(find(cases, "ddp", 2).verdict.sameness, Sameness::bit_identical);
   // Without it the losses of any other `single` must do.
   cases = summarise({plain, ddp});
-  EXPECT_EQ(find(cases, "ddp", 2).sameness, Sameness::to_rounding);
+  EXPECT_EQ(find(cases, "ddp", 2).verdict.sameness, Sameness::to_rounding);
 }
 
 TEST(Report, WithoutAReferenceThereIsNoSpeedUp) {
   const auto cases = summarise({failed_row(made_up_row("single", 1, 0, 1, "", {}).plan, "gone"),
                                 made_up_row("ddp", 2, 0, 180, "b", {2, 1})});
   const CaseSummary& ddp = find(cases, "ddp", 2);
-  EXPECT_EQ(ddp.sameness, Sameness::unknown);
-  EXPECT_LT(ddp.speed_up, 0);
+  EXPECT_EQ(ddp.verdict.sameness, Sameness::unknown);
+  EXPECT_LT(ddp.speed_up.median, 0);
 }
 
 TEST(Report, AReferenceThatRanOnceIsNoMeasureOfSpeed) {
@@ -256,8 +258,8 @@ TEST(Report, AReferenceThatRanOnceIsNoMeasureOfSpeed) {
   ASSERT_EQ(reference.plan.purpose, Purpose::reference);
   const Row ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
   const auto cases = summarise({reference, ddp});
-  for (const CaseSummary& one : cases) EXPECT_LT(one.speed_up, 0) << one.label;
-  EXPECT_EQ(find(cases, "ddp", 2).sameness, Sameness::bit_identical);
+  for (const CaseSummary& one : cases) EXPECT_LT(one.speed_up.median, 0) << one.label;
+  EXPECT_EQ(find(cases, "ddp", 2).verdict.sameness, Sameness::bit_identical);
   EXPECT_THAT(summary_text(cases), HasSubstr("`single` was not compared"));
   const Row asked = made_up_row("single", 1, 0, 100, "a", {2, 1});
   EXPECT_THAT(summary_text(summarise({asked, ddp})), Not(HasSubstr("was not compared")));
@@ -283,8 +285,172 @@ TEST(Report, AReferenceOfBatchNormGroupsIsNoRepeatOfSingle) {
   const CaseSummary& single = find(cases, "single", 1);
   EXPECT_EQ(single.label, "single");
   EXPECT_EQ(single.repeats, 1);
-  EXPECT_DOUBLE_EQ(single.speed_up, 1);
+  EXPECT_DOUBLE_EQ(single.speed_up.median, 1);
   EXPECT_THAT(summary_text(cases), Not(HasSubstr("was not compared")));
+}
+
+/// `single` and `ddp` in pairs: a disturbance of the machine hits both runs of a repeat.
+std::vector<Row> pairs(const std::vector<std::pair<double, double>>& rates) {
+  std::vector<Row> rows;
+  for (const auto& [single, ddp] : rates) {
+    const int repeat = static_cast<int>(rows.size()) / 2;
+    rows.push_back(made_up_row("single", 1, repeat, single, "a", {2, 1}));
+    rows.push_back(made_up_row("ddp", 2, repeat, ddp, "a", {2, 1}));
+  }
+  return rows;
+}
+
+TEST(Report, SpeedUpIsTheMedianOfRatiosWithinARepeat) {
+  // The medians are 100 and 180; the machine slows down from repeat to repeat.
+  const auto cases = summarise(pairs({{140, 250}, {110, 200}, {100, 180}, {95, 175}, {50, 88}}));
+  const CaseSummary& ddp = find(cases, "ddp", 2);
+  EXPECT_DOUBLE_EQ(ddp.speed_up.median, 180.0 / 100);
+  ASSERT_TRUE(ddp.speed_up.interval.has_value());
+  EXPECT_DOUBLE_EQ(ddp.speed_up.interval->low, 88.0 / 50);
+  EXPECT_DOUBLE_EQ(ddp.speed_up.interval->high, 175.0 / 95);
+  EXPECT_DOUBLE_EQ(ddp.efficiency, 0.9);
+  const std::string text = summary_text(cases);
+  EXPECT_THAT(text, HasSubstr("1.80 [1.76, 1.84]"));
+  EXPECT_THAT(text, HasSubstr(" 1.00 |"));  // no interval around itself
+  const auto json = summary_json("trial", cases)["cases"][1];
+  EXPECT_DOUBLE_EQ(json["speed_up_interval"][0].get<double>(), 1.76);
+  EXPECT_DOUBLE_EQ(json["efficiency_interval"][0].get<double>(), 0.88);
+}
+
+TEST(Report, ARepeatWithoutItsNeighbourHasNoRatio) {
+  auto rows = pairs({{100, 180}, {100, 300}});
+  rows[2] = failed_row(rows[2].plan, "gone");
+  const auto cases = summarise(rows);
+  const CaseSummary& ddp = find(cases, "ddp", 2);
+  EXPECT_DOUBLE_EQ(ddp.speed_up.median, 1.8);
+  EXPECT_FALSE(ddp.speed_up.interval.has_value());
+}
+
+TEST(Report, OneRepeatHasNoIntervalAndSaysSo) {
+  const auto cases = summarise(pairs({{100, 180}}));
+  EXPECT_THAT(summary_text(cases), HasSubstr("One repeat: speed-ups have no interval"));
+  EXPECT_TRUE(summary_json("trial", cases)["cases"][1]["speed_up_interval"].is_null());
+  EXPECT_THAT(summary_text(summarise(pairs({{100, 180}, {100, 181}}))),
+              Not(HasSubstr("One repeat")));
+}
+
+TEST(Report, CasesWhoseIntervalsOverlapAreNotRanked) {
+  std::vector<Row> rows;
+  const auto add = [&](const std::string& scheme, int world, double first, double second) {
+    rows.push_back(made_up_row(scheme, world, 0, first, "a", {2, 1}));
+    rows.push_back(made_up_row(scheme, world, 1, second, "a", {2, 1}));
+  };
+  add("single", 1, 100, 100);
+  add("ddp", 1, 97, 106);  // around that of single
+  add("dp", 2, 150, 170);
+  add("ps", 2, 165, 185);  // overlaps with dp and ddp, which do not overlap with each other
+  add("ddp", 2, 175, 190);
+  add("fsdp", 2, 195, 210);  // faster than all
+  const auto found = ties(summarise(rows));
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].world, 1);
+  EXPECT_THAT(found[0].labels, ::testing::UnorderedElementsAre("single", "ddp"));
+  EXPECT_THAT(found[1].labels, ::testing::UnorderedElementsAre("dp", "ps"));
+  EXPECT_THAT(found[2].labels, ::testing::UnorderedElementsAre("ps", "ddp"));
+  EXPECT_THAT(
+      summary_text(summarise(rows)),
+      HasSubstr("Not ranked, because their speed-ups have overlapping intervals: single, ddp "
+                "(world 1); dp, ps (world 2); ps, ddp (world 2)."));
+  EXPECT_EQ(summary_json("trial", summarise(rows))["not_ranked"].size(), 3u);
+}
+
+TEST(Report, AttemptsThatWereDisturbedDoNotCount) {
+  auto rows = pairs({{100, 100}, {100, 180}});
+  rows[1].load = MachineLoad{.seconds = 10, .cores = 2, .others_s = 9};
+  Row again = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  again.attempt = 1;
+  rows.push_back(again);
+  auto cases = summarise(rows);
+  const CaseSummary& quiet = find(cases, "ddp", 2);
+  EXPECT_DOUBLE_EQ(quiet.speed_up.median, 1.8);
+  EXPECT_EQ(quiet.repeats, 2);
+  EXPECT_EQ(quiet.superseded, 1);
+  EXPECT_EQ(quiet.disturbed, 0);
+  EXPECT_THAT(summary_text(cases), HasSubstr("1 attempts do not count"));
+  // Where no attempt was quiet the table says what disturbed the best one.
+  rows.pop_back();
+  cases = summarise(rows);
+  EXPECT_THAT(summary_text(cases),
+              HasSubstr("bit-identical; 1 of 2 repeats disturbed: others used 0.9 of 2 cores"));
+  EXPECT_EQ(summary_json("trial", cases)["cases"][1]["disturbed"], 1);
+}
+
+/// Speed may be disturbed, results may not.
+TEST(Report, AnAttemptThatDoesNotCountMustBeTheSameRunToo) {
+  auto rows = pairs({{100, 180}});
+  rows[1].load = MachineLoad{.seconds = 10, .cores = 2, .others_s = 9};
+  rows[1].parameter_hash = "b";
+  rows[1].loss = {2, 1.5};
+  rows.push_back(made_up_row("ddp", 2, 0, 180, "a", {2, 1}));
+  rows.back().attempt = 1;
+  EXPECT_EQ(find(summarise(rows), "ddp", 2).verdict.sameness, Sameness::different);
+}
+
+TEST(Report, SingleOnAllCoresIsASecondBaseline) {
+  auto rows = pairs({{100, 180}, {100, 180}});
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    Row all = made_up_row("single", 1, repeat, 150, "c", {2, 1 + 1e-7});
+    all.plan.purpose = Purpose::all_cores;
+    all.plan.device.threads = 2;
+    all.plan.label = "single, 2 threads";
+    all.plan.id = "single-t2-r" + std::to_string(repeat);
+    all.cores = 1.9;
+    rows.insert(rows.begin(), all);
+  }
+  const auto cases = summarise(rows);
+  const CaseSummary& ddp = find(cases, "ddp", 2);
+  EXPECT_EQ(ddp.verdict.sameness, Sameness::bit_identical) << "its reference has its threads";
+  EXPECT_DOUBLE_EQ(ddp.speed_up.median, 1.8);
+  EXPECT_DOUBLE_EQ(ddp.of_all_cores.median, 1.2);
+  const CaseSummary& all = find(cases, "single, 2 threads", 1);
+  EXPECT_EQ(all.verdict.sameness, Sameness::to_rounding);
+  EXPECT_DOUBLE_EQ(all.speed_up.median, 1.5);
+  EXPECT_LT(all.efficiency, 0) << "threads are no workers";
+  EXPECT_DOUBLE_EQ(all.of_all_cores.median, 1);
+  const std::string text = summary_text(cases);
+  EXPECT_THAT(text, HasSubstr("| vs all cores |"));
+  EXPECT_THAT(text, HasSubstr("| cores |"));
+  EXPECT_THAT(text, HasSubstr("|   1.9 |"));
+  EXPECT_THAT(summary_text(summarise(pairs({{100, 180}}))), Not(HasSubstr("vs all cores")));
+}
+
+TEST(Report, MemoryIsThatOfTheBusiestRankOfEachRole) {
+  std::vector<Row> rows;
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    Row ps = made_up_row("ps", 2, repeat, 180, "a", {2, 1});
+    ASSERT_EQ(ps.plan.ranks.size(), 4u);  // two workers, two servers
+    for (int r = 0; r < 4; ++r) {
+      RankRecord& rank = ps.ranks[static_cast<std::size_t>(r)];
+      rank.at_peak = {};
+      rank.at_peak[MemoryKind::parameter] = (r < 2 ? 40 : 17 + 2 * repeat) * 1'000'000 + r;
+      rank.rss = 60'000'000;
+    }
+    rows.push_back(ps);
+  }
+  const auto cases = summarise(rows);
+  const MemorySummary& memory = cases.at(0).memory;
+  ASSERT_EQ(memory.roles.size(), 2u);
+  EXPECT_EQ(memory.roles[0].role, "worker");
+  EXPECT_EQ(memory.roles[0].rank, 1);
+  EXPECT_EQ(memory.roles[1].role, "server");
+  EXPECT_EQ(memory.roles[1].ranks, 2);
+  EXPECT_EQ(memory.roles[1].peak.low, 17'000'003);
+  EXPECT_EQ(memory.roles[1].peak.high, 19'000'003);
+  EXPECT_EQ(memory.job.low, 114'000'006);
+  EXPECT_EQ(memory.job.high, 118'000'006);
+  EXPECT_EQ(memory.peak(), 40'000'001);
+  const std::string text = summary_text(cases);
+  EXPECT_THAT(text, HasSubstr("busiest of 2 servers"));
+  EXPECT_THAT(text, HasSubstr("17.00-19.00"));
+  EXPECT_THAT(text, HasSubstr("114-118"));
+  const auto json = summary_json("trial", cases)["cases"][0]["memory"];
+  EXPECT_EQ(json["roles"][1]["role"], "server");
+  EXPECT_EQ(json["all_ranks"]["high"], 118'000'006);
 }
 
 TEST(Report, CountsProcessesAndWhatIsLeftOfAStep) {
@@ -301,13 +467,14 @@ TEST(Report, CountsProcessesAndWhatIsLeftOfAStep) {
 
 TEST(Report, FailedRunsStayWithTheirReason) {
   const Row good = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
-  Row bad = failed_row(good.plan, "rank 1 | was killed\nby signal 9");
+  Row bad = failed_row(made_up_row("ddp", 2, 1, 180, "a", {2, 1}).plan,
+                       "rank 1 | was killed\nby signal 9");
   const auto single = made_up_row("single", 1, 0, 100, "a", {2, 1});
   auto cases = summarise({single, bad});
   EXPECT_THAT(summary_text(cases), HasSubstr("FAILED: rank 1 / was killed by signal 9"));
   cases = summarise({single, bad, good});
   EXPECT_EQ(find(cases, "ddp", 2).failed, 1);
-  EXPECT_DOUBLE_EQ(find(cases, "ddp", 2).speed_up, 1.8);
+  EXPECT_DOUBLE_EQ(find(cases, "ddp", 2).speed_up.median, 1.8);
   EXPECT_THAT(summary_text(cases), HasSubstr("bit-identical; 1 of 2 repeats FAILED: rank 1"));
 }
 
@@ -340,7 +507,7 @@ TEST(Report, SummaryHasTheSameFiguresAsNumbers) {
   EXPECT_EQ(ddp["speed_up"], 1.5);
   EXPECT_EQ(ddp["efficiency"], 0.75);
   EXPECT_EQ(ddp["same_run"], "bit-identical");
-  EXPECT_EQ(ddp["memory"]["at_peak"]["parameter"], 2000000);
+  EXPECT_EQ(ddp["memory"]["roles"][0]["at_peak"]["parameter"], 2000000);
 }
 
 TEST(LargestDifference, IsRelativeAndNeverMissesAnything) {
