@@ -1,9 +1,14 @@
 #include "experiments/cli.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <iostream>
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/base/explain.h"
 #include "experiments/commands.h"
 
 namespace ringside {
@@ -21,9 +26,7 @@ void add_experiment(CLI::App& command, Arguments& arguments) {
       ->allow_extra_args(false);
 }
 
-}  // namespace
-
-int run_command_line(const Process& process) {
+int run_command(const Process& process) {
   Arguments arguments;
   CLI::App app(
       "Trains one model under every way of keeping N workers in step, and shows them side by "
@@ -106,8 +109,19 @@ int run_command_line(const Process& process) {
     if (doctor->parsed()) return doctor_command();
     return rank_command(arguments);
   } catch (const std::exception& error) {
-    return complain(run_failed, error.what());
+    return complain(run_failed, explain(error));
   }
+}
+
+}  // namespace
+
+int run_command_line(const Process& process) {
+  const int status = run_command(process);
+  std::cout.flush();
+  if (std::cout || status != ok) return status;
+  // The stream does not keep the cause: another line meets the same.
+  const bool fails_again = write(STDOUT_FILENO, "\n", 1) < 0;
+  return complain(run_failed, not_shown(fails_again ? errno : EIO));
 }
 
 }  // namespace ringside

@@ -100,12 +100,12 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   comparison.remaining = remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
 }
 
-void write_summary(Comparison& comparison, const std::vector<Row>& rows) {
+void write_summary(Comparison& comparison, const std::vector<Row>& rows, std::ostream& out) {
   const auto cases = summarise(rows);
   const std::string text = summary_text(cases);
   comparison.folder->write("summary.json", summary_json(comparison.name, cases).dump(2) + "\n");
   comparison.folder->write("summary.md", "# " + comparison.name + "\n\n" + text);
-  std::cout << "\n" << text << "\nResults: " << comparison.folder->path().string() << std::endl;
+  out << "\n" << text << "\nResults: " << comparison.folder->path().string() << "\n";
 }
 
 int run(Comparison& comparison, const Process& process) {
@@ -113,22 +113,26 @@ int run(Comparison& comparison, const Process& process) {
   folder.start(comparison.rows);
   folder.write("plan.json", plan_json(comparison.runs, comparison.data).dump(2) + "\n");
   folder.write("environment.json", environment_of(process, comparison.runs.front()).dump(2) + "\n");
+  OutputStream out(STDOUT_FILENO, process.interrupted);
+  OutputStream errors(STDERR_FILENO, process.interrupted);
   if (!comparison.rows.empty())
-    std::cerr << fmt::format("{} of {} runs are there already",
-                             comparison.runs.size() - comparison.remaining.size(),
-                             comparison.runs.size())
-              << std::endl;
-  ProgressDisplay display(std::cerr, terminal_columns(), comparison.remaining, seconds_now);
-  Predictor predictor(comparison.machine, rank_start(process));
+    errors << fmt::format("{} of {} runs are there already\n",
+                          comparison.runs.size() - comparison.remaining.size(),
+                          comparison.runs.size());
+  ProgressDisplay display(errors, terminal_columns(), comparison.remaining, seconds_now);
+  const RankStart start = rank_start(process, errors);
+  Predictor predictor(comparison.machine, start);
   const ComparisonOutcome outcome =
       run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data, folder,
-                     run_maker(rank_start(process), comparison.most_attempts), predictor, display);
+                     run_maker(start, comparison.most_attempts), predictor, display);
+  errors.finish();
   if (outcome.interrupted)
     return complain(was_interrupted, "interrupted; go on with the same command and --resume");
-  write_summary(comparison, outcome.rows);
+  write_summary(comparison, outcome.rows, out);
   const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
                                     [](const Row& row) { return row.status != "ok"; });
-  if (failed == 0) return ok;
+  if (failed == 0) return finish(out, ok);
+  out.finish();
   return complain(run_failed,
                   fmt::format("{} of {} runs failed; see the table", failed, outcome.rows.size()));
 }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/explain.h"
 #include "core/cluster/launch.h"
 #include "experiments/commands.h"
 #include "experiments/rank.h"
@@ -41,7 +42,7 @@ int rank_command(const Arguments& arguments) {
     link->finish(to_json(record));
     return ok;
   } catch (const std::exception& error) {
-    link->fail(error.what());
+    link->fail(explain(error));
     return run_failed;
   }
 }

@@ -1,12 +1,13 @@
 // ringside train
-#include <iostream>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/whole_file.h"
 #include "experiments/commands.h"
 #include "experiments/planner.h"
 #include "experiments/report.h"
-#include "experiments/results.h"
 
 namespace ringside {
 namespace {
@@ -41,31 +42,39 @@ int train_command(const Arguments& arguments, const Process& process) {
     return complain(wrong_input, error.what());
   }
   process.catch_interrupts();
+  OutputStream out(STDOUT_FILENO, process.interrupted);
+  OutputStream errors(STDERR_FILENO, process.interrupted);
   double last_line = 0;
-  const RunOutcome outcome = run_plan(plan, rank_start(process), [&](const Step& step) {
+  const RunOutcome outcome = run_plan(plan, rank_start(process, errors), [&](const Step& step) {
     const double now = seconds_now();
     const bool in_between = step.steps_done > 1 && step.steps_done < plan.train.steps;
     if (in_between && !step.held_out && now - last_line < 1) return;
     last_line = now;
-    std::cout << fmt::format("step {:>{}}/{}{}  {:.1f} samples/s{}", step.steps_done,
-                             std::to_string(plan.train.steps).size(), plan.train.steps,
-                             computes(plan) ? fmt::format("  loss {:.4f}", step.loss) : "",
-                             static_cast<double>(plan.train.global_batch) / step.seconds,
-                             step.held_out
-                                 ? fmt::format("  held-out loss {:.4f}, accuracy {:.2f}%",
-                                               step.held_out->loss, 100 * step.held_out->accuracy)
-                                 : "")
-              << std::endl;
+    out << fmt::format("step {:>{}}/{}{}  {:.1f} samples/s{}", step.steps_done,
+                       std::to_string(plan.train.steps).size(), plan.train.steps,
+                       computes(plan) ? fmt::format("  loss {:.4f}", step.loss) : "",
+                       static_cast<double>(plan.train.global_batch) / step.seconds,
+                       step.held_out
+                           ? fmt::format("  held-out loss {:.4f}, accuracy {:.2f}%",
+                                         step.held_out->loss, 100 * step.held_out->accuracy)
+                           : "")
+        << std::endl;
   });
+  errors.finish();
+  if (!plan.save.empty()) remove_abandoned_drafts(plan.save);
   if (outcome.interrupted) return complain(was_interrupted, "interrupted");
-  if (outcome.row.status != "ok") return complain(run_failed, outcome.row.error);
-  std::cout << "\n" << row_text(outcome.row) << std::flush;
-  if (!plan.save.empty()) std::cout << saved_text(plan) << std::flush;
-  if (output.empty()) return ok;
-  const nlohmann::ordered_json written = {{"environment", environment_of(process, plan)},
-                                          {"row", to_json(outcome.row)}};
-  write_whole(output, written.dump(2) + "\n");
-  return ok;
+  if (outcome.row.status != "ok") {
+    out.finish();
+    return complain(run_failed, outcome.row.error);
+  }
+  out << "\n" << row_text(outcome.row);
+  if (!plan.save.empty()) out << saved_text(plan);
+  if (!output.empty()) {
+    const nlohmann::ordered_json written = {{"environment", environment_of(process, plan)},
+                                            {"row", to_json(outcome.row)}};
+    write_whole(output, written.dump(2) + "\n");
+  }
+  return finish(out, ok);
 }
 
 }  // namespace ringside

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -18,8 +19,19 @@ int complain(int status, const std::string& what) {
   return status;
 }
 
-RankStart rank_start(const Process& process) {
-  return {{process.program, {"rank"}, process.environment}, process.interrupted};
+RankStart rank_start(const Process& process, std::ostream& errors) {
+  return {{process.program,
+           {"rank"},
+           process.environment,
+           [&errors](const std::string& text) { errors << text << std::flush; }},
+          process.interrupted};
+}
+
+int finish(OutputStream& out, int status) {
+  const int cause = out.finish();
+  if (cause == 0) return status;
+  if (cause == ECANCELED) return complain(was_interrupted, "interrupted");
+  return complain(run_failed, not_shown(cause));
 }
 
 nlohmann::ordered_json environment_of(const Process& process, const RunPlan& plan) {

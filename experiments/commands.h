@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiments/config.h"
+#include "experiments/output_stream.h"
 #include "experiments/process.h"
 #include "experiments/run.h"
 
@@ -42,8 +43,11 @@ int rank_command(const Arguments& arguments);
 
 /// Says why on one line of standard error, and returns `status`.
 int complain(int status, const std::string& what);
-/// How a process starts its ranks.
-RankStart rank_start(const Process& process);
+/// How a process starts its ranks; `errors`, which takes what they write, outlives them.
+RankStart rank_start(const Process& process, std::ostream& errors);
+/// Blocks until the reader of standard output has all of `out`. Returns `status` then, else says
+/// why not and returns the status of that.
+int finish(OutputStream& out, int status);
 nlohmann::ordered_json environment_of(const Process& process, const RunPlan& plan);
 /// Where `calibrate` writes and `compare` looks for this machine: in the folder of results.
 std::string machine_file(const std::string& results);

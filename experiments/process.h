@@ -13,8 +13,8 @@ struct Process {
   std::vector<std::string> environment;  // "NAME=value"
   std::string program;                   // how to start it again
   std::string built_commit;              // see experiments/built_commit.h
-  /// From then on a request to stop does not end the process, but makes `interrupted` true.
-  /// Ranks do without: they end at once.
+  /// From then on a request to stop makes `interrupted` true, and only a second one ends the
+  /// process. Ranks do without: they end at once.
   std::function<void()> catch_interrupts;
   std::function<bool()> interrupted;
 };

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/explain.h"
 #include "core/device/sim/sim_device.h"
 #include "core/interchange/weights.h"
 #include "core/observe/process_memory.h"
@@ -75,7 +76,7 @@ RankRecord heard(const RankListener& listener, const std::function<RankRecord()>
   try {
     return work();
   } catch (const std::exception& error) {
-    listener.error(error.what());
+    listener.error(explain(error));
     throw;
   }
 }

@@ -11,6 +11,7 @@
 #include "core/models/resnet.h"
 #include "core/models/vgg.h"
 #include "core/single.h"
+#include "experiments/environment.h"
 #include "experiments/places.h"
 #include "peer/comm/nccl/communicator.h"
 #include "peer/comm/shm/communicator.h"
@@ -46,7 +47,23 @@ int any_number_simulated() {
   sim::require_simgrid();
   return 0;
 }
-std::vector<std::string> nothing(const RunPlan&, int) { return {}; }
+/// Ranks get the threads that they ask for, and where there are more threads than cores, those that
+/// wait for their team sleep: they would keep the others from their cores.
+std::vector<std::string> openmp_environment(const RunPlan& plan, int) {
+  if (plan.device.threads == 1) return {};
+  std::vector<std::string> out = {"OMP_THREAD_LIMIT"};
+  std::int64_t teams = 0;
+  for (const RankPlan& rank : plan.ranks) teams += (rank.worker >= 0) + (rank.server >= 0);
+  const std::optional<int> cores = allowed_cores();
+  if (cores && teams * plan.device.threads > *cores) out.emplace_back("OMP_WAIT_POLICY=passive");
+  return out;
+}
+
+/// Of the one process of all ranks.
+std::vector<std::string> simulation_environment(const RunPlan& plan, int) {
+  if (plan.sim.numerics && plan.device.threads > 1) return {"OMP_THREAD_LIMIT"};
+  return {};
+}
 
 int gpus_here() {
   const cuda::Machine machine = cuda::look_at_machine();
@@ -186,7 +203,7 @@ const std::vector<DeviceRow>& device_rows() {
        .summary = "this machine's processor, through oneDNN",
        .precisions = {"fp32", "bf16", "fp16"},
        .count = any_number,
-       .environment = nothing,
+       .environment = openmp_environment,
        .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
        .links = {between_processes, ps::zmq_transport}},
       {.name = "cuda",
@@ -203,7 +220,7 @@ const std::vector<DeviceRow>& device_rows() {
        .summary = "machines of a cluster file, simulated (device.cluster)",
        .precisions = {"fp32", "bf16", "fp16"},
        .count = any_number_simulated,
-       .environment = nothing,
+       .environment = simulation_environment,
        .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
          return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),
                                      plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32);

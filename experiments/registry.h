@@ -77,7 +77,7 @@ struct DeviceRow {
   /// How many of them this machine has, which ranks get one each in turn; 0 where they are not told
   /// apart. Throws Error that says what is missing where none can be used.
   std::function<int()> count;
-  /// "NAME=VALUE" for the process of a rank of the plan.
+  /// RankPlan::environment of a rank of the plan, whose ranks are placed.
   std::function<std::vector<std::string>(const RunPlan&, int rank)> environment;
   /// Of one rank of the plan. `world` is where simulated ranks live; null: nowhere, for looking at
   /// what the plan's model comes to.

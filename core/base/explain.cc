@@ -59,7 +59,8 @@ std::string explain(const std::exception& error) {
   if (refused && refused->code() == std::errc::resource_unavailable_try_again)
     return fmt::format("a thread could not be started: {}; {}", std::strerror(EAGAIN),
                        thread_limit_text());
-  return error.what();
+  const std::string what = error.what();
+  return what.find("ulimit") == std::string::npos ? what + limit_hint(what) : what;
 }
 
 }  // namespace ringside

@@ -6,7 +6,7 @@
 
 namespace ringside {
 
-/// error.what(); of memory and threads that the system refused, also what can be done about it.
+/// error.what(), and where the system refused something, the limit that it looks like.
 std::string explain(const std::exception& error);
 
 /// The limit of this process that `cause` (a text with one of the system's errors in it), or the

@@ -16,7 +16,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/explain.h"
 #include "core/cluster/json_line.h"
+#include "core/cluster/rank_output.h"
 
 namespace ringside {
 namespace {
@@ -41,31 +43,45 @@ class RankProcess {
   bool running() const { return pid_ > 0; }
   bool connected() const { return line_ != nullptr; }
   JsonLine& line() { return *line_; }
+  RankOutput& output() { return output_; }
   void disconnect() { line_.reset(); }
   void signal(int number) {
     if (running()) kill(pid_, number);
   }
   /// Collects its exit status if it has ended.
   void reap() {
-    if (running() && waitpid(pid_, &status_, WNOHANG) == pid_) pid_ = 0;
+    if (!running()) return;
+    const pid_t ended = waitpid(pid_, &status_, WNOHANG);
+    known_ = ended == pid_;
+    if (known_ || (ended < 0 && errno == ECHILD)) pid_ = 0;
   }
   /// Of a rank that has ended: whether it was by a signal other than `number`.
   bool killed_but_by(int number) const {
-    return WIFSIGNALED(status_) && WTERMSIG(status_) != number;
+    return known_ && WIFSIGNALED(status_) && WTERMSIG(status_) != number;
   }
   /// Of a rank that has ended.
-  bool ended_well() const { return WIFEXITED(status_) && WEXITSTATUS(status_) == 0; }
+  bool ended_well() const { return known_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0; }
   std::string exit_text() const {
+    if (!known_) return "ended, and something else collected its exit status";
     if (WIFSIGNALED(status_))
       return fmt::format("was killed by signal {} ({})", WTERMSIG(status_),
                          strsignal(WTERMSIG(status_)));
     return fmt::format("ended with exit code {} before its work was done", WEXITSTATUS(status_));
   }
+  /// What explains its end: the last line that it wrote, and limits that it may have met.
+  std::string explanation() const {
+    const std::string& line = output_.last_line();
+    const int signal = known_ && WIFSIGNALED(status_) ? WTERMSIG(status_) : 0;
+    return (line.empty() ? "" : fmt::format("; its last words: {}", line)) +
+           limit_hint(line, signal);
+  }
 
  private:
   pid_t pid_ = 0;
   int status_ = 0;
+  bool known_ = false;  // the status, of a rank that has ended
   std::unique_ptr<JsonLine> line_;
+  RankOutput output_;
 };
 
 /// As execve() takes them; they point into `words`.
@@ -76,7 +92,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return out;
 }
 
-/// `first`, without the variables that `own` has, and then those.
+/// `first`, without the variables that `own` names, and then those of `own` that have a value.
 std::vector<std::string> overridden(const std::vector<std::string>& first,
                                     const std::vector<std::string>& own) {
   std::vector<std::string> out;
@@ -87,14 +103,21 @@ std::vector<std::string> overridden(const std::vector<std::string>& first,
     if (std::none_of(own.begin(), own.end(),
                      [&](const std::string& other) { return name(other) == name(variable); }))
       out.push_back(variable);
-  out.insert(out.end(), own.begin(), own.end());
+  for (const std::string& variable : own)
+    if (variable.find('=') != std::string::npos) out.push_back(variable);
   return out;
+}
+
+/// By the system, whose error number stands in errno.
+Error refused(std::string_view what) {
+  const std::string cause = std::strerror(errno);
+  return Error("cannot {} a rank: {}{}", what, cause, limit_hint(cause));
 }
 
 RankProcess::RankProcess(const RankProgram& program, const std::vector<std::string>& environment) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
-    throw Error("cannot make a socket for a rank: {}", std::strerror(errno));
+    throw refused("make a socket for");
   line_ = std::make_unique<JsonLine>(sockets[0]);
 
   std::vector<std::string> words = {program.file};
@@ -110,12 +133,15 @@ RankProcess::RankProcess(const RankProgram& program, const std::vector<std::stri
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) _exit(1);  // it died before the line above
     fcntl(sockets[1], F_SETFD, 0);
+    output_.become_standard_streams();
     execve(program.file.c_str(), argv.data(), envp.data());
     _exit(127);
   }
   const int fork_error = errno;
   close(sockets[1]);
-  if (pid_ < 0) throw Error("cannot start a rank: {}", std::strerror(fork_error));
+  output_.keep_reading_end();
+  errno = fork_error;
+  if (pid_ < 0) throw refused("start the process of");
 }
 
 /// One run: all its ranks, their store, and the first thing that went wrong.
@@ -123,7 +149,7 @@ class Launch {
  public:
   Launch(const RunPlan& plan, const RankProgram& program,
          const std::function<void(int, const nlohmann::json&)>& on_progress)
-      : plan_(plan), on_progress_(on_progress) {
+      : plan_(plan), on_output_(program.on_output), on_progress_(on_progress) {
     result_.records.resize(plan.ranks.size());
     last_step_.resize(plan.ranks.size());
     const std::size_t processes = plan.cluster ? 1 : plan.ranks.size();
@@ -168,13 +194,15 @@ class Launch {
       RankProcess& rank = *ranks_[r];
       if (rank.connected() || !rank.running()) continue;  // first hear it out, then ask for its end
       rank.reap();
+      if (!rank.running()) read_output(r);
       if (!rank.running() && (result_.records[r].is_null() || !rank.ended_well())) judge_end(r);
     }
   }
 
   /// A rank that something else killed explains what the others may have said of it before.
   void judge_end(std::size_t r) {
-    const std::string why = fmt::format("{} {}{}", name(r), ranks_[r]->exit_text(), last_step_[r]);
+    const std::string why = fmt::format("{} {}{}{}", name(r), ranks_[r]->exit_text(), last_step_[r],
+                                        ranks_[r]->explanation());
     fail(why);
     if (!explained_ && !forced_ && !result_.interrupted && ranks_[r]->killed_but_by(SIGTERM)) {
       explained_ = true;
@@ -184,16 +212,20 @@ class Launch {
 
   /// Reads what ranks have sent, or do within the time.
   void read_all(int timeout_ms) {
-    std::vector<pollfd> watched;
-    std::vector<std::size_t> who;
-    for (std::size_t r = 0; r < ranks_.size(); ++r)
-      if (ranks_[r]->connected()) {
-        watched.push_back({ranks_[r]->line().socket(), POLLIN, 0});
-        who.push_back(r);
-      }
+    std::vector<pollfd> watched;  // poll() leaves out what is negative
+    for (const auto& rank : ranks_) {
+      watched.push_back({rank->connected() ? rank->line().socket() : -1, POLLIN, 0});
+      watched.push_back({rank->output().file(), POLLIN, 0});
+    }
     poll(watched.data(), watched.size(), timeout_ms);
-    for (std::size_t i = 0; i < watched.size(); ++i)
-      if (watched[i].revents != 0) read(who[i]);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (watched[2 * r].revents != 0) read(r);
+      if (watched[2 * r + 1].revents != 0) read_output(r);
+    }
+  }
+
+  void read_output(std::size_t r) {
+    if (const std::string text = ranks_[r]->output().read(); !text.empty()) on_output_(text);
   }
 
   void read(std::size_t r) {
@@ -244,6 +276,7 @@ class Launch {
   }
 
   const RunPlan& plan_;
+  const std::function<void(const std::string&)>& on_output_;
   const std::function<void(int, const nlohmann::json&)>& on_progress_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   std::vector<std::string> last_step_;

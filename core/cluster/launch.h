@@ -22,11 +22,14 @@ struct LaunchResult {
   bool interrupted = false;
 };
 
-/// What is started as a rank.
+/// What is started as a rank. Ranks have none of the launcher's standard output and error: whoever
+/// reads those may stop, and must not stop ranks.
 struct RankProgram {
   std::string file;
   std::vector<std::string> arguments;    // the number of a socket is added
-  std::vector<std::string> environment;  // "NAME=VALUE"; those of the rank's plan are added
+  std::vector<std::string> environment;  // "NAME=VALUE"; what the rank's plan says goes first
+  /// Takes what ranks write to theirs (warnings of libraries); must not block.
+  std::function<void(const std::string& text)> on_output = [](const std::string&) {};
 };
 
 /// Starts one process a rank of `plan`, or a single one for all ranks of a simulated cluster, whose

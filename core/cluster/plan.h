@@ -48,8 +48,9 @@ struct RankPlan {
   int server = -1;
   std::string device{};  // kind, where it is not that of the run
   int ordinal = -1;      // which of this machine's devices of the kind; -1: they are not told apart
-  std::vector<std::string> environment{};  // "NAME=VALUE" that its process gets
-  std::string role() const;                // "worker", "server", "worker+server"
+  /// What its process has beside the launcher's environment: "NAME=VALUE"; "NAME": not that one.
+  std::vector<std::string> environment{};
+  std::string role() const;  // "worker", "server", "worker+server"
   bool operator==(const RankPlan&) const = default;
 };
 

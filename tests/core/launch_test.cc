@@ -47,6 +47,44 @@ TEST(LaunchTest, ARankHasTheProgramsEnvironmentAndItsOwn) {
   }
 }
 
+TEST(LaunchTest, ARankDoesNotHaveWhatItsPlanLeavesOut) {
+  RunPlan plan;
+  plan.options = nlohmann::json::object();
+  plan.ranks = {{.rank = 0, .worker = 0, .environment = {"SHADE"}}};
+  const auto result = launch(
+      plan,
+      {"/bin/bash",
+       {"-c", R"(printf '{"record":{"shade":"%s"}}\n' "${SHADE-none}" >&$1)", "rank"},
+       {"PATH=/usr/bin:/bin", "SHADE=1"}},
+      [](int, const nlohmann::json&) {}, [] { return false; });
+  EXPECT_EQ(result.records.at(0).at("shade"), "none");
+}
+
+TEST(LaunchTest, WhatARankWritesIsTheLaunchersToShow) {
+  RunPlan plan;
+  plan.options = nlohmann::json::object();
+  plan.ranks = {{.rank = 0, .worker = 0}};
+  std::string shown;
+  const auto result = launch(
+      plan,
+      {"/bin/bash",
+       {"-c", "echo out of the printer; echo 'no more ink' >&2; exit 3", "rank"},
+       {"PATH=/usr/bin:/bin"},
+       [&](const std::string& text) { shown += text; }},
+      [](int, const nlohmann::json&) {}, [] { return false; });
+  EXPECT_EQ(shown, "out of the printer\nno more ink\n");
+  EXPECT_EQ(result.error,
+            "rank 0 (worker) ended with exit code 3 before its work was done; its last words: no "
+            "more ink");
+}
+
+TEST(LaunchTest, EndsWhereSomethingElseCollectsItsRanks) {
+  const auto before = signal(SIGCHLD, SIG_IGN);
+  const auto result = launch_scripts(1, "exit 3");
+  signal(SIGCHLD, before);
+  EXPECT_EQ(result.error, "rank 0 (worker) ended, and something else collected its exit status");
+}
+
 TEST(LaunchTest, StoreAnswersAcrossRanksInEitherOrder) {
   const auto result = launch_scripts(2, R"(
     if [ $rank = 0 ]; then

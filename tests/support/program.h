@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,10 @@ struct Ended {
 /// Runs in a folder with its output caught; ended by force at the latest with this object.
 class Program {
  public:
-  Program(const std::string& path, std::vector<std::string> arguments,
-          const std::filesystem::path& folder) {
+  /// `prepare` is called in the new process, before the program takes its place.
+  Program(
+      const std::string& path, std::vector<std::string> arguments,
+      const std::filesystem::path& folder, const std::function<void()>& prepare = [] {}) {
     int out[2], err[2];
     if (pipe(out) != 0 || pipe(err) != 0) return;
     arguments.insert(arguments.begin(), path);
@@ -35,6 +38,7 @@ class Program {
       dup2(out[1], STDOUT_FILENO);
       dup2(err[1], STDERR_FILENO);
       for (int end : {out[0], out[1], err[0], err[1]}) close(end);
+      prepare();
       execv(argv[0], argv.data());
       _exit(127);
     }

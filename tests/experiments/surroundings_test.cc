@@ -1,0 +1,181 @@
+// The real program where its parent, its terminal or the system make it hard.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+#include "tests/support/some_text.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+using testing::Ended;
+using ::testing::HasSubstr;
+using testing::Program;
+
+class Surroundings : public ::testing::Test {
+ protected:
+  Surroundings() {
+    folder_.write("text.txt", testing::some_text(20'000));
+    folder_.write("trial.toml", R"(
+[model]
+layers = 1
+heads = 2
+width = 64
+context = 64
+[data]
+path = "text.txt"
+[train]
+steps = 3
+warmup = 1
+global_batch = 4
+)");
+  }
+
+  static std::vector<std::string> train(const std::string& scheme, int world,
+                                        const std::vector<std::string>& more = {}) {
+    std::vector<std::string> out = {"train",   "trial.toml",          "--scheme", scheme,
+                                    "--world", std::to_string(world), "--output", "row.json"};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  }
+  Ended run(
+      const std::vector<std::string>& arguments,
+      const std::function<void()>& prepare = [] {}) const {
+    return Program(RINGSIDE_PROGRAM, arguments, folder_.path(), prepare).wait();
+  }
+  nlohmann::json row() const { return nlohmann::json::parse(folder_.read("row.json")).at("row"); }
+
+  testing::TemporaryFolder folder_;
+};
+
+// oneDNN computes only a part of a product on a team that is smaller than it asked for.
+TEST_F(Surroundings, VariablesOfOpenMPChangeNoBit) {
+  const auto arguments = train("ddp", 2, {"--set", "device.threads=2"});
+  ASSERT_EQ(run(arguments).status, 0);
+  const nlohmann::json plain = row();
+  for (const auto& [name, value] : {std::pair("OMP_THREAD_LIMIT", "1"),
+                                    {"OMP_DYNAMIC", "true"},
+                                    {"OMP_MAX_ACTIVE_LEVELS", "0"},
+                                    {"OMP_NUM_THREADS", "1"}}) {
+    const Ended ended = run(arguments, [&, name = name, value = value] { setenv(name, value, 1); });
+    ASSERT_EQ(ended.status, 0) << name << ended.err;
+    EXPECT_EQ(row().at("loss"), plain.at("loss")) << name;
+    EXPECT_EQ(row().at("parameter_hash"), plain.at("parameter_hash")) << name;
+  }
+}
+
+TEST_F(Surroundings, EndsWhereTheEndsOfItsRanksAreIgnored) {
+  const Ended ended = run(train("ddp", 2), [] { std::signal(SIGCHLD, SIG_IGN); });
+  EXPECT_EQ(ended.status, 0) << ended.err;
+}
+
+TEST_F(Surroundings, ListensToSignalsThatItsParentBlocked) {
+  Program program(RINGSIDE_PROGRAM, train("ddp", 2, {"--set", "train.steps=100000000"}),
+                  folder_.path(), [] {
+                    std::signal(SIGTERM, SIG_IGN);
+                    sigset_t all;
+                    sigfillset(&all);
+                    sigprocmask(SIG_SETMASK, &all, nullptr);
+                  });
+  ASSERT_TRUE(program.wait_for("step"));
+  kill(program.pid(), SIGTERM);
+  EXPECT_EQ(program.wait().status, 130);
+}
+
+TEST_F(Surroundings, InTheBackgroundOfAScriptAnInterruptionIsNotForIt) {
+  Program program(RINGSIDE_PROGRAM, train("ddp", 2, {"--set", "train.steps=100"}), folder_.path(),
+                  [] { std::signal(SIGINT, SIG_IGN); });
+  ASSERT_TRUE(program.wait_for("step"));
+  kill(program.pid(), SIGINT);
+  EXPECT_EQ(program.wait().status, 0);
+}
+
+TEST_F(Surroundings, AClosedStreamIsNoRanksSocket) {
+  for (const int closed : {STDIN_FILENO, STDERR_FILENO})
+    EXPECT_EQ(run(train("ps", 2), [closed] { close(closed); }).status, 0) << closed;
+  const Ended ended = run(train("ps", 2), [] { close(STDOUT_FILENO); });
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_EQ(ended.err, "ringside: standard output cannot be written: Bad file descriptor\n");
+  EXPECT_EQ(row().at("status"), "ok");
+}
+
+TEST_F(Surroundings, AFullOutputIsAnError) {
+  const auto full = [] { dup2(open("/dev/full", O_WRONLY), STDOUT_FILENO); };
+  for (const auto& arguments : {train("single", 1), {"list"}, {"doctor"}, {"--help"}}) {
+    const Ended ended = run(arguments, full);
+    EXPECT_EQ(ended.status, 1) << arguments[0];
+    EXPECT_EQ(ended.err, "ringside: standard output cannot be written: No space left on device\n")
+        << arguments[0];
+  }
+}
+
+/// The end of a pipe that takes nothing more; whoever has the other end does not read.
+class FullPipe {
+ public:
+  FullPipe() {
+    if (pipe2(ends_, O_CLOEXEC) != 0) return;
+    fcntl(ends_[1], F_SETFL, O_NONBLOCK);
+    char page[4096] = {};
+    while (write(ends_[1], page, sizeof page) > 0) {
+    }
+    fcntl(ends_[1], F_SETFL, 0);
+  }
+  ~FullPipe() {
+    for (const int end : ends_) close(end);
+  }
+  FullPipe(const FullPipe&) = delete;
+  FullPipe& operator=(const FullPipe&) = delete;
+  int end() const { return ends_[1]; }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+TEST_F(Surroundings, AReaderThatStopsDoesNotStopTheRun) {
+  FullPipe pipe;
+  Program program(RINGSIDE_PROGRAM, train("ps", 2), folder_.path(), [&] {
+    dup2(pipe.end(), STDOUT_FILENO);
+    dup2(pipe.end(), STDERR_FILENO);
+  });
+  constexpr int most_looks = 3000;
+  for (int i = 0; i < most_looks && !std::filesystem::exists(folder_.path() / "row.json"); ++i)
+    poll(nullptr, 0, 10);
+  ASSERT_TRUE(std::filesystem::exists(folder_.path() / "row.json"));
+  EXPECT_EQ(row().at("status"), "ok");
+  // The first one ends the wait for the reader of the table, the second one that for the reader of
+  // the message that says so.
+  siginfo_t ended{};
+  while (waitid(P_PID, static_cast<id_t>(program.pid()), &ended, WEXITED | WNOHANG | WNOWAIT) ==
+             0 &&
+         ended.si_pid == 0) {
+    kill(program.pid(), SIGINT);
+    poll(nullptr, 0, 10);
+  }
+  EXPECT_EQ(program.wait().status, 130);
+}
+
+TEST_F(Surroundings, ALimitThatRanksMeetIsNamed) {
+  const auto limited = [](decltype(RLIMIT_AS) what, rlim_t value) {
+    return [what, value] {
+      const rlimit limit{value, value};
+      setrlimit(what, &limit);
+    };
+  };
+  const Ended files = run(train("ps", 2), limited(RLIMIT_NOFILE, 12));
+  EXPECT_EQ(files.status, 1);
+  EXPECT_THAT(files.err, HasSubstr("Too many open files; open files are limited to 12"));
+  const Ended size = run(train("ddp", 2), limited(RLIMIT_FSIZE, 4096));
+  EXPECT_NE(size.status, 0);
+  EXPECT_THAT(size.err, HasSubstr("File too large; files are limited to 4 KB (ulimit -f)"));
+  for (const Ended& ended : {files, size})
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+}
+
+}  // namespace
+}  // namespace ringside
