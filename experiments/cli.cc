@@ -50,7 +50,7 @@ int run_command(const Process& process) {
       ->allow_extra_args(false);
   compare->add_flag("--resume", arguments.resume,
                     "keep the rows of the results folder, and make only the runs that it "
-                    "lacks; without it they are replaced");
+                    "lacks; without it they move to before-1, before-2, ... in that folder");
   compare
       ->add_option("--results", arguments.results,
                    "where results go: into a folder of the experiment's name in this one")

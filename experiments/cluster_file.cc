@@ -287,4 +287,9 @@ sim::ClusterSpec read_cluster(const std::filesystem::path& file) {
   return Builder(file).run();
 }
 
+std::vector<std::filesystem::path> cluster_files(const std::filesystem::path& file) {
+  const ClusterTables tables(file);
+  return {tables.files().begin(), tables.files().end()};
+}
+
 }  // namespace ringside

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/sim/cluster.h"
 
@@ -14,6 +15,9 @@ namespace ringside {
 /// what cannot be read, unknown keys and names (with the nearest known one), values of the wrong
 /// type or out of range, and what is missing.
 sim::ClusterSpec read_cluster(const std::filesystem::path& file);
+
+/// The file and all that it includes. Throws Error as read_cluster() would.
+std::vector<std::filesystem::path> cluster_files(const std::filesystem::path& file);
 
 /// The file that read_cluster() makes `cluster` of; it includes nothing. `comment` stands at its
 /// head. Device and host of one name must be the same thing.

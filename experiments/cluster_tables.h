@@ -37,6 +37,8 @@ class ClusterTables {
                        const std::string& place) const;
   /// X of all [kind.X].
   std::vector<std::string> names(const std::string& kind) const;
+  /// The file and all that it includes, links followed.
+  const std::set<std::filesystem::path>& files() const { return loaded_; }
 
  private:
   void load(const std::filesystem::path& file, std::vector<std::filesystem::path> within);

@@ -3,10 +3,11 @@
 #include <iostream>
 
 #include "core/base/error.h"
+#include "core/base/whole_file.h"
 #include "experiments/calibrate.h"
 #include "experiments/cluster_file.h"
 #include "experiments/commands.h"
-#include "experiments/results.h"
+#include "experiments/output_files.h"
 
 namespace ringside {
 
@@ -17,7 +18,7 @@ int calibrate_command(const Arguments& arguments) {
     std::error_code failed;
     std::filesystem::create_directories(arguments.results, failed);
     if (failed) throw Error("--results {}: {}", arguments.results, failed.message());
-    file = check_output(machine_file(arguments.results));
+    file = check_output("--results", machine_file(arguments.results)).path;
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/whole_file.h"
 #include "experiments/commands.h"
+#include "experiments/output_files.h"
 #include "experiments/planner.h"
 #include "experiments/report.h"
 
@@ -29,15 +30,17 @@ std::string saved_text(const RunPlan& plan) {
 
 int train_command(const Arguments& arguments, const Process& process) {
   RunPlan plan;
-  std::filesystem::path output;
+  OutputFile output;
   try {
     plan = plan_training(read_experiment(arguments.file, arguments.overrides), arguments.scheme,
                          arguments.world);
     check_inputs(plan);
-    output = check_output(arguments.output);
+    output = check_output("--output", arguments.output);
     if (!arguments.save.empty() && !computes(plan))
       throw Error("--save: the run computes no weights; set sim.numerics = true");
-    plan.save = check_output(arguments.save, "--save").string();
+    const OutputFile save = check_output("--save", arguments.save);
+    check_outputs_apart({output, save}, arguments.file, plan);
+    plan.save = save.path.string();
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }
@@ -69,10 +72,10 @@ int train_command(const Arguments& arguments, const Process& process) {
   }
   out << "\n" << row_text(outcome.row);
   if (!plan.save.empty()) out << saved_text(plan);
-  if (!output.empty()) {
+  if (!output.path.empty()) {
     const nlohmann::ordered_json written = {{"environment", environment_of(process, plan)},
                                             {"row", to_json(outcome.row)}};
-    write_whole(output, written.dump(2) + "\n");
+    write_whole(output.path, written.dump(2) + "\n");
   }
   return finish(out, ok);
 }

@@ -1,7 +1,5 @@
 #include "experiments/commands.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <iostream>
@@ -41,15 +39,5 @@ nlohmann::ordered_json environment_of(const Process& process, const RunPlan& pla
 }
 
 std::string machine_file(const std::string& results) { return results + "/machine.toml"; }
-
-std::filesystem::path check_output(const std::string& path, std::string_view option) {
-  if (path.empty()) return {};
-  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path))
-    throw Error("{} {}: is there and no file; name a file", option, path);
-  auto file = std::filesystem::weakly_canonical(std::filesystem::absolute(path));
-  if (!file.has_filename() || access(file.parent_path().c_str(), W_OK | X_OK) != 0)
-    throw Error("{} {}: cannot be written; name a file in a folder that exists", option, path);
-  return file;
-}
 
 }  // namespace ringside

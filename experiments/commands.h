@@ -51,8 +51,5 @@ int finish(OutputStream& out, int status);
 nlohmann::ordered_json environment_of(const Process& process, const RunPlan& plan);
 /// Where `calibrate` writes and `compare` looks for this machine: in the folder of results.
 std::string machine_file(const std::string& results);
-/// Fails before the work, not after it, where the file cannot be written, and leaves it as it is.
-/// The file itself where `path` is a link to it; empty for no path.
-std::filesystem::path check_output(const std::string& path, std::string_view option = "--output");
 
 }  // namespace ringside

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "core/base/error.h"
+#include "core/base/whole_file.h"
 #include "experiments/registry.h"
 
 namespace ringside {
@@ -20,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view files_of_a_comparison[] = {"plan.json", "environment.json", "rows.jsonl",
-                                                      "summary.json", "summary.md"};
+constexpr std::string_view files_of_a_comparison[] = {
+    "traces", "summary.md", "summary.json", "rows.jsonl", "environment.json", "plan.json"};
 
 /// An open file that is closed at the end of its scope.
 class File {
@@ -106,6 +107,7 @@ ResultsFolder::ResultsFolder(fs::path folder) : folder_(std::move(folder)) {
   if (access(folder_.c_str(), W_OK | X_OK) != 0)
     throw Error("results folder {} cannot be written: {}; choose another with --results",
                 folder_.string(), std::strerror(errno));
+  check_ours();
   lock_ = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ >= 0 && flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
   const int cause = errno;
@@ -160,15 +162,43 @@ nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data
   return {{"schema", Row::schema}, {"data", to_json(data)}, {"runs", plans}};
 }
 
-void ResultsFolder::start(const std::vector<Row>& rows) {
-  for (const std::string_view name : files_of_a_comparison)
-    if (name != "rows.jsonl") fs::remove(folder_ / name);
-  if (rows.empty() && fs::is_directory(folder_ / "traces"))
-    for (const auto& entry : fs::directory_iterator(folder_ / "traces"))
-      if (entry.path().extension() == ".json") fs::remove(entry.path());
+fs::path ResultsFolder::start(const std::vector<Row>& rows, const std::string& plan,
+                              const std::string& environment) {
+  const fs::path before = rows.empty() ? move_aside() : fs::path();
   std::string lines;
   for (const Row& row : rows) lines += to_json(row).dump() + "\n";
+  write("plan.json", plan);  // first: it says whose the other files are
+  write("environment.json", environment);
   write("rows.jsonl", lines);
+  for (const char* of_the_end : {"summary.json", "summary.md"}) fs::remove(folder_ / of_the_end);
+  return before;
+}
+
+void ResultsFolder::check_ours() const {
+  std::ifstream in(folder_ / "plan.json");
+  const nlohmann::json plan = nlohmann::json::parse(in, nullptr, false);
+  if (plan.is_object() && plan.contains("schema") && plan.contains("runs")) return;
+  for (const std::string_view name : files_of_a_comparison)
+    if (fs::exists(folder_ / name))
+      throw Error(
+          "results folder {} has a file {} that is not of a comparison: no plan.json of one lies "
+          "beside it; choose another folder with --results",
+          folder_.string(), name);
+}
+
+fs::path ResultsFolder::move_aside() {
+  std::error_code nothing_there;
+  if (const auto bytes = fs::file_size(folder_ / "rows.jsonl", nothing_there);
+      nothing_there || bytes == 0)
+    return {};
+  fs::path before;
+  for (int number = 1; before.empty() || fs::exists(before); ++number)
+    before = folder_ / fmt::format("before-{}", number);
+  fs::create_directory(before);
+  // plan.json is the last to go: until then the others are known to be a comparison's.
+  for (const std::string_view name : files_of_a_comparison)
+    if (fs::exists(folder_ / name)) fs::rename(folder_ / name, before / name);
+  return before;
 }
 
 void ResultsFolder::append(const Row& row) {
@@ -181,14 +211,6 @@ void ResultsFolder::write(const std::string& name, const std::string& content) {
   std::error_code error;
   fs::create_directories(target.parent_path(), error);
   write_whole(target, content);
-}
-
-void write_whole(const fs::path& file, const std::string& content) {
-  const fs::path draft = file.string() + ".part";
-  File(draft, O_WRONLY | O_CREAT | O_TRUNC).write_through(content);
-  std::error_code error;
-  fs::rename(draft, file, error);
-  if (error) throw Error("{}: cannot be written: {}", file.string(), error.message());
 }
 
 void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {

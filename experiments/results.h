@@ -13,12 +13,12 @@
 namespace ringside {
 
 /// results/NAME with plan.json, environment.json, rows.jsonl, summary.json, summary.md and traces/
-/// in it; other files of the folder are left alone. Held by one process at a time (a lock on the
-/// folder itself, which ends with the process).
+/// in it; other files of the folder are left alone, and so are earlier comparisons in before-N.
+/// Held by one process at a time (a lock on the folder itself, which ends with the process).
 class ResultsFolder {
  public:
-  /// Makes the folder if need be. Throws Error if it cannot be written or is held by another
-  /// comparison.
+  /// Makes the folder if need be. Throws Error if it cannot be written, is held by another
+  /// comparison, or has files with the names of a comparison's that are none.
   explicit ResultsFolder(std::filesystem::path folder);
   ~ResultsFolder();
   ResultsFolder(const ResultsFolder&) = delete;
@@ -33,21 +33,23 @@ class ResultsFolder {
   std::optional<DataState> read_data_state() const;
   /// environment.json; nothing if it is not there or cannot be read.
   std::optional<nlohmann::json> read_environment() const;
-  /// Removes the files of an earlier comparison and begins with these rows.
-  void start(const std::vector<Row>& rows);
+  /// Begins with these rows, `plan` (plan.json) and `environment`. If there are none, what an
+  /// earlier comparison left moves to a folder of its own in here, before-1, before-2 and so on,
+  /// whose path is returned (empty: there was no row).
+  std::filesystem::path start(const std::vector<Row>& rows, const std::string& plan,
+                              const std::string& environment);
   /// Adds one whole line; it is on the disk when this returns.
   void append(const Row& row);
   /// Writes a file at once or not at all; `name` may lie in a folder that is not there yet.
   void write(const std::string& name, const std::string& content);
 
  private:
+  void check_ours() const;
+  std::filesystem::path move_aside();
+
   std::filesystem::path folder_;
   int lock_ = -1;
 };
-
-/// Writes a file at once or not at all, by way of FILE.part; what was there stays until then.
-/// Throws Error.
-void write_whole(const std::filesystem::path& file, const std::string& content);
 
 /// What plan.json holds.
 nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data);

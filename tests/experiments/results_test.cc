@@ -30,6 +30,7 @@ class Results : public ::testing::Test {
   static Row row(const std::string& scheme, int world = 1) {
     return made_up_row(scheme, world, 0, 100, "a", {2, 1});
   }
+  const std::string plan = R"({"schema": 3, "runs": []})";
   TemporaryFolder temporary_;
 };
 
@@ -45,7 +46,7 @@ std::string complaint(const std::function<void()>& act) {
 
 TEST_F(Results, RowsAreThereAtOnceAndReadBack) {
   ResultsFolder folder(path());
-  folder.start({});
+  folder.start({}, plan, "{}");
   folder.append(row("single"));
   folder.append(failed_row(row("ddp").plan, "gone"));
   folder.append(row("ps"));
@@ -58,31 +59,59 @@ TEST_F(Results, RowsAreThereAtOnceAndReadBack) {
 
 TEST_F(Results, ALineThatWasCutShortIsNotThere) {
   ResultsFolder folder(path());
-  folder.start({row("single")});
+  folder.start({row("single")}, plan, "{}");
   write("rows.jsonl", read("rows.jsonl") + "{\"schema\": 3, \"run");
   EXPECT_EQ(folder.read_rows().size(), 1u);
 }
 
 TEST_F(Results, AnyOtherLineThatIsNoRowIsNamed) {
   ResultsFolder folder(path());
-  folder.start({row("single")});
+  folder.start({row("single")}, plan, "{}");
   write("rows.jsonl", read("rows.jsonl") + "nonsense\n" + read("rows.jsonl"));
   EXPECT_THAT(complaint([&] { folder.read_rows(); }), HasSubstr("rows.jsonl:2: no row"));
 }
 
-TEST_F(Results, StartingAnewRemovesTheFilesOfAComparisonAlone) {
+TEST_F(Results, StartingAnewMovesTheFilesOfAComparisonAsideAndNoOthers) {
   ResultsFolder folder(path());
+  folder.start({}, plan, "{}");
   folder.append(row("single"));
   folder.write("summary.md", "old");
   folder.write("traces/ddp-w2-r0.json", "old");
   write("notes.txt", "mine");
-  write("traces/notes.txt", "mine");
-  folder.start({});
+  const std::string rows = read("rows.jsonl");
+  EXPECT_EQ(folder.start({}, plan, "{}"), path() / "before-1");
   EXPECT_EQ(read("rows.jsonl"), "");
   EXPECT_FALSE(std::filesystem::exists(path() / "summary.md"));
   EXPECT_FALSE(std::filesystem::exists(path() / "traces/ddp-w2-r0.json"));
+  EXPECT_EQ(read("before-1/rows.jsonl"), rows);
+  EXPECT_EQ(read("before-1/plan.json"), plan);
+  EXPECT_EQ(read("before-1/summary.md"), "old");
+  EXPECT_EQ(read("before-1/traces/ddp-w2-r0.json"), "old");
   EXPECT_EQ(read("notes.txt"), "mine");
-  EXPECT_EQ(read("traces/notes.txt"), "mine");
+  EXPECT_EQ(folder.start({}, plan, "{}"), "");  // no row: nothing to keep
+  folder.append(row("ps"));
+  EXPECT_EQ(folder.start({}, plan, "{}"), path() / "before-2");
+  EXPECT_EQ(read("before-1/rows.jsonl"), rows);
+}
+
+TEST_F(Results, RowsThatAreKeptStayWhereTheyAre) {
+  ResultsFolder folder(path());
+  folder.start({}, plan, "{}");
+  folder.append(row("single"));
+  folder.write("traces/single-w1-r0.json", "old");
+  EXPECT_EQ(folder.start({row("single")}, plan, "{}"), "");
+  EXPECT_EQ(folder.read_rows().size(), 1u);
+  EXPECT_EQ(read("traces/single-w1-r0.json"), "old");
+}
+
+TEST_F(Results, FilesOfSomebodyElseAreRefused) {
+  std::filesystem::create_directories(path());
+  write("summary.md", "mine");
+  EXPECT_THAT(complaint([&] { ResultsFolder{path()}; }),
+              HasSubstr("has a file summary.md that is not of a comparison"));
+  EXPECT_EQ(read("summary.md"), "mine");
+  write("plan.json", plan);
+  EXPECT_NO_THROW(ResultsFolder{path()});
 }
 
 TEST_F(Results, BelongToOneComparisonAtATime) {
