@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "core/base/error.h"
-#include "core/base/whole_file.h"
+#include "core/cluster/plan.h"
 #include "experiments/calibrate.h"
 #include "experiments/cluster_file.h"
 #include "experiments/commands.h"
@@ -14,7 +14,8 @@ namespace ringside {
 int calibrate_command(const Arguments& arguments) {
   std::filesystem::path file;
   try {
-    if (arguments.threads < 1) throw Error("--threads {} must be at least 1", arguments.threads);
+    if (arguments.threads < 1 || arguments.threads > most_threads)
+      throw Error("--threads {} must lie between 1 and {}", arguments.threads, most_threads);
     std::error_code failed;
     std::filesystem::create_directories(arguments.results, failed);
     if (failed) throw Error("--results {}: {}", arguments.results, failed.message());

@@ -18,6 +18,10 @@ namespace {
 
 constexpr std::int64_t most_ranks = 4096;
 constexpr double longest_timeout_s = 1e6;
+/// Every step is a number in the row, and every sample of a batch stands in memory.
+constexpr std::int64_t most_steps = 1'000'000'000, most_samples = 1 << 24;
+/// Elements of a tensor, so that its bytes can be counted.
+constexpr std::int64_t most_elements = std::int64_t{1} << 60;
 constexpr std::string_view reference_scheme = "single";
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -26,21 +30,27 @@ void require_at_least(std::string_view key, std::int64_t value, std::int64_t lea
   if (value < least) throw Error("{} = {} must be at least {}", key, value, least);
 }
 
+void require_between(std::string_view key, std::int64_t value, std::int64_t least,
+                     std::int64_t most) {
+  require_at_least(key, value, least);
+  if (value > most) throw Error("{} = {} must be at most {}", key, value, most);
+}
+
 void check_train(const TrainConfig& train, const DataConfig& data) {
-  require_at_least("train.steps", train.steps, 1);
+  require_between("train.steps", train.steps, 1, most_steps);
   require_at_least("train.warmup", train.warmup, 0);
   if (train.steps <= train.warmup)
     throw Error(
         "train.steps = {} leaves nothing to measure after train.warmup = {}; use more steps",
         train.steps, train.warmup);
-  require_at_least("train.global_batch", train.global_batch, 1);
-  require_at_least("train.micro_batch", train.micro_batch, 0);
-  require_at_least("train.accumulation", train.accumulation, 1);
+  require_between("train.global_batch", train.global_batch, 1, most_samples);
+  require_between("train.micro_batch", train.micro_batch, 0, most_samples);
+  require_between("train.accumulation", train.accumulation, 1, most_samples);
   if (train.reduce != "auto" && train.reduce != "last" && train.reduce != "every")
     throw Error("train.reduce = '{}': there are auto, last and every", train.reduce);
   require_at_least("train.seed", train.seed, 0);
   require_at_least("train.evaluate_every", train.evaluate_every, 0);
-  require_at_least("train.evaluate_batches", train.evaluate_batches, 1);
+  require_between("train.evaluate_batches", train.evaluate_batches, 1, most_samples);
   if (train.timeout_s <= 0)
     throw Error("train.timeout_s = {} must be more than 0 seconds", train.timeout_s);
   if (train.timeout_s > longest_timeout_s)
@@ -71,9 +81,7 @@ void check_kinds(const ExperimentConfig& config) {
     throw Error("device.tf32 = true: device 'cpu' has no tensor cores; leave it out");
   require_at_least("sim.message_ranks", config.sim.message_ranks, 1);
   require_at_least("sim.traced_ranks", config.sim.traced_ranks, 0);
-  require_at_least("device.threads", config.device.threads, 1);
-  if (config.device.threads > 1024)
-    throw Error("device.threads = {} must be at most 1024", config.device.threads);
+  require_between("device.threads", config.device.threads, 1, most_threads);
 }
 
 /// The name becomes that of a folder.
@@ -342,6 +350,28 @@ void check_ids(const std::vector<RunPlan>& runs) {
                   run.id);
 }
 
+/// Throws Error where an activation could have more elements than can be counted. None has more
+/// than the positions of a micro-batch times the parameters of a unit, or than the scores of
+/// attention.
+void check_countable(const RunPlan& plan, const Model& model, const Dataset& data) {
+  std::int64_t widest = 1;
+  for (const auto& unit : model.units) widest = std::max(widest, unit->layout().count());
+  const auto countable = [](std::initializer_list<std::int64_t> extents) {
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : extents)
+      if (__builtin_mul_overflow(elements, extent, &elements)) return false;
+    return elements <= most_elements;
+  };
+  const std::int64_t samples = plan.train.micro_batch, context = plan.model.context;
+  if (countable({samples, data.input_shape().count(), widest}) &&
+      countable({samples, plan.model.heads, context, context}))
+    return;
+  throw Error(
+      "train.micro_batch = {}: its activations could have more elements than can be counted; "
+      "lower it, or the sizes in [model]",
+      samples);
+}
+
 }  // namespace
 
 std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores) {
@@ -350,12 +380,7 @@ std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores) 
   check_list("compare.schemes", compare.schemes);
   check_list("compare.worlds", compare.worlds);
   for (const std::int64_t world : compare.worlds) check_world("compare.worlds: world", world);
-  require_at_least("compare.repeats", compare.repeats, 1);
-  require_at_least("compare.attempts", compare.attempts, 1);
-  constexpr std::int64_t most_runs = 1000;
-  for (const auto& [key, value] :
-       {std::pair("repeats", compare.repeats), {"attempts", compare.attempts}})
-    if (value > most_runs) throw Error("compare.{} = {} must be at most {}", key, value, most_runs);
+  require_between("compare.repeats", compare.repeats, 1, 1000);
 
   std::vector<RunPlan> runs, all;
   for (int repeat = 0; repeat < compare.repeats; ++repeat) {
@@ -404,6 +429,7 @@ void check_inputs(const RunPlan& plan) {
           "data",
           name, part.size(), part.input_shape().text(), plan.train.global_batch);
   };
+  check_countable(plan, model, *data.training);
   check_size(*data.training, "training");
   data.training->check();
   if (!data.held_out || plan.train.evaluate_every == 0) return;

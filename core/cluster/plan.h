@@ -28,6 +28,9 @@ struct DeviceConfig {
   bool operator==(const DeviceConfig&) const = default;
 };
 
+/// Of one rank.
+inline constexpr std::int64_t most_threads = 1024;
+
 Fields fields_of(DeviceConfig& config);
 
 /// The [sim] table of an experiment file: how simulated ranks run.

@@ -114,7 +114,7 @@ class Block final : public Unit {
 
 Model make_bert(const ModelConfig& config, Device& device) {
   check_transformer(config);
-  check_positive(config, {"masked", "segments"});
+  check_sizes(config, {"masked", "segments"});
   if (config.masked > config.context)
     throw Error("model.masked = {} is more than model.context = {}; lower it", config.masked,
                 config.context);

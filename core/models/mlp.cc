@@ -58,7 +58,7 @@ class LinearUnit final : public Unit {
 }  // namespace
 
 Model make_mlp(const ModelConfig& config, Device& device) {
-  check_positive(config, {"layers", "width", "context", "vocabulary"});
+  check_sizes(config, {"layers", "width", "context", "vocabulary"});
   Model model;
   model.units.push_back(std::make_unique<EmbeddingUnit>(config, device));
   std::int64_t in = config.context * embedding_width(config);

@@ -25,6 +25,19 @@ float initial_value(const Init& init, std::uint64_t seed, std::uint64_t position
   throw Error("initial value {}: no such kind", static_cast<int>(init.kind));
 }
 
+/// What a size may be at most. Products of them are the sizes of parameters: with 16 bytes for
+/// each of all parameters (gradient, master and moments included) the largest model that these
+/// allow stays below 2^63 bytes. More layers would take minutes to build.
+struct Largest {
+  std::string_view name;
+  std::int64_t size;
+};
+constexpr Largest largest[] = {
+    {"layers", 1 << 14},    {"heads", 1 << 20},      {"width", 1 << 20},   {"context", 1 << 24},
+    {"positions", 1 << 24}, {"vocabulary", 1 << 28}, {"masked", 1 << 24},  {"segments", 1 << 24},
+    {"image", 1 << 14},     {"channels", 1 << 14},   {"classes", 1 << 24}, {"filters", 1 << 14},
+};
+
 constexpr std::int64_t piece_elements = 1 << 16;
 
 /// Elements of one parameter, the first at `position` in the model.
@@ -88,22 +101,28 @@ std::int64_t Model::logits_per_sample() const {
   return count;
 }
 
-void check_positive(const ModelConfig& config, std::initializer_list<std::string_view> sizes) {
+void check_sizes(const ModelConfig& config, std::initializer_list<std::string_view> sizes) {
   for (const Field& field : fields_to_read(config)) {
     const auto* value = std::get_if<std::int64_t*>(&field.value);
-    if (value && **value < 1 && std::find(sizes.begin(), sizes.end(), field.name) != sizes.end())
+    if (!value) continue;
+    if (**value < 1 && std::find(sizes.begin(), sizes.end(), field.name) != sizes.end())
       throw Error("model.{} = {} is too small; it has to be 1 or more", field.name, **value);
+    for (const Largest& limit : largest)
+      if (limit.name == field.name && **value > limit.size)
+        throw Error("model.{} = {} is too large; it has to be {} or less", field.name, **value,
+                    limit.size);
   }
 }
 
 void check_dropout(const ModelConfig& config) {
-  if (!(config.dropout >= 0 && config.dropout < 1))
-    throw Error("model.dropout = {} is no share to leave out; choose one from 0 to below 1",
-                config.dropout);
+  if (!(config.dropout >= 0 && static_cast<float>(config.dropout) < 1))
+    throw Error(
+        "model.dropout = {} is no share to leave out; choose one from 0 to below 1, in fp32 too",
+        config.dropout);
 }
 
 void check_transformer(const ModelConfig& config) {
-  check_positive(config, {"layers", "heads", "width", "context", "vocabulary"});
+  check_sizes(config, {"layers", "heads", "width", "context", "vocabulary"});
   check_dropout(config);
   if (config.width % config.heads != 0)
     throw Error("model.heads = {} does not divide model.width = {}; choose a divisor", config.heads,
@@ -114,7 +133,7 @@ void check_transformer(const ModelConfig& config) {
 }
 
 void check_images(const ModelConfig& config) {
-  check_positive(config, {"image", "channels", "classes", "filters", "batch_norm_group"});
+  check_sizes(config, {"image", "channels", "classes", "filters", "batch_norm_group"});
   if (config.stem != "imagenet" && config.stem != "cifar")
     throw Error("model.stem = '{}': there are 'imagenet' and 'cifar'", config.stem);
 }

@@ -38,17 +38,18 @@ struct ModelConfig {
 
 Fields fields_of(ModelConfig& config);
 
-/// Throws Error that names the first of these sizes that is below 1.
-void check_positive(const ModelConfig& config, std::initializer_list<std::string_view> sizes);
-/// Throws Error for a share that leaves nothing, or is none.
+/// Throws Error that names the first of these sizes that is below 1, or any size that is so large
+/// that the bytes of a model or of its optimizer could overflow.
+void check_sizes(const ModelConfig& config, std::initializer_list<std::string_view> sizes);
+/// Throws Error for a share that is not in [0, 1) in fp32, in which kernels compute.
 void check_dropout(const ModelConfig& config);
-/// Throws Error for sizes below 1, heads that do not divide the width, more context than positions,
-/// and as check_dropout() does.
+/// Throws Error for sizes as check_sizes() does, heads that do not divide the width, more context
+/// than positions, and as check_dropout() does.
 void check_transformer(const ModelConfig& config);
 inline std::int64_t rows_of_positions(const ModelConfig& config) {
   return config.positions == 0 ? config.context : config.positions;
 }
-/// Throws Error for sizes below 1 and for a stem that there is not.
+/// Throws Error for sizes as check_sizes() does, and for an unknown stem.
 void check_images(const ModelConfig& config);
 
 /// One term of the loss: the mean cross-entropy of a sample's `rows` rows of logits, `classes`

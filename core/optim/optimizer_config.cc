@@ -48,6 +48,8 @@ constexpr Scaling scalings[] = {
     {"linear", [](double replicas) { return replicas; }},
 };
 
+constexpr std::int64_t most_warmup_steps = 1'000'000'000'000;
+
 struct Named {
   std::string_view name;
 };
@@ -115,19 +117,27 @@ void check(const OptimizerConfig& c) {
   const auto need = [](bool ok, std::string_view name, auto value, std::string_view rule) {
     if (!ok) throw Error("optimizer.{} = {} is out of range; it has to be {}", name, value, rule);
   };
-  const auto not_negative = [](double value) { return value >= 0 && std::isfinite(value); };
+  // Kernels get these as fp32, where a double may become infinite, 0 or 1.
+  const auto in_fp32 = [](double value) { return static_cast<float>(value); };
+  const auto not_negative = [&](double value) {
+    return value >= 0 && std::isfinite(in_fp32(value));
+  };
+  const auto below_1 = [&](double value) { return value >= 0 && in_fp32(value) < 1; };
   find(kinds, "kind", c.kind);
   find(decays, "decay", c.decay);
   find(schedules, "schedule", c.schedule);
   find(scalings, "lr_scaling", c.lr_scaling);
-  need(not_negative(c.lr), "lr", c.lr, "0 or more");
-  need(c.beta1 >= 0 && c.beta1 < 1, "beta1", c.beta1, "in [0, 1)");
-  need(c.beta2 >= 0 && c.beta2 < 1, "beta2", c.beta2, "in [0, 1)");
-  need(c.epsilon > 0 && std::isfinite(c.epsilon), "epsilon", c.epsilon, "above 0");
-  need(c.momentum >= 0 && c.momentum < 1, "momentum", c.momentum, "in [0, 1)");
-  need(not_negative(c.weight_decay), "weight_decay", c.weight_decay, "0 or more");
-  need(not_negative(c.clip_norm), "clip_norm", c.clip_norm, "0 or more");
-  need(c.warmup_steps >= 0, "warmup_steps", c.warmup_steps, "0 or more");
+  need(not_negative(c.lr), "lr", c.lr, "0 or more, and finite in fp32");
+  need(below_1(c.beta1), "beta1", c.beta1, "in [0, 1), in fp32 too");
+  need(below_1(c.beta2), "beta2", c.beta2, "in [0, 1), in fp32 too");
+  need(in_fp32(c.epsilon) > 0 && not_negative(c.epsilon), "epsilon", c.epsilon,
+       "above 0, in fp32 too");
+  need(below_1(c.momentum), "momentum", c.momentum, "in [0, 1), in fp32 too");
+  need(not_negative(c.weight_decay), "weight_decay", c.weight_decay,
+       "0 or more, and finite in fp32");
+  need(not_negative(c.clip_norm), "clip_norm", c.clip_norm, "0 or more, and finite in fp32");
+  need(c.warmup_steps >= 0 && c.warmup_steps <= most_warmup_steps, "warmup_steps", c.warmup_steps,
+       "from 0 to 10^12");
   need(c.final_lr_share >= 0 && c.final_lr_share <= 1, "final_lr_share", c.final_lr_share,
        "in [0, 1]");
   need(c.step_every >= 1, "step_every", c.step_every, "1 or more");

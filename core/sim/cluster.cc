@@ -17,6 +17,9 @@ constexpr std::array topologies = {Topology::pcie, Topology::nvlink_switch, Topo
 constexpr std::array<std::string_view, 4> dtypes = {"fp32", "tf32", "fp16", "bf16"};
 /// Of a cluster, all of which one process simulates; and of anything else that is counted.
 constexpr std::int64_t most_devices = 1'000'000;
+/// Any other number, be it GB, GB/s, TFLOP/s or microseconds: bytes, operations and picoseconds of
+/// larger ones could not be counted.
+constexpr double largest = 1e9, smallest = 1e-9;
 
 /// Throws ClusterProblem; find_problem() catches it.
 class Checker {
@@ -60,12 +63,15 @@ class Checker {
 
   static void check_range(const std::string& field, double value, Range range) {
     if (!std::isfinite(value)) refuse(field, "must be finite, but is {}", value);
+    if (value > largest) refuse(field, "must be at most {}, but is {}", largest, value);
     if (range == Range::positive && value <= 0)
       refuse(field, "must be more than 0, but is {}", value);
     if (range == Range::share && (value <= 0 || value > 1))
       refuse(field, "must be more than 0 and at most 1, but is {}", value);
     if (range == Range::not_negative && value < 0)
       refuse(field, "must not be negative, but is {}", value);
+    if ((range == Range::positive || range == Range::share) && value < smallest)
+      refuse(field, "must be at least {}, but is {}", smallest, value);
   }
 
   static void check_curve(const Efficiency& curve, const std::string& field) {
@@ -76,6 +82,9 @@ class Checker {
         refuse(field, "must have times above 0 that ascend, but {} follows on {}", time, before);
       if (!(share > 0 && share <= 16))
         refuse(field, "must be shares above 0, and at most 16, but one is {}", share);
+      if (time > largest) refuse(field, "must have times up to {}, but one is {}", largest, time);
+      if (share < smallest)
+        refuse(field, "must be shares from {} on, but one is {}", smallest, share);
       before = time;
     }
   }

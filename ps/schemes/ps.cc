@@ -10,6 +10,8 @@
 namespace ringside::ps {
 namespace {
 
+constexpr std::int64_t most_servers = 4096;
+
 TransportOptions transport_options(const RankContext& context, const PsOptions& options) {
   return {.transport = options.transport,
           .port = options.port,
@@ -73,8 +75,8 @@ Fields fields_of(PsOptions& options) {
 }
 
 void check(const PsOptions& options) {
-  if (options.servers < 1)
-    throw Error("scheme.ps.servers = {}: there must be at least one", options.servers);
+  if (options.servers < 1 || options.servers > most_servers)
+    throw Error("scheme.ps.servers = {} must lie between 1 and {}", options.servers, most_servers);
   check_placement("ps", options.placement, options.server_device);
   check_transport("ps", options.transport, options.port, options.servers);
   check_consistency(options.consistency);

@@ -420,6 +420,36 @@ TEST(Planner, RefusesWhatCannotBeRun) {
               HasSubstr("replicas = 0"));
 }
 
+TEST(Planner, RefusesSizesThatOverflow) {
+  constexpr std::int64_t huge = std::int64_t{1} << 62;
+  const auto with = [](auto change) {
+    auto config = experiment();
+    change(config);
+    return complaint(config);
+  };
+  EXPECT_THAT(with([](auto& c) { c.train.steps = huge; }), HasSubstr("train.steps = "));
+  EXPECT_THAT(with([](auto& c) { c.train.global_batch = huge; }),
+              HasSubstr("train.global_batch = 4611686018427387904 must be at most 16777216"));
+  EXPECT_THAT(with([](auto& c) { c.train.micro_batch = huge; }), HasSubstr("train.micro_batch = "));
+  EXPECT_THAT(with([](auto& c) { c.train.accumulation = huge; }),
+              HasSubstr("train.accumulation = "));
+  EXPECT_THAT(with([](auto& c) { c.train.evaluate_batches = huge; }),
+              HasSubstr("train.evaluate_batches = "));
+  EXPECT_THAT(with([](auto& c) { c.optimizer.beta1 = 0.99999999999; }),
+              HasSubstr("optimizer.beta1 = 0.99999999999 is out of range"));
+  EXPECT_THAT(with([](auto& c) {
+                c.scheme_options["ps"] = {{"servers", (std::int64_t{1} << 32) + 1}};
+              }),
+              HasSubstr("scheme.ps.servers = 4294967297 must lie between 1 and 4096"));
+
+  auto config = experiment();
+  config.data.kind = "synthetic";
+  config.model.context = 1 << 24;
+  config.train.global_batch = config.train.micro_batch = 1 << 20;
+  EXPECT_THAT(complaint([&] { check_inputs(plan_training(config, "single", 1)); }),
+              HasSubstr("more elements than can be counted"));
+}
+
 TEST(Planner, ChecksTheInputsOnce) {
   auto config = experiment();
   config.data.path = {"/nowhere/text"};

@@ -93,13 +93,58 @@ TEST(Models, RefuseShapesThatCannotBe) {
             "model.vocabulary = 0 is too small; it has to be 1 or more");
 }
 
+TEST(Models, RefuseSizesWhoseBytesOverflow) {
+  const auto device = make_cpu_device(1);
+  constexpr std::int64_t huge = std::int64_t{1} << 57;
+  for (const char* kind : {"gpt", "bert", "mlp", "resnet", "vgg"}) {
+    visit_fields(*std::make_unique<ModelConfig>(), [&](std::string_view name, auto& field,
+                                                       std::string_view) {
+      if constexpr (std::is_same_v<decltype(field), std::int64_t&>) {
+        if (name == "batch_norm_group") return;  // the world bounds it
+        for (const std::int64_t size : {huge, 2 * huge, 32 * huge, std::int64_t{1} << 30}) {
+          ModelConfig config{.kind = kind};
+          visit_fields(config, [&](std::string_view other, auto& value, std::string_view) {
+            if constexpr (std::is_same_v<decltype(value), std::int64_t&>)
+              if (other == name) value = size;
+          });
+          EXPECT_EQ(message_of([&] {
+                      make_model(config, *device);
+                    }).find(fmt::format("model.{} = {} is too large", name, size)),
+                    0u)
+              << kind << " " << name;
+        }
+      }
+    });
+  }
+}
+
+TEST(Models, TheLargestCanBeCounted) {
+  const auto device = make_cpu_device(1);
+  const Model gpt = make_model(
+      {.kind = "gpt", .layers = 64, .width = 1 << 20, .context = 1 << 24, .vocabulary = 1 << 28},
+      *device);
+  EXPECT_GT(gpt.parameter_count(), std::int64_t{1} << 48);
+  const Model vgg = make_model({.kind = "vgg",
+                                .layers = 19,
+                                .image = 1 << 14,
+                                .channels = 1 << 14,
+                                .classes = 1 << 24,
+                                .filters = 1 << 14,
+                                .stem = "imagenet"},
+                               *device);
+  EXPECT_GT(vgg.parameter_count(), std::int64_t{1} << 54);
+  EXPECT_LT(vgg.parameter_count(), std::int64_t{1} << 59);
+}
+
 TEST(Models, RefuseWhatTheirKindsCannotBe) {
   const auto device = make_cpu_device(1);
   const auto message = [&](const ModelConfig& config) {
     return message_of([&] { make_model(config, *device); });
   };
-  EXPECT_EQ(message({.kind = "gpt", .dropout = 1}),
-            "model.dropout = 1 is no share to leave out; choose one from 0 to below 1");
+  EXPECT_EQ(
+      message({.kind = "gpt", .dropout = 1}),
+      "model.dropout = 1 is no share to leave out; choose one from 0 to below 1, in fp32 too");
+  EXPECT_EQ(message({.kind = "gpt", .dropout = 0.99999999}).find("model.dropout = 0.99999999"), 0u);
   EXPECT_EQ(message({.kind = "gpt", .context = 8, .positions = 7}),
             "model.positions = 7 is less than model.context = 8; raise it, or set it to 0");
   EXPECT_EQ(message({.kind = "bert", .heads = 3}),

@@ -238,7 +238,8 @@ TEST(Optimizer, RefusesWhatItDoesNotKnow) {
       "step");
   OptimizerConfig config;
   config.beta2 = 1;
-  EXPECT_EQ(message(config), "optimizer.beta2 = 1 is out of range; it has to be in [0, 1)");
+  EXPECT_EQ(message(config),
+            "optimizer.beta2 = 1 is out of range; it has to be in [0, 1), in fp32 too");
   EXPECT_THROW(learning_rate(schedule("stairs", 0), 0, {1}), Error);
 }
 
@@ -251,11 +252,11 @@ TEST(Optimizer, SettingsHaveBounds) {
     std::vector<double> good, bad;
   };
   const Setting settings[] = {
-      {"lr", &OptimizerConfig::lr, {0, 1e9}, {-1e-9, infinite, none}},
-      {"beta1", &OptimizerConfig::beta1, {0, 0.999}, {-0.1, 1, none}},
-      {"beta2", &OptimizerConfig::beta2, {0, 0.999}, {-0.1, 1, none}},
-      {"epsilon", &OptimizerConfig::epsilon, {1e-12, 1}, {0, -1, infinite, none}},
-      {"momentum", &OptimizerConfig::momentum, {0, 0.99}, {-0.1, 1, none}},
+      {"lr", &OptimizerConfig::lr, {0, 1e9}, {-1e-9, 1e39, infinite, none}},
+      {"beta1", &OptimizerConfig::beta1, {0, 0.999}, {-0.1, 1, 0.99999999999, none}},
+      {"beta2", &OptimizerConfig::beta2, {0, 0.999}, {-0.1, 1, 0.99999999999, none}},
+      {"epsilon", &OptimizerConfig::epsilon, {1e-12, 1}, {0, -1, 1e-50, 1e50, infinite, none}},
+      {"momentum", &OptimizerConfig::momentum, {0, 0.99}, {-0.1, 1, 0.99999999, none}},
       {"weight_decay", &OptimizerConfig::weight_decay, {0, 1}, {-0.1, infinite, none}},
       {"clip_norm", &OptimizerConfig::clip_norm, {0, 1e9}, {-1, infinite, none}},
       {"final_lr_share", &OptimizerConfig::final_lr_share, {0, 1}, {-0.1, 1.1, none}},
@@ -282,6 +283,7 @@ TEST(Optimizer, SettingsHaveBounds) {
     }
   }
   EXPECT_TRUE(refused({.warmup_steps = -1}, "warmup_steps"));
+  EXPECT_TRUE(refused({.warmup_steps = std::numeric_limits<std::int64_t>::max()}, "warmup_steps"));
   EXPECT_TRUE(refused({.step_every = 0}, "step_every"));
   EXPECT_TRUE(refused({.decay = "some"}, "decay"));
   EXPECT_TRUE(refused({.lr_scaling = "cubic"}, "lr_scaling"));

@@ -111,6 +111,20 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
        "must be at most 1000000, but is 1000001"},
       {[](auto& c) { c.machines = 300000; }, "machines",
        "are too many: 300000 of 4 devices, where 1000000 devices are the most"},
+      {[](auto& c) { c.nic.gbs = 1e300; }, "nic.bandwidth_gbs",
+       "must be at most 1000000000, but is 1e+300"},
+      {[](auto& c) { c.nic.gbs = 1e-300; }, "nic.bandwidth_gbs",
+       "must be at least 1e-09, but is 1e-300"},
+      {[](auto& c) { c.device.tflops["fp32"] = 1e300; }, "device.tflops.fp32",
+       "must be at most 1000000000, but is 1e+300"},
+      {[](auto& c) {
+         c.device.efficiency["fp32"]["linear"].points = {{1e300, 0.5}};
+       },
+       "device.efficiency.fp32.linear", "must have times up to 1000000000, but one is 1e+300"},
+      {[](auto& c) {
+         c.device.efficiency["fp32"]["linear"].points = {{1, 1e-300}};
+       },
+       "device.efficiency.fp32.linear", "must be shares from 1e-09 on, but one is 1e-300"},
       {[](auto& c) { c.nics = 3; }, "nics", "must divide the 4 devices of a machine, but is 3"},
       {[](auto& c) { c.nics = 8; }, "nics", "must divide the 4 devices of a machine, but is 8"},
       {[](auto& c) { c.nic.gbs = 0; }, "nic.bandwidth_gbs", "must be more than 0, but is 0"},
