@@ -30,9 +30,9 @@ class CifarDataset final : public Dataset {
                Split split, double holdout)
       : format_(format_of(set)), classes_(classes), augment_(augment) {
     for (const fs::path& path : paths) {
-      MappedFile file(path);
+      RegularFile file(path);
       refuse_compressed(file);
-      const std::size_t bytes = file.bytes().size();
+      const std::size_t bytes = file.size();
       if (bytes == 0 || bytes % record() != 0)
         throw bad_file(path, bytes - bytes % record(),
                        fmt::format("the file has {} bytes, which is no number of records of {}",
@@ -50,8 +50,9 @@ class CifarDataset final : public Dataset {
   void read(std::int64_t sample, std::span<std::byte> input,
             std::span<std::int32_t> target) const override {
     const auto place = files_.find(part_.begin + sample);
-    target[0] = label(place);
-    const auto image = record_at(place).subspan(format_.header);
+    const auto record = record_at(place);
+    target[0] = label(place, record[format_.label]);
+    const auto image = std::span(record).subspan(format_.header);
     std::array<float, values> out;
     for (std::size_t c = 0; c < channels; ++c)
       for (std::size_t i = 0; i < plane; ++i)
@@ -81,18 +82,24 @@ class CifarDataset final : public Dataset {
   }
 
   void check() const override {
-    for (std::int64_t i = 0; i < part_.size; ++i) label(files_.find(part_.begin + i));
+    std::array<std::byte, 1> value;
+    for (std::int64_t i = 0; i < part_.size; ++i) {
+      const auto place = files_.find(part_.begin + i);
+      files_.read(place.file, static_cast<std::size_t>(place.item) * record() + format_.label,
+                  value);
+      label(place, value[0]);
+    }
   }
 
  private:
   std::size_t record() const { return format_.header + pixels; }
-  std::span<const std::byte> record_at(const FileRow::Place& place) const {
-    return files_.payload(place.file)
-        .subspan(static_cast<std::size_t>(place.item) * record(), record());
+  std::vector<std::byte> record_at(const FileRow::Place& place) const {
+    std::vector<std::byte> out(record());
+    files_.read(place.file, static_cast<std::size_t>(place.item) * record(), out);
+    return out;
   }
-  std::int32_t label(const FileRow::Place& place) const {
-    const std::byte value = record_at(place)[format_.label];
-    check_label(files_.file(place.file).path(),
+  std::int32_t label(const FileRow::Place& place, std::byte value) const {
+    check_label(files_.path(place.file),
                 static_cast<std::size_t>(place.item) * record() + format_.label, value, classes_);
     return std::to_integer<std::int32_t>(value);
   }

@@ -1,11 +1,11 @@
 #include "core/data/files.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -23,34 +23,68 @@ Part part_of(std::int64_t whole, Split split, double holdout) {
   return {whole - held_out, held_out};
 }
 
-MappedFile::MappedFile(const fs::path& path, std::string_view setting) : path_(path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const auto fail = [&](int cause) {
-    if (file >= 0) ::close(file);
-    throw Error("{}: {} cannot be read: {}", setting, path.string(), std::strerror(cause));
+RegularFile::RegularFile(fs::path path, std::string_view setting)
+    : path_(std::move(path)),
+      setting_(setting),
+      // O_NONBLOCK: opening a pipe waits for its other end.
+      descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  const auto fail = [&](std::string_view cause) {
+    close();
+    throw Error("{}: {} cannot be read: {}", setting_, path_.string(), cause);
   };
-  struct stat status {};
-  if (file < 0 || ::fstat(file, &status) != 0) fail(errno);
-  if (S_ISDIR(status.st_mode)) fail(EISDIR);
-  size_ = static_cast<std::size_t>(status.st_size);
-  if (size_ > 0) {
-    void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
-    if (address == MAP_FAILED) fail(errno);
-    data_ = static_cast<const std::byte*>(address);
-  }
-  ::close(file);
+  if (descriptor_ < 0 || ::fstat(descriptor_, &status_) != 0) fail(std::strerror(errno));
+  if (S_ISDIR(status_.st_mode)) fail("a folder");
+  if (!S_ISREG(status_.st_mode)) fail("a pipe or device; name a file");
 }
 
-MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
-}
+RegularFile::~RegularFile() { close(); }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept
+RegularFile::RegularFile(RegularFile&& other) noexcept
     : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
+      setting_(other.setting_),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      status_(other.status_) {}
 
-void FileRow::append(MappedFile file, std::int64_t items, std::size_t header) {
+void RegularFile::close() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+void RegularFile::read(std::size_t offset, std::span<std::byte> out) const {
+  if (descriptor_ < 0) {
+    const RegularFile again(path_, setting_);
+    check_unchanged(again.descriptor_);
+    return again.read(offset, out);
+  }
+  while (!out.empty()) {
+    const ssize_t count = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0)
+      throw Error("{}: {} cannot be read: {}", setting_, path_.string(), std::strerror(errno));
+    if (count == 0) break;  // it is shorter now
+    offset += static_cast<std::size_t>(count);
+    out = out.subspan(static_cast<std::size_t>(count));
+  }
+  check_unchanged();
+  if (!out.empty()) throw Error("{}: {} ends at byte {}", setting_, path_.string(), offset);
+}
+
+void RegularFile::check_unchanged() const { check_unchanged(descriptor_); }
+
+void RegularFile::check_unchanged(int descriptor) const {
+  struct stat now {};
+  const bool same = ::fstat(descriptor, &now) == 0 && now.st_size == status_.st_size &&
+                    now.st_mtim.tv_sec == status_.st_mtim.tv_sec &&
+                    now.st_mtim.tv_nsec == status_.st_mtim.tv_nsec;
+  if (!same)
+    throw Error("{}: {} changed while it was in use; name a file that stays as it is", setting_,
+                path_.string());
+}
+
+void FileRow::append(RegularFile file, std::int64_t items, std::size_t header) {
+  // A process may have some 1000 files open, and its ranks have several rows.
+  constexpr std::size_t most_open = 64;
+  if (files_.size() >= most_open) file.close();
   ends_.push_back(this->items() + items);
   headers_.push_back(header);
   files_.push_back(std::move(file));
@@ -67,9 +101,10 @@ Error bad_file(const fs::path& path, std::size_t offset, const std::string& what
   return Error("data.path: {}: at byte {}: {}; {}", path.string(), offset, what, remedy);
 }
 
-void refuse_compressed(const MappedFile& file) {
-  const auto bytes = file.bytes();
-  if (bytes.size() >= 2 && bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b})
+void refuse_compressed(const RegularFile& file) {
+  std::array<std::byte, 2> bytes{};
+  if (file.size() >= bytes.size()) file.read(0, bytes);
+  if (bytes[0] == std::byte{0x1f} && bytes[1] == std::byte{0x8b})
     throw bad_file(file.path(), 0, "the file is compressed",
                    fmt::format("unpack it: gunzip -k {}", file.path().string()));
 }

@@ -1,6 +1,8 @@
 // What data sets of files have in common.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <span>
@@ -28,29 +30,41 @@ struct Part {
 /// The last `holdout` share of a whole is held out. Throws Error if `holdout` is not in [0, 1).
 Part part_of(std::int64_t whole, Split split, double holdout);
 
-/// A whole file, mapped into memory, read-only. An empty file has no bytes.
-class MappedFile {
+/// A file on a disk, open for reading, that nobody may change meanwhile.
+class RegularFile {
  public:
-  /// Throws Error if it cannot be read, under the name of the setting that the path comes from.
-  explicit MappedFile(const std::filesystem::path& path, std::string_view setting = "data.path");
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&&) = delete;
+  /// Never blocks. Throws Error for what cannot be read and for pipes, devices, sockets and
+  /// folders, under the name of the setting that the path comes from.
+  explicit RegularFile(std::filesystem::path path, std::string_view setting = "data.path");
+  ~RegularFile();
+  RegularFile(RegularFile&& other) noexcept;
+  RegularFile& operator=(RegularFile&&) = delete;
 
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
+  std::size_t size() const { return static_cast<std::size_t>(status_.st_size); }
+  int descriptor() const { return descriptor_; }
+  /// Fills `out` with the bytes from `offset` on, all within size(). Safe to call from several
+  /// threads. Throws Error as check_unchanged() does.
+  void read(std::size_t offset, std::span<std::byte> out) const;
+  /// Throws Error if size or time of the file are others than when it was opened.
+  void check_unchanged() const;
+  /// Gives the descriptor back; each later read opens the file anew.
+  void close();
 
  private:
+  void check_unchanged(int descriptor) const;
+
   std::filesystem::path path_;
-  const std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
+  std::string_view setting_;  // a literal
+  int descriptor_ = -1;
+  struct stat status_ {};
 };
 
 /// Several files as one list: each holds some of the items, in order.
 class FileRow {
  public:
   /// `items` that the file holds, and the bytes in front of them.
-  void append(MappedFile file, std::int64_t items, std::size_t header);
+  void append(RegularFile file, std::int64_t items, std::size_t header);
   std::int64_t items() const { return ends_.empty() ? 0 : ends_.back(); }
 
   struct Place {
@@ -62,15 +76,14 @@ class FileRow {
   Place find(std::int64_t item) const;
 
   std::size_t files() const { return files_.size(); }
-  const MappedFile& file(std::size_t i) const { return files_[i]; }
-  /// The items' bytes.
-  std::span<const std::byte> payload(std::size_t i) const {
-    return files_[i].bytes().subspan(headers_[i]);
+  const std::filesystem::path& path(std::size_t file) const { return files_[file].path(); }
+  /// Bytes of the items of a file, from `offset` after its header on.
+  void read(std::size_t file, std::size_t offset, std::span<std::byte> out) const {
+    files_[file].read(headers_[file] + offset, out);
   }
-  std::size_t header(std::size_t i) const { return headers_[i]; }
 
  private:
-  std::vector<MappedFile> files_;
+  std::vector<RegularFile> files_;
   std::vector<std::size_t> headers_;
   std::vector<std::int64_t> ends_;  // of each file, in the items of all
 };
@@ -80,7 +93,7 @@ Error bad_file(const std::filesystem::path& path, std::size_t offset, const std:
                std::string_view remedy = "fetch or make the file again");
 
 /// Throws Error for a file that gzip has compressed.
-void refuse_compressed(const MappedFile& file);
+void refuse_compressed(const RegularFile& file);
 
 /// Throws Error for a path that does not exist; whether it is a folder.
 bool is_folder(const std::string& path);

@@ -1,5 +1,7 @@
 #include "core/data/idx.h"
 
+#include <array>
+#include <cmath>
 #include <cstring>
 
 #include "core/data/images.h"
@@ -15,13 +17,13 @@ constexpr std::uint32_t channel_magic = 0x00000804;
 constexpr std::size_t word = 4;
 
 /// Big-endian.
-std::uint32_t word_at(const MappedFile& file, std::size_t offset) {
-  const auto bytes = file.bytes();
-  if (bytes.size() < offset + word)
-    throw bad_file(file.path(), bytes.size(), "the file ends within its header");
+std::uint32_t word_at(const RegularFile& file, std::size_t offset) {
+  if (file.size() < offset + word)
+    throw bad_file(file.path(), file.size(), "the file ends within its header");
+  std::array<std::byte, word> bytes;
+  file.read(offset, bytes);
   std::uint32_t value = 0;
-  for (std::size_t i = 0; i < word; ++i)
-    value = value << 8 | std::to_integer<std::uint32_t>(bytes[offset + i]);
+  for (const std::byte byte : bytes) value = value << 8 | std::to_integer<std::uint32_t>(byte);
   return value;
 }
 
@@ -30,7 +32,7 @@ struct Header {
   std::size_t bytes = 0;
 };
 
-Header read_header(const MappedFile& file, bool images) {
+Header read_header(const RegularFile& file, bool images) {
   refuse_compressed(file);
   const std::uint32_t magic = word_at(file, 0);
   if (images ? magic != image_magic && magic != channel_magic : magic != label_magic)
@@ -52,10 +54,10 @@ Header read_header(const MappedFile& file, bool images) {
     header.extents.push_back(extent);
   }
   const std::size_t promised = header.bytes + static_cast<std::size_t>(total);
-  if (file.bytes().size() != promised)
-    throw bad_file(file.path(), std::min(file.bytes().size(), promised),
-                   fmt::format("the file has {} bytes, its header promises {}", file.bytes().size(),
-                               promised));
+  if (file.size() != promised)
+    throw bad_file(
+        file.path(), std::min(file.size(), promised),
+        fmt::format("the file has {} bytes, its header promises {}", file.size(), promised));
   return header;
 }
 
@@ -72,6 +74,8 @@ class IdxDataset final : public Dataset {
                      "name the two files of one set in data.path");
     image_header_ = pixels.bytes;
     label_header_ = names.bytes;
+    label_values_.resize(labels_.size() - label_header_);
+    labels_.read(label_header_, label_values_);
     shape_ = {pixels.extents[1], pixels.extents[2],
               pixels.extents.size() > 3 ? pixels.extents[3] : 1};
     part_ = part_of(pixels.extents[0], split, holdout);
@@ -87,7 +91,8 @@ class IdxDataset final : public Dataset {
     const auto image = static_cast<std::size_t>(part_.begin + sample);
     target[0] = label(image);
     const auto count = static_cast<std::size_t>(shape_.count());
-    const auto pixels = images_.bytes().subspan(image_header_ + image * count, count);
+    std::vector<std::byte> pixels(count);
+    images_.read(image_header_ + image * count, pixels);
     for (std::size_t i = 0; i < count; ++i) {
       const float value = scale_(pixels[i]);
       std::memcpy(input.data() + i * sizeof value, &value, sizeof value);
@@ -100,13 +105,13 @@ class IdxDataset final : public Dataset {
 
  private:
   std::int32_t label(std::size_t image) const {
-    const std::size_t offset = label_header_ + image;
-    const std::byte value = labels_.bytes()[offset];
-    check_label(labels_.path(), offset, value, classes_);
+    const std::byte value = label_values_[image];
+    check_label(labels_.path(), label_header_ + image, value, classes_);
     return std::to_integer<std::int32_t>(value);
   }
 
-  MappedFile images_, labels_;
+  RegularFile images_, labels_;
+  std::vector<std::byte> label_values_;
   std::int64_t classes_;
   PixelScale scale_;
   std::size_t image_header_ = 0, label_header_ = 0;
@@ -157,6 +162,10 @@ std::unique_ptr<Dataset> idx_dataset(const fs::path& images, const fs::path& lab
                                      Split split, double holdout) {
   if (!(deviation > 0))
     throw Error("data.std = {} is out of range; it has to be above 0", deviation);
+  const PixelScale scale(mean, deviation);
+  if (!std::isfinite(scale(std::byte{0})) || !std::isfinite(scale(std::byte{255})))
+    throw Error("data.mean = {} and data.std = {} make pixels that are not finite in fp32", mean,
+                deviation);
   return std::make_unique<IdxDataset>(images, labels, classes, mean, deviation, split, holdout);
 }
 

@@ -11,9 +11,14 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_text(const fs::path& path) {
-  const MappedFile file(path);
-  const auto bytes = file.bytes();
-  return !bytes.empty() && std::memchr(bytes.data(), 0, bytes.size()) == nullptr;
+  const RegularFile file(path);
+  std::vector<std::byte> piece(std::min<std::size_t>(file.size(), 1 << 16));
+  for (std::size_t at = 0; at < file.size(); at += piece.size()) {
+    piece.resize(std::min(piece.size(), file.size() - at));
+    file.read(at, piece);
+    if (std::memchr(piece.data(), 0, piece.size())) return false;
+  }
+  return file.size() > 0;
 }
 
 std::vector<fs::path> files_below(const fs::path& folder) {
@@ -35,8 +40,8 @@ class TextDataset final : public Dataset {
     if (context < 1)
       throw Error("model.context = {} is too small; it has to be 1 or more", context);
     for (const fs::path& path : paths) {
-      MappedFile file(path);
-      const auto bytes = static_cast<std::int64_t>(file.bytes().size());
+      RegularFile file(path);
+      const auto bytes = static_cast<std::int64_t>(file.size());
       files_.append(std::move(file), bytes, 0);
     }
     const Part part = part_of(files_.items(), split, holdout);
@@ -72,12 +77,12 @@ class TextDataset final : public Dataset {
  private:
   /// The bytes of all files from `at` on.
   void copy(std::int64_t at, std::span<std::byte> out) const {
-    auto [file, offset, unused] = files_.find(at);
-    for (; !out.empty(); ++file, offset = 0) {
-      const auto bytes = files_.payload(file).subspan(static_cast<std::size_t>(offset));
-      const std::size_t count = std::min(bytes.size(), out.size());
-      std::copy_n(bytes.begin(), count, out.begin());
+    while (!out.empty()) {
+      const FileRow::Place place = files_.find(at);
+      const auto count = std::min(static_cast<std::size_t>(place.left), out.size());
+      files_.read(place.file, static_cast<std::size_t>(place.item), out.first(count));
       out = out.subspan(count);
+      at += static_cast<std::int64_t>(count);
     }
   }
 
@@ -108,7 +113,7 @@ std::vector<fs::path> text_files(const std::vector<std::string>& paths) {
       } else {
         if (!fs::is_regular_file(path))
           throw Error("data.path: {} is neither a file nor a folder", name);
-        if (MappedFile(path).bytes().empty()) throw Error("data.path: {} is empty", name);
+        if (RegularFile(path).size() == 0) throw Error("data.path: {} is empty", name);
         files.push_back(path);
       }
     } catch (const fs::filesystem_error& e) {

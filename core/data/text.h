@@ -18,8 +18,8 @@ std::vector<std::filesystem::path> text_files(const std::vector<std::string>& pa
 /// Whether a folder of that name below a path is left out.
 bool is_left_out(const std::filesystem::path& folder);
 
-/// Windows of `context` bytes into the files, one after the other, mapped into memory: sample i
-/// starts at byte i of its split. Inputs are bytes [i, i + context) as int32 [context]; targets
+/// Windows of `context` bytes into the files, one after the other: sample i starts at byte i of
+/// its split. Inputs are bytes [i, i + context) as int32 [context]; targets
 /// are the bytes that follow each of them (int32 [context]), or only the last one (int32 [1]).
 /// The last `holdout` share of the bytes is the held-out split. Throws Error when a split is too
 /// short for one window.

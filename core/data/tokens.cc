@@ -21,14 +21,13 @@ struct Format {
 constexpr Format formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
 /// Checks a file's header; how many tokens of which size it holds.
-std::pair<std::int64_t, std::size_t> read_header(const MappedFile& file) {
+std::pair<std::int64_t, std::size_t> read_header(const RegularFile& file) {
   refuse_compressed(file);
-  const auto bytes = file.bytes();
-  if (bytes.size() < header_bytes)
-    throw bad_file(file.path(), bytes.size(),
+  if (file.size() < header_bytes)
+    throw bad_file(file.path(), file.size(),
                    fmt::format("the file ends within its header of {} bytes", header_bytes));
   std::int32_t header[3];
-  std::memcpy(header, bytes.data(), sizeof header);
+  file.read(0, std::as_writable_bytes(std::span(header)));
   const auto* format = std::find_if(std::begin(formats), std::end(formats),
                                     [&](const Format& f) { return f.magic == header[0]; });
   if (format == std::end(formats))
@@ -44,10 +43,10 @@ std::pair<std::int64_t, std::size_t> read_header(const MappedFile& file) {
   const std::int64_t tokens = header[2];
   const auto promised = static_cast<std::int64_t>(header_bytes) +
                         tokens * static_cast<std::int64_t>(format->token_bytes);
-  if (tokens < 0 || static_cast<std::int64_t>(bytes.size()) != promised)
+  if (tokens < 0 || static_cast<std::int64_t>(file.size()) != promised)
     throw bad_file(file.path(), 8,
                    fmt::format("{} tokens of {} bytes make {} bytes, the file has {}", tokens,
-                               format->token_bytes, promised, bytes.size()));
+                               format->token_bytes, promised, file.size()));
   return {tokens, format->token_bytes};
 }
 
@@ -59,12 +58,12 @@ class TokenDataset final : public Dataset {
     if (context < 1)
       throw Error("model.context = {} is too small; it has to be 1 or more", context);
     for (const fs::path& path : paths) {
-      MappedFile file(path);
+      RegularFile file(path);
       const auto [tokens, token_bytes] = read_header(file);
       if (files_.files() > 0 && token_bytes != token_bytes_)
         throw bad_file(path, 0,
                        fmt::format("tokens of {} bytes, but those of {} have {}", token_bytes,
-                                   files_.file(0).path().string(), token_bytes_),
+                                   files_.path(0).string(), token_bytes_),
                        "name files of one kind");
       token_bytes_ = token_bytes;
       files_.append(std::move(file), tokens, header_bytes);
@@ -128,34 +127,28 @@ class TokenDataset final : public Dataset {
   }
 
   template <class Token>
-  const std::byte* tokens(const FileRow::Place& place) const {
-    return files_.payload(place.file)
-        .subspan(static_cast<std::size_t>(place.item) * sizeof(Token),
-                 static_cast<std::size_t>(place.left) * sizeof(Token))
-        .data();
+  std::vector<Token> tokens(const FileRow::Place& place) const {
+    std::vector<Token> out(static_cast<std::size_t>(place.left));
+    files_.read(place.file, static_cast<std::size_t>(place.item) * sizeof(Token),
+                std::as_writable_bytes(std::span(out)));
+    return out;
   }
 
   template <class Token>
   void copy(const FileRow::Place& place, std::span<std::int32_t> out) const {
-    const std::byte* from = tokens<Token>(place);
+    const std::vector<Token> from = tokens<Token>(place);
     for (std::size_t i = 0; i < out.size(); ++i) {
-      Token token;
-      std::memcpy(&token, from + i * sizeof token, sizeof token);
-      if (static_cast<std::int64_t>(token) >= vocabulary_) refuse<Token>(place, i, token);
-      out[i] = static_cast<std::int32_t>(token);
+      if (static_cast<std::int64_t>(from[i]) >= vocabulary_) refuse<Token>(place, i, from[i]);
+      out[i] = static_cast<std::int32_t>(from[i]);
     }
   }
 
   /// The largest first: that is a loop of one instruction for many tokens.
   template <class Token>
   void look_at(const FileRow::Place& place) const {
-    const std::byte* from = tokens<Token>(place);
+    const std::vector<Token> from = tokens<Token>(place);
     Token largest = 0;
-    for (std::int64_t i = 0; i < place.left; ++i) {
-      Token token;
-      std::memcpy(&token, from + static_cast<std::size_t>(i) * sizeof token, sizeof token);
-      largest = std::max(largest, token);
-    }
+    for (const Token token : from) largest = std::max(largest, token);
     if (static_cast<std::int64_t>(largest) < vocabulary_) return;
     std::vector<std::int32_t> unused(static_cast<std::size_t>(place.left));
     copy<Token>(place, unused);
@@ -163,7 +156,7 @@ class TokenDataset final : public Dataset {
 
   template <class Token>
   [[noreturn]] void refuse(const FileRow::Place& place, std::size_t i, Token token) const {
-    throw bad_file(files_.file(place.file).path(),
+    throw bad_file(files_.path(place.file),
                    header_bytes + (static_cast<std::size_t>(place.item) + i) * sizeof(Token),
                    fmt::format("token {} is beyond the vocabulary of {}", token, vocabulary_),
                    "raise model.vocabulary (GPT-2 has 50257, Llama 3 128256)");

@@ -14,7 +14,7 @@ namespace ringside {
 /// named *val* and others are not, those are held out. Throws Error for a folder without any.
 DataFiles token_files(const std::vector<std::string>& paths);
 
-/// Windows of `context` tokens into the files, one after the other, mapped into memory: sample i
+/// Windows of `context` tokens into the files, one after the other: sample i
 /// starts at token i of its split (int32 [context]); targets as those of text. A file has a header
 /// of 256 int32 (magic 20240520, version 1, number of tokens, then zeros) and tokens as uint16, or
 /// magic 20240801, version 7 and tokens as uint32; all little-endian. Tokens are held out by share.

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstring>
-#include <fstream>
 
 #include "core/base/error.h"
 
@@ -98,10 +97,11 @@ Sizes check_header(const std::string& path, const Header& header, const ModelCon
 }  // namespace
 
 bool is_llmc_model(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  const auto file = map_weights(path);
   std::int32_t number = 0;
-  file.read(reinterpret_cast<char*>(&number), sizeof number);
-  return file && number == magic;
+  if (file->bytes().size() < sizeof number) return false;
+  std::memcpy(&number, file->bytes().data(), sizeof number);
+  return number == magic;
 }
 
 StoredTensors open_llmc_model(const std::string& path, const ModelConfig& config) {

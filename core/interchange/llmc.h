@@ -9,7 +9,7 @@
 
 namespace ringside {
 
-/// Whether the file begins with llm.c's magic number of models.
+/// Whether the file begins with llm.c's magic number of models. Throws Error if it cannot be read.
 bool is_llmc_model(const std::string& path);
 
 /// Maps the file: names "wte", "wpe", "lnfw", "lnfb", and "ln1w.0".. for each layer; the table of

@@ -26,21 +26,51 @@ constexpr ElementSize element_sizes[] = {
     {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1},
 };
 
-/// Refuses depth and names that come twice while it reads, which the result would not show.
-json parse_json(const std::string& path, std::string_view text) {
-  std::set<std::string> names;
-  const json::parser_callback_t look = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth > deepest) throw Error("{}: its JSON is nested too deep", path);
-    if (event == json::parse_event_t::key && depth == 1 &&
-        !names.insert(value.get<std::string>()).second)
-      throw Error("{}: its JSON names '{}' twice", path, value.get<std::string>());
+/// Refuses depth, and names that come twice, which the parsed value would not show. (A callback of
+/// json::parse() could as well, but with one the parser takes time that is quadratic in the names.)
+class Looker final : public json::json_sax_t {
+ public:
+  explicit Looker(const std::string& path) : path_(path) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(json::number_integer_t) override { return true; }
+  bool number_unsigned(json::number_unsigned_t) override { return true; }
+  bool number_float(json::number_float_t, const json::string_t&) override { return true; }
+  bool string(json::string_t&) override { return true; }
+  bool binary(json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_array() override { return leave(); }
+  bool key(json::string_t& name) override {
+    if (depth_ == 1 && !names_.insert(name).second)
+      throw Error("{}: its JSON names '{}' twice", path_, name);
     return true;
-  };
-  try {
-    return json::parse(text, look);
-  } catch (const json::exception& error) {
-    throw Error("{}: its JSON cannot be read: {}", path, error.what());
   }
+  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
+    throw Error("{}: its JSON cannot be read: {}", path_, error.what());
+  }
+
+ private:
+  bool enter() {
+    if (++depth_ > deepest) throw Error("{}: its JSON is nested too deep", path_);
+    return true;
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+
+  const std::string& path_;
+  int depth_ = 0;
+  std::set<std::string> names_;
+};
+
+json parse_json(const std::string& path, std::string_view text) {
+  Looker looker(path);
+  json::sax_parse(text, &looker);
+  return json::parse(text);
 }
 
 class Header {

@@ -1,16 +1,32 @@
 #include "core/interchange/stored.h"
 
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "core/base/error.h"
 
 namespace ringside {
 
+MappedFile::MappedFile(const std::string& path) : file_(path, "train.initial_weights") {
+  if (file_.size() == 0) return;
+  void* address = ::mmap(nullptr, file_.size(), PROT_READ, MAP_SHARED, file_.descriptor(), 0);
+  if (address == MAP_FAILED)
+    throw Error("train.initial_weights: {} cannot be read: {}", path, std::strerror(errno));
+  data_ = static_cast<const std::byte*>(address);
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), file_.size());
+}
+
 std::shared_ptr<const MappedFile> map_weights(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error))
+  if (!std::filesystem::exists(path, error))
     throw Error("{}: No such file; name a file of weights in train.initial_weights", path);
-  return std::make_shared<const MappedFile>(path, "train.initial_weights");
+  return std::make_shared<const MappedFile>(path);
 }
 
 std::optional<DType> parameter_dtype_of(std::string_view name) {

@@ -15,6 +15,24 @@
 
 namespace ringside {
 
+/// A whole file of weights, mapped into memory, read-only. An empty file has no bytes.
+class MappedFile {
+ public:
+  /// Throws Error for what cannot be read and for what is no regular file.
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, file_.size()}; }
+  /// Throws Error if somebody has changed the file, whose bytes cannot be read then.
+  void check_unchanged() const { file_.check_unchanged(); }
+
+ private:
+  RegularFile file_;
+  const std::byte* data_ = nullptr;
+};
+
 /// Row-major, little-endian, not aligned. Any number of extents; none: one element.
 struct StoredTensor {
   std::string dtype;  // as safetensors calls it: "F32", "BF16", "F16", ..
@@ -28,6 +46,11 @@ struct StoredTensors {
   std::string path;
   std::map<std::string, StoredTensor> tensors;
   std::vector<std::shared_ptr<const MappedFile>> files;  // which the tensors' bytes are of
+
+  /// Throws Error if somebody has changed a file.
+  void check_unchanged() const {
+    for (const auto& file : files) file->check_unchanged();
+  }
 };
 
 /// For as long as somebody has it. Throws Error if it cannot be read.

@@ -108,12 +108,14 @@ class FromFile final : public InitialValues {
                     stored.file, tensor.name, value);
   }
 
-  static void copy(Device& device, const NamedTensor& tensor, const StoredTensor& stored,
-                   std::int64_t begin, const Tensor& out) {
+  void copy(Device& device, const NamedTensor& tensor, const StoredTensor& stored,
+            std::int64_t begin, const Tensor& out) const {
     std::vector<float> values;
     for (std::int64_t at = 0; at < out.count(); at += values_at_once) {
       const std::int64_t count = std::min(values_at_once, out.count() - at);
       values.resize(static_cast<std::size_t>(count));
+      // Bytes behind the end of a file that was cut short cannot be read: that would be a SIGBUS.
+      file_.check_unchanged();
       load(tensor, stored, begin + at, values);
       check_finite(tensor, stored, values);
       write_values(device, out.range(at, count), values);

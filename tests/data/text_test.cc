@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <fstream>
 #include <functional>
@@ -171,6 +172,22 @@ TEST_F(Text, NamesThePathThatIsMissingOrEmpty) {
               text_dataset({missing}, 1, Task::every_token, Split::training, 0);
             }).find(missing),
             std::string::npos);
+}
+
+TEST_F(Text, OfMoreFilesThanAProcessMayHaveOpen) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit low{128, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  std::string all;
+  for (int i = 0; i < 200; ++i) {
+    all += static_cast<char>('a' + i % 26);
+    write(std::to_string(1000 + i), all.substr(all.size() - 1));
+  }
+  const auto data =
+      text_dataset(text_files({root_.string()}), 150, Task::last_token, Split::training, 0);
+  EXPECT_EQ(sample_of(*data, 20).input, all.substr(20, 150));
+  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 TEST_F(Text, IsLoadedInSlicesThatMakeUpTheGlobalBatch) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 
 #include "core/base/random.h"
@@ -38,6 +39,18 @@ TEST(Safetensors, ReadsWhatItsDescriptionSays) {
   const auto b = tensors.at("b").bytes;
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(b.data()), b.size()), "456789abcdef");
   EXPECT_TRUE(tensors.at("empty").bytes.empty());
+}
+
+TEST(Safetensors, OfManyTensorsAreReadSoon) {
+  json header;
+  constexpr std::size_t many = 40000;
+  for (std::size_t i = 0; i < many; ++i)
+    header["tensor." + std::to_string(i)] = entry("F32", {1}, 4 * i, 4 * i + 4);
+  const std::string file = safetensors(header.dump(), std::string(4 * many, 'x'));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(parse_safetensors("f", bytes_of(file)).size(), many);
+  // What is quadratic takes many times as long.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
 TEST(Safetensors, RefusesOffsetsThatAreNotTheTensors) {

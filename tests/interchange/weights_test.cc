@@ -1,6 +1,7 @@
 #include "core/interchange/weights.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 
@@ -88,6 +89,14 @@ class Weights {
   }
   std::string refused(const std::string& path) const {
     return error_of([&] { open(path); });
+  }
+  /// What reading complains of if `change` happens while the file is open.
+  std::string refused_after(const std::string& path, const std::function<void()>& change) const {
+    const auto values = open(path);
+    change();
+    const Unit& unit = *model_.units[0];
+    const Tensor out = range(unit.layout().count());
+    return error_of([&] { values->write(unit, 0, 0, out); });
   }
 
   /// Read in pieces, which no parameter begins or ends with.
@@ -282,6 +291,21 @@ class Fit : public Names {
     tensors.insert(std::move(node));
   }
 };
+
+TEST_F(Fit, WhatIsNoFileIsRefusedAtOnce) {
+  const Weights& gpt = write(gpt_of(false));
+  const TemporaryFolder folder;
+  const std::string pipe = folder.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(contains(gpt.refused(pipe), "pipe cannot be read: a pipe or device"));
+}
+
+TEST_F(Fit, AFileThatIsCutWhileItIsReadIsNamed) {
+  const Weights& gpt = write(gpt_of(false));
+  const std::string path = changed([](auto&) {});
+  EXPECT_TRUE(contains(gpt.refused_after(path, [&] { std::filesystem::resize_file(path, 0); }),
+                       "changed.safetensors changed while it was in use"));
+}
 
 TEST_F(Fit, ListsWhatIsMissingDifferentAndUnknown) {
   const Weights& gpt = write(gpt_of(false));
