@@ -10,6 +10,9 @@
 namespace ringside {
 namespace {
 
+/// Files that include each other, and tables that are like each other.
+constexpr std::size_t longest_chain = 16;
+
 std::string join(const TomlPath& path) { return fmt::format("{}", fmt::join(path, ".")); }
 
 std::vector<std::string> table_kinds() {
@@ -91,6 +94,9 @@ ClusterTable ClusterTables::resolve(const std::string& kind, const std::string& 
   within.push_back(name);
   if (std::find(within.begin(), within.end(), other) != within.end())
     throw Error("{}: {} '{}' is like itself", like->second.place, kind, other);
+  if (within.size() > longest_chain)
+    throw Error("{}: like: more than {} tables follow each other", like->second.place,
+                longest_chain);
   ClusterTable whole = resolve(kind, other, like->second.place, within);
   merge(whole, table);
   return whole;
@@ -125,6 +131,8 @@ void ClusterTables::include(const TomlValue& value, const std::filesystem::path&
     const auto canonical = std::filesystem::weakly_canonical(target);
     if (std::find(within.begin(), within.end(), canonical) != within.end())
       throw Error("{}: include: {} includes this file already", value.place, target.string());
+    if (within.size() > longest_chain)
+      throw Error("{}: include: more than {} files include each other", value.place, longest_chain);
     load(target, within);
   }
 }

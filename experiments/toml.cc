@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -86,6 +87,45 @@ nlohmann::json json_of(const toml::node& node, const std::string& place) {
   throw Error("{}: a date or time is no value here", place);
 }
 
+/// Tables within tables. The parser takes any number, and each would cost stack.
+constexpr std::size_t deepest = 16;
+
+/// Behind the string that begins at `at`.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string three(3, quote);
+  const bool several_lines = text.substr(at, 3) == three;
+  for (at += several_lines ? 3 : 1; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\')
+      ++at;
+    else if (several_lines && text.substr(at, 3) == three)
+      return at + 3;
+    else if (!several_lines && (text[at] == quote || text[at] == '\n'))
+      return at + 1;
+  }
+  return text.size();
+}
+
+/// The line with a dotted key of more than `deepest` parts; 0 if there is none. It is looked for
+/// before the text is parsed, and what is no TOML at all is the parser's business.
+std::ptrdiff_t line_of_deep_key(std::string_view text) {
+  std::size_t parts = 1;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = end_of_string(text, at);
+      continue;
+    }
+    const bool within_key = std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' ||
+                            c == ' ' || c == '\t' || c == '.';
+    if (!within_key) parts = 1;
+    if (c == '.' && ++parts > deepest)
+      return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    at = c == '#' ? std::min(text.find('\n', at), text.size()) : at + 1;
+  }
+  return 0;
+}
+
 /// The values of one file, with where they stand.
 class Flattener {
  public:
@@ -108,6 +148,8 @@ class Flattener {
   }
 
   void visit(const toml::table& table, const std::vector<std::string>& prefix) {
+    if (prefix.size() > deepest)
+      throw Error("{}: more than {} tables within each other", place_of(table), deepest);
     for (auto&& [key, node] : table) {
       std::vector<std::string> path = prefix;
       path.emplace_back(std::string_view(key));
@@ -162,14 +204,17 @@ std::vector<TomlValue> read_toml(const std::filesystem::path& file) {
   std::ostringstream text;
   if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
   if (!in.is_open() || in.bad()) throw Error("{}: cannot be read", file.string());
+  if (const auto line = line_of_deep_key(text.view()); line > 0)
+    throw Error("{}:{}: a key has more than {} parts", file.string(), line, deepest);
   try {
-    return Flattener(file.string()).run(toml::parse(text.str()));
+    return Flattener(file.string()).run(toml::parse(text.view()));
   } catch (const toml::parse_error& error) {
     throw Error("{}:{}: {}", file.string(), error.source().begin.line, error.description());
   }
 }
 
 nlohmann::json toml_value(const std::string& text, const std::string& place) {
+  if (line_of_deep_key(text) > 0) throw Error("{}: a key has more than {} parts", place, deepest);
   try {
     const toml::table parsed = toml::parse("value = " + text);
     const toml::node* value = parsed.get("value");

@@ -375,6 +375,21 @@ TEST_F(ClusterFile, MistakesOfIncludedFilesNameThose) {
                                EndsWith("mine.toml includes this file already")));
 }
 
+TEST_F(ClusterFile, LongChainsAreRefused) {
+  constexpr int many = 20;
+  for (int i = 0; i < many; ++i)
+    folder_.write(std::to_string(i) + ".toml",
+                  "include = \"" + std::to_string(i + 1) + ".toml\"\n");
+  folder_.write(std::to_string(many) + ".toml", machine);
+  EXPECT_THAT(complaint("include = \"0.toml\"\n"),
+              EndsWith("include: more than 16 files include each other"));
+  EXPECT_EQ(complaint("include = \"10.toml\"\n"), "nothing");
+  std::string links = machine;
+  for (int i = 0; i < many; ++i) links += fmt::format("[link.l{}]\nlike = \"l{}\"\n", i, i + 1);
+  links += fmt::format("[link.l{}]\nlike = \"bus\"\n", many);
+  EXPECT_THAT(complaint(links), EndsWith("like: more than 16 tables follow each other"));
+}
+
 TEST_F(ClusterFile, ThatOnlyChangesWhatThereIsNotAsksWhatWasMeant) {
   folder_.write("base.toml", machine);
   EXPECT_EQ(complaint("include = \"base.toml\"\n[device.fest]\nmemory_gb = 40\n"),

@@ -71,6 +71,43 @@ TEST(Toml, ThatIsNoneIsRefusedByFileAndLine) {
   EXPECT_THROW(read_toml(folder.path()), Error);
 }
 
+TEST(Toml, KeysOfManyPartsAreRefused) {
+  const TemporaryFolder folder;
+  const auto complaint = [&](const std::string& text) -> std::string {
+    try {
+      read_toml(folder.write("a.toml", text));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  const auto dotted = [](int parts) {
+    std::string key = "a";
+    for (int i = 1; i < parts; ++i) key += i % 2 == 0 ? ".a" : " . \"b.b\"";
+    return key;
+  };
+  EXPECT_EQ(complaint("[" + dotted(16) + "]\n"), "nothing");
+  EXPECT_THAT(complaint("\n[" + dotted(17) + "]\n"), EndsWith(":2: a key has more than 16 parts"));
+  EXPECT_THAT(complaint("[" + dotted(200000) + "]\n"), EndsWith("more than 16 parts"));
+  EXPECT_THAT(complaint(dotted(200000) + " = 1\n"), EndsWith("more than 16 parts"));
+  EXPECT_THAT(complaint("x = {" + dotted(200000) + " = 1}\n"), EndsWith("more than 16 parts"));
+  EXPECT_THAT(complaint("[" + dotted(10) + "]\n" + dotted(10) + " = 1\n"),
+              HasSubstr("more than 16 tables within each other"));
+  EXPECT_THROW(toml_value("{" + dotted(200000) + " = 1}", "p"), Error);
+  const std::string dots(100, '.');
+  EXPECT_EQ(complaint("a = \"" + dots + "\" # " + dots + "\nb = '''\n" + dots + "'''\nc = '" +
+                      dots + "'\nd = [" +
+                      [] {
+                        std::string list;
+                        for (int i = 0; i < 100; ++i) list += "0.5, ";
+                        return list;
+                      }() +
+                      "]\n"),
+            "nothing");
+  const std::string path = "../../../../../../../../../../../../../../../../../../text.txt";
+  EXPECT_EQ(toml_value(path, "p"), path);
+}
+
 TEST(Toml, AValueOfTheCommandLineMayBeABareWord) {
   EXPECT_EQ(toml_value("3", "p"), 3);
   EXPECT_EQ(toml_value("1e-2", "p"), 1e-2);
