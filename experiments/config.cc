@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
+#include "core/base/utf8.h"
 #include "core/models/presets.h"
 #include "experiments/cluster_file.h"
 #include "experiments/registry.h"
@@ -49,8 +50,11 @@ class Binder {
     }
     if (!known) refuse_top(path[0], value.is_object() || path.size() > 1);
     const auto make_absolute = [&](std::string& file) {
-      if (!file.empty())
-        file = std::filesystem::absolute(folder / file).lexically_normal().string();
+      if (file.empty()) return;
+      file = std::filesystem::absolute(folder / file).lexically_normal().string();
+      if (!is_utf8(file))
+        throw Error("{}: the path {} is not UTF-8, and plans are; rename it, or link to it", place,
+                    utf8_text(file));
     };
     if (path == Path{"data", "path"})
       for (std::string& file : config_.data.path) make_absolute(file);

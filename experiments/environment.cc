@@ -15,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/base/utf8.h"
 #include "core/device/cuda/cuda.h"
 #include "peer/comm/nccl/communicator.h"
 
@@ -152,7 +153,7 @@ ordered_json describe_environment(const std::vector<std::string>& variables, con
     for (const std::string_view prefix : prefixes_that_matter)
       if (variable.rfind(prefix, 0) == 0) {
         const auto equals = variable.find('=');
-        kept[variable.substr(0, equals)] = variable.substr(equals + 1);
+        kept[utf8_text(variable.substr(0, equals))] = utf8_text(variable.substr(equals + 1));
         break;
       }
   utsname system{};

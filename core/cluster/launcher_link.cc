@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 #include "core/cluster/json_line.h"
 #include "core/cluster/launch.h"
 
@@ -94,7 +95,8 @@ void LauncherLink::report_progress(const nlohmann::json& progress) {
 void LauncherLink::finish(const nlohmann::json& record) { state_->line.send({{"record", record}}); }
 void LauncherLink::fail(const std::string& message) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  state_->line.send({{"error", message}, {"time", std::chrono::duration<double>(now).count()}});
+  state_->line.send(
+      {{"error", utf8_text(message)}, {"time", std::chrono::duration<double>(now).count()}});
 }
 
 }  // namespace ringside

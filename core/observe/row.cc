@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
+#include "core/base/utf8.h"
 
 namespace ringside {
 namespace {
@@ -220,7 +221,7 @@ Row failed_row(const RunPlan& plan, const std::string& error) {
   Row row;
   row.plan = plan;
   row.status = "failed";
-  row.error = error;
+  row.error = utf8_text(error);
   return row;
 }
 
