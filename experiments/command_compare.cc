@@ -82,7 +82,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   comparison.most_attempts = static_cast<int>(config.compare.attempts);
   check_inputs(comparison.runs.front());
   comparison.machine = calibrated_machine(config, arguments.results);
-  comparison.data = data_state(config.data);
+  comparison.data = data_state(comparison.runs.front());
   const auto results = std::filesystem::path(arguments.results) / config.name;
   check_apart(config.data, results);
   comparison.folder.emplace(results);
@@ -94,8 +94,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
     const auto before = comparison.folder->read_data_state();
     if (const auto changed = before ? first_change(*before, comparison.data) : "";
         !comparison.rows.empty() && !changed.empty())
-      throw Error("--resume: data.path: {} has changed since; leave --resume out to start anew",
-                  changed);
+      throw Error("--resume: {} has changed since; leave --resume out to start anew", changed);
   }
   comparison.remaining = remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
 }
@@ -110,12 +109,11 @@ void write_summary(Comparison& comparison, const std::vector<Row>& rows, std::os
 
 int run(Comparison& comparison, const Process& process) {
   ResultsFolder& folder = *comparison.folder;
-  const auto before =
-      folder.start(comparison.rows, plan_json(comparison.runs, comparison.data).dump(2) + "\n",
-                   environment_of(process, comparison.runs.front()).dump(2) + "\n");
-  OutputStream out(STDOUT_FILENO, process.interrupted);
-  OutputStream errors(STDERR_FILENO, process.interrupted);
-  if (!before.empty()) errors << "Earlier results are in " << before.string() << "\n";
+  const std::string plan = plan_json(comparison.runs, comparison.data).dump(2) + "\n";
+  const std::string environment = environment_of(process, comparison.runs.front()).dump(2) + "\n";
+  folder.start(comparison.rows);
+  folder.write("plan.json", plan);
+  folder.write("environment.json", environment);
   if (!comparison.rows.empty())
     errors << fmt::format("{} of {} runs are there already\n",
                           comparison.runs.size() - comparison.remaining.size(),

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "core/base/whole_file.h"
+#include "core/base/utf8.h"
 #include "experiments/commands.h"
 #include "experiments/output_files.h"
 #include "experiments/planner.h"
@@ -15,6 +15,14 @@ namespace {
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Throws Error if the run may have read other files than those that were checked before.
+void check_unchanged(const DataState& before, const RunPlan& plan) {
+  const std::string changed = first_change(before, data_state(plan));
+  if (changed.empty()) return;
+  throw Error("{} changed while the run read it{}; train on files that stay as they are", changed,
+              plan.save.empty() ? "" : ", so the weights in " + plan.save + " are of no use");
 }
 
 std::string saved_text(const RunPlan& plan) {
@@ -30,17 +38,19 @@ std::string saved_text(const RunPlan& plan) {
 
 int train_command(const Arguments& arguments, const Process& process) {
   RunPlan plan;
-  OutputFile output;
+  DataState data;
+  std::filesystem::path output;
   try {
     plan = plan_training(read_experiment(arguments.file, arguments.overrides), arguments.scheme,
                          arguments.world);
     check_inputs(plan);
-    output = check_output("--output", arguments.output);
+    data = data_state(plan);
+    output = check_output(arguments.output);
     if (!arguments.save.empty() && !computes(plan))
       throw Error("--save: the run computes no weights; set sim.numerics = true");
-    const OutputFile save = check_output("--save", arguments.save);
-    check_outputs_apart({output, save}, arguments.file, plan);
-    plan.save = save.path.string();
+    plan.save = check_output(arguments.save, "--save").string();
+    if (!is_utf8(plan.save))
+      throw Error("--save {}: the path is not UTF-8; name a file with another", plan.save);
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }
@@ -66,18 +76,19 @@ int train_command(const Arguments& arguments, const Process& process) {
   errors.finish();
   if (!plan.save.empty()) remove_abandoned_drafts(plan.save);
   if (outcome.interrupted) return complain(was_interrupted, "interrupted");
-  if (outcome.row.status != "ok") {
-    out.finish();
-    return complain(run_failed, outcome.row.error);
+  if (outcome.row.status != "ok") return complain(run_failed, outcome.row.error);
+  try {
+    check_unchanged(data, plan);
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
   }
-  out << "\n" << row_text(outcome.row);
-  if (!plan.save.empty()) out << saved_text(plan);
-  if (!output.path.empty()) {
-    const nlohmann::ordered_json written = {{"environment", environment_of(process, plan)},
-                                            {"row", to_json(outcome.row)}};
-    write_whole(output.path, written.dump(2) + "\n");
-  }
-  return finish(out, ok);
+  std::cout << "\n" << row_text(outcome.row) << std::flush;
+  if (!plan.save.empty()) std::cout << saved_text(plan) << std::flush;
+  if (output.empty()) return ok;
+  const nlohmann::ordered_json written = {{"environment", environment_of(process, plan)},
+                                          {"row", to_json(outcome.row)}};
+  write_whole(output, written.dump(2) + "\n");
+  return ok;
 }
 
 }  // namespace ringside

@@ -5,16 +5,21 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/utf8.h"
 #include "core/data/text.h"
+#include "core/interchange/safetensors.h"
 #include "experiments/registry.h"
 
 namespace ringside {
 
-DataState data_state(const DataConfig& config) {
+DataState data_state(const RunPlan& plan) {
+  auto files = find_dataset(plan.data.kind).files(plan.data);
+  if (const std::string& weights = plan.train.initial_weights; !weights.empty())
+    for (const std::string& file : safetensors_files(weights)) files.emplace_back(file);
   DataState state;
-  for (const auto& file : find_dataset(config.kind).files(config)) {
+  for (const auto& file : files) {
     const auto modified = std::filesystem::last_write_time(file).time_since_epoch();
-    state.files.push_back({file.string(),
+    state.files.push_back({utf8_text(file.string()),
                            static_cast<std::int64_t>(std::filesystem::file_size(file)),
                            std::chrono::duration_cast<std::chrono::nanoseconds>(modified).count()});
   }

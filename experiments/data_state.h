@@ -1,4 +1,4 @@
-// Whether all runs of a comparison read the same data.
+// Whether all runs of a comparison read the same data and weights.
 #pragma once
 
 #include <filesystem>
@@ -6,15 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "core/data/dataset.h"
+#include "core/cluster/plan.h"
 
 namespace ringside {
 
-/// The files that a data set is made of, as they stood at one moment: a text that changes while a
-/// comparison runs (somebody edits it) would make every later run a different one.
+/// The files that a run reads (its data set, and the weights that it begins with), as they stood at
+/// one moment: a text that changes while a comparison runs (somebody edits it) would make every
+/// later run a different one.
 struct DataState {
   struct File {
-    std::string path;
+    std::string path;  // see utf8_text()
     std::int64_t bytes = 0;
     std::int64_t modified_ns = 0;
     bool operator==(const File&) const = default;
@@ -22,8 +23,8 @@ struct DataState {
   std::vector<File> files;
 };
 
-/// As they stand now. Throws Error as reading the data would.
-DataState data_state(const DataConfig& config);
+/// As they stand now. Throws Error as reading the data, or an index of weights, would.
+DataState data_state(const RunPlan& plan);
 
 /// Throws Error if reading the data would read what a comparison writes into `results`: every run
 /// would change the data of the next.

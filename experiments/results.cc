@@ -146,7 +146,12 @@ std::optional<DataState> ResultsFolder::read_data_state() const {
   std::ifstream in(folder_ / "plan.json");
   const nlohmann::json plan = nlohmann::json::parse(in, nullptr, false);
   if (!plan.is_object() || !plan.contains("data")) return {};
-  return data_state_from_json(plan.at("data"));
+  try {
+    return data_state_from_json(plan.at("data"));
+  } catch (const nlohmann::json::exception& error) {
+    throw Error("{}: its \"data\" is no list of files ({}); leave --resume out to start anew",
+                (folder_ / "plan.json").string(), error.what());
+  }
 }
 
 std::optional<nlohmann::json> ResultsFolder::read_environment() const {

@@ -29,7 +29,8 @@ class ResultsFolder {
   /// The rows that are there, without those of failed runs and a last line that was cut short.
   /// Throws Error that names the line for anything else that is no row.
   std::vector<Row> read_rows() const;
-  /// What the runs that are there read; nothing if that is not known.
+  /// What the runs that are there read; nothing if that is not known. Throws Error for a plan.json
+  /// that no comparison wrote.
   std::optional<DataState> read_data_state() const;
   /// environment.json; nothing if it is not there or cannot be read.
   std::optional<nlohmann::json> read_environment() const;

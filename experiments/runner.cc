@@ -13,11 +13,10 @@ namespace {
 /// Empty if the data is as it was.
 std::string change_of(const DataState& data, const RunPlan& plan) {
   try {
-    const std::string changed = first_change(data, data_state(plan.data));
+    const std::string changed = first_change(data, data_state(plan));
     if (changed.empty()) return {};
     return fmt::format(
-        "data.path: {} changed while the comparison ran; compare on text that stays as it is",
-        changed);
+        "{} changed while the comparison ran; compare on files that stay as they are", changed);
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -75,12 +74,10 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
       return {std::move(rows), true};
     }
     outcome.row.predicted = predicted;
-    outcome.row.attempt = attempts(rows, runs[i].id);
+    // The trace comes first: a run with a row is not made again.
+    if (outcome.row.status == "ok")
+      folder.write(fmt::format("traces/{}.json", runs[i].id), trace(outcome.row.ranks).dump());
     folder.append(outcome.row);
-    rows.push_back(std::move(outcome.row));
-    Row& row = rows.back();
-    if (row.status == "ok" && last_counts(rows))
-      folder.write(fmt::format("traces/{}.json", runs[i].id), trace(row.ranks).dump());
     // What each rank did at each step is told; a comparison may be long.
     for (RankRecord& rank : row.ranks) {
       rank.slices = {};

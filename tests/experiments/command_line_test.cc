@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -112,6 +115,52 @@ TEST_F(CommandLine, RefusesDataThatIsNotThere) {
   EXPECT_THAT(refusal_of("model.context=100000"), HasSubstr("model.context"));
 }
 
+TEST_F(CommandLine, RefusesSizesThatOverflow) {
+  EXPECT_THAT(refusal_of("model.vocabulary=288230376151711744"),
+              HasSubstr("model.vocabulary = 288230376151711744 is too large"));
+  EXPECT_THAT(refusal_of("model.layers=1000000000"), HasSubstr("model.layers"));
+  EXPECT_THAT(refusal_of("model.positions=1152921504606846976"), HasSubstr("model.positions"));
+  EXPECT_THAT(refusal_of("model.dropout=0.99999999"), HasSubstr("model.dropout"));
+  EXPECT_THAT(refusal({"calibrate", "--threads", "99999"}),
+              HasSubstr("--threads 99999 must lie between 1 and 1024"));
+}
+
+TEST_F(CommandLine, RefusesPipesWithoutWaiting) {
+  const std::string pipe = folder_.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const char* kind : {"text", "tokens"})
+    EXPECT_THAT(refusal({"compare", "trial.toml", "--set", "data.path=pipe", "--set",
+                         std::string("data.kind=") + kind}),
+                HasSubstr("pipe"));
+  EXPECT_THAT(refusal_of("train.initial_weights=pipe"), HasSubstr("a pipe or device"));
+}
+
+TEST_F(CommandLine, RefusesPathsThatAreNotUtf8) {
+  folder_.write("caf\xe9.txt", folder_.read("text.txt"));
+  EXPECT_THAT(refusal_of("data.path=caf\xe9.txt"), HasSubstr("caf\\xE9.txt is not UTF-8"));
+  EXPECT_THAT(
+      refusal({"train", "trial.toml", "--scheme", "single", "--save", "caf\xe9.safetensors"}),
+      HasSubstr("is not UTF-8"));
+}
+
+TEST_F(CommandLine, AFolderMayHoldNamesThatAreNotUtf8) {
+  std::filesystem::create_directory(folder_.path() / "folder");
+  folder_.write("folder/caf\xe9.txt", folder_.read("text.txt"));
+  setenv("OMP_DISPLAY_AFFINITY_NAME", "caf\xe9", 1);
+  const std::vector<std::string> compare = {"compare", "trial.toml", "--schemes",
+                                            "single",  "--set",      "data.path=folder"};
+  const Ended first = run(compare);
+  auto again = compare;
+  again.push_back("--resume");
+  const Ended second = run(again);
+  unsetenv("OMP_DISPLAY_AFFINITY_NAME");
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_EQ(second.status, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("1 of 1 runs are there already"));
+  EXPECT_THAT(folder_.read("results/trial/plan.json"), HasSubstr("caf\\\\xE9.txt"));
+  EXPECT_THAT(folder_.read("results/trial/environment.json"), HasSubstr("caf\\\\xE9"));
+}
+
 TEST_F(CommandLine, RefusesAResultsFolderThatCannotBe) {
   EXPECT_THAT(refusal({"compare", "trial.toml", "--results", "text.txt"}),
               HasSubstr("results folder text.txt/trial"));
@@ -218,6 +267,18 @@ TEST_F(CommandLine, ComparesAndResumes) {
   EXPECT_THAT(refusal({"compare", "trial.toml", "--resume"}), HasSubstr("text.txt has changed"));
 }
 
+TEST_F(CommandLine, ARunWhoseTraceIsNotThereIsMadeAgain) {
+  std::filesystem::create_directories(folder_.path() / "results/trial");
+  folder_.write("results/trial/traces", "in the way");
+  const std::vector<std::string> compare = {"compare", "trial.toml", "--schemes", "single",
+                                            "--resume"};
+  EXPECT_EQ(run(compare).status, 1);
+  EXPECT_EQ(folder_.read("results/trial/rows.jsonl"), "");
+  std::filesystem::remove(folder_.path() / "results/trial/traces");
+  EXPECT_EQ(run(compare).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder_.path() / "results/trial/traces/single-w1-r0.json"));
+}
+
 TEST_F(CommandLine, EverySchemeIsTheSameRun) {
   const Ended ended = run({"compare", "trial.toml", "--schemes", "single,dp,ps,ddp,fsdp"});
   EXPECT_EQ(ended.status, 0) << ended.err;
@@ -296,6 +357,29 @@ TEST_F(CommandLine, TrainsOnce) {
   EXPECT_THAT(ended.out, HasSubstr("held-out loss "));
   EXPECT_THAT(ended.out, HasSubstr("tokens/s"));
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "results"));
+}
+
+TEST_F(CommandLine, TrainingOnFilesThatChangeFailsByName) {
+  const std::vector<std::string> train = {"train", "trial.toml", "--scheme", "single"};
+  auto save = train;
+  save.insert(save.end(), {"--save", "weights.safetensors"});
+  ASSERT_EQ(run(save).status, 0);
+  const auto changed = [&](const std::string& name, const std::string& text) {
+    auto arguments = train;
+    for (const char* one : {"train.initial_weights=weights.safetensors", "train.steps=200"})
+      arguments.insert(arguments.end(), {"--set", one});
+    testing::Program program(RINGSIDE_PROGRAM, arguments, folder_.path());
+    EXPECT_TRUE(program.wait_for("step   1/200"));
+    kill(program.pid(), SIGSTOP);  // it looks at the files again once the run has ended
+    folder_.write(name, text);
+    kill(program.pid(), SIGCONT);
+    const Ended ended = program.wait();
+    EXPECT_EQ(ended.status, 1);
+    EXPECT_THAT(ended.err, HasSubstr(name + " changed while"));
+  };
+  changed("weights.safetensors", "other weights");
+  run(save);
+  changed("text.txt", "other text");
 }
 
 TEST_F(CommandLine, TheOutputIsWrittenAtTheEndOrNotAtAll) {

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "core/base/error.h"
 #include "experiments/data_state.h"
@@ -21,6 +22,12 @@ class DataRows : public ::testing::Test {
     model_.vocabulary = 300;
     model_.masked = 2;
     model_.classes = 2;
+  }
+
+  DataState state() const {
+    RunPlan plan;
+    plan.data = data_;
+    return data_state(plan);
   }
 
   void set(const std::string& kind) {
@@ -123,17 +130,51 @@ TEST_F(DataRows, AugmentTrainingImagesAlone) {
 TEST_F(DataRows, EveryFileThatIsReadIsWatched) {
   for (const char* kind : {"text", "tokens", "idx", "cifar10", "cifar100"}) {
     set(kind);
-    const DataState before = data_state(data_);
+    const DataState before = state();
     EXPECT_EQ(before.files.size(), data_.kind == "idx" ? 2u : 1u) << kind;
     for (const auto& file : before.files) {
-      const DataState now = data_state(data_);
+      const DataState now = state();
       const std::string name = std::filesystem::path(file.path).filename().string();
       folder_.write(name, folder_.read(name) + "x");
-      EXPECT_EQ(first_change(now, data_state(data_)), file.path) << kind;
+      EXPECT_EQ(first_change(now, state()), file.path) << kind;
     }
   }
   set("synthetic-images");
-  EXPECT_TRUE(data_state(data_).files.empty());
+  EXPECT_TRUE(state().files.empty());
+}
+
+TEST_F(DataRows, WhatIsNoFileIsRefusedAtOnce) {
+  const std::string pipe = folder_.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  for (const char* kind : {"text", "tokens", "idx", "cifar10", "cifar100"}) {
+    set(kind);
+    data_.path = {pipe};
+    if (data_.kind == "idx") data_.path.push_back(pipe);
+    EXPECT_THAT(complaint([&] {
+                  make(data_.kind == "text" || data_.kind == "tokens" ? Task::every_token
+                                                                      : Task::image_class);
+                }),
+                HasSubstr(pipe))
+        << kind;
+  }
+}
+
+TEST_F(DataRows, AFileThatChangesWhileItIsReadIsNamed) {
+  for (const char* kind : {"text", "tokens", "idx", "cifar10", "cifar100"}) {
+    set(kind);
+    const bool tokens = data_.kind == "text" || data_.kind == "tokens";
+    const Datasets data = make(tokens ? Task::every_token : Task::image_class);
+    std::vector<std::byte> input(
+        static_cast<std::size_t>(data.training->input_shape().count() *
+                                 static_cast<std::int64_t>(size_of(data.training->input_dtype()))));
+    std::vector<std::int32_t> target(
+        static_cast<std::size_t>(data.training->target_shape().count()));
+    data.training->read(1, input, target);
+    const std::string file = state().files.front().path;
+    std::filesystem::resize_file(file, 0);
+    EXPECT_THAT(complaint([&] { data.training->read(1, input, target); }),
+                HasSubstr(file + " changed while it was in use"));
+  }
 }
 
 TEST_F(DataRows, OnlyWhatReadsAnyFileMustLieApartFromResults) {

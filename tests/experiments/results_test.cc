@@ -143,6 +143,44 @@ TEST_F(Results, ResumingSkipsTheRunsThatAreThere) {
   EXPECT_NO_THROW(check_same_experiment({row("fsdp", 2)}, runs));
 }
 
+TEST_F(Results, KnowWhichWeightsTheRunsBeganWith) {
+  RunPlan plan;
+  plan.data.kind = "synthetic";
+  plan.train.initial_weights =
+      temporary_.write("w.index.json", R"({"weight_map": {"a": "1.safetensors"}})");
+  const std::string part = temporary_.write("1.safetensors", "before");
+  const DataState before = data_state(plan);
+  ASSERT_EQ(before.files.size(), 2u);
+  EXPECT_EQ(first_change(before, data_state(plan)), "");
+  temporary_.write("1.safetensors", "other weights");
+  EXPECT_EQ(first_change(before, data_state(plan)), part);
+}
+
+TEST_F(Results, KnowFilesWhoseNamesAreNotUtf8) {
+  RunPlan plan;
+  plan.data.path = {temporary_.path().string()};
+  temporary_.write("caf\xe9.txt", "some text");
+  const DataState before = data_state(plan);
+  ResultsFolder folder(temporary_.path() / "results" / "trial");
+  folder.write("plan.json", plan_json({row("single").plan}, before).dump());
+  EXPECT_EQ(first_change(*folder.read_data_state(), data_state(plan)), "");
+  temporary_.write("caf\xe8.txt", "more text");
+  EXPECT_THAT(first_change(*folder.read_data_state(), data_state(plan)), HasSubstr("caf\\xE8.txt"));
+}
+
+TEST_F(Results, APlanThatNoComparisonWroteIsNamed) {
+  ResultsFolder folder(path());
+  write("plan.json", R"({"data": 5})");
+  EXPECT_THAT(complaint([&] { folder.read_data_state(); }),
+              HasSubstr("plan.json: its \"data\" is no list of files"));
+}
+
+TEST_F(Results, ARowOfAFailedRunIsWrittenWhateverItsErrorSays) {
+  ResultsFolder folder(path());
+  folder.append(failed_row(row("ddp").plan, "caf\xe9.txt is gone"));
+  EXPECT_THAT(read("rows.jsonl"), HasSubstr("caf\\\\xE9.txt is gone"));
+}
+
 TEST_F(Results, ResumingKnowsTheReferencesOfBatchNormGroups) {
   auto config = made_up_experiment();
   config.model.kind = "resnet";
@@ -180,18 +218,18 @@ TEST_F(Results, ResumingAnotherExperimentIsRefused) {
 }
 
 TEST_F(Results, KnowWhatTextTheRunsRead) {
-  DataConfig data;
+  RunPlan plan;
   temporary_.write("a.txt", "some text");
-  data.path = {temporary_.path().string()};
-  const DataState before = data_state(data);
+  plan.data.path = {temporary_.path().string()};
+  const DataState before = data_state(plan);
   ResultsFolder folder(temporary_.path() / "results" / "trial");
   EXPECT_FALSE(folder.read_data_state().has_value());
   folder.write("plan.json", plan_json({row("single").plan}, before).dump());
-  EXPECT_EQ(first_change(*folder.read_data_state(), data_state(data)), "");
+  EXPECT_EQ(first_change(*folder.read_data_state(), data_state(plan)), "");
   temporary_.write("b.txt", "more text");
-  EXPECT_THAT(first_change(before, data_state(data)), HasSubstr("b.txt"));
+  EXPECT_THAT(first_change(before, data_state(plan)), HasSubstr("b.txt"));
   temporary_.write("a.txt", "another text");
-  EXPECT_THAT(first_change(before, data_state(data)), HasSubstr("a.txt"));
+  EXPECT_THAT(first_change(before, data_state(plan)), HasSubstr("a.txt"));
 }
 
 TEST_F(Results, KnowWhatTheRunsRanOn) {
