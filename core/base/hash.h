@@ -8,13 +8,13 @@
 
 namespace ringside {
 
-/// XXH3, 128 bits, in the order of the calls.
+/// XXH3 with 128 bits, over the bytes of all update() calls in order.
 class Hash {
  public:
   Hash();
   ~Hash();
   void update(std::span<const std::byte> bytes);
-  /// 32 hexadecimal digits.
+  /// The hash of all bytes so far: 32 hexadecimal digits.
   std::string digest() const;
 
  private:

@@ -9,7 +9,7 @@
 namespace ringside {
 namespace {
 
-/// Beside the program, or one folder up, as for the tests.
+/// The program's folder, or its parent folder, as test programs need it.
 std::filesystem::path module_path(const std::string& file) {
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const auto here = folder / file, above = folder.parent_path() / file;

@@ -1,16 +1,17 @@
-// Modules: libraries of ours that are loaded when they are wanted.
+// Modules: shared libraries of this project that are loaded only when they are needed.
 #pragma once
 
 #include <string>
 
 namespace ringside {
 
-/// The symbol `name` of the module `file`, a library beside the program or one folder up from it.
-/// Loaded once and kept to the end of the process. Throws Error with the loader's cause, without
-/// what to do about it.
+/// Returns the address of the symbol `name` in the module `file`, a library in the program's folder
+/// or in its parent folder. A module is loaded once and stays loaded until the process ends. Throws
+/// Error with the loader's cause; the caller adds what to do about it.
 void* module_symbol(const std::string& file, const char* name);
 
-/// Whether the file is there (it may still lack a library that it needs).
+/// Whether the module's file exists. Loading it may still fail, for instance if a library that the
+/// module needs is missing.
 bool has_module(const std::string& file);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// Help for a misspelt name.
+// Suggestions for misspelt names.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace ringside {
 
-/// The known name with the smallest edit distance (Levenshtein), the first of equals; empty if
-/// there are none.
+/// Returns the known name with the smallest edit distance (Levenshtein) to `name`, the first one if
+/// several are equally near, and an empty string if `known` is empty.
 std::string nearest(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace ringside

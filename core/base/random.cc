@@ -22,7 +22,7 @@ std::uint64_t word(std::uint32_t low, std::uint32_t high) {
   return low | (static_cast<std::uint64_t>(high) << 32);
 }
 
-/// In (0, 1]: a logarithm of it is finite.
+/// Returns a value in (0, 1], so that its logarithm is finite.
 double open_unit(std::uint64_t bits) { return static_cast<double>((bits >> 11) + 1) * 0x1.0p-53; }
 
 }  // namespace
@@ -56,12 +56,13 @@ std::uint64_t permuted(std::uint64_t position, std::uint64_t size, std::uint64_t
   if (size <= 1) return position;
   const int half_bits = (std::bit_width(size - 1) + 1) / 2;
   const std::uint64_t mask = (std::uint64_t{1} << half_bits) - 1;
-  constexpr std::uint32_t rounds = 10;  // fewer show in ranges below 10
+  constexpr std::uint32_t rounds = 10;  // with fewer rounds, ranges below 10 show a pattern
   const auto [key_low, key_high] = halves(key);
   do {
     std::uint64_t left = position >> half_bits, right = position & mask;
     for (std::uint32_t round = 1; round <= rounds; ++round) {
-      // A half has at most 32 bits. The last word is 0 in draw(), so the counters never meet.
+      // A half of the position has at most 32 bits. The last word of the counter is 0 in draw(), so
+      // no counter is used by both.
       const auto r = philox({static_cast<std::uint32_t>(right), key_low, key_high,
                              static_cast<std::uint32_t>(Stream::sampler) << 8 | round},
                             halves(seed));

@@ -1,4 +1,4 @@
-// Counter-based random numbers: a value is a function of (seed, stream, position).
+// Counter-based random numbers: every value is a function of (seed, stream, position) alone.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 
 namespace ringside {
 
-/// Independent uses of one seed.
+/// Uses of one seed whose random numbers are independent of each other.
 enum class Stream : std::uint32_t {
   parameters = 1,
   sampler = 2,
@@ -19,23 +19,26 @@ enum class Stream : std::uint32_t {
 std::array<std::uint32_t, 4> philox(const std::array<std::uint32_t, 4>& counter,
                                     const std::array<std::uint32_t, 2>& key);
 
-/// The key of `seed` for what is dropped (core/device/ops/flat.h), apart from the streams below.
+/// The key under which dropout draws with `seed` (core/device/ops/flat.h). It differs from the key
+/// of the streams, so dropout is independent of them.
 constexpr std::array<std::uint32_t, 2> dropout_key(std::uint64_t seed) {
   return {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ 0x64726f70u};
 }
 
-/// 64 random bits: Philox with the seed as its key and (position, stream, 0) as its counter.
+/// Returns 64 random bits: Philox with the seed as its key and (position, stream, 0) as its
+/// counter.
 std::uint64_t random_bits(std::uint64_t seed, Stream stream, std::uint64_t position);
 
-/// In [0, 1), 53 bits.
+/// Returns a uniform value in [0, 1) with 53 random bits.
 double random_uniform(std::uint64_t seed, Stream stream, std::uint64_t position);
 
-/// Standard normal (Box-Muller on the four words of one counter value).
+/// Returns a standard normal value (Box-Muller on the four words of one counter value).
 double random_normal(std::uint64_t seed, Stream stream, std::uint64_t position);
 
-/// The image of `position` under a permutation of [0, size) that (seed, key) picks: a Feistel
-/// network over the next even power of two, walked until it lands inside (Black and Rogaway 2002).
-/// No memory; ten Philox calls a walk, less than four walks on average.
+/// Returns the image of `position` under a permutation of [0, size) that (seed, key) selects. The
+/// permutation is a Feistel network over the next even power of two, applied again until the value
+/// is below `size` (Black and Rogaway 2002). It needs no memory; each application costs ten Philox
+/// calls, and less than four are needed on average.
 std::uint64_t permuted(std::uint64_t position, std::uint64_t size, std::uint64_t seed,
                        std::uint64_t key);
 

@@ -8,8 +8,9 @@
 
 namespace ringside {
 
-/// One object of each type, made by the first who asks: so that two threads of a rank meet without
-/// the rank knowing what they share. Thread-safe.
+/// Holds one object of each type, made by the first caller that asks for the type. Two threads of a
+/// rank find each other through this class, and the rank need not know what they share.
+/// Thread-safe.
 class Shared {
  public:
   template <class T>

@@ -1,11 +1,12 @@
-// Bytes that left and reached a rank.
+// Bytes that a rank sent and received.
 #pragma once
 
 #include <cstdint>
 
 namespace ringside {
 
-/// Payload and headers that crossed from one rank to another; what stays inside a rank is free.
+/// Bytes of payload and headers that crossed from one rank to another. Data that stays inside a
+/// rank is not counted.
 struct Traffic {
   std::int64_t sent = 0;
   std::int64_t received = 0;

@@ -9,19 +9,19 @@
 
 namespace ringside {
 
-/// An operation under way. It started after the compute that was enqueued before it and runs
-/// beside later compute.
+/// A communication operation under way. It starts after all compute that was enqueued before it,
+/// and runs beside compute that is enqueued later.
 class Work {
  public:
-  /// Waits as wait() does, but keeps errors to itself.
+  /// Waits as wait() does, but swallows errors.
   virtual ~Work() = default;
-  /// Makes later compute see the result; until then the operation's tensors belong to it.
-  /// Blocks on the CPU; on a GPU later compute waits, and the host goes on. Throws Error that names
-  /// the operation and the ranks that are missing when a peer does not come within the
-  /// communicator's deadline, or came with another operation.
+  /// Makes the result visible to compute that is enqueued later. Until wait() returns the caller
+  /// must not touch the operation's tensors. On a CPU wait() blocks; on a GPU only later compute
+  /// waits, and the host continues. Throws Error that names the operation and the missing ranks
+  /// when a peer does not arrive within the communicator's deadline or calls another operation.
   virtual void wait() = 0;
 
-  /// The launch and the end of the operation, on its device; only after wait().
+  /// The start and the end of the operation on its device. May be called only after wait().
   struct Span {
     Mark begin, end;
   };
@@ -51,27 +51,29 @@ class Communicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Every rank's `array` becomes the sum. 2 (p-1)/p S.
+  /// Replaces every rank's `array` by the sum of all of them. 2 (p-1)/p S.
   virtual WorkPtr all_reduce(const Tensor& array) = 0;
-  /// `part` (count n) becomes part [rank n, (rank + 1) n) of the sum of all `array`s (count p n).
-  /// `part` may be that very part of `array`. (p-1)/p S.
+  /// Fills each rank's `part` (count n) with elements [rank n, (rank + 1) n) of the sum of all
+  /// `array`s (count p n). `part` may be that range of `array` itself. (p-1)/p S.
   virtual WorkPtr reduce_scatter(const Tensor& array, const Tensor& part) = 0;
-  /// `array` (count p n) becomes all `part`s (count n) in rank order. `part` may be its own place
-  /// in `array`. (p-1)/p S.
+  /// Fills `array` (count p n) with all ranks' `part`s (count n) in rank order. `part` may be this
+  /// rank's range of `array`. (p-1)/p S.
   virtual WorkPtr all_gather(const Tensor& part, const Tensor& array) = 0;
-  /// Every `array` becomes the root's. The root sends (p-1) S.
+  /// Copies the root's `array` to all ranks. The root sends (p-1) S.
   virtual WorkPtr broadcast(const Tensor& array, int root) = 0;
-  /// Part j of rank i's `in` becomes part i of rank j's `out`. (p-1)/p S.
+  /// Copies part j of rank i's `in` to part i of rank j's `out`. (p-1)/p S.
   virtual WorkPtr all_to_all(const Tensor& in, const Tensor& out) = 0;
-  /// Point to point, matched in order for each pair of ranks. S.
+  /// Messages from one rank to another, matched in order for each pair of ranks. The sender sends
+  /// S.
   virtual WorkPtr send(const Tensor& array, int to) = 0;
   virtual WorkPtr recv(const Tensor& array, int from) = 0;
   /// Blocks until every rank is here.
   virtual void barrier() = 0;
-  /// Groups of the ranks that gave the same colour, ordered by (key, rank). Collective.
+  /// Returns a new communicator of the ranks that gave the same colour, ordered by (key, rank). All
+  /// ranks must call it.
   virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;
 
-  /// Since the beginning, this communicator alone.
+  /// Bytes of this communicator alone, since it was made.
   virtual Traffic traffic() const = 0;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace ringside {
 
-/// Sign, 8 bits of exponent, 7 of mantissa. Storage: arithmetic is done in fp32.
+/// Sign, 8 bits of exponent, 7 bits of mantissa. For storage alone: arithmetic is done in fp32.
 struct bf16 {
   std::uint16_t bits = 0;
 };
@@ -15,7 +15,7 @@ constexpr float to_float(bf16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
 }
 
-/// To the nearest, ties to even; NaN stays NaN.
+/// Rounds to nearest, ties to even; NaN stays NaN.
 constexpr bf16 to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (value != value) return {static_cast<std::uint16_t>((bits >> 16) | 0x40)};

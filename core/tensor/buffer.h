@@ -9,8 +9,8 @@
 
 namespace ringside {
 
-/// What memory is for. Every byte that a device hands out belongs to one kind, and every figure
-/// about memory is told by kind.
+/// What memory is used for. Every byte that a device hands out belongs to one kind, and every
+/// figure about memory is given by kind.
 enum class MemoryKind : std::uint8_t {
   parameter,
   gradient,
@@ -28,16 +28,16 @@ constexpr std::string_view name_of(MemoryKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// Where peers on the same host find a buffer: a file that they can open through the owner's
-/// process (`/proc/PID/fd/FILE`) and map, and the buffer's first byte in it. A buffer that is not
-/// in the symmetric heap has file -1.
+/// Where peers on the same host find a buffer: a file, which they open through the owner's process
+/// (`/proc/PID/fd/FILE`) and map, and the offset of the buffer's first byte in the file. `file` is
+/// -1 for a buffer outside the symmetric heap.
 struct SymmetricAddress {
   int file = -1;
   std::size_t offset = 0;
 };
 
-/// Owns one allocation; the last owner gives it back to its device, which must outlive it.
-/// `data()` is null on a device whose buffers have no memory.
+/// Owns one allocation. The last owner's end returns it to its device, which must outlive the
+/// buffer. `data()` is null on a device whose buffers have no memory.
 class Buffer {
  public:
   Buffer(std::byte* data, std::size_t bytes, MemoryKind kind, SymmetricAddress address,

@@ -1,4 +1,4 @@
-// Extents of a row-major array.
+// Shape: the extents of a row-major array.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ class Shape {
     return n;
   }
 
-  /// "8x128x256".
+  /// For messages: "8x128x256".
   std::string text() const {
     std::string out;
     for (std::size_t i = 0; i < rank_; ++i) {

@@ -1,4 +1,4 @@
-// A typed view of a device buffer.
+// Tensor: a typed view of a device buffer.
 #pragma once
 
 #include <cassert>
@@ -30,7 +30,7 @@ class Tensor {
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
   std::size_t byte_offset() const { return offset_; }
 
-  /// First element; null on a device whose buffers have no memory.
+  /// Address of the first element; null on a device whose buffers have no memory.
   template <class T>
   T* data() const {
     assert(!buffer_ || dtype_of<T> == dtype_ || dtype_of<T> == DType::u8);
@@ -43,19 +43,19 @@ class Tensor {
     return {data<T>(), static_cast<std::size_t>(count())};
   }
 
-  /// The same elements under another shape of the same count.
+  /// The same elements under another shape with the same count.
   Tensor reshaped(Shape shape) const {
     assert(shape.count() == count());
     return {buffer_, offset_, shape, dtype_};
   }
 
-  /// Elements [begin, begin + shape.count()) of the flat array.
+  /// Elements [begin, begin + shape.count()) of the flat array, as a view with that shape.
   Tensor view(std::int64_t begin, Shape shape) const {
     assert(begin >= 0 && begin + shape.count() <= count());
     return {buffer_, offset_ + static_cast<std::size_t>(begin) * size_of(dtype_), shape, dtype_};
   }
 
-  /// The flat range [begin, begin + count).
+  /// Elements [begin, begin + count) of the flat array, as a flat view.
   Tensor range(std::int64_t begin, std::int64_t count) const { return view(begin, Shape{count}); }
 
  private:
