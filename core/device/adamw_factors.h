@@ -1,4 +1,4 @@
-// What AdamW multiplies by in one step, the same on every device.
+// The factors of one AdamW step, which are the same on every device.
 #pragma once
 
 #include <cmath>
@@ -7,9 +7,8 @@
 
 namespace ringside {
 
-/// Made on the host, in fp64 where it matters:
-/// m = beta1 m + fresh1 g; v = beta2 v + fresh2 g^2; p = keep p - rate m / (sqrt(v) root +
-/// epsilon).
+/// Computed on the host, in fp64 where precision matters. The step is: m = beta1 m + fresh1 g; v =
+/// beta2 v + fresh2 g^2; p = keep p - rate m / (sqrt(v) root + epsilon).
 struct AdamWFactors {
   float keep, beta1, fresh1, beta2, fresh2, rate, root, epsilon;
 

@@ -7,14 +7,15 @@ namespace {
 
 double count(const Tensor& tensor) { return static_cast<double>(tensor.count()); }
 
-/// Each operand is read or written once; one that is overwritten with what was made of it is given
-/// twice, and so is one under two names. What an operation was not given has no bytes.
+/// Bytes of operands, each read or written once. An operand that is both read and overwritten is
+/// passed twice. An empty operand has no bytes.
 template <class... Operands>
 double bytes(const Operands&... operands) {
   return (0.0 + ... + static_cast<double>(operands.bytes()));
 }
 
-/// Queries that look at a key, over all samples and heads, times the width of a head.
+/// Number of pairs of a query and a key that it sees, over all samples and heads, times the width
+/// of a head.
 double attended(const Tensor& qkv, bool causal) {
   const auto extent = [&](std::size_t i) { return static_cast<double>(qkv.shape()[i]); };
   const double positions = extent(1);
@@ -26,13 +27,14 @@ double convolution_product(const Tensor& y, const Tensor& weight) {
   return 2 * count(y) * count(weight) / static_cast<double>(weight.shape()[0]);
 }
 
-/// Rows of a table that so many look-ups touch.
+/// Bytes of a table's rows that `lookups` look-ups can touch at most.
 double rows_touched(const Tensor& table, std::int64_t lookups) {
   return static_cast<double>(std::min(table.shape()[0], lookups) * table.shape()[1]) *
          static_cast<double>(size_of(table.dtype()));
 }
 
-/// Master values are read and written, and the parameters only written then.
+/// Bytes of updating parameters. With master values, these are read and written, and the parameters
+/// are only written.
 double updated(const Tensor& parameters, const Tensor& master) {
   return master ? bytes(parameters, master, master) : 2 * bytes(parameters);
 }

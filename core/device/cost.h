@@ -1,4 +1,4 @@
-// What an operation costs: read off its operands.
+// The cost of an operation, derived from its operands.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace ringside {
 
-/// Operations of one class reach about the same share of a device's roofline.
+/// Classes of operations. Operations of one class reach about the same share of a device's
+/// roofline.
 enum class OpClass : std::uint8_t {
   linear,  // matrix products of layers
   attention,
@@ -25,19 +26,21 @@ enum class OpClass : std::uint8_t {
 inline constexpr std::size_t op_classes = 9;
 std::string_view name_of(OpClass kind);
 
-/// Products are computed in the dtype of their operands (on tensor cores, where there are some);
-/// all else in fp32, whatever its operands are.
+/// Whether operations of this class are products. Products are computed in the dtype of their
+/// operands (on tensor cores, if the device has them); all other operations in fp32, whatever their
+/// operands are.
 bool is_product(OpClass kind);
-/// The class whose efficiency stands for one that nobody measured: a convolution is a product of
-/// matrices, pooling streams.
+/// The class whose efficiency is used if that of `kind` was not measured: a convolution counts as a
+/// product of matrices, pooling as an elementwise operation. None for other classes.
 std::optional<OpClass> stand_in(OpClass kind);
 
-/// Floating-point operations, and bytes that must be read and written at least once. Of linear
-/// layers and attention the products alone count: M in out multiplications and additions for each
-/// of one product in forward and two in backward; 2 B H D for each pair of a query and a key that
-/// it may look at, 2 products in forward and 5 in backward (which computes the scores again); B P Q
-/// K R S C multiplications and additions for each product of a convolution. Of the rest, what
-/// stands in the formula, a root or an exponential being one.
+/// Floating-point operations, and bytes that must be read or written at least once. For linear
+/// layers, attention and convolutions only the products count. A linear layer has M in out
+/// multiplications and additions for each product, one in forward and two in backward. Attention
+/// has 2 B H D for each product and each pair of a query and a key that it sees, with 2 products in
+/// forward and 5 in backward (which computes the scores again). A convolution has B P Q K R S C
+/// multiplications and additions for each product. For all other operations the terms of the
+/// formula count; a root or an exponential counts as one operation.
 struct OpCost {
   OpClass kind = OpClass::elementwise;
   double operations = 0;

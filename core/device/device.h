@@ -13,90 +13,92 @@
 
 namespace ringside {
 
-/// Time as the device's world counts it: wall time on real devices, virtual time on simulated
-/// ones. Nothing in the project asks any other clock for a timestamp.
+/// The device's time: wall time on real devices, virtual time on simulated ones. Every timestamp in
+/// the project comes from a Clock.
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// Seconds since some fixed moment; never goes back; the same origin for all ranks of a host.
+  /// Seconds since some fixed moment, which is the same for all ranks of a host. Never decreases.
   virtual double now() const = 0;
 };
 
-/// A point in a queue of a device, for the device's own time(): the moment itself, or what will
-/// know it once the queue has come so far.
+/// A point in a queue of a device; Device::time() tells when the queue reached it. Holds either
+/// that time, or an object that will know it.
 struct Mark {
   double value = 0;
   std::shared_ptr<void> event{};
 };
 
-/// What the ledger does not see: bytes, as the device's driver counts them. `reserved` is the most
-/// that the allocator has taken for the ledger's buffers since its beginning; `outside` what is
-/// gone of `capacity` now and not the allocator's: the context, libraries, other processes.
+/// Memory that the ledger does not count, in bytes, as the device's driver reports it. `reserved`
+/// is the most that the allocator has ever taken from the driver for the ledger's buffers.
+/// `outside` is the part of `capacity` that is in use now and was not taken by the allocator: the
+/// CUDA context, libraries, other processes.
 struct DeviceMemory {
   std::int64_t reserved = 0, outside = 0, capacity = 0;
 };
 
-/// What a rank computes on. Work enqueued through kernels() runs in order; on the CPU it has run
-/// when the call returns. One thread at a time may use kernels() that need scratch memory; flat
-/// operations, cross_entropy (see ops.h), allocate(), write(), read() and the clock are safe from
-/// any thread.
+/// What a rank computes on. Operations that are enqueued through kernels() run in order; on the CPU
+/// an operation has run when the call returns. Only one thread at a time may use kernels() that
+/// need scratch memory. Flat operations, cross_entropy (see ops.h), allocate(), write(), read() and
+/// the clock are thread-safe.
 class Device {
  public:
   virtual ~Device() = default;
 
-  /// Uninitialised memory, aligned for any operation, counted in the ledger until the last view
-  /// of it is gone. Kinds parameter, gradient and communication lie in the symmetric heap, which
-  /// peers of one host can map. Throws Error that names the request and who holds the rest when
-  /// there is not enough. The device must outlive the buffer.
+  /// Returns uninitialised memory, aligned for any operation. The ledger counts the buffer until
+  /// its last owner lets go of it. Kinds parameter, gradient and communication lie in the symmetric
+  /// heap, which peers on the same host can map. If there is not enough memory, throws Error that
+  /// names the request and what holds the rest. The device must outlive the buffer.
   virtual std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) = 0;
 
-  /// Memory of the host that a library owns (a received message, say), counted in the ledger as
-  /// `kind` where the device computes in the host's memory; `release` is called when the last view
-  /// of it is gone.
+  /// Wraps memory of the host that a library owns (for example a received message). The ledger
+  /// counts it as `kind` if the device computes in the host's memory. `release` is called when the
+  /// buffer's last owner lets go of it.
   virtual std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
                                         std::function<void()> release) = 0;
 
-  /// False: buffers have no memory: nothing is computed, only counted and timed.
+  /// False on a device whose buffers have no memory: operations are only counted and timed.
   virtual bool has_values() const { return true; }
-  /// Whether the host goes on while the device computes, so that read() may have to wait.
+  /// Whether the device computes while the host continues, so that read() may have to wait.
   virtual bool runs_behind() const { return false; }
 
   virtual const Kernels& kernels() const = 0;
 
-  /// The end of what is enqueued now, and when that was on the clock (blocks until the mark is
-  /// reached).
+  /// mark() records the end of everything enqueued so far. time() returns when the device reached a
+  /// mark, on the device's clock; it blocks until then.
   virtual Mark mark() = 0;
   virtual double time(const Mark& mark) = 0;
   double seconds(const Mark& from, const Mark& to) { return time(to) - time(from); }
-  /// Blocks until everything enqueued has run.
+  /// Blocks until everything enqueued so far has run.
   virtual void synchronize() = 0;
 
-  /// Copies between the host and a tensor of the same byte size, in queue order; blocks until the
-  /// host's side may be reused.
+  /// Copy between the host and a tensor of the same size in bytes, in queue order. Both block until
+  /// the caller may use the host's memory again.
   virtual void write(const Tensor& to, std::span<const std::byte> from) = 0;
   virtual void read(const Tensor& from, std::span<std::byte> to) = 0;
 
   virtual const Clock& clock() const = 0;
 
-  /// Copies to and from the host's memory beside compute; null where the host reads and writes the
-  /// device's memory itself. The device outlives it.
+  /// Makes an object that copies to and from the host's memory beside compute. Returns null on
+  /// devices whose memory the host reads and writes directly. The device must outlive the object.
   virtual std::unique_ptr<Staging> staging() { return nullptr; }
-  /// For tensors that nothing enqueued so far uses; write() would have them wait for all that is
-  /// enqueued by then. Null where the host is not ahead of compute: write() does as well. The
-  /// device outlives it. Safe from any thread.
+  /// Makes an object that fills tensors beside compute, without waiting for what is enqueued
+  /// meanwhile, as write() would. No operation enqueued so far may use these tensors. Returns null
+  /// on devices whose host waits for compute anyway; use write() there. The device must outlive the
+  /// object. Thread-safe.
   virtual std::unique_ptr<Upload> upload() { return nullptr; }
-  /// None where the driver counts nothing apart.
+  /// Returns nothing on devices whose driver has no counts of its own.
   virtual std::optional<DeviceMemory> memory() const { return {}; }
 
-  /// For profilers: what this thread enqueues between the two belongs to `name`. Ranges of a thread
-  /// nest. Nothing where no profiler knows of it.
+  /// For profilers: operations that this thread enqueues between begin_range() and end_range() are
+  /// shown under `name`. Ranges of a thread nest. Without a profiler nothing happens.
   virtual void begin_range(const std::string& name) { static_cast<void>(name); }
   virtual void end_range() {}
 
   Ledger& ledger() { return ledger_; }
   const Ledger& ledger() const { return ledger_; }
 
-  /// A new tensor in a buffer of its own.
+  /// Allocates a new tensor with a buffer of its own.
   Tensor tensor(Shape shape, MemoryKind kind, DType dtype = DType::f32) {
     const auto bytes = static_cast<std::size_t>(shape.count()) * size_of(dtype);
     return {allocate(bytes, kind), 0, shape, dtype};

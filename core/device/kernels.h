@@ -1,4 +1,4 @@
-// Kernels: one typed slot an operation.
+// Kernels: one typed slot for each operation.
 #pragma once
 
 #include <functional>
@@ -8,13 +8,13 @@
 
 namespace ringside {
 
-/// Enqueues one operation on the device that it belongs to.
+/// Enqueues one operation on the device that the kernel belongs to.
 template <class Op>
 using Kernel = std::function<void(const Op&)>;
 
-/// What a device can compute. A device fills every slot (for_each_slot lets a test say so); the
-/// level is where libraries fuse. A simulated device fills them with costs, which it reads off
-/// the operation's operands.
+/// All operations of a device. Every device fills every slot; for_each_slot lets a test check this.
+/// An operation is as large as libraries can fuse. A simulated device fills the slots with costs,
+/// which it derives from the operation's operands.
 struct Kernels {
   Kernel<Fill> fill{};
   Kernel<Copy> copy{};

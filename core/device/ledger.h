@@ -12,7 +12,7 @@
 
 namespace ringside {
 
-/// Bytes by kind.
+/// Bytes for each kind of memory.
 class MemoryUse {
  public:
   std::int64_t& operator[](MemoryKind kind) { return bytes_[static_cast<std::size_t>(kind)]; }
@@ -28,16 +28,16 @@ class MemoryUse {
   std::array<std::int64_t, memory_kinds> bytes_{};
 };
 
-/// Counts what a device handed out, as requested (before any rounding). Thread-safe.
+/// Counts the bytes that a device handed out, as requested (before any rounding). Thread-safe.
 class Ledger {
  public:
   void add(MemoryKind kind, std::size_t bytes);
   void remove(MemoryKind kind, std::size_t bytes);
 
   MemoryUse current() const;
-  /// What every kind held at the moment when the total was largest.
+  /// What each kind held at the moment when the total was largest.
   MemoryUse at_peak() const;
-  /// Forgets the peak: the present becomes the peak.
+  /// Forgets the peak so far: the present use becomes the peak.
   void reset_peak();
 
  private:
@@ -45,11 +45,11 @@ class Ledger {
   MemoryUse current_, at_peak_;
 };
 
-/// What a device says that cannot give `bytes`: the request, who holds the rest, `cause`, and what
-/// to do.
+/// Makes the Error of a device that cannot provide `bytes`. The message has the request, what each
+/// kind holds, `cause`, and what to do.
 Error out_of_memory(std::string_view device, std::size_t bytes, MemoryKind kind,
                     const MemoryUse& held, std::string_view cause);
-/// "80.0 GB", "3.5 MB".
+/// For messages: "80.0 GB", "3.5 MB".
 std::string memory_text(double bytes);
 
 }  // namespace ringside

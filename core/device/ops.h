@@ -1,10 +1,10 @@
-// The operations that a device computes: one struct an operation, its operands by name.
+// The operations that a device computes: one struct for each operation, with operands by name.
 //
 // Extents: M rows, B samples, T positions, C width, V vocabulary, H heads, D = C / H.
-// Floating-point operands are row-major and contiguous, and of the operation's dtype, fp32, bf16 or
-// fp16, but for those that say fp32 or fp64. Sums run in fp32 or better and are rounded once, to
-// nearest even. Outputs are overwritten unless the operand says "added to". Operands marked
-// optional may be empty tensors. Operands do not alias unless an operation says so.
+// Floating-point operands are row-major, contiguous and of one dtype (fp32, bf16 or fp16), except
+// those marked fp32 or fp64. Sums run in fp32 or better and are rounded once, to nearest even.
+// Outputs are overwritten unless the operand says "added to". Operands marked optional may be empty
+// tensors. Operands must not alias unless the operation allows it.
 #pragma once
 
 #include "core/device/ops/flat.h"

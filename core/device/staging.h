@@ -9,43 +9,46 @@
 
 namespace ringside {
 
-/// A copy under way to the host.
+/// A copy to the host that is under way.
 class Outgoing {
  public:
   virtual ~Outgoing() = default;
-  /// Whether the copy is there; does not block.
+  /// Whether the copy is complete. Does not block.
   virtual bool ready() = 0;
-  /// Blocks until it is. Throws Error if the device fails.
+  /// Blocks until the copy is complete. Throws Error if the device fails.
   virtual void wait() = 0;
-  /// Of the host, pinned; belongs to the copy until it is ready.
+  /// The tensor in pinned host memory that receives the copy. The caller must not touch its
+  /// elements until the copy is complete.
   virtual const Tensor& host() const = 0;
 };
 
-/// For one thread at a time.
+/// Copies between the device and the host, beside compute. For one thread at a time.
 class Staging {
  public:
   virtual ~Staging() = default;
-  /// A copy of `tensor` as it stands after the compute enqueued so far. `tensor` must not change
-  /// before it is ready; its buffer is kept until then. Does not block.
+  /// Starts a copy of `tensor` to the host, as `tensor` is after the compute enqueued so far.
+  /// `tensor` must not change until the copy is complete; the copy keeps its buffer alive until
+  /// then. Does not block.
   virtual std::unique_ptr<Outgoing> out(const Tensor& tensor) = 0;
-  /// A copy on the device (kind communication) that later compute sees. `host` may be reused when
-  /// the call returns.
+  /// Copies `host` into a new tensor on the device (kind communication). Compute that is enqueued
+  /// later sees the copied values. The caller may reuse `host` when in() returns.
   virtual Tensor in(const Tensor& host) = 0;
 };
 
-/// Fills tensors from the host beside compute. For one thread at a time, which need not be the one
-/// that computes.
+/// Fills device tensors from the host, beside compute. For one thread at a time, which may be
+/// another thread than the one that computes.
 class Upload {
  public:
-  /// Before the tensors are let go of. Later compute, in whose order their memory is used again,
-  /// waits for what was written.
+  /// Must be destroyed before the tensors are. Compute that is enqueued later, which may reuse the
+  /// tensors' memory, waits for the copies.
   virtual ~Upload() = default;
-  /// `to` was allocated before the upload was made, and compute does not use it before finish().
-  /// `from`, of the same bytes, may be reused when the call returns. Copies run in the order of the
-  /// calls, from where compute was when the upload was made; blocks only where they are further
-  /// behind than there is pinned memory.
+  /// Starts a copy of `from` to `to`, which has the same size in bytes. `to` must have been
+  /// allocated before the upload was made, and compute must not use it before finish(). The caller
+  /// may reuse `from` when write() returns. Copies run in the order of the calls, after the compute
+  /// that was enqueued when the upload was made. Blocks only if more copies are pending than fit
+  /// into pinned memory.
   virtual void write(const Tensor& to, std::span<const std::byte> from) = 0;
-  /// Compute enqueued from now on sees what was written. Does not block.
+  /// Lets all compute that is enqueued from now on see the copies. Does not block.
   virtual void finish() = 0;
 };
 

@@ -1,4 +1,4 @@
-// Values of the host's for a tensor of any floating dtype.
+// Writes fp32 values from the host to a tensor of any floating dtype.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace ringside {
 
-/// As many values as `out` has elements, rounded to its dtype (fp32, bf16, fp16). Blocks as
-/// Device::write() does. Throws Error for another dtype.
+/// Writes `values`, as many as `out` has elements, to `out`, rounded to its dtype (fp32, bf16 or
+/// fp16). Blocks as Device::write() does. Throws Error for another dtype.
 void write_values(Device& device, const Tensor& out, std::span<const float> values);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// Arena: memory in segments that are never given back before the end.
+// Arena: memory in segments that are kept until the arena ends.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@ class Arena {
  public:
   enum class Backing {
     anonymous,  // private to the process
-    memfd       // one file a segment, named "ringside-<pid>", that other processes can map whole
+    memfd       // one file for each segment, "ringside-<pid>", that other processes can map
   };
   static constexpr std::size_t alignment = 64;
   static constexpr std::size_t default_segment = std::size_t{64} << 20;
 
-  /// `bytes` is what was taken: the request rounded up to `alignment`.
+  /// `bytes` is the size of the block: the requested size rounded up to `alignment`.
   struct Block {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
@@ -32,20 +32,21 @@ class Arena {
     std::size_t segment = 0;
   };
 
-  /// Takes no memory yet. Segments have `segment_bytes`, or more where one request is larger.
+  /// Makes an arena without memory. Segments will have `segment_bytes`, or more for a larger
+  /// request.
   explicit Arena(Backing backing, std::size_t segment_bytes = default_segment)
       : backing_(backing), segment_bytes_(segment_bytes) {}
-  /// Unmaps and closes everything; no block may be in use.
+  /// Unmaps and closes all segments. No block may be in use.
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Uninitialised. Takes a new segment if no free block is large enough; throws Error with the
-  /// system's reason if there is none to be had.
+  /// Returns uninitialised memory. Takes a new segment if no free block is large enough; throws
+  /// Error with the system's reason if the system gives none.
   Block allocate(std::size_t bytes);
   void free(const Block& block);
 
-  /// Bytes of all segments, and of the free blocks in them.
+  /// Bytes of all segments, and bytes of the free blocks in them.
   std::size_t reserved() const;
   std::size_t available() const;
   std::size_t segments() const;
@@ -56,7 +57,7 @@ class Arena {
     std::size_t bytes;
     int file;
   };
-  using Place = std::pair<std::size_t, std::size_t>;  // segment, offset
+  using Place = std::pair<std::size_t, std::size_t>;  // segment, offset in it
 
   Segment map_segment(std::size_t bytes) const;
   void insert_free(Place place, std::size_t bytes);
@@ -67,7 +68,7 @@ class Arena {
   mutable std::mutex mutex_;
   std::vector<Segment> segments_;
   std::map<Place, std::size_t> free_;                // by place, for coalescing
-  std::set<std::pair<std::size_t, Place>> by_size_;  // the same blocks, for the best fit
+  std::set<std::pair<std::size_t, Place>> by_size_;  // the same blocks by size, for best fit
 };
 
 }  // namespace ringside

@@ -1,7 +1,8 @@
-// Attention by blocks of query rows: what a block needs stays in the cache, and with a causal mask
-// a tile of rows looks only at the keys up to its own end. The probabilities are recomputed in
-// backward from the log-sum-exp of their rows (Dao et al. 2022, without the online softmax: whole
-// rows fit here). Operations: forward 4, backward 10 B H T^2 D, half of that with a causal mask.
+// Attention by blocks of query rows. The data of a block stays in the cache, and with a causal mask
+// a tile of rows computes only with keys up to its own end. Backward recomputes the probabilities
+// from the log-sum-exp of their rows (Dao et al. 2022, but without the online softmax, because
+// whole rows fit into the cache here). Operations: forward 4 B H T^2 D, backward 10 B H T^2 D; half
+// of that with a causal mask.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,12 +15,12 @@
 namespace ringside::cpu {
 namespace {
 
-// A multiple of the tile's rows, so that tiles of rows and of keys begin at the same places.
+// A multiple of the tile's rows, so that tiles of rows and tiles of keys begin at the same places.
 constexpr std::int64_t block_rows = 16 * tile_rows;
-// Becomes a probability of 0, and unlike infinity survives being subtracted from.
+// A score with probability 0. Unlike with infinity, another score can be subtracted from it.
 constexpr float unseen = std::numeric_limits<float>::lowest();
 
-/// Where the parts of one sample and head lie.
+/// Where the parts of one sample and head lie in memory.
 struct Geometry {
   std::int64_t samples, positions, heads, depth;
   bool causal;
@@ -35,19 +36,20 @@ struct Geometry {
 
   std::int64_t width() const { return heads * depth; }
   std::int64_t qkv_stride() const { return 3 * width(); }
-  /// First element of q in qkv; k and v follow after one and two widths.
+  /// Offset of the first element of q in qkv; k follows one width later, v two widths later.
   std::int64_t qkv_offset(std::int64_t sample, std::int64_t head) const {
     return sample * positions * qkv_stride() + head * depth;
   }
   std::int64_t y_offset(std::int64_t sample, std::int64_t head) const {
     return sample * positions * width() + head * depth;
   }
-  /// Keys that a row sees, and that a tile of rows ending before `end` computes with.
+  /// seen() is the number of keys that a row sees, padded() the number of keys with which a tile of
+  /// rows that ends before `end` computes.
   std::int64_t seen(std::int64_t row) const { return causal ? row + 1 : positions; }
   std::int64_t padded(std::int64_t end) const { return round_up(seen(end - 1), lanes); }
 
-  /// Elements from a row of scores to the next: whole vectors, and an odd number of them, for rows
-  /// a power of two apart would share few lines of the cache.
+  /// Elements from one row of scores to the next: an odd number of whole vectors, because rows
+  /// whose distance is a power of two would share few lines of the cache.
   std::int64_t score_stride() const { return (round_up(positions, lanes) / lanes | 1) * lanes; }
   std::int64_t transposed_size() const { return panels_size(depth, positions); }
   std::int64_t straight_size() const { return panels_size(positions, depth); }
@@ -65,8 +67,9 @@ void scale_row(float* row, float factor, std::int64_t count) {
   for (std::int64_t j = 0; j < count; ++j) row[j] *= factor;
 }
 
-/// p: scores become probabilities; dp: their gradient becomes that of the scores before `scale`.
-/// `count` is whole vectors, which spares the loop its rest.
+/// Turns the scores in `p` into probabilities, and the gradient of the probabilities in `dp` into
+/// the gradient of the scores before `scale`. `count` is a multiple of the vector length, so the
+/// loop has no remainder.
 void softmax_row_backward(float* __restrict p, float* __restrict dp, std::int64_t count,
                           float log_sum, float dot, float scale) {
   count = count / lanes * lanes;
@@ -78,7 +81,7 @@ void softmax_row_backward(float* __restrict p, float* __restrict dp, std::int64_
 }
 
 /// c [rows, keys seen] = a [rows, depth] times the panels of a transposed [positions, depth], for
-/// the rows of a tile that ends before `end`. What no row sees is not computed.
+/// the rows of a tile that ends before `end`. Keys that no row sees are left out.
 void row_products(const Geometry& g, std::int64_t rows, std::int64_t end, const float* a,
                   std::int64_t lda, const float* panels, float* c) {
   const std::int64_t keys = g.padded(end);
@@ -87,8 +90,8 @@ void row_products(const Geometry& g, std::int64_t rows, std::int64_t end, const 
                   panels + j * g.depth, c + j, g.score_stride(), false);
 }
 
-/// c [rows, depth] = left [rows, keys] times panels of [positions, depth], from the panels' row
-/// `first` on.
+/// c [rows, depth] = left [rows, keys] times the panels of [positions, depth], starting at the
+/// panels' row `first`.
 void depth_products(const Geometry& g, std::int64_t rows, std::int64_t keys, Left left,
                     const float* panels, std::int64_t first, float* c, std::int64_t ldc, bool add) {
   for (std::int64_t j = 0; j < g.depth; j += tile_columns)
@@ -117,7 +120,7 @@ void forward_head(const AttentionForward& op, const Geometry& g, std::int64_t sa
       float* row = scores + r * g.score_stride();
       const std::int64_t padded = g.padded(end);
       std::fill(row + g.seen(begin + r), row + padded, unseen);
-      // Exponentials are the probabilities times their sum; the division is left to the output,
+      // The exponentials are the probabilities times their sum. The division is done on the output,
       // which has fewer columns.
       const float most = highest(row, padded);
       const float sum = exponentials(row, padded, most, row);
@@ -156,8 +159,8 @@ void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t 
   pack_panels(g.positions, g.depth, q, stride, queries);
   pack_panels(g.positions, g.depth, dy, g.width(), slopes);
 
-  // From the last block, which sees all keys and so overwrites every row of dk and dv, to the
-  // first; the others add.
+  // The last block sees all keys and so overwrites every row of dk and dv. It comes first; the
+  // other blocks add to these rows.
   const std::int64_t last = (g.positions - 1) / block_rows * block_rows;
   for (std::int64_t block = last; block >= 0; block -= block_rows) {
     const std::int64_t block_end = std::min(block + block_rows, g.positions);
@@ -178,7 +181,8 @@ void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t 
       depth_products(g, rows, g.seen(end - 1), {dp_tile, ld, 1}, keys, 0, dq + begin * stride,
                      stride, false);
     }
-    // A key is seen by the rows from its own on: they begin within the first tile that sees it.
+    // With a causal mask only rows from `key` on see a key. They begin within the first tile that
+    // sees it.
     for (std::int64_t key = 0; key < g.seen(block_end - 1); key += tile_rows) {
       const std::int64_t keys_here = std::min(tile_rows, g.positions - key);
       const std::int64_t from = g.causal ? std::max(block, key) : block;
@@ -191,7 +195,7 @@ void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t 
   }
 }
 
-/// Runs head(sample, head, scratch) for all of them, each thread with `floats` of scratch.
+/// Runs head(sample, head, scratch) for all samples and heads; each thread has `floats` of scratch.
 template <class Head>
 void for_each_head(const Context& context, const Geometry& g, std::int64_t floats, Head head) {
   const Tensor scratch = context.device.tensor(Shape{context.threads, round_up(floats, lanes)},

@@ -1,4 +1,4 @@
-// Batch norm of channels-last images: every pass runs over the rows, its inner loop over the
+// Batch norm of channels-last images. Every pass runs over the rows; its inner loop runs over the
 // channels.
 #include <algorithm>
 #include <cmath>
@@ -16,8 +16,9 @@ constexpr std::int64_t unroll = 4;  // rows that are added to a sum at once
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// How sums over rows are made: within a block, which stays in the cache, in fp32; the blocks of a
-/// part in fp64; then the parts in order. All depends on the extents alone, not on the threads.
+/// How sums over rows are computed: the rows of a block, which stays in the cache, in fp32; the
+/// blocks of a part in fp64; then the parts in order. The division depends on the extents alone,
+/// not on the number of threads.
 struct Partition {
   std::int64_t rows, channels;
   std::int64_t block = std::clamp<std::int64_t>(6144 / std::max<std::int64_t>(channels, 1), 8, 256);
@@ -26,7 +27,7 @@ struct Partition {
 
   Partition(std::int64_t rows_, std::int64_t channels_) : rows(rows_), channels(channels_) {}
 
-  /// body(first row, number of rows) of every block of a part.
+  /// Calls body(first row, number of rows) for every block of a part.
   template <class Body>
   void for_each_block(std::int64_t part, Body&& body) const {
     for (std::int64_t b = blocks * part / parts; b < blocks * (part + 1) / parts; ++b)
@@ -34,7 +35,7 @@ struct Partition {
   }
 };
 
-/// sums[c] += term(row, c) over the rows.
+/// sums[c] += term(row, c), for all rows.
 template <class Term>
 void add_rows(std::int64_t rows, std::int64_t channels, float* __restrict sums, const Term& term) {
   std::int64_t r = 0;
@@ -49,14 +50,14 @@ void add_rows(std::int64_t rows, std::int64_t channels, float* __restrict sums, 
   }
 }
 
-/// Of each channel over so many rows: the mean and the sum of the squares of what departs from it.
+/// For each channel over `rows` rows: the mean, and the sum of squared deviations from it.
 struct Moments {
   double rows = 0;
   std::vector<double> mean, squares;
 
   explicit Moments(std::int64_t channels) : mean(at(channels), 0.0), squares(at(channels), 0.0) {}
 
-  /// Those of more rows (Chan, Golub and LeVeque 1979).
+  /// Adds the moments of `more` rows (Chan, Golub and LeVeque 1979).
   template <class Value>
   void merge(double more, const Value* __restrict their_mean,
              const Value* __restrict their_squares) {
@@ -79,7 +80,7 @@ void publish(const Moments& moments, const Tensor& mean, const Tensor& variance)
   }
 }
 
-/// Parameters of any float type.
+/// Parameters of any float type, converted to fp32.
 std::vector<float> floats(const Tensor& values) {
   std::vector<float> out;
   with_float_type(values.dtype(), [&]<class T>(T) {
@@ -94,7 +95,7 @@ std::vector<float> reciprocal_deviation(const Tensor& variance) {
   return rstd;
 }
 
-/// Of each channel over the rows of a block: the mean, and the squares of what departs from it.
+/// For each channel over the rows of a block: the mean, and the sum of squared deviations from it.
 template <class T>
 void block_moments(const T* __restrict block, std::int64_t rows, std::int64_t channels, float* mean,
                    float* squares) {
@@ -110,7 +111,7 @@ void block_moments(const T* __restrict block, std::int64_t rows, std::int64_t ch
   });
 }
 
-/// The gradient behind the relu.
+/// The gradient of the values before the relu.
 template <bool relu, class T>
 struct Incoming {
   const T* dy;
@@ -170,12 +171,12 @@ void normalise(const T* __restrict x, const T* __restrict residual, const float*
   }
 }
 
-/// Factors of a channel: dx = outer dz - inner (x - mean) - shift.
+/// Factors of each channel: dx = outer dz - inner (x - mean) - shift.
 struct Slopes {
   std::vector<float> outer, inner, shift;
 };
 
-/// dx and dresidual may lie where dy does: every place is read before it is written.
+/// dx and dresidual may share dy's memory: every element is read before it is written.
 template <bool relu, bool keep, class T>
 void differentiate(const Incoming<relu, T>& dz, const T* x, const float* mean, const Slopes& slopes,
                    T* dx, T* dresidual, std::int64_t first, std::int64_t channels) {

@@ -18,7 +18,7 @@ bool is_symmetric(MemoryKind kind) {
          kind == MemoryKind::communication;
 }
 
-/// std::chrono's steady clock counts from the host's start: all its processes agree.
+/// std::chrono's steady clock counts from the host's start, so all processes of the host agree.
 class SteadyClock final : public Clock {
  public:
   double now() const override {
@@ -72,8 +72,8 @@ class CpuDevice final : public Device {
  private:
   Arena::Block take(Arena& arena, std::size_t bytes, MemoryKind kind) {
     std::string cause;
-    // Linux promises more memory than there is and ends the process that takes it at its word:
-    // what cannot fit is refused here.
+    // Linux promises more memory than the machine has, and later kills the process that uses it. So
+    // a request that cannot fit is refused here.
     const auto held = static_cast<double>(ledger().current().total());
     if (held + static_cast<double>(bytes) > capacity_) {
       cause = fmt::format("this machine has {}", memory_text(capacity_));

@@ -7,9 +7,9 @@
 
 namespace ringside {
 
-/// Computes with `threads` threads on the calling thread's behalf, at once: every operation has
+/// Makes a device that computes with `threads` threads. Operations are not queued: an operation has
 /// run when its kernel returns. Memory comes from two arenas (core/device/cpu/arena.h), one of
-/// them the symmetric heap.
+/// which is the symmetric heap.
 std::unique_ptr<Device> make_cpu_device(int threads);
 
 }  // namespace ringside

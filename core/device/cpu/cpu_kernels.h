@@ -1,4 +1,4 @@
-// The operations of core/device/ops.h on the CPU: one function an operation.
+// The operations of core/device/ops.h on the CPU: one function for each operation.
 #pragma once
 
 #include "core/device/device.h"
@@ -6,7 +6,7 @@
 
 namespace ringside::cpu {
 
-/// The same for fp32, bf16 and fp16: what stands in memory is one of them.
+/// load() and store() convert between fp32 and the type in memory: fp32, bf16 or fp16.
 inline float load(float value) { return value; }
 inline float load(bf16 value) { return to_float(value); }
 inline float load(fp16 value) { return to_float(value); }
@@ -14,7 +14,7 @@ inline void store(float& to, float value) { to = value; }
 inline void store(bf16& to, float value) { to = to_bf16(value); }
 inline void store(fp16& to, float value) { to = to_fp16(value); }
 
-/// Calls body with a value of the type whose dtype it is: body(T{}).
+/// Calls body(T{}), where T is the floating-point type with this dtype.
 template <class Body>
 void with_float_type(DType dtype, Body&& body) {
   if (dtype == DType::bf16) return body(bf16{});
@@ -22,8 +22,9 @@ void with_float_type(DType dtype, Body&& body) {
   body(float{});
 }
 
-/// Where a kernel runs: `device` gives scratch memory (kind workspace), `threads` the most
-/// threads it may use. Results do not depend on `threads` except through oneDNN's products.
+/// Where a kernel runs. `device` provides scratch memory (kind workspace); `threads` is the largest
+/// number of threads that a kernel may use. Results do not depend on `threads`, except those of
+/// oneDNN's products.
 struct Context {
   Device& device;
   int threads = 1;
@@ -63,14 +64,15 @@ void average_pool_forward(const Context&, const AveragePoolForward&);
 void average_pool_backward(const Context&, const AveragePoolBackward&);
 void cross_entropy(const Context&, const CrossEntropy&);
 
-/// bf16 operands without copies in fp32, which all other layers go by (core/device/cpu/widened.h).
-/// Convolutions above take bf16 themselves. Only where has_bf16_products().
+/// Linear layers whose bf16 operands are multiplied directly, not converted to fp32 first as in all
+/// other layers (core/device/cpu/widened.h). May be called only if has_bf16_products(). The
+/// convolutions above take bf16 themselves.
 void linear_forward_bf16(const Context&, const LinearForward&);
 void linear_backward_bf16(const Context&, const LinearBackward&);
-/// Whether the processor multiplies bf16, so that oneDNN does.
+/// Whether the processor has instructions that multiply bf16, which oneDNN then uses.
 bool has_bf16_products();
 
-/// Every slot, bound to the context.
+/// All operations, bound to `context`.
 Kernels make_kernels(const Context& context);
 
 }  // namespace ringside::cpu

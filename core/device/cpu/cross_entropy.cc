@@ -8,7 +8,7 @@
 namespace ringside::cpu {
 namespace {
 
-// Not inlined: see exponentials().
+// Not inlined for the reason given at exponentials().
 [[gnu::noinline]] float sum_of_exponentials(const float* row, std::int64_t count, float most) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -31,7 +31,7 @@ void cross_entropy(const Context& context, const CrossEntropy& op) {
       const float* row = logits + r * classes;
       const std::int32_t target = targets[r];
       const float most = highest(row, classes);
-      const float wanted = row[target];  // read before dlogits, which may lie in the same place
+      const float wanted = row[target];  // read before dlogits, which may be the same memory
       if (hits) hits[r] = most <= wanted ? 1.0f : 0.0f;
       if (!dlogits) {
         losses[r] = std::log(sum_of_exponentials(row, classes, most)) + (most - wanted);

@@ -1,4 +1,5 @@
-// Dropout. Compiled without relaxed arithmetic: see ops.h.
+// Dropout. Compiled without relaxed arithmetic, because the bits must not depend on the place in
+// the range (core/device/ops/flat.h).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,10 +14,11 @@ namespace {
 constexpr std::int64_t grain = 1 << 14;  // elements that are worth a thread
 constexpr std::uint64_t batch = 32;      // counters whose words are made together
 
-/// The words of `batch` counters from `counter` on: philox() (core/base/random.h), which makes one
-/// at a time, as a loop that compilers vectorise. words[w * batch + i] is word w of counter i.
+/// Makes the words of `batch` counters from `counter` on, with the bits of philox()
+/// (core/base/random.h), in a loop that compilers vectorise. words[w * batch + i] is word w of
+/// counter i.
 void draw(std::uint64_t counter, const Dropout& op, std::uint32_t* __restrict words) {
-  constexpr std::uint32_t step0 = 0x9e3779b9u, step1 = 0xbb67ae85u;  // of the key, each round
+  constexpr std::uint32_t step0 = 0x9e3779b9u, step1 = 0xbb67ae85u;  // added to the key each round
   constexpr std::uint64_t factor0 = 0xd2511f53u, factor1 = 0xcd9e8d57u;
   std::uint32_t* __restrict c0 = words;
   std::uint32_t* __restrict c1 = words + batch;
@@ -42,13 +44,13 @@ void draw(std::uint64_t counter, const Dropout& op, std::uint32_t* __restrict wo
   }
 }
 
-/// Elements [begin, end) of the operation, whose first one has no other place in its block of four
-/// than in the whole.
+/// Computes elements [begin, end) of the operation. Each element uses the word of its own number,
+/// so the split into ranges does not matter.
 template <class T>
 void drop(const Dropout& op, std::int64_t begin, std::int64_t end) {
   const T* in = op.in.data<T>();
   T* out = op.out.data<T>();
-  // A word is below probability * 2^32 if and only if it is below the next integer.
+  // A word is below probability * 2^32 exactly if it is below that number rounded up.
   const auto threshold =
       static_cast<std::uint32_t>(std::ceil(static_cast<double>(op.probability) * 0x1p32));
   const float scale = 1 / (1 - op.probability);

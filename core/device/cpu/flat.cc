@@ -1,4 +1,5 @@
-// Flat operations that move or add elements. Compiled without relaxed arithmetic: see ops.h.
+// Flat operations that move or add elements. Compiled without relaxed arithmetic, because the bits
+// must not depend on the place in the range (core/device/ops/flat.h).
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -24,7 +25,7 @@ void add_range(const T* __restrict in, T* __restrict out, std::int64_t begin, st
   for (std::int64_t i = begin; i < end; ++i) store(out[i], load(out[i]) + load(in[i]));
 }
 
-/// Does not read `out` where its scale is 0: its memory may hold anything.
+/// If out_scale is 0, `out` is not read: its memory may hold anything.
 template <class T>
 void blend_range(const T* in, T* out, std::int64_t begin, std::int64_t end, float in_scale,
                  float out_scale) {
@@ -46,7 +47,7 @@ void cast_all(const Context& context, const Cast& op) {
                });
 }
 
-/// Sixteen sums side by side, which one vector holds or many.
+/// Sixteen sums side by side: the result is the same whether one vector holds them or several do.
 template <class T>
 double squares(const T* values, std::int64_t count) {
   constexpr std::int64_t lanes = 16;
@@ -64,7 +65,7 @@ double squares(const T* values, std::int64_t count) {
   return std::accumulate(sums, sums + lanes, 0.0);
 }
 
-/// Blocks of a fixed size, so that the threads do not matter.
+/// Sums blocks of a fixed size, so that the result does not depend on the number of threads.
 template <class T>
 double squares(const Context& context, const Tensor& in) {
   const T* values = in.data<T>();

@@ -1,4 +1,5 @@
-// LAMB's two passes over a layer. Compiled without relaxed arithmetic: see ops.h.
+// LAMB's two passes over a layer. Compiled without relaxed arithmetic, because the bits must not
+// depend on the place in the range (core/device/ops/flat.h).
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -11,9 +12,9 @@ namespace ringside::cpu {
 namespace {
 
 constexpr std::int64_t block = 1 << 14;  // elements whose squares are added up together
-constexpr std::int64_t lanes = 16;       // sums side by side, which one vector holds or many
+constexpr std::int64_t lanes = 16;       // sums side by side, in one vector or several
 
-/// u = m rate / (sqrt(v) root + epsilon) + decay p: the factors are AdamW's at lr 1.
+/// u = m rate / (sqrt(v) root + epsilon) + decay p. The factors are AdamW's for lr = 1.
 struct Direction {
   float rate, root, epsilon, decay;
 
@@ -83,7 +84,7 @@ void update(const LambUpdate& op, std::int64_t begin, std::int64_t end) {
 
 void lamb_moments(const Context& context, const LambMoments& op) {
   const std::int64_t count = op.parameters.count(), blocks = (count + block - 1) / block;
-  // One a block of a fixed size, so that the threads do not matter.
+  // One entry for each block of a fixed size, so that the result does not depend on the threads.
   std::vector<Squares> squares(static_cast<std::size_t>(blocks));
   parallel_for(context.threads, blocks, 1, [&](std::int64_t first, std::int64_t last, int) {
     for (std::int64_t b = first; b < last; ++b)

@@ -19,7 +19,7 @@ struct RowStatistics {
   float mean, rstd;
 };
 
-/// Two passes over a row that is in the cache: no cancellation.
+/// Two passes over a row, which is in the cache: this avoids cancellation.
 RowStatistics statistics(const float* __restrict row, std::int64_t width, float epsilon) {
   float sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
@@ -33,12 +33,12 @@ RowStatistics statistics(const float* __restrict row, std::int64_t width, float 
   return {mean, 1 / std::sqrt(squares / static_cast<float>(width) + epsilon)};
 }
 
-/// Means of the scaled gradient, alone and times the normalised row.
+/// Means over a row of the scaled gradient, and of the scaled gradient times the normalised row.
 struct Projections {
   float ones, normal;
 };
 
-/// Adds the row's part to dweight and dbias.
+/// Adds the row's part to dweight and dbias. Returns the row's projections.
 Projections add_parameter_gradients(RowStatistics row, const float* __restrict dy,
                                     const float* __restrict x, const float* __restrict weight,
                                     float* __restrict dweight, float* __restrict dbias,
@@ -56,7 +56,7 @@ Projections add_parameter_gradients(RowStatistics row, const float* __restrict d
   return {sum / static_cast<float>(width), dot / static_cast<float>(width)};
 }
 
-/// `residual` is optional and may be dx.
+/// `residual` may be null, and may be dx.
 void input_gradient(RowStatistics row, Projections onto, const float* dy, const float* x,
                     const float* weight, float* dx, const float* residual, std::int64_t width) {
   if (residual) {
@@ -87,7 +87,7 @@ void layer_norm_forward(const Context& context, const LayerNormForward& op) {
       const float* row = op.x.data<float>() + r * width;
       float* y = op.y.data<float>() + r * width;
       if (op.residual) {
-        // Where nobody wants the sum it is kept in y, which is overwritten below.
+        // If the sum is not wanted, it is kept in y, which is overwritten below.
         float* sum = op.sum ? op.sum.data<float>() + r * width : y;
         add_rows(row, op.residual.data<float>() + r * width, sum, width);
         row = sum;
@@ -108,8 +108,8 @@ void layer_norm_backward(const Context& context, const LayerNormBackward& op) {
   const float* residual = op.dresidual.data<float>();
   float* dx_all = op.dx.data<float>();
 
-  // Partial sums of dweight and dbias over parts of the rows whose number depends on the shape
-  // alone: the same bits for any number of threads.
+  // Partial sums of dweight and dbias over parts of the rows. The number of parts depends on the
+  // shape alone, so the bits are the same for any number of threads.
   const std::int64_t parts = std::clamp<std::int64_t>(rows / grain, 1, 16);
   const Tensor scratch =
       context.device.tensor(Shape{parts, 2, width}, MemoryKind::workspace, DType::f32);

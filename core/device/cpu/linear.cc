@@ -8,7 +8,7 @@
 namespace ringside::cpu {
 namespace {
 
-// gelu(x) = x s(2u), u = sqrt(2 / pi) (x + 0.044715 x^3), s the logistic function, which is
+// gelu(x) = x s(2u), with u = sqrt(2 / pi) (x + 0.044715 x^3) and the logistic function s; s(2u) =
 // (1 + tanh(u)) / 2.
 constexpr float two_root = 1.5957691216f;  // 2 sqrt(2 / pi)
 constexpr float cubic = 0.044715f;
@@ -20,11 +20,11 @@ inline float gelu_slope(float x) {
   return s + x * s * (1.0f - s) * (two_root * (1.0f + 3.0f * cubic * x * x));
 }
 
-/// The normal distribution function and its density.
+/// The normal distribution function and its density, at one value.
 struct Normal {
   float below, density;
 };
-/// Within 1e-7: Abramowitz and Stegun 7.1.26 for the tail, which has no cancellation.
+/// Error at most 1e-7: Abramowitz and Stegun 7.1.26 for the tail, which has no cancellation.
 inline Normal normal(float x) {
   constexpr float root_half = 0.7071067812f, density_at_0 = 0.3989422804f;
   const float z = (x < 0 ? -x : x) * root_half;
@@ -100,7 +100,7 @@ void linear_forward(const Context& context, const LinearForward& op) {
   float* y = op.y.data<float>();
   const std::int64_t grain = 1 + (1 << 14) / std::max<std::int64_t>(out, 1);
 
-  // The product is added to the bias: cheaper than a second visit to the result.
+  // The product is added to the bias, which is cheaper than a second pass over the result.
   if (op.bias) {
     const float* bias = op.bias.data<float>();
     parallel_for(context.threads, rows, grain, [=](std::int64_t begin, std::int64_t end, int) {
@@ -132,7 +132,7 @@ void linear_backward(const Context& context, const LinearBackward& op) {
   float* dy = op.dy.data<float>();
   float* dbias = op.dbias.data<float>();
 
-  // Threads share out the columns, so that the order of a column's sum is that of the rows.
+  // Each thread has some of the columns, so that every column is summed in the order of the rows.
   if (active || op.dbias) {
     const float* pre = op.pre.data<float>();
     parallel_for(context.threads, out, 64, [&](std::int64_t begin, std::int64_t end, int) {

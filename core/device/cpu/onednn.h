@@ -14,18 +14,19 @@ using Desc = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
 using Arguments = std::unordered_map<int, dnnl::memory>;
 
-/// fp32 and bf16 alone: oneDNN 2 knows no fp16 on CPUs.
+/// fp32 and bf16 alone: oneDNN 2 does not support fp16 on CPUs.
 inline dnnl::memory::data_type type_of(DType dtype) {
   return dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-/// Runs primitives made in the calling thread, as their default scratch memory would demand.
+/// Runs oneDNN's primitives. They are made with scratch memory of ours: oneDNN's own would tie a
+/// primitive to the thread that made it.
 class Runner {
  public:
   explicit Runner(const Context& context) : context_(context) { set_team(context.threads); }
 
   const dnnl::engine& engine() const { return engine_; }
-  /// New ones: a copy would share what it is a copy of.
+  /// Makes new attributes each time: copies of a dnnl object share its state.
   static dnnl::primitive_attr attributes() {
     dnnl::primitive_attr out;
     out.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -35,7 +36,7 @@ class Runner {
   dnnl::memory memory(const Desc& desc, const Tensor& tensor) const {
     return {desc, engine_, tensor.data<std::uint8_t>()};
   }
-  /// Scratch memory, which `keep` owns.
+  /// Allocates scratch memory for `desc`, which `keep` then owns.
   dnnl::memory scratch(const Desc& desc, Tensor& keep) const {
     keep = context_.device.tensor(Shape{static_cast<std::int64_t>(desc.get_size())},
                                   MemoryKind::workspace, DType::u8);
@@ -55,7 +56,7 @@ class Runner {
                                              attributes());
     run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   }
-  /// What `ours` holds as `wanted`, in `keep` where that is not how it is.
+  /// Returns `ours` if it has the layout `wanted`, else a reordered copy, whose memory `keep` owns.
   dnnl::memory laid_out(const dnnl::memory& ours, const Desc& wanted, Tensor& keep) {
     if (ours.get_desc() == wanted) return ours;
     const dnnl::memory theirs = scratch(wanted, keep);

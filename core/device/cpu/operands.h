@@ -1,5 +1,5 @@
-// Which operands an operation of layers reads and which it writes: a visitor has in(), out() and
-// in_out(), each for a tensor.
+// Which operands of a layer's operation are read and which are written. A visitor has in(), out()
+// and in_out(), each of which takes a tensor.
 #pragma once
 
 #include <concepts>
@@ -17,7 +17,7 @@ void visit_operands(Is<LinearForward> auto& op, auto&& visit) {
   visit.out(op.pre), visit.out(op.y);
 }
 void visit_operands(Is<LinearBackward> auto& op, auto&& visit) {
-  // Without an activation dy is only read.
+  // Without an activation the operation only reads dy.
   op.activation == Activation::none ? visit.in(op.dy) : visit.in_out(op.dy);
   visit.in(op.x), visit.in(op.weight), visit.in(op.pre);
   visit.out(op.dx), visit.out(op.dweight), visit.out(op.dbias);

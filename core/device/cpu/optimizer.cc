@@ -1,4 +1,5 @@
-// Optimizer updates on flat ranges. Compiled without relaxed arithmetic: see ops.h.
+// Optimizer updates on flat ranges. Compiled without relaxed arithmetic, because the bits must not
+// depend on the place in the range (core/device/ops/flat.h).
 #include <cmath>
 #include <type_traits>
 
@@ -11,7 +12,8 @@ namespace {
 
 constexpr std::int64_t grain = 1 << 14;  // elements that are worth a thread
 
-/// What an update reads and writes: `values` are the parameters themselves, or their masters.
+/// What an update reads and writes. `values` are the master values, or the parameters themselves if
+/// these have fp32.
 template <class T>
 struct Range {
   T* parameters;
@@ -33,7 +35,7 @@ struct Range {
   }
 };
 
-/// Master values reach the parameters.
+/// Rounds the master values to the parameters.
 template <class T>
 void publish(const Range<T>& range, std::int64_t count) {
   if constexpr (!std::is_same_v<T, float>)
@@ -48,7 +50,7 @@ void plain_step(const Range<T>& range, std::int64_t count, float lr, float decay
   for (std::int64_t i = 0; i < count; ++i) p[i] -= lr * (scale * load(g[i]) + decay * p[i]);
 }
 
-/// At step 1 the velocity is the gradient itself, whatever its memory held.
+/// At step 1 the velocity becomes the gradient, whatever its memory held.
 template <bool first, bool nesterov, class T>
 void momentum_step(const Range<T>& range, float* __restrict u, std::int64_t count, float lr,
                    float decay, float momentum) {

@@ -1,4 +1,4 @@
-// Pooling of channels-last images: the inner loops run over the channels.
+// Pooling of channels-last images. The inner loops run over the channels.
 #include <algorithm>
 #include <limits>
 
@@ -8,8 +8,8 @@
 namespace ringside::cpu {
 namespace {
 
-/// The part of a window along one axis that lies in the image: places [begin, end) of the window,
-/// the first of which stands at `at` + begin.
+/// The part of a window that lies in the image, along one axis: positions [begin, end) of the
+/// window; position i of the window is at `at` + i of the image.
 struct Overlap {
   std::int64_t at, begin, end;
 
@@ -20,7 +20,7 @@ struct Overlap {
         end(std::min(size, extent - at)) {}
 };
 
-/// Takes what is larger than the largest so far, and a NaN, which then stays.
+/// Takes values that are larger than the largest so far. A NaN is taken too, and stays.
 void take_larger(const float* __restrict x, std::uint8_t place, float* __restrict most,
                  std::uint8_t* __restrict where, std::int64_t channels) {
 #pragma omp simd
@@ -88,7 +88,7 @@ void max_pool_backward(const Context& context, const MaxPoolBackward& op) {
   const std::int64_t P = op.dy.shape()[1], Q = op.dy.shape()[2];
   const float* dy = op.dy.data<float>();
   const auto* where = op.where.data<std::uint8_t>();
-  // An image has one thread: windows that overlap add to the same place.
+  // One thread computes an image, because windows that overlap add to the same positions.
   parallel_for(
       context.threads, op.dx.shape()[0], 1, [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t b = begin; b < end; ++b) {

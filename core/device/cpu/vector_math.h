@@ -6,10 +6,11 @@
 
 namespace ringside::cpu {
 
-/// e^x within 3.1e-7 relative for x in [-87, 88]; 0 far below, e^88 above, NaN for NaN. Cody-Waite
-/// reduction with the degree-6 polynomial of Cephes' expf; about 16 operations. Bounds are those of
-/// integers, which order floats of one sign: a compiler makes branches of two comparisons of one
-/// float, and many masks of the branches.
+/// Returns e^x with a relative error of at most 3.1e-7 for x in [-87, 88]; 0 far below -87, e^88
+/// above 88, NaN for NaN. Cody-Waite reduction and the polynomial of degree 6 of Cephes' expf,
+/// about 16 operations. x is limited by comparing integers, which have the order of floats of one
+/// sign: compilers turn two comparisons of one float into branches, and the branches into many
+/// masks.
 inline float exponential(float x) {
   constexpr float ln2 = 0.69314718f, log2e = 1.44269504f;
   constexpr float round = 12582912.0f;  // 3 * 2^22: adding it leaves an integer in the low bits
@@ -28,13 +29,14 @@ inline float exponential(float x) {
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
   const std::uint32_t power = (std::bit_cast<std::uint32_t>(n) << 23) + 0x3f800000u;
-  const float e = p * std::bit_cast<float>(power);  // n = -127 gives 0
+  const float e = p * std::bit_cast<float>(power);  // 0 if n = -127
   return x == x ? e : x;
 }
 
-/// The largest of `count` > 0 numbers. Floats are compared as integers of the same order: such a
-/// maximum any compiler vectorises, where one of floats waits for a promise that no NaN comes. A
-/// NaN is the largest or the smallest by its sign.
+/// Returns the largest of `count` > 0 numbers. Floats are compared as integers of the same order,
+/// because every compiler vectorises a maximum of integers, but a maximum of floats only if it may
+/// assume that there are no NaNs. A NaN counts as the largest or the smallest number, depending on
+/// its sign.
 inline float highest(const float* row, std::int64_t count) {
   const auto ordered = [](std::int32_t bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
   auto most = ordered(std::bit_cast<std::int32_t>(row[0]));
@@ -46,8 +48,8 @@ inline float highest(const float* row, std::int64_t count) {
   return std::bit_cast<float>(ordered(most));
 }
 
-/// Writes e^(row - shift) to `out`, which may be `row`, and returns the sum. Not inlined: clang
-/// finds the sum only in a loop that stands alone.
+/// Writes e^(row - shift) to `out`, which may be `row`, and returns the sum. Not inlined, because
+/// clang vectorises the sum only in a loop that stands alone in a function.
 [[gnu::noinline]] inline float exponentials(const float* row, std::int64_t count, float shift,
                                             float* out) {
   float sum = 0;

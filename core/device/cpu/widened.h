@@ -1,4 +1,4 @@
-// Layers in 16 bits by way of fp32: storage is 16 bits, arithmetic is not.
+// Runs layers with 16-bit operands by way of fp32: memory has 16 bits, arithmetic 32.
 #pragma once
 
 #include <utility>
@@ -9,14 +9,14 @@
 
 namespace ringside::cpu {
 
-/// bf16 or fp16; what is empty is not.
+/// Whether the tensor is bf16 or fp16. An empty tensor is neither.
 inline bool is_narrow(const Tensor& tensor) {
   return tensor && (tensor.dtype() == DType::bf16 || tensor.dtype() == DType::f16);
 }
 
-/// Puts fp32 workspace in the place of operands of 16 bits, with their values where the operation
-/// reads them, and rounds to them what was written. Operands may lie in one place: each has
-/// workspace of its own, and all were read before anything is written back.
+/// Replaces 16-bit operands by fp32 workspace. in() and in_out() copy the operand's values into the
+/// workspace; write_back() rounds what the operation wrote to the operand. Two operands may lie in
+/// the same memory: each has its own workspace, and all are read before any is written back.
 class Widening {
  public:
   explicit Widening(const Context& context) : context_(context) {}
@@ -30,7 +30,7 @@ class Widening {
   void widen(Tensor& operand, bool read, bool written);
 
   const Context& context_;
-  std::vector<std::pair<Tensor, Tensor>> results_;  // fp32, the operand
+  std::vector<std::pair<Tensor, Tensor>> results_;  // fp32 workspace, operand
 };
 
 class NarrowOperands {
@@ -41,7 +41,7 @@ class NarrowOperands {
   void in_out(const Tensor& operand) { in(operand); }
 };
 
-/// `kernel`, which knows fp32, for operands of any float type.
+/// Turns `kernel`, which takes fp32, into one that takes operands of any floating-point type.
 template <class Op>
 Kernel<Op> widened(const Context& context, void (*kernel)(const Context&, const Op&)) {
   return [context, kernel](const Op& op) {

@@ -1,5 +1,6 @@
-// GPUs through CUDA: what the rest of the project sees of them. The device itself is a module
-// (core/device/cuda/module), loaded on demand, so that one program runs with and without GPUs.
+// GPUs through CUDA: what the rest of the project sees of them. The device itself is in a module
+// (core/device/cuda/module) that is loaded on demand, so that the same program runs with and
+// without GPUs.
 #pragma once
 
 #include <cstdint>
@@ -16,58 +17,61 @@ struct Gpu {
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
   std::int64_t memory = 0;  // bytes
-  bool usable = false;      // new enough for the kernels
+  bool usable = false;      // whether the GPU is new enough for our kernels
 };
 
-/// What there is on this machine. Versions as their libraries number them ("13.0"), empty where a
-/// library is not there; `cudnn` also where the kernels were built without it.
+/// The GPUs, drivers and libraries of this machine. Versions are written as the libraries number
+/// them ("13.0"), and are empty if the library is missing. `cudnn` is also empty if the kernels
+/// were built without cuDNN.
 struct Machine {
-  bool built = false;  // the module is beside the program
+  bool built = false;  // whether the module is beside the program
   std::string driver, runtime, cublaslt, cudnn;
   std::vector<Gpu> gpus;
-  std::string cause;  // why no GPU can be used, and what to do about it; empty if one can
+  std::string cause;  // why no GPU can be used, and what to do; empty if one can be used
 };
 
-/// Looks; never throws. Does not take memory of any GPU.
+/// Looks at this machine. Never throws, and takes no memory on any GPU.
 Machine look_at_machine();
 
 struct Options {
   int ordinal = 0;
-  /// Products of fp32 with TF32's 10 bits of mantissa, on tensor cores.
+  /// Multiply fp32 on tensor cores as TF32, with 10 bits of mantissa.
   bool tf32 = false;
 };
 
-/// Asked while the host waits for the device, again and again; throws Error to end the wait.
+/// Asked repeatedly while the host waits for the device. Ends the wait by throwing Error.
 class Watch {
  public:
   virtual ~Watch() = default;
   virtual void check() = 0;
 };
 
-/// One stream computes, in order; what else runs beside it has streams of its own. All of the
-/// device but `kernels()` with scratch memory is safe from any thread. Everything that blocks the
-/// host asks the watches, and throws Error that names the failing call when CUDA fails.
+/// A GPU. One stream computes, in order; copies and communication run beside it on streams of their
+/// own. All functions are thread-safe, except those of `kernels()` that need scratch memory. Every
+/// function that blocks the host asks the watches. Throws Error that names the failing call if CUDA
+/// fails.
 class CudaDevice : public Device {
  public:
   bool runs_behind() const override { return true; }
   virtual int ordinal() const = 0;
-  /// A cudaStream_t.
+  /// The stream for compute, a cudaStream_t.
   virtual void* compute_stream() const = 0;
-  /// The end of what is enqueued now on that stream (a cudaStream_t of this device).
+  /// Records the end of what is enqueued so far on `stream` (a cudaStream_t of this device).
   virtual Mark mark_on(void* stream) = 0;
-  /// Later work of `stream` waits for the mark; does not block.
+  /// Makes later work of `stream` wait for the mark. Does not block.
   virtual void wait_on(void* stream, const Mark& mark) = 0;
-  /// Whether the mark has been reached; does not block.
+  /// Whether the mark has been reached. Does not block.
   virtual bool reached(const Mark& mark) = 0;
-  /// Not owned; until unwatch(), which must come before the watch's end.
+  /// Adds a watch, which is not owned. unwatch() must be called before the watch is destroyed.
   virtual void watch(Watch& watch) = 0;
   virtual void unwatch(Watch& watch) = 0;
 };
 
-/// Throws Error that says what is missing and what to install, or that there is no such GPU.
+/// Makes the device. Throws Error that says what is missing and what to install, or that the
+/// machine has no such GPU.
 std::unique_ptr<CudaDevice> make_cuda_device(const Options& options);
 
-/// The device as what it is. Throws Error if it is no GPU.
+/// Returns `device` as a CudaDevice. Throws Error if it is not a GPU.
 CudaDevice& cuda_device(Device& device);
 
 }  // namespace ringside::cuda

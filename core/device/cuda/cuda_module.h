@@ -1,4 +1,4 @@
-// What the module with the CUDA device in it is called, and what it holds.
+// The name of the module that contains the CUDA device, and of its functions.
 #pragma once
 
 #include "core/device/cuda/cuda.h"

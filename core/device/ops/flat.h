@@ -1,5 +1,5 @@
-// Flat operations: any length, elementwise, safe from any thread, and the bits of an element do not
-// depend on where in the range it stands (shards must agree with the whole). See core/device/ops.h.
+// Flat operations: elementwise, on ranges of any length, thread-safe. The bits of an element do not
+// depend on its place in the range, as shards must agree with the whole. See core/device/ops.h.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +19,25 @@ struct Copy {
 struct Add {
   Tensor in{}, out{};
 };
-/// out = in_scale * in + out_scale * out, fp32. Where out_scale is 0, `out` is not read.
+/// out = in_scale * in + out_scale * out, in fp32. If out_scale is 0, `out` is not read.
 struct Blend {
   Tensor in{}, out{};
   float in_scale = 1, out_scale = 0;
 };
-/// The same values in another dtype, from fp32 or to it; or the same dtype, which copies.
+/// Converts from fp32 to another dtype or to fp32 from another dtype. With one dtype it copies.
 struct Cast {
   Tensor in{}, out{};
 };
-/// out[0] = the sum of the squares, added up in fp64 in an order of the device's own but always the
-/// same. Not finite if and only if an element is not.
+/// out[0] = the sum of the squares of `in`, added in fp64. Each device adds in an order of its own,
+/// which is always the same. The sum is finite if and only if all elements are.
 struct SumOfSquares {
   Tensor in{};
   Tensor out{};  // [1] fp64
 };
-/// out = in * mask / (1 - probability), in place too. Element i stands at e = `first` + i, and is
-/// kept if word e % 4 of philox({e / 4, its upper half, layer, step}, key of `seed`) (core/base/
-/// random.h: dropout_key) is not below probability * 2^32: what is dropped depends on no rank. Its
-/// own backward.
+/// out = in * mask / (1 - probability); `in` and `out` may be the same tensor. Element i has the
+/// number e = `first` + i, and is kept if word e % 4 of philox({e / 4, its upper half, layer,
+/// step}, key) is at least probability * 2^32; the key is dropout_key(`seed`) (core/base/random.h).
+/// So the mask does not depend on the rank. Backward is the same operation on the gradient.
 struct Dropout {
   Tensor in{}, out{};
   float probability = 0;  // [0, 1)
@@ -46,12 +46,12 @@ struct Dropout {
   std::int64_t first = 0;
 };
 
-// Of all optimizers: parameters and gradients have one dtype. 16-bit parameters have fp32 `master`
-// values, which are updated and then rounded to the parameters; fp32 ones are their own and
-// `master` is empty. Gradients count times `gradient_scale`. `step` counts from 1.
+// All optimizers: parameters and gradients have one dtype. Parameters of 16 bits have fp32 `master`
+// values, which are updated and then rounded to the parameters; for fp32 parameters `master` is
+// empty. Gradients are multiplied by `gradient_scale` first. `step` counts from 1.
 
-/// AdamW (Loshchilov 2019, algorithm 2):
-/// p -= lr * decay * p; m, v moving averages; p -= lr * m^ / (sqrt(v^) + epsilon).
+/// AdamW (Loshchilov 2019, algorithm 2): p -= lr * decay * p; m and v are moving averages; p -= lr
+/// * m^ / (sqrt(v^) + epsilon).
 struct AdamW {
   Tensor parameters{}, gradients{};
   Tensor master{};                         // fp32
@@ -70,15 +70,15 @@ struct Sgd {
   float gradient_scale = 1;
   std::int64_t step = 1;
 };
-/// LAMB (You et al. 2020, algorithm 2) in two: the moments m, v as AdamW's, and what the layer's
-/// trust ratio is made of, with the direction u = m^ / (sqrt(v^) + epsilon) + decay * p; then
-/// p -= rate * u.
+/// LAMB (You et al. 2020, algorithm 2) in two operations. LambMoments updates the moments m and v
+/// as AdamW does, and sums what the layer's trust ratio needs, with the direction u = m^ /
+/// (sqrt(v^) + epsilon) + decay * p. LambUpdate then computes p -= rate * u.
 struct LambMoments {
   Tensor parameters{}, gradients{}, master{}, first_moment{}, second_moment{};
   float beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
   float gradient_scale = 1;
   std::int64_t step = 1;
-  Tensor squares{};  // [2] fp64: the sum of p^2, of u^2; added up as SumOfSquares does
+  Tensor squares{};  // [2] fp64: sums of p^2 and of u^2, added as in SumOfSquares
 };
 struct LambUpdate {
   Tensor parameters{}, master{}, first_moment{}, second_moment{};

@@ -1,5 +1,6 @@
-// Operations of layers on images. Channels come last: B images, H x W positions, C channels; out of
-// them P x Q positions, K channels, P = (H + 2 padding - R) / stride + 1. See core/device/ops.h.
+// Operations of layers on images. Channels come last: inputs have B images, H x W positions and C
+// channels, outputs P x Q positions and K channels, with P = (H + 2 padding - R) / stride + 1. See
+// core/device/ops.h.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace ringside {
 
-/// Cross-correlation with zeros around the image, as deep learning calls convolution.
+/// Convolution as in deep learning: cross-correlation, with zeros around the image.
 struct ConvolutionForward {
   Tensor x{};       // [B, H, W, C]
   Tensor weight{};  // [K, R, S, C]
@@ -17,7 +18,7 @@ struct ConvolutionForward {
   std::int64_t stride = 1, padding = 0;
   Tensor y{};  // [B, P, Q, K]
 };
-/// With `relu` dy is overwritten by the gradient before it.
+/// With `relu`, dy is overwritten by the gradient of the values before the relu.
 struct ConvolutionBackward {
   Tensor dy{};      // [B, P, Q, K]
   Tensor x{};       // [B, H, W, C]
@@ -30,15 +31,15 @@ struct ConvolutionBackward {
   Tensor dbias{};    // [K], optional
 };
 
-// Batch norm (Ioffe and Szegedy 2015) over M = B H W rows, in parts, so that ranks may put their
-// statistics together in between. Statistics are fp32; epsilon 1e-5.
+// Batch norm (Ioffe and Szegedy 2015) over M = B H W rows. It has several parts, so that ranks can
+// combine their statistics in between. Statistics are fp32; epsilon is 1e-5.
 
-/// Of each channel: the mean, and the mean square of what departs from it.
+/// For each channel, the mean and the mean squared deviation from it.
 struct BatchNormStatistics {
   Tensor x{};                 // [M, C]
   Tensor mean{}, variance{};  // [C] fp32
 };
-/// Those of n groups of equally many rows together, in the order of the groups.
+/// Combines the statistics of n groups with equally many rows, in the order of the groups.
 struct BatchNormMerge {
   Tensor groups{};            // [n, 2, C] fp32: mean, variance
   Tensor mean{}, variance{};  // [C] fp32
@@ -52,8 +53,8 @@ struct BatchNormForward {
   bool relu = false;
   Tensor y{};  // [M, C]
 };
-/// sums[0] = the sum of dz, sums[1] = that of dz times the normalised x: the gradients of bias and
-/// weight. dz is dy, with `relu` 0 where y is not above 0.
+/// sums[0] = the sum of dz, sums[1] = the sum of dz times the normalised x; these are the gradients
+/// of bias and weight. dz is dy; with `relu` it is 0 where y is not above 0.
 struct BatchNormReduce {
   Tensor dy{}, x{}, y{};      // [M, C]; y wanted if and only if `relu`
   Tensor mean{}, variance{};  // [C] fp32
@@ -62,23 +63,23 @@ struct BatchNormReduce {
 };
 /// dx = weight rstd (dz - sums[0] / rows - xhat sums[1] / rows); dresidual = dz.
 struct BatchNormBackward {
-  Tensor dy{}, x{}, y{};      // as above
+  Tensor dy{}, x{}, y{};      // as in BatchNormReduce
   Tensor mean{}, variance{};  // [C] fp32
   Tensor weight{};            // [C]
   bool relu = false;
   Tensor sums{};          // [2, C] fp32, over all `rows` of the group
   std::int64_t rows = 0;  // M times the ranks of the group
   Tensor dx{};            // [M, C], may be the same tensor as dy
-  Tensor dresidual{};     // [M, C], optional, may be the same tensor as dy (then dx is not)
+  Tensor dresidual{};     // [M, C], optional; may be the same tensor as dy, but then dx must not be
 };
 
-/// Windows of size x size; what is outside of the image is less than anything. Of equal values the
-/// first in the window counts, row by row.
+/// The maximum over windows of size x size. Positions outside the image count as less than any
+/// value. Of equal values the first in the window is taken, row by row.
 struct MaxPoolForward {
   Tensor x{};  // [B, H, W, C]
   std::int64_t size = 2, stride = 2, padding = 0;
   Tensor y{};      // [B, P, Q, C]
-  Tensor where{};  // [B, P, Q, C] uint8: place in the window; optional
+  Tensor where{};  // [B, P, Q, C] uint8: the maximum's place in its window; optional
 };
 struct MaxPoolBackward {
   Tensor dy{};     // [B, P, Q, C]

@@ -21,10 +21,10 @@ struct LinearForward {
   Tensor weight{};  // [out, in]
   Tensor bias{};    // [out], optional
   Activation activation = Activation::none;
-  Tensor pre{};  // [M, out], wanted if and only if there is an activation
+  Tensor pre{};  // [M, out], needed if and only if there is an activation
   Tensor y{};    // [M, out]
 };
-/// With an activation `dy` is overwritten by the gradient of `pre`.
+/// With an activation, `dy` is overwritten by the gradient of `pre`.
 struct LinearBackward {
   Tensor dy{};      // [M, out]
   Tensor x{};       // [M, in]
@@ -36,7 +36,8 @@ struct LinearBackward {
   Tensor dbias{};    // [out], optional
 };
 
-/// y = token_table[tokens] + position_table[t]. Tokens lie in [0, V): checked where data enters.
+/// y = token_table[tokens] + position_table[t]. Tokens lie in [0, V), which is checked where data
+/// enters the program.
 struct EmbeddingForward {
   Tensor tokens{};          // [B, T] int32
   Tensor token_table{};     // [V, C]
@@ -47,24 +48,24 @@ struct EmbeddingBackward {
   Tensor tokens{};
   Tensor dy{};               // [B * T, C]
   Tensor dtoken_table{};     // [V, C]
-  Tensor dposition_table{};  // optional, all rows overwritten
+  Tensor dposition_table{};  // optional; all rows are overwritten
 };
 
 /// sum = x + residual; y = (sum - mean) * rstd * weight + bias, over the last axis; rstd =
 /// 1 / sqrt(variance + epsilon).
 struct LayerNormForward {
   Tensor x{};               // [M, C]
-  Tensor residual{};        // [M, C], optional; without it sum is x itself and `sum` stays empty
+  Tensor residual{};        // [M, C], optional; without it the norm is of x, and `sum` stays empty
   Tensor weight{}, bias{};  // [C]
   Tensor sum{};             // [M, C], optional, may be the same tensor as x or residual
   Tensor y{};               // [M, C]
   Tensor mean{}, rstd{};    // [M] fp32
   float epsilon = 1e-5f;
 };
-/// dx = gradient through the norm (+ dresidual where given).
+/// dx = the gradient through the norm, plus dresidual if it is given.
 struct LayerNormBackward {
   Tensor dy{};                // [M, C]
-  Tensor x{};                 // [M, C] what was normalised (`sum` of the forward, or x)
+  Tensor x{};                 // [M, C], what was normalised: `sum` of the forward, or x
   Tensor weight{};            // [C]
   Tensor mean{}, rstd{};      // [M] fp32
   Tensor dresidual{};         // [M, C], optional, may be the same tensor as dx
@@ -72,12 +73,12 @@ struct LayerNormBackward {
   Tensor dweight{}, dbias{};  // [C]
 };
 
-/// Scaled dot-product attention per sample and head, scale 1 / sqrt(D).
+/// Scaled dot-product attention for each sample and head, with scale 1 / sqrt(D).
 struct AttentionForward {
   Tensor qkv{};  // [B, T, 3, H, D]
   bool causal = true;
   Tensor y{};  // [B, T, H, D]
-  // [B, H, T] fp32, log-sum-exp of each row of scores; backward recomputes from it
+  // [B, H, T] fp32: log-sum-exp of each row of scores, from which backward recomputes them
   Tensor statistics{};
 };
 struct AttentionBackward {
@@ -93,8 +94,8 @@ struct CrossEntropy {
   Tensor logits{};   // [M, V]
   Tensor targets{};  // [M] int32
   float scale = 1;
-  Tensor losses{};  // [M] fp32
-  Tensor hits{};  // [M] fp32, optional: 1 where no other logit is larger than the target's, else 0
+  Tensor losses{};   // [M] fp32
+  Tensor hits{};     // [M] fp32, optional: 1 if no logit is larger than the target's, else 0
   Tensor dlogits{};  // [M, V], optional, may be the same tensor as logits
 };
 
@@ -104,7 +105,7 @@ struct TakeRowsForward {
   Tensor positions{};  // [B, P] int32
   Tensor y{};          // [B * P, C]
 };
-/// dx is 0 where nothing was taken; rows taken twice add up in the order of p.
+/// dx is 0 where no row was taken; gradients of rows taken twice add up in the order of p.
 struct TakeRowsBackward {
   Tensor dy{};         // [B * P, C]
   Tensor positions{};  // [B, P] int32

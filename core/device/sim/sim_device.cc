@@ -19,10 +19,10 @@ namespace {
 
 constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
 
-/// Other than of 16-bit floats there are no figures of their own.
+/// Figures exist for fp32 and the two 16-bit types; all other dtypes use those of fp32.
 std::size_t index_of(DType dtype) { return dtype == DType::bf16 ? 1 : dtype == DType::f16 ? 2 : 0; }
 
-/// What a device's figures call it when an operation of that class is computed on that dtype.
+/// The name in a device's figures for the dtype in which it computes an operation of this class.
 std::string figures_name(OpClass kind, DType dtype, const DeviceSpec& device, bool tf32) {
   const std::string name(name_of(dtypes[index_of(dtype)]));
   if (!is_product(kind)) return device.tflops.contains(name) ? name : "fp32";
@@ -61,7 +61,7 @@ struct Roofline {
   }
 };
 
-/// What is left of a look-up by names.
+/// The figures of one class and dtype, looked up by name once.
 struct Timing {
   Roofline roofline;
   Efficiency efficiency;
@@ -78,7 +78,8 @@ struct Timing {
   }
 };
 
-/// Those of a device. A dtype that it computes no products in is refused when one is asked for.
+/// The timings of a device. A dtype in which the device computes no products is refused when such a
+/// product runs.
 class Timings {
  public:
   Timings(const DeviceSpec& device, bool tf32) : device_(device), tf32_(tf32) {
@@ -102,7 +103,7 @@ class Timings {
   std::array<std::array<std::optional<Timing>, std::size(dtypes)>, op_classes> timings_{};
 };
 
-/// Bytes that all devices of a place hold: the ranks of one CPU share its memory.
+/// Bytes that all devices of a place hold together, as the ranks of one CPU share its memory.
 using Held = std::atomic<std::int64_t>;
 
 struct HeldByPlace {
@@ -180,13 +181,13 @@ class RooflineDevice final : public SimDevice, private Clock {
   Place place() const override { return place_; }
 
   void catch_up() override {
-    // Set to 0 first: others may use the device while this actor waits.
+    // `pending_` becomes 0 first, because other actors may use the device while this one waits.
     if (world_ && pending_ > 0) world_->work(place_, std::exchange(pending_, 0));
   }
   void share() override { shared_ = true; }
 
  private:
-  /// The world rounds the ends of what it waits for; a clock does not go back by that.
+  /// The world rounds the times at which waits end; the clock must not go back by that.
   double now() const override {
     return last_ = std::max(last_, (world_ ? world_->now() : 0) + pending_);
   }

@@ -1,4 +1,4 @@
-// A device that is simulated.
+// SimDevice: a simulated device.
 #pragma once
 
 #include <memory>
@@ -9,45 +9,47 @@
 
 namespace ringside::sim {
 
-/// Buffers are counted and have no memory; operations take virtual time: on a roofline,
-/// max(operations / peak, bytes / bandwidth) / efficiency + launch. Products have the peak of the
-/// dtype of their operands, all else that of fp32 (core/device/cost.h). What devices of one place
-/// hold together is limited. write() is lost and read() gives zeros; neither takes time.
-/// `numerics`, if there is one, gives buffers memory and computes as well (its own ledger is
-/// nobody's business).
+/// Buffers are counted but have no memory, and operations take virtual time on a roofline:
+/// max(operations / peak, bytes / bandwidth) / efficiency + launch. Products have the peak of their
+/// operands' dtype, all other operations that of fp32 (core/device/cost.h). The memory that all
+/// devices of one place hold together is limited. write() discards its data and read() gives zeros;
+/// neither takes time. If there is a device `numerics`, buffers have its memory and it computes
+/// every operation as well; its own ledger is not used.
 ///
-/// Time runs lazily: operations add to what is `pending`, and the clock and marks count it in. An
-/// actor must catch_up() before it does anything with the world, and before it ends (so that others
-/// see it there at the right time); the simulated communicator and channels do. Several actors may
-/// share a device (a server and the worker beside it), since nothing is pending whenever another
-/// actor runs: the time that an actor's operations take is its own. For one thread.
+/// Time runs lazily: operations add to the `pending` time, which the clock and marks include. An
+/// actor must call catch_up() before it does anything else with the world, and before it ends, so
+/// that others see its actions at the right time; the simulated communicator and channels do so.
+/// Several actors may share a device (a server and the worker beside it): no time is pending when
+/// another actor runs, so each actor takes the time of its own operations. For one thread.
 class SimDevice : public Device {
  public:
-  /// Throws Error for a device without a world.
+  /// Throws Error if the device is not part of a world.
   virtual World& world() = 0;
   virtual Place place() const = 0;
-  /// Blocks the calling actor until the world's clock has reached the device's.
+  /// Blocks the calling actor until the world's clock has reached the device's clock.
   virtual void catch_up() = 0;
-  /// From now on every operation catches up: whoever shares the device finds its memory, and its
-  /// time, as they stand at each operation.
+  /// From now on every operation calls catch_up(), so that actors that share the device find its
+  /// memory and time as they are at each operation.
   virtual void share() = 0;
 };
 
-/// Errors call it "sim NAME (machine M, device D)". `world` null: its clock begins at 0 and only
-/// operations move it (for making a model and looking at it). `tf32`: products of fp32 take the
-/// time of tf32's, on devices, not on hosts. Throws Error as check(cluster) does, and for a cluster
-/// without that place, or without the efficiency of a class of operations (or of its stand-in) in
-/// fp32 or another dtype of its tflops. Of a dtype that these do not have, products throw.
+/// Messages call the device "sim NAME (machine M, device D)". Without a `world` (null) the device's
+/// clock starts at 0 and only operations move it; this is enough to make a model and look at it.
+/// With `tf32` products of fp32 take the time of tf32 on devices, but not on hosts. `numerics` may
+/// be null. Throws Error as check(cluster) does, if the cluster has no such place, and if the
+/// efficiency of a class of operations (or of its stand-in) is missing for fp32 or for another
+/// dtype in the device's tflops. Products in a dtype that is missing in its tflops throw Error when
+/// they run.
 std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
                                            std::unique_ptr<Device> numerics, bool tf32 = false);
 
-/// Seconds of one operation of that cost on the device. Throws Error if the device has no figures
-/// for it.
+/// Seconds that an operation of this cost takes on the device. Throws Error if the device has no
+/// figures for the operation.
 double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32 = false);
-/// On its roofline alone, without efficiency and launch.
+/// Seconds on the device's roofline alone, without efficiency and launch.
 double ideal_seconds_of(const OpCost& cost, const DeviceSpec& device);
 
-/// The device as what it is. Throws Error if it is not simulated.
+/// Returns `device` as a SimDevice. Throws Error if it is not simulated.
 SimDevice& sim_device(Device& device);
 
 }  // namespace ringside::sim

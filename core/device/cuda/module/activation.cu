@@ -5,7 +5,7 @@
 namespace ringside::cuda {
 namespace {
 
-// gelu(x) = x s(2u), u = sqrt(2 / pi) (x + 0.044715 x^3), s the logistic function, which is
+// gelu(x) = x s(2u), with u = sqrt(2 / pi) (x + 0.044715 x^3) and the logistic function s; s(2u) =
 // (1 + tanh(u)) / 2.
 constexpr float two_root = 1.5957691216f;  // 2 sqrt(2 / pi)
 constexpr float cubic = 0.044715f;
@@ -14,8 +14,8 @@ __device__ __forceinline__ float logistic(float x) {
   return 1.0f / (1.0f + __expf(-two_root * (x + cubic * x * x * x)));
 }
 
-/// The distribution function of the normal distribution, which is (1 + erf(x / sqrt(2))) / 2 but
-/// not computed so: below 0 nothing would be left of it.
+/// The normal distribution function, which is (1 + erf(x / sqrt(2))) / 2. That formula is not used
+/// because it cancels below 0.
 __device__ __forceinline__ float normal(float x) { return 0.5f * erfcf(-0.70710678f * x); }
 __device__ __forceinline__ float normal_density(float x) {
   return 0.39894228f * __expf(-0.5f * x * x);
@@ -90,7 +90,7 @@ struct Deactivating {
 
 constexpr int bias_threads = 256;
 
-/// A block a row.
+/// Each block adds the bias to one row.
 template <class T>
 __global__ __launch_bounds__(bias_threads) void bias_rows(const T* bias, T* x, std::int64_t width) {
   T* row = x + blockIdx.x * width;

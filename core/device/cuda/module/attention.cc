@@ -1,5 +1,5 @@
-// Plain attention: products over the heads of a sample and a softmax between them. Scores are in
-// memory, in fp32, of as many heads at a time as a bounded workspace holds.
+// Plain attention: products over the heads of a sample, and a softmax between them. Scores are held
+// in memory in fp32, for as many heads at a time as fit into a bounded workspace.
 #include <algorithm>
 #include <cmath>
 
@@ -10,9 +10,10 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr std::int64_t most_heads = 65535;  // rows of a grid
+constexpr std::int64_t most_heads = 65535;  // largest number of rows in a grid
 
-/// Where the parts of a sample lie: heads side by side in a row, q, k and v after one another.
+/// Where the parts of a sample lie in memory: in a row the heads lie side by side, first of q, then
+/// of k, then of v.
 struct Geometry {
   std::int64_t samples, positions, heads, depth;
   DType dtype;
@@ -30,7 +31,7 @@ struct Geometry {
   std::int64_t row() const { return 3 * width(); }
   std::int64_t square() const { return positions * positions; }
 
-  /// Part 0, 1 or 2 (q, k, v) of a head.
+  /// Address of part 0, 1 or 2 (q, k or v) of a head.
   std::byte* part(const Tensor& qkv, std::int64_t sample, std::int64_t head, int part) const {
     return at(qkv, sample * positions * row() + part * width() + head * depth);
   }
@@ -46,8 +47,9 @@ struct Geometry {
   }
 };
 
-/// `count` squares [heads, T, T] in fp32 for a group of heads, and as many in 16 bits for what
-/// products read if the dtype has so many; with fp32 the former are both.
+/// Workspace of `count` squares [heads, T, T] in fp32 for a group of heads. If the dtype has 16
+/// bits, there are as many squares in 16 bits, which products read; with fp32 products read the
+/// fp32 squares.
 class Squares {
  public:
   Squares(const Context& context, const Geometry& g, int count, std::int64_t most_bytes)
@@ -73,7 +75,7 @@ class Squares {
   Tensor f32_, rounded_;
 };
 
-/// squares = alpha a b^T, a and b [T, D] of each head.
+/// squares = alpha a b^T, for a and b [T, D] of each head.
 Product onto_square(const Geometry& g, std::int64_t heads, float alpha, const void* a,
                     std::int64_t lda, const void* b, std::int64_t ldb, float* square) {
   return {.in = g.dtype,
@@ -95,7 +97,7 @@ Product onto_square(const Geometry& g, std::int64_t heads, float alpha, const vo
           .stride_c = g.square()};
 }
 
-/// c = alpha op(square) b, b and c [T, D] of each head.
+/// c = alpha op(square) b, for b and c [T, D] of each head.
 Product from_square(const Geometry& g, std::int64_t heads, float alpha, bool transpose,
                     const void* square, const void* b, std::int64_t ldb, void* c,
                     std::int64_t ldc) {
@@ -118,7 +120,7 @@ Product from_square(const Geometry& g, std::int64_t heads, float alpha, bool tra
           .stride_c = g.depth};
 }
 
-/// visit(sample, first head, heads) for groups of at most `most` heads.
+/// Calls visit(sample, first head, heads) for groups of at most `most` heads.
 template <class Visit>
 void for_each_group(const Geometry& g, std::int64_t most, Visit&& visit) {
   for (std::int64_t sample = 0; sample < g.samples; ++sample)

@@ -11,7 +11,7 @@ namespace {
 
 using TensorRef = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-/// What an engine is chosen by.
+/// What the choice of an engine depends on.
 struct Key {
   DType dtype;
   std::int64_t samples, positions, heads, depth;
@@ -30,10 +30,10 @@ struct Key {
   std::int64_t width() const { return heads * depth; }
 };
 
-/// The operands' names within a graph.
+/// Numbers of the operands within a graph.
 enum Operand : std::int64_t { q = 1, k, v, y, statistics, dy, dq, dk, dv };
 
-/// cuDNN sees [B, H, T, D] with strides.
+/// For cuDNN the extents are [B, H, T, D], and strides say where the elements lie.
 void describe(const TensorRef& tensor, const Key& key, Operand operand, std::int64_t row) {
   tensor->set_uid(operand)
       .set_dim({key.samples, key.heads, key.positions, key.depth})
@@ -70,7 +70,7 @@ void describe_forward(fe::graph::Graph& graph, const Key& key) {
 
 void describe_backward(fe::graph::Graph& graph, const Key& key) {
   const std::int64_t packed = 3 * key.width();
-  // Without this dq is added up in the order in which blocks come.
+  // Without the deterministic option dq is added in the order in which blocks finish.
   auto options = fe::graph::SDPA_backward_attributes()
                      .set_name("attention_backward")
                      .set_deterministic_algorithm(true)
@@ -88,7 +88,7 @@ void describe_backward(fe::graph::Graph& graph, const Key& key) {
   }
 }
 
-/// Looks for an engine; throws what cuDNN's headers throw.
+/// Builds a graph with an engine for `key`. Throws what cuDNN's headers throw.
 fe::error_t build(cudnnHandle_t handle, fe::graph::Graph& graph, const Key& key) {
   graph.set_io_data_type(graph_type(key.dtype))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
@@ -105,7 +105,7 @@ std::string text(const Key& key) {
 
 void* raw(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
 
-/// Parts 0, 1 and 2 of [B, T, 3, H, D].
+/// Address of part 0, 1 or 2 of [B, T, 3, H, D].
 void* part(const Tensor& packed, const Key& key, int index) {
   return packed.data<std::uint8_t>() +
          static_cast<std::size_t>(index * key.width()) * size_of(key.dtype);
@@ -154,7 +154,7 @@ std::unique_ptr<FusedAttention> make_fused_attention(const Context& context) {
 }
 
 std::string cudnn_version() {
-  const std::size_t version = cudnnGetVersion();  // 91900
+  const std::size_t version = cudnnGetVersion();  // for example 91900
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 

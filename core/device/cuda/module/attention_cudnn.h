@@ -1,5 +1,5 @@
-// cuDNN's fused attention, where the build has it (attention_cudnn.cc, else
-// attention_cudnn_absent.cc).
+// cuDNN's fused attention. Defined in attention_cudnn.cc, or in attention_cudnn_absent.cc if the
+// build has no cuDNN.
 #pragma once
 
 #include <memory>
@@ -10,21 +10,22 @@
 
 namespace ringside::cuda {
 
-/// bf16 and fp16. Which shapes it has is decided here and nowhere else: those for which cuDNN has
-/// an engine that gives the same bits every time. It is asked once a shape, when that first comes.
+/// Attention in bf16 and fp16. This class alone decides which shapes use cuDNN: those for which
+/// cuDNN has an engine that gives the same bits every time. cuDNN is asked once for each shape,
+/// when the shape first occurs.
 class FusedAttention {
  public:
   virtual ~FusedAttention() = default;
-  /// Enqueues and returns true; or false, and nothing has happened: the shape is not for it. Throws
-  /// Error if cuDNN fails on a shape that it had accepted.
+  /// Enqueues the operation and returns true; or does nothing and returns false if cuDNN cannot be
+  /// used for this shape. Throws Error if cuDNN fails on a shape that it accepted before.
   virtual bool forward(const AttentionForward& op) = 0;
   virtual bool backward(const AttentionBackward& op) = 0;
 };
 
-/// Null where it is not built.
+/// Returns null if the build has no cuDNN.
 std::unique_ptr<FusedAttention> make_fused_attention(const Context& context);
 
-/// Of cuDNN, as in "9.19.0"; empty where it is not built.
+/// cuDNN's version, for example "9.19.0"; empty if the build has no cuDNN.
 std::string cudnn_version();
 
 }  // namespace ringside::cuda

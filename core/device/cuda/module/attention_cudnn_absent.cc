@@ -1,4 +1,4 @@
-// Built instead of attention_cudnn.cc where cuDNN or the headers of its frontend are not there.
+// Compiled instead of attention_cudnn.cc if cuDNN or the headers of its frontend are missing.
 #include "core/device/cuda/module/attention_cudnn.h"
 
 namespace ringside::cuda {

@@ -1,5 +1,6 @@
-// Batch norm. Sums over rows are made in two goes: parts of the rows, a block each, then all parts;
-// how many there are depends on the shape and the device alone, and so do the bits.
+// Batch norm. Sums over rows are computed in two steps: each block sums a part of the rows, then
+// the parts are summed. The number of parts depends on the shape and the device alone, and so do
+// the bits.
 #include "core/device/cuda/module/column_sums.h"
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/spread.cuh"
@@ -9,25 +10,25 @@ namespace ringside::cuda {
 namespace {
 
 constexpr float epsilon = 1e-5f;
-// Rows of a thread whose bytes are on their way together: more of them where fewer operands are
-// read, as registers have room for.
+// Rows that a thread loads at once. There are more of them where fewer operands are read, as
+// registers are limited.
 constexpr int of_one = 4, of_many = 2;
 constexpr int final_rows = 8;  // threads that share the parts of a channel
 constexpr int final_columns = 32;
 
-/// Of some rows of a channel: how many, their mean, and the sum of the squares of what departs from
-/// it.
+/// Moments of some rows of a channel: their number, their mean, and the sum of squared deviations
+/// from it.
 struct Moments {
   float count, mean, squares;
 
-  /// `share` is one of as many as there are then.
+  /// Adds one value. `share` is 1 / (number of values including this one).
   __device__ __forceinline__ void add(float value, float share) {
     count += 1;
     const float departs = value - mean;
     mean += departs * share;
     squares += departs * (value - mean);
   }
-  /// Chan, Golub and LeVeque 1979.
+  /// Adds the moments of other rows (Chan, Golub and LeVeque 1979).
   __device__ __forceinline__ void merge(const Moments& more) {
     const float total = count + more.count;
     if (more.count == 0) return;
@@ -38,7 +39,7 @@ struct Moments {
   }
 };
 
-/// The rows of part blockIdx.x of the grid.
+/// The rows that block x of the grid sums.
 struct Part {
   std::int64_t begin, end;
 
@@ -48,7 +49,8 @@ struct Part {
   }
 };
 
-/// read(row) of `at_once` rows, and then use(row, what was read) of each.
+/// Calls read(row) for `at_once` rows, then use(row, what was read) for each of them, until all
+/// rows are done.
 template <int at_once, class Read, class Use>
 __device__ __forceinline__ void over_rows(std::int64_t first, std::int64_t end, std::int64_t stride,
                                           const Read& read, const Use& use) {
@@ -63,7 +65,7 @@ __device__ __forceinline__ void over_rows(std::int64_t first, std::int64_t end, 
   }
 }
 
-/// `parts` [parts, 2, C]: mean and squares.
+/// Writes the mean and the squared deviations of each part to `parts` [parts, 2, C].
 template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void part_moments(const T* x, std::int64_t rows,
                                                                Spread at, float* parts) {
@@ -82,7 +84,7 @@ __global__ __launch_bounds__(spread_threads) void part_moments(const T* x, std::
 #pragma unroll
           for (int i = 0; i < n; ++i) mine[i].add(values.at[i], share);
         });
-  // Two and two over the rows of the block.
+  // Merges the moments of the block's rows in pairs.
   for (int span = 1; span < at.down; span *= 2) {
     const bool gives = at.row() % (2 * span) == span;
     const bool takes = at.row() % (2 * span) == 0 && at.row() + span < at.down;
@@ -141,13 +143,13 @@ __global__ __launch_bounds__(spread_threads) void merge_groups(const float* grou
   Moments all = {};
   for (int i = 0; i < count; ++i) {
     const float* group = groups + i * 2 * channels + channel;
-    all.merge({1, group[0], group[channels]});  // a variance is the squares of one
+    all.merge({1, group[0], group[channels]});  // the sum of squares of one row with this variance
   }
   mean[channel] = all.mean;
   variance[channel] = all.squares / all.count;
 }
 
-/// A thread's channels.
+/// Mean and 1 / sqrt(variance + epsilon) of each of a thread's channels.
 template <int n>
 struct Normal {
   float mean[n], rstd[n];
@@ -209,10 +211,10 @@ __global__ __launch_bounds__(spread_threads) void normalise(Forward<T> op, Sprea
       });
 }
 
-/// What both halves of the backward read.
+/// Operands that both operations of the backward read.
 template <class T>
 struct Gradient {
-  const T *dy, *x, *y;  // y null without relu
+  const T *dy, *x, *y;  // y is null without relu
   const float *mean, *variance;
   std::int64_t rows;
 
@@ -228,7 +230,7 @@ struct Gradient {
     if (y) out.y = load<n>(y + here);
     return out;
   }
-  /// dz.
+  /// Returns dz.
   template <int n>
   __device__ __forceinline__ Floats<n> before_relu(const Read<n>& from) const {
     Floats<n> out = unpack(from.dy);
@@ -241,7 +243,7 @@ struct Gradient {
   }
 };
 
-/// `parts` [parts, 2 C].
+/// Writes the sums of each part to `parts` [parts, 2 C].
 template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void part_sums(Gradient<T> op, Spread at,
                                                             float* parts) {
@@ -322,15 +324,16 @@ __global__ __launch_bounds__(spread_threads) void differentiate(Backward<T> op, 
       });
 }
 
-/// Blocks on each stretch of columns: a few for every multiprocessor, each with enough to do.
+/// Number of blocks for each range of columns: a few for every multiprocessor, each with enough
+/// work.
 unsigned blocks_on_rows(const Context& context, const Spread& at, std::int64_t rows) {
   const std::int64_t most =
       std::max<std::int64_t>(1, 4 * context.multiprocessors / at.blocks_across());
   return std::max(1u, blocks_for(rows, 2 * of_one * at.down, most));
 }
 
-/// run(std::integral_constant<int, n>, spread, blocks) for the n that all the operands can be read
-/// by; they are [M, C].
+/// Calls run(std::integral_constant<int, n>, spread, blocks), where n is the number of elements
+/// that can be read at once from all the operands, which are [M, C].
 template <class T, class Run, class... Operands>
 void spread_over(const Context& context, std::int64_t rows, std::int64_t channels, const Run& run,
                  const Operands*... operands) {

@@ -5,7 +5,7 @@
 namespace ringside::cuda {
 namespace {
 
-/// What kernels do wrong is told by any later call.
+/// Whether a kernel caused the error. CUDA reports such errors at any later call.
 bool is_of_a_kernel(cudaError_t status) {
   return status == cudaErrorIllegalAddress || status == cudaErrorMisalignedAddress ||
          status == cudaErrorLaunchFailure || status == cudaErrorLaunchTimeout;
@@ -17,7 +17,8 @@ void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   int ordinal = 0;
   cudaGetDevice(&ordinal);
-  // An error that does not stick would be told again by whoever asks for the last one.
+  // Clears an error that does not break the context; else the next cudaGetLastError() would return
+  // it again.
   cudaGetLastError();
   throw Error("gpu {}: {}: {}: {}{}", ordinal, call, cudaGetErrorName(status),
               cudaGetErrorString(status),

@@ -1,12 +1,12 @@
-// What CUDA answers, as Error.
+// Turns CUDA's status codes into Error.
 #pragma once
 
 #include <cuda_runtime.h>
 
 namespace ringside::cuda {
 
-/// Throws Error "gpu 0: <call>: <name>: <text>" where `status` is an error; the GPU is the current
-/// device of the thread.
+/// Throws Error "gpu 0: <call>: <name>: <text>" if `status` is an error. The GPU is the thread's
+/// current device.
 void check(cudaError_t status, const char* call);
 
 }  // namespace ringside::cuda

@@ -1,4 +1,4 @@
-// What the kernels of a GPU are made with.
+// What the kernels of a GPU share.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,10 +7,10 @@
 
 namespace ringside::cuda {
 
-/// Scratch memory comes from device.allocate(bytes, MemoryKind::workspace): it is stream-ordered,
-/// so it may be let go of as soon as its last kernel has been enqueued. The device owns the stream
-/// and the kernels, and outlives both; it is the current device of the thread that makes them, not
-/// always of those that call them.
+/// Scratch memory comes from device.allocate(bytes, MemoryKind::workspace). It is stream-ordered:
+/// it may be released as soon as the last kernel that uses it has been enqueued. The device owns
+/// the stream and the kernels and outlives both. It is the current device of the thread that makes
+/// the kernels, but not always of the threads that call them.
 struct Context {
   CudaDevice& device;
   cudaStream_t stream;  // the compute stream

@@ -1,5 +1,5 @@
-// Convolutions: cuDNN's where it has them, else products over patches of the images, of as many
-// images at a time as a bounded workspace holds.
+// Convolutions by cuDNN where it supports the shape, else by products over patches of the images,
+// for as many images at a time as fit into a bounded workspace.
 #include <algorithm>
 
 #include "core/device/cuda/module/activation.h"
@@ -14,8 +14,8 @@ namespace {
 
 void* raw(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
 
-/// visit(first image, images) for groups of images whose patches of `dtype` fit in `most_bytes`, of
-/// one image at least; all of them where none are made.
+/// Calls visit(first image, images) for groups of images, each of at least one image, whose patches
+/// of `dtype` fit into `most_bytes`. If no patches are needed, one group has all images.
 template <class Visit>
 void for_each_group(const ConvolutionExtents& e, DType dtype, std::int64_t most_bytes,
                     Visit&& visit) {
@@ -26,7 +26,7 @@ void for_each_group(const ConvolutionExtents& e, DType dtype, std::int64_t most_
     visit(first, std::min(most, e.images - first));
 }
 
-/// The rows of a product over `images` images of x from number `first` on.
+/// The rows of a product over `images` images of x, from image `first` on.
 Tensor patches(const Context& context, const ConvolutionExtents& e, const Tensor& x,
                std::int64_t first, std::int64_t images) {
   const std::int64_t rows = images * e.positions();
@@ -36,7 +36,7 @@ Tensor patches(const Context& context, const ConvolutionExtents& e, const Tensor
   return out;
 }
 
-/// Of [B, P, Q, K]: the rows of those images.
+/// The rows of those images in y [B, P, Q, K].
 Tensor rows_of(const Tensor& y, const ConvolutionExtents& e, std::int64_t first,
                std::int64_t images) {
   return y.view(first * e.positions() * e.filters, {images * e.positions(), e.filters});
@@ -67,7 +67,7 @@ void input_gradient_by_products(const Context& context, Matmul& matmul,
                                 const ConvolutionBackward& op, std::int64_t most_bytes) {
   const auto e = ConvolutionExtents::of(op.dx, op.weight, op.dy, op.stride, op.padding);
   const DType dtype = op.dy.dtype();
-  // What is added up later is not rounded before.
+  // Patches that are added up later are kept in fp32, not rounded.
   const DType made = e.is_product() ? dtype : DType::f32;
   for_each_group(e, made, most_bytes, [&](std::int64_t first, std::int64_t images) {
     const Tensor dy = rows_of(op.dy, e, first, images);

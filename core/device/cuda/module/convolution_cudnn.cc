@@ -13,7 +13,7 @@ using TensorRef = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 enum class Pass { forward, input_gradient, weight_gradient };
 
-/// What an engine is chosen by.
+/// What the choice of an engine depends on.
 struct Key {
   ConvolutionExtents extents;
   DType dtype;
@@ -24,10 +24,10 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-/// The operands' names within a graph.
+/// Numbers of the operands within a graph.
 enum Operand : std::int64_t { x = 1, weight, bias, y, dy, dx, dweight };
 
-/// cuDNN names extents as [B, C, H, W], wherever the channels lie.
+/// For cuDNN the extents are [B, C, H, W] wherever the channels lie in memory; strides say where.
 void describe(const TensorRef& tensor, Operand operand, std::int64_t count, std::int64_t height,
               std::int64_t width, std::int64_t channels) {
   tensor->set_uid(operand)
@@ -96,7 +96,7 @@ void describe_weight_gradient(fe::graph::Graph& graph, const Key& key) {
   out->set_output(true);
 }
 
-/// Looks for an engine; throws what cuDNN's headers throw.
+/// Builds a graph with an engine for `key`. Throws what cuDNN's headers throw.
 fe::error_t build(cudnnHandle_t handle, fe::graph::Graph& graph, const Key& key) {
   graph.set_io_data_type(graph_type(key.dtype))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
@@ -116,7 +116,7 @@ fe::error_t build(cudnnHandle_t handle, fe::graph::Graph& graph, const Key& key)
       fe::NumericalNote_t::NONDETERMINISTIC, fe::NumericalNote_t::REDUCED_PRECISION_REDUCTION,
       fe::NumericalNote_t::DOWN_CONVERT_INPUTS, fe::NumericalNote_t::WINOGRAD_TILE_6x6,
       fe::NumericalNote_t::WINOGRAD_TILE_13x13};
-  // fp32 on tensor cores is TF32.
+  // fp32 on tensor cores would be TF32, which was not asked for.
   if (key.dtype == DType::f32 && !key.tf32) refused.push_back(fe::NumericalNote_t::TENSOR_CORE);
   if (auto status = graph.validate(); status.is_bad()) return status;
   if (auto status = graph.build_operation_graph(handle); status.is_bad()) return status;

@@ -1,5 +1,5 @@
-// cuDNN's convolutions, where the build has it (convolution_cudnn.cc, else
-// convolution_cudnn_absent.cc).
+// cuDNN's convolutions. Defined in convolution_cudnn.cc, or in convolution_cudnn_absent.cc if the
+// build has no cuDNN.
 #pragma once
 
 #include <memory>
@@ -9,23 +9,25 @@
 
 namespace ringside::cuda {
 
-/// Which shapes it has is decided here and nowhere else: those for which cuDNN has an engine that
-/// gives the same bits every time and, in fp32, computes in fp32 unless TF32 was asked for. It is
-/// asked once a shape, when that first comes.
+/// This class alone decides which shapes use cuDNN: those for which cuDNN has an engine that gives
+/// the same bits every time and computes fp32 in fp32 unless TF32 was asked for. cuDNN is asked
+/// once for each shape, when the shape first occurs.
 ///
-/// Each enqueues and returns true; or false, and nothing has happened: the shape is not for it.
-/// They throw Error if cuDNN fails on a shape that it had accepted.
+/// Each function enqueues the operation and returns true; or does nothing and returns false if
+/// cuDNN cannot be used for this shape. Throws Error if cuDNN fails on a shape that it accepted
+/// before.
 class FusedConvolution {
  public:
   virtual ~FusedConvolution() = default;
-  /// With bias and relu, if the operation has them.
+  /// Includes bias and relu if the operation has them.
   virtual bool forward(const ConvolutionForward& op) = 0;
-  /// dx and dweight alone, of a dy that relu has been taken out of.
+  /// Each computes dx or dweight alone. If the layer has a relu, the caller must have applied its
+  /// gradient to dy.
   virtual bool input_gradient(const ConvolutionBackward& op) = 0;
   virtual bool weight_gradient(const ConvolutionBackward& op) = 0;
 };
 
-/// Null where it is not built.
+/// Returns null if the build has no cuDNN.
 std::unique_ptr<FusedConvolution> make_fused_convolution(const Context& context);
 
 }  // namespace ringside::cuda

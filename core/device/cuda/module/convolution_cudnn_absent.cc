@@ -1,4 +1,4 @@
-// Built instead of convolution_cudnn.cc where cuDNN or the headers of its frontend are not there.
+// Compiled instead of convolution_cudnn.cc if cuDNN or the headers of its frontend are missing.
 #include "core/device/cuda/module/convolution_cudnn.h"
 
 namespace ringside::cuda {

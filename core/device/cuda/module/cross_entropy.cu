@@ -1,4 +1,5 @@
-// Softmax cross-entropy: losses and gradient in one pass over the logits, a block a row.
+// Softmax cross-entropy: losses and gradient in one pass over the logits, with one block for each
+// row.
 #include <cfloat>
 
 #include "core/device/cuda/module/kernels.h"
@@ -35,9 +36,9 @@ __device__ float exponentials(const Floats<n>& values, float shift) {
   return sum;
 }
 
-/// Of a row, or of a part of it: the largest logit, and the sum of the exponentials less it. Begins
-/// at the least finite number, not at minus infinity, from which nothing can be subtracted; a NaN
-/// is no maximum but shows in the sum.
+/// For a row or a part of it: the largest logit, and the sum of e^(logit - largest). Starts at the
+/// least finite number, because nothing can be subtracted from minus infinity. A NaN never becomes
+/// the largest logit, but shows in the sum.
 struct Softmax {
   float most = -FLT_MAX, sum = 0;
 };
@@ -53,14 +54,14 @@ __device__ Floats<n> gradient(Floats<n> values, const Softmax& row, float scale,
   return values;
 }
 
-/// The loss, and whether the target's logit is the largest.
+/// Writes the row's loss, and whether the target's logit is the largest.
 template <class T>
 __device__ void report(const Operands<T>& op, std::int64_t row, const Softmax& all, float wanted) {
   op.losses[row] = logf(all.sum) + (all.most - wanted);
   if (op.hits) op.hits[row] = wanted >= all.most ? 1.0f : 0.0f;
 }
 
-/// The row stays in registers, up to `packs` times 16 bytes a thread.
+/// Keeps the row in registers, up to `packs` times 16 bytes a thread.
 template <class T, int packs, int threads>
 __global__ __launch_bounds__(threads) void kept(Operands<T> op) {
   constexpr int n = in_16_bytes<T>;
@@ -72,7 +73,7 @@ __global__ __launch_bounds__(threads) void kept(Operands<T> op) {
 #pragma unroll
   for (int p = 0; p < packs; ++p)
     if (column(p) < classes) values[p] = load<n>(logits + column(p));
-  // Before any thread writes the gradient, which may lie in the same place.
+  // Read before any thread writes the gradient, which may be the same memory.
   const float wanted = load_float(logits + target);
   Softmax all;
 #pragma unroll
@@ -93,7 +94,7 @@ __global__ __launch_bounds__(threads) void kept(Operands<T> op) {
                       gradient(unpack(values[p]), all, op.scale, target, column(p)));
 }
 
-/// Any row: it is read again for the gradient, from the cache as a rule.
+/// For any row: reads it again for the gradient, usually from the cache.
 template <class T, int n, int threads>
 __global__ __launch_bounds__(threads) void reread(Operands<T> op) {
   const std::int64_t row = blockIdx.x;

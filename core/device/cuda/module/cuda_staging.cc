@@ -18,9 +18,9 @@ class PinnedCopy final : public Outgoing {
         compute_(compute) {}
 
   ~PinnedCopy() override {
-    // The source's memory is used again in the order of compute: whoever lets go of a copy under
-    // way makes compute wait for it, so that it is not overwritten. A broken context copies no
-    // more.
+    // The source's memory is reused in the order of compute. If a copy is still under way, compute
+    // has to wait for it; otherwise compute could overwrite the source. Errors do not matter: a
+    // broken context copies nothing any more.
     if (source_) cudaStreamWaitEvent(compute_, copied_->get(), 0);
   }
 
@@ -37,7 +37,7 @@ class PinnedCopy final : public Outgoing {
 
  private:
   Waits& waits_;
-  Tensor source_;  // empty once the copy is there
+  Tensor source_;  // empty once the copy is complete
   Tensor host_;
   std::shared_ptr<const Event> copied_;
   cudaStream_t compute_;
@@ -67,7 +67,7 @@ class CudaStaging final : public Staging {
   Tensor in(const Tensor& host) override {
     make_current();
     const std::size_t bytes = host.bytes();
-    // Taken in the order of the copies, not of compute: the copy need not wait for compute.
+    // Allocated in the order of the copies' stream, so that the copy need not wait for compute.
     const Tensor tensor(parts_.allocate(bytes, in_.get()), 0, host.shape(), host.dtype());
     if (bytes > 0) {
       const PinnedCache::Block block = parts_.pinned.take(bytes);

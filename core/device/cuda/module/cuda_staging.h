@@ -1,4 +1,4 @@
-// Copies to and from pinned memory, each way on a stream of its own beside compute.
+// Copies from and to pinned memory; each direction has a stream of its own beside compute.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,18 @@
 
 namespace ringside::cuda {
 
-/// What staging uses of its device, which outlives it and every copy's tensors.
+/// What staging uses of its device. The device must outlive the staging and the tensors of all
+/// copies.
 struct StagingParts {
   const CudaDevice& device;
   EventPool& events;
   PinnedCache& pinned;
   Waits& waits;
-  /// A buffer of kind communication, taken in the order of the given stream.
+  /// Allocates a buffer of kind communication in the order of `stream`.
   std::function<std::shared_ptr<Buffer>(std::size_t bytes, cudaStream_t stream)> allocate;
 };
 
-/// Of the device that is current.
+/// Makes a staging object for the thread's current device.
 std::unique_ptr<Staging> make_staging(const StagingParts& parts);
 
 }  // namespace ringside::cuda

@@ -1,4 +1,4 @@
-// cuDNN's graphs, found once a shape and kept. Only the *_cudnn.cc know cuDNN.
+// cuDNN's graphs, built once for each shape and kept. Only the *_cudnn.cc files include cuDNN.
 #pragma once
 
 #include <cudnn.h>
@@ -15,7 +15,7 @@ namespace ringside::cuda {
 
 namespace fe = cudnn_frontend;
 
-/// Pointers by the operands' names within a graph.
+/// Pointers to operands, by the operands' numbers within a graph.
 using GraphOperands = std::unordered_map<std::int64_t, void*>;
 
 inline fe::DataType_t graph_type(DType dtype) {
@@ -24,14 +24,14 @@ inline fe::DataType_t graph_type(DType dtype) {
                                : fe::DataType_t::FLOAT;
 }
 
-/// Operands and strides of less than 16 bytes are not for cuDNN. Empty tensors are.
+/// Whether all addresses are multiples of 16 bytes, as cuDNN demands. Empty tensors qualify.
 template <class... Tensors>
 bool is_for_cudnn(const Tensors&... tensors) {
   return ((reinterpret_cast<std::uintptr_t>(tensors.template data<std::uint8_t>()) % 16 == 0) &&
           ...);
 }
 
-/// For one thread at a time.
+/// A cache of graphs by `Key`. For one thread at a time.
 template <class Key>
 class CudnnGraphs {
  public:
@@ -43,9 +43,10 @@ class CudnnGraphs {
   CudnnGraphs(const CudnnGraphs&) = delete;
   CudnnGraphs& operator=(const CudnnGraphs&) = delete;
 
-  /// Enqueues the graph of `key`, which build(handle, graph, key) made when it first came, and
-  /// returns true; or false, and nothing has happened: build() returned an error or threw, as there
-  /// is no engine for it. Throws Error with what `text(key)` says if cuDNN then fails.
+  /// Enqueues the graph of `key` and returns true. build(handle, graph, key) makes the graph when
+  /// the key first occurs; if build() returns an error or throws, cuDNN has no engine for the key,
+  /// and run() does nothing and returns false. Throws Error with `text(key)` if cuDNN fails to run
+  /// the graph.
   template <class Build, class Text>
   bool run(const Key& key, const Build& build, GraphOperands operands, const Text& text) {
     use(context_);
@@ -73,7 +74,7 @@ class CudnnGraphs {
 
   template <class Build>
   Graph& find(const Key& key, const Build& build) {
-    // Not before it is wanted: cuDNN takes memory of its own.
+    // The handle is made only when it is needed, because cuDNN allocates memory of its own.
     if (!handle_) {
       check(cudnnCreate(&handle_), "cudnnCreate");
       check(cudnnSetStream(handle_, context_.stream), "cudnnSetStream");
@@ -85,7 +86,7 @@ class CudnnGraphs {
       graph->exists = build(handle_, graph->graph, key).is_good() &&
                       graph->graph.get_workspace_size(graph->workspace_bytes).is_good();
     } catch (const std::exception&) {
-      graph->exists = false;  // some shapes are refused this way
+      graph->exists = false;  // cuDNN refuses some shapes by an exception
     }
     return *graph;
   }

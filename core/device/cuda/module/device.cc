@@ -18,8 +18,7 @@
 namespace ringside::cuda {
 namespace {
 
-/// What CUDA calls the current device belongs to a thread; streams, events and pinned memory are
-/// made on it.
+/// CUDA's current device belongs to a thread. Streams, events and pinned memory are made on it.
 void make_current(int ordinal) { check(cudaSetDevice(ordinal), "cudaSetDevice"); }
 
 int made_current(int ordinal) {
@@ -37,8 +36,8 @@ class GpuDevice final : public CudaDevice {
 
   ~GpuDevice() override {
     kernels_ = {};
-    // What is enqueued may still use what ends here. Copies need no wait of their own: compute
-    // waits for all whose end nobody has seen.
+    // Enqueued work may still use the members that are destroyed here. Copies need no wait of their
+    // own: compute waits for every copy whose end nobody has seen.
     try {
       make_current(ordinal_);
       marks_.synchronize();
@@ -104,12 +103,13 @@ class GpuDevice final : public CudaDevice {
   void unwatch(Watch& watch) override { waits_.unwatch(watch); }
 
  private:
-  /// To be used first in the order of `stream`, given back in that of compute.
+  /// Allocates memory that is first used in the order of `stream` and freed in the order of
+  /// compute.
   std::shared_ptr<Buffer> allocate_on(cudaStream_t stream, std::size_t bytes, MemoryKind kind) {
     make_current(ordinal_);
     std::byte* data = pool_.allocate(bytes, stream);
     if (!data) {
-      // What was let go of may still be in use by what is enqueued, or in pieces.
+      // Freed memory may still be used by enqueued work, or be fragmented.
       marks_.synchronize();
       pool_.trim();
       data = pool_.allocate(bytes, stream);
@@ -131,7 +131,7 @@ class GpuDevice final : public CudaDevice {
                     memory_text(static_cast<double>(total))));
   }
 
-  /// Bytes, as the driver counts them for all who use the GPU.
+  /// Free and total bytes of the GPU, as the driver counts them for all its users.
   std::pair<std::int64_t, std::int64_t> free_and_total() const {
     make_current(ordinal_);
     std::size_t free = 0, total = 0;

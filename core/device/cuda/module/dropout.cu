@@ -1,5 +1,5 @@
-// Dropout: what is dropped is a function of the element's number alone. Compiled without relaxed
-// arithmetic: see ops.h.
+// Dropout: whether an element is dropped depends on its number alone. Compiled without relaxed
+// arithmetic, because the bits must not depend on the place in the range (core/device/ops/flat.h).
 #include <cmath>
 
 #include "core/base/random.h"
@@ -9,7 +9,7 @@
 namespace ringside::cuda {
 namespace {
 
-/// Philox4x32-10 (Salmon et al., SC'11): the bits of ringside::philox().
+/// Philox4x32-10 (Salmon et al., SC'11), with the same bits as ringside::philox().
 __device__ __forceinline__ uint4 philox4x32(uint4 counter, uint2 key) {
 #pragma unroll
   for (int round = 0; round < 10; ++round) {
@@ -74,7 +74,7 @@ void drop(const Context& context, const Dropout& op) {
                          .key = {key[0], key[1]},
                          .layer = op.layer,
                          .step = op.step,
-                         // The first word that is not below probability * 2^32.
+                         // The smallest word that is at least probability * 2^32.
                          .threshold = static_cast<std::uint32_t>(
                              std::ceil(static_cast<double>(op.probability) * 0x1p32)),
                          .scale = 1 / (1 - op.probability)};

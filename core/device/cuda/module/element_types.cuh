@@ -11,7 +11,7 @@
 
 namespace ringside::cuda {
 
-/// The tensor's elements as CUDA calls their type.
+/// The tensor's data under the type that CUDA uses for its elements.
 template <class T>
 T* data(const Tensor& tensor) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)
@@ -22,7 +22,7 @@ T* data(const Tensor& tensor) {
     return tensor.data<T>();
 }
 
-/// visit(std::type_identity<T>()), T being the element type of a floating-point operand.
+/// Calls visit(std::type_identity<T>()), where T is CUDA's type for a floating-point dtype.
 template <class Visit>
 decltype(auto) with_type(DType dtype, Visit&& visit) {
   switch (dtype) {

@@ -14,8 +14,8 @@ namespace ringside::cuda {
 
 inline constexpr int elementwise_threads = 256;
 
-/// A range in groups of `width` elements that are aligned in every operand; the elements before and
-/// after them stand alone.
+/// A range in groups of `width` elements that are aligned in every operand. The elements before and
+/// after the groups are processed one by one.
 struct Split {
   std::int64_t count = 0, head = 0, groups = 0;
 };
@@ -24,13 +24,13 @@ template <int width, class... T>
 Split split(std::int64_t count, const T*... operands) {
   std::int64_t head = 0;
   while (head < width && !(is_aligned(operands + head, width) && ...)) ++head;
-  // Operands that are never aligned at once have no groups.
+  // If the operands are never aligned at the same element, there are no groups.
   if (head == width || head > count) return {.count = count};
   return {.count = count, .head = head, .groups = (count - head) / width};
 }
 
-/// `unroll` groups a thread are read before the first is written, so that enough bytes are on
-/// their way.
+/// Each thread reads `unroll` groups before it writes the first, so that enough memory accesses are
+/// in flight.
 template <int width, int unroll, class Body>
 __global__ __launch_bounds__(elementwise_threads) void elementwise_kernel(Body body, Split split) {
   const std::int64_t block = blockIdx.x, blocks = gridDim.x;
@@ -56,7 +56,8 @@ __global__ __launch_bounds__(elementwise_threads) void elementwise_kernel(Body b
   }
 }
 
-/// `operands`: all that the body reads or writes. `width` elements of the largest are 16 bytes.
+/// Runs `body` on `count` elements. `operands` are all tensors that the body reads or writes.
+/// `width` elements of the largest type take 16 bytes.
 template <int width, int unroll, class Body, class... T>
 void elementwise(const Context& context, const char* name, std::int64_t count, const Body& body,
                  const T*... operands) {

@@ -1,5 +1,5 @@
-// Embeddings. In backward the positions are sorted by token (stable), so that every row of the
-// table adds up its own in their order, and nothing is added by chance.
+// Embeddings. Backward sorts the positions by token (stable). Each row of the table then adds its
+// own positions in order, so the result does not depend on timing.
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int row_threads = 128;
 
-/// A block a position.
+/// Each block looks up one position.
 template <class T, int n>
 __global__ __launch_bounds__(row_threads) void look_up(const std::int32_t* tokens, const T* table,
                                                        const T* places, T* y, int positions,
@@ -37,7 +37,7 @@ __global__ void number(std::int32_t* out, int count) {
   if (i < count) out[i] = i;
 }
 
-/// begins[v] = how many of the sorted tokens are less than v, for v in [0, rows].
+/// begins[v] = the number of sorted tokens that are less than v, for v in [0, rows].
 __global__ void find_begins(const std::uint32_t* sorted, int count, std::int32_t* begins,
                             std::int64_t rows) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -47,7 +47,7 @@ __global__ void find_begins(const std::uint32_t* sorted, int count, std::int32_t
   for (std::int64_t v = from; v <= to; ++v) begins[v] = i;
 }
 
-/// The positions of dy that a row of the token table adds up.
+/// The positions of dy that a row of the token table sums.
 struct ByToken {
   const std::int32_t *order, *begins;
 
@@ -55,7 +55,8 @@ struct ByToken {
   __device__ std::int64_t position(std::int64_t row, int i) const { return order[begins[row] + i]; }
 };
 
-/// And one of the position table: one of each sample, none beyond the last position.
+/// The positions that a row of the position table sums: one of each sample, none for rows beyond
+/// the last position.
 struct ByPlace {
   int samples, positions;
 
@@ -67,7 +68,8 @@ struct ByPlace {
 
 constexpr int sharers = 8;  // threads that share the positions of a row
 
-/// A block a row of the table; its positions in `sharers` stretches, each in order.
+/// Each block computes one row of the table. It divides the row's positions into `sharers` ranges
+/// and sums each in order.
 template <class T, int n, class Positions>
 __global__ __launch_bounds__(warp* sharers) void gather(Positions of, const T* dy, T* table,
                                                         std::int64_t width) {
@@ -86,7 +88,7 @@ __global__ __launch_bounds__(warp* sharers) void gather(Positions of, const T* d
         for (int e = 0; e < n; ++e) sums.at[e] += values.at[e];
       }
     if (count > 1) sum_over_y<sharers>(sums.at);
-    // A single position is that of the last stretch.
+    // If there is a single position, it is in the last range.
     if (threadIdx.y != (count == 1 ? sharers - 1 : 0) || c >= width) continue;
     store_floats<n>(table + row * width + c, sums);
   }
@@ -104,7 +106,7 @@ void gather_rows(const Context& context, const Positions& of, const Tensor& dy,
          dim3(warp, sharers), of, data<T>(dy), data<T>(table), width);
 }
 
-/// Scratch memory: lives until the kernels that use it have been enqueued.
+/// Scratch memory of the sort. It must live until the kernels that use it have been enqueued.
 struct Sorted {
   std::shared_ptr<Buffer> memory;
   ByToken by_token{};
@@ -113,7 +115,7 @@ struct Sorted {
 Sorted sort_by_token(const Context& context, const Tensor& tokens, std::int64_t rows) {
   const int count = static_cast<int>(tokens.count());
   const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows - 1)));
-  // Tokens are not negative, so they sort as unsigned numbers.
+  // Tokens are not negative, so they can be sorted as unsigned numbers.
   const auto* keys = reinterpret_cast<const std::uint32_t*>(tokens.data<std::int32_t>());
   std::size_t sort_bytes = 0;
   const auto sort = [&](void* scratch, std::uint32_t* sorted, const std::int32_t* numbers,
@@ -123,7 +125,7 @@ Sorted sort_by_token(const Context& context, const Tensor& tokens, std::int64_t 
                                           0, std::max(bits, 1), context.stream),
           "embedding_backward: cub::DeviceRadixSort");
   };
-  sort(nullptr, nullptr, nullptr, nullptr);  // says how many bytes it needs
+  sort(nullptr, nullptr, nullptr, nullptr);  // returns the number of bytes that sorting needs
 
   const auto part = static_cast<std::size_t>(count + 63) / 64 * 64 * sizeof(std::int32_t);
   const auto begins_bytes = static_cast<std::size_t>(rows / 64 + 1) * 64 * sizeof(std::int32_t);

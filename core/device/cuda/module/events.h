@@ -1,4 +1,4 @@
-// Events that are used again and again: making one takes long.
+// A pool of CUDA events, because making an event is slow.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,10 +9,11 @@
 
 namespace ringside::cuda {
 
-/// Of the device that is current when they are taken. Thread-safe; outlives its events.
+/// Events belong to the device that is current when they are taken. Thread-safe. The pool must
+/// outlive its events.
 class EventPool {
  public:
-  /// cudaEventDefault (they know their time) or cudaEventDisableTiming.
+  /// `flags` is cudaEventDefault (events have a time) or cudaEventDisableTiming.
   explicit EventPool(unsigned flags) : flags_(flags) {}
   ~EventPool();
   EventPool(const EventPool&) = delete;
@@ -27,8 +28,8 @@ class EventPool {
   std::vector<cudaEvent_t> free_;
 };
 
-/// The end of what is enqueued on a stream now. An event may go back before it is reached: who
-/// waits for it has told the driver so already.
+/// Marks the end of what is enqueued on a stream now. An Event may be destroyed, and its CUDA event
+/// reused, before it is reached: streams that wait for it have already been told to.
 class Event {
  public:
   Event(EventPool& pool, cudaStream_t stream);
@@ -44,9 +45,9 @@ class Event {
   }
 
   cudaEvent_t get() const { return event_; }
-  /// Does not block; throws Error if what was enqueued before has failed.
+  /// Whether the event has been reached. Does not block. Throws Error if earlier work has failed.
   bool reached() const;
-  /// Later work of `stream` waits for it; does not block.
+  /// Makes later work of `stream` wait for the event. Does not block.
   void hold(cudaStream_t stream) const;
 
  private:

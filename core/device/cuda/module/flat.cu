@@ -1,4 +1,5 @@
-// Flat operations that move or add elements. Compiled without relaxed arithmetic: see ops.h.
+// Flat operations that move or add elements. Compiled without relaxed arithmetic, because the bits
+// must not depend on the place in the range (core/device/ops/flat.h).
 #include "core/device/cuda/module/elementwise.cuh"
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/reduce.cuh"
@@ -48,7 +49,7 @@ struct Adding {
   }
 };
 
-/// Where `keeps` is false, `out` is not read: its memory may hold anything.
+/// If `keeps` is false, `out` is not read: its memory may hold anything.
 template <bool keeps>
 struct Blending {
   const float* in;
@@ -124,9 +125,9 @@ void cast_range(const Context& context, const Cast& op) {
 constexpr int square_threads = 256, square_groups = 8;
 constexpr std::int64_t square_blocks = 1024;
 
-/// A block sums every gridDim-th stretch of threads x groups. Which elements a thread adds, and in
-/// which order, does not depend on their address: where that is not aligned, a group's elements are
-/// read one by one.
+/// Each block sums every gridDim-th stretch of threads x groups. Which elements a thread adds, and
+/// in which order, does not depend on their address: if the address is not aligned, the elements of
+/// a group are read one by one.
 template <class T>
 __global__ __launch_bounds__(square_threads) void sum_squares(const T* in, std::int64_t count,
                                                               bool aligned, double* parts) {
@@ -149,7 +150,7 @@ __global__ __launch_bounds__(square_threads) void sum_squares(const T* in, std::
     for (int g = 0; g < square_groups; ++g)
 #pragma unroll
       for (int e = 0; e < n; ++e) {
-        const double value = values[g].at[e];  // its square is exact, whatever it is
+        const double value = values[g].at[e];  // the square of a float is exact in double
         sum = fma(value, value, sum);
       }
   }

@@ -1,4 +1,4 @@
-// The operations of core/device/ops.h on a GPU: one function an operation.
+// The operations of core/device/ops.h on a GPU: one function for each operation.
 #pragma once
 
 #include "core/device/cuda/module/context.h"
@@ -10,8 +10,8 @@ class Matmul;            // matmul.h
 class FusedAttention;    // attention_cudnn.h
 class FusedConvolution;  // convolution_cudnn.h
 
-// Each enqueues on the compute stream and returns; none waits for the device or takes memory but
-// from device.allocate(). They throw Error where CUDA refuses a launch.
+// Each function enqueues its operation on the compute stream and returns without waiting for the
+// device. Memory comes from device.allocate() alone. Throws Error if CUDA refuses a launch.
 void fill(const Context&, const Fill&);
 void copy(const Context&, const Copy&);
 void add(const Context&, const Add&);
@@ -42,21 +42,21 @@ void average_pool_forward(const Context&, const AveragePoolForward&);
 void average_pool_backward(const Context&, const AveragePoolBackward&);
 void cross_entropy(const Context&, const CrossEntropy&);
 
-/// Attention out of products and a softmax, in any dtype and shape: of as many heads at a time as
-/// have room in `most_bytes` of scratch memory, but of one at least.
+/// Attention by matrix products and a softmax, for any dtype and shape. Computes as many heads at a
+/// time as fit into `most_bytes` of scratch memory, but at least one.
 void attention_forward(const Context&, Matmul&, const AttentionForward&, std::int64_t most_bytes);
 void attention_backward(const Context&, Matmul&, const AttentionBackward&, std::int64_t most_bytes);
 
-/// Convolution through cuDNN (`fused` may be null), or out of products, in any dtype and shape:
-/// over as many images at a time as have room in `most_bytes` of scratch memory, but over one at
-/// least.
+/// Convolution by cuDNN (`fused` may be null) or by matrix products, for any dtype and shape.
+/// Products take as many images at a time as fit into `most_bytes` of scratch memory, but at least
+/// one.
 void convolution_forward(const Context&, Matmul&, FusedConvolution* fused,
                          const ConvolutionForward&, std::int64_t most_bytes);
 void convolution_backward(const Context&, Matmul&, FusedConvolution* fused,
                           const ConvolutionBackward&, std::int64_t most_bytes);
 
-/// Every slot, bound to the context. They hold memory of the context's device (the workspace of
-/// products), so they end before it.
+/// All operations, bound to `context`. They hold memory of the context's device (the workspace of
+/// products), so they must be destroyed before the device.
 Kernels make_kernels(const Context& context);
 
 }  // namespace ringside::cuda

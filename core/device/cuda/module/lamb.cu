@@ -1,4 +1,5 @@
-// LAMB's two halves on flat ranges. Compiled without relaxed arithmetic: see ops.h.
+// LAMB's two operations on flat ranges. Compiled without relaxed arithmetic, because the bits must
+// not depend on the place in the range (core/device/ops/flat.h).
 #include <cmath>
 
 #include "core/device/cuda/module/elementwise.cuh"
@@ -8,7 +9,8 @@
 namespace ringside::cuda {
 namespace {
 
-/// Made on the host, in fp64 where it matters: u = m unbias / (sqrt(v) root + epsilon) + decay p.
+/// Computed on the host, in fp64 where precision matters: u = m unbias / (sqrt(v) root + epsilon) +
+/// decay p.
 struct LambFactors {
   float beta1, fresh1, beta2, fresh2, unbias, root, epsilon, decay;
 
@@ -80,8 +82,9 @@ struct Moments {
   }
 };
 
-/// A block has every gridDim-th stretch. Which elements a thread adds up, and in which order, does
-/// not depend on their address: where that is not aligned, a group's are read one by one.
+/// Each block has every gridDim-th stretch. Which elements a thread adds, and in which order, does
+/// not depend on their address: if the address is not aligned, the elements of a group are read one
+/// by one.
 template <class T>
 __global__ __launch_bounds__(threads) void moments(Moments<T> op, bool aligned) {
   double sums[2] = {};

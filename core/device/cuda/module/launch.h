@@ -1,4 +1,4 @@
-// How kernels are launched: the one way.
+// Launches kernels.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,13 +11,14 @@
 
 namespace ringside::cuda {
 
-/// The context's device becomes the thread's: some operations may come from any thread.
+/// Makes the context's device current for this thread, because some operations may be called from
+/// any thread.
 inline void use(const Context& context) {
   check(cudaSetDevice(context.device.ordinal()), "cudaSetDevice");
 }
 
-/// Enqueues kernel(arguments...) on the compute stream; `name` is for errors. A grid without blocks
-/// is nothing to do.
+/// Enqueues kernel(arguments...) on the compute stream. `name` is for error messages. A grid
+/// without blocks does nothing.
 template <class... Parameters, class... Arguments>
 void launch(const Context& context, const char* name, void (*kernel)(Parameters...), dim3 blocks,
             dim3 threads, const Arguments&... arguments) {
@@ -30,7 +31,7 @@ void launch(const Context& context, const char* name, void (*kernel)(Parameters.
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), name);
 }
 
-/// Blocks that `work` takes at `per_block` each, at most `most`.
+/// The number of blocks for `work` elements at `per_block` each, but at most `most`.
 inline unsigned blocks_for(std::int64_t work, std::int64_t per_block,
                            std::int64_t most = 0x7fffffff) {
   return static_cast<unsigned>(std::min((work + per_block - 1) / per_block, most));

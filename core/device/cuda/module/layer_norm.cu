@@ -1,5 +1,5 @@
-// Layer norm: the forward reads a row once and keeps it in registers; the backward goes over the
-// rows once for all gradients.
+// Layer norm. Forward reads a row once and keeps it in registers. Backward reads the rows once for
+// all gradients.
 #include "core/device/cuda/module/column_sums.h"
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/launch.h"
@@ -21,7 +21,8 @@ struct Forward {
   float epsilon;
 };
 
-/// A row is a warp's (`narrow`), or a block's; a thread holds up to `packs` times 16 bytes of it.
+/// A warp (`narrow`) or a block computes a row; each thread holds up to `packs` times 16 bytes of
+/// it.
 template <class T, int packs, bool narrow>
 __global__ __launch_bounds__(block_threads) void forward_kept(Forward<T> op) {
   constexpr int n = in_16_bytes<T>, team = narrow ? warp : block_threads;
@@ -84,11 +85,11 @@ __global__ __launch_bounds__(block_threads) void forward_kept(Forward<T> op) {
   }
 }
 
-/// Any width and alignment: a block a row, which it reads three times.
+/// For any width and alignment: one block for each row, which it reads three times.
 template <class T>
 __global__ __launch_bounds__(block_threads) void forward_reread(Forward<T> op) {
   const std::int64_t row = blockIdx.x, begin = row * op.width;
-  // A thread meets the same elements each time, so `sum` may lie where x or the residual is.
+  // A thread reads the same elements each time, so `sum` may be the memory of x or the residual.
   const auto value = [&](std::int64_t c) {
     return load_float(op.x + begin + c) + (op.residual ? load_float(op.residual + begin + c) : 0);
   };
@@ -128,7 +129,7 @@ void forward(const Context& context, const LayerNormForward& op) {
   const auto aligned = [&](const auto*... operands) {
     return (has_aligned_rows(operands, with.width) && ...);
   };
-  constexpr int most = 8;  // packs of a thread
+  constexpr int most = 8;  // largest number of packs of a thread
   const std::int64_t packs = (with.width + in_16_bytes<T> - 1) / in_16_bytes<T>;
   const bool kept = packs <= most * block_threads &&
                     aligned(with.x, with.residual, with.weight, with.bias, with.sum, with.y);
@@ -163,8 +164,9 @@ struct Backward {
   std::int64_t rows, width;
 };
 
-/// A thread has `packs` stretches of columns, whose sums over the rows of its block it keeps; the
-/// rows come `at_once`, so that enough bytes are on their way and a barrier serves them all.
+/// Each thread has `packs` ranges of columns and keeps their sums over the rows of its block. Rows
+/// are loaded `at_once` together, so that enough memory accesses are in flight and one barrier
+/// serves all of them.
 template <class T, int packs, int at_once, int most_threads>
 __global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
   constexpr int n = in_16_bytes<T>;
@@ -191,7 +193,7 @@ __global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
         x[r][p] = load<n>(op.x + (first + r) * op.width + column(p));
       }
     }
-    // Means of the scaled gradient, alone and times the normalised row.
+    // Sums over a row of the scaled gradient, and of the scaled gradient times the normalised row.
     float sums[2 * at_once] = {};
 #pragma unroll
     for (int r = 0; r < at_once; ++r)
@@ -209,7 +211,7 @@ __global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
           dbias[p].at[i] += g.at[i];
         }
       }
-    // On its way while the block adds up.
+    // Loaded while the block adds.
     Pack<T, n> residual[at_once][packs] = {};
 #pragma unroll
     for (int r = 0; r < at_once; ++r)
@@ -250,7 +252,8 @@ __global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
   }
 }
 
-/// Any width and alignment: the sums over rows wait in memory, each with the thread whose it is.
+/// For any width and alignment: the sums over rows are kept in memory, each by the one thread that
+/// adds to it.
 template <class T>
 __global__ __launch_bounds__(block_threads) void backward_reread(Backward<T> op) {
   float* dweight = op.parts + std::int64_t{blockIdx.x} * 2 * op.width;
@@ -309,8 +312,8 @@ void backward(const Context& context, const LayerNormBackward& op) {
   const auto threads =
       kept ? static_cast<unsigned>((columns + warp - 1) / warp * warp) : unsigned{block_threads};
   const std::int64_t at_once = !kept ? 1 : packs <= 256 ? 4 : packs <= 512 ? 2 : 1;
-  // As many blocks as run at a time, which is decided by registers: each leaves a part to be added
-  // up. Their number depends on the shape and the device alone, and so do the bits.
+  // As many blocks as run at a time, which registers limit, because each block leaves a part to be
+  // added. Their number depends on the shape and the device alone, and so do the bits.
   constexpr std::int64_t resident_threads = sizeof(T) == 2 ? 384 : 576;
   const std::int64_t resident =
       context.multiprocessors * std::max<std::int64_t>(1, resident_threads / threads);

@@ -1,4 +1,4 @@
-// Linear layers: cuBLASLt's products with bias and activation on their way, where it has such.
+// Linear layers: cuBLASLt's products, with bias and activation included where cuBLASLt supports it.
 #include "core/device/cuda/module/linear.h"
 
 #include "core/device/cuda/module/activation.h"
@@ -10,10 +10,10 @@ namespace {
 
 void* raw(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
 
-/// In fp32 it is left to a kernel of our own: nobody promises that cuBLASLt's gelu holds more than
-/// its tensor cores do.
+/// Tries gelu as part of the product. In fp32 a kernel of our own computes gelu instead, because
+/// cuBLASLt does not promise that its gelu is more precise than its tensor cores.
 bool gelu_on_the_way(Matmul& matmul, Product product, const LinearForward& op) {
-  const bool aligned = product.n % 8 == 0;  // of the rows of `pre`: cuBLASLt's own rule
+  const bool aligned = product.n % 8 == 0;  // rows of `pre`: a rule of cuBLASLt
   if (op.activation != Activation::gelu || op.y.dtype() == DType::f32 || !aligned) return false;
   product.c = raw(op.y);
   product.pre = raw(op.pre);
@@ -22,7 +22,8 @@ bool gelu_on_the_way(Matmul& matmul, Product product, const LinearForward& op) {
   return matmul.try_run(product);
 }
 
-/// In fp32 not: with TF32 the sums might be of what tensor cores read.
+/// Tries the bias's gradient as part of the product. Not in fp32: with TF32 the sums might be of
+/// rounded inputs.
 bool sums_on_the_way(Matmul& matmul, Product dweight, const Tensor& dbias) {
   if (dweight.in == DType::f32) return false;
   dweight.epilogue = Epilogue::sum_columns;

@@ -1,4 +1,4 @@
-// What layers that are products have in common.
+// What layers that are matrix products share.
 #pragma once
 
 #include "core/device/cuda/module/matmul.h"
@@ -6,8 +6,8 @@
 
 namespace ringside::cuda {
 
-/// out = the product + bias, rounded once where cuBLASLt can do both; `bias` [n] may be empty. The
-/// product is given without c and epilogue.
+/// Computes out = product + bias. Where cuBLASLt can add the bias, the result is rounded only once.
+/// `bias` [n] may be empty. The caller leaves c and epilogue of `product` unset.
 void product_and_bias(const Context& context, Matmul& matmul, Product product, const Tensor& bias,
                       const Tensor& out);
 

@@ -1,11 +1,11 @@
-// What CUDA says about a machine.
+// What CUDA reports about a machine.
 #pragma once
 
 #include "core/device/cuda/cuda.h"
 
 namespace ringside::cuda {
 
-/// Throws Error if `ordinal` is no GPU of this machine that the kernels can run on.
+/// Describes one GPU. Throws Error if this machine has no GPU `ordinal` that can run the kernels.
 Gpu look_at_gpu(int ordinal);
 
 }  // namespace ringside::cuda

@@ -20,21 +20,21 @@ double SteadyClock::now() const {
 }
 
 struct Marks::Anchor {
-  Event event;  // reached
+  Event event;  // has been reached
   double time;
 };
 
 struct Marks::State {
-  std::optional<Event> event;            // none once the value is known
-  std::shared_ptr<const Anchor> anchor;  // as long as there is an event
+  std::optional<Event> event;            // empty once the value is known
+  std::shared_ptr<const Anchor> anchor;  // set as long as there is an event
   double recorded_at = 0;
   double value = 0;
 };
 
 Marks::Marks(EventPool& events, Waits& waits, cudaStream_t compute)
     : events_(events), waits_(waits), compute_(compute) {
-  // The stream is idle, so the event is reached while the host looks; the shortest look of a few is
-  // the most exact.
+  // The stream is idle, so the event is reached while the host polls it. The shortest of a few
+  // attempts is the most precise.
   double shortest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 5; ++i) {
     const double before = clock_.now();
@@ -109,7 +109,7 @@ double Marks::resolve_locked(State& state) {
   state.value = value;
   state.event.reset();
   state.anchor.reset();
-  if (is_anchor) next_anchor_.reset();  // maybe the last to hold the state
+  if (is_anchor) next_anchor_.reset();  // this may release the last reference to the state
   return value;
 }
 

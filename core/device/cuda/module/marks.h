@@ -1,4 +1,4 @@
-// Marks of streams, and when they were reached on the host's clock.
+// Marks of streams, and the times on the host's clock at which they were reached.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,33 +11,35 @@
 
 namespace ringside::cuda {
 
-/// std::chrono's steady clock, which counts from the host's start, as the CPU device's: all ranks
+/// std::chrono's steady clock. As on the CPU device it counts from the host's start, so all ranks
 /// of a host agree.
 class SteadyClock final : public Clock {
  public:
   double now() const override;
 };
 
-/// A mark is an event until its time is asked for; then it is a number, and the event is free
+/// A mark holds an event until its time is asked for; then it holds the time, and the event is free
 /// again. Thread-safe.
 ///
-/// CUDA tells the time between two events, in milliseconds as a float: exact over seconds, not over
-/// hours. So a mark's time is counted from an anchor, an earlier event whose time is known. The
-/// first anchor is held against the host's clock; then the mark of every synchronize(), and of the
-/// compute stream once a second, becomes the next as soon as it is reached. An anchor's time is
-/// kept between the moments when the host recorded it and saw it reached: the GPU's clock and the
-/// host's drift apart by microseconds a second, and this way the difference does not add up.
+/// CUDA gives the time between two events in milliseconds as a float, which is exact over seconds
+/// but not over hours. So the time of a mark is counted from an anchor, an earlier event whose time
+/// is known. The first anchor is compared with the host's clock. Later the mark of every
+/// synchronize(), and once a second a mark of the compute stream, becomes the next anchor as soon
+/// as it is reached. An anchor's time is limited to the interval between the moments when the host
+/// recorded it and saw it reached. The clocks of GPU and host drift apart by microseconds a second;
+/// this limit keeps the difference from adding up.
 class Marks {
  public:
-  /// Waits for the first anchor on `compute`. The events are timed; all outlive the marks.
+  /// Waits until the first anchor is reached on `compute`. `events` must have timing. All three
+  /// must outlive the marks.
   Marks(EventPool& events, Waits& waits, cudaStream_t compute);
 
   Mark record(cudaStream_t stream);
   bool reached(const Mark& mark);
-  /// Waits until the mark is reached.
+  /// Returns the time of a mark; waits until it is reached.
   double time(const Mark& mark);
   void hold(cudaStream_t stream, const Mark& mark);
-  /// Waits for everything on the compute stream.
+  /// Waits until everything on the compute stream has run.
   void synchronize();
 
   const Clock& clock() const { return clock_; }
@@ -57,7 +59,7 @@ class Marks {
   const SteadyClock clock_;
   std::mutex mutex_;
   std::shared_ptr<const Anchor> anchor_;
-  std::shared_ptr<State> next_anchor_;  // not known to be reached
+  std::shared_ptr<State> next_anchor_;  // not yet known to be reached
 };
 
 }  // namespace ringside::cuda

@@ -18,7 +18,7 @@ constexpr cudaDataType_t type_of(DType type) {
   return type == DType::bf16 ? CUDA_R_16BF : type == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/// Bytes that the matrices of a batch are aligned to, as far as algorithms care.
+/// Alignment in bytes of all matrices of a batch, up to the 16 that matter to algorithms.
 int alignment(const void* first, std::int64_t stride = 0, DType type = DType::f32) {
   const auto places =
       reinterpret_cast<std::uintptr_t>(first) | static_cast<std::uintptr_t>(stride) * size_of(type);
@@ -74,7 +74,8 @@ void set(const Preference& to, cublasLtMatmulPreferenceAttributes_t attribute, c
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
-/// A row-major matrix with rows of `width` elements: column-major with as many rows.
+/// Describes a row-major matrix with rows of `width` elements as the column-major matrix with the
+/// same memory.
 void describe(Layout& layout, DType type, std::int64_t rows, std::int64_t width, std::int64_t ld,
               std::int64_t batch, std::int64_t stride) {
   check(cublasLtMatrixLayoutCreate(layout.fill(), type_of(type), static_cast<std::uint64_t>(width),
@@ -96,9 +97,9 @@ struct Matmul::Plan {
   Description description;
   Layout a, b, c;
   cublasLtMatmulAlgo_t algorithm{};
-  bool exists = false;  // an algorithm
+  bool exists = false;  // whether there is an algorithm
 
-  /// The operands of the epilogue, which change from call to call.
+  /// Sets the pointers of the epilogue, which change from call to call.
   void point(const Product& product) const {
     if (product.bias) set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product.bias);
     if (product.pre) set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product.pre);
@@ -107,7 +108,7 @@ struct Matmul::Plan {
 
 Matmul::Matmul(const Context& context)
     : context_(context),
-      // What NVIDIA recommends: 32 MB for Hopper and newer, 4 MB before.
+      // NVIDIA's recommendation: 32 MB for Hopper and newer GPUs, 4 MB for older ones.
       workspace_bytes_(std::size_t{context.major >= 9 ? 32u : 4u} << 20) {
   use(context_);
   check(cublasLtCreate(&handle_), "cublasLtCreate");
@@ -122,7 +123,7 @@ void* Matmul::workspace() {
 
 Matmul::Key Matmul::key_of(const Product& p) {
   int align_c = alignment(p.c, p.stride_c, p.out);
-  // cuBLASLt is told no alignment of these two apart.
+  // cuBLASLt takes no alignment of its own for these two, so c's alignment covers them.
   for (const void* more : {p.bias, static_cast<const void*>(p.pre)})
     align_c = std::min(align_c, alignment(more));
   return {.in = p.in,
@@ -145,8 +146,8 @@ Matmul::Key Matmul::key_of(const Product& p) {
           .align_c = align_c};
 }
 
-// cuBLASLt knows column-major matrices. A row-major one is the transposed of such a one, and
-// c^T = op(b)^T op(a)^T: the operands change places and keep their op.
+// cuBLASLt takes column-major matrices. A row-major matrix is the transpose of such a matrix, and
+// c^T = op(b)^T op(a)^T: so a and b change places and keep their op.
 std::unique_ptr<Matmul::Plan> Matmul::make_plan(const Key& key, const Product& product) const {
   auto plan = std::make_unique<Plan>();
   const bool tf32 = context_.tf32 && key.in == DType::f32;
@@ -164,7 +165,7 @@ std::unique_ptr<Matmul::Plan> Matmul::make_plan(const Key& key, const Product& p
   if (product.bias)
     set(plan->description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
         static_cast<std::int32_t>(type_of(key.out)));
-  // Its type is that of c: cuBLASLt lets it be named for fp8 alone.
+  // The type of `pre` is that of c: cuBLASLt allows another one for fp8 alone.
   if (product.pre) set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.n);
   plan->point(product);
   describe(plan->a, key.in, key.transpose_a ? key.k : key.m, key.transpose_a ? key.m : key.k,
@@ -177,7 +178,7 @@ std::unique_ptr<Matmul::Plan> Matmul::make_plan(const Key& key, const Product& p
   check(cublasLtMatmulPreferenceCreate(preference.fill()), "cublasLtMatmulPreferenceCreate");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
       static_cast<std::uint64_t>(workspace_bytes_));
-  // Parts of a sum over k are added up before they are rounded.
+  // Partial sums over k must be added before they are rounded.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
@@ -211,7 +212,7 @@ bool Matmul::try_run(const Product& product) {
                                      plan->b.get(), product.a, plan->a.get(), &none, product.c,
                                      plan->c.get(), product.c, plan->c.get(), &plan->algorithm,
                                      workspace(), workspace_bytes_, context_.stream);
-  // The heuristic may promise what there is not.
+  // The heuristic may name an algorithm that does not work.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return plan->exists = false;
   check(status, "cublasLtMatmul");
   return true;

@@ -12,8 +12,8 @@
 
 namespace ringside::cuda {
 
-/// Descriptors and algorithms are found once a shape and kept, and so is the workspace: a steady
-/// step asks cuBLASLt for nothing. For one thread at a time.
+/// Descriptors and algorithms are found once for each shape and kept, as is the workspace, so that
+/// later steps need no look-up in cuBLASLt. For one thread at a time.
 class Matmul {
  public:
   explicit Matmul(const Context& context);
@@ -21,15 +21,16 @@ class Matmul {
   Matmul(const Matmul&) = delete;
   Matmul& operator=(const Matmul&) = delete;
 
-  /// Enqueues a product without epilogue; where cuBLASLt has no algorithm for it, a slow kernel of
-  /// our own. Throws Error if cuBLASLt fails.
+  /// Enqueues a product without epilogue. If cuBLASLt has no algorithm for the product, a slower
+  /// kernel of our own computes it. Throws Error if cuBLASLt fails.
   void run(const Product& product);
-  /// Enqueues and returns true; or false, and nothing has happened: there is no algorithm with this
-  /// epilogue for this shape. Once per shape, always the same.
+  /// Enqueues the product and returns true; or does nothing and returns false if cuBLASLt has no
+  /// algorithm with this epilogue for this shape. The answer is found once for each shape and does
+  /// not change.
   bool try_run(const Product& product);
 
  private:
-  /// All that an algorithm is chosen by: shape, types, alignment.
+  /// Everything that the choice of an algorithm depends on: shape, types and alignment.
   struct Key {
     DType in, out;
     bool transpose_a, transpose_b;
@@ -48,7 +49,7 @@ class Matmul {
   Context context_;
   cublasLtHandle_t handle_ = nullptr;
   std::size_t workspace_bytes_;
-  std::shared_ptr<Buffer> workspace_;  // from the first product on
+  std::shared_ptr<Buffer> workspace_;  // allocated by the first product
   std::map<Key, std::unique_ptr<Plan>> plans_;
 };
 

@@ -13,7 +13,7 @@ MemoryPool::MemoryPool(int ordinal) {
   properties.location.type = cudaMemLocationTypeDevice;
   properties.location.id = ordinal;
   check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
-  // By default the pool returns everything to the driver whenever the host waits.
+  // By default the pool returns its memory to the driver whenever the host waits.
   std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
   const cudaError_t status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep);
   if (status != cudaSuccess) cudaMemPoolDestroy(pool_);
@@ -27,7 +27,7 @@ std::byte* MemoryPool::allocate(std::size_t bytes, cudaStream_t stream) {
   const cudaError_t status =
       cudaMallocFromPoolAsync(&data, std::max<std::size_t>(bytes, 1), pool_, stream);
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // it is answered here
+    cudaGetLastError();  // clears the error, which is handled here
     return nullptr;
   }
   check(status, "cudaMallocFromPoolAsync");

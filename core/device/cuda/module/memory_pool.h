@@ -1,4 +1,4 @@
-// Memory of one GPU, taken and given back in the order of a stream.
+// MemoryPool: memory of one GPU, allocated and freed in the order of a stream.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,8 +8,8 @@
 
 namespace ringside::cuda {
 
-/// The driver's stream-ordered pool. Nothing in it waits for the GPU once the pool has grown to
-/// what a step needs: it keeps what it has. Thread-safe.
+/// The driver's stream-ordered pool. The pool keeps all memory that it has taken, so once it is
+/// large enough for a step no call waits for the GPU. Thread-safe.
 class MemoryPool {
  public:
   explicit MemoryPool(int ordinal);
@@ -17,15 +17,16 @@ class MemoryPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  /// For use in `stream`'s order from here on; null if there is not enough. Of 0 bytes too it gives
-  /// a place of its own.
+  /// Returns memory for use by work of `stream` that is enqueued later, or null if there is not
+  /// enough. For 0 bytes it also returns an address of its own.
   std::byte* allocate(std::size_t bytes, cudaStream_t stream);
-  /// When `stream` has come so far. Ignores errors: the memory of a broken context is gone anyway.
+  /// Frees memory once `stream` has done what is enqueued now. Ignores errors: they mean that the
+  /// context is broken, and then its memory is gone anyway.
   void free(std::byte* data, cudaStream_t stream);
-  /// Gives back to the driver what nobody holds and no stream still uses.
+  /// Returns to the driver all memory that is free and that no stream still uses.
   void trim();
 
-  /// Bytes taken from the driver: now, and at most.
+  /// Bytes taken from the driver: at present, and the most so far.
   std::int64_t reserved() const;
   std::int64_t most_reserved() const;
 

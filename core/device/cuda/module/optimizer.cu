@@ -1,4 +1,5 @@
-// Optimizer updates on flat ranges. Compiled without relaxed arithmetic: see ops.h.
+// Optimizer updates on flat ranges. Compiled without relaxed arithmetic, because the bits must not
+// depend on the place in the range (core/device/ops/flat.h).
 #include "core/device/adamw_factors.h"
 #include "core/device/cuda/module/elementwise.cuh"
 #include "core/device/cuda/module/kernels.h"
@@ -6,8 +7,8 @@
 namespace ringside::cuda {
 namespace {
 
-/// What an update reads and writes: `values` are the parameters themselves, or their masters.
-/// Gradients count times `scale`.
+/// What an update reads and writes. `values` are the master values, or the parameters themselves if
+/// these have fp32. Gradients are multiplied by `scale`.
 template <class T>
 struct Range {
   T* parameters;
@@ -123,7 +124,7 @@ void sgd_step(const Context& context, const Sgd& op) {
 
 template <class T>
 void sgd_of(const Context& context, const Sgd& op) {
-  // At step 1 the velocity is the gradient itself, whatever its memory held.
+  // At step 1 the velocity becomes the gradient, whatever its memory held.
   if (op.momentum == 0)
     sgd_step<T, Velocity::none, false>(context, op);
   else if (op.step == 1)

@@ -6,7 +6,7 @@
 namespace ringside::cuda {
 namespace {
 
-/// What the kernels divide by is small: fewer than 2^31 positions at a time.
+/// The kernels divide by these, so they are int: there are fewer than 2^31 positions at a time.
 struct Extents {
   int height, width, channels, filter_height, filter_width, out_height, out_width, stride, padding;
   std::int64_t rows;
@@ -24,7 +24,7 @@ struct Extents {
         rows(rows) {}
 };
 
-/// A thread has n channels of one place of the filter, in one row.
+/// Each thread copies n channels of one place of the filter, in one row.
 template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void take(Extents of, Spread at, const T* x,
                                                        T* patches) {
@@ -42,7 +42,7 @@ __global__ __launch_bounds__(spread_threads) void take(Extents of, Spread at, co
   store<n>(patches + row * at.columns + column, pack);
 }
 
-/// A thread has n channels of a pixel.
+/// Each thread computes n channels of one pixel.
 template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void add(Extents of, Spread at, const float* patches,
                                                       T* dx) {

@@ -1,5 +1,5 @@
-// Convolution as a product: the part of an image that lies under the filter at a position, as a
-// row.
+// Convolution as a matrix product: each row has the part of an image that lies under the filter at
+// one position.
 #pragma once
 
 #include "core/device/cuda/module/context.h"
@@ -29,18 +29,19 @@ struct ConvolutionExtents {
             padding};
   }
   std::int64_t patch() const { return filter_height * filter_width * channels; }
-  std::int64_t positions() const { return out_height * out_width; }  // of an image
-  /// Rows are the pixels themselves.
+  std::int64_t positions() const { return out_height * out_width; }  // for each image
+  /// Whether the rows would be the pixels themselves.
   bool is_product() const {
     return filter_height == 1 && filter_width == 1 && stride == 1 && padding == 0;
   }
   auto operator<=>(const ConvolutionExtents&) const = default;
 };
 
-/// patches[(b, p, q)][(r, s, c)] of `images` images from number `first` of x on, of one dtype.
+/// patches[(b, p, q)][(r, s, c)] for `images` images from image `first` of x on; both tensors have
+/// one dtype.
 void take_patches(const Context& context, const ConvolutionExtents& extents, const Tensor& x,
                   std::int64_t first, std::int64_t images, const Tensor& patches);
-/// The way back: every pixel of those images of dx becomes the sum of its places in the fp32
+/// The reverse: each pixel of those images of dx becomes the sum of its copies in the fp32
 /// `patches`, in the order of the filter.
 void add_patches(const Context& context, const ConvolutionExtents& extents, const Tensor& patches,
                  std::int64_t first, std::int64_t images, const Tensor& dx);

@@ -8,8 +8,8 @@
 namespace ringside::cuda {
 namespace {
 
-/// Four sizes between a power of two and the next: at most a fourth of a block lies idle, and units
-/// of like size share blocks.
+/// Sizes are rounded up to four classes between a power of two and the next. So at most a fourth of
+/// a block is unused, and units of similar size share blocks.
 std::size_t size_class(std::size_t bytes) {
   constexpr std::size_t least = 4096;
   bytes = std::max(bytes, least);

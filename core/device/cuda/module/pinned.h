@@ -1,4 +1,4 @@
-// The host's memory that a GPU copies from and to by itself.
+// Pinned memory of the host, which a GPU copies from and to by itself.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,25 @@
 
 namespace ringside::cuda {
 
-/// Pinned blocks that are used again and again: pinning and unpinning make the driver wait for the
-/// GPU. It grows to what was under way at a time and keeps that. Thread-safe.
+/// A cache of pinned blocks, because pinning and unpinning make the driver wait for the GPU. It
+/// grows to the most that was in use at a time and keeps that. Thread-safe.
 class PinnedCache {
  public:
   struct Block {
     std::byte* data = nullptr;
-    std::size_t bytes = 0;  // at least what was asked for
+    std::size_t bytes = 0;  // at least the requested size
   };
 
   PinnedCache() = default;
-  /// All blocks are back, and their events reached.
+  /// All blocks must have been given back, and their events reached.
   ~PinnedCache();
   PinnedCache(const PinnedCache&) = delete;
   PinnedCache& operator=(const PinnedCache&) = delete;
 
-  /// A block that no copy uses any more. Does not wait: where all of the size are busy, there is
-  /// one more.
+  /// Returns a block that no copy uses any more. Does not wait: if all blocks of this size are
+  /// busy, it makes another one.
   Block take(std::size_t bytes);
-  /// Back once `until` is reached (null: now).
+  /// Returns a block to the cache. It is used again once `until` is reached (null: at once).
   void give_back(Block block, std::shared_ptr<const Event> until);
 
  private:
@@ -39,7 +39,7 @@ class PinnedCache {
     std::shared_ptr<const Event> until;
   };
   std::mutex mutex_;
-  std::map<std::size_t, std::deque<Free>> free_;  // by size, the longest free first
+  std::map<std::size_t, std::deque<Free>> free_;  // by size; longest free first
   std::vector<std::byte*> all_;
 };
 

@@ -7,9 +7,9 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int threads = 256;
-constexpr std::int64_t most_rows = 65535;  // of a grid
+constexpr std::int64_t most_rows = 65535;  // largest number of rows in a grid
 
-/// Elements of c along x, products of the batch along y.
+/// The elements of c lie along the grid's x, the products of the batch along y.
 template <class In, class Out>
 __global__ __launch_bounds__(threads) void product_elements(Product p) {
   const std::int64_t element = std::int64_t{blockIdx.x} * threads + threadIdx.x;

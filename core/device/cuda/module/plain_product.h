@@ -1,4 +1,4 @@
-// Matrix products without cuBLASLt, for shapes that it has no algorithm for.
+// Matrix products without cuBLASLt, for shapes that cuBLASLt has no algorithm for.
 #pragma once
 
 #include "core/device/cuda/module/context.h"
@@ -6,8 +6,8 @@
 
 namespace ringside::cuda {
 
-/// Enqueues the product, whose epilogue is Epilogue::none, in any shape and alignment. A thread an
-/// element of c, so it is slow; sums run in fp32 in the order of k.
+/// Enqueues a product of any shape and alignment, whose epilogue must be Epilogue::none. Slow: each
+/// thread computes one element of c. Sums run in fp32 in the order of k.
 void plain_product(const Context& context, const Product& product);
 
 }  // namespace ringside::cuda

@@ -1,5 +1,5 @@
-// Pooling: a thread has some channels of a position, of the output in forward, of the input in
-// backward, where it looks for the windows that it was in: so nothing is added by chance.
+// Pooling. Each thread computes a few channels of one position: of the output in forward, of the
+// input in backward. In backward it adds the windows that contain the position in a fixed order.
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/spread.cuh"
 #include "core/device/cuda/module/vectors.cuh"
@@ -7,7 +7,8 @@
 namespace ringside::cuda {
 namespace {
 
-/// Extents of images, of windows and of what they give; `positions` is how many threads look at.
+/// Extents of images, windows and output. `positions` is the number of positions that threads
+/// compute.
 struct Windows {
   int height, width, out_height, out_width, size, stride, padding;
   std::int64_t positions;
@@ -28,7 +29,7 @@ Windows windows(const Op& op, const Tensor& in, const Tensor& out, const Tensor&
           over.shape()[0] * over.shape()[1] * over.shape()[2]};
 }
 
-/// Position number `index` of images of height x width.
+/// Position `index` in images of height x width.
 struct Position {
   unsigned image;
   int row, column;
@@ -60,7 +61,7 @@ __global__ __launch_bounds__(spread_threads) void take_largest(Windows of, Sprea
           load_floats<n>(image + (std::int64_t{top + r} * of.width + left + s) * at.columns);
 #pragma unroll
       for (int i = 0; i < n; ++i) {
-        // A NaN is taken, and stays.
+        // A NaN is taken too, and stays.
         const bool taken = !(values.at[i] <= most.at[i]) && most.at[i] == most.at[i];
         if (!first && !taken) continue;
         most.at[i] = values.at[i];
@@ -82,7 +83,8 @@ __global__ __launch_bounds__(spread_threads) void give_to_largest(Windows of, Sp
   if (!at.works() || index >= of.positions) return;
   const Position in(index, of.height, of.width);
   const int row = in.row + of.padding, column = in.column + of.padding;
-  // The first window that reaches so far, and the last that has begun.
+  // first() is the first window that reaches this place; last_row and last_column are the last
+  // windows that begin at or before it.
   const auto first = [&](int place) {
     return place < of.size ? 0 : (place - of.size) / of.stride + 1;
   };
@@ -135,7 +137,7 @@ __global__ __launch_bounds__(spread_threads) void give_mean(Spread at, const T* 
   store_floats<n>(dx + index * at.columns + at.column(), values);
 }
 
-/// run(std::integral_constant<int, n>): accesses of n channels.
+/// Calls run(std::integral_constant<int, n>), where n is the number of channels in an access.
 template <class T, class Run, class... Operands>
 void by_channels(std::int64_t channels, const Run& run, const Operands*... operands) {
   constexpr int n = in_16_bytes<T>;

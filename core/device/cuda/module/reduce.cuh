@@ -8,7 +8,8 @@ namespace ringside::cuda {
 inline constexpr int warp = 32;
 inline constexpr unsigned whole_warp = 0xffffffffu;
 
-// Every lane receives the result: adding is commutative, so the butterfly gives all the same bits.
+// Every lane receives the result. All lanes have the same bits, because addition is commutative and
+// the lanes exchange in a butterfly.
 template <class T>
 __device__ __forceinline__ T warp_sum(T value) {
 #pragma unroll
@@ -23,9 +24,9 @@ __device__ __forceinline__ float warp_max(float value) {
   return value;
 }
 
-// Over a block of whole warps in one dimension, up to 1024 threads; every thread receives the
-// results and all must come. Consecutive calls of one function name different slots, 0 and 1: so
-// one barrier a call is enough.
+// Sums and maxima over a one-dimensional block of whole warps, up to 1024 threads. All threads must
+// call, and all receive the result. Consecutive calls of one function must alternate between the
+// slots 0 and 1, so that one barrier for each call is enough.
 
 /// n sums at once, in place.
 template <int n, class T>
@@ -63,11 +64,11 @@ __device__ __forceinline__ float block_max(float value, int slot) {
   return most;
 }
 
-/// Over threadIdx.y in a block of `warp` x `rows` threads; the threads with y = 0 receive the n
-/// sums. All must come, again and again.
+/// Sums over threadIdx.y in a block of `warp` x `rows` threads. The threads with y = 0 receive the
+/// n sums. All threads must call. The function may be called repeatedly.
 template <int rows, int n>
 __device__ __forceinline__ void sum_over_y(float (&values)[n]) {
-  __shared__ float parts[rows][n][warp];  // this way round no two lanes share a bank
+  __shared__ float parts[rows][n][warp];  // in this order no two lanes share a bank
 #pragma unroll
   for (int i = 0; i < n; ++i) parts[threadIdx.y][i][threadIdx.x] = values[i];
   __syncthreads();

@@ -11,14 +11,14 @@ namespace {
 
 constexpr int row_threads = 256;
 
-/// Block (t, head).
+/// Block (t, head) computes row t of a head.
 template <class T>
 __global__ __launch_bounds__(row_threads) void forward_row(SoftmaxForward op) {
   const std::int64_t row = std::int64_t{blockIdx.y} * op.positions + blockIdx.x;
   const std::int64_t seen = op.causal ? std::int64_t{blockIdx.x} + 1 : op.positions;
   const float* scores = op.scores + row * op.positions;
   T* p = static_cast<T*>(op.p) + row * op.positions;
-  // From the least finite number: nothing can be subtracted from minus infinity.
+  // Starts at the least finite number, because nothing can be subtracted from minus infinity.
   float most = -FLT_MAX, sum = 0;
   for (std::int64_t j = threadIdx.x; j < seen; j += row_threads) most = fmaxf(most, scores[j]);
   most = block_max(most, 0);
@@ -52,7 +52,7 @@ __global__ __launch_bounds__(row_threads) void backward_row(SoftmaxBackward op) 
   }
 }
 
-/// One launch for all heads, as far as a grid may have rows.
+/// One launch for all heads. There must be no more heads than a grid may have rows, 65535.
 template <class Op>
 void launch_rows(const Context& context, const char* name, void (*kernel)(Op), const Op& op) {
   launch(context, name, kernel, dim3(blocks_for(op.positions, 1), static_cast<unsigned>(op.heads)),

@@ -1,16 +1,16 @@
-// The rows between the two products of plain attention.
+// The softmax between the two products of plain attention, and its gradient.
 #pragma once
 
 #include "core/device/cuda/module/context.h"
 
 namespace ringside::cuda {
 
-/// Scores of `heads` heads of one sample, each [T, T], row t for query t; with `causal` it sees
-/// keys up to t. All pointers are to the first of these heads. `scores` may be where `p` is written
-/// if that is fp32.
+/// Scores of `heads` heads of one sample, each [T, T], with row t for query t. With `causal` query
+/// t sees keys 0 to t. All pointers are to the first of these heads. `p` may be written in place of
+/// `scores` if it is fp32.
 struct SoftmaxForward {
   const float* scores;
-  void* p;            // [heads, T, T] of `dtype`: probabilities, zero where nothing is seen
+  void* p;            // [heads, T, T] of `dtype`: probabilities; 0 for keys not seen
   float* statistics;  // [heads, T]: log-sum-exp
   std::int64_t heads, positions;
   bool causal;
@@ -18,14 +18,14 @@ struct SoftmaxForward {
 };
 void softmax_forward(const Context& context, const SoftmaxForward& op);
 
-/// p = e^(scores - statistics); ds = p (dp - dy . y), zero where nothing is seen. Rows of y and dy
-/// of one head lie `y_stride` elements apart, heads `depth`.
+/// p = e^(scores - statistics); ds = p (dp - dy . y), and 0 for keys that are not seen. In y and dy
+/// the rows of one head lie `y_stride` elements apart, and heads lie `depth` elements apart.
 struct SoftmaxBackward {
   const float *scores, *dp;
   const float* statistics;
   const void *y, *dy;  // of `dtype`
   std::int64_t y_stride, depth;
-  void *p, *ds;  // [heads, T, T] of `dtype`; may be `scores` and `dp` if that is fp32
+  void *p, *ds;  // [heads, T, T] of `dtype`; may be `scores` and `dp` if fp32
   std::int64_t heads, positions;
   bool causal;
   DType dtype;

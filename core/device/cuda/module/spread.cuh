@@ -1,5 +1,6 @@
-// How the threads of a block are spread over a matrix [rows, columns]: so many beside each other,
-// each on a few columns of its own, that they read whole rows one after another.
+// How the threads of a block are spread over a matrix [rows, columns]. Each thread has a few
+// columns of its own. As many threads as possible stand side by side on a row, so that a block
+// reads whole rows one after another.
 #pragma once
 
 #include "core/device/cuda/module/launch.h"
@@ -8,11 +9,11 @@ namespace ringside::cuda {
 
 inline constexpr int spread_threads = 256;
 
-/// Blocks are (x, y): y for columns that have no room in one block, x for rows.
+/// The grid is (x, y): x for rows, y for columns that do not fit into one block.
 struct Spread {
   std::int64_t columns;
   int each;          // columns of a thread
-  int across, down;  // threads on a row, and rows that a block has at a time
+  int across, down;  // threads on a row, and rows of a block at a time
 
   static Spread over(std::int64_t columns, int each) {
     const std::int64_t packs = (columns + each - 1) / each;
@@ -20,18 +21,18 @@ struct Spread {
     return {columns, each, across, spread_threads / across};
   }
   unsigned blocks_across() const { return blocks_for(columns, std::int64_t{across} * each); }
-  /// A block for every `down` rows.
+  /// The grid with one block for every `down` rows.
   dim3 blocks(std::int64_t rows) const { return {blocks_for(rows, down), blocks_across()}; }
 
   __device__ __forceinline__ std::int64_t column() const {
     return (std::int64_t{blockIdx.y} * across + threadIdx.x % across) * each;
   }
-  /// Within the block, and of the whole matrix.
+  /// row() is the thread's row within the block, row_of_grid() within the matrix.
   __device__ __forceinline__ int row() const { return static_cast<int>(threadIdx.x) / across; }
   __device__ __forceinline__ std::int64_t row_of_grid() const {
     return std::int64_t{blockIdx.x} * down + row();
   }
-  /// A thread may be left over.
+  /// False for threads that have no element.
   __device__ __forceinline__ bool works() const { return row() < down && column() < columns; }
 };
 

@@ -1,4 +1,4 @@
-// A stream as an object.
+// Stream: owns a CUDA stream.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,8 +7,8 @@
 
 namespace ringside::cuda {
 
-/// Of the device that is current; runs beside all other streams. What is enqueued at its end still
-/// runs.
+/// Belongs to the thread's current device. Runs beside all other streams. Work that is enqueued
+/// when the object is destroyed still runs.
 class Stream {
  public:
   Stream() {

@@ -1,5 +1,4 @@
-// Rows taken by position, and the way back, in which every row looks for those that took it: so
-// they add up in their order.
+// TakeRows. In backward each row of dx looks for the places that took it and adds them in order.
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/launch.h"
 #include "core/device/cuda/module/vectors.cuh"
@@ -14,7 +13,7 @@ struct Extents {
   std::int64_t rows, taken, width;  // T, P, C
 };
 
-/// A block a row of y.
+/// Each block copies one row of y.
 template <class T, int n>
 __global__ __launch_bounds__(threads) void take(const T* x, const std::int32_t* positions, T* y,
                                                 Extents of) {
@@ -24,7 +23,7 @@ __global__ __launch_bounds__(threads) void take(const T* x, const std::int32_t* 
     store<n>(y + row * of.width + c, load<n>(from + c));
 }
 
-/// A block a row of dx.
+/// Each block computes one row of dx.
 template <class T, int n>
 __global__ __launch_bounds__(threads) void put(const T* dy, const std::int32_t* positions, T* dx,
                                                Extents of) {

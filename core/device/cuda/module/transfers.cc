@@ -10,7 +10,7 @@ namespace ringside::cuda {
 namespace {
 
 constexpr std::size_t read_bytes = 4 << 20;
-constexpr std::size_t alignment = 64;  // of the host's cache, and enough for the copy engines
+constexpr std::size_t alignment = 64;  // a line of the host's cache; enough for copy engines
 
 }  // namespace
 
@@ -80,7 +80,7 @@ void Transfers::read(const Tensor& tensor, std::span<std::byte> to) {
       to = to.subspan(bytes);
     }
   } catch (...) {
-    pinned_.give_back(block, copied);  // a watch may have ended the wait, not the copy
+    pinned_.give_back(block, copied);  // a watch may end the wait, but not the copy
     throw;
   }
   pinned_.give_back(block, nullptr);

@@ -1,4 +1,4 @@
-// Copies between any memory of the host and a GPU, in the order of a stream.
+// Copies between ordinary memory of the host and a GPU, in the order of a stream.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 
 namespace ringside::cuda {
 
-/// The host's side goes through pinned memory, as otherwise the driver would block until the stream
-/// has come so far. Thread-safe: a thread that waits is in nobody's way. Throws Error where a
-/// tensor and the host's side are not of the same size.
+/// Data goes through pinned memory; otherwise the driver would block until the stream reaches the
+/// copy. Thread-safe: a thread that waits does not block others. Throws Error if the tensor and the
+/// host's memory differ in size.
 class Transfers {
  public:
   Transfers(int ordinal, EventPool& events, PinnedCache& pinned, Waits& waits, cudaStream_t stream);
@@ -22,24 +22,24 @@ class Transfers {
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
 
-  /// Returns when `from` has been taken over. Waits only where `stream` is further behind than
-  /// there is pinned memory.
+  /// Copies `from` to `to`. Returns as soon as the caller may reuse `from`. Waits only if more
+  /// copies are pending on `stream` than fit into pinned memory.
   void write(const Tensor& to, std::span<const std::byte> from);
-  /// Waits until `to` is filled.
+  /// Copies `from` to `to` and waits until `to` is filled.
   void read(const Tensor& from, std::span<std::byte> to);
 
  private:
   static constexpr std::size_t chunk_bytes = 1 << 20, chunks = 8;
 
-  /// Filled from the front by one write after the other, until it is full.
+  /// A piece of pinned memory. Writes fill it from the front until it is full.
   struct Chunk {
     PinnedCache::Block block;
     std::size_t used = 0;
-    std::shared_ptr<const Event> last{};  // of its copies
+    std::shared_ptr<const Event> last{};  // of the copies out of this chunk
   };
-  /// One with room; lets go of the lock while it waits for one.
+  /// Returns a chunk with room. Releases the lock while it waits for one.
   Chunk& chunk(std::unique_lock<std::mutex>& lock);
-  /// The tensor's memory; makes its device current.
+  /// Returns the address of the tensor's memory and makes its device current.
   std::byte* begin(const char* what, const Tensor& tensor, std::size_t host_bytes) const;
 
   const int ordinal_;
@@ -47,7 +47,7 @@ class Transfers {
   PinnedCache& pinned_;
   Waits& waits_;
   const cudaStream_t stream_;
-  std::mutex mutex_;  // of what follows: chunks are written in turn
+  std::mutex mutex_;  // guards the members below: chunks are written in turn
   std::array<Chunk, chunks> ring_;
   std::size_t current_ = 0;
 };

@@ -20,7 +20,7 @@ class Uploads::CudaUpload final : public Upload {
   }
 
   void write(const Tensor& to, std::span<const std::byte> from) override {
-    // Not before: an upload that nobody begins holds up no other.
+    // Waits for compute only now, so that an upload without writes delays no other upload.
     if (free_) free_->hold(uploads_.stream_.get());
     free_.reset();
     is_under_way_ = true;
@@ -36,7 +36,7 @@ class Uploads::CudaUpload final : public Upload {
 
  private:
   Uploads& uploads_;
-  std::optional<Event> free_;  // when compute has left the tensors' memory; empty once it counts
+  std::optional<Event> free_;  // when compute has left the memory; empty once the stream waits
   bool is_under_way_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Copies into new tensors, on a stream of their own beside compute.
+// Copies into new tensors, on a stream of its own beside compute.
 #pragma once
 
 #include "core/device/cuda/module/stream.h"
@@ -7,13 +7,13 @@
 
 namespace ringside::cuda {
 
-/// Pinned memory and a stream for uploads, which share them in turn. Thread-safe.
+/// The stream and the pinned memory that all uploads share in turn. Thread-safe.
 class Uploads {
  public:
-  /// Of the device that is current. The others outlive it.
+  /// For the thread's current device. The other arguments must outlive this object.
   Uploads(int ordinal, EventPool& events, PinnedCache& pinned, Waits& waits, cudaStream_t compute);
 
-  /// Of tensors whose memory compute has left when it has done what is enqueued now.
+  /// Makes an upload into tensors whose memory is free once compute has done what is enqueued now.
   std::unique_ptr<Upload> make();
 
  private:

@@ -1,4 +1,4 @@
-// Elements in memory and in registers: accesses of up to 16 bytes, arithmetic in fp32.
+// Elements in memory and in registers: memory accesses of up to 16 bytes, arithmetic in fp32.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,7 +13,7 @@
 
 namespace ringside::cuda {
 
-/// Elements of one access.
+/// Number of elements in an access of 16 bytes.
 template <class T>
 inline constexpr int in_16_bytes = 16 / static_cast<int>(sizeof(T));
 
@@ -21,13 +21,14 @@ template <class T>
 bool is_aligned(const T* pointer, int elements) {
   return reinterpret_cast<std::uintptr_t>(pointer) % (sizeof(T) * elements) == 0;
 }
-/// Whether every row of `width` elements can be read in accesses of 16 bytes. Null is.
+/// Whether every row of `width` elements can be read by accesses of 16 bytes. True for a null
+/// pointer if the width fits.
 template <class T>
 bool has_aligned_rows(const T* pointer, std::int64_t width) {
   return width % in_16_bytes<T> == 0 && is_aligned(pointer, in_16_bytes<T>);
 }
 
-/// n elements as they lie in memory, aligned to their size: 1, 2, 4, 8 or 16 bytes.
+/// n elements as they lie in memory, aligned to their total size: 1, 2, 4, 8 or 16 bytes.
 template <class T, int n>
 struct alignas(sizeof(T) * n) Pack {
   T at[n];
@@ -67,11 +68,11 @@ __device__ __forceinline__ Pack<T, n> load(const T* from) {
 template <int n, class T>
 __device__ __forceinline__ void store(T* to, const Pack<T, n>& pack) {
   using Access = typename access::Of<sizeof(T) * n>::Type;
-  // An ordinary assignment is taken apart into stores of 4 bytes where the compiler likes to.
+  // The compiler may split an ordinary assignment into stores of 4 bytes.
   __stwb(reinterpret_cast<Access*>(to), std::bit_cast<Access>(pack));
 }
 
-/// The same in fp32.
+/// n elements in fp32, in registers.
 template <int n>
 struct Floats {
   float at[n];
@@ -97,7 +98,7 @@ __device__ __forceinline__ Floats<n> unpack(const Pack<__half, n>& pack) {
   return out;
 }
 
-// One instruction rounds two.
+// One instruction rounds two elements.
 __device__ __forceinline__ __nv_bfloat162 round_pair(float x, float y, __nv_bfloat16) {
   return __floats2bfloat162_rn(x, y);
 }

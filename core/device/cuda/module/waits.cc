@@ -7,7 +7,8 @@
 namespace ringside::cuda {
 namespace {
 
-// Copies and marks of a running step are there in microseconds; whole steps take milliseconds.
+// The copies and marks of a running step are reached within microseconds; a whole step takes
+// milliseconds.
 constexpr int yields = 200;
 constexpr std::chrono::microseconds nap{30};
 

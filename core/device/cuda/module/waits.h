@@ -1,4 +1,4 @@
-// The one way in which the host waits for a GPU.
+// Waits: how the host waits for a GPU.
 #pragma once
 
 #include <functional>
@@ -9,16 +9,16 @@
 
 namespace ringside::cuda {
 
-/// Asks instead of blocking in the driver: a kernel of NCCL whose peer is gone never ends, and only
-/// a watch (the communicator) knows, and can end it. Thread-safe. A watch is asked by whichever
-/// thread waits, so it must not wait itself, nor be held up by a lock that somebody waits under.
+/// Polls instead of blocking in the driver. A kernel of NCCL whose peer is gone never ends; only a
+/// watch (the communicator) notices that and can end it. Thread-safe. Any waiting thread may ask a
+/// watch, so the watch must not wait itself, nor need a lock that is held by a thread that waits.
 class Waits {
  public:
   void watch(Watch& watch);
-  /// When it returns, nobody asks the watch any more.
+  /// Removes the watch. Nobody asks it after this returns.
   void unwatch(Watch& watch);
 
-  /// Returns once `reached()` is true; passes on what it, or a watch, throws.
+  /// Returns once `reached()` is true. Rethrows what `reached()` or a watch throws.
   void until(const std::function<bool()>& reached);
 
  private:
