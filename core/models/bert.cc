@@ -13,7 +13,7 @@ using bert::epsilon;
 using bert::normal;
 using layer::zeros;
 
-/// Columns [begin, begin + count) of int32 [B, N], one sample after the other.
+/// Copies columns [begin, begin + count) of int32 [B, N], one sample after the other.
 Tensor columns(Device& device, const Tensor& all, std::int64_t begin, std::int64_t count) {
   const std::int64_t samples = all.shape()[0], stride = all.shape()[1];
   const Tensor out = device.tensor({samples, count}, MemoryKind::data, DType::i32);
@@ -23,7 +23,7 @@ Tensor columns(Device& device, const Tensor& all, std::int64_t begin, std::int64
   return out;
 }
 
-/// int32 [B, 2 context + masked] -> [B, context, width]
+/// Maps int32 [B, 2 context + masked] to [B, context, width].
 class EmbeddingUnit final : public Unit {
  public:
   EmbeddingUnit(const ModelConfig& c, std::shared_ptr<bert::Asked> asked, Device& device)
@@ -43,7 +43,7 @@ class EmbeddingUnit final : public Unit {
     if (in.rank() != 2 || in[1] != 2 * context + masked)
       throw Error("unit {}: input {} is not [samples, {} tokens and segments + {} positions]",
                   name(), in.text(), 2 * context, masked);
-    // The head has had them when this unit is computed once more.
+    // When this unit is computed again, the head has already taken the positions.
     if (!pass.again) asked_->positions = columns(device(), input, 2 * context, masked);
     const Tensor x = table_.forward(columns(device(), input, 0, context), pass);
     const Tensor s = segments_.forward(columns(device(), input, context, context), pass);

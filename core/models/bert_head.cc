@@ -55,7 +55,7 @@ class Head final : public Unit {
     const Shape first{samples * terms_[0].rows, terms_[0].classes};
     return {logits.view(0, first), logits.view(first.count(), {samples, terms_[1].classes})};
   }
-  /// int32 [B, 1], all 0, which has the same bits in fp32.
+  /// int32 [B, 1], all 0. It is filled as fp32, where 0 has the same bits.
   Tensor first_positions(std::int64_t samples) const {
     const Tensor out = device().tensor({samples, 1}, MemoryKind::data);
     device().kernels().fill({.out = out});

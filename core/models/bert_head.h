@@ -9,13 +9,14 @@ namespace ringside::bert {
 inline constexpr Init normal{Init::Kind::normal, 0.02f};
 inline constexpr float epsilon = 1e-12f;
 
-/// What goes around the blocks: the embedding leaves it in forward, and the head takes it.
+/// What the embedding passes to the head around the blocks. The embedding fills it in forward, and
+/// the head takes it out.
 struct Asked {
   Tensor positions{};  // int32 [B, masked]
 };
 
-/// [B, context, width] -> B x masked x vocabulary logits, then B x 2. `table` is the embedding's,
-/// which outlives the unit.
+/// Maps [B, context, width] to B x masked x vocabulary logits, then B x 2 logits. `table` belongs
+/// to `embedding`, which must outlive the unit.
 std::unique_ptr<Unit> make_head(const ModelConfig& config, std::shared_ptr<Asked> asked,
                                 const Unit& embedding, std::shared_ptr<TiedTable> table,
                                 Device& device);

@@ -14,7 +14,7 @@ using layer::zeros;
 constexpr float deviation = 0.02f;
 constexpr Init normal{Init::Kind::normal, deviation};
 
-/// Between the units goes the residual stream, [B, T, width].
+/// The units pass the residual stream [B, T, width] on to each other.
 class EmbeddingUnit final : public Unit {
  public:
   EmbeddingUnit(const ModelConfig& c, Device& device)
@@ -46,8 +46,8 @@ class EmbeddingUnit final : public Unit {
   DropoutLayer dropout_;
 };
 
-/// x += attention(norm(x)); x += mlp(norm(x)). What flows into the residual stream starts smaller
-/// by the root of the number of branches that flow into it (Radford et al. 2019).
+/// x += attention(norm(x)); x += mlp(norm(x)). Initial weights that project into the residual
+/// stream are divided by the root of the number of such projections (Radford et al. 2019).
 class Block final : public Unit {
  public:
   Block(std::string name, const ModelConfig& c, Device& device)
@@ -74,7 +74,7 @@ class Block final : public Unit {
   }
 
   Tensor backward(const Tensor& grad_output) override {
-    // `grad_output` is the gradient of the stream all along: the norms add to it in place.
+    // From here on `grad_output` holds the gradient of the stream; the norms add to it in place.
     Tensor d = contract_.backward(mlp_dropout_.backward(grad_output));
     d = expand_.backward(d);
     norm2_.backward(d, grad_output);

@@ -1,4 +1,4 @@
-// What the first unit of a model of images makes of its input.
+// How the first unit of an image model prepares its input.
 #pragma once
 
 #include "core/base/error.h"
@@ -7,7 +7,8 @@
 
 namespace ringside {
 
-/// The images in the unit's dtype. Throws Error if they are not [B, image, image, channels].
+/// Returns the images in the unit's dtype. Throws Error if their shape is not [B, image, image,
+/// channels].
 inline Tensor image_input(const Unit& unit, const ModelConfig& config, const Tensor& images) {
   const Shape& in = images.shape();
   if (in.rank() != 4 || in[1] != config.image || in[2] != config.image || in[3] != config.channels)

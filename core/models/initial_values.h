@@ -1,4 +1,4 @@
-// What a model starts with.
+// The values that a model starts with.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +8,23 @@
 
 namespace ringside {
 
-/// The values before the first step, for whoever asks for whatever part: a scheme makes each rank's
-/// own. Safe from several threads.
+/// Parameter values before the first step. Callers may ask for any part of a unit, so under a
+/// sharded scheme each rank makes only its own part. Thread-safe.
 class InitialValues {
  public:
   virtual ~InitialValues() = default;
-  /// Elements [begin, begin + out.count()) of the unit's range, which may be any part of it,
-  /// rounded where `out` has 16 bits. `first_parameter` is the unit's position in the model's
-  /// order. Nothing for a device without values. Throws Error for a part that the unit does not
-  /// have.
+  /// Writes elements [begin, begin + out.count()) of the unit's range to `out`, rounded if `out`
+  /// has 16 bits. `first_parameter` is the position of the unit's first parameter in the model's
+  /// order. Writes nothing on a device without values. Throws Error for elements that the unit does
+  /// not have.
   virtual void write(const Unit& unit, std::int64_t first_parameter, std::int64_t begin,
                      const Tensor& out) const = 0;
-  /// The unit's running statistics. Layers give them what an untrained model has.
+  /// Writes the unit's running statistics. By default nothing is written: layers have already set
+  /// the statistics of an untrained model.
   virtual void write_statistics(const Unit& unit) const { static_cast<void>(unit); }
 };
 
-/// Drawn by seed and position: see initialise().
+/// Values that depend on the seed and the position in the model alone: see initialise().
 std::shared_ptr<const InitialValues> drawn_values(std::uint64_t seed);
 
 }  // namespace ringside

@@ -12,7 +12,7 @@ std::int64_t embedding_width(const ModelConfig& c) {
   return std::max<std::int64_t>(4, c.width / c.context);
 }
 
-/// int32 [B, context] -> [B, context * embedding width]
+/// Maps int32 [B, context] to [B, context * embedding width].
 class EmbeddingUnit final : public Unit {
  public:
   EmbeddingUnit(const ModelConfig& c, Device& device)
@@ -38,7 +38,7 @@ class EmbeddingUnit final : public Unit {
   Embedding table_;
 };
 
-/// [B, in] -> [B, out]
+/// Maps [B, in] to [B, out].
 class LinearUnit final : public Unit {
  public:
   LinearUnit(std::string name, std::int64_t in, std::int64_t out, Activation activation,

@@ -40,7 +40,7 @@ constexpr Largest largest[] = {
 
 constexpr std::int64_t piece_elements = 1 << 16;
 
-/// Elements of one parameter, the first at `position` in the model.
+/// A range of one parameter; its first element has `position` in the model.
 struct Piece {
   const Init* init;
   std::uint64_t position;
@@ -152,7 +152,8 @@ void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t se
       pieces.push_back({&parameter.init, static_cast<std::uint64_t>(first_parameter + at),
                         out.range(at - begin, std::min(piece_elements, stop - at))});
   }
-  // A large model takes a core half a minute, and a value knows nothing of the others.
+  // Values are independent of each other, so threads draw them: one core would take half a minute
+  // for a large model.
   std::atomic<std::size_t> next = 0;
   const auto draw_some = [&] {
     for (std::size_t i; (i = next++) < pieces.size();) draw(unit.device(), seed, pieces[i]);

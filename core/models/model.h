@@ -14,7 +14,8 @@
 
 namespace ringside {
 
-/// The [model] table of an experiment file. What a kind makes of each field stands in its file.
+/// The [model] table of an experiment file. What a kind of model makes of each field is said in the
+/// header of that kind.
 struct ModelConfig {
   std::string kind = "gpt";
   std::int64_t layers = 4;
@@ -52,24 +53,24 @@ inline std::int64_t rows_of_positions(const ModelConfig& config) {
 /// Throws Error for sizes as check_sizes() does, and for an unknown stem.
 void check_images(const ModelConfig& config);
 
-/// One term of the loss: the mean cross-entropy of a sample's `rows` rows of logits, `classes`
-/// each.
+/// One term of the loss: the mean cross-entropy over `rows` rows of `classes` logits in each
+/// sample.
 struct LossTerm {
   std::int64_t rows = 1;
   std::int64_t classes = 0;
 };
 
-/// Units are computed first to last in forward, last to first in backward. The last one gives the
-/// logits of B samples: of one term [B rows, classes]; of several flat, term after term. The device
-/// must outlive the model.
+/// Units are computed first to last in forward and last to first in backward. The last unit returns
+/// the logits of B samples: [B rows, classes] if the loss has one term; flat, term after term, if
+/// it has several. The device must outlive the model.
 struct Model {
   std::vector<std::unique_ptr<Unit>> units;
   Task task = Task::every_token;
   Shape input{};  // of a sample; its elements have the type that the task says
   std::vector<LossTerm> terms;
 
-  /// Parameters of the whole model, and of the units before `unit`: the position of a unit's
-  /// first parameter in the model's order.
+  /// The number of parameters of the whole model, and of the units before `unit`, which is the
+  /// position of the unit's first parameter in the model's order.
   std::int64_t parameter_count() const;
   std::int64_t first_parameter(std::size_t unit) const;
   /// Of a sample.
@@ -78,10 +79,10 @@ struct Model {
   std::int64_t logits_per_sample() const;
 };
 
-/// Writes the initial values of elements [begin, begin + out.count()) of the unit's range to
-/// `out`, which may be any part of it: a value depends on the seed and on its position in the
-/// model alone, rounded where `out` has 16 bits. `first_parameter` is the unit's position in the
-/// model's order. Nothing is drawn for a device without values.
+/// Writes the initial values of elements [begin, begin + out.count()) of the unit's range to `out`,
+/// rounded if `out` has 16 bits. A value depends on the seed and on its position in the model
+/// alone. `first_parameter` is the position of the unit's first parameter in the model's order.
+/// Writes nothing on a device without values.
 void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t seed,
                 std::int64_t begin, const Tensor& out);
 

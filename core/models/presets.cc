@@ -69,7 +69,7 @@ std::vector<Preset> make() {
       {"gpt2-xl", radford, gpt(48, 25, 1600, 1024), 1'557'611'200},
       {"gpt-2b", "Ren et al. 2021 (ZeRO-Offload)", gpt(40, 16, 2048, 1024), 2'119'358'464},
       {"gpt-8b", "Shoeybi et al. 2019 (Megatron-LM)", gpt(72, 32, 3072, 1024), 8'314'143'744},
-      // The paper prints a width of 5140, which its 40 heads of 128 do not make.
+      // The paper prints a width of 5140, but its 40 heads of 128 make 5120.
       {"gpt3-13b", "Brown et al. 2020", gpt(40, 40, 5120, 2048), 12'853'386'240},
       {"gpt3-175b", "Brown et al. 2020", gpt(96, 96, 12288, 2048), 174'604'259'328},
   };

@@ -1,4 +1,4 @@
-// Models that have a name of their own.
+// Presets: published models by name.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,21 @@
 
 namespace ringside {
 
-/// All [model] keys of a published model, for `model.preset`.
+/// All [model] keys of a published model. `model.preset` selects it.
 struct Preset {
   std::string_view name;
   std::string_view source;
   ModelConfig config;
-  /// What the model has, exactly; a test counts them.
+  /// The exact number of parameters; a test counts them.
   std::int64_t parameters = 0;
-  /// Without the heads of its pre-training, where the literature counts so; else 0.
+  /// The number of parameters without the heads of the pre-training, if the literature counts so;
+  /// else 0.
   std::int64_t encoder = 0;
 };
 
 const std::vector<Preset>& presets();
 
-/// Throws Error that names the nearest one and all there are.
+/// Throws Error that suggests the nearest name and lists all presets.
 const Preset& find_preset(std::string_view name);
 
 }  // namespace ringside

@@ -11,7 +11,7 @@
 namespace ringside {
 namespace {
 
-/// fp32 [B, image, image, channels] -> [B, P, P, filters]
+/// Maps fp32 [B, image, image, channels] to [B, P, P, filters].
 class Stem final : public Unit {
  public:
   Stem(const ModelConfig& c, Device& device)
@@ -41,7 +41,7 @@ struct Step {
   std::int64_t size, stride, out;
 };
 
-/// relu(path(x) + x), x through a 1x1 convolution where the path changes its extents.
+/// relu(path(x) + x). If the path changes the extents, x goes through a 1x1 convolution.
 class Block final : public Unit {
  public:
   Block(std::string name, Device& device, std::int64_t in, std::int64_t stride,
@@ -67,7 +67,7 @@ class Block final : public Unit {
   }
 
   Tensor backward(const Tensor& grad_output) override {
-    Tensor d = grad_output;  // which the last norm makes the gradient of the residual
+    Tensor d = grad_output;  // the last norm makes it the residual's gradient
     for (std::size_t i = path_.size(); i-- > 0;) d = path_[i].backward(d);
     device().kernels().add(
         {.in = around_ ? around_->backward(grad_output) : grad_output, .out = d});
@@ -98,7 +98,7 @@ class Head final : public Unit {
   Linear classes_;
 };
 
-/// Blocks of each stage.
+/// Number of blocks in each stage.
 std::array<int, 4> blocks_of(const ModelConfig& config) {
   switch (config.layers) {
     case 10:

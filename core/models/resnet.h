@@ -1,18 +1,18 @@
-// ResNet: convolutions around which inputs pass unchanged.
+// ResNet: convolutional blocks with residual connections.
 #pragma once
 
 #include "core/models/model.h"
 
 namespace ringside {
 
-/// Residual networks of `layers` 18, 34 (two 3x3 convolutions a block), 50, 101 or 152
-/// (bottlenecks, whose 3x3 convolution has the stride: v1.5), and 10 and 14, those with one block a
-/// stage, for images of `image` x `image` x `channels` (He et al. 2016). Units: "stem" (7x7 with
-/// stride 2 and max pool, or with `stem` "cifar" 3x3 alone), "layer1.0".. of four stages of
-/// `filters`, twice, four and eight times as many channels, "head" (mean over positions, linear to
-/// `classes`). Unit and parameter make torchvision's name, as in "layer1.0.conv1.weight"; those of
-/// stem and head have it alone. Starts as torchvision does. Throws Error for sizes below 1 and for
-/// `layers` or a `stem` that there are not.
+/// Residual networks (He et al. 2016) for images of `image` x `image` x `channels`. `layers` is 18
+/// or 34 (two 3x3 convolutions a block), 50, 101 or 152 (bottlenecks, whose 3x3 convolution has the
+/// stride: v1.5), or 10 or 14, which have one block a stage. Units: "stem" (7x7 with stride 2 and
+/// max pool, or with `stem` "cifar" a 3x3 convolution alone), "layer1.0".. (four stages with
+/// `filters` channels and twice, four and eight times as many), "head" (mean over positions, linear
+/// layer to `classes`). The names of unit and parameter together are torchvision's, as in
+/// "layer1.0.conv1.weight"; in stem and head the parameter's name alone is torchvision's. Initial
+/// values are torchvision's. Throws Error for sizes below 1 and for unknown `layers` or `stem`.
 Model make_resnet(const ModelConfig& config, Device& device);
 
 }  // namespace ringside

@@ -12,10 +12,10 @@
 namespace ringside {
 namespace {
 
-/// Convolutions with relu, then half the height and width.
+/// Convolutions with relu, then a max pool that halves height and width.
 class Stage final : public Unit {
  public:
-  /// `place` is that of the first layer in torchvision's list, which counts relus and pools too.
+  /// `place` is the first layer's index in torchvision's list, which includes relus and pools.
   Stage(std::int64_t index, const ModelConfig& c, std::int64_t place, std::int64_t in,
         std::int64_t out, int convolutions, Device& device)
       : Unit(fmt::format("stage.{}", index), device),
@@ -42,12 +42,12 @@ class Stage final : public Unit {
 
  private:
   ModelConfig config_;
-  bool first_;  // its input is data
+  bool first_;  // whether its input is data
   std::vector<Convolution> convolutions_;
   MaxPool pool_;
 };
 
-/// [B, ...] -> [B, out]
+/// Maps [B, ...] to [B, out].
 class Dense final : public Unit {
  public:
   Dense(const std::string& name, std::int64_t in, std::int64_t out, Activation activation,
@@ -72,7 +72,7 @@ class Dense final : public Unit {
 
 constexpr std::int64_t stages = 5, smallest = std::int64_t{1} << stages;
 
-/// Convolutions of each stage.
+/// Number of convolutions in each stage.
 std::array<int, stages> convolutions_of(const ModelConfig& config) {
   switch (config.layers) {
     case 11:

@@ -128,7 +128,7 @@ Tensor BatchNorm::backward(const Tensor& dy) {
                              .variance = op.variance,
                              .relu = relu_,
                              .sums = sums});
-  // The gradients are sums over this rank's rows: the scheme adds up those of the ranks.
+  // These gradients are sums over this rank's rows; the scheme adds those of all ranks.
   kernels.cast({.in = first(sums), .out = unit_.gradient(bias_)});
   kernels.cast({.in = second(sums), .out = unit_.gradient(weight_)});
   if (ranks() > 1) unit_.group()->all_reduce(sums)->wait();

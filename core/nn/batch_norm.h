@@ -5,29 +5,31 @@
 
 namespace ringside {
 
-/// y = (x - mean) / sqrt(variance + 1e-5) * weight + bias, of each channel (Ioffe and Szegedy
-/// 2015); then a residual is added and a relu applied. In training mean and variance are those of
-/// the micro-batch, of all ranks of the unit's group if it has joined one (every rank with equally
-/// many samples); else the running ones. Parameters: "NAME.weight" [channels], 1 at the start;
-/// "NAME.bias" [channels], 0. Statistics: "NAME.running_mean", 0, and "NAME.running_var", 1.
+/// y = (x - mean) / sqrt(variance + 1e-5) * weight + bias for each channel (Ioffe and Szegedy
+/// 2015); then a residual is added and a relu applied. In training, mean and variance are those of
+/// the micro-batch, taken over all ranks of the unit's group if the unit has joined one (all these
+/// ranks must have equally many samples). In evaluation they are the running statistics.
+/// Parameters: "NAME.weight" [channels], initially 1; "NAME.bias" [channels], initially 0.
+/// Statistics: "NAME.running_mean", initially 0, and "NAME.running_var", initially 1.
 ///
-/// The running statistics of every micro-batch (Unit::Statistic) move once a step, by a tenth
-/// towards what this micro-batch has, with the variance as of a sample: rows / (rows - 1) times
-/// that of the batch. As that is linear, their mean moves by a tenth towards the mean over the
-/// micro-batches of the step. (PyTorch moves one statistic at each micro-batch.)
+/// The running statistics move once a step, by a tenth of the way towards the mean over the rank's
+/// micro-batches (PyTorch moves them at every micro-batch). The variance is that of a sample: rows
+/// / (rows - 1) times the batch's. So the mean over the ranks equals what one rank with all
+/// micro-batches would have.
 class BatchNorm {
  public:
   BatchNorm(Unit& unit, const std::string& name, std::int64_t channels, bool relu);
 
-  /// [..., channels] -> the same; `residual` has the extents of x, or is empty. Throws Error in
-  /// training for a single row, which has no variance.
+  /// Maps [..., channels] to the same shape. `residual` has the extents of x, or is empty. In
+  /// training throws Error for a single row, which has no variance.
   Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass);
-  /// The gradient of x, in the place of `dy`. Where there was a residual `dy` becomes the gradient
-  /// of that, and the result is a new tensor.
+  /// Returns the gradient of x in the memory of `dy`. If forward had a residual, `dy` becomes the
+  /// gradient of the residual, and the gradient of x is a new tensor.
   Tensor backward(const Tensor& dy);
 
  private:
-  /// Mean and variance [2, channels] of the rows that are normalised together.
+  /// Mean and variance [2, channels] of all rows that are normalised together, over the ranks of
+  /// the group.
   Tensor batch_statistics(const Tensor& x) const;
   void move_running(const Tensor& statistics, std::int64_t rows, const Pass& pass);
   /// That of one micro-batch.

@@ -6,7 +6,7 @@
 
 namespace ringside {
 
-/// Parameters and statistics are those of both, under a name for each.
+/// Has the parameters and statistics of both layers, each under a name of its own.
 class ConvNorm {
  public:
   ConvNorm(Unit& unit, const std::string& convolution, const std::string& norm, std::int64_t in,
@@ -17,7 +17,7 @@ class ConvNorm {
     const Tensor y = convolution_.forward(x, pass);
     return norm_.forward(y, residual, pass);
   }
-  /// As BatchNorm's, and Convolution's.
+  /// As BatchNorm::backward(), then Convolution::backward().
   Tensor backward(const Tensor& dy, bool wanted = true) {
     return convolution_.backward(norm_.backward(dy), wanted);
   }

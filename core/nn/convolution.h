@@ -5,14 +5,14 @@
 
 namespace ringside {
 
-/// Square kernels, and zeros around the image.
+/// A square kernel; `padding` zeros surround the image.
 struct Kernel2d {
   std::int64_t size = 3, stride = 1, padding = 1;
 };
 
-/// y = x * weight + bias, then relu. Parameters: "NAME.weight" [out, size, size, in], N(0, sqrt(2 /
-/// (out size^2))) (He et al. 2015 for what goes backward, as torchvision starts); "NAME.bias"
-/// [out], 0.
+/// y = x * weight + bias, then relu. Parameters: "NAME.weight" [out, size, size, in], initially
+/// N(0, sqrt(2 / (out size^2))) (He et al. 2015 for the backward pass, as in torchvision);
+/// "NAME.bias" [out], initially 0.
 class Convolution {
  public:
   enum class After : std::uint8_t { nothing, bias, bias_and_relu };
@@ -22,7 +22,8 @@ class Convolution {
 
   /// [B, H, W, in] -> [B, P, Q, out], P = (H + 2 padding - size) / stride + 1.
   Tensor forward(const Tensor& x, const Pass& pass);
-  /// [B, P, Q, out] -> [B, H, W, in]; empty where nobody wants it. Overwrites `dy` after a relu.
+  /// Maps [B, P, Q, out] to [B, H, W, in], or returns an empty tensor if the gradient is not
+  /// `wanted`. With a relu `dy` is overwritten.
   Tensor backward(const Tensor& dy, bool wanted = true);
 
  private:

@@ -7,17 +7,18 @@
 
 namespace ringside {
 
-/// Sets a share of the values to 0 and divides the others by what is left (Srivastava et al. 2014).
-/// Which ones depends on the run's seed, the step, the names of unit and layer, and the place of
-/// the value in the global batch: on no rank and no micro-batch. Nothing happens in evaluation.
+/// Sets values to 0 with the given probability and divides the others by (1 - probability)
+/// (Srivastava et al. 2014). Which values are dropped depends on the run's seed, the step, the
+/// names of unit and layer, and the value's place in the global batch; it does not depend on the
+/// rank or the micro-batch. In evaluation nothing is dropped.
 class DropoutLayer {
  public:
   /// `probability` in [0, 1).
   DropoutLayer(const Unit& unit, const std::string& name, double probability);
 
-  /// Of `samples` samples; overwrites `x`, which is the result. Keeps the pass alone.
+  /// `x` holds `samples` samples. Overwrites `x` and returns it. Keeps no tensor for backward().
   Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass);
-  /// A new tensor; `dy` itself where nothing was dropped.
+  /// Returns a new tensor, or `dy` itself if nothing was dropped.
   Tensor backward(const Tensor& dy);
 
  private:

@@ -1,4 +1,4 @@
-// Tensors that layers make; for layers alone.
+// Makes the tensors that layers need; used by layers alone.
 #pragma once
 
 #include "core/nn/unit.h"
@@ -16,17 +16,19 @@ inline Tensor activation(const Unit& unit, Shape shape) {
   return unit.device().tensor(shape, MemoryKind::activation, unit.dtype());
 }
 
-/// Means, roots and sums that backward needs: fp32 in any precision.
+/// A tensor for means, reciprocal roots and sums that backward needs: fp32 whatever the unit's
+/// dtype.
 inline Tensor statistic(const Unit& unit, Shape shape) {
   return unit.device().tensor(shape, MemoryKind::activation);
 }
 
-/// Gradients of activations live from one layer's backward to the next.
+/// A tensor for the gradient of an activation, which lives from one layer's backward to the next
+/// layer's.
 inline Tensor workspace(const Unit& unit, Shape shape) {
   return unit.device().tensor(shape, MemoryKind::workspace, unit.dtype());
 }
 
-/// What comes from a data set is fp32: the same values as the unit computes with them.
+/// Converts a dataset's fp32 values to the dtype in which the unit computes.
 inline Tensor as_computed(const Unit& unit, const Tensor& x) {
   if (x.dtype() == unit.dtype()) return x;
   const Tensor out = activation(unit, x.shape());

@@ -3,8 +3,8 @@
 // A layer declares its parameters in its unit's layout, in its constructor, and looks their values
 // up in the unit when it computes. forward() keeps what backward() needs if its pass says so;
 // backward() overwrites the gradients of the layer's parameters and frees what was kept. A tensor
-// of rows may have any shape: M is its count over its width. Results are new tensors unless said
-// otherwise. A layer lives in its unit and throws nothing of its own.
+// of rows may have any shape: its number of rows M is its count divided by its width. Results are
+// new tensors unless said otherwise. A layer lives in its unit and throws nothing of its own.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,23 @@
 
 namespace ringside {
 
-/// How PyTorch starts the weights and biases of a linear layer: within 1 / sqrt(in) around 0.
+/// PyTorch's initial values for weights and biases of a linear layer: uniform within 1 / sqrt(in)
+/// around 0.
 Init uniform_for(std::int64_t in);
 
 /// y = activation(x weight^T + bias). Parameters: "NAME.weight" [out, in], "NAME.bias" [out].
 class Linear {
  public:
-  /// Without `bias` there is none.
+  /// Without a value for `bias` the layer has no bias.
   Linear(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out, Init weight,
          std::optional<Init> bias, Activation activation = Activation::none);
-  /// The weight is another unit's table [out, in].
+  /// The weight is a table [out, in] that belongs to another unit.
   Linear(Unit& unit, const std::string& name, std::shared_ptr<TiedTable> weight,
          std::optional<Init> bias);
 
-  /// [M, in] -> [M, out], into `out` where there is one.
+  /// Maps [M, in] to [M, out]. Writes to `out` unless it is empty.
   Tensor forward(const Tensor& x, const Pass& pass, const Tensor& out = {});
-  /// [M, out] -> [M, in]. Overwrites `dy` where there is an activation.
+  /// Maps [M, out] to [M, in]. If the layer has an activation, `dy` is overwritten.
   Tensor backward(const Tensor& dy);
 
  private:
@@ -42,20 +43,23 @@ class Linear {
   std::int64_t in_, out_;
   Activation activation_;
   std::size_t weight_ = 0;
-  std::shared_ptr<TiedTable> tied_;  // in the place of a weight of its own
+  std::shared_ptr<TiedTable> tied_;  // instead of a weight of its own
   std::optional<std::size_t> bias_;
   Tensor x_, pre_;
 };
 
-/// Normalises rows. Parameters: "NAME.weight" [width], 1 at the start; "NAME.bias" [width], 0.
+/// Normalises each row. Parameters: "NAME.weight" [width], initially 1; "NAME.bias" [width],
+/// initially 0.
 class LayerNorm {
  public:
   LayerNorm(Unit& unit, const std::string& name, std::int64_t width, float epsilon = 1e-5f);
 
-  /// [M, width] -> [M, width]. With a `residual` x becomes x + residual, and that is normalised.
+  /// Maps [M, width] to [M, width]. With a `residual`, x is overwritten by x + residual, and that
+  /// sum is normalised.
   Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass);
-  /// The gradient of what was normalised. With `dresidual`, the gradient that reaches it past the
-  /// norm, it is added and the result takes the place of `dresidual`.
+  /// Returns the gradient of what was normalised. `dresidual` is the gradient that reaches the same
+  /// values past the norm: if it is given, the result is the sum of both, in the memory of
+  /// `dresidual`.
   Tensor backward(const Tensor& dy, const Tensor& dresidual = {});
 
  private:
@@ -66,18 +70,19 @@ class LayerNorm {
   Tensor x_, mean_, rstd_;
 };
 
-/// A vector for each token and, if there are positions, one for each place in the sample.
-/// Parameters: "NAME.tokens" [vocabulary, width], "NAME.positions" [positions, width].
+/// A vector for each token, plus a vector for each position in the sample if the layer has
+/// positions. Parameters: "NAME.tokens" [vocabulary, width], "NAME.positions" [positions, width].
 class Embedding {
  public:
-  /// `positions` 0: none.
+  /// With `positions` 0 there is no table of positions.
   Embedding(Unit& unit, const std::string& name, std::int64_t vocabulary, std::int64_t positions,
             std::int64_t width, Init init);
 
-  /// For another unit that uses the table of tokens as well: its gradient is added in backward.
+  /// Shares the table of tokens with another unit. backward() then adds the other unit's part of
+  /// the gradient.
   std::shared_ptr<TiedTable> share();
 
-  /// int32 [B, T] -> [B * T, width]; T at most `positions`.
+  /// Maps int32 [B, T] to [B * T, width]; T is at most `positions`, if there are any.
   Tensor forward(const Tensor& tokens, const Pass& pass);
   void backward(const Tensor& dy);
 
@@ -91,14 +96,15 @@ class Embedding {
 };
 
 /// Multi-head self attention (Vaswani et al. 2017). Parameters: those of the linear layers
-/// "NAME.qkv" (width -> 3 width: queries, keys, values; heads inside each) and "NAME.out".
+/// "NAME.qkv" (width -> 3 width: queries, keys, values, each divided into heads) and "NAME.out".
 class SelfAttention {
  public:
-  /// `heads` divides `width`. Biases start at 0.
+  /// `heads` must divide `width`. Biases start at 0.
   SelfAttention(Unit& unit, const std::string& name, std::int64_t width, std::int64_t heads,
                 bool causal, Init qkv, Init out);
 
-  /// [M, width] -> [M, width], the rows of `samples` samples of M / samples positions.
+  /// Maps [M, width] to [M, width]; the rows are those of `samples` samples with M / samples
+  /// positions each.
   Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass);
   Tensor backward(const Tensor& dy);
 

@@ -1,4 +1,4 @@
-// Where the parameters of a unit stand in its one contiguous range.
+// Where each parameter lies in the one contiguous range of its unit.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,16 @@
 
 namespace ringside {
 
-/// How a parameter starts: every element is drawn by its position alone (core/base/random.h).
+/// Initial value of a parameter: every element is a function of the seed and its position
+/// (core/base/random.h).
 struct Init {
   enum class Kind : std::uint8_t { constant, normal, uniform };
   Kind kind = Kind::constant;
-  /// The constant; the standard deviation; the half-width of an interval around 0.
+  /// The constant, the standard deviation, or the half-width of an interval around 0.
   float value = 0;
 };
 
-/// One named parameter: elements [begin, begin + shape.count()) of the unit's range.
+/// One named parameter, which is elements [begin, begin + shape.count()) of the unit's range.
 struct Parameter {
   std::string name;
   Shape shape;
@@ -25,7 +26,7 @@ struct Parameter {
   std::int64_t begin = 0;
 };
 
-/// The parameters of a unit, one after the other without gaps, in the order of their declaration.
+/// The parameters of a unit in the order of their declaration, without gaps.
 class Layout {
  public:
   /// Declares the next parameter and returns its index.
@@ -36,7 +37,7 @@ class Layout {
   }
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  /// Elements in the whole range.
+  /// Number of elements of the whole range.
   std::int64_t count() const { return count_; }
 
  private:

@@ -9,20 +9,22 @@ struct Pass {
   std::int64_t step = 0;
   std::int64_t micro_batch = 0;  // within this rank's step
   std::int64_t micro_batches = 1;
-  /// With dropout, and batch norm by the statistics of the batch; without, as in evaluation.
+  /// True: dropout drops, and batch norm uses the statistics of the batch. False (evaluation):
+  /// neither.
   bool training = true;
-  /// Forward keeps what backward needs.
+  /// Whether forward keeps what backward needs.
   bool keep = true;
-  /// A forward of the step's once more, for what it did not keep: statistics count once.
+  /// Whether this forward repeats one of the same step (recomputation): running statistics must not
+  /// count it again.
   bool again = false;
-  /// Where this micro-batch stands in the global batch: what is dropped depends on it.
+  /// Position of this micro-batch's first sample in the global batch: dropout depends on it.
   std::int64_t first_sample = 0;
   std::uint64_t seed = 0;
 
   bool last() const { return micro_batch + 1 == micro_batches; }
 };
 
-/// Keeps nothing, drops nothing.
+/// Keeps nothing for backward and drops nothing.
 inline constexpr Pass evaluation{.training = false, .keep = false};
 
 }  // namespace ringside

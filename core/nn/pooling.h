@@ -5,7 +5,7 @@
 
 namespace ringside {
 
-/// The largest of each window.
+/// The largest value of each window.
 class MaxPool {
  public:
   MaxPool(Unit& unit, Kernel2d window) : unit_(unit), window_(window) {}
@@ -21,7 +21,7 @@ class MaxPool {
   Tensor where_;
 };
 
-/// The mean over all positions.
+/// The mean over all positions of an image.
 class AveragePool {
  public:
   explicit AveragePool(Unit& unit) : unit_(unit) {}

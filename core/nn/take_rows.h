@@ -1,4 +1,5 @@
-// Rows of each sample, by their positions: a layer. See core/nn/layers.h for what all layers do.
+// TakeRows: a layer that takes rows of each sample by position. See core/nn/layers.h for what all
+// layers do.
 #pragma once
 
 #include "core/nn/unit.h"
@@ -9,9 +10,9 @@ class TakeRows {
  public:
   explicit TakeRows(const Unit& unit) : unit_(unit) {}
 
-  /// [B, T, C] and int32 positions [B, P] in [0, T) -> [B * P, C]
+  /// Maps [B, T, C] and int32 positions [B, P] in [0, T) to [B * P, C].
   Tensor forward(const Tensor& x, const Tensor& positions, const Pass& pass);
-  /// [B * P, C] -> [B, T, C], 0 where nothing was taken.
+  /// Maps [B * P, C] to [B, T, C], which is 0 where no row was taken.
   Tensor backward(const Tensor& dy);
 
  private:

@@ -1,4 +1,4 @@
-// A table that two units use.
+// A parameter that two units share.
 #pragma once
 
 #include <utility>
@@ -7,23 +7,25 @@
 
 namespace ringside {
 
-/// A parameter of its owner that a later unit of the model, which names the owner as its lender(),
-/// reads as well. Both hold this object. In backward the later unit comes first: it leaves its part
-/// of the gradient here, and the owner adds that to its own and frees it.
+/// A parameter of one unit, the owner, that a later unit of the model reads as well; the later unit
+/// names the owner as its lender(). Both units hold this object. In backward the later unit comes
+/// first: it leaves its part of the gradient here; the owner adds that part to its own and frees
+/// it.
 class TiedTable {
  public:
-  /// The owner outlives it.
+  /// The owner must outlive this object.
   TiedTable(const Unit& owner, std::size_t parameter) : owner_(owner), parameter_(parameter) {}
 
   const Shape& shape() const { return owner_.layout().parameters()[parameter_].shape; }
   Tensor value() const { return owner_.value(parameter_); }
 
-  /// Where the later unit writes the whole of its part.
+  /// Returns the tensor into which the later unit writes its whole part of the gradient.
   const Tensor& start_gradient() {
     gradient_ = owner_.device().tensor(shape(), MemoryKind::gradient, owner_.dtype());
     return gradient_;
   }
-  /// For the owner, when its gradient has its own part.
+  /// Adds the later unit's part to the owner's gradient. The owner calls it after writing its own
+  /// part.
   void add_gradient() {
     if (!gradient_) return;
     const Tensor part = std::exchange(gradient_, {});

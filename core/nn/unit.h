@@ -1,4 +1,4 @@
-// Unit: the part of a model that is computed, gathered and freed together.
+// Unit: a part of the model that is computed, gathered and freed as a whole.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace ringside {
 
-/// An embedding, a transformer block, a hidden layer. A unit owns no parameters: a scheme binds it
-/// to whatever range holds their values while it is computed. Between forward and backward it
-/// keeps the activations that backward needs, and no view of a parameter, so a scheme may rebind
-/// it in between. The device must outlive it.
+/// For example an embedding, a transformer block or a hidden layer. A unit owns no parameters: a
+/// scheme binds it to the range that holds their values while it is computed. Between forward and
+/// backward a unit keeps the activations that backward needs, but no view of a parameter, so a
+/// scheme may rebind it in between. The device must outlive the unit.
 class Unit {
  public:
   Unit(std::string name, Device& device) : name_(std::move(name)), device_(device) {}
@@ -25,37 +25,37 @@ class Unit {
   const std::string& name() const { return name_; }
   const Layout& layout() const { return layout_; }
 
-  /// Flat ranges of layout().count() elements, of one dtype, in which the unit computes; either may
-  /// be empty while it is not needed.
+  /// Sets the flat ranges in which the unit computes, each with layout().count() elements, both of
+  /// one dtype. Either may be empty while it is not needed.
   void bind(Tensor parameters, Tensor gradients);
 
-  /// Keeps what backward() needs if the pass says so; else nothing.
+  /// Keeps what backward() needs if `pass.keep` is set, else nothing.
   virtual Tensor forward(const Tensor& input, const Pass& pass) = 0;
 
   /// Overwrites every element of the bound gradient range and frees the kept activations. May
-  /// overwrite `grad_output`. Returns the gradient of the input, empty for a unit whose input is
-  /// not differentiable (tokens). Exactly one call for each forward() that kept.
+  /// overwrite `grad_output`. Returns the gradient of the input, or an empty tensor if the input is
+  /// not differentiable (tokens). Must be called exactly once for each forward() with `pass.keep`.
   virtual Tensor backward(const Tensor& grad_output) = 0;
 
-  /// Another unit of the model, an earlier one, whose parameters this one reads as well (a tied
-  /// table): a scheme has them bound whenever this unit computes. The gradient is that unit's
-  /// affair.
+  /// An earlier unit of the model whose parameters this unit reads as well (a tied table), or null.
+  /// A scheme binds the lender's parameters whenever this unit computes. Their gradient is left to
+  /// the lender.
   virtual const Unit* lender() const { return nullptr; }
 
-  /// A running statistic of a batch norm: fp32, no parameter. Every micro-batch of a step has one
-  /// of its own; that of the model is their mean over all micro-batches of all ranks, whose bits
-  /// therefore do not depend on which rank computed which micro-batch.
+  /// Running statistics of a batch norm: fp32, not parameters. Each rank has its own, from the
+  /// batches that it computed; the model's are their mean over the ranks.
   struct Statistic {
     std::string name;
     Tensor values;              // of the first micro-batch; evaluation computes with these
     std::vector<Tensor> later;  // of the later ones; empty until a step with several was computed
   };
   const std::vector<Statistic>& statistics() const { return statistics_; }
-  /// Ranks that batch norms put their statistics together with; null: none. Outlives the unit.
+  /// Sets the ranks over which batch norms combine their statistics; null: this rank alone. The
+  /// group must outlive the unit.
   void join(Communicator* group) { group_ = group; }
 
-  // For layers (core/nn/layers.h), which declare their parameters in the constructor of their unit
-  // and look them up in the bound ranges when they compute.
+  // The rest is for layers (core/nn/layers.h), which declare their parameters in the constructor of
+  // their unit and look them up in the bound ranges when they compute.
   Layout& declare() { return layout_; }
   /// Returns the index of the statistic.
   std::size_t declare(Statistic statistic) {
