@@ -10,7 +10,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t side = 32, channels = 3, plane = side * side, pixels = plane * channels;
-constexpr std::size_t values = pixels;  // of a sample
+constexpr std::size_t values = pixels;  // values of a sample
 
 struct Format {
   std::size_t label;   // offset in a record
@@ -69,7 +69,7 @@ class CifarDataset final : public Dataset {
     std::memcpy(in.data(), input.data(), sizeof in);
     for (std::size_t y = 0; y < side; ++y)
       for (std::size_t x = 0; x < side; ++x) {
-        // Of the image with `most` black pixels around it.
+        // Coordinates in the image with `most` black pixels around it.
         const std::size_t from_y = y + down, from_x = (mirrored ? side - 1 - x : x) + right;
         const bool inside =
             from_y >= most && from_y < side + most && from_x >= most && from_x < side + most;

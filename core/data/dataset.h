@@ -1,4 +1,4 @@
-// Samples.
+// Datasets: where samples come from.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct DataConfig {
   std::string kind = "text";
   std::vector<std::string> path;
   double holdout = 0.1;
-  double mean = 0.1307;  // of MNIST's pixels, as is the next
+  double mean = 0.1307;  // of MNIST's pixels, like `deviation`
   double deviation = 0.3081;
   bool augment = false;
   bool operator==(const DataConfig&) const = default;
@@ -28,7 +28,7 @@ struct DataConfig {
 
 Fields fields_of(DataConfig& config);
 
-/// What a model learns to say of a sample.
+/// What a model learns to predict from a sample: the input and the target.
 enum class Task : std::uint8_t {
   every_token,    // int32 [T] -> the token that follows each position
   last_token,     // int32 [T] -> the token that follows the last
@@ -37,26 +37,29 @@ enum class Task : std::uint8_t {
   image_class     // fp32 [H, W, C] -> its class
 };
 
-/// A fixed list of samples; safe to read from several threads.
+/// A fixed list of samples. Several threads may read it at the same time.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  /// One sample's extents and element type.
+  /// The extents and element types of one sample.
   virtual Shape input_shape() const = 0;
   virtual DType input_dtype() const = 0;
   virtual Shape target_shape() const = 0;
-  /// How many targets of a sample belong to each term of the loss, one term after the other.
+  /// How many targets of a sample belong to each term of the loss. Targets are stored term after
+  /// term.
   virtual std::vector<std::int64_t> target_parts() const { return {target_shape().count()}; }
-  /// Writes one sample; the spans have the sizes that the shapes say.
+  /// Writes one sample. The spans must have the sizes that the shapes above give.
   virtual void read(std::int64_t sample, std::span<std::byte> input,
                     std::span<std::int32_t> target) const = 0;
-  /// Changes an input that was read as the random bits say, which are others in every epoch.
+  /// Changes an input that read() has written, as the random `bits` say. The caller passes other
+  /// bits in every epoch.
   virtual void augment(std::span<std::byte> input, std::uint64_t bits) const {
     static_cast<void>(input), static_cast<void>(bits);
   }
-  /// Looks at every target once, which costs as much as reading the files. Throws Error that names
-  /// file and offset of the first that the model cannot have. Without it read() throws, later.
+  /// Reads every target once, which takes as long as reading the files. Throws Error that names
+  /// file and offset of the first target that is out of the model's range. Without check() such a
+  /// target makes read() throw later.
   virtual void check() const {}
 };
 
@@ -68,7 +71,7 @@ constexpr DType input_dtype(Task task) {
 /// What a model says, in words.
 std::string_view name_of(Task task);
 
-/// Throws Error for a model that asks of a data set what it has not got.
+/// Throws Error if `task` is not among the tasks that the data set serves.
 void require_task(std::string_view data_kind, Task task, std::initializer_list<Task> served);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// What data sets of files have in common.
+// What all data sets that read files share.
 #pragma once
 
 #include <sys/stat.h>
@@ -16,18 +16,19 @@ namespace ringside {
 
 enum class Split : std::uint8_t { training, held_out };
 
-/// What a data set is made of. Without files of their own, held-out samples are the last share
-/// (data.holdout) of the others.
+/// The files of a data set. If `held_out` is empty, the held-out samples are the last share
+/// (data.holdout) of the training files.
 struct DataFiles {
   std::vector<std::filesystem::path> training, held_out;
 };
 
-/// Samples [begin, begin + size) of a whole.
+/// Samples [begin, begin + size) of a list.
 struct Part {
   std::int64_t begin = 0, size = 0;
 };
 
-/// The last `holdout` share of a whole is held out. Throws Error if `holdout` is not in [0, 1).
+/// Splits a list of `whole` samples: the last `holdout` share is held out, the rest is for
+/// training. Throws Error if `holdout` is not in [0, 1).
 Part part_of(std::int64_t whole, Split split, double holdout);
 
 /// A file on a disk, open for reading, that nobody may change meanwhile.
@@ -60,7 +61,7 @@ class RegularFile {
   struct stat status_ {};
 };
 
-/// Several files as one list: each holds some of the items, in order.
+/// Several files read as one list of items; each file holds a contiguous range of them.
 class FileRow {
  public:
   /// `items` that the file holds, and the bytes in front of them.
@@ -70,9 +71,9 @@ class FileRow {
   struct Place {
     std::size_t file;
     std::int64_t item;  // within the file
-    std::int64_t left;  // items of the file from there on
+    std::int64_t left;  // items of the file from `item` on
   };
-  /// Where an item below items() lies.
+  /// Finds the item with this number, which must be below items().
   Place find(std::int64_t item) const;
 
   std::size_t files() const { return files_.size(); }
@@ -85,17 +86,17 @@ class FileRow {
  private:
   std::vector<RegularFile> files_;
   std::vector<std::size_t> headers_;
-  std::vector<std::int64_t> ends_;  // of each file, in the items of all
+  std::vector<std::int64_t> ends_;  // for each file, the number of items up to its end
 };
 
-/// An Error that names the file, where in it, what is wrong and what to do.
+/// Makes an Error that names the file, the byte offset, what is wrong and what to do.
 Error bad_file(const std::filesystem::path& path, std::size_t offset, const std::string& what,
                std::string_view remedy = "fetch or make the file again");
 
 /// Throws Error for a file that gzip has compressed.
 void refuse_compressed(const RegularFile& file);
 
-/// Throws Error for a path that does not exist; whether it is a folder.
+/// Whether the path is a folder. Throws Error if the path does not exist.
 bool is_folder(const std::string& path);
 
 }  // namespace ringside

@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint32_t label_magic = 0x00000801, image_magic = 0x00000803;
-/// Images with channels: a fourth extent.
+/// Magic number of images with channels, which have a fourth extent.
 constexpr std::uint32_t channel_magic = 0x00000804;
 constexpr std::size_t word = 4;
 
@@ -45,7 +45,7 @@ Header read_header(const RegularFile& file, bool images) {
   std::int64_t total = 1;
   for (std::size_t offset = word; offset < header.bytes; offset += word) {
     const std::int64_t extent = word_at(file, offset);
-    // No file has as many bytes, and no product of two overflows below it.
+    // No file has that many bytes, and no product of two such extents overflows.
     constexpr std::int64_t most = std::int64_t{1} << 48;
     if (extent < 1) throw bad_file(file.path(), offset, "an extent of 0");
     if (extent > most / total)
@@ -119,7 +119,7 @@ class IdxDataset final : public Dataset {
   Part part_;
 };
 
-/// Images and labels of one of MNIST's two sets, where both are there.
+/// Returns images and labels of one of MNIST's two sets if both files exist, else nothing.
 std::vector<fs::path> pair_in(const fs::path& folder, const std::string& set) {
   for (const char* dot : {"-", "."}) {
     const fs::path images = folder / (set + "-images" + dot + "idx3-ubyte");

@@ -10,15 +10,16 @@
 
 namespace ringside {
 
-/// Images and labels in turn. `paths` is a folder with MNIST's names (train-images-idx3-ubyte,
-/// train-labels-idx1-ubyte, and t10k-..., which are held out; a folder with one pair trains on
-/// that), or two files, images and labels, or four, of which the last two are held out. Throws
-/// Error that names what is missing.
+/// Returns files in pairs: images, then labels. `paths` is a folder or a list of files. The folder
+/// uses MNIST's names: train-images-idx3-ubyte, train-labels-idx1-ubyte and, held out, t10k-...; if
+/// it holds only one of the two pairs, that pair is for training. A list has two files (images,
+/// labels) or four, of which the last two are held out. Throws Error that names the missing file.
 DataFiles idx_files(const std::vector<std::string>& paths);
 
-/// fp32 [H, W, C] out of u8 images of [H, W] or [H, W, C]: (pixel / 255 - mean) / deviation; the
-/// target is the label (int32 [1]). Images are held out by share. Throws Error that names file and
-/// offset where magic numbers, sizes or counts are wrong. `deviation` is above 0.
+/// Inputs are fp32 [H, W, C], made of uint8 images [H, W] or [H, W, C] as (pixel / 255 - mean) /
+/// deviation; `deviation` must be above 0. Targets are labels (int32 [1]). `holdout` is a share of
+/// the images. Throws Error that names file and offset if a magic number, a size or a count is
+/// wrong.
 std::unique_ptr<Dataset> idx_dataset(const std::filesystem::path& images,
                                      const std::filesystem::path& labels, std::int64_t classes,
                                      double mean, double deviation, Split split, double holdout);

@@ -1,4 +1,4 @@
-// What data sets of images have in common.
+// What all data sets of images share.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@
 
 namespace ringside {
 
-/// u8 -> fp32: (value / 255 - mean) / deviation, a table for a channel.
+/// Converts uint8 pixels to fp32 (value / 255 - mean) / deviation by a table; one object for each
+/// channel.
 class PixelScale {
  public:
   PixelScale(double mean, double deviation) {
@@ -24,7 +25,7 @@ class PixelScale {
   std::array<float, 256> values_{};
 };
 
-/// Throws Error for a label of that file and offset that is not one of `classes`.
+/// Throws Error that names the file and offset of `label` if it is not below `classes`.
 inline void check_label(const std::filesystem::path& path, std::size_t offset, std::byte label,
                         std::int64_t classes) {
   if (std::to_integer<std::int64_t>(label) >= classes)

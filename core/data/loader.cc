@@ -14,10 +14,10 @@
 namespace ringside {
 namespace {
 
-/// Samples are read into as much memory of the host at a time, or one sample.
+/// Bytes of host memory into which samples are read before they are copied; at least one sample.
 constexpr std::size_t read_at_once = 1 << 20;
 
-/// `count` samples of that shape, one after the other.
+/// The shape of `count` samples of one shape.
 Shape stacked(std::int64_t count, const Shape& sample) {
   switch (sample.rank()) {
     case 1:
@@ -32,7 +32,7 @@ Shape stacked(std::int64_t count, const Shape& sample) {
   }
 }
 
-/// From sample after sample to part after part.
+/// Reorders targets: from sample after sample to part after part.
 std::vector<std::int32_t> part_by_part(const std::vector<std::int32_t>& targets,
                                        const std::vector<std::int64_t>& parts,
                                        std::size_t per_sample) {
@@ -57,7 +57,8 @@ BatchSlice next_slice(const BatchSlice& slice, std::int64_t micro_batch,
   return {slice.step + 1, slice.first - micro_batch * slice.count, slice.count};
 }
 
-/// Batches that are expected, and the thread that fills them, in the order of their announcement.
+/// The batches that expect() announced, and the thread that fills them in the order of their
+/// announcement.
 class Loader::Ahead {
  public:
   explicit Ahead(const Loader& loader) : loader_(loader) {}
@@ -76,7 +77,7 @@ class Loader::Ahead {
     changed_.notify_all();
   }
 
-  /// The batch if it was expected: filled, or to be filled by the caller (`filled` false).
+  /// The announced batch, or an empty one. If `filled` is false, the caller has to fill it.
   struct Taken {
     Batch batch;
     bool filled = false;
@@ -87,7 +88,7 @@ class Loader::Ahead {
     if (found == expected_.end()) return {};
     const std::shared_ptr<Entry> entry = *found;
     expected_.erase(found);
-    // What nobody has begun is done sooner here than after a change of threads.
+    // If the thread has not begun this batch, filling it here is faster than a change of threads.
     if (entry->state == State::waiting) return {entry->batch, false};
     changed_.wait(lock, [&] { return entry->state == State::done; });
     if (entry->error) std::rethrow_exception(entry->error);
@@ -100,7 +101,7 @@ class Loader::Ahead {
   struct Entry {
     BatchSlice slice;
     Batch batch;
-    std::unique_ptr<Upload> upload{};  // ends before the batch
+    std::unique_ptr<Upload> upload{};  // is destroyed before the batch
     State state = State::waiting;
     std::exception_ptr error{};
   };
@@ -140,7 +141,7 @@ class Loader::Ahead {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   Entries expected_;
-  std::jthread thread_;  // ends before what it uses
+  std::jthread thread_;  // is destroyed before the members that it uses
 };
 
 Loader::Loader(const Dataset& dataset, Device& device, std::int64_t global_batch,

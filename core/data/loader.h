@@ -1,4 +1,4 @@
-// The batches that a step is made of.
+// The loader: makes the batches of a step.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace ringside {
 
-/// Inputs and targets of some samples, kind data. A scheme whose master keeps the targets has
-/// workers with an empty `targets`.
+/// Inputs and targets of some samples, in memory of kind data. Where a scheme keeps the targets at
+/// a master, `targets` of its workers is empty.
 struct Batch {
   Tensor inputs;   // [B, ...]
-  Tensor targets;  // [B, ...] int32; of several parts: flat, part after part
+  Tensor targets;  // [B, ...] int32; if the loss has several terms: flat, term after term
 };
 
 /// Samples [first, first + count) of the global batch of a step.
@@ -25,43 +25,45 @@ struct BatchSlice {
   bool operator==(const BatchSlice&) const = default;
 };
 
-/// What a worker that takes `slice` as one of its `micro_batches` a step takes after it.
+/// The slice that a worker with `micro_batches` micro-batches a step reads after `slice`.
 BatchSlice next_slice(const BatchSlice& slice, std::int64_t micro_batch,
                       std::int64_t micro_batches);
 
-/// Makes the batches of a run: sample j of step s is the same whoever asks for it.
+/// Makes the batches of a run. Sample j of step s is the same on every rank and in every world.
 class Loader {
  public:
-  /// When samples are read: when they are asked for, or as soon as they are expected, by a thread
-  /// of the loader's own. No such thread may be in a simulated world.
+  /// When samples are read: when read() asks for them, or ahead, after expect(), by a thread of the
+  /// loader. A simulated world must not use Reading::ahead.
   enum class Reading : std::uint8_t { when_asked, ahead };
 
-  /// Both must outlive the loader. Throws Error for less than a batch of samples; an incomplete
-  /// last batch of an epoch is dropped.
+  /// The dataset and the device must outlive the loader. Throws Error if the dataset has fewer
+  /// samples than one global batch. An incomplete last batch of an epoch is dropped.
   Loader(const Dataset& dataset, Device& device, std::int64_t global_batch, std::uint64_t seed,
          Reading reading = Reading::when_asked);
-  /// Waits for the batch that is being read, if there is one.
+  /// Waits until the batch that is being read, if any, is finished.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// New tensors of kind data: [count, sample's extents]. Safe from several threads. Waits for an
-  /// expected batch that is not there yet; throws what reading it threw.
+  /// Returns new tensors of kind data with shape [count, extents of a sample]. Waits for a batch
+  /// that expect() announced if it is not finished, and rethrows what reading it threw.
+  /// Thread-safe.
   Batch read(const BatchSlice& slice) const;
 
-  /// This slice will be asked for. With Reading::ahead its memory is taken now, in this thread, so
-  /// that peaks do not depend on when it is filled, and held until read() or the loader's end; it
-  /// is filled beside compute. Does not wait. Safe from several threads.
+  /// Announces that this slice will be read. With Reading::ahead the calling thread allocates its
+  /// memory at once, so that memory peaks do not depend on timing, and the loader's thread fills it
+  /// beside compute; the memory is held until read() returns it or the loader ends. Does not block.
+  /// Thread-safe.
   void expect(const BatchSlice& slice) const;
 
-  /// Whole batches in the data set.
+  /// Number of whole global batches in the data set.
   std::int64_t batches() const { return sampler_.steps_per_epoch(); }
 
  private:
   class Ahead;
 
   Batch allocate(const BatchSlice& slice) const;
-  /// Through `upload`; null: through the device's queue.
+  /// Copies through `upload`, or through the device's queue if `upload` is null.
   void fill(const BatchSlice& slice, const Batch& batch, Upload* upload) const;
 
   const Dataset& dataset_;

@@ -79,8 +79,8 @@ class MaskedDataset final : public Dataset {
     return words;
   }
 
-  /// Each word is taken with the share that is still wanted of those that are left, so that the
-  /// number comes out and all choices are as likely (Knuth, volume 2, algorithm S).
+  /// Goes through the words and takes each with probability (words still wanted) / (words left), so
+  /// that the number is exact and all choices are equally likely (Knuth, volume 2, algorithm S).
   template <class Bits>
   void hide(std::span<std::int32_t> tokens, std::size_t separator,
             std::span<std::int32_t> positions, std::span<std::int32_t> target,

@@ -8,19 +8,19 @@
 
 namespace ringside {
 
-/// The last three numbers of a vocabulary stand for [CLS], [SEP] and [MASK], in that order.
+/// The last three token numbers of a vocabulary stand for [CLS], [SEP] and [MASK], in that order.
 inline constexpr std::int64_t special_tokens = 3;
 
-/// Tokens of a pair: room for [CLS] first [SEP] second [SEP] in `context`. Throws Error for a
-/// context that is too short for two words, or a vocabulary without room for the special tokens.
+/// Number of ordinary tokens in a pair of sentences: `context` less [CLS] and two [SEP]. Throws
+/// Error if `context` has no room for two words, or the vocabulary none for the special tokens.
 std::int64_t pair_length(std::int64_t context, std::int64_t vocabulary);
 
 /// Samples of Task::masked_tokens: input int32 [2 T + P], target int32 [P + 1], with T = context
-/// and P = masked_positions(T). The pair is one sample of `plain`, whose inputs have pair_length
-/// tokens below vocabulary - 3, cut in the middle; half of the time the second half is another
-/// sample's (target 1). Hidden are positions of both, in ascending order, of which 80% read [MASK],
-/// 10% a token at random and 10% what they are. All of it is drawn by (seed, sample). Throws
-/// Error where not as many tokens as `masked` can be hidden.
+/// and P = masked. A pair is one sample of `plain`, cut in the middle; its inputs must have
+/// pair_length() tokens below vocabulary - 3. In half of the pairs the second half comes from
+/// another sample (target 1). Positions to predict are chosen from both halves and listed in
+/// ascending order: 80% of them read [MASK], 10% a random token and 10% keep their token. All
+/// choices depend on (seed, sample) alone. Throws Error if `masked` tokens cannot be hidden.
 std::unique_ptr<Dataset> masked_dataset(std::unique_ptr<Dataset> plain, std::int64_t context,
                                         std::int64_t vocabulary, std::int64_t masked,
                                         std::uint64_t seed);

@@ -1,4 +1,4 @@
-// Which samples a step, and a rank, takes.
+// Which samples a step takes, and which of them a rank takes.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,12 @@
 
 namespace ringside {
 
-/// The order of a data set in each epoch and its parts for `world` ranks, with the rules of
-/// PyTorch's DistributedSampler: a permutation picked by (seed, epoch); parts of equal size that
-/// are disjoint; where the size is no multiple of the batch, either the last samples of the epoch
-/// are dropped or the epoch is padded from its own beginning. Unlike there a rank takes a
-/// contiguous slice of each global batch, so that sample j of step s does not depend on the world.
+/// The order of a data set in each epoch, and its parts for `world` ranks. The rules are those of
+/// PyTorch's DistributedSampler: (seed, epoch) selects a permutation; the parts of the ranks are
+/// disjoint and of equal size; if the size is no multiple of the batch, either the last samples of
+/// the epoch are dropped or the epoch is padded with its first samples. Unlike in PyTorch, a rank
+/// takes a contiguous slice of each global batch, so that sample j of step s does not depend on the
+/// world.
 class Sampler {
  public:
   enum class Tail : std::uint8_t { drop, pad };
@@ -21,7 +22,8 @@ class Sampler {
 
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
 
-  /// Index of sample j of the global batch of a step (steps run on through the epochs).
+  /// Index in the data set of sample j of a step's global batch. Steps are counted through all
+  /// epochs.
   std::int64_t sample(std::int64_t step, std::int64_t j) const;
 
   /// All samples of one rank in one epoch, step by step; `world` must divide the global batch.

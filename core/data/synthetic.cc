@@ -38,7 +38,7 @@ class SyntheticDataset final : public Dataset {
     for (std::size_t t = 0; t <= context; ++t) {
       token = next(token, random_bits(seed_, Stream::synthetic_data, first + t), t == 0);
       if (t < context) std::memcpy(input.data() + t * sizeof token, &token, sizeof token);
-      // Targets end with the token after the last input.
+      // The last target is the token after the last input.
       if (t + target.size() > context) target[t + target.size() - context - 1] = token;
     }
   }

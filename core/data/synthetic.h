@@ -1,4 +1,4 @@
-// Tokens made on the spot.
+// Synthetic tokens, computed when they are read.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace ringside {
 
-/// Samples of `context` tokens below `vocabulary` (int32 [context]) that cost no memory: token t of
-/// a sample is drawn by (seed, sample, t) alone. Seven of eight tokens are the number after the
-/// one before them (0 after the last), the others are any: what can be learned, and the loss that
-/// is left in the end, are known. Targets are the tokens that follow each position (int32
-/// [context]), or only the last one (int32 [1]). Throws Error for a size below 1.
+/// Samples of `context` tokens below `vocabulary` (int32 [context]), which take no memory. Token t
+/// of a sample depends on (seed, sample, t) alone. Seven of eight tokens are the number after the
+/// preceding token's (0 after the last number); the others are random. So it is known what can be
+/// learned and which loss remains in the end. Targets are the tokens that follow each position
+/// (int32 [context]), or only the last one (int32 [1]). Throws Error for a size below 1.
 std::unique_ptr<Dataset> synthetic_dataset(std::int64_t samples, std::int64_t context,
                                            std::int64_t vocabulary, Task task, std::uint64_t seed);
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t noise_values = std::size_t{1} << 16;
 constexpr double noise_deviation = 0.5;
 constexpr std::uint64_t class_seed = 0;
-/// Positions below are for noise.
+/// Smaller positions in the random stream are for noise.
 constexpr std::uint64_t first_sample = std::uint64_t{1} << 40;
 
 class SyntheticImages final : public Dataset {
@@ -26,7 +26,7 @@ class SyntheticImages final : public Dataset {
       throw Error("data: synthetic images of {}; three extents above 0 are needed", image.text());
     if (samples < 1 || classes < 1)
       throw Error("data: {} synthetic images of {} classes; there has to be one", samples, classes);
-    // A row begins anywhere in the first part and may run on through the second.
+    // A row starts anywhere in the first noise_values and may extend into the rest.
     noise_.resize(noise_values + static_cast<std::size_t>(image[1] * image[2]));
     for (std::size_t i = 0; i < noise_.size(); ++i)
       noise_[i] =
@@ -47,7 +47,7 @@ class SyntheticImages final : public Dataset {
     const auto columns = static_cast<std::size_t>(shape_[1]);
     const auto channels = static_cast<std::size_t>(shape_[2]);
 
-    // The wave of a class: how often it goes up and down each way, and where it starts.
+    // The wave of a class: its number of periods in each direction, and its phase.
     const auto kind = static_cast<std::size_t>(target[0]);
     const auto start = [&](std::size_t i) {
       return random_uniform(class_seed, Stream::synthetic_data, kind * (channels + 1) + i);

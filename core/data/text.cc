@@ -75,7 +75,7 @@ class TextDataset final : public Dataset {
   }
 
  private:
-  /// The bytes of all files from `at` on.
+  /// Copies bytes from `at` on, across the files.
   void copy(std::int64_t at, std::span<std::byte> out) const {
     while (!out.empty()) {
       const FileRow::Place place = files_.find(at);

@@ -10,12 +10,13 @@
 
 namespace ringside {
 
-/// The text files that paths stand for: a file is itself; a folder is every regular file below it
-/// without a NUL byte, sorted by path, but for hidden folders and those named build* or results.
-/// Throws Error for a path that does not exist, cannot be read or holds no text.
+/// Lists the text files that `paths` stand for. A path to a file stands for that file. A path to a
+/// folder stands for all regular files below it without a NUL byte, sorted by path; hidden folders
+/// and folders named build* or results are skipped. Throws Error if a path does not exist, cannot
+/// be read or holds no text.
 std::vector<std::filesystem::path> text_files(const std::vector<std::string>& paths);
 
-/// Whether a folder of that name below a path is left out.
+/// Whether a folder of this name is skipped when it lies below a path.
 bool is_left_out(const std::filesystem::path& folder);
 
 /// Windows of `context` bytes into the files, one after the other: sample i starts at byte i of

@@ -114,7 +114,7 @@ class TokenDataset final : public Dataset {
   }
 
  private:
-  /// Calls `use` with the parts of files that [begin, begin + count) consists of.
+  /// Calls `use` for each file's part of the tokens [begin, begin + count).
   template <class Use>
   void each_piece(std::int64_t begin, std::int64_t count, const Use& use) const {
     while (count > 0) {
@@ -143,7 +143,8 @@ class TokenDataset final : public Dataset {
     }
   }
 
-  /// The largest first: that is a loop of one instruction for many tokens.
+  /// Checks the largest token first, in a loop that compilers vectorise; only if it is too large,
+  /// looks for the first one that is.
   template <class Token>
   void look_at(const FileRow::Place& place) const {
     const std::vector<Token> from = tokens<Token>(place);

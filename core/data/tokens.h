@@ -10,8 +10,9 @@
 
 namespace ringside {
 
-/// `paths` is a folder, of which every *.bin is taken by name, or a list of files. Where some are
-/// named *val* and others are not, those are held out. Throws Error for a folder without any.
+/// `paths` is a list of files, or a folder, which stands for its *.bin files sorted by name. If the
+/// names of some files, but not of all, contain "val", those files are held out. Throws Error if a
+/// folder has no such file.
 DataFiles token_files(const std::vector<std::string>& paths);
 
 /// Windows of `context` tokens into the files, one after the other: sample i

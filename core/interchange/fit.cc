@@ -8,9 +8,9 @@
 namespace ringside {
 namespace {
 
-/// Programs pad the table of tokens so that its rows divide well.
+/// Other programs pad the table of tokens to a multiple of this number of rows.
 constexpr std::int64_t padded_to = 128;
-/// Of each kind of fault; the others are counted.
+/// Number of items that are listed for each kind of fault; the others are counted.
 constexpr std::size_t most_listed = 8;
 
 std::string listed(const std::vector<std::string>& items, std::string_view what) {
@@ -49,7 +49,8 @@ class Fitting {
   }
 
  private:
-  /// Under this name, that which it had once, or without the prefix.
+  /// Looks for the name, for the name that the tensor once had, and for the name without the
+  /// prefix.
   const StoredTensor* look_up(const std::string& name) {
     auto at = file_.tensors.find(name);
     for (const auto& [ending, once] : names_.renamed)

@@ -1,4 +1,4 @@
-// Whether the tensors of a file are those of a model.
+// Checks whether the tensors of a file are those of a model.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,10 @@
 
 namespace ringside {
 
-/// For each of names.tensors what it is in the file, null for counters that are not there. Throws
-/// Error, one line that lists what is missing, what has other extents or a dtype that no parameter
-/// has, what differs though it is tied, and what is unknown. The pointers are into `file`.
+/// Returns the stored tensor for each of names.tensors, and null for counters that the file does
+/// not have. The pointers point into `file`. Throws Error, one line that lists missing and unknown
+/// tensors, tensors with other extents or with a dtype that no parameter has, and tied tensors
+/// whose values differ.
 std::vector<const StoredTensor*> fit(const StoredTensors& file, const Model& model,
                                      const Names& names);
 

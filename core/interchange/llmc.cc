@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int32_t magic = 20240326;
 constexpr std::size_t header_numbers = 256, header_bytes = 4 * header_numbers;
-/// Above these a product below could overflow.
+/// With larger values a product below could overflow.
 constexpr std::int64_t most_layers = 1 << 16, largest_extent = 1 << 24;
 
 using Header = std::array<std::int32_t, header_numbers>;
@@ -41,7 +41,8 @@ class Checked {
   const Header& header_;
 };
 
-/// Each layer's part of an array is a tensor of its own; layers 0: it is of none.
+/// Cuts the file's bytes into tensors. An array over all layers becomes one tensor for each layer;
+/// `layers` is 0 for an array that belongs to no layer.
 class Cutter {
  public:
   Cutter(StoredTensors& out, std::span<const std::byte> bytes, std::string dtype,

@@ -1,4 +1,4 @@
-// Model files of llm.c: GPT-2 in 16 numbers a header and one array after the other.
+// Model files of llm.c: a header with the sizes of a GPT-2, then all arrays one after the other.
 // https://github.com/karpathy/llm.c
 #pragma once
 
@@ -12,10 +12,11 @@ namespace ringside {
 /// Whether the file begins with llm.c's magic number of models. Throws Error if it cannot be read.
 bool is_llmc_model(const std::string& path);
 
-/// Maps the file: names "wte", "wpe", "lnfw", "lnfb", and "ln1w.0".. for each layer; the table of
-/// tokens padded, all as their rows lie in memory ([out, in]). Throws Error that names the file,
-/// the byte and what stands there for another magic number or version, for sizes other than the
-/// config's, and for a file that is longer or shorter than they say.
+/// Maps the file. Tensors have the names "wte", "wpe", "lnfw", "lnfb", and "ln1w.0".. for each
+/// layer. The table of tokens has the file's padded rows; weights lie as in memory, [out, in].
+/// Throws Error that names the file, the byte and what stands there if the magic number or version
+/// is unknown, if sizes differ from `config`, or if the file is longer or shorter than its sizes
+/// say.
 StoredTensors open_llmc_model(const std::string& path, const ModelConfig& config);
 
 }  // namespace ringside

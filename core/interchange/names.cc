@@ -9,15 +9,16 @@
 namespace ringside {
 namespace {
 
-/// How a file keeps what we keep row-major.
+/// How a file stores a parameter, which in Ringside is row-major.
 enum class Order : std::uint8_t {
   same,
-  transposed,  // [out, in] as [in, out]
-  tokens       // as `same`, and there may be more rows
+  transposed,  // [in, out] in the file for [out, in]
+  tokens       // as `same`, but the file may have more rows
 };
 
-/// A '*' in `unit` is a number, which takes the place of the '*' in `name`. Of a parameter that a
-/// file has in `parts`, by rows, this is `part`.
+/// The name in the file for a unit's parameter. A '*' in `unit` stands for a number, which replaces
+/// the '*' in `name`. If the file divides a parameter by rows into `parts`, this rule is for
+/// `part`.
 struct Rule {
   std::string_view unit, parameter, name;
   Order order = Order::same;
@@ -110,7 +111,7 @@ constexpr Rule mlp_rules[] = {
     {"head", "linear.bias", "head.bias"},
 };
 
-/// What stands where `pattern` has its '*'; nothing if the name is not of that pattern.
+/// Returns what stands at the '*' of `pattern`, or nothing if the name does not match.
 std::optional<std::string> match(std::string_view pattern, std::string_view name) {
   const auto star = pattern.find('*');
   if (star == std::string_view::npos)
@@ -125,8 +126,8 @@ std::string filled(std::string_view pattern, const std::string& number) {
   return out;
 }
 
-/// Gives `tensor` the extents of its shape with the axes in that order: extent i of the file is our
-/// axis axes[i].
+/// Gives `tensor` the extents of its shape in another order: extent i in the file is our axis
+/// axes[i].
 void store_axes(NamedTensor& tensor, std::initializer_list<std::size_t> axes) {
   tensor.extents.clear();
   for (const std::size_t axis : axes) tensor.extents.push_back(tensor.shape[axis]);
@@ -150,7 +151,7 @@ void store_same(NamedTensor& tensor) {
   }
 }
 
-/// [K, R, S, C] as [K, C, R, S].
+/// Stores [K, R, S, C] as [K, C, R, S].
 void store_channels_first(NamedTensor& tensor) { store_axes(tensor, {0, 3, 1, 2}); }
 
 NamedTensor named_by(const Rule& rule, const std::string& number, std::size_t unit,
@@ -213,8 +214,8 @@ Names bert_names(const Model& model) {
   return names;
 }
 
-/// Parameters' names are torchvision's. What follows images is a row for each position of C
-/// channels here, and an image for each channel there.
+/// Parameters already have torchvision's names. The first linear layer's columns are ordered by
+/// position, then channel, here; in torchvision by channel, then position.
 Names vgg_names(const Model& model, const ModelConfig& config) {
   Names names;
   std::int64_t channels = config.channels;
@@ -238,8 +239,8 @@ Names vgg_names(const Model& model, const ModelConfig& config) {
   return names;
 }
 
-/// Names of the unit, unless it is one of the two that torchvision has no module for, and of the
-/// parameter make torchvision's.
+/// The names of unit and parameter together are torchvision's; stem and head are no modules in
+/// torchvision, so there the parameter's name alone is.
 Names resnet_names(const Model& model) {
   Names names;
   for (std::size_t u = 0; u < model.units.size(); ++u) {

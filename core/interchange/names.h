@@ -1,4 +1,4 @@
-// What others call the parameters of a model, and how they keep them.
+// The names and layouts that other programs use for the parameters of a model.
 #pragma once
 
 #include <array>
@@ -10,53 +10,56 @@
 
 namespace ringside {
 
-/// One tensor of a file: elements [begin, begin + shape.count()) of a unit's range, or a statistic
-/// of the unit. Element (i, j, ..) of ours, over `shape`, is element i strides[0] + j strides[1] +
-/// .. of the file's.
+/// One tensor of a file, and the part of the model that it holds: elements [begin, begin +
+/// shape.count()) of a unit's range, or a statistic of the unit. Element (i, j, ..) of that part,
+/// which has extents `shape`, is element i strides[0] + j strides[1] + .. of the file's tensor.
 struct NamedTensor {
   enum class Source : std::uint8_t {
     parameter,
-    statistic,  // elements of it
-    counter     // PyTorch's: how often a statistic has moved; it is of use to no one here
+    statistic,  // elements of a running statistic
+    counter     // how often PyTorch moved a statistic; Ringside does not use this
   };
   std::string name{};
   std::vector<std::int64_t> extents{};  // in the file
   Source source = Source::parameter;
   std::size_t unit = 0;
-  std::size_t statistic = 0;  // index in the unit's, of sources but parameter
+  std::size_t statistic = 0;  // index in the unit's list; for statistics and counters
   std::int64_t begin = 0;
   Shape shape{};
   std::array<std::int64_t, Shape::max_rank> strides{};
-  /// A row for each token: files may have more, up to the next multiple of 128.
+  /// Whether the tensor has a row for each token. Files may pad these rows up to the next multiple
+  /// of 128.
   bool tokens = false;
 };
 
-/// All tensors of a model, and what else its files may have.
+/// The names of all tensors of a model, and of other tensors that its files may have.
 struct Names {
   std::vector<NamedTensor> tensors{};
-  /// Files that leave this out at the beginning of every name are read too.
+  /// Files whose names lack this prefix are read too.
   std::string prefix{};
-  /// Other names of tensors that are tied: {name, index in `tensors`}. Never written; where a file
-  /// has one, the values must be the same.
+  /// Another name of a tensor (`tensor` is its index in `tensors`) that is tied. Never written; if
+  /// a file has both, their values must be the same.
   struct Tie {
     std::string name;
     std::size_t tensor;
   };
   std::vector<Tie> ties{};
-  /// Endings of names that were others once.
+  /// Endings of names that have changed: `once` was the old ending.
   struct Renamed {
     std::string ending, once;
   };
   std::vector<Renamed> renamed{};
-  /// Endings of names that old programs wrote and that are no parameters: masks, positions.
+  /// Endings of names that old programs wrote for tensors that are no parameters, such as masks and
+  /// positions.
   std::vector<std::string> ignored{};
 };
 
-/// gpt, bert: as Hugging Face's GPT2LMHeadModel and BertForPreTraining; resnet, vgg: as
-/// torchvision; mlp: our names. Throws Error for a kind, or a parameter, that has no name.
+/// Names of the common files: gpt and bert as in Hugging Face's GPT2LMHeadModel and
+/// BertForPreTraining, resnet and vgg as in torchvision, mlp under our own names. Throws Error for
+/// a kind of model, or a parameter, without a name.
 Names names_of(const Model& model, const ModelConfig& config);
 
-/// gpt: as llm.c's model files have them (core/interchange/llmc.h).
+/// Names of llm.c's model files, for gpt (core/interchange/llmc.h).
 Names llmc_names_of(const Model& model);
 
 }  // namespace ringside

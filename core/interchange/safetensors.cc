@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t longest_header = 100'000'000;
-/// {"name": {"shape": [1]}}: nothing in a header is deeper.
+/// Depth of {"name": {"shape": [1]}}: no valid header is deeper.
 constexpr int deepest = 3;
 
 struct ElementSize {
@@ -115,7 +115,7 @@ class Header {
     return out;
   }
 
-  /// The tensors cover the data, one after the other.
+  /// Checks that the tensors cover the data without gaps or overlaps.
   void check_cover() {
     std::sort(ranges_.begin(), ranges_.end());
     std::uint64_t at = 0;
@@ -169,7 +169,7 @@ void check_metadata(const std::string& path, const json& metadata) {
 
 bool is_index(const std::string& path) { return path.ends_with(".index.json"); }
 
-/// Which file each tensor stands in.
+/// Returns the file of each tensor.
 std::map<std::string, std::string> read_index(const std::string& path) {
   const auto file = map_weights(path);
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),

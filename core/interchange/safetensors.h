@@ -1,7 +1,7 @@
-// safetensors: the file format that PyTorch's world keeps weights in.
+// safetensors: the usual file format for weights in the world of PyTorch.
 //
-// Eight bytes, the length of the header; the header, JSON; the tensors' bytes.
-// https://huggingface.co/docs/safetensors
+// A file has eight bytes with the length of the header, the header in JSON, then the tensors'
+// bytes. https://huggingface.co/docs/safetensors
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace ringside {
 
-/// What the bytes of a file say, without a copy: views of `bytes`. Throws Error that names `path`,
-/// the tensor and what is wrong: a header that is too long or no JSON, a name twice, a dtype that
-/// there is not, offsets that are not the shape's, overlap, leave gaps or end elsewhere than the
-/// file.
+/// Parses a file without copying: the result's spans point into `bytes`. Throws Error that names
+/// `path`, the tensor and what is wrong: a header that is too long or not JSON, a name that occurs
+/// twice, an unknown dtype, or offsets that do not match the shape, overlap, leave gaps or do not
+/// end at the end of the file.
 std::map<std::string, StoredTensor> parse_safetensors(const std::string& path,
                                                       std::span<const std::byte> bytes);
 
-/// Maps the file, or the files that a "*.index.json" names (in its folder). Throws Error as above,
-/// and for an index that the files do not agree with.
+/// Maps the file, or the files that a "*.index.json" names (in its own folder). Throws Error as
+/// parse_safetensors() does, or if the index and its files disagree.
 StoredTensors open_safetensors(const std::string& path);
 
 /// The file itself and, if it is an index, the files that it names. Throws Error for an index that
@@ -44,7 +44,7 @@ class SafetensorsWriter {
   /// Throws Error with the system's reason, here and below.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors);
 
-  /// All bytes of tensors[index], row-major.
+  /// Writes all bytes of tensors[index], row-major.
   void write(std::size_t index, std::span<const std::byte> bytes);
   /// The file is there when this returns; without it nothing is left. Throws Error if a tensor is
   /// missing.

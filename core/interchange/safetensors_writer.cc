@@ -24,7 +24,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
       tensors_(std::move(tensors)),
       offsets_(tensors_.size()),
       written_(tensors_.size()) {
-  // Large elements first: then all are aligned.
+  // Tensors with large elements come first, so that all tensors are aligned.
   std::vector<std::size_t> order(tensors_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {

@@ -1,4 +1,4 @@
-// Tensors in a file.
+// Tensors as they are stored in a file.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct StoredTensor {
   std::string file;
 };
 
-/// What a file, or the files of an index, hold.
+/// The tensors of a file, or of all files of an index.
 struct StoredTensors {
   std::string path;
   std::map<std::string, StoredTensor> tensors;
@@ -53,14 +53,15 @@ struct StoredTensors {
   }
 };
 
-/// For as long as somebody has it. Throws Error if it cannot be read.
+/// Maps a file of weights; the mapping ends with its last owner. Throws Error if the file cannot be
+/// read.
 std::shared_ptr<const MappedFile> map_weights(const std::string& path);
 
-/// The dtype of that name in safetensors, for those that parameters may have.
+/// The dtype that has this name in safetensors, or nothing if no parameter may have that dtype.
 std::optional<DType> parameter_dtype_of(std::string_view name);
-/// Its name there: "F32", "BF16", "F16". Throws Error for others.
+/// The dtype's name in safetensors: "F32", "BF16" or "F16". Throws Error for other dtypes.
 std::string_view stored_name_of(DType dtype);
-/// "4x16"; "scalar" for no extents.
+/// Extents for messages: "4x16", or "scalar" if there are none.
 std::string text_of(const std::vector<std::int64_t>& extents);
 
 }  // namespace ringside

@@ -18,8 +18,8 @@ constexpr std::int64_t values_at_once = 1 << 16;
 
 constexpr float to_float(float value) { return value; }
 
-/// Calls visit(i, e) for elements [begin, end) of the tensor as we have it: i, and where in the
-/// file e it stands.
+/// Calls visit(i, e) for elements [begin, end) of the model's tensor: e is the place of element i
+/// in the file.
 template <class Visit>
 void for_each_element(const NamedTensor& tensor, std::int64_t begin, std::int64_t end,
                       const Visit& visit) {
@@ -46,7 +46,7 @@ void load_as(const NamedTensor& tensor, const StoredTensor& from, std::int64_t b
   });
 }
 
-/// Elements from `begin` on, as many as `out` has.
+/// Converts elements of the model's tensor from `begin` on, as many as `out` has.
 void load(const NamedTensor& tensor, const StoredTensor& from, std::int64_t begin,
           std::span<float> out) {
   switch (*parameter_dtype_of(from.dtype)) {
@@ -59,7 +59,7 @@ void load(const NamedTensor& tensor, const StoredTensor& from, std::int64_t begi
   }
 }
 
-/// Whose place in the file is known.
+/// A tensor that was found in the file.
 struct Found {
   NamedTensor tensor;
   const StoredTensor* stored;

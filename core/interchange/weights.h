@@ -1,4 +1,5 @@
-// Weights of a model, in and out, by the names that others use (core/interchange/names.h).
+// Reads and writes the weights of a model under the names that other programs use
+// (core/interchange/names.h).
 #pragma once
 
 #include <filesystem>
@@ -21,20 +22,21 @@ namespace ringside {
 std::shared_ptr<const InitialValues> open_weights(const std::string& path, const Model& model,
                                                   const ModelConfig& config);
 
-/// Writes a model's parameters and running statistics to a safetensors file: what has the names of
-/// Hugging Face or torchvision loads there. Tied tensors are written once.
+/// Writes a model's parameters and running statistics to a safetensors file. Hugging Face and
+/// torchvision can load the files of models that they have. Tied tensors are written once.
 class WeightsFile {
  public:
-  /// `dtype` is that of the values that add() gets; statistics are fp32. Both references outlive
-  /// it. Throws Error where the file cannot be written, here and below.
+  /// `dtype` is the dtype of the values that add() receives; statistics are fp32. `model` must
+  /// outlive this object. All functions throw Error if the file cannot be written.
   WeightsFile(std::filesystem::path path, const Model& model, const ModelConfig& config,
               DType dtype);
 
-  /// All parameters of a unit of the model: see SyncScheme::visit_parameters(). Blocks until they
-  /// have been read; holds one unit in the host's memory.
+  /// Writes all parameters of one unit of the model: see SyncScheme::visit_parameters(). Blocks
+  /// until `values` have been read from the device, and holds a copy of this one unit in the host's
+  /// memory.
   void add(const Unit& unit, const Tensor& values);
-  /// Statistics as they are now, after that many steps of training. The file is there, whole, when
-  /// this returns.
+  /// Writes the statistics as they are now, after `steps` steps of training. When finish() returns
+  /// the file is complete under its final name.
   void finish(std::int64_t steps);
 
  private:
