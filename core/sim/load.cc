@@ -1,5 +1,5 @@
-// SimGrid is loaded when a world is wanted: it brings a network simulator of its own along, some
-// 30 MB that the ranks of real runs need not carry.
+// Loads the module with SimGrid when a world is made. SimGrid takes some 30 MB, which ranks of real
+// runs should not carry.
 #include "core/base/error.h"
 #include "core/base/module.h"
 #include "core/sim/simgrid_module.h"

@@ -1,4 +1,4 @@
-// What the module with SimGrid in it is called, and what it holds.
+// The name of the module that contains SimGrid, and of its function.
 #pragma once
 
 #include <memory>

@@ -13,10 +13,10 @@
 
 namespace ringside::sim {
 
-/// A device of a machine, or its host (the CPU).
+/// A device of a machine, or the machine's host (its CPU).
 struct Place {
   int machine = 0;
-  int device = -1;  // within the machine; -1: the host
+  int device = -1;  // index within the machine; -1: the host
   bool operator==(const Place&) const = default;
 };
 
@@ -30,50 +30,55 @@ class Job {
 };
 using JobPtr = std::unique_ptr<Job>;
 
-/// What actors wait for: notify_all() wakes those that wait now.
+/// Actors wait for an event; notify_all() wakes all actors that are waiting at that moment.
 class Event {
  public:
   virtual ~Event() = default;
   virtual void notify_all() = 0;
-  /// False after `timeout_s` of virtual time without a call of notify_all().
+  /// Blocks the calling actor. Returns false if `timeout_s` of virtual time passes without a
+  /// notify_all().
   virtual bool wait(double timeout_s) = 0;
 };
 
-/// Where messages arrive, each when its last byte does; in order for each sender.
+/// Receives messages. A message arrives with its last byte; those of one sender arrive in the order
+/// in which they were sent.
 class Inbox {
  public:
   virtual ~Inbox() = default;
-  /// The next message; none after `timeout_s` of virtual time (0: does not wait).
+  /// Returns the next message, or nothing after `timeout_s` of virtual time. With 0 it does not
+  /// wait.
   virtual std::optional<std::any> receive(double timeout_s) = 0;
 };
 
-/// A cluster and its clock, on SimGrid. Flows share links, and work shares cores, evenly among
-/// those that use them at a time (max-min fairness). Actors run one at a time, on one thread; who
-/// blocks lets others run. They must not block in any other way. The same calls give the same
-/// times to the last bit. SimGrid knows one world a process at a time, and its clock goes on from
-/// one to the next: times of later ones are the first one's to rounding only.
+/// A cluster and its clock, simulated by SimGrid. Flows share links, and work shares cores, evenly
+/// at every moment (max-min fairness). Actors run one at a time on one thread; an actor that blocks
+/// in a call of this class lets others run, and it must not block in any other way. The same calls
+/// give the same times to the last bit. A process can have one world at a time. SimGrid's clock
+/// continues from one world to the next, so times in later worlds equal those in the first only up
+/// to rounding.
 class World {
  public:
   virtual ~World() = default;
 
   virtual const ClusterSpec& cluster() const = 0;
-  /// What actors find each other by: one object of each type for the whole world.
+  /// Where actors find each other: one object of each type for the whole world.
   virtual Shared& shared() = 0;
 
-  /// Starts an actor, now or when run() is called. A `service` ends with the last actor that is
-  /// none, wherever it is.
+  /// Starts an actor, at once or when run() is called. A `service` is ended when the last actor
+  /// anywhere that is not a service has ended.
   virtual void spawn(const std::string& name, Place place, std::function<void()> body,
                      bool service = false) = 0;
-  /// Blocks until all actors have ended; once a world. Throws the first error that left an actor,
-  /// or Error that names the actors that would wait for ever.
+  /// Blocks until all actors have ended. May be called once. Throws the first error that left an
+  /// actor, or Error that names the actors that would wait for ever.
   virtual void run() = 0;
 
   /// Seconds of virtual time since the world was made.
   virtual double now() const = 0;
 
-  // ---- for actors
+  // ---- The rest is for actors.
 
-  /// `seconds` of one core of `place`, longer where actors share it.
+  /// Computes for `seconds` on one core of `place`, longer while others share the cores. work()
+  /// blocks the calling actor, start_work() does not.
   virtual void work(Place place, double seconds) = 0;
   virtual JobPtr start_work(Place place, double seconds) = 0;
   virtual void sleep(double seconds) = 0;
@@ -84,17 +89,18 @@ class World {
   virtual double latency(Place from, Place to) = 0;
 
   virtual std::unique_ptr<Event> make_event() = 0;
-  /// For the calling actor, which alone may receive from it, at `place`.
+  /// Makes an inbox at `place`. Only the calling actor may receive from it.
   virtual std::unique_ptr<Inbox> make_inbox(Place place) = 0;
-  /// Sends without blocking; the flow begins now. `inbox` must outlive the message's way. Of the
-  /// latency, `head_start` seconds are over already: those of a message that waited behind another.
+  /// Sends a message without blocking; the flow begins now. `inbox` must live until the message
+  /// arrives. `head_start` seconds of the latency are skipped: they passed while the message waited
+  /// behind another.
   virtual void post(Inbox& inbox, Place from, double bytes, std::any message,
                     double head_start = 0) = 0;
 };
 
 /// Throws Error that says what to install if this build has no SimGrid.
 std::unique_ptr<World> make_world(const ClusterSpec& cluster);
-/// Throws that error, or does nothing.
+/// Throws the same Error, or does nothing if SimGrid is there.
 void require_simgrid();
 
 }  // namespace ringside::sim

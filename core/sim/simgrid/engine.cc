@@ -12,7 +12,7 @@ namespace ringside::sim {
 namespace s4u = simgrid::s4u;
 
 Engine::~Engine() {
-  if (!over_) run();  // only that ends what SimGrid holds
+  if (!over_) run();  // only a run frees what SimGrid holds
 }
 
 void Engine::run() {
@@ -25,18 +25,18 @@ std::unique_ptr<s4u::Engine> Engine::start() {
   if (s4u::Engine::has_instance())
     throw Error("a second simulated world in one process: end the first one before");
   xbt_log_control_set("root.thres:critical ker_engine.app:file:/dev/null");
-  // What actors run on is chosen while the engine is made, by the first one.
+  // The first engine of a process chooses, while it is made, what actors run on.
   std::string arguments[] = {"ringside", "--cfg=contexts/factory:" RINGSIDE_SIMGRID_CONTEXTS,
                              "--cfg=contexts/stack-size:1024"};
   char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
   int argc = 3;
   auto engine = std::make_unique<s4u::Engine>(&argc, argv);
-  // Settings hold for the process: SimGrid refuses to hear them twice.
+  // Settings are valid for the whole process, and SimGrid refuses to set them twice.
   if (!simgrid::config::is_default("network/model")) return engine;
-  for (const char* setting :
-       {"network/model:CM02", "network/TCP-gamma:0", "network/crosstraffic:0",
-        // Seconds that are one moment; shares of links and cores that are nothing.
-        "surf/precision:1e-10", "maxmin/precision:1e-9"})
+  for (const char* setting : {"network/model:CM02", "network/TCP-gamma:0", "network/crosstraffic:0",
+                              // Times closer than the first count as one moment; shares of links
+                              // and cores below the second count as nothing.
+                              "surf/precision:1e-10", "maxmin/precision:1e-9"})
     s4u::Engine::set_config(std::string(setting));
   return engine;
 }

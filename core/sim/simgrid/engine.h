@@ -1,4 +1,4 @@
-// Engine: SimGrid itself, with the settings that it runs under.
+// Engine: SimGrid's engine with the settings that worlds need.
 #pragma once
 
 #include <memory>
@@ -6,17 +6,17 @@
 
 namespace ringside::sim {
 
-/// SimGrid's engine, of which a process has one at a time.
+/// SimGrid's engine. A process can have one at a time.
 class Engine {
  public:
-  /// Throws Error if there is another.
+  /// Throws Error if the process already has an engine.
   Engine() : engine_(start()) {}
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   bool over() const { return over_; }
-  /// Throws Error when called again.
+  /// Runs the simulation to its end. Throws Error when called a second time.
   void run();
 
  private:

@@ -1,4 +1,4 @@
-// What C++ knows about an actor's exceptions.
+// Keeps the C++ runtime's state of exceptions apart for each actor.
 #pragma once
 
 #include <cxxabi.h>
@@ -7,22 +7,22 @@
 
 namespace ringside::sim {
 
-/// Actors share a thread, and with it what the C++ runtime knows about exceptions that are on their
-/// way or being handled. Where an actor may let others run (in a destructor or a handler, too), one
-/// of these keeps the actor's own.
+/// All actors run on one thread and so share what the C++ runtime knows about exceptions that are
+/// being thrown or handled. Wherever an actor may let others run, also in a destructor or a
+/// handler, an object of this class saves the actor's state and restores it at its end.
 class ExceptionState {
  public:
   ExceptionState() : own_(std::exchange(of_thread(), {})) {}
   ~ExceptionState() {
     State& now = of_thread();
-    // What was thrown meanwhile (SimGrid ends services so) counts.
+    // Exceptions that were thrown meanwhile count too: SimGrid ends services by an exception.
     now = {own_.caught, own_.uncaught + now.uncaught};
   }
   ExceptionState(const ExceptionState&) = delete;
   ExceptionState& operator=(const ExceptionState&) = delete;
 
  private:
-  struct State {  // as the Itanium C++ ABI has it
+  struct State {  // the layout of the Itanium C++ ABI
     void* caught = nullptr;
     unsigned uncaught = 0;
   };

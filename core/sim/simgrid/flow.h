@@ -1,4 +1,4 @@
-// What is under way beside the actors: flows, where those that carry messages arrive, and work.
+// What goes on beside the actors: flows, the mailboxes where their messages arrive, and work.
 #pragma once
 
 #include <any>
@@ -17,8 +17,8 @@
 
 namespace ringside::sim {
 
-/// Messages of a sender become visible in the order in which it sent them, so one that overtakes
-/// another on its way waits.
+/// Makes the messages of a sender visible in the order in which it sent them: a message that
+/// overtakes another one waits for it.
 struct Mailbox {
   struct Slot {
     std::any message;
@@ -49,8 +49,8 @@ struct Flow {
   simgrid::s4u::Host* from = nullptr;
   simgrid::s4u::Host* to = nullptr;
   std::uint64_t bytes = 0;
-  std::function<void()> arrive{};  // none: no message
-  simgrid::s4u::CommPtr comm{};    // once the latency is over
+  std::function<void()> arrive{};  // empty for a flow without a message
+  simgrid::s4u::CommPtr comm{};    // set once the latency is over
   bool over = false;
   std::vector<BlockerPtr> waiters{};
 
@@ -62,28 +62,28 @@ struct Flow {
 };
 using FlowPtr = std::shared_ptr<Flow>;
 
-/// Flows under way. Held here since SimGrid stops a flow that nobody holds.
+/// All flows under way. They are held here because SimGrid stops a flow that nobody holds.
 class Flows {
  public:
   using ActivityImpl = simgrid::kernel::activity::ActivityImpl;
 
   void start(const FlowPtr& flow) {
-    if (flow->bytes == 0) return flow->end();  // SimGrid might never end it
+    if (flow->bytes == 0) return flow->end();  // SimGrid may never end a flow of 0 bytes
     flow->comm = simgrid::s4u::Comm::sendto_init(flow->from, flow->to);
-    // Detached, or SimGrid warns when it is let go.
+    // If the flow were not detached, SimGrid would warn when it is released.
     flow->comm->set_payload_size(flow->bytes)->detach();
     flows_.emplace(flow->comm->get_impl(), flow);
   }
-  /// Called by SimGrid while it looks at the flow.
+  /// SimGrid calls this while it still uses the flow, so the flow is released later, in sweep().
   void end(const ActivityImpl* activity) {
     auto node = flows_.extract(activity);
     if (node.empty()) return;
     ended_.push_back(std::move(node.mapped()->comm));
     node.mapped()->end();
   }
-  /// Called by actors: SimGrid has done with what ended before they run.
+  /// Actors call this. When actors run, SimGrid no longer uses flows that have ended.
   void sweep() { ended_.clear(); }
-  /// Called while SimGrid's state is still there.
+  /// Must be called while SimGrid's state still exists.
   void clear() {
     for (const auto& [activity, flow] : flows_) flow->comm = nullptr;
     flows_.clear();
@@ -95,13 +95,13 @@ class Flows {
   std::vector<simgrid::s4u::CommPtr> ended_;
 };
 
-/// Keeps work that its owner let go of until it has ended: SimGrid would stop it.
+/// Keeps work whose owner has released it until it has ended, as SimGrid would stop it otherwise.
 class Works {
  public:
   void keep(simgrid::s4u::ExecPtr work) { works_.push_back(std::move(work)); }
   void sweep() {
     if (works_.size() < limit_) return;
-    limit_ = std::numeric_limits<std::size_t>::max();  // others run while one tests
+    limit_ = std::numeric_limits<std::size_t>::max();  // others run in test() and must not sweep
     for (simgrid::s4u::ExecPtr& work : std::exchange(works_, {}))
       if (!work->test()) works_.push_back(std::move(work));
     limit_ = 16 + 2 * works_.size();
@@ -113,7 +113,8 @@ class Works {
   std::size_t limit_ = 16;
 };
 
-/// What SimGrid's callbacks use. It lives on its own because SimGrid keeps them for ever.
+/// What SimGrid's callbacks use. It is separate from the world because SimGrid never releases the
+/// callbacks.
 struct State {
   Flows flows{};
   Works works{};

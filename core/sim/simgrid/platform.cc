@@ -17,7 +17,7 @@ using NetPoint = simgrid::kernel::routing::NetPoint;
 
 constexpr double giga = 1e9;
 
-/// Both directions of a connection.
+/// The links of a connection, one for each direction.
 struct Duplex {
   s4u::Link* up = nullptr;
   s4u::Link* down = nullptr;
@@ -52,7 +52,7 @@ void add_route(s4u::NetZone* zone, NetPoint* from, NetPoint* to,
   zone->add_route(from, to, nullptr, nullptr, route, false);
 }
 
-/// `links`: from the inside of `child` to the rest of `star`.
+/// Connects `child` to the rest of `star`; `links` lead out of and into `child`.
 void join(s4u::NetZone* star, s4u::NetZone* child, NetPoint* gateway, const Duplex& links) {
   std::vector<s4u::LinkInRoute> up, down;
   if (links.up) up.emplace_back(links.up);
@@ -114,7 +114,7 @@ s4u::Host* Platform::make_host(Place place, s4u::NetZone* machine) {
                                   : fmt::format("machine {} host", place.machine);
   const DeviceSpec& spec = device ? cluster_.device : cluster_.host;
   const std::int64_t cores = device && spec.kind != "cpu" ? 1 : spec.cores;
-  // One resource of what all cores can do together; no work gets more than one core of it.
+  // One resource for all cores together; no work gets more than one core of it.
   const double together = static_cast<double>(cores) * spec.busy_share;
   s4u::Host* host = machine->create_host(name, operations_of_second * std::max(1.0, together));
   host->seal();
@@ -128,7 +128,7 @@ NetPoint* Platform::make_machine(int index, s4u::NetZone* parent) {
   zone->set_parent(parent);
   NetPoint* gateway = zone->create_router(prefix + " gateway");
 
-  // hosts, links; the host's CPU comes first
+  // Hosts and links; the host's CPU comes first.
   const auto devices = static_cast<int>(cluster_.devices);
   struct End {
     NetPoint* point;
@@ -165,7 +165,7 @@ NetPoint* Platform::make_machine(int index, s4u::NetZone* parent) {
       ++pairs[{static_cast<int>(b), static_cast<int>(a)}];
     }
 
-  // routes
+  // Routes.
   for (int a = -1; a < devices; ++a) {
     const End& from = ends[static_cast<std::size_t>(a + 1)];
     const bool device = a >= 0;

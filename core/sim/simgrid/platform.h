@@ -1,4 +1,4 @@
-// Platform: a ClusterSpec as SimGrid's hosts, links and routes.
+// Platform: a ClusterSpec made of SimGrid's hosts, links and routes.
 #pragma once
 
 #include <simgrid/s4u.hpp>
@@ -8,37 +8,42 @@
 
 namespace ringside::sim {
 
-/// Of a core: work is told in nanoseconds, far above what SimGrid takes for 0.
+/// Speed of a core. Work is measured in nanoseconds, because SimGrid treats very small amounts as
+/// 0.
 inline constexpr double operations_of_second = 1e9;
 
-/// Seconds until the first byte of a flow arrives. Every PCIe link, port pair of a switch, link of
-/// a mesh and way from NIC to NIC counts its latency once: device to host pcie; device to device of
-/// a machine peer, or 2 pcie without a peer link; device to a device of another machine
-/// pcie + nic + pcie; host to host nic. A cpu to itself pcie, a gpu 0.
+/// Seconds until the first byte of a flow arrives. Each of these counts its latency once: a PCIe
+/// link, a pair of switch ports, a link of a mesh, a way from NIC to NIC. So the latency is pcie
+/// from device to host; peer between devices of a machine, or 2 pcie if no peer link joins them;
+/// pcie + nic + pcie between devices of two machines; nic between two hosts. From a CPU to itself
+/// it is pcie, from a GPU to itself 0.
 double latency(const ClusterSpec& cluster, Place from, Place to);
 
-/// Throws Error for a bandwidth of 0 that a route needs. Before there is an engine, which cannot
-/// end without a platform.
+/// Throws Error if a bandwidth that a route needs is 0. To be called before an engine is made, as
+/// an engine cannot end without a platform.
 void require_bandwidths(const ClusterSpec& cluster);
 
-/// One host a device and one a machine's CPU. A machine is a zone that lists its routes, machines
-/// stand in a star, leaf switches in a star of stars, so that memory grows with the number of
-/// machines. Links are full duplex. An engine must exist; all belongs to it.
+/// Makes one SimGrid host for each device and one for each machine's CPU. A machine is a zone with
+/// a list of routes; machines form a star, leaf switches a star of stars, so that memory grows with
+/// the number of machines, not with its square. Links are full duplex. An engine must exist; it
+/// owns everything that is made here.
 ///
-/// Links have no latency here, who starts a flow adds it: SimGrid would share links by weights of
-/// 1 / latency, and 3.32 forgets links of flows whose latency ends at the same moment.
+/// These links have no latency; the code that starts a flow adds it. Otherwise SimGrid would share
+/// links by weights of 1 / latency, and SimGrid 3.32 forgets the links of flows whose latencies end
+/// at the same moment.
 class Platform {
  public:
-  /// `cluster` has its bandwidths, and outlives the engine.
+  /// `cluster` must have passed require_bandwidths(), and must outlive the engine.
   explicit Platform(const ClusterSpec& cluster);
 
-  /// Throws Error if there is no such place.
+  /// Returns the host of a place. Throws Error if the cluster has no such place.
   simgrid::s4u::Host* at(Place place) const;
-  /// False where a flow needs no time: from a gpu, or the host beside it, to itself.
+  /// Whether a flow between the places needs time. It needs none from a place to itself on machines
+  /// with GPUs.
   bool connected(Place from, Place to) const;
 
  private:
-  /// Its gateway, which stands in `parent` already.
+  /// Makes a machine inside `parent`, and returns its gateway.
   simgrid::kernel::routing::NetPoint* make_machine(int machine, simgrid::s4u::NetZone* parent);
   simgrid::s4u::Host* make_host(Place place, simgrid::s4u::NetZone* machine);
 

@@ -1,4 +1,4 @@
-// How actors wait, and who does.
+// How actors wait, and a list of those that wait.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,15 +15,16 @@ namespace ringside::sim {
 
 inline constexpr double for_ever = std::numeric_limits<double>::infinity();
 
-/// Blocks one actor until release() or the timeout. Shared, because others run while one releases.
+/// Blocks one actor until release() or until the timeout. Owned by shared pointers, because other
+/// actors run while one of them calls release().
 class Blocker {
  public:
-  /// Called by any actor, or by SimGrid between actors.
+  /// Actors may call this, and SimGrid may between actors.
   void release() {
     released_ = true;
     semaphore_->release();
   }
-  /// False after `timeout_s`, which may be infinite.
+  /// Returns false if `timeout_s` seconds (may be infinite) pass without release().
   bool block(double timeout_s) {
     if (std::isinf(timeout_s))
       semaphore_->acquire();
@@ -38,7 +39,7 @@ class Blocker {
 };
 using BlockerPtr = std::shared_ptr<Blocker>;
 
-/// Names of actors that wait without a deadline, and for what.
+/// The actors that wait without a deadline, by name, and what each waits for.
 class Waiting {
  public:
   class Scope {

@@ -81,7 +81,7 @@ class SimEvent : public Event {
   }
 
  private:
-  /// However the wait ends: SimGrid may end the actor in it.
+  /// Removes the waiter however the wait ends: SimGrid may also end the actor in it.
   struct Leave {
     std::vector<BlockerPtr>& waiters;
     const BlockerPtr& blocker;
@@ -146,7 +146,7 @@ class SimWorld : public World {
         [weak](simgrid::kernel::resource::NetworkAction& network, Action::State) {
           const auto state = weak.lock();
           if (!state) return;
-          // SimGrid declares the derived class only; Action is its first base.
+          // SimGrid only declares the derived class; Action is its first base.
           auto& action = reinterpret_cast<Action&>(network);
           if (action.get_state() == Action::State::FINISHED)
             state->flows.end(action.get_activity());
@@ -276,14 +276,14 @@ class SimWorld : public World {
   Platform platform_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::exception_ptr error_;
-  bool abandoned_ = false;                         // destroyed without a run
+  bool abandoned_ = false;                         // whether it was destroyed without a run
   const double begin_ = s4u::Engine::get_clock();  // where the world before this one ended
-  double end_ = begin_;  // of the last actor; what is under way then goes on for SimGrid
+  double end_ = begin_;  // end of the last actor; SimGrid goes on with what is under way
 };
 
 }  // namespace
 
-/// The module's one entry: see core/sim/load.cc.
+/// The module's only entry point: see core/sim/load.cc.
 extern "C" void ringside_make_world(const ClusterSpec& cluster, std::unique_ptr<World>& out) {
   require_bandwidths(cluster);
   out = std::make_unique<SimWorld>(cluster);
