@@ -20,7 +20,8 @@ class Convolution {
   Convolution(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out,
               Kernel2d kernel, After after = After::nothing);
 
-  /// [B, H, W, in] -> [B, P, Q, out], P = (H + 2 padding - size) / stride + 1.
+  /// Maps [B, H, W, in] to [B, P, Q, out], with P = (H + 2 padding - size) / stride + 1. Throws
+  /// Error for another number of channels.
   Tensor forward(const Tensor& x, const Pass& pass);
   /// Maps [B, P, Q, out] to [B, H, W, in], or returns an empty tensor if the gradient is not
   /// `wanted`. With a relu `dy` is overwritten.

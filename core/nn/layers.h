@@ -4,7 +4,8 @@
 // up in the unit when it computes. forward() keeps what backward() needs if its pass says so;
 // backward() overwrites the gradients of the layer's parameters and frees what was kept. A tensor
 // of rows may have any shape: its number of rows M is its count divided by its width. Results are
-// new tensors unless said otherwise. A layer lives in its unit and throws nothing of its own.
+// new tensors unless said otherwise. A layer lives in its unit, and throws Error only where its own
+// comment says so.
 #pragma once
 
 #include <cstdint>

@@ -14,8 +14,8 @@ __device__ __forceinline__ float logistic(float x) {
   return 1.0f / (1.0f + __expf(-two_root * (x + cubic * x * x * x)));
 }
 
-/// The normal distribution function, which is (1 + erf(x / sqrt(2))) / 2. That formula is not used
-/// because it cancels below 0.
+/// The normal distribution function, which is (1 + erf(x / sqrt(2))) / 2. That formula is not used:
+/// below 0 its digits cancel.
 __device__ __forceinline__ float normal(float x) { return 0.5f * erfcf(-0.70710678f * x); }
 __device__ __forceinline__ float normal_density(float x) {
   return 0.39894228f * __expf(-0.5f * x * x);
