@@ -34,9 +34,10 @@ class CifarDataset final : public Dataset {
       refuse_compressed(file);
       const std::size_t bytes = file.size();
       if (bytes == 0 || bytes % record() != 0)
-        throw bad_file(path, bytes - bytes % record(),
-                       fmt::format("the file has {} bytes, which is no number of records of {}",
-                                   bytes, record()));
+        throw bad_file(
+            path, bytes - bytes % record(),
+            fmt::format("the file has {} bytes, which is not a multiple of the record size {}",
+                        bytes, record()));
       files_.append(std::move(file), static_cast<std::int64_t>(bytes / record()), 0);
     }
     part_ = part_of(files_.items(), split, holdout);
@@ -134,8 +135,9 @@ DataFiles cifar_files(Cifar set, const std::vector<std::string>& paths) {
       if (fs::exists(path / file)) files.training.push_back(path / file);
     if (fs::exists(path / test)) files.held_out.push_back(path / test);
     if (files.training.empty())
-      throw Error("data.path: {} holds no {}; name the folder that the binary version unpacks to",
-                  name, training.front());
+      throw Error(
+          "data.path: {} holds no {}; name the folder that the binary version was unpacked to",
+          name, training.front());
   }
   if (files.training.empty()) files.training.swap(files.held_out);
   return files;

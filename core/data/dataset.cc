@@ -40,8 +40,8 @@ void require_task(std::string_view data_kind, Task task, std::initializer_list<T
   for (const Task one : served)
     names += fmt::format("{}{}", names.empty() ? "" : " or ", name_of(one));
   throw Error(
-      "data.kind = '{}' is for models that say {}; this one says {}: change model.kind or "
-      "data.kind (see `ringside list`)",
+      "data.kind = '{}' is for models that predict {}, but this model predicts {}; change "
+      "model.kind or data.kind (see `ringside list`)",
       data_kind, names, name_of(task));
 }
 

@@ -37,7 +37,7 @@ Header read_header(const RegularFile& file, bool images) {
   const std::uint32_t magic = word_at(file, 0);
   if (images ? magic != image_magic && magic != channel_magic : magic != label_magic)
     throw bad_file(file.path(), 0,
-                   fmt::format("magic number {:#010x}, but {} of bytes have {:#010x}", magic,
+                   fmt::format("magic number {:#010x}, but files of {} have {:#010x}", magic,
                                images ? "images" : "labels", images ? image_magic : label_magic),
                    "data.path takes images first, then labels");
   Header header;
@@ -49,7 +49,7 @@ Header read_header(const RegularFile& file, bool images) {
     constexpr std::int64_t most = std::int64_t{1} << 48;
     if (extent < 1) throw bad_file(file.path(), offset, "an extent of 0");
     if (extent > most / total)
-      throw bad_file(file.path(), offset, fmt::format("an extent of {} is too much", extent));
+      throw bad_file(file.path(), offset, fmt::format("an extent of {} is too large", extent));
     total *= extent;
     header.extents.push_back(extent);
   }

@@ -174,7 +174,7 @@ Batch Loader::read(const BatchSlice& slice) const {
 Batch Loader::allocate(const BatchSlice& slice) const {
   if (slice.step < 0 || slice.first < 0 || slice.count < 1 ||
       slice.first + slice.count > global_batch_)
-    throw Error("data: samples {} to {} of step {} are asked for, a global batch has {}",
+    throw Error("data: samples {} to {} of step {} do not exist; a global batch has {} samples",
                 slice.first, slice.first + slice.count, slice.step, global_batch_);
   const Shape target = dataset_.target_shape();
   const bool several = dataset_.target_parts().size() > 1;

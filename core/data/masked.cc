@@ -20,12 +20,12 @@ class MaskedDataset final : public Dataset {
         seed_(seed) {
     const std::int64_t length = pair_length(context, vocabulary);
     if (plain_->input_shape() != Shape{length} || plain_->input_dtype() != DType::i32)
-      throw Error("data: pairs of {} tokens are to be made of samples of {}", length,
+      throw Error("data: pairs of {} tokens cannot be made of samples of shape {}", length,
                   plain_->input_shape().text());
     if (masked < 1 || masked > length)
       throw Error(
-          "model.masked = {} is out of range; of {} tokens, {} of them special, 1 to {} can be "
-          "hidden",
+          "model.masked = {} is out of range; of {} tokens, of which {} are special, 1 to {} can "
+          "be hidden",
           masked, context, special_tokens, length);
   }
 
@@ -114,8 +114,9 @@ std::int64_t pair_length(std::int64_t context, std::int64_t vocabulary) {
     throw Error("model.context = {} is too small for a pair of sentences; it has to be {} or more",
                 context, least);
   if (vocabulary <= special_tokens)
-    throw Error("model.vocabulary = {} is too small; {} of its tokens are special", vocabulary,
-                special_tokens);
+    throw Error(
+        "model.vocabulary = {} is too small; it has to be above {}, the number of special tokens",
+        vocabulary, special_tokens);
   return context - special_tokens;
 }
 

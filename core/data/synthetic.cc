@@ -21,8 +21,10 @@ class SyntheticDataset final : public Dataset {
       throw Error("model.vocabulary = {} is out of range; it has to be 1 to {}", vocabulary,
                   tokens);
     if (samples < 1 || samples > std::numeric_limits<std::int64_t>::max() / 2 / context)
-      throw Error("data: {} synthetic samples of {} tokens; that many cannot be made", samples,
-                  context);
+      throw Error(
+          "data: {} synthetic samples of {} tokens cannot be made; choose 1 or more, but fewer "
+          "than 2^62 tokens in all",
+          samples, context);
   }
 
   std::int64_t size() const override { return size_; }

@@ -23,9 +23,14 @@ class SyntheticImages final : public Dataset {
                   std::uint64_t seed)
       : size_(samples), shape_(image), classes_(classes), seed_(seed) {
     if (image.rank() != 3 || image[0] < 1 || image[1] < 1 || image[2] < 1)
-      throw Error("data: synthetic images of {}; three extents above 0 are needed", image.text());
+      throw Error(
+          "data: synthetic images of shape {} cannot be made; three extents above 0 are needed",
+          image.text());
     if (samples < 1 || classes < 1)
-      throw Error("data: {} synthetic images of {} classes; there has to be one", samples, classes);
+      throw Error(
+          "data: {} synthetic images of {} classes cannot be made; there have to be 1 or more of "
+          "each",
+          samples, classes);
     // A row starts anywhere in the first noise_values and may extend into the rest.
     noise_.resize(noise_values + static_cast<std::size_t>(image[1] * image[2]));
     for (std::size_t i = 0; i < noise_.size(); ++i)

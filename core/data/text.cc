@@ -49,7 +49,7 @@ class TextDataset final : public Dataset {
     size_ = part.size - context;
     if (size_ < 1)
       throw Error(
-          "data: the {} split of {}{} has {} bytes, a window takes {}; give more text or "
+          "data: the {} split of {}{} has {} bytes, but a window needs {}; give more text or "
           "change model.context or data.holdout",
           split == Split::training ? "training" : "held-out",
           paths.empty() ? "no file" : paths.front().string(),

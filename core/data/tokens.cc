@@ -36,10 +36,10 @@ std::pair<std::int64_t, std::size_t> read_header(const RegularFile& file) {
                                header[0], formats[0].magic, formats[1].magic),
                    "make it with llm.c's dev/data");
   if (header[1] != format->version)
-    throw bad_file(file.path(), 4,
-                   fmt::format("version {}, but this is known of version {} alone", header[1],
-                               format->version),
-                   "make it with llm.c's dev/data");
+    throw bad_file(
+        file.path(), 4,
+        fmt::format("version {}, but only version {} can be read", header[1], format->version),
+        "make it with llm.c's dev/data");
   const std::int64_t tokens = header[2];
   const auto promised = static_cast<std::int64_t>(header_bytes) +
                         tokens * static_cast<std::int64_t>(format->token_bytes);
@@ -71,7 +71,8 @@ class TokenDataset final : public Dataset {
     part_ = part_of(files_.items(), split, holdout);
     if (part_.size <= context)
       throw Error(
-          "data: the {} split of {} has {} tokens, a window takes {}; give more files or change "
+          "data: the {} split of {} has {} tokens, but a window needs {}; give more files or "
+          "change "
           "model.context or data.holdout",
           split == Split::training ? "training" : "held-out",
           paths.empty() ? "no file" : paths.front().string(), part_.size, context + 1);

@@ -43,8 +43,9 @@ class Fitting {
     const std::string faults =
         listed(missing_, "missing") + listed(different_, "different") + listed(unknown_, "unknown");
     if (!faults.empty())
-      throw Error("{}: is not of this model{}; choose the [model] that it was made for", file_.path,
-                  faults);
+      throw Error(
+          "{}: the file does not fit this model{}; choose the [model] that the file was made for",
+          file_.path, faults);
     return found_;
   }
 
@@ -84,7 +85,7 @@ class Fitting {
     if (!tied || !other) return;
     if (tied->dtype != other->dtype || tied->extents != other->extents ||
         !std::equal(tied->bytes.begin(), tied->bytes.end(), other->bytes.begin()))
-      different_.push_back(fmt::format("{} is not {}, which this model ties it to", tie.name,
+      different_.push_back(fmt::format("{} differs from {}, but this model ties them", tie.name,
                                        names_.tensors[tie.tensor].name));
   }
 

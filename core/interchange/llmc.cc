@@ -26,13 +26,13 @@ class Checked {
   std::int64_t number(std::size_t index, std::string_view what, std::int64_t largest) const {
     const std::int64_t value = header_[index];
     if (value < 1 || value > largest)
-      throw Error("{}: byte {}: {} {} cannot be", path_, 4 * index, value, what);
+      throw Error("{}: byte {}: {} {} are impossible", path_, 4 * index, value, what);
     return value;
   }
   void expect(std::size_t index, std::string_view what, std::int64_t wanted,
               std::string_view key) const {
     if (header_[index] != wanted)
-      throw Error("{}: byte {}: the model has {} {}; {} = {}", path_, 4 * index, header_[index],
+      throw Error("{}: byte {}: the model has {} {}, but {} = {}", path_, 4 * index, header_[index],
                   what, key, wanted);
   }
 
@@ -56,15 +56,15 @@ class Cutter {
     for (std::int64_t layer = 0; layer < std::max<std::int64_t>(1, layers); ++layer) {
       const std::string full = layers > 0 ? fmt::format("{}.{}", name, layer) : name;
       if (bytes_.size() - at_ < size)
-        throw Error("{}: byte {}: {} of {} bytes begins there and the file ends at {}", out_.path,
-                    at_, full, size, bytes_.size());
+        throw Error("{}: byte {}: {} of {} bytes begins here, but the file ends at byte {}",
+                    out_.path, at_, full, size, bytes_.size());
       out_.tensors[full] = {dtype_, extents, bytes_.subspan(at_, size), out_.path};
       at_ += size;
     }
   }
   void finish() const {
     if (at_ != bytes_.size())
-      throw Error("{}: byte {}: the model ends there and the file at {}", out_.path, at_,
+      throw Error("{}: byte {}: the model ends here, but the file ends at byte {}", out_.path, at_,
                   bytes_.size());
   }
 
@@ -78,7 +78,8 @@ class Cutter {
 Sizes check_header(const std::string& path, const Header& header, const ModelConfig& config) {
   const Checked checked(path, header);
   if (header[1] != 3 && header[1] != 5)
-    throw Error("{}: byte 4: version {}; there are 3 (fp32) and 5 (bf16)", path, header[1]);
+    throw Error("{}: byte 4: version {}, but only 3 (fp32) and 5 (bf16) can be read", path,
+                header[1]);
   const Sizes sizes{.positions = checked.number(2, "positions", largest_extent),
                     .vocabulary = checked.number(3, "tokens", largest_extent),
                     .layers = checked.number(4, "layers", most_layers),
@@ -86,7 +87,8 @@ Sizes check_header(const std::string& path, const Header& header, const ModelCon
                     .width = checked.number(6, "channels", largest_extent),
                     .rows = checked.number(7, "rows of tokens", largest_extent)};
   if (sizes.rows < sizes.vocabulary)
-    throw Error("{}: byte 28: {} rows for {} tokens", path, sizes.rows, sizes.vocabulary);
+    throw Error("{}: byte 28: {} rows of the table are too few for {} tokens", path, sizes.rows,
+                sizes.vocabulary);
   checked.expect(2, "positions", rows_of_positions(config), "model.positions");
   checked.expect(3, "tokens", config.vocabulary, "model.vocabulary");
   checked.expect(4, "layers", config.layers, "model.layers");
@@ -116,7 +118,7 @@ StoredTensors open_llmc_model(const std::string& path, const ModelConfig& config
   Header header;
   std::memcpy(header.data(), file->bytes().data(), header_bytes);
   if (header[0] != magic)
-    throw Error("{}: byte 0: magic number {}; a model file of llm.c has {}", path, header[0],
+    throw Error("{}: byte 0: magic number {}, but model files of llm.c have {}", path, header[0],
                 magic);
   const auto [positions, vocabulary, layers, heads, c, rows] = check_header(path, header, config);
 

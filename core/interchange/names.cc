@@ -288,8 +288,7 @@ Names names_of(const Model& model, const ModelConfig& config) {
 
 Names llmc_names_of(const Model& model) {
   if (!model.units.back()->lender())
-    throw Error(
-        "a model file of llm.c has one table for embedding and head; set model.tied = true");
+    throw Error("model files of llm.c use one table for embedding and head; set model.tied = true");
   return {.tensors = by_rules(model, llmc_rules)};
 }
 

@@ -78,16 +78,16 @@ class Header {
   Header(const std::string& path, std::span<const std::byte> data) : path_(path), data_(data) {}
 
   StoredTensor tensor(const std::string& name, const json& entry) {
-    if (!entry.is_object()) refuse(name, "is no object");
+    if (!entry.is_object()) refuse(name, "is not a JSON object");
     for (const auto& [key, value] : entry.items())
       if (key != "dtype" && key != "shape" && key != "data_offsets")
-        refuse(name, fmt::format("has a key '{}' that there is not", key));
+        refuse(name, fmt::format("has an unknown key '{}'", key));
     const json dtype = entry.value("dtype", json());
     const json shape = entry.value("shape", json());
     const json offsets = entry.value("data_offsets", json());
     if (!dtype.is_string()) refuse(name, "has no dtype");
     if (!shape.is_array()) refuse(name, "has no shape");
-    if (!offsets.is_array() || offsets.size() != 2) refuse(name, "has no two data_offsets");
+    if (!offsets.is_array() || offsets.size() != 2) refuse(name, "does not have two data_offsets");
 
     StoredTensor out;
     out.dtype = dtype.get<std::string>();
@@ -108,8 +108,8 @@ class Header {
       refuse(name, fmt::format("has data_offsets [{}, {}] that do not lie within {} bytes", begin,
                                end, data_.size()));
     if (end - begin != bytes)
-      refuse(name, fmt::format("has {} bytes at [{}, {}]; {} of {} are {}", end - begin, begin, end,
-                               text_of(out.extents), out.dtype, bytes));
+      refuse(name, fmt::format("has {} bytes at [{}, {}], but {} of {} have {} bytes", end - begin,
+                               begin, end, text_of(out.extents), out.dtype, bytes));
     out.bytes = data_.subspan(begin, bytes);
     ranges_.push_back({begin, end, name});
     return out;
@@ -120,14 +120,14 @@ class Header {
     std::sort(ranges_.begin(), ranges_.end());
     std::uint64_t at = 0;
     for (const auto& [begin, end, name] : ranges_) {
-      if (begin < at) refuse(name, fmt::format("overlaps another at byte {}", begin));
+      if (begin < at) refuse(name, fmt::format("overlaps another tensor at byte {}", begin));
       if (begin > at)
-        refuse(name, fmt::format("begins at byte {}: {} bytes before it are no tensor's", begin,
+        refuse(name, fmt::format("begins at byte {}: {} bytes before it belong to no tensor", begin,
                                  begin - at));
       at = end;
     }
     if (at != data_.size())
-      throw Error("{}: {} bytes at the end are no tensor's", path_, data_.size() - at);
+      throw Error("{}: {} bytes at the end belong to no tensor", path_, data_.size() - at);
   }
 
  private:
@@ -139,14 +139,14 @@ class Header {
     if (!value.is_number_unsigned() ||
         value.get<std::uint64_t>() >
             static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      refuse(name, fmt::format("has {} where a count belongs", value.dump()));
+      refuse(name, fmt::format("has {} where a count is expected", value.dump()));
     return value.get<std::uint64_t>();
   }
 
   std::uint64_t element_bytes(const std::string& name, const std::string& dtype) const {
     for (const ElementSize& size : element_sizes)
       if (size.dtype == dtype) return size.bytes;
-    refuse(name, fmt::format("has dtype '{}', which there is not", dtype));
+    refuse(name, fmt::format("has the unknown dtype '{}'", dtype));
   }
 
   struct Range {
@@ -164,7 +164,7 @@ void check_metadata(const std::string& path, const json& metadata) {
   const bool strings =
       metadata.is_object() && std::all_of(metadata.begin(), metadata.end(),
                                           [](const json& value) { return value.is_string(); });
-  if (!strings) throw Error("{}: __metadata__ is not a list of names and texts", path);
+  if (!strings) throw Error("{}: __metadata__ must be an object whose values are strings", path);
 }
 
 bool is_index(const std::string& path) { return path.ends_with(".index.json"); }
@@ -176,13 +176,13 @@ std::map<std::string, std::string> read_index(const std::string& path) {
                               file->bytes().size());
   const json index = parse_json(path, text);
   const json map = index.is_object() ? index.value("weight_map", json()) : json();
-  if (!map.is_object() || map.empty()) throw Error("{}: there is no weight_map", path);
+  if (!map.is_object() || map.empty()) throw Error("{}: the index has no weight_map", path);
   std::map<std::string, std::string> out;
   for (const auto& [name, where] : map.items()) {
     const auto file_name = where.is_string() ? where.get<std::string>() : std::string();
     if (file_name.empty() || file_name.find('/') != std::string::npos || file_name == "..")
-      throw Error("{}: tensor '{}' is in {}, which is no file of this folder", path, name,
-                  where.dump());
+      throw Error("{}: tensor '{}' is in {}, which is not the name of a file in this folder", path,
+                  name, where.dump());
     out[name] = file_name;
   }
   return out;
@@ -192,7 +192,7 @@ void add_file(StoredTensors& out, const std::string& path) {
   auto file = map_weights(path);
   for (auto& [name, tensor] : parse_safetensors(path, file->bytes()))
     if (!out.tensors.emplace(name, tensor).second)
-      throw Error("{}: tensor '{}' stands in {} too", path, name, out.tensors[name].file);
+      throw Error("{}: tensor '{}' occurs in {} as well", path, name, out.tensors[name].file);
   out.files.push_back(std::move(file));
 }
 
@@ -202,16 +202,16 @@ std::map<std::string, StoredTensor> parse_safetensors(const std::string& path,
                                                       std::span<const std::byte> bytes) {
   std::uint64_t length = 0;
   if (bytes.size() < sizeof length)
-    throw Error("{}: {} bytes are no safetensors file", path, bytes.size());
+    throw Error("{}: a file of {} bytes is too short for safetensors", path, bytes.size());
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > longest_header || length > bytes.size() - sizeof length)
     throw Error(
-        "{}: a header of {} bytes does not fit in a file of {}; it is no safetensors file, or it "
-        "was cut",
+        "{}: a header of {} bytes does not fit into a file of {} bytes; the file is not "
+        "safetensors, or was cut off",
         path, length, bytes.size());
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof length, length);
   const json header = parse_json(path, text);
-  if (!header.is_object()) throw Error("{}: the header is no JSON object", path);
+  if (!header.is_object()) throw Error("{}: the header is not a JSON object", path);
 
   Header reader(path, bytes.subspan(sizeof length + length));
   std::map<std::string, StoredTensor> out;
@@ -252,7 +252,7 @@ StoredTensors open_safetensors(const std::string& path) {
   }
   for (const auto& [name, tensor] : out.tensors)
     if (!index.contains(name))
-      throw Error("{}: tensor '{}' of {} has no place in weight_map", path, name, tensor.file);
+      throw Error("{}: weight_map does not list tensor '{}' of {}", path, name, tensor.file);
   return out;
 }
 

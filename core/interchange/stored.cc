@@ -44,8 +44,7 @@ std::string_view stored_name_of(DType dtype) {
     case DType::f16:
       return "F16";
     default:
-      throw Error("parameters of {} cannot be stored: there are fp32, bf16 and fp16",
-                  name_of(dtype));
+      throw Error("parameters of {} cannot be stored; choose fp32, bf16 or fp16", name_of(dtype));
   }
 }
 

@@ -77,7 +77,7 @@ class FromFile final : public InitialValues {
   void write(const Unit& unit, std::int64_t, std::int64_t begin, const Tensor& out) const override {
     const std::int64_t end = begin + out.count();
     if (begin < 0 || end > unit.layout().count())
-      throw Error("unit {}: initial values of elements {} to {} are asked for, it has {}",
+      throw Error("unit {}: elements {} to {} have no initial values; the unit has {} elements",
                   unit.name(), begin, end, unit.layout().count());
     if (!unit.device().has_values()) return;
     for (const auto& [tensor, stored] : units_.at(unit.name())) {
@@ -179,8 +179,9 @@ WeightsFile::WeightsFile(std::filesystem::path path, const Model& model, const M
 
 void WeightsFile::add(const Unit& unit, const Tensor& values) {
   if (values.dtype() != dtype_ || values.count() != unit.layout().count())
-    throw Error("unit {}: {} values of {} to write, not {} of {}", unit.name(), values.count(),
-                name_of(values.dtype()), unit.layout().count(), name_of(dtype_));
+    throw Error("unit {}: {} values of {} were given to write, but the unit has {} of {}",
+                unit.name(), values.count(), name_of(values.dtype()), unit.layout().count(),
+                name_of(dtype_));
   const auto host = read(unit.device(), values);
   for (std::size_t i = 0; i < names_.tensors.size(); ++i) {
     const NamedTensor& tensor = names_.tensors[i];

@@ -115,8 +115,8 @@ TEST_F(CifarFiles, NamesFileAndOffsetOfWhatIsWrong) {
   const std::string good = record("\1") + record("\2");
   EXPECT_EQ(says(good), "nothing");
   EXPECT_THAT(says(good.substr(0, 5000)),
-              HasSubstr("file.bin: at byte 3073: the file has 5000 bytes, which is no number of "
-                        "records of 3073"));
+              HasSubstr("file.bin: at byte 3073: the file has 5000 bytes, which is not a multiple "
+                        "of the record size 3073"));
   EXPECT_THAT(says(""), HasSubstr("file.bin: at byte 0"));
   EXPECT_THAT(says(record("\1") + record("\xa")),
               AllOf(HasSubstr("file.bin: at byte 3073: label 10 is out of range"),

@@ -84,13 +84,13 @@ TEST_F(Idx, NamesFileAndOffsetOfWhatIsWrong) {
               HasSubstr("images: at byte 10: the file ends within its header"));
   EXPECT_THAT(says("", labels()), HasSubstr("images: at byte 0: the file ends"));
   EXPECT_THAT(says(images().substr(0, 40), labels()),
-              HasSubstr("images: at byte 40: the file has 40 bytes, its header promises 46"));
+              HasSubstr("images: at byte 40: the file has 40 bytes, but its header says 46"));
   EXPECT_THAT(says(images() + "x", labels()),
-              HasSubstr("images: at byte 46: the file has 47 bytes, its header promises 46"));
+              HasSubstr("images: at byte 46: the file has 47 bytes, but its header says 46"));
   EXPECT_THAT(says(idx(images_magic, {5, 0, 3}, ""), labels()),
               HasSubstr("images: at byte 8: an extent of 0"));
   EXPECT_THAT(says(idx(images_magic, {0xffffffff, 0xffffffff, 0xffffffff}, ""), labels()),
-              HasSubstr("images: at byte 8: an extent of 4294967295 is too much"));
+              HasSubstr("images: at byte 8: an extent of 4294967295 is too large"));
   EXPECT_THAT(says(images(), idx(labels_magic, {4}, "\3\1\4\1")),
               AllOf(HasSubstr("labels: at byte 4: 4 labels, but"), HasSubstr("has 5 images")));
   EXPECT_THAT(says(std::string("\x1f\x8b\x08", 3), labels()), HasSubstr("gunzip -k"));

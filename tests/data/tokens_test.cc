@@ -82,13 +82,13 @@ TEST_F(Tokens, NamesFileAndOffsetOfWhatIsWrong) {
   EXPECT_THAT(says(with(0, 20240326)), HasSubstr("file.bin: at byte 0: magic number 20240326"));
   EXPECT_THAT(says(with(0, 20240801)), HasSubstr("file.bin: at byte 4: version 1"));
   EXPECT_THAT(says(with(1, 2)), HasSubstr("file.bin: at byte 4: version 2"));
-  EXPECT_THAT(says(with(2, 6)),
-              HasSubstr("file.bin: at byte 8: 6 tokens of 2 bytes make 1036 bytes, the file has "
-                        "1034"));
+  EXPECT_THAT(
+      says(with(2, 6)),
+      HasSubstr("file.bin: at byte 8: 6 tokens of 2 bytes make 1036 bytes, but the file has 1034"));
   EXPECT_THAT(says(with(2, -5)), HasSubstr("file.bin: at byte 8: -5 tokens"));
   EXPECT_THAT(says(good + "x"), HasSubstr("file.bin: at byte 8"));
   EXPECT_THAT(says(token_file<std::uint16_t>({1, 2, 3})),
-              HasSubstr("has 3 tokens, a window takes 4"));
+              HasSubstr("has 3 tokens, but a window needs 4"));
   const auto mixed = [&] {
     token_dataset({folder_.write("a", good), folder_.write("b", token_file<std::uint32_t>({1}))}, 1,
                   10, Task::every_token, Split::training, 0);

@@ -76,7 +76,7 @@ TEST_F(DataRows, EachServesItsTasksAndRefusesTheOthersInALine) {
       if (said == "nothing")
         ++served;
       else
-        EXPECT_THAT(said, HasSubstr("is for models that say")) << row.name;
+        EXPECT_THAT(said, HasSubstr("is for models that predict")) << row.name;
     }
     EXPECT_GT(served, 0) << row.name;
     EXPECT_LT(served, 4) << row.name;

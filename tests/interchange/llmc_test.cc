@@ -96,15 +96,15 @@ TEST_F(LlmcModel, IsRefusedByNameAndByte) {
   EXPECT_TRUE(contains(refused(), "byte 4: version 1"));
   header_[1] = 3;
   header_[4] = 3;
-  EXPECT_TRUE(contains(refused(), "byte 16: the model has 3 layers; model.layers = 2"));
+  EXPECT_TRUE(contains(refused(), "byte 16: the model has 3 layers, but model.layers = 2"));
   header_[4] = -1;
-  EXPECT_TRUE(contains(refused(), "byte 16: -1 layers cannot be"));
+  EXPECT_TRUE(contains(refused(), "byte 16: -1 layers are impossible"));
   header_[4] = layers;
   header_[7] = 10;
-  EXPECT_TRUE(contains(refused(), "byte 28: 10 rows for 11 tokens"));
+  EXPECT_TRUE(contains(refused(), "byte 28: 10 rows of the table are too few for 11 tokens"));
   header_[7] = rows;
-  EXPECT_TRUE(contains(refused(count_ - 1), "lnfb of 32 bytes begins there and the file ends at"));
-  EXPECT_TRUE(contains(refused(count_ + 1), "the model ends there and the file at"));
+  EXPECT_TRUE(contains(refused(count_ - 1), "lnfb of 32 bytes begins here, but the file ends at"));
+  EXPECT_TRUE(contains(refused(count_ + 1), "the model ends here, but the file ends at"));
   const std::string cut = folder_.write("cut.bin", std::string(1000, 'x'));
   EXPECT_TRUE(contains(error_of([&] { open_llmc_model(cut, config_); }), "byte 1000"));
 }

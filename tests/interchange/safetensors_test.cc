@@ -59,29 +59,29 @@ TEST(Safetensors, RefusesOffsetsThatAreNotTheTensors) {
   };
   EXPECT_EQ(of(entry("F32", {2}, 0, 8), 8), "");
   EXPECT_TRUE(contains(of(entry("F32", {2}, 0, 8), 7), "do not lie within 7 bytes"));
-  EXPECT_TRUE(contains(of(entry("F32", {2}, 0, 8), 9), "1 bytes at the end are no tensor's"));
-  EXPECT_TRUE(contains(of(entry("F32", {2}, 1, 9), 9), "1 bytes before it are no tensor's"));
+  EXPECT_TRUE(contains(of(entry("F32", {2}, 0, 8), 9), "1 bytes at the end belong to no tensor"));
+  EXPECT_TRUE(contains(of(entry("F32", {2}, 1, 9), 9), "1 bytes before it belong to no tensor"));
   EXPECT_TRUE(contains(of(entry("F32", {2}, 8, 0), 8), "do not lie within"));
-  EXPECT_TRUE(contains(of(entry("F16", {2}, 0, 8), 8), "2 of F16 are 4"));
+  EXPECT_TRUE(contains(of(entry("F16", {2}, 0, 8), 8), "2 of F16 have 4 bytes"));
   EXPECT_TRUE(contains(of(entry("F32", {1LL << 62, 4}, 0, 8), 8), "too large"));
   EXPECT_TRUE(contains(of(entry("F32", {1LL << 62, 0}, 0, 0), 0), "too large"));
   EXPECT_TRUE(contains(
       error_of_header({{"a", entry("F32", {2}, 0, 8)}, {"b", entry("F32", {2}, 4, 12)}}, 12),
-      "tensor 'b' overlaps another at byte 4"));
+      "tensor 'b' overlaps another tensor at byte 4"));
 }
 
 TEST(Safetensors, RefusesEntriesThatAreNone) {
   const auto of = [](json a) { return error_of_header({{"a", std::move(a)}}, 8); };
-  EXPECT_TRUE(contains(of(entry("F8", {2}, 0, 8)), "dtype 'F8', which there is not"));
-  EXPECT_TRUE(contains(of(entry("F32", {-2}, 0, 8)), "-2 where a count belongs"));
-  EXPECT_TRUE(contains(of(5), "is no object"));
-  EXPECT_TRUE(contains(of({{"dtype", "F32"}, {"shape", {2}}}), "no two data_offsets"));
+  EXPECT_TRUE(contains(of(entry("F8", {2}, 0, 8)), "unknown dtype 'F8'"));
+  EXPECT_TRUE(contains(of(entry("F32", {-2}, 0, 8)), "-2 where a count is expected"));
+  EXPECT_TRUE(contains(of(5), "is not a JSON object"));
+  EXPECT_TRUE(contains(of({{"dtype", "F32"}, {"shape", {2}}}), "does not have two data_offsets"));
   EXPECT_TRUE(contains(of({{"dtype", "F32"}, {"shape", {1.5}}, {"data_offsets", {0, 8}}}), "1.5"));
   json more = entry("F32", {2}, 0, 8);
   more["strides"] = {1};
   EXPECT_TRUE(contains(of(more), "'strides'"));
   EXPECT_TRUE(contains(error_of_header({{"__metadata__", {{"a", 1}}}}, 0), "__metadata__"));
-  EXPECT_TRUE(contains(error_of_header(json::array(), 0), "no JSON object"));
+  EXPECT_TRUE(contains(error_of_header(json::array(), 0), "not a JSON object"));
 }
 
 TEST(Safetensors, RefusesHeadersThatAreNone) {
@@ -222,7 +222,8 @@ TEST_F(Sharded, IsRefusedWhereIndexAndFilesDisagree) {
   EXPECT_TRUE(contains(error({{"a", "2.safetensors"}, {"b", "2.safetensors"}}),
                        "tensor 'a' is not in 2.safetensors"));
   EXPECT_TRUE(contains(error({{"a", "3.safetensors"}}), "3.safetensors: No such file"));
-  EXPECT_TRUE(contains(error({{"a", "../1.safetensors"}}), "no file of this folder"));
+  EXPECT_TRUE(
+      contains(error({{"a", "../1.safetensors"}}), "not the name of a file in this folder"));
   EXPECT_TRUE(contains(error({{"c", "1.safetensors"}}), "'c' is not in"));
   EXPECT_TRUE(contains(error(json::object()), "no weight_map"));
   folder_.write(
@@ -230,7 +231,7 @@ TEST_F(Sharded, IsRefusedWhereIndexAndFilesDisagree) {
       safetensors(json{{"a", entry("U8", {2}, 0, 2)}, {"c", entry("U8", {1}, 2, 3)}}.dump(),
                   "aac"));
   EXPECT_TRUE(contains(error({{"a", "3.safetensors"}}), "tensor 'c'"));
-  EXPECT_TRUE(contains(error({{"a", "1.safetensors"}, {"c", "3.safetensors"}}), "stands in"));
+  EXPECT_TRUE(contains(error({{"a", "1.safetensors"}, {"c", "3.safetensors"}}), "occurs in"));
 }
 
 }  // namespace
