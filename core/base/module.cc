@@ -19,7 +19,8 @@ std::filesystem::path module_path(const std::string& file) {
 }  // namespace
 
 void* module_symbol(const std::string& file, const char* name) {
-  if (!has_module(file)) throw Error("{} is not beside the program: it was not built", file);
+  if (!has_module(file))
+    throw Error("{} is missing in the program's folder: it was not built", file);
   if (void* module = dlopen(module_path(file).c_str(), RTLD_NOW | RTLD_LOCAL))
     if (void* symbol = dlsym(module, name)) return symbol;
   const char* cause = dlerror();

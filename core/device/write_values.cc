@@ -27,7 +27,8 @@ void write_values(Device& device, const Tensor& out, std::span<const float> valu
     case DType::f16:
       return write_rounded(device, out, values, to_fp16);
     default:
-      throw Error("values of a tensor of {}: there are fp32, bf16 and fp16", name_of(out.dtype()));
+      throw Error("values cannot be written to a tensor of {}; choose fp32, bf16 or fp16",
+                  name_of(out.dtype()));
   }
 }
 

@@ -22,7 +22,7 @@ float initial_value(const Init& init, std::uint64_t seed, std::uint64_t position
       return static_cast<float>(2 * random_uniform(seed, Stream::parameters, position) - 1) *
              init.value;
   }
-  throw Error("initial value {}: no such kind", static_cast<int>(init.kind));
+  throw Error("unknown kind {} of initial value", static_cast<int>(init.kind));
 }
 
 /// What a size may be at most. Products of them are the sizes of parameters: with 16 bytes for
@@ -135,14 +135,14 @@ void check_transformer(const ModelConfig& config) {
 void check_images(const ModelConfig& config) {
   check_sizes(config, {"image", "channels", "classes", "filters", "batch_norm_group"});
   if (config.stem != "imagenet" && config.stem != "cifar")
-    throw Error("model.stem = '{}': there are 'imagenet' and 'cifar'", config.stem);
+    throw Error("unknown model.stem = '{}'; choose 'imagenet' or 'cifar'", config.stem);
 }
 
 void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t seed,
                 std::int64_t begin, const Tensor& out) {
   const std::int64_t end = begin + out.count();
   if (begin < 0 || end > unit.layout().count())
-    throw Error("unit {}: initial values of elements {} to {} are asked for, it has {}",
+    throw Error("unit {}: elements {} to {} have no initial values; the unit has {} elements",
                 unit.name(), begin, end, unit.layout().count());
   if (!unit.device().has_values()) return;
   std::vector<Piece> pieces;

@@ -84,7 +84,7 @@ std::array<int, stages> convolutions_of(const ModelConfig& config) {
     case 19:
       return {2, 2, 4, 4, 4};
     default:
-      throw Error("model.layers = {}: there are VGGs of 11, 13, 16 and 19 layers", config.layers);
+      throw Error("model.layers = {}: choose 11, 13, 16 or 19", config.layers);
   }
 }
 

@@ -86,9 +86,10 @@ Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
   if (pass.training) {
     const std::int64_t rows = op.x.shape()[0] * ranks();
     if (rows < 2)
-      throw Error("unit {}: batch norm over one row; raise train.micro_batch or model.image",
-                  unit_.name());
-    const Tensor statistics = batch_statistics(op.x);
+      throw Error(
+          "unit {}: batch norm needs more than one row; raise train.micro_batch or model.image",
+          unit_.name());
+    statistics = batch_statistics(op.x);
     move_running(statistics, rows, pass);
     op.mean = first(statistics);
     op.variance = second(statistics);

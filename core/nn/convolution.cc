@@ -30,7 +30,7 @@ Convolution::Convolution(Unit& unit, const std::string& name, std::int64_t in, s
 Tensor Convolution::forward(const Tensor& x, const Pass& pass) {
   const Shape& in = x.shape();
   if (in.rank() != 4 || in[3] != in_)
-    throw Error("unit {}: images {} have not {} channels", unit_.name(), in.text(), in_);
+    throw Error("unit {}: images {} do not have {} channels", unit_.name(), in.text(), in_);
   const auto extent = [&](std::int64_t n) {
     return (n + 2 * kernel_.padding - kernel_.size) / kernel_.stride + 1;
   };

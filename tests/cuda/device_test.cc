@@ -37,7 +37,7 @@ TEST_F(CudaDevice, SaysWhatItRunsOn) {
 
 TEST_F(CudaDevice, RefusesAGpuThatIsNotThere) {
   EXPECT_THAT(message_of([] { cuda::make_cuda_device({.ordinal = 99}); }),
-              HasSubstr("gpu 99: there is none; this machine has"));
+              HasSubstr("gpu 99 does not exist; this machine has"));
 }
 
 TEST_F(CudaDevice, CountsABufferUntilItsLastViewIsGone) {

@@ -156,11 +156,10 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
   EXPECT_EQ(message({.kind = "resnet", .layers = 20}),
             "model.layers = 20: choose 10, 14, 18, 34, 50, 101 or 152");
   EXPECT_EQ(message({.kind = "resnet", .layers = 18, .stem = "mnist"}),
-            "model.stem = 'mnist': there are 'imagenet' and 'cifar'");
+            "unknown model.stem = 'mnist'; choose 'imagenet' or 'cifar'");
   EXPECT_EQ(message({.kind = "resnet", .layers = 18, .channels = 0}),
             "model.channels = 0 is too small; it has to be 1 or more");
-  EXPECT_EQ(message({.kind = "vgg", .layers = 18}),
-            "model.layers = 18: there are VGGs of 11, 13, 16 and 19 layers");
+  EXPECT_EQ(message({.kind = "vgg", .layers = 18}), "model.layers = 18: choose 11, 13, 16 or 19");
   EXPECT_EQ(message({.kind = "vgg", .layers = 16, .image = 28}),
             "model.image = 28: VGG halves it 5 times; choose a multiple of 32");
   // What does not concern a kind may be anything.

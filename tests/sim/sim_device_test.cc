@@ -116,7 +116,7 @@ TEST(SimDevice, ReadsTheDtypeOffTheOperands) {
   EXPECT_NEAR(product(*device, DType::f32), 2e-3 / 0.5 + 2e-6, 1e-15);
   EXPECT_NEAR(product(*device, DType::bf16), 0.5e-3 / 0.25 + 2e-6, 1e-15);
   EXPECT_EQ(message_of([&] { product(*device, DType::f16); }),
-            "device gpu: tflops.fp16 is missing: it computes in bf16, fp32");
+            "device gpu: tflops.fp16 is missing; the device has figures for bf16, fp32");
 }
 
 TEST(SimDevice, Tf32IsForProductsOfFp32OnDevicesThatHaveIt) {
@@ -124,7 +124,7 @@ TEST(SimDevice, Tf32IsForProductsOfFp32OnDevicesThatHaveIt) {
   EXPECT_EQ(message_of([&] {
               make_sim_device(cluster, nullptr, {0, 0}, nullptr, true);
             }),
-            "device gpu: tflops.tf32 is missing: it computes in fp32");
+            "device gpu: tflops.tf32 is missing; the device has figures for fp32");
   EXPECT_NO_THROW(make_sim_device(cluster, nullptr, {0, -1}, nullptr, true));
   cluster.device = with_bf16();
   cluster.device.tflops["tf32"] = 2;
@@ -369,8 +369,10 @@ TEST(SimDeviceInAWorld, DevicesOfOnePlaceShareItsMemoryAndOthersDoNot) {
       ++given;
     });
     if (device.place() == Place{0, 0}) {
-      EXPECT_NE(text.find("held: nothing; it has 16.0 GB, of which others there hold 9.0 GB"),
-                std::string::npos)
+      EXPECT_NE(
+          text.find(
+              "held: nothing; it has 16.0 GB, of which other ranks in this place hold 9.0 GB"),
+          std::string::npos)
           << text;
     } else {
       EXPECT_EQ(text, "no error");

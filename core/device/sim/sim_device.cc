@@ -34,7 +34,7 @@ double peak(const std::string& dtype, const DeviceSpec& device) {
   if (found != device.tflops.end()) return found->second * 1e12;
   std::vector<std::string> known;
   for (const auto& [name, tflops] : device.tflops) known.push_back(name);
-  throw Error("device {}: tflops.{} is missing: it computes in {}", device.name, dtype,
+  throw Error("device {}: tflops.{} is missing; the device has figures for {}", device.name, dtype,
               fmt::join(known, ", "));
 }
 
@@ -175,7 +175,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   const Clock& clock() const override { return *this; }
 
   World& world() override {
-    if (!world_) throw Error("{}: there is no world that it is part of", name_);
+    if (!world_) throw Error("{}: this device is not part of a simulated world", name_);
     return *world_;
   }
   Place place() const override { return place_; }
@@ -229,8 +229,8 @@ class RooflineDevice final : public SimDevice, private Clock {
     const std::int64_t others = *held_ - own.total();
     std::string cause = fmt::format("it has {}", memory_text(capacity_));
     if (others > 0)
-      cause +=
-          fmt::format(", of which others there hold {}", memory_text(static_cast<double>(others)));
+      cause += fmt::format(", of which other ranks in this place hold {}",
+                           memory_text(static_cast<double>(others)));
     throw out_of_memory(name_, bytes, kind, own, cause);
   }
 

@@ -16,14 +16,16 @@ Engine::~Engine() {
 }
 
 void Engine::run() {
-  if (over_) throw Error("a simulated world runs once");
+  if (over_) throw Error("a simulated world can run only once");
   engine_->run();
   over_ = true;
 }
 
 std::unique_ptr<s4u::Engine> Engine::start() {
   if (s4u::Engine::has_instance())
-    throw Error("a second simulated world in one process: end the first one before");
+    throw Error(
+        "a process can have one simulated world at a time; end the first one before making a "
+        "second");
   xbt_log_control_set("root.thres:critical ker_engine.app:file:/dev/null");
   // The first engine of a process chooses, while it is made, what actors run on.
   std::string arguments[] = {"ringside", "--cfg=contexts/factory:" RINGSIDE_SIMGRID_CONTEXTS,

@@ -126,7 +126,8 @@ class SimInbox : public Inbox {
 
 double checked(double value, const char* what) {
   if (value >= 0 && std::isfinite(value)) return value;
-  throw Error("simulated world: {} {} in actor '{}'", value, what, s4u::this_actor::get_name());
+  throw Error("simulated world: {} {} are impossible, in actor '{}'", value, what,
+              s4u::this_actor::get_name());
 }
 
 class SimWorld : public World {

@@ -22,8 +22,8 @@ void check(cudaError_t status, const char* call) {
   cudaGetLastError();
   throw Error("gpu {}: {}: {}: {}{}", ordinal, call, cudaGetErrorName(status),
               cudaGetErrorString(status),
-              is_of_a_kernel(status) ? "; a kernel enqueued before did it: run again with "
-                                       "CUDA_LAUNCH_BLOCKING=1 to see which"
+              is_of_a_kernel(status) ? "; a kernel that was enqueued earlier caused this: run "
+                                       "again with CUDA_LAUNCH_BLOCKING=1 to see which one"
                                      : "");
 }
 

@@ -24,15 +24,16 @@ std::string library_version_text(std::size_t version) {
 std::string cause_of(cudaError_t status, int driver, int runtime) {
   if (driver == 0)
     return fmt::format(
-        "no NVIDIA driver is loaded; install one that knows CUDA {} and see that nvidia-smi lists "
-        "the GPU (in a container: that it is started with GPUs)",
+        "no NVIDIA driver is loaded; install one that supports CUDA {} and check that nvidia-smi "
+        "lists the GPU (a container must be started with access to GPUs)",
         cuda_version_text(runtime));
   if (status == cudaErrorInsufficientDriver)
-    return fmt::format("the NVIDIA driver knows CUDA {}, this program needs {}; update the driver",
-                       cuda_version_text(driver), cuda_version_text(runtime));
+    return fmt::format(
+        "the NVIDIA driver supports CUDA {}, but this program needs {}; update the driver",
+        cuda_version_text(driver), cuda_version_text(runtime));
   if (status == cudaErrorNoDevice)
-    return "the NVIDIA driver sees no GPU; look at nvidia-smi and CUDA_VISIBLE_DEVICES";
-  return fmt::format("cudaGetDeviceCount: {}: {}; look at nvidia-smi and the kernel's log",
+    return "the NVIDIA driver sees no GPU; check nvidia-smi and CUDA_VISIBLE_DEVICES";
+  return fmt::format("cudaGetDeviceCount: {}: {}; check nvidia-smi and the kernel's log",
                      cudaGetErrorName(status), cudaGetErrorString(status));
 }
 
@@ -82,7 +83,7 @@ Gpu look_at_gpu(int ordinal) {
   int count = 0;
   check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
   if (ordinal < 0 || ordinal >= count)
-    throw Error("gpu {}: there is none; this machine has {}, counted from 0", ordinal, count);
+    throw Error("gpu {} does not exist; this machine has {} GPUs, numbered from 0", ordinal, count);
   const Gpu gpu = describe(ordinal);
   if (!gpu.usable) throw Error("gpu {}: {}", ordinal, too_old(gpu));
   return gpu;
