@@ -5,15 +5,9 @@
 
 #include "core/comm/communicator.h"
 #include "core/device/sim/sim_device.h"
+#include "peer/comm/sim/members.h"
 
 namespace ringside::peer {
-
-struct SimOptions {
-  /// Worlds up to this size run a collective's algorithm message by message; larger ones as flows
-  /// of the same bytes over the same links.
-  std::int64_t message_ranks = 8;
-  double timeout_s = 60;  // virtual
-};
 
 /// All ranks of the group, which live in one world, call this. How an operation
 /// proceeds is the cluster's: "nccl", rings of the devices in the order of the machines, one a NIC

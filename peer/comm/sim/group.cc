@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "peer/comm/sim/messages.h"
 
 namespace ringside::peer {
 namespace {
@@ -21,18 +20,13 @@ struct Groups {
 
 }  // namespace
 
-SimGroup::SimGroup(sim::World& world, std::string name, int size, const SimOptions& options)
-    : world_(world),
-      name_(std::move(name)),
-      options_(options),
-      members_(static_cast<std::size_t>(size)),
+SimGroup::SimGroup(sim::World& world, const std::string& name, int size, const SimOptions& options)
+    : SimMembers(world, name, size, options),
+      progress_(static_cast<std::size_t>(size)),
       all_joined_(world.make_event()),
-      all_arrived_(world.make_event()),
-      messages_(std::make_unique<SimMessages>(*this)) {
-  for (Member& member : members_) member.arrival = world.make_event();
+      all_arrived_(world.make_event()) {
+  for (Progress& progress : progress_) progress.arrival = world.make_event();
 }
-
-SimGroup::~SimGroup() = default;
 
 std::shared_ptr<SimGroup> SimGroup::join(
     sim::SimDevice& device, const Group& joined, const SimOptions& options,
@@ -72,15 +66,15 @@ std::shared_ptr<SimGroup> SimGroup::join(
 }
 
 void SimGroup::wait_for_members(int rank) {
-  const double deadline = world_.now() + options_.timeout_s;
+  const double deadline = world().now() + options().timeout_s;
   for (;;) {
     throw_if_broken();
     if (joined_ == size()) return;
-    const double left = deadline - world_.now();
+    const double left = deadline - world().now();
     if (left <= moment) {
       const auto missing = list_ranks(size(), [&](int r) { return !member(r).joined; });
       member(rank).gone = true;
-      break_group(did_not_join(name_, missing, options_.timeout_s));
+      break_group(did_not_join(name(), missing, options().timeout_s));
       continue;
     }
     all_joined_->wait(left);
@@ -90,13 +84,13 @@ void SimGroup::wait_for_members(int rank) {
 SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const Tensor& in,
                                       const Tensor& out) {
   throw_if_broken();
-  const std::uint64_t number = ++member(rank).called;
+  const std::uint64_t number = ++progress(rank).called;
   if (number - first_ == operations_.size()) {
     auto fresh = std::make_shared<Operation>();
     fresh->number = number;
     fresh->call = call;
-    fresh->entries.resize(members_.size());
-    fresh->changed = world_.make_event();
+    fresh->entries.resize(progress_.size());
+    fresh->changed = world().make_event();
     operations_.push_back(std::move(fresh));
   }
   const OperationPtr operation = operations_[number - first_];
@@ -104,7 +98,7 @@ SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const Tensor& 
   entry.call = call;
   entry.in = in;
   entry.out = out;
-  entry.arrival = world_.now();
+  entry.arrival = world().now();
   entry.here = true;
   check_agreement(*operation, rank);
   if (++operation->arrived == size()) {
@@ -113,7 +107,7 @@ SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const Tensor& 
     if (any) operation->changed->notify_all();
     all_arrived_->notify_all();
   }
-  member(rank).arrival->notify_all();
+  progress(rank).arrival->notify_all();
   return operation;
 }
 
@@ -125,26 +119,26 @@ void SimGroup::check_agreement(Operation& operation, int rank) const {
   int other = 0;  // the lowest that came with the first one's call
   while (!operation.entries[static_cast<std::size_t>(other)].here || other == rank) ++other;
   const int low = std::min(rank, other), high = std::max(rank, other);
-  operation.mismatch = disagreement(name_, operation.number, low, call(low), high, call(high));
+  operation.mismatch = disagreement(name(), operation.number, low, call(low), high, call(high));
 }
 
 void SimGroup::await(const Operation& awaited, int rank) {
   while (!ended(awaited, rank)) {
     throw_if_broken();
-    const OperationPtr turn = operations_[member(rank).ended + 1 - first_];
+    const OperationPtr turn = operations_[progress(rank).ended + 1 - first_];
     if (!turn->mismatch.empty()) fail(turn->mismatch);
     const auto here = [&](int r) { return turn->entries[static_cast<std::size_t>(r)].here; };
     double left = for_ever;
     if (turn->arrived < size()) {
       if (left_ > 0) {
         const auto gone = list_ranks(size(), [&](int r) { return !here(r) && member(r).gone; });
-        if (!gone.empty()) fail(ended_before(name_, gone, turn->number, turn->call));
+        if (!gone.empty()) fail(ended_before(name(), gone, turn->number, turn->call));
       }
       const double arrival = turn->entries[static_cast<std::size_t>(rank)].arrival;
-      left = std::max(arrival, member(rank).last_end) + options_.timeout_s - world_.now();
+      left = std::max(arrival, progress(rank).last_end) + options().timeout_s - world().now();
       if (left <= moment)
-        fail(did_not_come(name_, list_ranks(size(), [&](int r) { return !here(r); }), turn->number,
-                          turn->call, options_.timeout_s));
+        fail(did_not_come(name(), list_ranks(size(), [&](int r) { return !here(r); }), turn->number,
+                          turn->call, options().timeout_s));
     }
     turn->changed->wait(left);
   }
@@ -157,7 +151,7 @@ SimGroup::OperationPtr SimGroup::next(int rank, std::uint64_t number) {
                      : operation(number).entries[static_cast<std::size_t>(rank)].here);
   };
   while (!here() && !closed() && broken_.empty())
-    (rank < 0 ? all_arrived_ : member(rank).arrival)->wait(for_ever);
+    (rank < 0 ? all_arrived_ : progress(rank).arrival)->wait(for_ever);
   if (!here() || !usable(operation(number))) return nullptr;
   return operations_[number - first_];
 }
@@ -185,7 +179,7 @@ void SimGroup::finish_all(const OperationPtr& operation) {
 bool SimGroup::advance(int rank) {
   bool any = false;
   for (;;) {
-    const std::uint64_t number = member(rank).ended + 1;
+    const std::uint64_t number = progress(rank).ended + 1;
     if (number - first_ >= operations_.size()) return any;
     const OperationPtr turn = operations_[number - first_];
     if (turn->arrived < size() || !turn->entries[static_cast<std::size_t>(rank)].finished)
@@ -197,21 +191,21 @@ bool SimGroup::advance(int rank) {
 
 void SimGroup::end(Operation& operation, int rank) {
   Entry& entry = operation.entries[static_cast<std::size_t>(rank)];
-  Member& member = this->member(rank);
-  if (operation.ended == 0 && member.has_values) move_values(operation.entries);
+  Progress& progress = this->progress(rank);
+  if (operation.ended == 0 && member(rank).has_values) move_values(operation.entries);
   entry.in = entry.out = {};
-  entry.end = world_.now();
-  member.ended = operation.number;
-  member.last_end = entry.end;
+  entry.end = world().now();
+  progress.ended = operation.number;
+  progress.last_end = entry.end;
   // Of any type: elements of another size would move no more than the borders of parts.
-  member.traffic = member.traffic + traffic_of(entry.call, rank, size(), sizeof(float));
+  traffic(rank) = traffic(rank) + traffic_of(entry.call, rank, size(), sizeof(float));
   if (++operation.ended < size()) return;
   operations_.pop_front();
   ++first_;
 }
 
 void SimGroup::abandon(int rank, const std::string& what) {
-  break_quietly(fmt::format("{}: rank {} of {} ended during {}", name_, rank, size(), what));
+  break_quietly(fmt::format("{}: rank {} of {} ended during {}", name(), rank, size(), what));
 }
 
 void SimGroup::leave(int rank, bool unwinding) {
@@ -220,10 +214,10 @@ void SimGroup::leave(int rank, bool unwinding) {
   if (unwinding) return;
   for (const OperationPtr& operation : std::deque<OperationPtr>(operations_))
     if (!operation->entries[static_cast<std::size_t>(rank)].here) operation->changed->notify_all();
-  messages_->wake_all();
+  messages_.wake_all();
   if (!closed()) return;
   all_arrived_->notify_all();
-  for (Member& member : members_) member.arrival->notify_all();
+  for (Progress& progress : progress_) progress.arrival->notify_all();
 }
 
 void SimGroup::break_quietly(const std::string& what) {
@@ -231,7 +225,7 @@ void SimGroup::break_quietly(const std::string& what) {
   // Nobody will move their values any more.
   for (const OperationPtr& operation : operations_)
     for (Entry& entry : operation->entries) entry.in = entry.out = {};
-  messages_->drop_tensors();
+  messages_.drop_tensors();
 }
 
 void SimGroup::break_group(const std::string& what) {
@@ -239,16 +233,7 @@ void SimGroup::break_group(const std::string& what) {
   for (const OperationPtr& operation : std::deque<OperationPtr>(operations_))
     operation->changed->notify_all();
   all_joined_->notify_all();
-  messages_->wake_all();
-}
-
-void SimGroup::throw_if_broken() const {
-  if (!broken_.empty()) throw Error("{}", broken_);
-}
-
-void SimGroup::fail(const std::string& what) {
-  break_group(what);
-  throw Error("{}", broken_);
+  messages_.wake_all();
 }
 
 }  // namespace ringside::peer

@@ -8,20 +8,18 @@
 #include <string>
 #include <vector>
 
-#include "core/base/traffic.h"
 #include "core/device/sim/sim_device.h"
 #include "peer/comm/call.h"
-#include "peer/comm/sim/communicator.h"
+#include "peer/comm/sim/members.h"
+#include "peer/comm/sim/messages.h"
 
 namespace ringside::peer {
-
-class SimMessages;
 
 /// One object for all ranks of a group; a world's actors run one at a time, so nothing is locked.
 /// Ranks call operations and wait for them; services of the world, which the algorithm started,
 /// let time pass for them and finish them. Errors are found by who waits, at the operation's turn,
 /// and break the group: all ranks then throw the same text.
-class SimGroup : public std::enable_shared_from_this<SimGroup> {
+class SimGroup : public SimMembers {
  public:
   /// A collective as one rank called it.
   struct Entry {
@@ -47,16 +45,7 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
   static std::shared_ptr<SimGroup> join(
       sim::SimDevice& device, const Group& group, const SimOptions& options,
       const std::function<void(const std::shared_ptr<SimGroup>&)>& start_services);
-  ~SimGroup();
-
-  const std::string& name() const { return name_; }
-  int size() const { return static_cast<int>(members_.size()); }
-  const SimOptions& options() const { return options_; }
-  sim::World& world() const { return world_; }
-  sim::Place place(int rank) const { return member(rank).place; }
-  SimMessages& messages() { return *messages_; }
-  Traffic& traffic(int rank) { return member(rank).traffic; }
-  bool gone(int rank) const { return member(rank).gone; }
+  SimMessages& messages() { return messages_; }
 
   // ---- for ranks
 
@@ -66,7 +55,7 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
   void await(const Operation& operation, int rank);
   /// Whether the operation and all before it have ended for the rank.
   bool ended(const Operation& operation, int rank) const {
-    return member(rank).ended >= operation.number;
+    return progress(rank).ended >= operation.number;
   }
   /// An exception takes a rank away: all let go of their tensors and the group is broken, without
   /// a call of the world, which may be ending the actor. Who waits learns of it at the latest when
@@ -74,10 +63,6 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
   void abandon(int rank, const std::string& what);
   /// The rank will come to nothing any more. `unwinding`: as for abandon().
   void leave(int rank, bool unwinding);
-
-  bool broken() const { return !broken_.empty(); }
-  void throw_if_broken() const;
-  [[noreturn]] void fail(const std::string& what);
 
   // ---- for services
 
@@ -90,24 +75,17 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
   /// The rank's part ends now, or once all ranks have come. The first end moves the values for all.
   void finish(const OperationPtr& operation, int rank);
   void finish_all(const OperationPtr& operation);
-  /// All ranks have left.
-  bool closed() const { return left_ == size(); }
 
  private:
-  struct Member {
-    bool joined = false;
-    sim::Place place{};
-    bool has_values = false;
-    std::uint64_t called = 0, ended = 0;
+  struct Progress {
+    std::uint64_t called = 0, ended = 0;  // operations
     double last_end = 0;
-    Traffic traffic{};
-    bool gone = false;
     std::unique_ptr<sim::Event> arrival;
   };
 
-  SimGroup(sim::World& world, std::string name, int size, const SimOptions& options);
-  Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
-  const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  SimGroup(sim::World& world, const std::string& name, int size, const SimOptions& options);
+  Progress& progress(int rank) { return progress_[static_cast<std::size_t>(rank)]; }
+  const Progress& progress(int rank) const { return progress_[static_cast<std::size_t>(rank)]; }
   void wait_for_members(int rank);
   Operation& operation(std::uint64_t number) const { return *operations_[number - first_]; }
   void check_agreement(Operation& operation, int rank) const;
@@ -115,18 +93,14 @@ class SimGroup : public std::enable_shared_from_this<SimGroup> {
   bool advance(int rank);
   void end(Operation& operation, int rank);
   void break_quietly(const std::string& what);
-  void break_group(const std::string& what);
+  void break_group(const std::string& what) override;
 
-  sim::World& world_;
-  std::string name_;
-  SimOptions options_;
-  std::vector<Member> members_;
-  int joined_ = 0, left_ = 0;
+  std::vector<Progress> progress_;  // by rank
+  int joined_ = 0;
   std::unique_ptr<sim::Event> all_joined_, all_arrived_;
   std::deque<OperationPtr> operations_;  // those that have not ended for all
   std::uint64_t first_ = 1;              // number of the first of them
-  std::string broken_;
-  std::unique_ptr<SimMessages> messages_;
+  SimMessages messages_{*this};
 };
 
 /// What the operation asks for, at once: sums in rank order, copies. `entries`: of all ranks.

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "peer/comm/sim/rings.h"
+#include "peer/comm/call.h"
+#include "peer/comm/sim/routes.h"
 
 namespace ringside::peer {
 namespace {
@@ -33,9 +34,7 @@ SimMessages::MessagePtr SimMessages::post(const Tensor& tensor, bool sending, in
     lane.changed = world.make_event();
     world.spawn(
         fmt::format("{} messages {} to {}", group_.name(), from, to), group_.place(from),
-        [group = group_.shared_from_this(), &lane, from, to] {
-          group->messages().serve(lane, from, to);
-        },
+        [this, group = group_.shared_from_this(), &lane, from, to] { serve(lane, from, to); },
         true);
   }
   lane.changed->notify_all();

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/comm/communicator.h"
-#include "peer/comm/sim/group.h"
+#include "peer/comm/sim/members.h"
 
 namespace ringside::peer {
 
@@ -31,7 +31,7 @@ class SimMessages {
   };
   using MessagePtr = std::shared_ptr<Message>;
 
-  explicit SimMessages(SimGroup& group) : group_(group) {}
+  explicit SimMessages(SimMembers& group) : group_(group) {}
 
   MessagePtr post(const Tensor& tensor, bool sending, int from, int to);
   /// Blocks until it is over. Throws Error that names the peer that is missing.
@@ -53,7 +53,7 @@ class SimMessages {
   void finish(Lane& lane);
   std::string mismatch(const Lane& lane, int from, int to) const;
 
-  SimGroup& group_;
+  SimMembers& group_;
   std::map<std::pair<int, int>, Lane> lanes_;  // by (from, to)
 };
 

@@ -10,18 +10,7 @@
 namespace ringside::peer {
 namespace {
 
-constexpr double micro = 1e-6, giga = 1e9;
-
-/// Links of that pair of devices.
-std::int64_t links_between(const sim::ClusterSpec& cluster, sim::Place a, sim::Place b) {
-  if (cluster.topology != sim::Topology::mesh || a.machine != b.machine) return 0;
-  return std::count_if(cluster.mesh.begin(), cluster.mesh.end(), [&](const auto& pair) {
-    return pair == std::pair<std::int64_t, std::int64_t>(a.device, b.device) ||
-           pair == std::pair<std::int64_t, std::int64_t>(b.device, a.device);
-  });
-}
-
-bool has_device(sim::Place place) { return place.device >= 0; }
+constexpr double giga = 1e9;
 
 int nic_of(const sim::ClusterSpec& cluster, sim::Place place) {
   return has_device(place) ? static_cast<int>(place.device * cluster.nics / cluster.devices) : 0;
@@ -128,20 +117,6 @@ std::vector<Machine> machines_of(const sim::ClusterSpec& cluster,
 }
 
 }  // namespace
-
-double step_seconds(sim::World& world, sim::Place from, sim::Place to) {
-  const sim::ClusterSpec& cluster = world.cluster();
-  const bool devices = has_device(from) && has_device(to);
-  double step = cluster.pcie.step_us;
-  if (from.machine != to.machine)
-    step = cluster.nic.step_us;
-  else if (from == to)
-    step = 0;
-  else if (devices && (cluster.topology == sim::Topology::nvlink_switch ||
-                       links_between(cluster, from, to) > 0))
-    step = cluster.peer.step_us;
-  return std::max(step * micro, world.latency(from, to));
-}
 
 Rings::Rings(const SimGroup& group) : world_(group.world()) {
   for (int r = 0; r < group.size(); ++r) places_.push_back(group.place(r));

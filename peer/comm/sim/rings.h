@@ -8,12 +8,9 @@
 
 #include "core/sim/world.h"
 #include "peer/comm/sim/group.h"
+#include "peer/comm/sim/routes.h"
 
 namespace ringside::peer {
-
-/// Seconds that a step of a collective between two places takes without any bytes: step_us of the
-/// link between them, or the latency of the route where that is more.
-double step_seconds(sim::World& world, sim::Place from, sim::Place to);
 
 /// Operations that are a reduce-scatter and an all-gather: 2 p - 2 steps of a ring.
 constexpr bool goes_round_twice(Call::Kind kind) {

@@ -1,0 +1,69 @@
+// The ranks of a simulated group: where they live, who has left, what broke the group.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/traffic.h"
+#include "core/sim/world.h"
+
+namespace ringside::peer {
+
+struct SimOptions {
+  /// Worlds up to this size run a collective's algorithm message by message; larger ones as flows
+  /// of the same bytes over the same links.
+  std::int64_t message_ranks = 8;
+  double timeout_s = 60;  // virtual
+};
+
+/// What collectives and messages of a group both have to know of it. For the actors of one world,
+/// which run one at a time.
+class SimMembers : public std::enable_shared_from_this<SimMembers> {
+ public:
+  SimMembers(sim::World& world, const std::string& name, int size, const SimOptions& options)
+      : world_(world), name_(name), options_(options), members_(static_cast<std::size_t>(size)) {}
+  virtual ~SimMembers() = default;
+  SimMembers(const SimMembers&) = delete;
+  SimMembers& operator=(const SimMembers&) = delete;
+
+  const std::string& name() const { return name_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  const SimOptions& options() const { return options_; }
+  sim::World& world() const { return world_; }
+  sim::Place place(int rank) const { return member(rank).place; }
+  Traffic& traffic(int rank) { return member(rank).traffic; }
+  bool gone(int rank) const { return member(rank).gone; }
+  /// All ranks have left.
+  bool closed() const { return left_ == size(); }
+
+  bool broken() const { return !broken_.empty(); }
+  void throw_if_broken() const;
+  /// Breaks the group, unless it is broken already, and throws what broke it.
+  [[noreturn]] void fail(const std::string& what);
+
+ protected:
+  struct Member {
+    bool joined = false;
+    sim::Place place{};
+    bool has_values = false;
+    Traffic traffic{};
+    bool gone = false;
+  };
+  Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
+  const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  /// The first cause stands. Has all who wait look again.
+  virtual void break_group(const std::string& what) = 0;
+
+  int left_ = 0;
+  std::string broken_;  // why; empty: not
+
+ private:
+  sim::World& world_;
+  std::string name_;
+  SimOptions options_;
+  std::vector<Member> members_;
+};
+
+}  // namespace ringside::peer

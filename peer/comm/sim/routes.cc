@@ -1,0 +1,30 @@
+#include "peer/comm/sim/routes.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ringside::peer {
+
+std::int64_t links_between(const sim::ClusterSpec& cluster, sim::Place a, sim::Place b) {
+  if (cluster.topology != sim::Topology::mesh || a.machine != b.machine) return 0;
+  return std::count_if(cluster.mesh.begin(), cluster.mesh.end(), [&](const auto& pair) {
+    return pair == std::pair<std::int64_t, std::int64_t>(a.device, b.device) ||
+           pair == std::pair<std::int64_t, std::int64_t>(b.device, a.device);
+  });
+}
+
+double step_seconds(sim::World& world, sim::Place from, sim::Place to) {
+  const sim::ClusterSpec& cluster = world.cluster();
+  const bool devices = has_device(from) && has_device(to);
+  double step = cluster.pcie.step_us;
+  if (from.machine != to.machine)
+    step = cluster.nic.step_us;
+  else if (from == to)
+    step = 0;
+  else if (devices && (cluster.topology == sim::Topology::nvlink_switch ||
+                       links_between(cluster, from, to) > 0))
+    step = cluster.peer.step_us;
+  return std::max(1e-6 * step, world.latency(from, to));
+}
+
+}  // namespace ringside::peer
