@@ -18,7 +18,7 @@ class UnitOutputs {
   std::string first_not_finite(const Model& model) const;
 
  private:
-  Tensor squares_;  // [micro-batches, units] fp64
+  Tensor squares_;  // [micro-batches, units, ExactSum::digits] fp64
 };
 
 }  // namespace ringside

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/exact_sum.h"
+
 namespace ringside {
 namespace {
 
@@ -14,12 +16,12 @@ Tensor masters(Device& device, const Tensor& parameters) {
   return values;
 }
 
-double sum_of_squares(Device& device, const Tensor& values) {
-  const Tensor out = device.tensor({1}, MemoryKind::workspace, DType::f64);
+std::vector<double> sum_of_squares(Device& device, const Tensor& values) {
+  std::vector<double> sum(ExactSum::digits);
+  const Tensor out = device.tensor({ExactSum::digits}, MemoryKind::workspace, DType::f64);
   device.kernels().sum_of_squares({.in = values, .out = out});
-  double sum[1];
   device.read(out, std::as_writable_bytes(std::span(sum)));
-  return sum[0];
+  return sum;
 }
 
 }  // namespace
@@ -36,7 +38,7 @@ FlatOptimizer::FlatOptimizer(const OptimizerConfig& config, const RunSize& run, 
 std::vector<double> FlatOptimizer::measure(int round, const ParameterRange& range,
                                            const StepInfo& info) {
   if (round >= norm_rounds()) return measure_own(range, info);
-  return {sum_of_squares(device_, range.gradients)};
+  return sum_of_squares(device_, range.gradients);
 }
 
 bool FlatOptimizer::settle(int round, std::span<const double> totals, const StepInfo& info) {
@@ -49,7 +51,7 @@ bool FlatOptimizer::settle(int round, std::span<const double> totals, const Step
     return false;
   }
   // As torch.nn.utils.clip_grad_norm_ has it.
-  const double norm = std::sqrt(totals[0]) / static_cast<double>(info.loss_scale);
+  const double norm = std::sqrt(ExactSum::value(totals, 0)) / static_cast<double>(info.loss_scale);
   if (config_.clip_norm > 0) clip_factor_ = std::min(1.0, config_.clip_norm / (norm + 1e-6));
   return true;
 }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/base/exact_sum.h"
 #include "core/optim/optimizer.h"
 
 namespace ringside {
@@ -11,7 +12,9 @@ namespace ringside {
 class FlatOptimizer : public Optimizer {
  public:
   int rounds() const override { return norm_rounds() + own_rounds(); }
-  std::size_t sums(int round) const override { return round < norm_rounds() ? 1 : own_sums(); }
+  std::size_t sums(int round) const override {
+    return ExactSum::digits * (round < norm_rounds() ? 1 : own_sums());
+  }
   std::vector<double> measure(int round, const ParameterRange& range,
                               const StepInfo& info) override;
   bool settle(int round, std::span<const double> totals, const StepInfo& info) override;
@@ -31,7 +34,7 @@ class FlatOptimizer : public Optimizer {
   /// Calls `update` for the parts of the range, as few as there can be, whose elements decay alike.
   void each_alike(const ParameterRange& range, const StepInfo& info,
                   const std::function<void(const ParameterRange&, const Scalars&)>& update) const;
-  /// Rounds after that of the norm, at most one.
+  /// Rounds after that of the norm, at most one, and the sums in it.
   virtual int own_rounds() const { return 0; }
   virtual std::size_t own_sums() const { return 0; }
   virtual std::vector<double> measure_own(const ParameterRange&, const StepInfo&) { return {}; }

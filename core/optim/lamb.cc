@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/base/exact_sum.h"
 #include "core/optim/flat_optimizer.h"
 
 namespace ringside {
@@ -45,10 +46,11 @@ class LambOptimizer final : public FlatOptimizer {
   /// The moments move here, so an element is measured once a step.
   std::vector<double> measure_own(const ParameterRange& range, const StepInfo& info) override {
     const std::vector<Stretch> stretches = stretches_in(range);
-    std::vector<double> sums(own_sums());
+    std::vector<double> sums(ExactSum::digits * own_sums());
     if (stretches.empty()) return sums;
     const auto count = static_cast<std::int64_t>(stretches.size());
-    const Tensor squares = device().tensor({2 * count}, MemoryKind::workspace, DType::f64);
+    constexpr auto digits = static_cast<std::int64_t>(ExactSum::digits);
+    const Tensor squares = device().tensor({2 * count, digits}, MemoryKind::workspace, DType::f64);
     for (std::int64_t i = 0; i < count; ++i) {
       const Stretch& stretch = stretches[static_cast<std::size_t>(i)];
       const ParameterRange own = part(range, stretch);
@@ -64,18 +66,20 @@ class LambOptimizer final : public FlatOptimizer {
                                        .weight_decay = with.weight_decay,
                                        .gradient_scale = with.gradient_scale,
                                        .step = with.step,
-                                       .squares = squares.range(2 * i, 2)});
+                                       .squares = squares.range(2 * digits * i, 2 * digits)});
     }
-    std::vector<double> values(2 * stretches.size());
+    constexpr std::size_t both = 2 * ExactSum::digits;
+    std::vector<double> values(both * stretches.size());
     device().read(squares, std::as_writable_bytes(std::span(values)));
     for (std::size_t i = 0; i < values.size(); ++i)
-      sums[2 * stretches[i / 2].parameter + i % 2] += values[i];
+      sums[both * stretches[i / both].parameter + i % both] += values[i];
     return sums;
   }
 
   void settle_own(std::span<const double> totals) override {
     for (std::size_t i = 0; i < ratios_.size(); ++i) {
-      const double parameters = std::sqrt(totals[2 * i]), directions = std::sqrt(totals[2 * i + 1]);
+      const double parameters = std::sqrt(ExactSum::value(totals, 2 * i));
+      const double directions = std::sqrt(ExactSum::value(totals, 2 * i + 1));
       ratios_[i] = parameters > 0 && directions > 0 ? parameters / directions : 1;
     }
   }

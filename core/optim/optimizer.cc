@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/base/exact_sum.h"
 #include "core/optim/flat_optimizer.h"
 #include "core/optim/lamb.h"
 
@@ -83,7 +84,7 @@ int rounds_of(const OptimizerConfig& config, DType gradients) {
 }
 
 bool overflowed(DType gradients, int round, std::span<const double> totals) {
-  return gradients == DType::f16 && round == 0 && !std::isfinite(totals[0]);
+  return gradients == DType::f16 && round == 0 && !std::isfinite(ExactSum::value(totals, 0));
 }
 
 bool settle_rounds(Optimizer& optimizer, const ParameterRange& range, const StepInfo& info,

@@ -41,9 +41,9 @@ struct ParameterRange {
 /// have 16 bits their master values, which are those of the parameters at first.
 ///
 /// Some updates want sums over the whole model first. They come in rounds: every optimizer of the
-/// model measures what it has, the parts are added up, in fp64, and all settle on the totals. What
-/// is made of a total is rounded to fp32 once, so that how it was added up does not show. Without
-/// rounds an element may be updated as soon as its gradient is there. For the thread that owns it.
+/// model measures what it has, as ExactSums (core/base/exact_sum.h); the parts are added up, double
+/// by double, without rounding; all settle on the totals. Without rounds an element may be updated
+/// as soon as its gradient is there. For the thread that owns it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -51,7 +51,7 @@ class Optimizer {
   /// The first is of the gradients' squares where they are clipped or fp16, the last of LAMB's
   /// norms; often 0.
   virtual int rounds() const = 0;
-  /// Values that a round measures, here as everywhere in the model.
+  /// Doubles that a round measures, here as everywhere in the model: ExactSum::digits a sum.
   virtual std::size_t sums(int round) const = 0;
   /// This range's part of the sums; every element is measured once a round. Blocks until they are
   /// computed.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/exact_sum.h"
 #include "core/base/random.h"
 #include "core/device/device.h"
 #include "tests/device/reference.h"
@@ -112,7 +113,10 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
   }
   Tensor output(Shape shape) { return output(shape, dtype()); }
   Tensor output_f32(Shape shape) { return output(shape, DType::f32); }
-  Tensor output_f64(Shape shape) { return output(shape, DType::f64); }
+  /// For `count` sums as ExactSum stores them.
+  Tensor output_sums(std::int64_t count) {
+    return output({count, static_cast<std::int64_t>(ExactSum::digits)}, DType::f64);
+  }
 
   std::vector<float> download(const Tensor& tensor) const {
     if (tensor.dtype() == DType::bf16)
@@ -125,6 +129,15 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
       return read_as<std::uint8_t>(tensor,
                                    [](std::uint8_t value) { return static_cast<float>(value); });
     return read_as<float>(tensor, [](float value) { return value; });
+  }
+
+  /// What the stored sums stand for.
+  Values sums_in(const Tensor& stored) const {
+    Values doubles(static_cast<std::size_t>(stored.count())), out;
+    device_->read(stored, std::as_writable_bytes(std::span(doubles)));
+    for (std::size_t i = 0; i < doubles.size() / ExactSum::digits; ++i)
+      out.push_back(ExactSum::value(doubles, i));
+    return out;
   }
 
   /// The distance of the two, relative to the norm of what is expected.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/exact_sum.h"
 #include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/optim/loss_scale.h"
@@ -141,6 +142,39 @@ TEST_F(Sums, PartsHaveTheBitsOfTheWhole) {
     }
     EXPECT_EQ(std::memcmp(whole.data<float>(), parts.data<float>(), whole.bytes()), 0) << kind;
   }
+}
+
+TEST_F(Sums, TotalsHaveTheSameBitsHoweverTheModelIsCut) {
+  // Gradients of all magnitudes: whatever is added up in another order in fp64 rounds differently.
+  std::vector<float> gradient = values(3), start = values(1);
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    gradient[i] *= std::exp2(static_cast<float>(i * 7919 % 200) - 130);
+    start[i] *= std::exp2(static_cast<float>(i * 104729 % 100) - 60);
+  }
+  OptimizerConfig config{.kind = "lamb", .lr = 0.01, .weight_decay = 0.1};
+  config.clip_norm = 1;
+  const Tensor g = upload(gradient, MemoryKind::gradient);
+  const auto totals_of_parts = [&](std::int64_t parts) {
+    const Tensor p = upload(start, MemoryKind::parameter);
+    const auto optimizer = make_optimizer(config, {}, *device_, p, whole_map());
+    std::vector<double> all;
+    for (int round = 0; round < optimizer->rounds(); ++round) {
+      std::vector<double> totals(optimizer->sums(round));
+      for (std::int64_t part = parts; part-- > 0;) {
+        const std::int64_t begin = count * part / parts, end = count * (part + 1) / parts;
+        const auto own = optimizer->measure(
+            round, {begin, p.range(begin, end - begin), g.range(begin, end - begin)}, {});
+        for (std::size_t i = 0; i < totals.size(); ++i) totals[i] += own[i];
+      }
+      EXPECT_TRUE(optimizer->settle(round, totals, {}));
+      for (std::size_t i = 0; i < totals.size() / ExactSum::digits; ++i)
+        all.push_back(ExactSum::value(totals, i));
+    }
+    return all;
+  };
+  const auto whole = totals_of_parts(1);
+  ASSERT_EQ(whole.size(), 1U + 2 * whole_map().parameters);
+  for (const std::int64_t parts : {2, 3, 7, 100, 350}) EXPECT_EQ(totals_of_parts(parts), whole);
 }
 
 TEST_F(Sums, AnOverflowOfFp16ChangesNothingAndDoesNotCount) {

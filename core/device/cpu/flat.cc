@@ -2,11 +2,11 @@
 // must not depend on the place in the range (core/device/ops/flat.h).
 #include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <vector>
+#include <type_traits>
 
 #include "core/device/cpu/cpu_kernels.h"
 #include "core/device/cpu/parallel.h"
+#include "core/device/cpu/squares.h"
 
 namespace ringside::cpu {
 namespace {
@@ -47,36 +47,26 @@ void cast_all(const Context& context, const Cast& op) {
                });
 }
 
-/// Sixteen sums side by side: the result is the same whether one vector holds them or several do.
 template <class T>
-double squares(const T* values, std::int64_t count) {
-  constexpr std::int64_t lanes = 16;
-  double sums[lanes] = {};
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    for (std::int64_t lane = 0; lane < lanes; ++lane) {
-      const double value = load(values[i + lane]);
-      sums[lane] += value * value;
-    }
-  for (; i < count; ++i) {
-    const double value = load(values[i]);
-    sums[i % lanes] += value * value;
+void add_squares_of(const T* values, std::int64_t count, ExactSum& sum) {
+  if constexpr (std::is_same_v<T, float>) {
+    add_squares(values, count, sum);
+  } else {
+    float wide[squares_block];
+    for (std::int64_t i = 0; i < count; ++i) wide[i] = load(values[i]);
+    add_squares(wide, count, sum);
   }
-  return std::accumulate(sums, sums + lanes, 0.0);
 }
 
-/// Sums blocks of a fixed size, so that the result does not depend on the number of threads.
 template <class T>
-double squares(const Context& context, const Tensor& in) {
+ExactSum squares(const Context& context, const Tensor& in) {
   const T* values = in.data<T>();
-  std::vector<double> blocks(static_cast<std::size_t>((in.count() + grain - 1) / grain));
-  parallel_for(context.threads, static_cast<std::int64_t>(blocks.size()), 1,
-               [&](std::int64_t first, std::int64_t last, int) {
-                 for (std::int64_t b = first; b < last; ++b)
-                   blocks[static_cast<std::size_t>(b)] =
-                       squares(values + b * grain, std::min(in.count() - b * grain, grain));
-               });
-  return std::accumulate(blocks.begin(), blocks.end(), 0.0);
+  const std::int64_t blocks = (in.count() + squares_block - 1) / squares_block;
+  return exact_sum(
+      context.threads, blocks, grain / squares_block, [&](std::int64_t block, ExactSum& sum) {
+        const std::int64_t begin = block * squares_block;
+        add_squares_of(values + begin, std::min(in.count() - begin, squares_block), sum);
+      });
 }
 
 }  // namespace
@@ -125,7 +115,7 @@ void cast(const Context& context, const Cast& op) {
 
 void sum_of_squares(const Context& context, const SumOfSquares& op) {
   with_float_type(op.in.dtype(),
-                  [&]<class T>(T) { *op.out.data<double>() = squares<T>(context, op.in); });
+                  [&]<class T>(T) { squares<T>(context, op.in).store(stored_sum(op.out, 0)); });
 }
 
 }  // namespace ringside::cpu

@@ -2,17 +2,16 @@
 // depend on the place in the range (core/device/ops/flat.h).
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "core/device/adamw_factors.h"
 #include "core/device/cpu/cpu_kernels.h"
 #include "core/device/cpu/parallel.h"
+#include "core/device/cpu/squares.h"
 
 namespace ringside::cpu {
 namespace {
 
-constexpr std::int64_t block = 1 << 14;  // elements whose squares are added up together
-constexpr std::int64_t lanes = 16;       // sums side by side, in one vector or several
+constexpr std::int64_t grain = 1 << 14;  // fewer elements are not worth a thread
 
 /// u = m rate / (sqrt(v) root + epsilon) + decay p. The factors are AdamW's for lr = 1.
 struct Direction {
@@ -34,11 +33,18 @@ struct Direction {
 };
 
 struct Squares {
-  double parameters = 0, directions = 0;
+  ExactSum parameters, directions;
+
+  void add(const Squares& other) {
+    parameters.add(other.parameters);
+    directions.add(other.directions);
+  }
 };
 
+/// Moves the moments of elements [begin, end), at most squares_block of them, and adds the squares
+/// of their parameters and directions to `squares`.
 template <class T>
-Squares moments(const LambMoments& op, std::int64_t begin, std::int64_t end) {
+void moments(const LambMoments& op, std::int64_t begin, std::int64_t end, Squares& squares) {
   const Direction direction = Direction::of(op);
   const float beta1 = op.beta1, beta2 = op.beta2, fresh1 = 1 - beta1, fresh2 = 1 - beta2;
   const float scale = op.gradient_scale;
@@ -46,25 +52,15 @@ Squares moments(const LambMoments& op, std::int64_t begin, std::int64_t end) {
   const float* __restrict p = (op.master ? op.master : op.parameters).template data<float>();
   float* __restrict m = op.first_moment.data<float>();
   float* __restrict v = op.second_moment.data<float>();
-  double of_p[lanes] = {}, of_u[lanes] = {};
-  const auto visit = [&](std::int64_t i, std::int64_t lane) {
+  float along[squares_block];
+  for (std::int64_t i = begin; i < end; ++i) {
     const float g = scale * load(gradients[i]);
     m[i] = beta1 * m[i] + fresh1 * g;
     v[i] = beta2 * v[i] + fresh2 * (g * g);
-    const double value = p[i], u = direction(p[i], m[i], v[i]);
-    of_p[lane] += value * value;
-    of_u[lane] += u * u;
-  };
-  std::int64_t i = begin;
-  for (; i + lanes <= end; i += lanes)
-    for (std::int64_t lane = 0; lane < lanes; ++lane) visit(i + lane, lane);
-  for (std::int64_t lane = 0; i < end; ++i, ++lane) visit(i, lane);
-  Squares out;
-  for (std::int64_t lane = 0; lane < lanes; ++lane) {
-    out.parameters += of_p[lane];
-    out.directions += of_u[lane];
+    along[i - begin] = direction(p[i], m[i], v[i]);
   }
-  return out;
+  add_squares(p + begin, end - begin, squares.parameters);
+  add_squares(along, end - begin, squares.directions);
 }
 
 template <class T>
@@ -83,28 +79,20 @@ void update(const LambUpdate& op, std::int64_t begin, std::int64_t end) {
 }  // namespace
 
 void lamb_moments(const Context& context, const LambMoments& op) {
-  const std::int64_t count = op.parameters.count(), blocks = (count + block - 1) / block;
-  // One entry for each block of a fixed size, so that the result does not depend on the threads.
-  std::vector<Squares> squares(static_cast<std::size_t>(blocks));
-  parallel_for(context.threads, blocks, 1, [&](std::int64_t first, std::int64_t last, int) {
-    for (std::int64_t b = first; b < last; ++b)
-      with_float_type(op.gradients.dtype(), [&]<class T>(T) {
-        squares[static_cast<std::size_t>(b)] =
-            moments<T>(op, b * block, std::min((b + 1) * block, count));
+  const std::int64_t count = op.parameters.count();
+  const std::int64_t blocks = (count + squares_block - 1) / squares_block;
+  const auto sums = exact_sum<Squares>(
+      context.threads, blocks, grain / squares_block, [&](std::int64_t block, Squares& squares) {
+        const std::int64_t begin = block * squares_block, end = begin + squares_block;
+        with_float_type(op.gradients.dtype(),
+                        [&]<class T>(T) { moments<T>(op, begin, std::min(end, count), squares); });
       });
-  });
-  Squares sum;
-  for (const auto& of_block : squares) {
-    sum.parameters += of_block.parameters;
-    sum.directions += of_block.directions;
-  }
-  double* out = op.squares.data<double>();
-  out[0] = sum.parameters;
-  out[1] = sum.directions;
+  sums.parameters.store(stored_sum(op.squares, 0));
+  sums.directions.store(stored_sum(op.squares, 1));
 }
 
 void lamb_update(const Context& context, const LambUpdate& op) {
-  parallel_for(context.threads, op.parameters.count(), block,
+  parallel_for(context.threads, op.parameters.count(), grain,
                [&](std::int64_t begin, std::int64_t end, int) {
                  with_float_type(op.parameters.dtype(),
                                  [&]<class T>(T) { update<T>(op, begin, end); });

@@ -28,11 +28,11 @@ struct Blend {
 struct Cast {
   Tensor in{}, out{};
 };
-/// out[0] = the sum of the squares of `in`, added in fp64. Each device adds in an order of its own,
-/// which is always the same. The sum is finite if and only if all elements are.
+/// out = the sum of the squares as an ExactSum: exact on CPUs; GPUs add up in fp64, in an order of
+/// their own but always the same. Not finite if and only if an element is not.
 struct SumOfSquares {
   Tensor in{};
-  Tensor out{};  // [1] fp64
+  Tensor out{};  // [ExactSum::digits] fp64
 };
 /// out = in * mask / (1 - probability); `in` and `out` may be the same tensor. Element i has the
 /// number e = `first` + i, and is kept if word e % 4 of philox({e / 4, its upper half, layer,
@@ -78,7 +78,7 @@ struct LambMoments {
   float beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
   float gradient_scale = 1;
   std::int64_t step = 1;
-  Tensor squares{};  // [2] fp64: sums of p^2 and of u^2, added as in SumOfSquares
+  Tensor squares{};  // [2, ExactSum::digits] fp64: sums of p^2 and u^2, as of SumOfSquares
 };
 struct LambUpdate {
   Tensor parameters{}, master{}, first_moment{}, second_moment{};

@@ -287,7 +287,7 @@ TEST_P(KernelParts, NothingWaitsForTheDeviceInASteadyStep) {
                                .mean = statistics.mean,
                                .variance = statistics.variance,
                                .sums = output_f32({2, 8})};
-  const SumOfSquares norm{.in = gradient.dweight, .out = output_f64({1})};
+  const SumOfSquares norm{.in = gradient.dweight, .out = output_sums(1)};
   const auto step = [&] {
     kernels().linear_forward(linear);
     kernels().linear_backward(gradient);

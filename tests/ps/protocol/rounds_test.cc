@@ -1,11 +1,13 @@
 // A server whose optimizer wants sums over the whole model first, as a state machine.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "core/base/error.h"
+#include "core/base/exact_sum.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/parameter_map.h"
 #include "ps/protocol/server.h"
@@ -58,7 +60,15 @@ class RoundsTest : public ::testing::Test {
     return message;
   }
   Message totals(Kind kind, int worker, std::int64_t step, std::int64_t round,
-                 std::vector<double> values) {
+                 const std::vector<double>& sums) {
+    std::vector<double> values;
+    for (const double sum : sums) {
+      ExactSum exact;
+      exact.add(sum);
+      std::array<double, ExactSum::digits> stored;
+      exact.store(stored);
+      values.insert(values.end(), stored.begin(), stored.end());
+    }
     Message message = about(kind, worker, step, round);
     message.frames.push_back(device_->tensor({static_cast<std::int64_t>(values.size())},
                                              MemoryKind::communication, DType::f64));
@@ -76,7 +86,9 @@ class RoundsTest : public ::testing::Test {
   }
   static double sum_in(const Replies& replies) {
     if (replies.size() != 1 || replies[0].message.header.kind != Kind::measure) return -1;
-    return replies[0].message.frames.at(0).data<double>()[0];
+    const Tensor& sums = replies[0].message.frames.at(0);
+    return ExactSum::value(
+        std::span<const double, ExactSum::digits>(sums.data<double>(), ExactSum::digits));
   }
   static void refused(const Replies& replies, const char* cause) {
     ASSERT_EQ(replies.size(), 1u) << cause;
@@ -144,7 +156,7 @@ TEST_F(RoundsTest, LambHasTwoRounds) {
   refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {200})), "is not its last");
   const Replies norms = server.handle(0, totals(Kind::measure, 0, 0, 1, {200}));
   ASSERT_EQ(norms.size(), 1u);
-  EXPECT_EQ(norms[0].message.frames.at(0).count(), 2);
+  EXPECT_EQ(norms[0].message.frames.at(0).count(), std::int64_t{2 * ExactSum::digits});
   EXPECT_EQ(sum_in(norms), 50) << "of parameters of 1";
   EXPECT_TRUE(server.handle(0, totals(Kind::settle, 0, 0, 1, {50, 50})).empty());
   EXPECT_EQ(server.handle(0, pull(0, 1)).size(), 1u);
@@ -170,8 +182,8 @@ TEST_F(RoundsTest, RefusesWhatIsWrongAndStaysSane) {
   for (int c = 0; c < 2; ++c)
     for (int w = 0; w < 2; ++w) server.handle(w, push(w, c, 0, 1));
   refused(server.handle(0, push(0, 0, 1, 1)), "step 1 pushed while step 0 is not settled");
-  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1, 2})), "one frame of 1 fp64 totals");
-  refused(server.handle(0, about(Kind::settle, 0, 0)), "one frame of 1 fp64 totals");
+  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1, 2})), "one frame of 19 fp64 totals");
+  refused(server.handle(0, about(Kind::settle, 0, 0)), "one frame of 19 fp64 totals");
   EXPECT_EQ(sum_in(server.handle(1, about(Kind::measure, 1, 0))), 200);
   EXPECT_TRUE(server.handle(0, totals(Kind::settle, 0, 0, 0, {200})).empty());
   refused(server.handle(1, totals(Kind::settle, 1, 0, 0, {201})), "differ from another worker's");

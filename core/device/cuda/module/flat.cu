@@ -163,7 +163,7 @@ __global__ __launch_bounds__(square_threads) void sum_parts_of_squares(const dou
   double sum = 0;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += square_threads) sum += parts[i];
   sum = block_sum(sum, 0);
-  if (threadIdx.x == 0) *out = sum;
+  if (threadIdx.x == 0) store_exact(sum, out);
 }
 
 template <class T>

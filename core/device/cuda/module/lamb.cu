@@ -121,8 +121,8 @@ __global__ __launch_bounds__(threads) void sum_moments(const double* parts, int 
   }
   block_sum(sums, 0);
   if (threadIdx.x != 0) return;
-  out[0] = sums[0];
-  out[1] = sums[1];
+  store_exact(sums[0], out);
+  store_exact(sums[1], out + ExactSum::digits);
 }
 
 template <class T>

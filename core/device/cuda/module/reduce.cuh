@@ -3,6 +3,10 @@
 
 #include <cuda_runtime.h>
 
+#include <cmath>
+
+#include "core/base/exact_sum.h"
+
 namespace ringside::cuda {
 
 inline constexpr int warp = 32;
@@ -52,6 +56,17 @@ __device__ __forceinline__ T block_sum(T value, int slot) {
   T values[1] = {value};
   block_sum(values, slot);
   return values[0];
+}
+
+/// Stores a sum of squares, rounded as it is, as ExactSum does: to ExactSum::digits doubles.
+__device__ inline void store_exact(double sum, double* out) {
+  constexpr int digits = static_cast<int>(ExactSum::digits);
+  const bool finite = sum < ldexp(1.0, ExactSum::lowest_bit + digits * ExactSum::digit_bits);
+  for (int i = digits - 1; i >= 0; --i) {
+    const double unit = ldexp(1.0, ExactSum::lowest_bit + i * ExactSum::digit_bits);
+    out[i] = finite ? floor(sum / unit) : sum;  // of infinities and NaN one
+    sum -= out[i] * unit;
+  }
 }
 
 __device__ __forceinline__ float block_max(float value, int slot) {
