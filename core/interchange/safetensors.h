@@ -27,8 +27,8 @@ std::map<std::string, StoredTensor> parse_safetensors(const std::string& path,
 /// parse_safetensors() does, or if the index and its files disagree.
 StoredTensors open_safetensors(const std::string& path);
 
-/// The file itself and, if it is an index, the files that it names. Throws Error for an index that
-/// cannot be read.
+/// The files that open_safetensors() maps, and the index. Throws Error for an index that cannot be
+/// read.
 std::vector<std::string> safetensors_files(const std::string& path);
 
 /// Writes a file that is whole or not there: under another name until finish(). Tensors may come in

@@ -438,7 +438,7 @@ TEST(Planner, RefusesSizesThatOverflow) {
   EXPECT_THAT(with([](auto& c) { c.optimizer.beta1 = 0.99999999999; }),
               HasSubstr("optimizer.beta1 = 0.99999999999 is out of range"));
   EXPECT_THAT(with([](auto& c) {
-                c.scheme_options["ps"] = {{"servers", (std::int64_t{1} << 32) + 1}};
+                c.scheme_options["ps"] = ps::PsOptions{.servers = (std::int64_t{1} << 32) + 1};
               }),
               HasSubstr("scheme.ps.servers = 4294967297 must lie between 1 and 4096"));
 
