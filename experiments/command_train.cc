@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "experiments/commands.h"
+#include "experiments/data_state.h"
 #include "experiments/output_files.h"
 #include "experiments/planner.h"
 #include "experiments/report.h"
