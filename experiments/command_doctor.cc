@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "core/base/error.h"
+#include "core/device/cpu/cpu_device.h"
 #include "core/device/cuda/cuda.h"
 #include "core/device/ledger.h"
 #include "core/sim/world.h"
@@ -52,6 +53,7 @@ int doctor_command() {
   const std::optional<int> cores = allowed_cores();
   say("cpu", fmt::format("usable: {}{}", machine_name(),
                          cores ? fmt::format(", {} of them for this process", *cores) : ""));
+  say("", "kernels: " + cpu_instructions());
   say_gpus(cuda::look_at_machine());
   const peer::NcclFound nccl = peer::look_for_nccl();
   say("nccl", nccl.cause.empty() ? "found: " + nccl.version : "NOT usable: " + nccl.cause);

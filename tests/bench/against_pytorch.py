@@ -8,6 +8,12 @@ pytorch_steps.py in an environment made by
 
     python3 -m venv VENV && VENV/bin/pip install torch
 
+The last lines say which instructions each side ran on. --avx2 holds both to AVX2 where the machine
+has AVX-512 too; Ringside's own kernels have to be compiled for it:
+
+    cmake --preset release -B build-avx2 -DRINGSIDE_MARCH=x86-64-v3 && ninja -C build-avx2 ringside
+    tests/bench/against_pytorch.py --model resnet18 --avx2 --ringside build-avx2/ringside ...
+
 A round is one turn for each: all others wait for their input meanwhile. Of a turn counts the median
 of its steps (wall) and the processor time of all of them (cpu), which a machine that others use
 disturbs less. Printed is PyTorch's time over Ringside's, round by round and as the median, for
@@ -37,6 +43,12 @@ WAYS = {
         "nhwc, compiled": ["--channels-last", "--compile"],
     },
 }
+AVX2 = {  # what each of the libraries reads
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "DNNL_MAX_CPU_ISA": "AVX2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "ATEN_CPU_CAPABILITY": "avx2",
+}
 
 
 def options():
@@ -51,6 +63,7 @@ def options():
     parser.add_argument("--steps", type=int, default=5, help="of a turn")
     parser.add_argument("--core", type=int, default=0, help="that all run on")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
+    parser.add_argument("--avx2", action="store_true", help="hold both sides to AVX2")
     parser.add_argument("--set", action="append", default=[], help="for Ringside: TABLE.KEY=VALUE")
     return parser.parse_args()
 
@@ -113,6 +126,13 @@ class Ringside:
         return self.what["step_ms"]["median"] / 1e3, (whole - start) / self.args.steps
 
 
+def instructions(ringside):
+    """What `ringside doctor` says of its kernels."""
+    doctor = subprocess.run([ringside, "doctor"], check=True, capture_output=True, text=True)
+    marker = "kernels: "
+    return next(line.split(marker)[1] for line in doctor.stdout.splitlines() if marker in line)
+
+
 def spread(values):
     return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
@@ -121,6 +141,11 @@ def main():
     args = options()
     ways = [way.strip() for way in args.ways.split(";")] if args.ways else list(WAYS[args.model])
     os.sched_setaffinity(0, {args.core})  # ours, and so that of all that we start
+    if args.avx2:
+        os.environ.update(AVX2)
+    own_instructions = instructions(args.ringside)
+    if args.avx2 and "64 bytes" in own_instructions:
+        raise SystemExit(f"{args.ringside} was not compiled for AVX2 ({own_instructions}): see --help")
     times = {}
     with tempfile.TemporaryDirectory() as folder:
         sides = {"ringside": Ringside(args, folder)}
@@ -143,6 +168,7 @@ def main():
     samples, unit = what["samples_per_step"], "tokens/s" if args.model == "gpt" else "images/s"
     print(f"{args.model}, {args.precision}, {ours} parameters, {samples} samples a step, one thread,")
     print(f"PyTorch {what['torch']}; ratios are PyTorch's time over Ringside's, median (range)")
+    print(f"instructions: Ringside {own_instructions}; PyTorch {what['instructions']}")
     for name, turns in times.items():
         of_wall, of_cpu = ([turn[i] for turn in turns] for i in (0, 1))
         rate = samples * what["tokens_per_sample"] / statistics.median(of_wall)

@@ -96,6 +96,7 @@ def main():
         step(number)
     done = {
         "torch": torch.__version__,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
         "parameters": parameters,
         "samples_per_step": batches[0][0].shape[0],
         "tokens_per_sample": args.context if gpt else 1,

@@ -1,8 +1,10 @@
-// Convolutions through oneDNN, which chooses how it wants the weights laid out.
+// Convolutions: through oneDNN, which chooses how it wants the weights laid out, where our own
+// products are not faster.
 #include <algorithm>
 
 #include "core/base/error.h"
 #include "core/device/cpu/convolution_taps.h"
+#include "core/device/cpu/convolution_windows.h"
 #include "core/device/cpu/cpu_kernels.h"
 #include "core/device/cpu/onednn.h"
 #include "core/device/cpu/parallel.h"
@@ -132,6 +134,7 @@ Error failure(const Extents& of, const dnnl::error& cause) {
 }  // namespace
 
 void convolution_forward(const Context& context, const ConvolutionForward& op) {
+  if (windows_are_faster(op)) return convolve_windows(context, op);
   const Extents of(op, op.y);
   try {
     Runner runner(context);
@@ -149,7 +152,10 @@ void convolution_backward(const Context& context, const ConvolutionBackward& op)
     });
   try {
     Runner runner(context);
-    if (op.dx) backward_data(runner, of, op);
+    if (op.dx && windows_are_faster(op))
+      image_gradient_by_windows(context, op);
+    else if (op.dx)
+      backward_data(runner, of, op);
     if (taps_are_faster(op))
       weight_gradient_by_taps(context, op);
     else

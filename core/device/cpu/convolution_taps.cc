@@ -62,8 +62,10 @@ void sum_rows(int threads, const float* values, std::int64_t rows, std::int64_t 
 bool taps_are_faster(const ConvolutionBackward& op) {
   const Shape &dy = op.dy.shape(), &weight = op.weight.shape();
   const std::int64_t P = dy[1], Q = dy[2], K = weight[0], R = weight[1], C = weight[3];
+  // With vectors of 32 bytes these products win on larger images too.
+  constexpr std::int64_t small = RINGSIDE_VECTOR_BYTES == 32 ? 64 : 49;
   return op.x.dtype() == DType::f32 && R > 1 && std::min(K, C) >= 128 &&
-         (P * Q <= 49 || op.stride > 1);
+         (P * Q <= small || op.stride > 1);
 }
 
 void weight_gradient_by_taps(const Context& context, const ConvolutionBackward& op) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "core/device/device.h"
 
@@ -11,5 +12,9 @@ namespace ringside {
 /// run when its kernel returns. Memory comes from two arenas (core/device/cpu/arena.h), one of
 /// which is the symmetric heap.
 std::unique_ptr<Device> make_cpu_device(int threads);
+
+/// What the kernels of a CPU device were compiled for, and what oneDNN uses: "vectors of 32 bytes,
+/// oneDNN with AVX2".
+std::string cpu_instructions();
 
 }  // namespace ringside

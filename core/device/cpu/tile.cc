@@ -12,12 +12,33 @@ namespace {
 using Vector = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES)));
 using Loose = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES), aligned(4), may_alias));
 
+/// A column of the left side after the other.
+struct Strided {
+  const float* __restrict a;
+  std::int64_t row, column;
+
+  float operator[](std::int64_t r) const { return a[r * row]; }
+  void next() { a += column; }
+};
+template <std::int64_t Rows>
+struct Scattered {
+  const float* rows[Rows];
+  std::int64_t p = 0;
+
+  Scattered(const float* const* begins, std::int64_t offset) {
+#pragma GCC unroll 6
+    for (std::int64_t r = 0; r < Rows; ++r) rows[r] = begins[r] + offset;
+  }
+  float operator[](std::int64_t r) const { return rows[r][p]; }
+  void next() { ++p; }
+};
+
 /// m = Rows and n = Vectors * lanes, known when this is compiled: so the sums are registers.
-template <std::int64_t Rows, std::int64_t Vectors>
-void multiply(std::int64_t k, Left left, const float* __restrict panel, float* __restrict c,
-              std::int64_t ldc, bool add) {
+template <std::int64_t Rows, std::int64_t Vectors, class Column>
+[[gnu::always_inline]] inline void multiply(std::int64_t k, Column left,
+                                            const float* __restrict panel, float* __restrict c,
+                                            std::int64_t ldc, bool add) {
   Vector sums[Rows][Vectors] = {};
-  const float* __restrict a = left.data;
   for (std::int64_t p = 0; p < k; ++p) {
     Vector right[Vectors];
 #pragma GCC unroll 4
@@ -25,11 +46,11 @@ void multiply(std::int64_t k, Left left, const float* __restrict panel, float* _
       right[v] = *reinterpret_cast<const Loose*>(panel + v * lanes);
 #pragma GCC unroll 6
     for (std::int64_t r = 0; r < Rows; ++r) {
-      const float x = a[r * left.row];
+      const float x = left[r];
 #pragma GCC unroll 4
       for (std::int64_t v = 0; v < Vectors; ++v) sums[r][v] += x * right[v];
     }
-    a += left.column;
+    left.next();
     panel += tile_columns;
   }
 #pragma GCC unroll 6
@@ -42,13 +63,24 @@ void multiply(std::int64_t k, Left left, const float* __restrict panel, float* _
   }
 }
 
+template <std::int64_t Rows, std::int64_t Vectors>
+void multiply_strided(std::int64_t k, Left left, const float* panel, float* c, std::int64_t ldc,
+                      bool add) {
+  multiply<Rows, Vectors>(k, Strided{left.data, left.row, left.column}, panel, c, ldc, add);
+}
+template <std::int64_t Rows>
+void multiply_scattered(std::int64_t k, const float* const* rows, std::int64_t offset,
+                        const float* panel, float* c, std::int64_t ldc, bool add) {
+  multiply<Rows, tile_columns / lanes>(k, Scattered<Rows>(rows, offset), panel, c, ldc, add);
+}
+
 using Multiply = void (*)(std::int64_t, Left, const float*, float*, std::int64_t, bool);
 constexpr std::int64_t most_vectors = tile_columns / lanes;
 
 template <std::size_t... Index>
 constexpr auto multiplies(std::index_sequence<Index...>) {
   return std::array<Multiply, sizeof...(Index)>{
-      multiply<Index / most_vectors + 1, Index % most_vectors + 1>...};
+      multiply_strided<Index / most_vectors + 1, Index % most_vectors + 1>...};
 }
 /// By rows and vectors, each less one.
 constexpr auto all = multiplies(std::make_index_sequence<tile_rows * most_vectors>());
@@ -89,6 +121,14 @@ void multiply_tile(std::int64_t m, std::int64_t n, std::int64_t k, Left left, co
       const float sum = whole[i * tile_columns + j];
       c[i * ldc + j] = add ? c[i * ldc + j] + sum : sum;
     }
+}
+
+void multiply_rows(std::int64_t m, std::int64_t k, const float* const* rows, std::int64_t offset,
+                   const float* panel, float* c, std::int64_t ldc, bool add) {
+  constexpr decltype(&multiply_scattered<1>) by_rows[tile_rows] = {
+      multiply_scattered<1>, multiply_scattered<2>, multiply_scattered<3>,
+      multiply_scattered<4>, multiply_scattered<5>, multiply_scattered<6>};
+  by_rows[m - 1](k, rows, offset, panel, c, ldc, add);
 }
 
 void pack_panels(std::int64_t k, std::int64_t n, const float* from, std::int64_t ld,

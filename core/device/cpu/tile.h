@@ -28,6 +28,11 @@ struct Left {
 void multiply_tile(std::int64_t m, std::int64_t n, std::int64_t k, Left left, const float* panel,
                    float* c, std::int64_t ldc, bool add);
 
+/// The same with a left side whose rows lie anywhere, n = tile_columns: element (i, p) at
+/// rows[i][offset + p].
+void multiply_rows(std::int64_t m, std::int64_t k, const float* const* rows, std::int64_t offset,
+                   const float* panel, float* c, std::int64_t ldc, bool add);
+
 /// Floats of [k, n] as panels: [n / tile_columns rounded up][k][tile_columns].
 constexpr std::int64_t panels_size(std::int64_t k, std::int64_t n) {
   return k * round_up(n, tile_columns);

@@ -1,0 +1,161 @@
+#include "core/device/cpu/convolution_windows.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "core/device/cpu/parallel.h"
+#include "core/device/cpu/tile.h"
+
+namespace ringside::cpu {
+namespace {
+
+// A group of images stays in the second cache while all weights pass by it, a slice of a panel of
+// weights in the first one while all windows of the group pass by that.
+constexpr std::int64_t group_positions = 192;  // at least; whole images
+constexpr std::int64_t most_of_a_slice = 256;  // elements of a window
+
+/// A stack of images [images, height, width, channels] and the windows that look at it: `rows` x
+/// `columns` pixels, one for each position of [images, down, across], `stride` pixels apart, the
+/// first one `margin` pixels above and to the left of the image.
+struct Windows {
+  const float* images_data;
+  std::int64_t images, height, width, channels;
+  std::int64_t rows, columns, margin, stride;
+  std::int64_t down, across;
+
+  std::int64_t positions() const { return down * across; }
+  /// Elements of a window's row, which lie side by side.
+  std::int64_t row_size() const { return columns * channels; }
+  std::int64_t padded_width() const { return width + 2 * margin; }
+  std::int64_t padded_size() const { return (height + 2 * margin) * padded_width() * channels; }
+};
+
+/// Image `i` between margins of zeros.
+void pad(const Windows& of, std::int64_t i, float* to) {
+  const std::int64_t row = of.width * of.channels, side = of.margin * of.channels;
+  const std::int64_t above = of.margin * of.padded_width() * of.channels;
+  const float* from = of.images_data + i * of.height * row;
+  to = std::fill_n(to, above, 0.0f);
+  for (std::int64_t h = 0; h < of.height; ++h) {
+    to = std::fill_n(to, side, 0.0f);
+    to = std::copy_n(from + h * row, row, to);
+    to = std::fill_n(to, side, 0.0f);
+  }
+  std::fill_n(to, above, 0.0f);
+}
+
+/// result [positions of `begins`, channels] = windows times panels.
+void multiply_group(const Windows& of, const std::vector<const float*>& begins, const float* panels,
+                    std::int64_t channels, float* result) {
+  const auto positions = static_cast<std::int64_t>(begins.size());
+  const std::int64_t pitch = of.padded_width() * of.channels, size = of.row_size();
+  const std::int64_t slices = (size + most_of_a_slice - 1) / most_of_a_slice;
+  const float* panel = panels;
+  for (std::int64_t c = 0; c < channels; c += tile_columns)
+    for (std::int64_t row = 0; row < of.rows; ++row)
+      for (std::int64_t slice = 0; slice < slices; ++slice) {
+        const std::int64_t begin = size * slice / slices, end = size * (slice + 1) / slices;
+        for (std::int64_t at = 0; at < positions; at += tile_rows)
+          multiply_rows(std::min(tile_rows, positions - at), end - begin, begins.data() + at,
+                        row * pitch + begin, panel, result + at * channels + c, channels,
+                        row + slice > 0);
+        panel += (end - begin) * tile_columns;
+      }
+}
+
+/// result [images, down, across, channels] = windows times panels of [rows * columns * channels of
+/// the windows, channels], whose number is a multiple of tile_columns. `finish(begin, end)` is
+/// called for the images whose results are there.
+template <class Finish>
+void multiply(const Context& context, const Windows& of, const float* panels, std::int64_t channels,
+              float* result, const Finish& finish) {
+  const std::int64_t together =
+      std::min(of.images, (group_positions + of.positions() - 1) / of.positions());
+  const std::int64_t groups = (of.images + together - 1) / together;
+  const Tensor padded = context.device.tensor(Shape{context.threads, together * of.padded_size()},
+                                              MemoryKind::workspace, DType::f32);
+  parallel_for(context.threads, groups, 1, [&](std::int64_t first, std::int64_t last, int thread) {
+    float* own = padded.data<float>() + thread * together * of.padded_size();
+    std::vector<const float*> begins;
+    for (std::int64_t group = first; group < last; ++group) {
+      const std::int64_t begin = group * together, end = std::min(begin + together, of.images);
+      begins.clear();
+      for (std::int64_t i = begin; i < end; ++i) {
+        float* image = own + (i - begin) * of.padded_size();
+        pad(of, i, image);
+        for (std::int64_t p = 0; p < of.down; ++p)
+          for (std::int64_t q = 0; q < of.across; ++q)
+            begins.push_back(image + (p * of.padded_width() + q) * of.stride * of.channels);
+      }
+      multiply_group(of, begins, panels, channels, result + begin * of.positions() * channels);
+      finish(begin, end);
+    }
+  });
+}
+
+bool fits(const Tensor& x, const Tensor& weight) {
+  const std::int64_t K = weight.shape()[0], R = weight.shape()[1], C = weight.shape()[3];
+  return RINGSIDE_VECTOR_BYTES == 32 && x.dtype() == DType::f32 && R > 1 && K % tile_columns == 0 &&
+         C % tile_columns == 0;
+}
+
+}  // namespace
+
+bool windows_are_faster(const ConvolutionForward& op) { return fits(op.x, op.weight); }
+bool windows_are_faster(const ConvolutionBackward& op) {
+  return fits(op.x, op.weight) && op.stride == 1 && op.padding < op.weight.shape()[1] &&
+         op.weight.shape()[1] == op.weight.shape()[2];
+}
+
+void convolve_windows(const Context& context, const ConvolutionForward& op) {
+  const Shape &x = op.x.shape(), &w = op.weight.shape(), &y = op.y.shape();
+  const std::int64_t K = w[0], size = w[1] * w[2] * w[3];
+  const Tensor panels =
+      context.device.tensor(Shape{panels_size(size, K)}, MemoryKind::workspace, DType::f32);
+  parallel_for(
+      context.threads, K / tile_columns, 1, [&](std::int64_t begin, std::int64_t end, int) {
+        const std::int64_t first = begin * tile_columns;
+        pack_transposed(size, (end - begin) * tile_columns, op.weight.data<float>() + first * size,
+                        size, 1, panels.data<float>() + first * size);
+      });
+  const Windows windows{op.x.data<float>(), x[0],      x[1], x[2], x[3], w[1], w[2],
+                        op.padding,         op.stride, y[1], y[2]};
+  float* result = op.y.data<float>();
+  const float* bias = op.bias ? op.bias.data<float>() : nullptr;
+  const std::int64_t positions = windows.positions();
+  multiply(context, windows, panels.data<float>(), K, result,
+           [&](std::int64_t begin, std::int64_t end) {
+             if (!bias && !op.relu) return;
+             const float least = op.relu ? 0 : -std::numeric_limits<float>::infinity();
+             for (std::int64_t at = begin * positions; at < end * positions; ++at) {
+               float* row = result + at * K;
+               for (std::int64_t k = 0; k < K; ++k) {
+                 const float sum = bias ? row[k] + bias[k] : row[k];
+                 row[k] = sum < least ? least : sum;
+               }
+             }
+           });
+}
+
+void image_gradient_by_windows(const Context& context, const ConvolutionBackward& op) {
+  const Shape &x = op.x.shape(), &w = op.weight.shape(), &dy = op.dy.shape();
+  const std::int64_t K = w[0], R = w[1], S = w[2], C = w[3];
+  const Tensor panels =
+      context.device.tensor(Shape{panels_size(R * S * K, C)}, MemoryKind::workspace, DType::f32);
+  // A pixel's gradient is the sum over the window of results that it was in, whose last one saw it
+  // through the kernel's first place.
+  parallel_for(
+      context.threads, C / tile_columns, 1, [&](std::int64_t begin, std::int64_t end, int) {
+        for (std::int64_t c = begin * tile_columns; c < end * tile_columns; c += tile_columns)
+          for (std::int64_t tap = 0; tap < R * S; ++tap)
+            pack_panels(K, tile_columns, op.weight.data<float>() + (R * S - 1 - tap) * C + c,
+                        R * S * C, panels.data<float>() + c * R * S * K + tap * K * tile_columns);
+      });
+  const Windows windows{op.dy.data<float>(), dy[0], dy[1], dy[2], K, R, S,
+                        R - 1 - op.padding,  1,     x[1],  x[2]};
+  multiply(context, windows, panels.data<float>(), C, op.dx.data<float>(),
+           [](std::int64_t, std::int64_t) {});
+}
+
+}  // namespace ringside::cpu
