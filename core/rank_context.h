@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/base/shared.h"
-#include "core/cluster/plan.h"
+#include "core/plan/run_plan.h"
 #include "core/comm/store.h"
 #include "core/device/device.h"
 #include "core/links.h"

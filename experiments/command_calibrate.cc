@@ -3,7 +3,8 @@
 #include <iostream>
 
 #include "core/base/error.h"
-#include "core/cluster/plan.h"
+#include "core/base/whole_file.h"
+#include "core/plan/run_plan.h"
 #include "experiments/calibrate.h"
 #include "experiments/cluster_file.h"
 #include "experiments/commands.h"

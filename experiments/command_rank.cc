@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/explain.h"
-#include "core/cluster/launch.h"
+#include "core/launch/launch.h"
 #include "experiments/commands.h"
 #include "experiments/rank.h"
 #include "experiments/registry.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/fields.h"
-#include "core/cluster/plan.h"
+#include "core/plan/run_plan.h"
 
 namespace ringside {
 

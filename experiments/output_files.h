@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cluster/plan.h"
+#include "core/plan/run_plan.h"
 
 namespace ringside {
 

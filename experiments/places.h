@@ -1,7 +1,7 @@
 // Where the ranks of a simulated run live in its cluster.
 #pragma once
 
-#include "core/cluster/plan.h"
+#include "core/plan/run_plan.h"
 #include "core/sim/world.h"
 
 namespace ringside {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "core/cluster/plan.h"
+#include "core/plan/run_plan.h"
 #include "core/comm/store.h"
 #include "core/sim/world.h"
 #include "core/trainer.h"

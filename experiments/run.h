@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cluster/launch.h"
+#include "core/launch/launch.h"
 #include "core/observe/row.h"
 #include "core/scheme.h"
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/cluster/plan.h"
+#include "core/plan/run_plan.h"
 #include "core/observe/record.h"
 #include "core/trainer.h"
 

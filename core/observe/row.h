@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cluster/plan.h"
+#include "core/plan/run_plan.h"
 #include "core/observe/machine_load.h"
 #include "core/observe/record.h"
 

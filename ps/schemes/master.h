@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "core/cluster/plan.h"
+#include "core/plan/run_plan.h"
 #include "core/data/loader.h"
 #include "ps/protocol/server.h"
 

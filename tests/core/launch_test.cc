@@ -1,4 +1,4 @@
-#include "core/cluster/launch.h"
+#include "core/launch/launch.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

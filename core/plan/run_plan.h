@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/base/fields.h"
-#include "core/cluster/options.h"
-#include "core/cluster/train_config.h"
+#include "core/plan/options.h"
+#include "core/plan/train_config.h"
 #include "core/data/dataset.h"
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"

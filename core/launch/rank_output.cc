@@ -1,4 +1,4 @@
-#include "core/cluster/rank_output.h"
+#include "core/launch/rank_output.h"
 
 #include <fcntl.h>
 #include <unistd.h>

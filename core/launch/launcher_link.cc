@@ -7,8 +7,8 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
-#include "core/cluster/json_line.h"
-#include "core/cluster/launch.h"
+#include "core/launch/json_line.h"
+#include "core/launch/launch.h"
 
 namespace ringside {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/cluster/plan.h"
+#include "core/plan/run_plan.h"
 
 #include <nlohmann/json.hpp>
 #include <set>

@@ -1,4 +1,4 @@
-#include "core/cluster/launch.h"
+#include "core/launch/launch.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,8 +17,8 @@
 
 #include "core/base/error.h"
 #include "core/base/explain.h"
-#include "core/cluster/json_line.h"
-#include "core/cluster/rank_output.h"
+#include "core/launch/json_line.h"
+#include "core/launch/rank_output.h"
 
 namespace ringside {
 namespace {

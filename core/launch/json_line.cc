@@ -1,4 +1,4 @@
-#include "core/cluster/json_line.h"
+#include "core/launch/json_line.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "core/cluster/train_config.h"
+#include "core/plan/train_config.h"
 
 namespace ringside {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/cluster/plan.h"
+#include "core/plan/run_plan.h"
 #include "core/comm/store.h"
 
 namespace ringside {
