@@ -33,7 +33,7 @@ else()
 endif()
 
 file(CONFIGURE OUTPUT ${OUTPUT} CONTENT [[
-#include "experiments/built_commit.h"
+#include "experiments/cli/built_commit.h"
 
 namespace ringside {
 

@@ -3,8 +3,9 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/parameter_map.h"
-#include "core/replica.h"
+#include "core/optim/optimizers.h"
+#include "core/scheme/parameter_map.h"
+#include "core/scheme/replica.h"
 #include "peer/reducer.h"
 #include "peer/scalar_sum.h"
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "core/base/fields.h"
-#include "core/scheme.h"
-#include "core/step_shape.h"
+#include "core/scheme/scheme.h"
+#include "core/scheme/step_shape.h"
 
 namespace ringside::peer {
 

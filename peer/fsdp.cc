@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/optim/optimizers.h"
 #include "peer/exposed.h"
 #include "peer/gathered.h"
 #include "peer/scalar_sum.h"

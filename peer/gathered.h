@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
-#include "core/rank_context.h"
+#include "core/scheme/rank_context.h"
 #include "peer/shards.h"
 
 namespace ringside::peer {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/parameter_map.h"
+#include "core/scheme/parameter_map.h"
 
 namespace ringside::peer {
 

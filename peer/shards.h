@@ -6,7 +6,7 @@
 
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"
-#include "core/rank_context.h"
+#include "core/scheme/rank_context.h"
 
 namespace ringside::peer {
 

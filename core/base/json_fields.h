@@ -13,7 +13,8 @@ nlohmann::json to_json(const FieldValue& value);
 nlohmann::json to_json(const Fields& fields);
 
 /// Fields that `in` does not have keep their values; a value of the wrong type throws
-/// nlohmann::json::type_error. Unknown names are the reader's business (experiments/config.h).
+/// nlohmann::json::type_error. Unknown names are the reader's business
+/// (experiments/config/config.h).
 void read_json(const nlohmann::json& in, const Fields& out);
 
 /// As above, over the defaults.

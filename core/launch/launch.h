@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/plan/run_plan.h"
 #include "core/comm/store.h"
+#include "core/plan/run_plan.h"
 
 namespace ringside {
 

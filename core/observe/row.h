@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/plan/run_plan.h"
 #include "core/observe/machine_load.h"
 #include "core/observe/record.h"
+#include "core/plan/run_plan.h"
 
 namespace ringside {
 

@@ -64,11 +64,6 @@ class Optimizer {
   virtual void update(const ParameterRange& range, const StepInfo& info) = 0;
 };
 
-/// For a flat range of parameters with its initial values. Throws Error as check() does.
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const RunSize& run,
-                                          Device& device, const Tensor& parameters,
-                                          ParameterMap map);
-
 /// What Optimizer::rounds() and settle() answer for gradients of that dtype, for those who only
 /// pass sums on.
 int rounds_of(const OptimizerConfig& config, DType gradients);

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "core/base/fields.h"
-#include "core/plan/options.h"
-#include "core/plan/train_config.h"
 #include "core/data/dataset.h"
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"
+#include "core/plan/options.h"
+#include "core/plan/train_config.h"
 #include "core/sim/cluster.h"
 
 namespace ringside {

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/parameter_map.h"
+#include "core/optim/optimizers.h"
+#include "core/scheme/parameter_map.h"
 
 namespace ringside::ps {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/observe/record.h"
-#include "core/rank_context.h"
+#include "core/scheme/rank_context.h"
 #include "ps/protocol/channel.h"
 #include "ps/protocol/server.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/rank_context.h"
+#include "core/scheme/rank_context.h"
 #include "ps/protocol/channel.h"
 
 namespace ringside::ps {

@@ -6,8 +6,8 @@
 
 #include "core/base/fields.h"
 #include "core/observe/record.h"
-#include "core/scheme.h"
-#include "core/step_shape.h"
+#include "core/scheme/scheme.h"
+#include "core/scheme/step_shape.h"
 
 namespace ringside::ps {
 

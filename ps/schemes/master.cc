@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/loss.h"
+#include "core/scheme/loss.h"
 
 namespace ringside::ps {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "core/plan/run_plan.h"
 #include "core/data/loader.h"
+#include "core/plan/run_plan.h"
 #include "ps/protocol/server.h"
 
 namespace ringside::ps {

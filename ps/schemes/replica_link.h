@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "core/replica.h"
-#include "core/scheme.h"
+#include "core/scheme/replica.h"
+#include "core/scheme/scheme.h"
 #include "ps/protocol/client.h"
 #include "ps/protocol/partition.h"
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "core/replica.h"
-#include "core/scheme.h"
+#include "core/scheme/replica.h"
+#include "core/scheme/scheme.h"
 #include "ps/protocol/partition.h"
 #include "ps/schemes/connect.h"
 #include "ps/schemes/replica_link.h"

@@ -7,7 +7,7 @@
 
 #include "core/device/cpu/cpu_device.h"
 #include "core/models/bert.h"
-#include "core/scheme.h"
+#include "core/scheme/scheme.h"
 
 namespace ringside {
 namespace {

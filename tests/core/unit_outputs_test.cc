@@ -1,4 +1,4 @@
-#include "core/unit_outputs.h"
+#include "core/train/unit_outputs.h"
 
 #include <gtest/gtest.h>
 

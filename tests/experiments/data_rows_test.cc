@@ -3,9 +3,9 @@
 #include <sys/stat.h>
 
 #include "core/base/error.h"
-#include "experiments/data_state.h"
-#include "experiments/planner.h"
-#include "experiments/registry.h"
+#include "experiments/plan/planner.h"
+#include "experiments/registry/registry.h"
+#include "experiments/results/data_state.h"
 #include "tests/data/files.h"
 
 namespace ringside {

@@ -1,4 +1,4 @@
-#include "experiments/interval.h"
+#include "experiments/report/interval.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/observe/row.h"
-#include "experiments/planner.h"
+#include "experiments/plan/planner.h"
 
 namespace ringside {
 

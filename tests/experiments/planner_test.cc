@@ -1,4 +1,4 @@
-#include "experiments/planner.h"
+#include "experiments/plan/planner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/optim/optimizer_config.h"
-#include "core/single.h"
+#include "core/scheme/single.h"
 #include "peer/ddp.h"
 #include "ps/schemes/ps.h"
 

@@ -1,4 +1,4 @@
-#include "experiments/progress.h"
+#include "experiments/run/progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "experiments/report.h"
+#include "experiments/report/report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "experiments/registry.h"
+#include "experiments/registry/registry.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/small_cluster.h"
 

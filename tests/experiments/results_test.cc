@@ -1,12 +1,12 @@
-#include "experiments/results.h"
+#include "experiments/results/results.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "experiments/environment.h"
-#include "experiments/runner.h"
+#include "experiments/results/environment.h"
+#include "experiments/run/runner.h"
 #include "peer/ddp.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/temporary_folder.h"

@@ -1,12 +1,12 @@
 // Runs that something disturbed are made again.
-#include "experiments/runner.h"
+#include "experiments/run/runner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "experiments/attempts.h"
+#include "experiments/results/attempts.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/temporary_folder.h"
 

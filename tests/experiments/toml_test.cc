@@ -1,4 +1,4 @@
-#include "experiments/toml.h"
+#include "experiments/config/toml.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "experiments/trace.h"
+#include "experiments/results/trace.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/optim/optimizer.h"
+#include "core/optim/optimizers.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/optim/loss_scale.h"
-#include "core/optim/optimizer.h"
+#include "core/optim/optimizers.h"
 
 namespace ringside {
 namespace {

@@ -11,8 +11,8 @@
 #include "core/models/mlp.h"
 #include "core/models/resnet.h"
 #include "core/models/vgg.h"
-#include "core/single.h"
-#include "core/trainer.h"
+#include "core/scheme/single.h"
+#include "core/train/trainer.h"
 #include "tests/parity/fixture.h"
 #include "tests/support/temporary_folder.h"
 

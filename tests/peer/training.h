@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "core/models/mlp.h"
-#include "core/parameter_map.h"
-#include "core/scheme.h"
+#include "core/optim/optimizers.h"
+#include "core/scheme/parameter_map.h"
+#include "core/scheme/scheme.h"
 #include "tests/peer/ranks.h"
 
 namespace ringside::testing {

@@ -13,8 +13,8 @@
 #include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/models/mlp.h"
-#include "core/single.h"
-#include "core/trainer.h"
+#include "core/scheme/single.h"
+#include "core/train/trainer.h"
 #include "ps/wires/zmq/transport.h"
 
 namespace ringside::testing {

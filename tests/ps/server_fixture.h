@@ -9,7 +9,8 @@
 
 #include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
-#include "core/parameter_map.h"
+#include "core/optim/optimizers.h"
+#include "core/scheme/parameter_map.h"
 #include "ps/protocol/server.h"
 
 namespace ringside::ps {

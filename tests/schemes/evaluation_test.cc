@@ -1,7 +1,7 @@
 // What evaluations between the steps do to the figures of the steps: nothing.
 #include <gtest/gtest.h>
 
-#include "experiments/simulation.h"
+#include "experiments/run/simulation.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"

@@ -3,7 +3,7 @@
 // the N-th part where everything is sharded.
 #include <gtest/gtest.h>
 
-#include "experiments/simulation.h"
+#include "experiments/run/simulation.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 

@@ -1,7 +1,7 @@
 // Every scheme of the registry in a simulated cluster.
 #include <gtest/gtest.h>
 
-#include "experiments/simulation.h"
+#include "experiments/run/simulation.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"

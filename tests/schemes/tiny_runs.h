@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/observe/row.h"
-#include "core/single.h"
-#include "experiments/planner.h"
-#include "experiments/rank.h"
-#include "experiments/registry.h"
+#include "core/scheme/single.h"
+#include "experiments/plan/planner.h"
+#include "experiments/registry/registry.h"
+#include "experiments/run/rank.h"
 #include "tests/support/some_text.h"
 #include "tests/support/temporary_folder.h"
 

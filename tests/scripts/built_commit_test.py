@@ -16,7 +16,7 @@ class BuiltCommit(unittest.TestCase):
         self.output = pathlib.Path(temporary.name) / "built_commit.cc"
         self.source.mkdir()
         self.write("CMakeLists.txt", "")
-        self.write("core/scheme.cc", "int a;")
+        self.write("core/scheme/scheme.cc", "int a;")
         self.write("README.md", "read me")
 
     def write(self, name, content):
@@ -43,14 +43,14 @@ class BuiltCommit(unittest.TestCase):
     def test_names_the_commit(self):
         commit = self.commit()
         self.assertEqual(self.built(), commit)
-        self.write("core/scheme.cc", "int b;")
+        self.write("core/scheme/scheme.cc", "int b;")
         self.git("commit", "--quiet", "--all", "--message", "go on")
         self.assertEqual(self.built(), self.git("rev-parse", "HEAD"))
         self.assertNotEqual(self.built(), commit)
 
     def test_says_dirty_of_sources_that_changed_or_are_new(self):
         commit = self.commit()
-        self.write("core/scheme.cc", "int b;")
+        self.write("core/scheme/scheme.cc", "int b;")
         self.assertEqual(self.built(), commit + "-dirty")
         self.git("checkout", "--quiet", ".")
         self.assertEqual(self.built(), commit)

@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/exact_sum.h"
 #include "core/device/cpu/cpu_device.h"
-#include "core/parameter_map.h"
+#include "core/scheme/parameter_map.h"
 #include "ps/protocol/server.h"
 
 namespace ringside::ps {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/single.h"
+#include "core/scheme/single.h"
 #include "ps/protocol/partition.h"
 #include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"

@@ -1,0 +1,38 @@
+#include "core/base/processor.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace ringside {
+
+std::optional<int> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {};
+  return CPU_COUNT(&set);
+}
+
+std::string processor_name() {
+  return fmt::format("{}, {} cores",
+                     value_in("/proc/cpuinfo", "model name", ':').value_or("unknown processor"),
+                     sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+std::optional<std::string> value_in(const std::filesystem::path& file, std::string_view key,
+                                    char separator) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const auto at = line.find(separator);
+    if (line.rfind(key, 0) != 0 || at == std::string::npos) continue;
+    const auto begin = line.find_first_not_of(" \t\"", at + 1);
+    const auto end = line.find_last_not_of(" \t\"");
+    if (begin == std::string::npos) return "";
+    return line.substr(begin, end + 1 - begin);
+  }
+  return {};
+}
+
+}  // namespace ringside

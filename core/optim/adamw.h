@@ -1,0 +1,14 @@
+// AdamW: Adam with decoupled weight decay.
+#pragma once
+
+#include <memory>
+
+#include "core/optim/optimizer.h"
+
+namespace ringside {
+
+/// Loshchilov and Hutter, ICLR 2019, algorithm 2. State: two moments, fp32.
+std::unique_ptr<Optimizer> make_adamw(const OptimizerConfig& config, const RunSize& run,
+                                      Device& device, const Tensor& parameters, ParameterMap map);
+
+}  // namespace ringside

@@ -1,0 +1,16 @@
+// The optimizers that there are, by name.
+#pragma once
+
+#include <memory>
+
+#include "core/optim/optimizer.h"
+
+namespace ringside {
+
+/// Makes the optimizer that the configuration names, for a flat range of parameters with its
+/// initial values. Throws Error as check() does.
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const RunSize& run,
+                                          Device& device, const Tensor& parameters,
+                                          ParameterMap map);
+
+}  // namespace ringside

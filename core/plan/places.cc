@@ -1,0 +1,49 @@
+#include "core/plan/places.h"
+
+#include <fmt/ranges.h>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+bool shares_cores(const sim::ClusterSpec& cluster) { return cluster.device.kind == "cpu"; }
+
+}  // namespace
+
+sim::Place place_of(const RunPlan& plan, int rank) {
+  const sim::ClusterSpec& cluster = *plan.cluster;
+  const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
+  const auto machines = static_cast<int>(cluster.machines);
+  const auto devices = static_cast<int>(cluster.devices);
+  if (self.worker < 0) {
+    // A machine whose devices are its processors has no other.
+    return {self.server % machines, shares_cores(cluster) ? 0 : -1};
+  }
+  const int device = self.worker % (machines * devices);
+  return {device / devices, device % devices};
+}
+
+void check_places(const RunPlan& plan) {
+  const sim::ClusterSpec& cluster = *plan.cluster;
+  const std::int64_t devices = cluster.machines * cluster.devices;
+  if (!shares_cores(cluster) && plan.world > devices)
+    throw Error(
+        "world {} needs {} devices, and cluster {} has {}; name a larger one, or a smaller "
+        "world",
+        plan.world, plan.world, cluster.name, devices);
+}
+
+void check_products(const RunPlan& plan) {
+  const auto& tflops = plan.cluster->device.tflops;
+  const bool tf32 = plan.device.tf32 && parameter_dtype(plan.train) == DType::f32;
+  const std::string dtype = tf32 ? "tf32" : plan.train.precision;
+  if (tflops.contains(dtype)) return;
+  std::vector<std::string_view> known;
+  for (const auto& [name, rate] : tflops) known.push_back(name);
+  throw Error("{}: device {} of cluster {} has no tflops.{}; it computes in {}",
+              tf32 ? "device.tf32 = true" : fmt::format("train.precision = '{}'", dtype),
+              plan.cluster->device.name, plan.cluster->name, dtype, fmt::join(known, ", "));
+}
+
+}  // namespace ringside

@@ -1,0 +1,21 @@
+// The reference: one rank that does all the work.
+#pragma once
+
+#include <memory>
+
+#include "core/base/fields.h"
+#include "core/scheme/scheme.h"
+
+namespace ringside {
+
+struct SingleOptions {
+  std::int64_t replicas = 1;
+};
+
+Fields fields_of(SingleOptions& options);
+
+/// Runs the micro-batches of all `replicas` one after the other. `replicas` must divide their
+/// number; otherwise throws Error at attach().
+std::unique_ptr<SyncScheme> make_single(const RankContext& context, const SingleOptions& options);
+
+}  // namespace ringside

@@ -1,0 +1,271 @@
+#include "core/train/trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/observe/machine_load.h"
+#include "core/observe/process_memory.h"
+
+namespace ringside {
+namespace {
+
+/// Steps at the end of a run whose spans are kept for the trace.
+constexpr std::int64_t traced_steps = 2;
+/// Parameters that the host holds while it hashes them.
+constexpr std::int64_t hashed_at_once = 1 << 18;
+
+}  // namespace
+
+Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
+                 const Loader& training, const Loader* held_out)
+    : context_(context),
+      model_(model),
+      scheme_(scheme),
+      training_(training),
+      held_out_(held_out),
+      terms_{model.terms, context.plan.train.global_batch},
+      loss_scale_(parameter_dtype(context.plan.train)),
+      inputs_(model.units.size()) {}
+
+RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
+  const TrainConfig& train = context_.plan.train;
+  const Clock& clock = context_.device.clock();
+  RankRecord record;
+  scheme_.attach(model_);
+  const double start = clock.now();
+  Traffic measured;
+  for (std::int64_t step = 0; step < train.steps; ++step) {
+    const double step_start = clock.now();
+    const Traffic before = scheme_.traffic();
+    const double processor_before = processor_seconds();
+    const std::vector<double> losses = train_step(step);
+    if (step >= train.warmup) record.processor_s += processor_seconds() - processor_before;
+    if (context_.device.has_values())
+      record.losses.insert(record.losses.end(), losses.begin(), losses.end());
+    const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
+    if (step >= train.warmup) measured = measured + (scheme_.traffic() - before);
+    Progress done{step + 1, loss, clock.now() - step_start, {}};
+    if (evaluated_after(step)) {
+      const LossValue held_out = evaluate(step, record);
+      if (context_.device.has_values()) {
+        done.held_out = held_out;
+        record.evaluations.push_back(
+            {step + 1, held_out.loss, held_out.first_term, held_out.accuracy, clock.now() - start});
+      }
+    }
+    progress(done);
+  }
+  average_statistics();
+  record.skipped_steps = loss_scale_.skipped();
+  const auto measured_steps = static_cast<double>(train.steps - train.warmup);
+  record.bytes_sent_per_step = static_cast<double>(measured.sent) / measured_steps;
+  record.bytes_received_per_step = static_cast<double>(measured.received) / measured_steps;
+  record.bytes_computed = measured.computed;
+  record.steps = context_.timeline.step_times();
+  record.slices = context_.timeline.slices(std::max<std::int64_t>(0, train.steps - traced_steps));
+  record.parameters = model_.parameter_count();
+  // Both before the hash, and while the scheme still maps what it maps.
+  record.at_peak = context_.device.ledger().at_peak();
+  record.device_memory = context_.device.memory();
+  if (!context_.plan.cluster) note_process_memory(record);
+  record.parameter_hash = parameter_hash();
+  return record;
+}
+
+bool Trainer::evaluated_after(std::int64_t step) const {
+  const TrainConfig& train = context_.plan.train;
+  return held_out_ && train.evaluate_every > 0 &&
+         ((step + 1) % train.evaluate_every == 0 || step + 1 == train.steps);
+}
+
+bool Trainer::drains_after(std::int64_t step) const {
+  const TrainConfig& train = context_.plan.train;
+  return step + 1 == train.warmup || step + 1 == train.steps || evaluated_after(step);
+}
+
+std::vector<double> Trainer::train_step(std::int64_t step) {
+  const TrainConfig& train = context_.plan.train;
+  const std::int64_t micro_batches = train.accumulation;
+  context_.timeline.begin_step();
+  terms_.gradient_scale = loss_scale_.value();
+  std::vector<Loss> losses;
+  for (std::int64_t m = 0; m < micro_batches; ++m)
+    losses.push_back(train_micro_batch({.step = step,
+                                        .micro_batch = m,
+                                        .micro_batches = micro_batches,
+                                        .seed = static_cast<std::uint64_t>(train.seed)}));
+  // Nothing above, nor in step(), waits for the device unless peers have to be waited for.
+  loss_scale_.update(scheme_.step({step, loss_scale_.value()}));
+  if (drains_after(step)) scheme_.drain();
+  context_.device.synchronize();
+  std::vector<double> values;
+  for (const Loss& part : losses) values.push_back(value_of(context_.device, part).loss);
+  const double loss = std::accumulate(values.begin(), values.end(), 0.0);
+  context_.timeline.end_step();
+  if (loss_scale_.exhausted())
+    throw Error(
+        "gradients are not finite at step {} although they are not scaled up any more; lower "
+        "optimizer.lr, or set train.precision = \"bf16\"",
+        step + 1);
+  if (!std::isfinite(loss))
+    throw Error("the loss is {} at step {}: {}; lower optimizer.lr or raise optimizer.warmup_steps",
+                loss, step + 1, outputs_.first_not_finite(model_));
+  return values;
+}
+
+Loss Trainer::train_micro_batch(Pass pass) {
+  Loss loss = forward(pass, pass.step, training_);
+  Tensor gradient = std::exchange(loss.gradient, {});
+  for (std::size_t u = model_.units.size(); u-- > 0;) {
+    Unit& unit = *model_.units[u];
+    scheme_.before_backward(u, pass);
+    {
+      const auto span = context_.timeline.scope(Activity::compute, "backward " + unit.name());
+      if (recomputes(u)) recompute(u, pass);
+      gradient = unit.backward(gradient);
+    }
+    scheme_.after_backward(u, pass);
+  }
+  return loss;
+}
+
+void Trainer::recompute(std::size_t unit, Pass pass) {
+  pass.keep = pass.again = true;
+  model_.units[unit]->forward(std::exchange(inputs_[unit], {}), pass);
+}
+
+Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader) {
+  const RunPlan& plan = context_.plan;
+  const std::int64_t count = plan.train.global_batch / (plan.world * pass.micro_batches);
+  pass.first_sample = (worker() * pass.micro_batches + pass.micro_batch) * count;
+
+  Batch batch = scheme_.fetch({global_batch_index, pass.first_sample, count}, loader, pass);
+  Tensor x = batch.inputs;
+  for (std::size_t u = 0; u < model_.units.size(); ++u) {
+    Unit& unit = *model_.units[u];
+    scheme_.before_forward(u, pass);
+    {
+      const auto span = context_.timeline.scope(Activity::compute, "forward " + unit.name());
+      if (pass.training && recomputes(u)) inputs_[u] = x;
+      pass.keep = pass.training && !recomputes(u);
+      x = unit.forward(x, pass);
+      if (pass.training) outputs_.look_at(context_.device, pass, u, model_.units.size(), x);
+    }
+    scheme_.after_forward(u, pass);
+  }
+  return scheme_.loss(x, batch, terms_, pass);
+}
+
+LossValue Trainer::evaluate(std::int64_t step, RankRecord& record) {
+  const double begin = context_.device.clock().now();
+  const Traffic before = scheme_.traffic();
+  const LossValue value = evaluate(step);
+  record.evaluation_s += context_.device.clock().now() - begin;
+  record.evaluation_bytes = record.evaluation_bytes + (scheme_.traffic() - before);
+  return value;
+}
+
+LossValue Trainer::evaluate(std::int64_t step) {
+  average_statistics();
+  const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
+  const std::int64_t micro_batches = context_.plan.train.accumulation;
+  // Every micro-batch of every rank has a place of its own, and the other ranks leave it 0. So the
+  // sum over ranks brings the shares as they are, and every rank adds them up in one order, which
+  // is that of `single` over the same micro-batches. (Without values there is nothing to keep
+  // apart.)
+  const bool apart = context_.device.has_values();
+  const std::int64_t places = apart ? context_.plan.world * micro_batches : 1;
+  std::array<double, 3> sums{};  // loss, that of the first term, accuracy
+  std::vector<double> shares(sums.size() * static_cast<std::size_t>(places));
+  for (std::int64_t b = 0; b < batches; ++b)
+    for (std::int64_t m = 0; m < micro_batches; ++m) {
+      Pass pass = evaluation;
+      pass.step = step;
+      pass.micro_batch = m;
+      pass.micro_batches = micro_batches;
+      const LossValue value = value_of(context_.device, forward(pass, b, *held_out_));
+      const std::int64_t place = apart ? worker() * micro_batches + m : 0;
+      double* share = &shares[sums.size() * static_cast<std::size_t>(place)];
+      share[0] += value.loss;
+      share[1] += value.first_term;
+      share[2] += value.accuracy;
+    }
+  scheme_.sum(shares);
+  for (std::size_t i = 0; i < shares.size(); ++i) sums[i % sums.size()] += shares[i];
+  for (double& sum : sums) sum /= static_cast<double>(batches);
+  if (!std::isfinite(sums[0]))
+    throw Error("the held-out loss is {} after step {}; lower optimizer.lr", sums[0], step + 1);
+  return {.loss = sums[0], .first_term = sums[1], .accuracy = sums[2]};
+}
+
+int Trainer::worker() const {
+  return context_.plan.ranks[static_cast<std::size_t>(context_.rank)].worker;
+}
+
+void Trainer::average_statistics() {
+  std::vector<const Unit::Statistic*> statistics;
+  std::size_t count = 0;
+  for (const auto& unit : model_.units)
+    for (const Unit::Statistic& statistic : unit->statistics()) {
+      statistics.push_back(&statistic);
+      count += static_cast<std::size_t>(statistic.values.count());
+    }
+  const int world = context_.plan.world;
+  if (count == 0 || (world == 1 && statistics[0]->later.empty())) return;
+  Device& device = context_.device;
+  // The bits must not depend on which rank adds up which micro-batches. fp64 adds up to 2^9 values
+  // of fp32 without rounding where none is more than 2^20 times another, and where one is, the
+  // mean in fp32 is another one in about one of 2^28 cases.
+  std::vector<double> sums(count);
+  std::vector<float> values;
+  const auto each = [&](const auto& visit) {
+    std::size_t at = 0;
+    for (const Unit::Statistic* statistic : statistics) {
+      values.resize(static_cast<std::size_t>(statistic->values.count()));
+      visit(statistic->values, at);
+      for (const Tensor& later : statistic->later) visit(later, at);
+      at += values.size();
+    }
+  };
+  each([&](const Tensor& from, std::size_t at) {
+    device.read(from, std::as_writable_bytes(std::span(values)));
+    for (std::size_t i = 0; i < values.size(); ++i) sums[at + i] += values[i];
+  });
+  scheme_.sum(sums);
+  const double micro_batches = world * static_cast<double>(statistics[0]->later.size() + 1);
+  each([&](const Tensor& to, std::size_t at) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(sums[at + i] / micro_batches);
+    device.write(to, std::as_bytes(std::span(values)));
+  });
+}
+
+bool Trainer::recomputes(std::size_t unit) const {
+  return context_.plan.train.recompute && unit + 1 < model_.units.size();
+}
+
+std::string Trainer::parameter_hash() {
+  Hash hash;
+  bool visited = false;
+  std::vector<std::byte> host;
+  // Without values there is nothing to hash, but what is in flight has to land.
+  scheme_.visit_parameters([&](const Unit&, const Tensor& values) {
+    visited = context_.device.has_values();
+    if (!visited) return;
+    for (std::int64_t begin = 0; begin < values.count(); begin += hashed_at_once) {
+      const Tensor piece = values.range(begin, std::min(hashed_at_once, values.count() - begin));
+      host.resize(piece.bytes());
+      context_.device.read(piece, host);
+      hash.update(host);
+    }
+  });
+  return visited ? hash.digest() : "";
+}
+
+}  // namespace ringside

@@ -1,0 +1,41 @@
+#include "experiments/calibrate/calibrate.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/processor.h"
+
+namespace ringside {
+
+std::string calibration_name(std::int64_t threads) {
+  return fmt::format("{}, {} thread{} a rank", processor_name(), threads, threads == 1 ? "" : "s");
+}
+
+sim::ClusterSpec calibrate(std::int64_t threads,
+                           const std::function<void(const std::string&)>& told) {
+  sim::ClusterSpec cluster;
+  cluster.name = calibration_name(threads);
+  cluster.source = "measured by `ringside calibrate`";
+  cluster.device.name = "processor";
+  cluster.device.kind = "cpu";
+  cluster.device.cores = std::max<std::int64_t>(1, allowed_cores().value_or(1) / threads);
+  cluster.device.memory_gb = 1e-9 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                             static_cast<double>(sysconf(_SC_PAGESIZE));
+  told("operations");
+  measure_device(cluster.device, threads);
+  cluster.host = cluster.device;
+  // Ranks share the machine's memory; there is no other machine to have a network to.
+  cluster.pcie = {.gbs = cluster.device.bandwidth_gbs};
+  cluster.peer = cluster.pcie;
+  cluster.nic = cluster.pcie;
+  told("collectives");
+  measure_collectives(cluster, threads);
+  told("messages");
+  measure_messages(cluster, threads);
+  sim::check(cluster);
+  return cluster;
+}
+
+}  // namespace ringside

@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/comm/store.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/device/sim/sim_device.h"
+#include "core/scheme/single.h"
+#include "core/train/trainer.h"
+#include "experiments/calibrate/calibrate.h"
+#include "experiments/calibrate/timed_device.h"
+#include "experiments/registry/registry.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::int64_t warmup = 2, steps = 9;
+constexpr double micro = 1e-6;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// What was measured: operations, and the time between them.
+struct Measurements {
+  std::vector<TimedOp> ops;
+  std::vector<double> gaps;  // seconds an operation
+};
+
+RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro_batches,
+                const std::string& precision = "fp32") {
+  RunPlan plan;
+  plan.scheme = "single";
+  plan.model = model;
+  plan.train.steps = warmup + steps;
+  plan.train.warmup = warmup;
+  plan.train.global_batch = batch;
+  plan.train.accumulation = micro_batches;
+  plan.train.precision = precision;
+  plan.data.kind = model.kind == "resnet" ? "synthetic-images" : "synthetic";
+  plan.data.holdout = 0;
+  plan.ranks = {{0, 0, -1}};
+  return plan;
+}
+
+/// Every operation of a training step with the median of its times. Returns the fastest step's.
+double measure_training(Measurements& out, const RunPlan& plan, std::int64_t threads) {
+  TimedDevice device(make_cpu_device(static_cast<int>(threads)));
+  Model model = find_model(plan.model.kind).make(plan.model, device);
+  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
+  const Loader loader(*data.training, device, plan.train.global_batch, 1);
+  MemoryStore store;
+  Timeline timeline(device);
+  const RankContext context{plan, 0, device, store, timeline};
+  const auto scheme = make_single(context, {});
+  Trainer trainer(context, model, *scheme, loader, nullptr);
+
+  std::vector<std::vector<TimedOp>> measured;
+  std::vector<double> gaps, whole_steps;
+  trainer.run([&](const Progress& progress) {
+    auto ops = device.take_ops();
+    if (progress.step <= warmup) return;
+    double in_ops = 0;
+    for (const TimedOp& op : ops) in_ops += op.seconds;
+    gaps.push_back((progress.seconds - in_ops) / static_cast<double>(ops.size()));
+    measured.push_back(std::move(ops));
+    whole_steps.push_back(progress.seconds);
+  });
+  for (std::size_t i = 0; i < measured[0].size(); ++i) {
+    std::vector<double> times;
+    for (const auto& step : measured) times.push_back(step[i].seconds);
+    out.ops.push_back({measured[0][i].cost, median(std::move(times))});
+  }
+  out.gaps.push_back(median(std::move(gaps)));
+  return *std::min_element(whole_steps.begin(), whole_steps.end());
+}
+
+/// The share of its speed that a core keeps while all of them train: the best of several tries,
+/// since whatever else the machine does takes from it.
+double measure_busy_share(const RunPlan& plan, std::int64_t cores, std::int64_t threads) {
+  constexpr int tries = 5;
+  Measurements unused;
+  const double alone = measure_training(unused, plan, threads);
+  double best = 0;
+  for (int i = 0; i < tries; ++i) {
+    std::vector<double> together(static_cast<std::size_t>(cores));
+    {
+      std::vector<std::jthread> ranks;
+      for (double& seconds : together)
+        ranks.emplace_back([&] {
+          Measurements own;
+          seconds = measure_training(own, plan, threads);
+        });
+    }
+    best = std::max(best, alone / *std::max_element(together.begin(), together.end()));
+  }
+  return std::min(1.0, best);
+}
+
+/// A flat operation on pieces of that size, one after the other through arrays much larger: as
+/// schemes run it on buckets, shards and chunks.
+template <class Op>
+void measure_flat(Measurements& out, Device& device, std::int64_t count, const Kernel<Op>& kernel,
+                  const std::function<Op(std::int64_t begin)>& piece, std::int64_t whole) {
+  constexpr std::size_t least = 16, most = 512;
+  std::vector<double> times;
+  for (std::int64_t begin = 0; times.size() < most; begin += count) {
+    if (begin + count > whole) {
+      if (times.size() >= least) break;
+      begin = 0;
+    }
+    const Op op = piece(begin);
+    const double start = device.clock().now();
+    kernel(op);
+    times.push_back(device.clock().now() - start);
+  }
+  out.ops.push_back({cost(piece(0)), median(std::move(times))});
+}
+
+void measure_flats(Measurements& out, std::int64_t threads) {
+  const auto device = make_cpu_device(static_cast<int>(threads));
+  const Kernels& kernels = device->kernels();
+  constexpr std::int64_t whole = 1 << 23;  // elements
+  std::vector<Tensor> arrays;
+  for (int i = 0; i < 4; ++i) {
+    arrays.push_back(device->tensor({whole}, MemoryKind::workspace));
+    kernels.fill({.out = arrays.back(), .value = 0.5f});
+  }
+  for (std::int64_t count = 1 << 10; count <= whole / 2; count *= 4) {
+    measure_flat<Add>(
+        out, *device, count, kernels.add,
+        [&](std::int64_t begin) {
+          return Add{.in = arrays[0].range(begin, count), .out = arrays[1].range(begin, count)};
+        },
+        whole);
+    measure_flat<Copy>(
+        out, *device, count, kernels.copy,
+        [&](std::int64_t begin) {
+          return Copy{.in = arrays[2].range(begin, count), .out = arrays[3].range(begin, count)};
+        },
+        whole);
+    measure_flat<AdamW>(
+        out, *device, count, kernels.adamw,
+        [&](std::int64_t begin) {
+          return AdamW{.parameters = arrays[0].range(begin, count),
+                       .gradients = arrays[1].range(begin, count),
+                       .first_moment = arrays[2].range(begin, count),
+                       .second_moment = arrays[3].range(begin, count),
+                       .lr = 1e-4f,
+                       .beta1 = 0.9f,
+                       .beta2 = 0.95f,
+                       .epsilon = 1e-8f};
+        },
+        whole);
+  }
+}
+
+/// What the operation's figures are called; other than of 16-bit floats there are none.
+std::string figures_name(const OpCost& cost) {
+  const bool is_16 = cost.dtype == DType::bf16 || cost.dtype == DType::f16;
+  return std::string(name_of(is_16 ? cost.dtype : DType::f32));
+}
+
+/// The fastest product of each dtype, and the rate of the largest copy.
+void set_roofline(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
+  double most_bytes = 0;
+  for (const TimedOp& op : ops) {
+    if (op.cost.kind == OpClass::linear) {
+      double& fastest = device.tflops[figures_name(op.cost)];
+      fastest = std::max(fastest, op.cost.operations / op.seconds * 1e-12);
+    }
+    if (op.cost.kind == OpClass::elementwise && op.cost.bytes >= most_bytes) {
+      most_bytes = op.cost.bytes;
+      device.bandwidth_gbs = op.cost.bytes / op.seconds * 1e-9;
+    }
+  }
+}
+
+/// Operations of one class and dtype and about the same ideal time, together: what they should take
+/// by what they took, so that their sum comes out right.
+void set_efficiency(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
+  struct Bin {
+    double ideal = 0, taken = 0, logarithms = 0;
+    int count = 0;
+  };
+  std::map<std::string, std::map<std::string, std::map<int, Bin>>> bins;
+  for (const TimedOp& op : ops) {
+    const double ideal = sim::ideal_seconds_of(op.cost, device);
+    const double us = ideal / micro;
+    Bin& bin = bins[figures_name(op.cost)][std::string(name_of(op.cost.kind))]
+                   [static_cast<int>(std::floor(std::log2(us)))];
+    bin.ideal += ideal;
+    bin.taken += op.seconds;
+    bin.logarithms += std::log(us);
+    ++bin.count;
+  }
+  for (const auto& [dtype, classes] : bins)
+    for (const auto& [name, of_class] : classes) {
+      auto& points = device.efficiency[dtype][name].points;
+      for (const auto& [number, bin] : of_class)
+        points.emplace_back(std::exp(bin.logarithms / bin.count), bin.ideal / bin.taken);
+    }
+}
+
+}  // namespace
+
+void measure_device(sim::DeviceSpec& device, std::int64_t threads) {
+  Measurements all;
+  struct {
+    const char* kind;
+    std::int64_t layers, heads, width, context, batch, micro_batches;
+    bool in_16_bits;  // as well
+  } shapes[] = {{"gpt", 2, 2, 64, 64, 4, 1, false},   {"gpt", 4, 4, 128, 128, 8, 1, false},
+                {"gpt", 4, 4, 128, 128, 8, 2, true},  {"gpt", 2, 4, 256, 128, 8, 1, false},
+                {"gpt", 2, 6, 384, 256, 4, 1, true},  {"gpt", 1, 8, 768, 256, 2, 1, false},
+                {"mlp", 2, 1, 256, 32, 32, 1, false}, {"mlp", 2, 1, 1024, 32, 64, 2, false}};
+  struct {
+    std::int64_t layers, filters, batch;
+  } images[] = {{10, 16, 8}, {10, 64, 16}};
+  for (const std::string_view precision : find_device("cpu").precisions) {
+    const std::string name(precision);
+    for (const auto& s : shapes)
+      if (name == "fp32" || s.in_16_bits)
+        measure_training(all,
+                         plan_of({.kind = s.kind,
+                                  .layers = s.layers,
+                                  .heads = s.heads,
+                                  .width = s.width,
+                                  .context = s.context},
+                                 s.batch, s.micro_batches, name),
+                         threads);
+    for (const auto& s : images)
+      measure_training(
+          all,
+          plan_of({.kind = "resnet", .layers = s.layers, .filters = s.filters}, s.batch, 1, name),
+          threads);
+  }
+  measure_flats(all, threads);
+  device.busy_share =
+      device.cores > 1 ? measure_busy_share(
+                             plan_of({.layers = 4, .heads = 4, .width = 128, .context = 128}, 8, 1),
+                             device.cores, threads)
+                       : 1;
+  device.launch_us = std::max(0.0, median(all.gaps) / micro);
+  set_roofline(device, all.ops);
+  set_efficiency(device, all.ops);
+}
+
+}  // namespace ringside

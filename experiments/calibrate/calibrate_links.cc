@@ -1,0 +1,212 @@
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/comm/store.h"
+#include "core/device/cpu/cpu_device.h"
+#include "experiments/calibrate/calibrate.h"
+#include "peer/comm/shm/communicator.h"
+#include "ps/wires/zmq/transport.h"
+
+namespace ringside {
+namespace {
+
+constexpr double timeout_s = 30, micro = 1e-6, mega = 1e6;
+constexpr double largest_share = 16;  // that a cluster may have
+
+/// Whatever else the machine does makes things slower, never faster.
+double lower_quartile(std::vector<double> values) {
+  const auto quarter = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+  std::nth_element(values.begin(), quarter, values.end());
+  return *quarter;
+}
+
+/// Seconds that all threads of this process have computed.
+double cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// ---- collectives
+
+struct Collective {
+  /// Bytes that a rank of two reads and writes for an array of one byte.
+  double bytes;
+  std::function<WorkPtr(Communicator&, const Tensor& array, const Tensor& part)> run;
+};
+
+const Collective all_reduce{2, [](Communicator& comm, const Tensor& array, const Tensor&) {
+                              return comm.all_reduce(array);
+                            }};
+const Collective reduce_scatter{1.5,
+                                [](Communicator& comm, const Tensor& array, const Tensor& part) {
+                                  return comm.reduce_scatter(array, part);
+                                }};
+const Collective all_gather{2, [](Communicator& comm, const Tensor& array, const Tensor& part) {
+                              return comm.all_gather(part, array);
+                            }};
+
+/// Seconds of a collective on arrays of `count` elements between two ranks, which rewrite
+/// their arrays before each, as training does.
+double seconds_of(const Collective& collective, std::int64_t count, int repeats,
+                  std::int64_t threads) {
+  constexpr int ranks = 2;
+  MemoryStore store;
+  std::vector<double> seconds;
+  const auto rank = [&](int r) {
+    const auto device = make_cpu_device(static_cast<int>(threads));
+    const auto comm =
+        peer::make_shm_communicator(*device, store, {"calibrate", r, ranks}, timeout_s);
+    const Tensor array = device->tensor({count}, MemoryKind::communication);
+    const Tensor part = device->tensor({count / ranks}, MemoryKind::communication);
+    for (int i = 0; i < repeats; ++i) {
+      device->kernels().fill({.out = array, .value = 1});
+      device->kernels().fill({.out = part, .value = 1});
+      comm->barrier();
+      const double begin = device->clock().now();
+      collective.run(*comm, array, part)->wait();
+      if (r == 0) seconds.push_back(device->clock().now() - begin);
+    }
+  };
+  {
+    std::jthread other([&] { rank(1); });
+    rank(0);
+  }
+  return lower_quartile(std::move(seconds));
+}
+
+// ---- messages
+
+struct EchoTimes {
+  double wall_s = 0, cpu_s = 0;  // a message
+};
+
+RunPlan echo_plan() {
+  RunPlan plan;
+  plan.servers = 1;
+  plan.ranks = {{0, 0, -1}, {1, -1, 0}};
+  plan.train.timeout_s = timeout_s;
+  return plan;
+}
+
+/// One rank of a worker and a server that sends back what it gets.
+class EchoRank {
+ public:
+  EchoRank(const RunPlan& plan, int rank, Store& store)
+      : device_(make_cpu_device(1)),
+        timeline_(*device_),
+        context_{plan, rank, *device_, store, timeline_},
+        transport_(ps::zmq_transport()) {}
+
+  void serve(int messages) {
+    const auto connection = transport_->listen(context_, {.timeout_s = timeout_s});
+    ps::Channel& channel = *connection.channel;
+    for (int i = 0; i < messages; ++i) {
+      auto received = receive(channel);
+      received.message.header.reply = true;
+      channel.send(received.peer, std::move(received.message));
+    }
+  }
+
+  /// One message of `count` elements at a time, so that each wakes who waits for it, as it does
+  /// between the computations of training.
+  EchoTimes ask(std::int64_t count, int messages) {
+    const auto connection = transport_->connect(context_, {.timeout_s = timeout_s});
+    ps::Channel& channel = *connection.channel;
+    const Tensor frame = device_->tensor({count}, MemoryKind::communication);
+    device_->kernels().fill({.out = frame, .value = 1});
+    const auto send = [&] {
+      ps::Message message;
+      message.header.kind = ps::Kind::push_pull;
+      message.header.token = connection.token;
+      message.frames.push_back(frame);
+      channel.send(0, std::move(message));
+    };
+    double begin = 0, cpu = 0;
+    const int warm = messages / 4;
+    for (int sent = 0; sent < messages; ++sent) {
+      if (sent == warm) {
+        begin = device_->clock().now();
+        cpu = cpu_seconds();
+      }
+      send();
+      receive(channel);
+    }
+    const double each = 2.0 * (messages - warm);
+    return {(device_->clock().now() - begin) / each, (cpu_seconds() - cpu) / each};
+  }
+
+ private:
+  static ps::Received receive(ps::Channel& channel) {
+    auto received = channel.receive(timeout_s);
+    if (!received) throw Error("calibrate: a message did not come back within {} s", timeout_s);
+    return std::move(*received);
+  }
+
+  std::unique_ptr<Device> device_;
+  Timeline timeline_;
+  RankContext context_;
+  std::unique_ptr<ps::Transport> transport_;
+};
+
+/// The least of several tries.
+EchoTimes echo(std::int64_t count, int messages) {
+  constexpr int tries = 5;
+  const RunPlan plan = echo_plan();
+  std::optional<EchoTimes> least;
+  for (int i = 0; i < tries; ++i) {
+    MemoryStore store;
+    EchoRank server(plan, 1, store), worker(plan, 0, store);
+    std::jthread serving([&] { server.serve(messages); });
+    const EchoTimes now = worker.ask(count, messages);
+    least = least
+                ? EchoTimes{std::min(least->wall_s, now.wall_s), std::min(least->cpu_s, now.cpu_s)}
+                : now;
+  }
+  return *least;
+}
+
+}  // namespace
+
+void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
+  constexpr std::int64_t smallest = 1 << 8, largest = 1 << 23;  // elements
+  const double base = seconds_of(all_reduce, smallest, 2001, threads);
+  // Where there is one core for both ranks, it spends twice as long as one of them needs.
+  const double own = std::min(1.0, static_cast<double>(cluster.device.cores) / 2);
+  const auto measure = [&](sim::Efficiency& curve, std::initializer_list<Collective> collectives) {
+    for (std::int64_t count = smallest << 5; count <= largest; count *= 4) {
+      double ideal = 0, taken = 0;
+      for (const Collective& collective : collectives) {
+        const int repeats = count < largest / 16 ? 201 : 31;
+        const double seconds = seconds_of(collective, count, repeats, threads);
+        ideal += collective.bytes * 4.0 * static_cast<double>(count) /
+                 (cluster.device.bandwidth_gbs * 1e9);
+        taken += own * std::max(seconds - base, 0.1 * seconds);
+      }
+      curve.points.emplace_back(ideal / static_cast<double>(collectives.size()) / micro,
+                                std::min(ideal / taken, largest_share));
+    }
+  };
+  cluster.collective.kind = "shm";
+  cluster.collective.base_us = base / micro;
+  measure(cluster.collective.sum, {all_reduce, reduce_scatter});
+  measure(cluster.collective.copy, {all_gather});
+}
+
+void measure_messages(sim::ClusterSpec& cluster, std::int64_t) {
+  constexpr std::int64_t small = 16, large = 1 << 18;
+  const EchoTimes of_small = echo(small, 1000), of_large = echo(large, 500);
+  // Both ends do about the same: each copies a message once, and wakes a thread.
+  cluster.message.send_us = cluster.message.receive_us = of_small.cpu_s / 2 / micro;
+  const double per_mb = std::max(0.0, of_large.cpu_s - of_small.cpu_s) / (4.0 * large / mega);
+  cluster.message.send_us_per_mb = cluster.message.receive_us_per_mb = per_mb / 2 / micro;
+  cluster.pcie.latency_us = std::max(0.0, of_small.wall_s - of_small.cpu_s) / micro;
+}
+
+}  // namespace ringside

@@ -1,0 +1,127 @@
+#include "experiments/cli/cli.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <iostream>
+#include <string_view>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "experiments/cli/commands.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::string_view version = "ringside 0.1";
+
+void add_experiment(CLI::App& command, Arguments& arguments) {
+  command.add_option("FILE", arguments.file, "the experiment file (TOML)")->required();
+  command
+      .add_option("--set", arguments.overrides,
+                  "override a key of the file, as in train.steps=100, data.path=text.txt or "
+                  "scheme.ps.servers=4; may be given several times")
+      ->type_name("TABLE.KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+int run_command(const Process& process) {
+  Arguments arguments;
+  CLI::App app(
+      "Trains one model under every way of keeping N workers in step, and shows them side by "
+      "side.\n\n"
+      "Begin with:  ringside compare experiments/quickstart.toml\n",
+      "ringside");
+  app.set_version_flag("--version", std::string(version), "print the version");
+  app.set_help_flag("--help,-h", "print this help; `ringside COMMAND --help` says more");
+  app.require_subcommand(1);
+
+  CLI::App* compare = app.add_subcommand(
+      "compare", "run every scheme at every world of an experiment, and print one table");
+  add_experiment(*compare, arguments);
+  compare->add_option("--schemes", arguments.schemes, "only these, as in ddp,fsdp")
+      ->delimiter(',')
+      ->type_name("A,B")
+      ->allow_extra_args(false);
+  compare->add_option("--worlds", arguments.worlds, "only these, as in 1,2")
+      ->delimiter(',')
+      ->type_name("N,M")
+      ->allow_extra_args(false);
+  compare->add_flag("--resume", arguments.resume,
+                    "keep the rows of the results folder, and make only the runs that it "
+                    "lacks; without it they move to before-1, before-2, ... in that folder");
+  compare
+      ->add_option("--results", arguments.results,
+                   "where results go: into a folder of the experiment's name in this one")
+      ->type_name("DIR")
+      ->capture_default_str();
+
+  CLI::App* train =
+      app.add_subcommand("train", "run one scheme once, and print its loss as it goes");
+  add_experiment(*train, arguments);
+  train->add_option("--scheme", arguments.scheme, "which (see `ringside list`)")
+      ->type_name("NAME")
+      ->required();
+  train->add_option("--world", arguments.world, "number of workers")
+      ->type_name("N")
+      ->capture_default_str();
+  train->add_option("--output", arguments.output, "write the run's row, and the environment (JSON)")
+      ->type_name("FILE");
+  train
+      ->add_option("--save", arguments.save,
+                   "write the trained weights (safetensors, by the names of Hugging Face or "
+                   "torchvision), which train.initial_weights reads")
+      ->type_name("FILE");
+
+  CLI::App* calibrate = app.add_subcommand(
+      "calibrate", "measure this machine, and write a cluster file that predicts runs on it");
+  calibrate->add_option("--threads", arguments.threads, "of a rank (device.threads)")
+      ->type_name("N")
+      ->capture_default_str();
+  calibrate
+      ->add_option("--results", arguments.results,
+                   "write machine.toml there, where `compare` with the same folder finds it")
+      ->type_name("DIR")
+      ->capture_default_str();
+
+  CLI::App* list = app.add_subcommand(
+      "list", "what this build has: schemes, models, data sets, devices, and all keys");
+  list->add_option("PART", arguments.list, "schemes, models, data, devices or keys alone");
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "what this machine has: devices, libraries, and what to install for the rest");
+  // What launch() starts; group "" hides it from the help.
+  CLI::App* rank = app.add_subcommand("rank", "one rank of a run")->group("");
+  rank->add_option("SOCKET", arguments.socket)->required();
+
+  try {
+    // CLI11 takes them in reverse.
+    app.parse(std::vector<std::string>(process.arguments.rbegin(), process.arguments.rend()));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return complain(wrong_input, fmt::format("{}; see `ringside --help`", error.what()));
+  }
+  try {
+    if (compare->parsed()) return compare_command(arguments, process);
+    if (train->parsed()) return train_command(arguments, process);
+    if (calibrate->parsed()) return calibrate_command(arguments);
+    if (list->parsed()) return list_command(arguments);
+    if (doctor->parsed()) return doctor_command();
+    return rank_command(arguments);
+  } catch (const std::exception& error) {
+    return complain(run_failed, explain(error));
+  }
+}
+
+}  // namespace
+
+int run_command_line(const Process& process) {
+  const int status = run_command(process);
+  std::cout.flush();
+  if (std::cout || status != ok) return status;
+  // The stream does not keep the cause: another line meets the same.
+  const bool fails_again = write(STDOUT_FILENO, "\n", 1) < 0;
+  return complain(run_failed, not_shown(fails_again ? errno : EIO));
+}
+
+}  // namespace ringside

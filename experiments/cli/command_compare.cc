@@ -1,0 +1,157 @@
+// ringside compare
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/processor.h"
+#include "core/sim/world.h"
+#include "experiments/calibrate/calibrate.h"
+#include "experiments/cli/commands.h"
+#include "experiments/config/cluster_file.h"
+#include "experiments/plan/planner.h"
+#include "experiments/report/report.h"
+#include "experiments/results/environment.h"
+#include "experiments/run/runner.h"
+
+namespace ringside {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Columns of the terminal on standard error; 0 if there is none.
+int terminal_columns() {
+  if (!isatty(STDERR_FILENO)) return 0;
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+struct Comparison {
+  std::string name;
+  std::vector<RunPlan> runs, remaining;
+  std::vector<Row> rows;  // of earlier runs that need not be made again
+  DataState data;
+  int most_attempts = 1;
+  std::optional<sim::ClusterSpec> machine;  // that predicts the runs
+  std::optional<ResultsFolder> folder;
+};
+
+/// This machine as it was calibrated; none if it was not, or if its ranks are simulated anyway.
+std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& config,
+                                                   const std::string& results) {
+  if (config.cluster) return {};
+  const bool named = !config.device.cluster.empty();
+  if (config.device.kind != "cpu") {
+    if (named)
+      throw Error(
+          "device.cluster: what device '{}' does is not predicted; leave it out, or set "
+          "device.kind=sim",
+          config.device.kind);
+    return {};
+  }
+  const std::string file = named ? config.device.cluster : machine_file(results);
+  if (!named && !std::filesystem::exists(file)) return {};
+  sim::require_simgrid();
+  sim::ClusterSpec machine = read_cluster(file);
+  const auto here = calibration_name(config.device.threads);
+  if (machine.name == here) return machine;
+  if (named)
+    throw Error(
+        "device.cluster: {} is of '{}', but this is '{}'; to simulate it set device.kind=sim, to "
+        "predict this machine use what `ringside calibrate --threads {}` writes",
+        file, machine.name, here, config.device.threads);
+  std::cerr << fmt::format("No predictions: {} is of '{}', but this is '{}'", file, machine.name,
+                           here)
+            << std::endl;
+  return {};
+}
+
+/// All that can be wrong about the input is found here, before a file is touched.
+void prepare(Comparison& comparison, const Arguments& arguments, const Process& process) {
+  ExperimentConfig config = read_experiment(arguments.file, arguments.overrides);
+  if (!arguments.schemes.empty()) config.compare.schemes = arguments.schemes;
+  if (!arguments.worlds.empty()) config.compare.worlds = arguments.worlds;
+  comparison.name = config.name;
+  comparison.runs = plan_comparison(config, allowed_cores().value_or(0));
+  comparison.most_attempts = static_cast<int>(config.compare.attempts);
+  check_inputs(comparison.runs.front());
+  comparison.machine = calibrated_machine(config, arguments.results);
+  comparison.data = data_state(comparison.runs.front());
+  const auto results = std::filesystem::path(arguments.results) / config.name;
+  check_apart(config.data, results);
+  comparison.folder.emplace(results);
+  if (arguments.resume) {
+    comparison.rows = comparison.folder->read_rows();
+    check_same_experiment(comparison.rows, comparison.runs);
+    if (const auto there = comparison.folder->read_environment(); !comparison.rows.empty() && there)
+      check_same_environment(*there, environment_of(process, comparison.runs.front()));
+    const auto before = comparison.folder->read_data_state();
+    if (const auto changed = before ? first_change(*before, comparison.data) : "";
+        !comparison.rows.empty() && !changed.empty())
+      throw Error("--resume: {} has changed since; leave --resume out to start anew", changed);
+  }
+  comparison.remaining = remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
+}
+
+void write_summary(Comparison& comparison, const std::vector<Row>& rows, std::ostream& out) {
+  const auto cases = summarise(rows);
+  const std::string text = summary_text(cases);
+  comparison.folder->write("summary.json", summary_json(comparison.name, cases).dump(2) + "\n");
+  comparison.folder->write("summary.md", "# " + comparison.name + "\n\n" + text);
+  out << "\n" << text << "\nResults: " << comparison.folder->path().string() << "\n";
+}
+
+int run(Comparison& comparison, const Process& process) {
+  ResultsFolder& folder = *comparison.folder;
+  const std::string plan = plan_json(comparison.runs, comparison.data).dump(2) + "\n";
+  const std::string environment = environment_of(process, comparison.runs.front()).dump(2) + "\n";
+  folder.start(comparison.rows);
+  folder.write("plan.json", plan);
+  folder.write("environment.json", environment);
+  if (!comparison.rows.empty())
+    errors << fmt::format("{} of {} runs are there already\n",
+                          comparison.runs.size() - comparison.remaining.size(),
+                          comparison.runs.size());
+  ProgressDisplay display(errors, terminal_columns(), comparison.remaining, seconds_now);
+  const RankStart start = rank_start(process, errors);
+  Predictor predictor(comparison.machine, start);
+  const ComparisonOutcome outcome =
+      run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data, folder,
+                     run_maker(start, comparison.most_attempts), predictor, display);
+  errors.finish();
+  if (outcome.interrupted)
+    return complain(was_interrupted, "interrupted; go on with the same command and --resume");
+  write_summary(comparison, outcome.rows, out);
+  const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
+                                    [](const Row& row) { return row.status != "ok"; });
+  if (failed == 0) return finish(out, ok);
+  out.finish();
+  return complain(run_failed,
+                  fmt::format("{} of {} runs failed; see the table", failed, outcome.rows.size()));
+}
+
+}  // namespace
+
+int compare_command(const Arguments& arguments, const Process& process) {
+  Comparison comparison;
+  try {
+    prepare(comparison, arguments, process);
+  } catch (const std::exception& error) {
+    return complain(wrong_input, error.what());
+  }
+  process.catch_interrupts();
+  try {
+    return run(comparison, process);
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
+  }
+}
+
+}  // namespace ringside

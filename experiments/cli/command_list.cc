@@ -1,0 +1,123 @@
+// ringside list
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/json_fields.h"
+#include "core/base/nearest.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/models/presets.h"
+#include "experiments/cli/commands.h"
+#include "experiments/registry/registry.h"
+
+namespace ringside {
+namespace {
+
+template <class Table>
+void list_table(const Table& rows, std::string_view title) {
+  std::cout << title << "\n";
+  for (const auto& row : rows) std::cout << fmt::format("  {:<8} {}\n", row.name, row.summary);
+}
+
+bool can_be_used(const DeviceRow& row) {
+  try {
+    row.count();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// "layers = 4"
+std::string text_of(const Field& field) {
+  return fmt::format("{} = {}", field.name, to_json(field.value).dump());
+}
+
+void list_schemes() {
+  std::cout << "schemes (compare.schemes; options in [scheme.NAME])\n";
+  for (const SchemeRow& row : scheme_rows()) {
+    std::cout << fmt::format("  {:<8} {}\n", row.name, row.summary);
+    for (const Field& option : row.defaults.fields())
+      std::cout << fmt::format("             {:<22} {}\n", text_of(option), option.description);
+  }
+}
+
+/// 124439808 -> 124,439,808
+std::string with_commas(std::int64_t number) {
+  std::string out = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(out.size()) - 3; at > 0; at -= 3)
+    out.insert(static_cast<std::size_t>(at), 1, ',');
+  return out;
+}
+
+void list_models() {
+  list_table(model_rows(), "models (model.kind)");
+  std::cout << "models with a name (model.preset), and their parameters\n";
+  // Units own no parameters: what is made and counted here has running statistics and no more.
+  const auto device = make_cpu_device(1);
+  for (const Preset& preset : presets()) {
+    const Model model = find_model(preset.config.kind).make(preset.config, *device);
+    const std::string encoder = preset.encoder == 0
+                                    ? ""
+                                    : fmt::format(" ({} without the heads of its pre-training)",
+                                                  with_commas(preset.encoder));
+    std::cout << fmt::format("  {:<16} {:>15}  {}{}\n", preset.name,
+                             with_commas(model.parameter_count()), preset.source, encoder);
+  }
+}
+
+void list_data() { list_table(dataset_rows(), "data sets (data.kind)"); }
+
+void list_devices() {
+  std::cout << "devices (device.kind)\n";
+  for (const DeviceRow& row : device_rows())
+    std::cout << fmt::format("  {:<8} {}; {}{}\n", row.name, row.summary,
+                             fmt::join(row.precisions, ", "),
+                             can_be_used(row) ? "" : " - not here, see `ringside doctor`");
+}
+
+void list_keys() {
+  std::cout << "keys of an experiment file, with their defaults\n";
+  const auto keys = [](std::string_view table, const auto& defaults) {
+    for (const Field& field : fields_to_read(defaults))
+      std::cout << fmt::format("  {:<40} {}\n", fmt::format("{}.{}", table, text_of(field)),
+                               field.description);
+  };
+  keys("model", ModelConfig{});
+  keys("data", DataConfig{});
+  keys("train", TrainConfig{});
+  keys("optimizer", OptimizerConfig{});
+  keys("device", DeviceConfig{});
+  keys("sim", SimConfig{});
+  keys("compare", CompareConfig{});
+}
+
+struct Part {
+  std::string_view name;
+  void (*list)();
+};
+constexpr Part parts[] = {{"schemes", list_schemes},
+                          {"models", list_models},
+                          {"data", list_data},
+                          {"devices", list_devices},
+                          {"keys", list_keys}};
+
+}  // namespace
+
+int list_command(const Arguments& arguments) {
+  std::vector<std::string> known;
+  bool found = false;
+  for (const Part& part : parts) {
+    known.emplace_back(part.name);
+    if (!arguments.list.empty() && arguments.list != part.name) continue;
+    part.list();
+    found = true;
+  }
+  std::cout << std::flush;
+  if (found) return ok;
+  return complain(wrong_input,
+                  fmt::format("list {}: did you mean '{}'? There are: {}", arguments.list,
+                              nearest(arguments.list, known), fmt::join(known, ", ")));
+}
+
+}  // namespace ringside

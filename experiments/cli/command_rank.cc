@@ -1,0 +1,50 @@
+// ringside rank
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/launch/launch.h"
+#include "experiments/cli/commands.h"
+#include "experiments/registry/registry.h"
+#include "experiments/run/rank.h"
+#include "experiments/run/simulation.h"
+
+namespace ringside {
+
+int rank_command(const Arguments& arguments) {
+  std::optional<LauncherLink> link;
+  try {
+    link.emplace(arguments.socket, default_options);
+  } catch (const Error& error) {
+    return complain(wrong_input, error.what());
+  }
+  try {
+    const auto report = [&](const Progress& progress) {
+      nlohmann::json told = {
+          {"step", progress.step}, {"loss", progress.loss}, {"seconds", progress.seconds}};
+      if (progress.held_out)
+        told["held_out"] = {{"loss", progress.held_out->loss},
+                            {"first_term", progress.held_out->first_term},
+                            {"accuracy", progress.held_out->accuracy}};
+      link->report_progress(told);
+    };
+    if (link->plan().cluster) {
+      nlohmann::json records = nlohmann::json::array();
+      for (const RankRecord& record : simulate(link->plan(), report))
+        records.push_back(to_json(record));
+      link->finish(records);
+      return ok;
+    }
+    const RankRecord record =
+        run_rank(link->plan(), link->rank(), {link->store()},
+                 {report, [&](const std::string& error) { link->fail(error); }});
+    link->finish(to_json(record));
+    return ok;
+  } catch (const std::exception& error) {
+    link->fail(explain(error));
+    return run_failed;
+  }
+}
+
+}  // namespace ringside

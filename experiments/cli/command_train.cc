@@ -1,0 +1,96 @@
+// ringside train
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "core/base/whole_file.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/output_files.h"
+#include "experiments/plan/planner.h"
+#include "experiments/report/report.h"
+#include "experiments/results/data_state.h"
+
+namespace ringside {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Throws Error if the run may have read other files than those that were checked before.
+void check_unchanged(const DataState& before, const RunPlan& plan) {
+  const std::string changed = first_change(before, data_state(plan));
+  if (changed.empty()) return;
+  throw Error("{} changed while the run read it{}; train on files that stay as they are", changed,
+              plan.save.empty() ? "" : ", so the weights in " + plan.save + " are of no use");
+}
+
+std::string saved_text(const RunPlan& plan) {
+  const DType dtype = parameter_dtype(plan.train);
+  return fmt::format("weights: {}{}\n", plan.save,
+                     dtype == DType::f32 ? ""
+                                         : fmt::format(" ({}, as the model computes with; the fp32 "
+                                                       "masters stay with the optimizer)",
+                                                       name_of(dtype)));
+}
+
+}  // namespace
+
+int train_command(const Arguments& arguments, const Process& process) {
+  RunPlan plan;
+  DataState data;
+  std::filesystem::path output;
+  try {
+    plan = plan_training(read_experiment(arguments.file, arguments.overrides), arguments.scheme,
+                         arguments.world);
+    check_inputs(plan);
+    data = data_state(plan);
+    output = check_output(arguments.output);
+    if (!arguments.save.empty() && !computes(plan))
+      throw Error("--save: the run computes no weights; set sim.numerics = true");
+    plan.save = check_output(arguments.save, "--save").string();
+    if (!is_utf8(plan.save))
+      throw Error("--save {}: the path is not UTF-8; name a file with another", plan.save);
+  } catch (const std::exception& error) {
+    return complain(wrong_input, error.what());
+  }
+  process.catch_interrupts();
+  OutputStream out(STDOUT_FILENO, process.interrupted);
+  OutputStream errors(STDERR_FILENO, process.interrupted);
+  double last_line = 0;
+  const RunOutcome outcome = run_plan(plan, rank_start(process, errors), [&](const Step& step) {
+    const double now = seconds_now();
+    const bool in_between = step.steps_done > 1 && step.steps_done < plan.train.steps;
+    if (in_between && !step.held_out && now - last_line < 1) return;
+    last_line = now;
+    out << fmt::format("step {:>{}}/{}{}  {:.1f} samples/s{}", step.steps_done,
+                       std::to_string(plan.train.steps).size(), plan.train.steps,
+                       computes(plan) ? fmt::format("  loss {:.4f}", step.loss) : "",
+                       static_cast<double>(plan.train.global_batch) / step.seconds,
+                       step.held_out
+                           ? fmt::format("  held-out loss {:.4f}, accuracy {:.2f}%",
+                                         step.held_out->loss, 100 * step.held_out->accuracy)
+                           : "")
+        << std::endl;
+  });
+  errors.finish();
+  if (!plan.save.empty()) remove_abandoned_drafts(plan.save);
+  if (outcome.interrupted) return complain(was_interrupted, "interrupted");
+  if (outcome.row.status != "ok") return complain(run_failed, outcome.row.error);
+  try {
+    check_unchanged(data, plan);
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
+  }
+  std::cout << "\n" << row_text(outcome.row) << std::flush;
+  if (!plan.save.empty()) std::cout << saved_text(plan) << std::flush;
+  if (output.empty()) return ok;
+  const nlohmann::ordered_json written = {{"environment", environment_of(process, plan)},
+                                          {"row", to_json(outcome.row)}};
+  write_whole(output, written.dump(2) + "\n");
+  return ok;
+}
+
+}  // namespace ringside

@@ -1,0 +1,140 @@
+#include "experiments/config/cluster_tables.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+
+namespace ringside {
+namespace {
+
+/// Files that include each other, and tables that are like each other.
+constexpr std::size_t longest_chain = 16;
+
+std::string join(const TomlPath& path) { return fmt::format("{}", fmt::join(path, ".")); }
+
+std::vector<std::string> table_kinds() {
+  return {"cluster", "device", "link", "collective", "message"};
+}
+
+bool is_named(const std::string& kind) { return kind == "device" || kind == "link"; }
+
+/// What `over` says wins. An efficiency for all dtypes also does over one for a single dtype.
+void merge(ClusterTable& table, const ClusterTable& over) {
+  for (const auto& [path, value] : over.values)
+    if (path.size() == 2 && path[0] == "efficiency")
+      std::erase_if(table.values, [&, &key = path[1]](const auto& one) {
+        return one.first.size() == 3 && one.first[0] == "efficiency" && one.first[2] == key;
+      });
+  for (const auto& [path, value] : over.values) table.values.insert_or_assign(path, value);
+  table.name = over.name;
+  table.place = over.place;
+}
+
+void add(std::map<TomlPath, ClusterTable>& tables, const TomlValue& value) {
+  const TomlPath& path = value.path;
+  const bool is_table = value.value.is_object();
+  std::vector<std::string> known = table_kinds();
+  if (std::find(known.begin(), known.end(), path[0]) == known.end()) {
+    const bool in_table = is_table || path.size() > 1;
+    if (!in_table) known.emplace_back("include");
+    throw Error("{}: unknown {} '{}'{}", value.place, in_table ? "table" : "key", path[0],
+                did_you_mean(path[0], known));
+  }
+  const std::size_t depth = is_named(path[0]) ? 2 : 1;
+  if (path.size() < depth + (is_table ? 0 : 1))
+    throw Error("{}: '{}' is a table; write [{}{}] with its keys below", value.place, join(path),
+                path[0], depth == 2 ? ".NAME" : "");
+  const auto middle = path.begin() + static_cast<std::ptrdiff_t>(depth);
+  const TomlPath name(path.begin(), middle);
+  auto& table = tables.try_emplace(name, ClusterTable{name, value.table}).first->second;
+  if (middle != path.end()) table.values.emplace(TomlPath(middle, path.end()), value);
+}
+
+}  // namespace
+
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& known) {
+  return known.empty() ? "" : fmt::format("; did you mean '{}'?", nearest(name, known));
+}
+
+std::string ClusterTable::title() const { return fmt::format("[{}]", join(name)); }
+
+ClusterTables::ClusterTables(const std::filesystem::path& file) { load(file, {}); }
+
+const ClusterTable* ClusterTables::find(const std::string& name) const {
+  const auto it = tables_.find({name});
+  return it == tables_.end() ? nullptr : &it->second;
+}
+
+std::vector<std::string> ClusterTables::names(const std::string& kind) const {
+  std::vector<std::string> names;
+  for (const auto& [name, table] : tables_)
+    if (name[0] == kind) names.push_back(name.back());
+  return names;
+}
+
+ClusterTable ClusterTables::resolve(const std::string& kind, const std::string& name,
+                                    const std::string& place) const {
+  return resolve(kind, name, place, {});
+}
+
+ClusterTable ClusterTables::resolve(const std::string& kind, const std::string& name,
+                                    const std::string& place,
+                                    std::vector<std::string> within) const {
+  const auto found = tables_.find({kind, name});
+  if (found == tables_.end())
+    throw Error("{}: unknown {} '{}'{}", place, kind, name, did_you_mean(name, names(kind)));
+  const ClusterTable& table = found->second;
+  const auto like = table.values.find({"like"});
+  if (like == table.values.end()) return table;
+  std::string other;
+  TomlTarget{like->second.value, like->second.place, "like"}.to(other);
+  within.push_back(name);
+  if (std::find(within.begin(), within.end(), other) != within.end())
+    throw Error("{}: {} '{}' is like itself", like->second.place, kind, other);
+  if (within.size() > longest_chain)
+    throw Error("{}: like: more than {} tables follow each other", like->second.place,
+                longest_chain);
+  ClusterTable whole = resolve(kind, other, like->second.place, within);
+  merge(whole, table);
+  return whole;
+}
+
+void ClusterTables::load(const std::filesystem::path& file,
+                         std::vector<std::filesystem::path> within) {
+  const auto canonical = std::filesystem::weakly_canonical(file);
+  if (!loaded_.insert(canonical).second) return;
+  within.push_back(canonical);
+  std::map<TomlPath, ClusterTable> own;
+  for (const TomlValue& value : read_toml(file)) {
+    if (value.path == TomlPath{"include"})
+      include(value, file, within);
+    else
+      add(own, value);
+  }
+  for (auto& [name, table] : own) {
+    const auto [it, is_new] = tables_.try_emplace(name, table);
+    if (!is_new) merge(it->second, table);
+  }
+}
+
+void ClusterTables::include(const TomlValue& value, const std::filesystem::path& file,
+                            const std::vector<std::filesystem::path>& within) {
+  std::vector<std::string> names;
+  TomlTarget{value.value, value.place, "include"}.to(names);
+  for (const std::string& name : names) {
+    const auto target = (file.parent_path() / name).lexically_normal();
+    if (!std::filesystem::is_regular_file(target))
+      throw Error("{}: include: there is no file {}", value.place, target.string());
+    const auto canonical = std::filesystem::weakly_canonical(target);
+    if (std::find(within.begin(), within.end(), canonical) != within.end())
+      throw Error("{}: include: {} includes this file already", value.place, target.string());
+    if (within.size() > longest_chain)
+      throw Error("{}: include: more than {} files include each other", value.place, longest_chain);
+    load(target, within);
+  }
+}
+
+}  // namespace ringside

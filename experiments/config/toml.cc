@@ -1,0 +1,266 @@
+#include "experiments/config/toml.h"
+
+#include <fmt/ranges.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <tuple>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+std::string_view type_of(const nlohmann::json& value) {
+  switch (value.type()) {
+    case nlohmann::json::value_t::object:
+      return "a table";
+    case nlohmann::json::value_t::array:
+      return "a list";
+    case nlohmann::json::value_t::string:
+      return "a string";
+    case nlohmann::json::value_t::boolean:
+      return "a boolean";
+    case nlohmann::json::value_t::number_float:
+      return "a number with a fraction";
+    default:
+      return "an integer";
+  }
+}
+
+bool convert(const nlohmann::json& value, std::string& out) {
+  if (value.is_string()) out = value.get<std::string>();
+  return value.is_string();
+}
+bool convert(const nlohmann::json& value, bool& out) {
+  if (value.is_boolean()) out = value.get<bool>();
+  return value.is_boolean();
+}
+bool convert(const nlohmann::json& value, std::int64_t& out) {
+  if (value.is_number_integer()) out = value.get<std::int64_t>();
+  return value.is_number_integer();
+}
+bool convert(const nlohmann::json& value, double& out) {
+  if (!value.is_number() || !std::isfinite(value.get<double>())) return false;
+  out = value.get<double>();
+  return true;
+}
+template <class T>
+bool convert(const nlohmann::json& value, std::vector<T>& out) {
+  T one;
+  if (convert(value, one)) {
+    out = {one};
+    return true;
+  }
+  if (!value.is_array()) return false;
+  std::vector<T> values;
+  for (const nlohmann::json& element : value) {
+    if (!convert(element, one)) return false;
+    values.push_back(one);
+  }
+  out = std::move(values);
+  return true;
+}
+
+/// Throws Error at `place` for dates, the one kind of value that nothing here is made of.
+nlohmann::json json_of(const toml::node& node, const std::string& place) {
+  if (const auto* value = node.as_string()) return value->get();
+  if (const auto* value = node.as_boolean()) return value->get();
+  if (const auto* value = node.as_integer()) return value->get();
+  if (const auto* value = node.as_floating_point()) return value->get();
+  if (const auto* list = node.as_array()) {
+    auto out = nlohmann::json::array();
+    for (const toml::node& element : *list) out.push_back(json_of(element, place));
+    return out;
+  }
+  if (const auto* table = node.as_table()) {
+    auto out = nlohmann::json::object();
+    for (auto&& [key, element] : *table)
+      out[std::string(std::string_view(key))] = json_of(element, place);
+    return out;
+  }
+  throw Error("{}: a date or time is no value here", place);
+}
+
+/// Tables within tables. The parser takes any number, and each would cost stack.
+constexpr std::size_t deepest = 16;
+
+/// Behind the string that begins at `at`.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string three(3, quote);
+  const bool several_lines = text.substr(at, 3) == three;
+  for (at += several_lines ? 3 : 1; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\')
+      ++at;
+    else if (several_lines && text.substr(at, 3) == three)
+      return at + 3;
+    else if (!several_lines && (text[at] == quote || text[at] == '\n'))
+      return at + 1;
+  }
+  return text.size();
+}
+
+/// The line with a dotted key of more than `deepest` parts; 0 if there is none. It is looked for
+/// before the text is parsed, and what is no TOML at all is the parser's business.
+std::ptrdiff_t line_of_deep_key(std::string_view text) {
+  std::size_t parts = 1;
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = end_of_string(text, at);
+      continue;
+    }
+    const bool within_key = std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' ||
+                            c == ' ' || c == '\t' || c == '.';
+    if (!within_key) parts = 1;
+    if (c == '.' && ++parts > deepest)
+      return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    at = c == '#' ? std::min(text.find('\n', at), text.size()) : at + 1;
+  }
+  return 0;
+}
+
+/// The values of one file, with where they stand.
+class Flattener {
+ public:
+  explicit Flattener(std::string file) : file_(std::move(file)) {}
+
+  std::vector<TomlValue> run(const toml::table& root) {
+    visit(root, {});
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<TomlValue> out;
+    for (auto& [position, value] : found_) out.push_back(std::move(value));
+    return out;
+  }
+
+ private:
+  using Position = std::pair<toml::source_index, toml::source_index>;
+
+  std::string place_of(const toml::node& node) const {
+    return fmt::format("{}:{}", file_, std::max<toml::source_index>(1, node.source().begin.line));
+  }
+
+  void visit(const toml::table& table, const std::vector<std::string>& prefix) {
+    if (prefix.size() > deepest)
+      throw Error("{}: more than {} tables within each other", place_of(table), deepest);
+    for (auto&& [key, node] : table) {
+      std::vector<std::string> path = prefix;
+      path.emplace_back(std::string_view(key));
+      const toml::table* inner = node.as_table();
+      if (inner && !inner->empty()) {
+        visit(*inner, path);
+        continue;
+      }
+      const auto begin = node.source().begin;
+      const std::string place = place_of(node);
+      found_.emplace_back(
+          Position{begin.line, begin.column},
+          TomlValue{std::move(path), json_of(node, place), place, inner ? place : place_of(table)});
+    }
+  }
+
+  std::string file_;
+  std::vector<std::pair<Position, TomlValue>> found_;
+};
+
+std::string text_of(const nlohmann::json& value) {
+  std::vector<std::string> parts;
+  switch (value.type()) {
+    case nlohmann::json::value_t::array:
+      for (const auto& element : value) parts.push_back(text_of(element));
+      return fmt::format("[{}]", fmt::join(parts, ", "));
+    case nlohmann::json::value_t::object:
+      for (const auto& [key, element] : value.items())
+        parts.push_back(fmt::format("{} = {}", toml_key(key), text_of(element)));
+      return parts.empty() ? "{}" : fmt::format("{{ {} }}", fmt::join(parts, ", "));
+    case nlohmann::json::value_t::string: {
+      // A JSON string is a TOML string, but for DEL, which TOML wants escaped.
+      std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      for (std::size_t at = 0; (at = text.find('\x7f', at)) != std::string::npos;)
+        text.replace(at, 1, "\\u007f");
+      return text;
+    }
+    case nlohmann::json::value_t::number_float:
+      if (!std::isfinite(value.get<double>())) return fmt::format("{}", value.get<double>());
+      return value.dump();
+    default:
+      return value.dump();
+  }
+}
+
+}  // namespace
+
+std::vector<TomlValue> read_toml(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) throw Error("{}: no such file", file.string());
+  if (!std::filesystem::is_regular_file(file)) throw Error("{}: not a file", file.string());
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
+  if (!in.is_open() || in.bad()) throw Error("{}: cannot be read", file.string());
+  if (const auto line = line_of_deep_key(text.view()); line > 0)
+    throw Error("{}:{}: a key has more than {} parts", file.string(), line, deepest);
+  try {
+    return Flattener(file.string()).run(toml::parse(text.view()));
+  } catch (const toml::parse_error& error) {
+    throw Error("{}:{}: {}", file.string(), error.source().begin.line, error.description());
+  }
+}
+
+nlohmann::json toml_value(const std::string& text, const std::string& place) {
+  if (line_of_deep_key(text) > 0) throw Error("{}: a key has more than {} parts", place, deepest);
+  try {
+    const toml::table parsed = toml::parse("value = " + text);
+    const toml::node* value = parsed.get("value");
+    const bool date = value->is_date() || value->is_time() || value->is_date_time();
+    if (parsed.size() == 1 && !date) return json_of(*value, place);
+  } catch (const toml::parse_error&) {
+    if (text.empty() || text.find_first_of("\"'[]{}\n") != std::string::npos)
+      throw Error("{}: the value is no TOML; quote strings, as in compare.schemes='[\"ddp\"]'",
+                  place);
+  }
+  return text;
+}
+
+std::string toml_text(const nlohmann::json& value) { return text_of(value); }
+
+std::string toml_key(const std::string& name) {
+  const bool bare = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+  });
+  return bare ? name : text_of(name);
+}
+
+void TomlTarget::refuse(std::string_view wanted) const {
+  std::string text = toml_text(value);
+  if (text.size() > 40) text = text.substr(0, 37) + "...";
+  throw Error("{}: {} must be {}, but {} is {}", place, key, wanted, text, type_of(value));
+}
+
+void TomlTarget::to(std::string& out) const {
+  if (!convert(value, out)) refuse("a string");
+}
+void TomlTarget::to(bool& out) const {
+  if (!convert(value, out)) refuse("true or false");
+}
+void TomlTarget::to(std::int64_t& out) const {
+  if (!convert(value, out)) refuse("an integer");
+}
+void TomlTarget::to(double& out) const {
+  if (!convert(value, out)) refuse("a finite number");
+}
+void TomlTarget::to(std::vector<std::string>& out) const {
+  if (!convert(value, out)) refuse("a string or a list of strings");
+}
+void TomlTarget::to(std::vector<std::int64_t>& out) const {
+  if (!convert(value, out)) refuse("an integer or a list of integers");
+}
+
+}  // namespace ringside

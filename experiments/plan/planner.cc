@@ -1,0 +1,440 @@
+#include "experiments/plan/planner.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+
+#include "core/base/error.h"
+#include "core/base/random.h"
+#include "core/interchange/weights.h"
+#include "core/plan/places.h"
+#include "core/scheme/single.h"
+#include "experiments/registry/registry.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::int64_t most_ranks = 4096;
+constexpr double longest_timeout_s = 1e6;
+/// Every step is a number in the row, and every sample of a batch stands in memory.
+constexpr std::int64_t most_steps = 1'000'000'000, most_samples = 1 << 24;
+/// Elements of a tensor, so that its bytes can be counted.
+constexpr std::int64_t most_elements = std::int64_t{1} << 60;
+constexpr std::string_view reference_scheme = "single";
+
+std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+void require_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
+  if (value < least) throw Error("{} = {} must be at least {}", key, value, least);
+}
+
+void require_between(std::string_view key, std::int64_t value, std::int64_t least,
+                     std::int64_t most) {
+  require_at_least(key, value, least);
+  if (value > most) throw Error("{} = {} must be at most {}", key, value, most);
+}
+
+void check_train(const TrainConfig& train, const DataConfig& data) {
+  require_between("train.steps", train.steps, 1, most_steps);
+  require_at_least("train.warmup", train.warmup, 0);
+  if (train.steps <= train.warmup)
+    throw Error(
+        "train.steps = {} leaves nothing to measure after train.warmup = {}; use more steps",
+        train.steps, train.warmup);
+  require_between("train.global_batch", train.global_batch, 1, most_samples);
+  require_between("train.micro_batch", train.micro_batch, 0, most_samples);
+  require_between("train.accumulation", train.accumulation, 1, most_samples);
+  if (train.reduce != "auto" && train.reduce != "last" && train.reduce != "every")
+    throw Error("train.reduce = '{}': there are auto, last and every", train.reduce);
+  require_at_least("train.seed", train.seed, 0);
+  require_at_least("train.evaluate_every", train.evaluate_every, 0);
+  require_between("train.evaluate_batches", train.evaluate_batches, 1, most_samples);
+  if (train.timeout_s <= 0)
+    throw Error("train.timeout_s = {} must be more than 0 seconds", train.timeout_s);
+  if (train.timeout_s > longest_timeout_s)
+    throw Error("train.timeout_s = {} must be at most {} seconds", train.timeout_s,
+                longest_timeout_s);
+  if (data.holdout < 0 || data.holdout >= 1)
+    throw Error("data.holdout = {} must be at least 0 and less than 1", data.holdout);
+  if (train.evaluate_every > 0 && data.holdout == 0)
+    throw Error("train.evaluate_every = {} needs held-out data; set data.holdout, such as 0.1",
+                train.evaluate_every);
+}
+
+void check_precision(const TrainConfig& train, const DeviceRow& device) {
+  const auto& there = device.precisions;
+  if (std::find(there.begin(), there.end(), train.precision) == there.end())
+    throw Error("train.precision = '{}' is not there: device '{}' computes in {}", train.precision,
+                device.name, fmt::join(there, ", "));
+}
+
+void check_kinds(const ExperimentConfig& config) {
+  find_model(config.model.kind);
+  find_dataset(config.data.kind);
+  const DeviceRow& device = find_device(config.device.kind);
+  check_precision(config.train, device);
+  if (device.name == "sim" && config.sim.numerics)
+    check_precision(config.train, find_device("cpu"));
+  if (config.device.tf32 && device.name == "cpu")
+    throw Error("device.tf32 = true: device 'cpu' has no tensor cores; leave it out");
+  require_at_least("sim.message_ranks", config.sim.message_ranks, 1);
+  require_at_least("sim.traced_ranks", config.sim.traced_ranks, 0);
+  require_between("device.threads", config.device.threads, 1, most_threads);
+}
+
+/// The name becomes that of a folder.
+void check_name(const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  if (name.empty() || name[0] == '.' || !std::all_of(name.begin(), name.end(), allowed))
+    throw Error("name = '{}' cannot name a folder; use letters, digits, '-', '_' and '.'", name);
+}
+
+template <class T>
+void check_list(std::string_view key, const std::vector<T>& list) {
+  if (list.empty()) throw Error("{} is empty; name at least one", key);
+  for (std::size_t i = 0; i < list.size(); ++i)
+    if (std::find(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(i), list[i]) !=
+        list.begin() + static_cast<std::ptrdiff_t>(i))
+      throw Error("{} names {} twice", key, list[i]);
+}
+
+void check_world(std::string_view key, std::int64_t world) {
+  if (world < 1 || world > most_ranks)
+    throw Error("{} = {} must lie between 1 and {} ranks", key, world, most_ranks);
+}
+
+void check_config(const ExperimentConfig& config) {
+  check_name(config.name);
+  check_train(config.train, config.data);
+  check_kinds(config);
+  check(config.optimizer);
+}
+
+Options options_of(const ExperimentConfig& config, const SchemeRow& row) {
+  const auto given = config.scheme_options.find(std::string(row.name));
+  Options options = given == config.scheme_options.end() ? row.defaults : given->second;
+  row.check(options);
+  return options;
+}
+
+/// Ranks that add gradients up: workers, or the replicas that `single` stands for.
+std::int64_t replicas_of(const RunPlan& plan) {
+  return plan.scheme == reference_scheme ? plan.options.as<SingleOptions>().replicas : plan.world;
+}
+
+/// How many micro-batches each of `ranks` ranks computes a step.
+std::int64_t micro_batches(const TrainConfig& train, std::int64_t ranks, const std::string& who) {
+  if (train.global_batch % ranks != 0)
+    throw Error("train.global_batch = {} is not divisible by {}; choose a multiple of {}",
+                train.global_batch, who, ranks);
+  const std::int64_t share = train.global_batch / ranks;
+  const std::int64_t fitting =
+      train.micro_batch > 0 ? ceil_divide(share, train.micro_batch) : std::int64_t{1};
+  const std::int64_t count = std::max(train.accumulation, fitting);
+  if (count > share || share % count != 0)
+    throw Error(
+        "train.global_batch = {} gives each rank of {} {} samples, which {} micro-batches do not "
+        "divide evenly; choose another train.global_batch, train.micro_batch or "
+        "train.accumulation",
+        train.global_batch, who, share, count);
+  return count;
+}
+
+void place_ranks(RunPlan& plan, const Servers& servers) {
+  if (!servers.beside && servers.count > most_ranks - plan.world)
+    throw Error("scheme {}: {} workers and {} servers are more than {} ranks; ask for fewer",
+                plan.scheme, plan.world, servers.count, most_ranks);
+  plan.servers = servers.count;
+  for (int worker = 0; worker < plan.world; ++worker) plan.ranks.push_back({worker, worker, -1});
+  if (servers.beside && servers.count > plan.world)
+    throw Error("scheme {}: {} servers do not fit beside {} workers; ask for at most one each",
+                plan.scheme, servers.count, plan.world);
+  for (int server = 0; server < servers.count; ++server) {
+    if (servers.beside)
+      plan.ranks[static_cast<std::size_t>(server)].server = server;
+    else
+      plan.ranks.push_back({plan.world + server, -1, server});
+  }
+}
+
+/// Says what every rank computes on.
+void give_devices(RunPlan& plan, const Servers& servers) {
+  if (servers.beside && !servers.device.empty())
+    throw Error(
+        "scheme {}: servers beside workers have the device of these; leave server_device "
+        "out, or set placement to 'dedicated'",
+        plan.scheme);
+  if (plan.cluster && !servers.device.empty())
+    throw Error(
+        "scheme {}: simulated servers run on the hosts of the cluster anyway; leave "
+        "server_device out",
+        plan.scheme);
+  if (servers.computes_losses && !servers.device.empty()) {
+    try {
+      check_precision(plan.train, find_device(servers.device));
+    } catch (const Error& error) {
+      throw Error("scheme {}: its master computes losses on server_device = '{}': {}", plan.scheme,
+                  servers.device, error.what());
+    }
+  }
+  std::map<std::string, int> counts;  // looking at GPUs takes a while
+  int given = 0;
+  for (RankPlan& rank : plan.ranks) {
+    if (rank.worker < 0 && servers.device != plan.device.kind) rank.device = servers.device;
+    const std::string& kind = device_kind(plan, rank);
+    if (!counts.contains(kind)) counts[kind] = find_device(kind).count();
+    if (const int count = counts[kind]; count > 0) rank.ordinal = given++ % count;
+  }
+  for (RankPlan& rank : plan.ranks)
+    rank.environment = find_device(device_kind(plan, rank)).environment(plan, rank.rank);
+}
+
+SumTree sum_tree(const RunPlan& plan) {
+  const std::int64_t together = plan.model.batch_norm_group;
+  const std::int64_t groups = replicas_of(plan) / together;
+  const std::int64_t all = plan.train.accumulation * plan.world / together;
+  const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
+  if (groups == 1 || groups == all) return {1, all, lr};
+  return {groups, all / groups, lr};
+}
+
+/// Batch norms over more ranks than one: as one rank with their samples together has them.
+void check_batch_norm_groups(RunPlan& plan) {
+  std::int64_t& group = plan.model.batch_norm_group;
+  require_at_least("model.batch_norm_group", group, 1);
+  if (group > 1 && !find_model(plan.model.kind).batch_norms)
+    throw Error("model.batch_norm_group = {}: model '{}' has no batch norms; leave it out", group,
+                plan.model.kind);
+  group = std::min<std::int64_t>(group, plan.world);
+  if (plan.world % group != 0)
+    throw Error("model.batch_norm_group = {} does not divide world {}; choose a divisor", group,
+                plan.world);
+  if (group > 1 && plan.train.accumulation > 1)
+    throw Error(
+        "model.batch_norm_group = {} puts micro-batches of ranks together, but a rank has {} of "
+        "them a step; raise train.micro_batch to {} and leave train.accumulation at 1",
+        group, plan.train.accumulation, plan.train.micro_batch * plan.train.accumulation);
+}
+
+RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world, int repeat) {
+  RunPlan plan;
+  plan.experiment = config.name;
+  plan.scheme = row.name;
+  plan.options = options_of(config, row);
+  plan.promise = row.promise;
+  plan.world = world;
+  plan.repeat = repeat;
+  plan.model = config.model;
+  plan.data = config.data;
+  plan.train = config.train;
+  if (row.max_world == 1 || (plan.train.reduce == "auto" && !row.reduces_each_micro_batch))
+    plan.train.reduce = "last";
+  else if (plan.train.reduce == "auto")
+    plan.train.reduce = "every";
+  plan.optimizer = config.optimizer;
+  plan.device = config.device;
+  plan.sim = config.sim;
+  plan.cluster = config.cluster;
+  plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
+
+  const std::int64_t ranks = replicas_of(plan);
+  const bool replicas = ranks != world;
+  plan.label = replicas ? fmt::format("{} x{}", plan.scheme, ranks) : plan.scheme;
+  if (replicas) require_at_least("scheme.single.replicas", ranks, 1);
+  const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
+                                   : fmt::format("world {} (scheme {})", ranks, plan.scheme);
+  const std::int64_t each = micro_batches(config.train, ranks, who);
+  plan.train.accumulation = each * (replicas ? ranks : 1);
+  plan.train.micro_batch = config.train.global_batch / (ranks * each);
+  check_batch_norm_groups(plan);
+  plan.sums = sum_tree(plan);
+  const Servers servers = row.servers(plan.options, world);
+  place_ranks(plan, servers);
+  give_devices(plan, servers);
+  if (plan.cluster) {
+    check_places(plan);
+    check_products(plan);
+  }
+  return plan;
+}
+
+/// `single` over the micro-batches of all ranks of a run at `world`, at their learning rate; those
+/// of a group of batch norms are one.
+RunPlan plan_reference(const ExperimentConfig& config, int world) {
+  ExperimentConfig changed = config;
+  const std::int64_t group = std::min<std::int64_t>(config.model.batch_norm_group, world);
+  changed.train.micro_batch *= group;
+  if (group > 1) {  // fewer replicas than ranks
+    changed.optimizer.lr = scaled_lr(config.optimizer, world);
+    changed.optimizer.lr_scaling = "none";
+  }
+  changed.scheme_options[std::string(reference_scheme)] = SingleOptions{.replicas = world / group};
+  RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, 0);
+  plan.purpose = Purpose::reference;
+  plan.id = fmt::format("{}-x{}-r0", reference_scheme, world / group);
+  if (group > 1) {
+    plan.id = fmt::format("{}-x{}-g{}-r0", reference_scheme, world / group, group);
+    plan.label = fmt::format("{} x{} (norms of {})", reference_scheme, world / group, group);
+  }
+  return plan;
+}
+
+std::vector<int> worlds_of(const SchemeRow& row, const std::vector<std::int64_t>& asked) {
+  std::vector<int> worlds;
+  for (const std::int64_t world : asked)
+    if (row.max_world == 0 || world <= row.max_world) worlds.push_back(static_cast<int>(world));
+  if (worlds.empty()) worlds.push_back(row.max_world);
+  return worlds;
+}
+
+/// The references that no run of `runs` is.
+std::vector<RunPlan> missing_references(const ExperimentConfig& config,
+                                        const std::vector<RunPlan>& runs) {
+  std::vector<SumTree> there;
+  for (const RunPlan& run : runs)
+    if (run.scheme == reference_scheme) there.push_back(run.sums);
+  std::vector<RunPlan> references;
+  for (const RunPlan& run : runs) {
+    if (!computes(run)) continue;  // there is nothing to equal
+    if (std::find(there.begin(), there.end(), run.sums) != there.end()) continue;
+    there.push_back(run.sums);
+    references.push_back(plan_reference(config, run.world));
+  }
+  return references;
+}
+
+/// `single` with the threads of all ranks of the largest world together; none if that is what it
+/// has anyway, or if `single` was not asked for.
+std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& config,
+                                         const std::vector<RunPlan>& runs, int cores, int repeat) {
+  int largest_world = 1;
+  bool with_single = false;
+  for (const RunPlan& run : runs) {
+    largest_world = std::max(largest_world, run.world);
+    with_single |= run.scheme == reference_scheme;
+  }
+  ExperimentConfig changed = config;
+  changed.device.threads = std::min<std::int64_t>(cores, largest_world * config.device.threads);
+  if (!config.compare.all_cores || config.device.kind != "cpu" || !with_single ||
+      changed.device.threads <= config.device.threads)
+    return {};
+  RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, repeat);
+  plan.purpose = Purpose::all_cores;
+  plan.id = fmt::format("{}-t{}-r{}", plan.scheme, changed.device.threads, repeat);
+  plan.label = fmt::format("{}, {} threads", plan.label, changed.device.threads);
+  return plan;
+}
+
+/// Gives the runs of one repeat their lines, and a random order from place `first` on.
+void shuffle(std::vector<RunPlan>& runs, int first) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    RunPlan& run = runs[i];
+    run.line = static_cast<int>(i);
+    run.place = first + static_cast<int>(permuted(i, runs.size(),
+                                                  static_cast<std::uint64_t>(run.train.seed),
+                                                  static_cast<std::uint64_t>(run.repeat)));
+  }
+}
+
+/// A run's files and its row are found by its id.
+void check_ids(const std::vector<RunPlan>& runs) {
+  std::set<std::string> ids;
+  for (const RunPlan& run : runs)
+    if (!ids.insert(run.id).second)
+      throw Error("two runs would be called {}: a mistake of the planner; please report it",
+                  run.id);
+}
+
+/// Throws Error where an activation could have more elements than can be counted. None has more
+/// than the positions of a micro-batch times the parameters of a unit, or than the scores of
+/// attention.
+void check_countable(const RunPlan& plan, const Model& model, const Dataset& data) {
+  std::int64_t widest = 1;
+  for (const auto& unit : model.units) widest = std::max(widest, unit->layout().count());
+  const auto countable = [](std::initializer_list<std::int64_t> extents) {
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : extents)
+      if (__builtin_mul_overflow(elements, extent, &elements)) return false;
+    return elements <= most_elements;
+  };
+  const std::int64_t samples = plan.train.micro_batch, context = plan.model.context;
+  if (countable({samples, data.input_shape().count(), widest}) &&
+      countable({samples, plan.model.heads, context, context}))
+    return;
+  throw Error(
+      "train.micro_batch = {}: its activations could have more elements than can be counted; "
+      "lower it, or the sizes in [model]",
+      samples);
+}
+
+}  // namespace
+
+std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores) {
+  check_config(config);
+  const CompareConfig& compare = config.compare;
+  check_list("compare.schemes", compare.schemes);
+  check_list("compare.worlds", compare.worlds);
+  for (const std::int64_t world : compare.worlds) check_world("compare.worlds: world", world);
+  require_between("compare.repeats", compare.repeats, 1, 1000);
+
+  std::vector<RunPlan> runs, all;
+  for (int repeat = 0; repeat < compare.repeats; ++repeat) {
+    std::vector<RunPlan> of_repeat;
+    for (const std::string& scheme : compare.schemes) {
+      const SchemeRow& row = find_scheme(scheme);
+      for (const int world : worlds_of(row, compare.worlds))
+        of_repeat.push_back(plan_run(config, row, world, repeat));
+    }
+    if (repeat == 0) all = missing_references(config, of_repeat);
+    if (const auto plan = plan_on_all_cores(config, of_repeat, cores, repeat))
+      of_repeat.push_back(*plan);
+    shuffle(of_repeat, static_cast<int>(all.size() + runs.size()));
+    runs.insert(runs.end(), of_repeat.begin(), of_repeat.end());
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].place = static_cast<int>(i);
+    all[i].line = static_cast<int>(runs.size() + i);
+  }
+  all.insert(all.end(), runs.begin(), runs.end());
+  check_ids(all);
+  return all;
+}
+
+RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world) {
+  check_config(config);
+  const SchemeRow& row = find_scheme(scheme);
+  check_world("world", world);
+  if (row.max_world > 0 && world > row.max_world)
+    throw Error("scheme {} runs at world {} at most, not at {}", scheme, row.max_world, world);
+  return plan_run(config, row, world, 0);
+}
+
+void check_inputs(const RunPlan& plan) {
+  if (plan.cluster) sim::require_simgrid();
+  // What a GPU computes can be looked at without one.
+  const auto device = find_device(plan.cluster ? plan.device.kind : "cpu").make(plan, 0, nullptr);
+  const Model model = find_model(plan.model.kind).make(plan.model, *device);
+  if (!plan.train.initial_weights.empty())
+    open_weights(plan.train.initial_weights, model, plan.model);
+  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
+  const auto check_size = [&](const Dataset& part, std::string_view name) {
+    if (part.size() < plan.train.global_batch)
+      throw Error(
+          "data.path: the {} data has {} samples of {}, fewer than a global batch ({}); name more "
+          "data",
+          name, part.size(), part.input_shape().text(), plan.train.global_batch);
+  };
+  check_countable(plan, model, *data.training);
+  check_size(*data.training, "training");
+  data.training->check();
+  if (!data.held_out || plan.train.evaluate_every == 0) return;
+  check_size(*data.held_out, "held-out");
+  data.held_out->check();
+}
+
+}  // namespace ringside

@@ -1,0 +1,166 @@
+#include "core/base/error.h"
+#include "core/data/cifar.h"
+#include "core/data/idx.h"
+#include "core/data/masked.h"
+#include "core/data/synthetic.h"
+#include "core/data/synthetic_images.h"
+#include "core/data/text.h"
+#include "core/data/tokens.h"
+#include "experiments/registry/registry.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t synthetic_samples = std::int64_t{1} << 40;
+constexpr std::uint64_t mask_seed = 1;
+
+using Files = std::vector<fs::path>;
+
+std::vector<fs::path> all(DataFiles files) {
+  files.training.insert(files.training.end(), files.held_out.begin(), files.held_out.end());
+  return files.training;
+}
+
+std::vector<fs::path> none(const DataConfig&) { return {}; }
+
+/// `part` makes a split of some files. Files that are there to be held out are, all of them;
+/// otherwise it is a share of the others.
+template <class Make>
+Datasets of_files(const DataFiles& files, double holdout, const Make& part) {
+  if (holdout == 0) return {part(files.training, Split::training, 0.0), nullptr};
+  if (files.held_out.empty())
+    return {part(files.training, Split::training, holdout),
+            part(files.training, Split::held_out, holdout)};
+  return {part(files.training, Split::training, 0.0), part(files.held_out, Split::training, 0.0)};
+}
+
+/// Throws Error unless the model takes images of that shape.
+void require_image(const Dataset& data, const ModelConfig& model) {
+  const Shape wanted{model.image, model.image, model.channels};
+  const Shape& is = data.input_shape();
+  if (is != wanted)
+    throw Error(
+        "data: the images are {}, the model takes {}; set model.image = {} and model.channels = {}",
+        is.text(), wanted.text(), is[0], is[2]);
+}
+
+/// Tokens as they follow each other, or pairs of them with hidden ones. `plain` makes the former of
+/// that many tokens a sample, of a vocabulary.
+template <class Plain>
+std::unique_ptr<Dataset> of_tokens(const ModelConfig& model, Task task, const Plain& plain) {
+  if (task != Task::masked_tokens) return plain(model.context, model.vocabulary, task);
+  if (model.segments < 2)
+    throw Error("model.segments = {} is too small: samples have 2", model.segments);
+  const std::int64_t length = pair_length(model.context, model.vocabulary);
+  return masked_dataset(plain(length, model.vocabulary - special_tokens, Task::last_token),
+                        model.context, model.vocabulary, model.masked, mask_seed);
+}
+
+Datasets make_text(const DataConfig& data, const ModelConfig& model, Task task) {
+  require_task("text", task, {Task::every_token, Task::last_token, Task::masked_tokens});
+  const auto files = text_files(data.path);
+  return of_files({files, {}}, data.holdout, [&](const Files& some, Split split, double holdout) {
+    return of_tokens(model, task, [&](std::int64_t context, std::int64_t vocabulary, Task plain) {
+      constexpr std::int64_t bytes = 256;
+      if (vocabulary < bytes)
+        throw Error("model.vocabulary = {} is too small for bytes of text; set it to {}",
+                    model.vocabulary, model.vocabulary - vocabulary + bytes);
+      return text_dataset(some, context, plain, split, holdout);
+    });
+  });
+}
+
+Datasets make_tokens(const DataConfig& data, const ModelConfig& model, Task task) {
+  require_task("tokens", task, {Task::every_token, Task::last_token, Task::masked_tokens});
+  return of_files(
+      token_files(data.path), data.holdout, [&](const Files& some, Split split, double holdout) {
+        return of_tokens(model, task,
+                         [&](std::int64_t context, std::int64_t vocabulary, Task plain) {
+                           return token_dataset(some, context, vocabulary, plain, split, holdout);
+                         });
+      });
+}
+
+Datasets make_idx(const DataConfig& data, const ModelConfig& model, Task task) {
+  require_task("idx", task, {Task::image_class});
+  return of_files(idx_files(data.path), data.holdout,
+                  [&](const Files& pair, Split split, double holdout) {
+                    auto part = idx_dataset(pair.at(0), pair.at(1), model.classes, data.mean,
+                                            data.deviation, split, holdout);
+                    require_image(*part, model);
+                    return part;
+                  });
+}
+
+DatasetRow cifar_row(Cifar set, std::string_view name, std::string_view summary) {
+  const auto make = [set, name](const DataConfig& data, const ModelConfig& model, Task task) {
+    require_task(name, task, {Task::image_class});
+    bool training = true;  // the first part that is made
+    return of_files(cifar_files(set, data.path), data.holdout,
+                    [&](const Files& files, Split split, double holdout) {
+                      auto part = cifar_dataset(set, files, model.classes,
+                                                std::exchange(training, false) && data.augment,
+                                                split, holdout);
+                      require_image(*part, model);
+                      return part;
+                    });
+  };
+  return {name, summary, [set](const DataConfig& data) { return all(cifar_files(set, data.path)); },
+          false, make};
+}
+
+/// Seeds 1 and 2 are training and held-out samples.
+template <class Make>
+Datasets of_seeds(double holdout, const Make& part) {
+  return {part(std::uint64_t{1}), holdout > 0 ? part(std::uint64_t{2}) : nullptr};
+}
+
+Datasets make_synthetic(std::string_view kind, std::initializer_list<Task> served,
+                        const DataConfig& data, const ModelConfig& model, Task task) {
+  require_task(kind, task, served);
+  return of_seeds(data.holdout, [&](std::uint64_t seed) {
+    return of_tokens(model, task, [&](std::int64_t context, std::int64_t vocabulary, Task plain) {
+      return synthetic_dataset(synthetic_samples, context, vocabulary, plain, seed);
+    });
+  });
+}
+
+Datasets make_synthetic_images(const DataConfig& data, const ModelConfig& model, Task task) {
+  require_task("synthetic-images", task, {Task::image_class});
+  return of_seeds(data.holdout, [&](std::uint64_t seed) {
+    return synthetic_images_dataset(synthetic_samples, {model.image, model.image, model.channels},
+                                    model.classes, seed);
+  });
+}
+
+}  // namespace
+
+const std::vector<DatasetRow>& dataset_rows() {
+  static const std::vector<DatasetRow> rows = {
+      {"text", "bytes of text files or folders; next bytes, or hidden ones",
+       [](const DataConfig& data) { return text_files(data.path); }, true, make_text},
+      {"tokens", "llm.c token files or their folder; files named *val* are held out",
+       [](const DataConfig& data) { return all(token_files(data.path)); }, false, make_tokens},
+      {"idx",
+       "MNIST's format: a folder, or images and labels; t10k files beside others are held out",
+       [](const DataConfig& data) { return all(idx_files(data.path)); }, false, make_idx},
+      cifar_row(Cifar::ten, "cifar10", "binary version; test_batch.bin is held out"),
+      cifar_row(Cifar::hundred, "cifar100", "binary version, fine labels; test.bin is held out"),
+      {"synthetic", "tokens drawn by position; needs no path, and never ends", none, false,
+       [](const DataConfig& data, const ModelConfig& model, Task task) {
+         return make_synthetic("synthetic", {Task::every_token, Task::last_token}, data, model,
+                               task);
+       }},
+      {"synthetic-masked", "pairs of such sentences with hidden tokens", none, false,
+       [](const DataConfig& data, const ModelConfig& model, Task task) {
+         return make_synthetic("synthetic-masked", {Task::masked_tokens}, data, model, task);
+       }},
+      {"synthetic-images", "noise with a wave for each class, of the model's shape", none, false,
+       make_synthetic_images},
+  };
+  return rows;
+}
+
+}  // namespace ringside

@@ -1,0 +1,242 @@
+#include "experiments/registry/registry.h"
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "core/base/processor.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/device/cuda/cuda.h"
+#include "core/device/sim/sim_device.h"
+#include "core/models/bert.h"
+#include "core/models/gpt.h"
+#include "core/models/mlp.h"
+#include "core/models/resnet.h"
+#include "core/models/vgg.h"
+#include "core/plan/places.h"
+#include "core/scheme/single.h"
+#include "peer/comm/nccl/communicator.h"
+#include "peer/comm/shm/communicator.h"
+#include "peer/comm/sim/communicator.h"
+#include "peer/ddp.h"
+#include "peer/fsdp.h"
+#include "ps/schemes/dp.h"
+#include "ps/schemes/ps.h"
+#include "ps/wires/sim/transport.h"
+#include "ps/wires/zmq/transport.h"
+
+namespace ringside {
+namespace {
+
+/// With options that are all good, and without servers.
+SchemeRow row(std::string_view name, std::string_view summary, Options defaults) {
+  SchemeRow row;
+  row.name = name;
+  row.summary = summary;
+  row.defaults = std::move(defaults);
+  row.check = [](const Options&) {};
+  row.servers = [](const Options&, int) { return Servers{}; };
+  return row;
+}
+
+std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
+  return make_cpu_device(static_cast<int>(plan.device.threads));
+}
+
+int any_number() { return 0; }
+
+int any_number_simulated() {
+  sim::require_simgrid();
+  return 0;
+}
+/// Ranks get the threads that they ask for, and where there are more threads than cores, those that
+/// wait for their team sleep: they would keep the others from their cores.
+std::vector<std::string> openmp_environment(const RunPlan& plan, int) {
+  if (plan.device.threads == 1) return {};
+  std::vector<std::string> out = {"OMP_THREAD_LIMIT"};
+  std::int64_t teams = 0;
+  for (const RankPlan& rank : plan.ranks) teams += (rank.worker >= 0) + (rank.server >= 0);
+  const std::optional<int> cores = allowed_cores();
+  if (cores && teams * plan.device.threads > *cores) out.emplace_back("OMP_WAIT_POLICY=passive");
+  return out;
+}
+
+/// Of the one process of all ranks.
+std::vector<std::string> simulation_environment(const RunPlan& plan, int) {
+  if (plan.sim.numerics && plan.device.threads > 1) return {"OMP_THREAD_LIMIT"};
+  return {};
+}
+
+int gpus_here() {
+  const cuda::Machine machine = cuda::look_at_machine();
+  if (!machine.cause.empty()) throw Error("device.kind = 'cuda': {}", machine.cause);
+  for (std::size_t i = 0; i < machine.gpus.size(); ++i)
+    if (!machine.gpus[i].usable)
+      throw Error(
+          "device.kind = 'cuda': GPU {} ({}) is too old for the kernels; name the others in "
+          "CUDA_VISIBLE_DEVICES",
+          i, machine.gpus[i].name);
+  return static_cast<int>(machine.gpus.size());
+}
+
+/// NCCL takes two ranks of one GPU only for ranks of two hosts, and wants to be told so.
+std::vector<std::string> nccl_environment(const RunPlan& plan, int rank) {
+  if (!shares_device(plan)) return {};
+  return {fmt::format("NCCL_HOSTID=ringside-{}", rank),
+          "NCCL_SOCKET_IFNAME=lo",
+          "NCCL_NET=Socket",
+          "NCCL_IB_DISABLE=1",
+          "NCCL_MNNVL_ENABLE=0",
+          "NCCL_MAX_NCHANNELS=2"};
+}
+
+std::unique_ptr<Communicator> between_processes(const RankContext& context, const Group& group) {
+  return peer::make_shm_communicator(context.device, context.store, group,
+                                     context.plan.train.timeout_s);
+}
+
+std::unique_ptr<Communicator> between_gpus(const RankContext& context, const Group& group) {
+  return peer::make_nccl_communicator(context.device, context.store, group,
+                                      context.plan.train.timeout_s);
+}
+
+std::unique_ptr<Communicator> between_simulated(const RankContext& context, const Group& group) {
+  return peer::make_sim_communicator(
+      sim::sim_device(context.device), group,
+      {.message_ranks = context.plan.sim.message_ranks, .timeout_s = context.plan.train.timeout_s});
+}
+
+SchemeRow single_row() {
+  auto r = row("single", "one rank, no communication: the reference", SingleOptions{});
+  r.max_world = 1;
+  r.make = [](const RankContext& context, const Options& options) {
+    return make_single(context, options.as<SingleOptions>());
+  };
+  r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
+  return r;
+}
+
+/// A scheme of peers: all workers in one communicator.
+template <class Own, class Make, class Minimum>
+SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, Minimum minimum) {
+  auto r = row(name, summary, Own{});
+  r.check = [](const Options& options) { peer::check(options.as<Own>()); };
+  r.make = [make](const RankContext& context, const Options& options) {
+    return make(context, options.as<Own>());
+  };
+  r.minimum_bytes = [minimum](const Options&, const StepShape& shape) { return minimum(shape); };
+  return r;
+}
+
+SchemeRow fsdp_row() {
+  auto r = peer_row<peer::FsdpOptions>("fsdp", "peers shard parameters, gradients, optimizer state",
+                                       peer::make_fsdp, peer::fsdp_minimum_bytes);
+  r.reduces_each_micro_batch = true;
+  return r;
+}
+
+/// A scheme with servers.
+template <class Own, class Make, class Serve, class Minimum>
+SchemeRow server_row(std::string_view name, std::string_view summary, Make make, Serve serve,
+                     Minimum minimum) {
+  auto r = row(name, summary, Own{});
+  r.check = [](const Options& options) { ps::check(options.as<Own>()); };
+  r.servers = [](const Options& options, int) {
+    const Own& o = options.as<Own>();
+    return Servers{static_cast<int>(ps::server_count(o)), o.placement == "beside",
+                   o.server_device == "same" ? "" : o.server_device, ps::computes_losses(o)};
+  };
+  r.make = [make](const RankContext& context, const Options& options) {
+    return make(context, options.as<Own>());
+  };
+  r.serve = [serve](const RankContext& context, const Options& options, Model& model,
+                    const Loader& loader) {
+    return serve(context, options.as<Own>(), model, loader);
+  };
+  r.minimum_bytes = [minimum](const Options& options, const StepShape& shape) {
+    return minimum(shape, options.as<Own>());
+  };
+  return r;
+}
+
+template <class Row>
+const Row& find(const std::vector<Row>& rows, std::string_view what, std::string_view name) {
+  std::vector<std::string> known;
+  for (const Row& row : rows) {
+    if (row.name == name) return row;
+    known.emplace_back(row.name);
+  }
+  throw Error("unknown {} '{}'; did you mean '{}'? There are: {}", what, name, nearest(name, known),
+              fmt::join(known, ", "));
+}
+
+}  // namespace
+
+const std::vector<SchemeRow>& scheme_rows() {
+  static const std::vector<SchemeRow> rows = {
+      single_row(),
+      server_row<ps::DpOptions>("dp", "classic DataParallel: one master scatters and gathers",
+                                ps::make_dp, ps::serve_dp, ps::dp_minimum_bytes),
+      server_row<ps::PsOptions>("ps", "parameter servers: sharded, each updates its part",
+                                ps::make_ps, ps::serve_ps, ps::ps_minimum_bytes),
+      peer_row<peer::DdpOptions>("ddp", "peers all-reduce gradient buckets during backward",
+                                 peer::make_ddp, peer::ddp_minimum_bytes),
+      fsdp_row(),
+  };
+  return rows;
+}
+
+const std::vector<ModelRow>& model_rows() {
+  static const std::vector<ModelRow> rows = {
+      {"gpt", "decoder-only transformer; one unit a block", make_gpt},
+      {"bert", "encoder-only transformer with both heads of its pre-training; one unit a block",
+       make_bert},
+      {"mlp", "feed-forward language model on a fixed context", make_mlp},
+      {"resnet", "residual network of convolutions on images; one unit a block", make_resnet,
+       /*batch_norms=*/true},
+      {"vgg", "convolutions one after the other on images; one unit up to each pool", make_vgg},
+  };
+  return rows;
+}
+
+const std::vector<DeviceRow>& device_rows() {
+  static const std::vector<DeviceRow> rows = {
+      {.name = "cpu",
+       .summary = "this machine's processor, through oneDNN",
+       .precisions = {"fp32", "bf16", "fp16"},
+       .count = any_number,
+       .environment = openmp_environment,
+       .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
+       .links = {between_processes, ps::zmq_transport}},
+      {.name = "cuda",
+       .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
+       .precisions = {"fp32", "bf16", "fp16"},
+       .count = gpus_here,
+       .environment = nccl_environment,
+       .make = [](const RunPlan& plan, int rank, sim::World*) -> std::unique_ptr<Device> {
+         const int ordinal = plan.ranks[static_cast<std::size_t>(rank)].ordinal;
+         return cuda::make_cuda_device({.ordinal = ordinal, .tf32 = plan.device.tf32});
+       },
+       .links = {between_gpus, ps::zmq_transport}},
+      {.name = "sim",
+       .summary = "machines of a cluster file, simulated (device.cluster)",
+       .precisions = {"fp32", "bf16", "fp16"},
+       .count = any_number_simulated,
+       .environment = simulation_environment,
+       .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
+         return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),
+                                     plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32);
+       },
+       .links = {between_simulated, ps::sim_transport}},
+  };
+  return rows;
+}
+
+const SchemeRow& find_scheme(std::string_view name) { return find(scheme_rows(), "scheme", name); }
+const ModelRow& find_model(std::string_view name) { return find(model_rows(), "model", name); }
+const DatasetRow& find_dataset(std::string_view name) {
+  return find(dataset_rows(), "data set", name);
+}
+const DeviceRow& find_device(std::string_view name) { return find(device_rows(), "device", name); }
+
+Options default_options(const std::string& scheme) { return find_scheme(scheme).defaults; }
+
+}  // namespace ringside

@@ -1,0 +1,77 @@
+#include "experiments/report/memory_summary.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace ringside {
+namespace {
+
+RoleMemory& role_of(MemorySummary& memory, const std::string& role) {
+  for (RoleMemory& known : memory.roles)
+    if (known.role == role) return known;
+  return memory.roles.emplace_back(RoleMemory{.role = role});
+}
+
+/// `most` of one more repeat.
+void widen(BytesRange& range, std::int64_t most, bool first) {
+  range = first ? BytesRange{most, most}
+                : BytesRange{std::min(range.low, most), std::max(range.high, most)};
+}
+
+void add_rank(RoleMemory& role, const RankRecord& rank) {
+  if (rank.at_peak.total() <= role.at_peak.total()) return;
+  role.rank = rank.rank;
+  role.at_peak = rank.at_peak;
+  role.resident = rank.rss - rank.rss_of_peers;
+  role.device = rank.device_memory;
+}
+
+nlohmann::ordered_json to_json(const BytesRange& range) {
+  return {{"low", range.low}, {"high", range.high}};
+}
+
+}  // namespace
+
+std::int64_t MemorySummary::peak() const {
+  std::int64_t most = 0;
+  for (const RoleMemory& role : roles) most = std::max(most, role.peak.high);
+  return most;
+}
+
+MemorySummary summarise_memory(const std::vector<const Row*>& repeats) {
+  MemorySummary memory;
+  for (const Row* row : repeats) {
+    const bool first = row == repeats.front();
+    std::int64_t job = 0;
+    for (const RankRecord& rank : row->ranks) job += rank.at_peak.total();
+    widen(memory.job, job, first);
+    for (const RankPlan& plan : row->plan.ranks) role_of(memory, plan.role());
+    for (RoleMemory& role : memory.roles) {
+      role.ranks = 0;
+      std::int64_t busiest = 0;
+      for (std::size_t r = 0; r < row->ranks.size(); ++r) {
+        if (row->plan.ranks[r].role() != role.role) continue;
+        ++role.ranks;
+        busiest = std::max(busiest, row->ranks[r].at_peak.total());
+        add_rank(role, row->ranks[r]);
+      }
+      widen(role.peak, busiest, first);
+    }
+  }
+  return memory;
+}
+
+nlohmann::ordered_json to_json(const MemorySummary& memory) {
+  nlohmann::ordered_json roles = nlohmann::ordered_json::array();
+  for (const RoleMemory& role : memory.roles)
+    roles.push_back({{"role", role.role},
+                     {"ranks", role.ranks},
+                     {"peak", to_json(role.peak)},
+                     {"rank", role.rank},
+                     {"at_peak", to_json(role.at_peak)},
+                     {"resident", role.resident},
+                     {"device", to_json(role.device)}});
+  return {{"peak", memory.peak()}, {"all_ranks", to_json(memory.job)}, {"roles", roles}};
+}
+
+}  // namespace ringside

@@ -1,0 +1,223 @@
+#include "experiments/report/report.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "experiments/results/attempts.h"
+
+namespace ringside {
+namespace {
+
+template <class Figure>
+std::vector<double> each(const std::vector<const Row*>& rows, Figure figure) {
+  std::vector<double> values;
+  for (const Row* row : rows) values.push_back(figure(*row));
+  return values;
+}
+
+double most_bytes_sent(const Row& row) {
+  double most = 0;
+  for (const RankRecord& rank : row.ranks) most = std::max(most, rank.bytes_sent_per_step);
+  return most;
+}
+
+/// The rows of one case: one a repeat, and all of them, with those of attempts that do not count.
+struct Case {
+  std::vector<const Row*> repeats, attempts;
+};
+
+std::vector<Case> cases_of(const std::vector<Row>& rows) {
+  std::vector<Case> cases;
+  const auto case_of = [&](const Row& row) -> Case& {
+    for (Case& known : cases)
+      if (same_case(known.attempts[0]->plan, row.plan)) return known;
+    return cases.emplace_back();
+  };
+  for (const Row& row : rows) case_of(row).attempts.push_back(&row);
+  for (const Row* row : rows_that_count(rows)) case_of(*row).repeats.push_back(row);
+  const auto place = [](const Case& one) {
+    const RunPlan& plan = one.repeats[0]->plan;
+    return std::pair(plan.scheme != "single", plan.line);
+  };
+  std::stable_sort(cases.begin(), cases.end(),
+                   [&](const Case& a, const Case& b) { return place(a) < place(b); });
+  return cases;
+}
+
+void add_prediction(CaseSummary& out, const Row& row) {
+  if (!row.predicted) return;
+  out.prediction_failure = row.predicted->error;
+  if (!out.prediction_failure.empty()) return;
+  out.predicted_ms = row.predicted->step_ms;
+  out.predicted_ms_error = out.predicted_ms / out.step_ms - 1;
+  out.predicted_peak = static_cast<double>(row.predicted->memory_peak);
+  out.predicted_peak_error = out.predicted_peak / static_cast<double>(out.memory.peak()) - 1;
+}
+
+void add_disturbances(CaseSummary& out, const Case& one) {
+  double worst = 0;
+  for (const Row* row : one.repeats) {
+    const std::string cause = disturbance(*row);
+    if (cause.empty()) continue;
+    ++out.disturbed;
+    if (const double lost = lost_share(*row); lost >= worst) {
+      worst = lost;
+      out.disturbance = cause;
+    }
+  }
+  out.superseded = static_cast<int>(one.attempts.size() - one.repeats.size());
+}
+
+std::vector<const Row*> finished(const std::vector<const Row*>& rows) {
+  std::vector<const Row*> out;
+  for (const Row* row : rows)
+    if (row->status == "ok") out.push_back(row);
+  return out;
+}
+
+CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows) {
+  const RunPlan& plan = one.repeats[0]->plan;
+  CaseSummary out;
+  if (plan.cluster) out.cluster = plan.cluster->name;
+  out.device = plan.device.kind;
+  out.shared_device = shares_device(plan);
+  out.label = plan.label;
+  out.scheme = plan.scheme;
+  out.purpose = plan.purpose;
+  out.promise = plan.promise;
+  out.world = plan.world;
+  out.processes = static_cast<int>(plan.ranks.size());
+  out.gpus = gpus(plan);
+  out.repeats = static_cast<int>(one.repeats.size());
+  for (const Row* row : one.repeats)
+    if (row->status != "ok" && out.failed++ == 0) out.error = row->error;
+  add_disturbances(out, one);
+  const std::vector<const Row*> good = finished(one.repeats);
+  if (good.empty()) return out;
+  const auto speeds = each(good, [](const Row& row) { return row.samples_per_s; });
+  const auto [least, most] = std::minmax_element(speeds.begin(), speeds.end());
+  out.samples_per_s = median(speeds);
+  if (out.samples_per_s > 0) out.spread = (*most - *least) / 2 / out.samples_per_s;
+  out.step_ms = median(each(good, [](const Row& row) { return row.step_ms.median; }));
+  out.compute_ms = median(each(good, [](const Row& row) { return row.time_ms.compute; }));
+  out.exposed_ms = median(each(good, [](const Row& row) { return row.time_ms.exposed; }));
+  out.optimizer_ms = median(each(
+      good, [](const Row& row) { return row.time_ms.optimizer + row.time_ms.serving_optimizer; }));
+  out.data_ms = median(each(good, [](const Row& row) { return row.time_ms.data; }));
+  out.idle_ms = median(each(good, [](const Row& row) { return row.time_ms.idle; }));
+  out.other_ms =
+      median(each(good, [](const Row& row) { return row.time_ms.data + row.time_ms.idle; }));
+  out.bytes_sent_per_step = median(each(good, most_bytes_sent));
+  out.bytes_computed =
+      std::any_of(good.begin(), good.end(), [](const Row* row) { return bytes_computed(*row); });
+  out.bytes_minimum_per_step = good[0]->bytes_minimum_per_step;
+  out.memory = summarise_memory(good);
+  add_prediction(out, *good[0]);
+  if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();
+  if (!good[0]->evaluations.empty()) {
+    out.held_out = good[0]->evaluations.back();
+    out.perplexity = perplexity(*good[0], *out.held_out);
+  }
+  if (good[0]->cores)
+    out.cores = median(each(good, [](const Row& row) { return row.cores.value_or(0); }));
+  // What an attempt computed counts, however slow it was.
+  out.verdict = verdict(finished(one.attempts), rows);
+  return out;
+}
+
+/// Samples/s by repeat.
+using Rates = std::map<int, double>;
+
+Rates rates_of(const Case& one) {
+  Rates rates;
+  for (const Row* row : finished(one.repeats)) rates[row->plan.repeat] = row->samples_per_s;
+  return rates;
+}
+
+/// What others are measured by.
+struct Baselines {
+  Rates single;     // asked for, with the fewest micro-batches; not as a reference: once and cold
+  Rates all_cores;  // `single` on all cores
+};
+
+Baselines baselines(const std::vector<Case>& cases) {
+  Baselines out;
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  for (const Case& one : cases) {
+    const RunPlan& plan = one.repeats[0]->plan;
+    if (plan.purpose == Purpose::all_cores) out.all_cores = rates_of(one);
+    if (plan.scheme != "single" || plan.purpose != Purpose::asked) continue;
+    if (plan.train.accumulation < fewest && !rates_of(one).empty()) {
+      fewest = plan.train.accumulation;
+      out.single = rates_of(one);
+    }
+  }
+  return out;
+}
+
+Ratio ratio(const Rates& rates, const Rates& by) {
+  std::vector<double> ratios;
+  for (const auto& [repeat, rate] : rates)
+    if (const auto other = by.find(repeat); other != by.end() && other->second > 0)
+      ratios.push_back(rate / other->second);
+  if (ratios.empty()) return {};
+  return {median(ratios), median_interval(ratios)};
+}
+
+}  // namespace
+
+std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
+  std::vector<CaseSummary> out;
+  const std::vector<Case> cases = cases_of(rows);
+  const Baselines by = baselines(cases);
+  for (const Case& one : cases) {
+    CaseSummary summary = summarise_case(one, rows);
+    // Rows that were not computed keep what their scheme promises.
+    const bool same_run = summary.promise == Promise::same_run &&
+                          summary.verdict.sameness != Sameness::different &&
+                          summary.verdict.sameness != Sameness::unknown;
+    if (same_run && !summary.shared_device && summary.purpose != Purpose::reference) {
+      const Rates rates = rates_of(one);
+      summary.speed_up = ratio(rates, by.single);
+      summary.of_all_cores = ratio(rates, by.all_cores);
+      // More threads are not more workers.
+      if (summary.speed_up.median >= 0 && summary.purpose != Purpose::all_cores)
+        summary.efficiency = summary.speed_up.median / summary.world;
+    }
+    out.push_back(std::move(summary));
+  }
+  return out;
+}
+
+std::vector<Tie> ties(const std::vector<CaseSummary>& cases) {
+  std::vector<Tie> out;
+  std::vector<const CaseSummary*> measured;
+  for (const CaseSummary& one : cases)
+    if (one.speed_up.interval) measured.push_back(&one);
+  // Intervals that have a value in common have the lower end of one of them in common.
+  for (const CaseSummary* lowest : measured) {
+    Tie tie{lowest->world, {}};
+    for (const CaseSummary* one : measured) {
+      const double value = lowest->speed_up.interval->low;
+      if (one->world == tie.world && one->speed_up.interval->overlaps({value, value}))
+        tie.labels.push_back(one->label);
+    }
+    const auto within = [](const Tie& part, const Tie& whole) {
+      return part.world == whole.world &&
+             std::all_of(part.labels.begin(), part.labels.end(), [&](const std::string& label) {
+               return std::find(whole.labels.begin(), whole.labels.end(), label) !=
+                      whole.labels.end();
+             });
+    };
+    if (tie.labels.size() < 2 ||
+        std::any_of(out.begin(), out.end(), [&](const Tie& other) { return within(tie, other); }))
+      continue;
+    std::erase_if(out, [&](const Tie& other) { return within(other, tie); });
+    out.push_back(std::move(tie));
+  }
+  return out;
+}
+
+}  // namespace ringside

@@ -1,0 +1,94 @@
+// A summary as numbers.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiments/report/report.h"
+
+namespace ringside {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json or_null(double value) { return value < 0 ? ordered_json() : ordered_json(value); }
+
+/// [low, high], each `scale` times itself.
+ordered_json interval_json(const std::optional<Interval>& interval, double scale = 1) {
+  if (!interval) return nullptr;
+  return {scale * interval->low, scale * interval->high};
+}
+
+ordered_json prediction_json(const CaseSummary& one) {
+  if (one.predicted_ms < 0) return nullptr;
+  return {{"step_ms", one.predicted_ms},
+          {"step_ms_error", one.predicted_ms_error},
+          {"memory_peak", one.predicted_peak},
+          {"memory_peak_error", one.predicted_peak_error}};
+}
+
+ordered_json case_json(const CaseSummary& one) {
+  const Sameness sameness = one.verdict.sameness;
+  const bool compared = sameness == Sameness::to_rounding || sameness == Sameness::different;
+  const bool per_worker = one.efficiency >= 0;
+  return {
+      {"scheme", one.scheme},
+      {"label", one.label},
+      {"purpose", name_of(one.purpose)},
+      {"promise", name_of(one.promise)},
+      {"device", one.device},
+      {"shared_device", one.shared_device},
+      {"cluster", one.cluster.empty() ? ordered_json() : ordered_json(one.cluster)},
+      {"world", one.world},
+      {"processes", one.processes},
+      {"cores", or_null(one.cores)},
+      {"gpus", one.gpus},
+      {"repeats", one.repeats},
+      {"failed", one.failed},
+      {"error", one.error},
+      {"disturbed", one.disturbed},
+      {"disturbance", one.disturbance},
+      {"superseded", one.superseded},
+      {"samples_per_s", one.samples_per_s},
+      {"spread", one.spread},
+      {"speed_up", or_null(one.speed_up.median)},
+      {"speed_up_interval", interval_json(one.speed_up.interval)},
+      {"efficiency", or_null(one.efficiency)},
+      {"efficiency_interval",
+       per_worker ? interval_json(one.speed_up.interval, 1.0 / one.world) : ordered_json()},
+      {"of_all_cores", or_null(one.of_all_cores.median)},
+      {"of_all_cores_interval", interval_json(one.of_all_cores.interval)},
+      {"step_ms", one.step_ms},
+      {"predicted", prediction_json(one)},
+      {"time_ms",
+       {{"compute", one.compute_ms},
+        {"exposed", one.exposed_ms},
+        {"optimizer", one.optimizer_ms},
+        {"data", one.data_ms},
+        {"idle", one.idle_ms},
+        {"other", one.other_ms}}},
+      {"bytes_sent_per_step", one.bytes_sent_per_step},
+      {"bytes_computed", one.bytes_computed},
+      {"bytes_minimum_per_step", one.bytes_minimum_per_step},
+      {"memory", to_json(one.memory)},
+      {"final_loss", one.final_loss},
+      {"held_out_loss", one.held_out ? ordered_json(one.held_out->loss) : ordered_json()},
+      {"held_out_accuracy", one.held_out ? ordered_json(one.held_out->accuracy) : ordered_json()},
+      {"same_run", name_of(sameness)},
+      {"largest_difference", compared && std::isfinite(one.verdict.difference)
+                                 ? ordered_json(one.verdict.difference)
+                                 : ordered_json()}};
+}
+
+}  // namespace
+
+ordered_json summary_json(const std::string& experiment, const std::vector<CaseSummary>& cases) {
+  ordered_json rows = ordered_json::array(), not_ranked = ordered_json::array();
+  for (const CaseSummary& one : cases) rows.push_back(case_json(one));
+  for (const Tie& tie : ties(cases))
+    not_ranked.push_back({{"world", tie.world}, {"labels", tie.labels}});
+  return {{"schema", Row::schema},
+          {"experiment", experiment},
+          {"cases", rows},
+          {"not_ranked", not_ranked}};
+}
+
+}  // namespace ringside

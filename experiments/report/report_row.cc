@@ -1,0 +1,67 @@
+// The figures of one run, as `ringside train` prints them.
+#include <cmath>
+
+#include "core/base/error.h"
+#include "experiments/report/report.h"
+#include "experiments/report/text_table.h"
+
+namespace ringside {
+namespace {
+
+/// Nothing for a simulated rank.
+std::string resident_text(const RankRecord& rank) {
+  if (rank.rss == 0) return "";
+  return fmt::format(", resident {} MB",
+                     megabytes(static_cast<double>(rank.rss - rank.rss_of_peers)));
+}
+
+}  // namespace
+
+std::string row_text(const Row& row) {
+  double sent = 0;
+  const RankRecord* largest = nullptr;
+  for (const RankRecord& rank : row.ranks) {
+    sent = std::max(sent, rank.bytes_sent_per_step);
+    if (!largest || rank.at_peak.total() > largest->at_peak.total()) largest = &rank;
+  }
+  std::string out;
+  for (const auto& e : row.evaluations) {
+    const auto perplexity_of = perplexity(row, e);
+    out +=
+        fmt::format("held-out loss {:.4f}{}, accuracy {:.2f}% after step {} ({:.1f} s)\n", e.loss,
+                    perplexity_of ? fmt::format(", perplexity {:.3g}", *perplexity_of) : "",
+                    100 * e.accuracy, e.step, e.seconds);
+  }
+  out += fmt::format("{} at world {}: {} parameters, {} steps of {} samples\n", row.plan.scheme,
+                     row.plan.world, row.parameters, row.plan.train.steps,
+                     row.plan.train.global_batch);
+  if (row.plan.cluster)
+    out += fmt::format("SIMULATED      on cluster {}, in virtual time\n", row.plan.cluster->name);
+  if (!row.loss.empty()) out += fmt::format("loss           {:.4f}\n", row.loss.back());
+  const std::string tokens =
+      row.tokens_per_s > 0 ? fmt::format(", {:.0f} tokens/s", row.tokens_per_s) : "";
+  out += fmt::format("speed          {} samples/s{}\n", per_second(row.samples_per_s), tokens);
+  if (row.skipped_steps > 0)
+    out += fmt::format("skipped        {} steps, whose gradients overflowed\n", row.skipped_steps);
+  out += fmt::format("step           {:.1f} ms (10%: {:.1f}, 90%: {:.1f})\n", row.step_ms.median,
+                     row.step_ms.p10, row.step_ms.p90);
+  out += fmt::format(
+      "of which       compute {}, exposed communication {}, optimizer {}, data {}, "
+      "idle {} ms\n",
+      milliseconds(row.time_ms.compute), milliseconds(row.time_ms.exposed),
+      milliseconds(row.time_ms.optimizer), milliseconds(row.time_ms.data),
+      milliseconds(row.time_ms.idle));
+  out += fmt::format("sent           {} MB a step by the busiest rank{}; least possible {} MB\n",
+                     megabytes(sent), bytes_computed(row) ? " (computed, not counted)" : "",
+                     megabytes(row.bytes_minimum_per_step));
+  if (largest)
+    out += fmt::format("peak memory    {} MB on rank {}{}\n",
+                       megabytes(static_cast<double>(largest->at_peak.total())), largest->rank,
+                       resident_text(*largest));
+  if (const std::string cause = disturbance(row); !cause.empty())
+    out += fmt::format("disturbed      {}\n", cause);
+  if (!row.parameter_hash.empty()) out += fmt::format("parameters     {}\n", row.parameter_hash);
+  return out;
+}
+
+}  // namespace ringside

@@ -1,0 +1,187 @@
+#include "experiments/report/report_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "experiments/report/text_table.h"
+
+namespace ringside {
+namespace {
+
+bool any(const std::vector<CaseSummary>& cases, bool (*has)(const CaseSummary&)) {
+  return std::any_of(cases.begin(), cases.end(), has);
+}
+
+/// A cause on one line that does not break a table.
+std::string cell(std::string text) {
+  std::replace(text.begin(), text.end(), '|', '/');
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+bool finished(const CaseSummary& one) { return one.failed < one.repeats; }
+
+/// "bit-identical; disturbed: others used 0.9 of 2 cores".
+std::string verdict_cell(const CaseSummary& one) {
+  if (!finished(one)) return "FAILED: " + cell(one.error);
+  const Sameness sameness = one.verdict.sameness;
+  std::string out(name_of(sameness));
+  if (sameness == Sameness::to_rounding || sameness == Sameness::different)
+    out += fmt::format(" ({:.0e})", one.verdict.difference);
+  if (sameness == Sameness::not_computed && one.promise == Promise::own_algorithm)
+    out += "; " + std::string(name_of(Sameness::own_algorithm));
+  if (one.shared_device) out += "; shared GPU: not a performance figure";
+  if (one.failed > 0)
+    out += fmt::format("; {} of {} repeats FAILED: {}", one.failed, one.repeats, cell(one.error));
+  if (one.disturbed > 0)
+    out += fmt::format(
+        "; {}disturbed: {}",
+        one.repeats > 1 ? fmt::format("{} of {} repeats ", one.disturbed, one.repeats) : "",
+        one.disturbance);
+  return out;
+}
+
+/// "64.2 (-3%)": what was predicted, and how far it is from what was measured.
+std::string prediction(double value, double scale, double error) {
+  return value < 0 ? "-"
+                   : fmt::format("{:.1f} ({:+.{}f}%)", value * scale, 100 * error,
+                                 std::abs(error) < 0.095 ? 1 : 0);
+}
+
+/// "1.84 [1.70, 2.01]", without an interval that has no width.
+std::string ratio(const Ratio& ratio) {
+  if (ratio.median < 0) return "-";
+  const std::string median = fmt::format("{:.2f}", ratio.median);
+  if (!ratio.interval) return median;
+  const std::string low = fmt::format("{:.2f}", ratio.interval->low),
+                    high = fmt::format("{:.2f}", ratio.interval->high);
+  return low == high ? median : fmt::format("{} [{}, {}]", median, low, high);
+}
+
+std::string cores_cell(const CaseSummary& one) {
+  if (one.gpus > 0) return std::to_string(one.gpus);
+  return one.cores < 0 ? "-" : fmt::format("{:.1f}", one.cores);
+}
+
+std::string bytes_range(const BytesRange& range) {
+  const std::string low = megabytes(static_cast<double>(range.low)),
+                    high = megabytes(static_cast<double>(range.high));
+  return low == high ? low : low + "-" + high;
+}
+
+std::string device_bytes(const RoleMemory& role, std::int64_t DeviceMemory::*figure) {
+  return role.device ? megabytes(static_cast<double>((*role.device).*figure)) : "-";
+}
+
+}  // namespace
+
+bool with_predictions(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) { return one.predicted_ms >= 0; });
+}
+
+bool with_all_cores(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) { return one.of_all_cores.median >= 0; });
+}
+
+bool with_device_memory(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) {
+    return std::any_of(one.memory.roles.begin(), one.memory.roles.end(),
+                       [](const RoleMemory& role) { return role.device.has_value(); });
+  });
+}
+
+std::string cores_column(const std::vector<CaseSummary>& cases) {
+  if (any(cases, [](const CaseSummary& one) { return one.gpus > 0; })) return "GPUs";
+  return any(cases, [](const CaseSummary& one) { return one.cores >= 0; }) ? "cores" : "";
+}
+
+std::string figures_table(const std::vector<CaseSummary>& cases) {
+  const bool predictions = with_predictions(cases), all_cores = with_all_cores(cases);
+  const std::string cores = cores_column(cases);
+  TableLine names = {"scheme", "world", "procs"};
+  if (!cores.empty()) names.push_back(cores);
+  names.insert(names.end(), {"samples/s", "speed-up", "eff."});
+  if (all_cores) names.emplace_back("vs all cores");
+  names.emplace_back("step ms");
+  if (predictions) names.emplace_back("predicted");
+  names.insert(names.end(), {"compute", "exposed", "optim.", "other", "MB sent", "least", "peak MB",
+                             "loss", "same run?"});
+  std::vector<TableLine> lines = {names};
+  for (const CaseSummary& one : cases) {
+    TableLine line = {one.label, std::to_string(one.world), std::to_string(one.processes)};
+    if (!finished(one)) {
+      line.insert(line.end(), names.size() - line.size() - 1, "-");
+    } else {
+      if (!cores.empty()) line.push_back(cores_cell(one));
+      line.insert(line.end(),
+                  {fmt::format("{} ±{:2.0f}%", per_second(one.samples_per_s), 100 * one.spread),
+                   ratio(one.speed_up),
+                   one.efficiency < 0 ? "-" : fmt::format("{:.0f}%", 100 * one.efficiency)});
+      if (all_cores) line.push_back(ratio(one.of_all_cores));
+      line.push_back(milliseconds(one.step_ms));
+      if (predictions) line.push_back(prediction(one.predicted_ms, 1, one.predicted_ms_error));
+      const bool computed = one.verdict.sameness != Sameness::not_computed;
+      line.insert(
+          line.end(),
+          {milliseconds(one.compute_ms), milliseconds(one.exposed_ms),
+           milliseconds(one.optimizer_ms), milliseconds(one.other_ms),
+           fmt::format("{}{}", one.bytes_computed ? "~" : "", megabytes(one.bytes_sent_per_step)),
+           megabytes(one.bytes_minimum_per_step), megabytes(static_cast<double>(one.memory.peak())),
+           computed ? fmt::format("{:.4f}", one.final_loss) : "-"});
+    }
+    line.push_back(verdict_cell(one));
+    lines.push_back(std::move(line));
+  }
+  return text_table(lines);
+}
+
+std::string evaluation_table(const std::vector<CaseSummary>& cases) {
+  std::vector<TableLine> lines = {
+      {"held out", "world", "loss", "perplexity", "accuracy", "after step"}};
+  for (const CaseSummary& one : cases)
+    if (one.held_out)
+      lines.push_back({one.label, std::to_string(one.world),
+                       fmt::format("{:.4f}", one.held_out->loss),
+                       one.perplexity ? fmt::format("{:.4g}", *one.perplexity) : "-",
+                       fmt::format("{:.2f}%", 100 * one.held_out->accuracy),
+                       std::to_string(one.held_out->step)});
+  return lines.size() > 1 ? text_table(lines) : "";
+}
+
+std::string memory_table(const std::vector<CaseSummary>& cases) {
+  const bool of_device = with_device_memory(cases), predictions = with_predictions(cases);
+  TableLine names = {"peak memory, MB", "world", "all ranks", "role", "rank", "peak"};
+  for (std::size_t k = 0; k < memory_kinds; ++k)
+    names.emplace_back(name_of(static_cast<MemoryKind>(k)));
+  names.emplace_back("resident");
+  if (of_device) names.insert(names.end(), {"reserved", "outside"});
+  if (predictions) names.emplace_back("predicted");
+  std::vector<TableLine> lines = {names};
+  for (const CaseSummary& one : cases)
+    for (const RoleMemory& role : one.memory.roles) {
+      const bool first = &role == &one.memory.roles.front();
+      TableLine line = {
+          one.label,
+          std::to_string(one.world),
+          first ? bytes_range(one.memory.job) : "",
+          role.ranks > 1 ? fmt::format("busiest of {} {}s", role.ranks, role.role) : role.role,
+          std::to_string(role.rank),
+          bytes_range(role.peak)};
+      for (std::size_t k = 0; k < memory_kinds; ++k)
+        line.push_back(megabytes(static_cast<double>(role.at_peak[static_cast<MemoryKind>(k)])));
+      line.push_back(one.cluster.empty() ? megabytes(static_cast<double>(role.resident)) : "-");
+      if (of_device)
+        line.insert(line.end(), {device_bytes(role, &DeviceMemory::reserved),
+                                 device_bytes(role, &DeviceMemory::outside)});
+      if (predictions)
+        line.push_back(role.peak.high == one.memory.peak()
+                           ? prediction(one.predicted_peak, 1e-6, one.predicted_peak_error)
+                           : "-");
+      lines.push_back(std::move(line));
+    }
+  return lines.size() > 1 ? text_table(lines) : "";
+}
+
+}  // namespace ringside

@@ -1,0 +1,125 @@
+// A summary as people read it: the tables, and how to read them.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "experiments/report/report_tables.h"
+
+namespace ringside {
+namespace {
+
+bool simulated(const std::vector<CaseSummary>& cases) {
+  return !cases.empty() && !cases[0].cluster.empty();
+}
+
+std::string columns_text(const std::vector<CaseSummary>& cases) {
+  std::string out =
+      "\nworld: workers. procs: processes; dedicated servers are processes of their own.";
+  if (const std::string cores = cores_column(cases); cores == "cores")
+    out += " cores: processor cores at work in the measured steps, on average.";
+  out +=
+      "\nsamples/s: over all measured steps of the slowest worker; median over repeats, ± half of "
+      "their "
+      "range. speed-up: samples/s divided by "
+      "those "
+      "of `single` in the same repeat; median, and in brackets its 95% interval. eff.: speed-up "
+      "divided by world.\n";
+  if (with_all_cores(cases))
+    out +=
+        "vs all cores: like speed-up, but against `single` with as many threads as the largest "
+        "world has in all.\n";
+  out +=
+      "step ms: median step of the slowest worker. compute, exposed (waiting for other ranks), "
+      "optim. (of the busiest server where servers have it; their workers wait for it in exposed) "
+      "and "
+      "other (data and idle): means over workers and steps.\n"
+      "MB sent: 10^6 bytes that the busiest rank sends in a step; least: the fewest its scheme can "
+      "do with. peak MB: memory of the busiest rank.\n"
+      "same run?: compares with `single` over the same micro-batches. bit-identical: parameters, "
+      "losses and evaluations have the same bits. to rounding: the losses nearly agree. DIFFERENT: "
+      "another training run, so no speed-up.\n";
+  if (std::any_of(cases.begin(), cases.end(),
+                  [](const CaseSummary& one) { return one.bytes_computed; }))
+    out +=
+        "~: computed from the sizes of the collectives, not counted: NCCL does not say what it "
+        "sends.\n";
+  if (with_predictions(cases))
+    out +=
+        "predicted: by a simulation of this machine, before the run was measured; in brackets how "
+        "far off that is.\n";
+  return out;
+}
+
+std::string ties_text(const std::vector<CaseSummary>& cases) {
+  std::vector<std::string> groups;
+  for (const Tie& tie : ties(cases))
+    groups.push_back(fmt::format("{} (world {})", fmt::join(tie.labels, ", "), tie.world));
+  if (groups.empty()) return {};
+  return fmt::format(
+      "Not ranked, because their speed-ups have overlapping intervals: {}. More repeats may tell "
+      "them apart.\n",
+      fmt::join(groups, "; "));
+}
+
+/// What this comparison in particular does not say.
+std::string remarks_text(const std::vector<CaseSummary>& cases) {
+  std::string out = ties_text(cases);
+  const auto with_speed_up = [](const CaseSummary& one) { return one.speed_up.median >= 0; };
+  if (std::none_of(cases.begin(), cases.end(), with_speed_up) &&
+      std::none_of(cases.begin(), cases.end(), [](const CaseSummary& one) {
+        return one.scheme == "single" && one.purpose == Purpose::asked;
+      }))
+    out +=
+        "No speed-up: `single` was not compared (as a reference it runs once, cold); add it to "
+        "compare.schemes.\n";
+  if (!simulated(cases) && std::any_of(cases.begin(), cases.end(), with_speed_up) &&
+      std::none_of(cases.begin(), cases.end(),
+                   [](const CaseSummary& one) { return one.speed_up.interval.has_value(); }))
+    out +=
+        "One repeat: speed-ups have no interval, and small differences between them say nothing; "
+        "set compare.repeats.\n";
+  int superseded = 0, disturbed = 0;
+  for (const CaseSummary& one : cases) {
+    superseded += one.superseded;
+    disturbed += one.disturbed;
+  }
+  if (superseded > 0 || disturbed > 0)
+    out += fmt::format(
+        "disturbed: other work on this machine disturbed the run. Such a run is made again, and "
+        "its "
+        "quietest attempt counts. {} attempts do not count; {} runs had no quiet one.\n",
+        superseded, disturbed);
+  for (const CaseSummary& one : cases)
+    if (!one.prediction_failure.empty())
+      out += fmt::format("No prediction of {} at world {}: {}\n", one.label, one.world,
+                         one.prediction_failure);
+  return out;
+}
+
+}  // namespace
+
+std::string summary_text(const std::vector<CaseSummary>& cases) {
+  std::string out;
+  if (simulated(cases))
+    out += fmt::format("SIMULATED on cluster {}: virtual time; nothing here was measured.\n\n",
+                       cases[0].cluster);
+  out += figures_table(cases) + columns_text(cases);
+  if (const std::string remarks = remarks_text(cases); !remarks.empty()) out += "\n" + remarks;
+  if (const std::string held_out = evaluation_table(cases); !held_out.empty())
+    out += "\n" + held_out;
+  const std::string memory = memory_table(cases);
+  if (memory.empty()) return out;
+  out +=
+      "\n" + memory +
+      "\nOne line for each role, with its busiest rank and what that held at its peak. peak: from "
+      "the least to the most over repeats, where they differ. all ranks: the sum of all ranks' "
+      "peaks. resident: what the system counts for the process.\n";
+  if (with_device_memory(cases))
+    out +=
+        "reserved: what the device's allocator took from the driver at most. outside: what was "
+        "taken "
+        "besides, by the context, libraries and other processes.\n";
+  return out;
+}
+
+}  // namespace ringside

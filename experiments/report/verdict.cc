@@ -1,0 +1,116 @@
+#include "experiments/report/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace ringside {
+namespace {
+
+/// The run of `single` that a row must equal; null if none has finished. Where there is none with
+/// the row's own order of sums, any other will do to compare losses. (On all cores `single` has a
+/// reference itself: kernels of several threads may add up in another order.)
+struct Reference {
+  const Row* row = nullptr;
+  bool same_sums = false;
+};
+Reference reference_of(const Row& row, const std::vector<Row>& rows) {
+  Reference found;
+  for (const Row& candidate : rows) {
+    if (candidate.plan.scheme != "single" || candidate.plan.purpose == Purpose::all_cores ||
+        candidate.status != "ok")
+      continue;
+    if (candidate.plan.sums == row.plan.sums) return {&candidate, true};
+    if (!found.row) found.row = &candidate;
+  }
+  return found;
+}
+
+/// Parameters, losses and evaluations, bit for bit. The hash alone would not notice a scheme that
+/// computes its losses wrongly and its gradients rightly.
+bool same_bits(const Row& a, const Row& b) {
+  const auto same_values = [](const RankRecord::Evaluation& x, const RankRecord::Evaluation& y) {
+    return x.step == y.step && x.loss == y.loss && x.accuracy == y.accuracy;
+  };
+  return !a.parameter_hash.empty() && a.parameter_hash == b.parameter_hash && a.loss == b.loss &&
+         std::equal(a.evaluations.begin(), a.evaluations.end(), b.evaluations.begin(),
+                    b.evaluations.end(), same_values);
+}
+
+/// Of the losses in training and in evaluations. (Accuracies count samples: where losses agree to
+/// rounding a sample more or less may be right.)
+double difference_of(const Row& a, const Row& b) {
+  const auto held_out = [](const Row& row) {
+    std::vector<double> losses;
+    for (const auto& evaluation : row.evaluations) losses.push_back(evaluation.loss);
+    return losses;
+  };
+  return std::max(largest_difference(a.loss, b.loss), largest_difference(held_out(a), held_out(b)));
+}
+
+Verdict verdict(const Row& row, const Reference& reference) {
+  if (!computes(row.plan)) return {Sameness::not_computed};
+  if (row.plan.promise == Promise::own_algorithm) return {Sameness::own_algorithm};
+  if (!reference.row) return {Sameness::unknown};
+  if (reference.row == &row) return {Sameness::reference};
+  const double difference = difference_of(row, *reference.row);
+  if (reference.same_sums && same_bits(row, *reference.row)) {
+    // A repeat of the reference itself says nothing new.
+    const bool repeat = same_case(row.plan, reference.row->plan);
+    return {repeat ? Sameness::reference : Sameness::bit_identical, difference};
+  }
+  const bool close = difference <= largest_rounding(row.plan);
+  return {close ? Sameness::to_rounding : Sameness::different, difference};
+}
+
+}  // namespace
+
+std::string_view name_of(Sameness sameness) {
+  switch (sameness) {
+    case Sameness::reference:
+      return "reference";
+    case Sameness::bit_identical:
+      return "bit-identical";
+    case Sameness::to_rounding:
+      return "to rounding";
+    case Sameness::different:
+      return "DIFFERENT";
+    case Sameness::not_computed:
+      return "not computed";
+    case Sameness::unknown:
+      return "no reference";
+    case Sameness::own_algorithm:
+      return "own algorithm";
+  }
+  return "unknown";
+}
+
+double largest_rounding(const RunPlan& plan) {
+  if (parameter_dtype(plan.train) != DType::f32) return 1e-2;
+  return plan.device.kind == "cuda" ? 1e-4 : 1e-5;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    const double difference = std::abs(a[i] - b[i]) / std::abs(b[i]);
+    // A loss that is no number differs from everything.
+    largest = std::isnan(difference) ? std::numeric_limits<double>::infinity()
+                                     : std::max(largest, difference);
+  }
+  return largest;
+}
+
+Verdict verdict(const std::vector<const Row*>& repeats, const std::vector<Row>& rows) {
+  Verdict worst{Sameness::reference};
+  for (const Row* row : repeats) {
+    const Verdict one = verdict(*row, reference_of(*row, rows));
+    worst.sameness = std::max(worst.sameness, one.sameness);
+    worst.difference = std::max(worst.difference, one.difference);
+  }
+  return worst;
+}
+
+}  // namespace ringside

@@ -1,0 +1,232 @@
+#include "experiments/results/results.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
+
+#include "core/base/error.h"
+#include "core/base/whole_file.h"
+#include "experiments/registry/registry.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view files_of_a_comparison[] = {
+    "traces", "summary.md", "summary.json", "rows.jsonl", "environment.json", "plan.json"};
+
+/// An open file that is closed at the end of its scope.
+class File {
+ public:
+  File(const fs::path& path, int flags) : path_(path) {
+    file_ = open(path.c_str(), flags | O_CLOEXEC, 0644);
+    if (file_ < 0) fail();
+  }
+  ~File() { close(file_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  /// Blocks until the bytes are on the disk.
+  void write_through(const std::string& content) {
+    for (std::size_t done = 0; done < content.size();) {
+      const ssize_t n = ::write(file_, content.data() + done, content.size() - done);
+      if (n < 0 && errno != EINTR) fail();
+      if (n > 0) done += static_cast<std::size_t>(n);
+    }
+    if (fsync(file_) != 0) fail();
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw Error("{}: cannot be written: {}", path_.string(), std::strerror(errno));
+  }
+  fs::path path_;
+  int file_ = -1;
+};
+
+/// What runs of one experiment have in common. Those that nobody asked for may have the learning
+/// rate or the threads of the ranks that they stand for.
+nlohmann::json common_part(const RunPlan& plan, bool asked) {
+  nlohmann::json common = to_json(plan);
+  for (const char* own : {"id", "label", "purpose", "line", "place", "sum_tree", "scheme",
+                          "options", "world", "servers", "repeat", "ranks"})
+    common.erase(own);
+  if (!asked) {
+    for (const char* own : {"lr", "lr_scaling"}) common["optimizer"].erase(own);
+    common["device"].erase("threads");
+  }
+  common["train"].erase("micro_batch");
+  common["train"].erase("accumulation");
+  common["train"].erase("reduce");
+  common["model"].erase("batch_norm_group");
+  return common;
+}
+
+/// A comparison that is resumed may have more schemes or worlds, so that a run gets other
+/// neighbours.
+nlohmann::json run_part(const RunPlan& plan) {
+  nlohmann::json all = to_json(plan);
+  for (const char* of_neighbours : {"line", "place"}) all.erase(of_neighbours);
+  return all;
+}
+
+void check_equal(const RunPlan& there, const nlohmann::json& old_plan,
+                 const nlohmann::json& new_plan) {
+  if (old_plan == new_plan) return;
+  const nlohmann::json change = nlohmann::json::diff(old_plan, new_plan).at(0);
+  const auto where = nlohmann::json::json_pointer(change.at("path").get<std::string>());
+  std::string key = where.to_string().substr(1);
+  for (char& c : key)
+    if (c == '/') c = '.';
+  const auto text = [&](const nlohmann::json& plan) {
+    return plan.contains(where) ? plan.at(where).dump() : "nothing";
+  };
+  throw Error(
+      "--resume: the row of run {} was made with {} = {}, not {}; leave --resume out to "
+      "start anew",
+      there.id, key, text(old_plan), text(new_plan));
+}
+
+}  // namespace
+
+ResultsFolder::ResultsFolder(fs::path folder) : folder_(std::move(folder)) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error)
+    throw Error("results folder {} cannot be made: {}; choose another with --results",
+                folder_.string(), error.message());
+  if (access(folder_.c_str(), W_OK | X_OK) != 0)
+    throw Error("results folder {} cannot be written: {}; choose another with --results",
+                folder_.string(), std::strerror(errno));
+  check_ours();
+  lock_ = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_ >= 0 && flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
+  const int cause = errno;
+  if (lock_ >= 0) close(lock_);
+  if (cause == EWOULDBLOCK)
+    throw Error(
+        "results folder {} is in use by another comparison; wait for its end, or choose "
+        "another with --results",
+        folder_.string());
+  throw Error("results folder {} cannot be locked: {}; choose another with --results",
+              folder_.string(), std::strerror(cause));
+}
+
+ResultsFolder::~ResultsFolder() { close(lock_); }
+
+std::vector<Row> ResultsFolder::read_rows() const {
+  std::vector<Row> rows;
+  const fs::path file = folder_ / "rows.jsonl";
+  std::ifstream in(file);
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    const bool cut_short = in.eof();  // no line feed at its end
+    try {
+      Row row = row_from_json(nlohmann::json::parse(line), default_options);
+      if (row.status == "ok") rows.push_back(std::move(row));
+    } catch (const std::exception& error) {
+      if (cut_short) break;
+      throw Error("{}:{}: no row ({}); leave --resume out to start anew", file.string(), number,
+                  error.what());
+    }
+  }
+  return rows;
+}
+
+std::optional<DataState> ResultsFolder::read_data_state() const {
+  std::ifstream in(folder_ / "plan.json");
+  const nlohmann::json plan = nlohmann::json::parse(in, nullptr, false);
+  if (!plan.is_object() || !plan.contains("data")) return {};
+  try {
+    return data_state_from_json(plan.at("data"));
+  } catch (const nlohmann::json::exception& error) {
+    throw Error("{}: its \"data\" is no list of files ({}); leave --resume out to start anew",
+                (folder_ / "plan.json").string(), error.what());
+  }
+}
+
+std::optional<nlohmann::json> ResultsFolder::read_environment() const {
+  std::ifstream in(folder_ / "environment.json");
+  nlohmann::json environment = nlohmann::json::parse(in, nullptr, false);
+  if (!environment.is_object()) return {};
+  return environment;
+}
+
+nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data) {
+  nlohmann::json plans = nlohmann::json::array();
+  for (const RunPlan& run : runs) plans.push_back(to_json(run));
+  return {{"schema", Row::schema}, {"data", to_json(data)}, {"runs", plans}};
+}
+
+fs::path ResultsFolder::start(const std::vector<Row>& rows, const std::string& plan,
+                              const std::string& environment) {
+  const fs::path before = rows.empty() ? move_aside() : fs::path();
+  std::string lines;
+  for (const Row& row : rows) lines += to_json(row).dump() + "\n";
+  write("plan.json", plan);  // first: it says whose the other files are
+  write("environment.json", environment);
+  write("rows.jsonl", lines);
+  for (const char* of_the_end : {"summary.json", "summary.md"}) fs::remove(folder_ / of_the_end);
+  return before;
+}
+
+void ResultsFolder::check_ours() const {
+  std::ifstream in(folder_ / "plan.json");
+  const nlohmann::json plan = nlohmann::json::parse(in, nullptr, false);
+  if (plan.is_object() && plan.contains("schema") && plan.contains("runs")) return;
+  for (const std::string_view name : files_of_a_comparison)
+    if (fs::exists(folder_ / name))
+      throw Error(
+          "results folder {} has a file {} that is not of a comparison: no plan.json of one lies "
+          "beside it; choose another folder with --results",
+          folder_.string(), name);
+}
+
+fs::path ResultsFolder::move_aside() {
+  std::error_code nothing_there;
+  if (const auto bytes = fs::file_size(folder_ / "rows.jsonl", nothing_there);
+      nothing_there || bytes == 0)
+    return {};
+  fs::path before;
+  for (int number = 1; before.empty() || fs::exists(before); ++number)
+    before = folder_ / fmt::format("before-{}", number);
+  fs::create_directory(before);
+  // plan.json is the last to go: until then the others are known to be a comparison's.
+  for (const std::string_view name : files_of_a_comparison)
+    if (fs::exists(folder_ / name)) fs::rename(folder_ / name, before / name);
+  return before;
+}
+
+void ResultsFolder::append(const Row& row) {
+  File(folder_ / "rows.jsonl", O_WRONLY | O_APPEND | O_CREAT)
+      .write_through(to_json(row).dump() + "\n");
+}
+
+void ResultsFolder::write(const std::string& name, const std::string& content) {
+  const fs::path target = folder_ / name;
+  std::error_code error;
+  fs::create_directories(target.parent_path(), error);
+  write_whole(target, content);
+}
+
+void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
+  const RunPlan& asked = *std::find_if(
+      runs.begin(), runs.end(), [](const RunPlan& run) { return run.purpose == Purpose::asked; });
+  for (const Row& row : rows) {
+    const bool was_asked = row.plan.purpose == asked.purpose;
+    check_equal(row.plan, common_part(row.plan, was_asked), common_part(asked, was_asked));
+    for (const RunPlan& run : runs)
+      if (run.id == row.plan.id) check_equal(row.plan, run_part(row.plan), run_part(run));
+  }
+}
+
+}  // namespace ringside

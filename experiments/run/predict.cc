@@ -1,0 +1,41 @@
+#include "experiments/run/predict.h"
+
+#include <algorithm>
+
+namespace ringside {
+namespace {
+
+// Virtual time repeats itself from the second step on; schemes with servers are a step ahead.
+constexpr std::int64_t warmup = 2, steps = 4;
+
+}  // namespace
+
+RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine) {
+  RunPlan plan = measured;
+  plan.id += "-predicted";
+  plan.device.kind = "sim";
+  plan.cluster = machine;
+  plan.sim.numerics = false;
+  plan.train.steps = steps;
+  plan.train.warmup = warmup;
+  plan.train.evaluate_every = 0;
+  return plan;
+}
+
+Predictor::Predictor(std::optional<sim::ClusterSpec> machine, RankStart start)
+    : machine_(std::move(machine)), start_(std::move(start)) {}
+
+std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
+  // The machine was calibrated with the threads of a rank.
+  if (!machine_ || measured.purpose == Purpose::all_cores) return {};
+  const auto found = std::find_if(known_.begin(), known_.end(),
+                                  [&](const Case& one) { return same_case(one.plan, measured); });
+  if (found != known_.end()) return found->prediction;
+  Case one{measured, {}};
+  const Row row = run_plan(prediction_plan(measured, *machine_), start_, [](const Step&) {}).row;
+  one.prediction = {row.step_ms.median, memory_peak(row), row.error};
+  known_.push_back(one);
+  return one.prediction;
+}
+
+}  // namespace ringside

@@ -1,0 +1,233 @@
+#include "experiments/run/rank.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <optional>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/device/sim/sim_device.h"
+#include "core/interchange/weights.h"
+#include "core/observe/process_memory.h"
+#include "core/plan/places.h"
+#include "experiments/registry/registry.h"
+
+namespace ringside {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+StepShape step_shape(const RunPlan& plan, const Model& model) {
+  const auto element = static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
+  std::int64_t lent = 0;
+  for (const auto& unit : model.units)
+    if (unit->lender()) lent += unit->lender()->layout().count();
+  return {.world = plan.world,
+          .servers = plan.servers,
+          .micro_batches = plan.train.accumulation,
+          .reductions = plan.train.reduce == "every" ? plan.train.accumulation : 1,
+          .parameter_bytes = element * model.parameter_count(),
+          .lent_bytes = element * lent,
+          .input_bytes = plan.train.global_batch * model.input_bytes(),
+          .logit_bytes = element * plan.train.global_batch * model.logits_per_sample()};
+}
+
+/// The ranks that this worker's batch norms put their statistics together with; null: it alone.
+std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, Model& model) {
+  const RunPlan& plan = context.plan;
+  const auto size = static_cast<int>(plan.model.batch_norm_group);
+  const bool any = std::any_of(model.units.begin(), model.units.end(),
+                               [](const auto& unit) { return !unit->statistics().empty(); });
+  if (size == 1 || !any) return nullptr;
+  const int worker = context.self().worker;
+  auto group =
+      context.communicator({fmt::format("batch-norm-{}", worker / size), worker % size, size});
+  for (auto& unit : model.units) unit->join(group.get());
+  return group;
+}
+
+/// What the plan starts with; null: drawn by its seed.
+std::shared_ptr<const InitialValues> initial_weights(const RunPlan& plan, const Model& model) {
+  if (plan.train.initial_weights.empty()) return nullptr;
+  auto values = open_weights(plan.train.initial_weights, model, plan.model);
+  for (const auto& unit : model.units) values->write_statistics(*unit);
+  return values;
+}
+
+/// Collective: all workers call it, and worker 0 writes.
+void save_weights(const RunPlan& plan, int worker, const Model& model, SyncScheme& scheme) {
+  if (plan.save.empty()) return;
+  std::optional<WeightsFile> file;
+  if (worker == 0) file.emplace(plan.save, model, plan.model, parameter_dtype(plan.train));
+  scheme.visit_parameters([&](const Unit& unit, const Tensor& values) { file->add(unit, values); });
+  if (file) file->finish(plan.train.steps);
+}
+
+/// Does `work`, and has an error of it heard at once.
+RankRecord heard(const RankListener& listener, const std::function<RankRecord()>& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    listener.error(explain(error));
+    throw;
+  }
+}
+
+/// A server beside a worker: the same device, and a thread or, in a simulated world, an actor of
+/// its own.
+class Companion {
+ public:
+  Companion(sim::World* world, sim::Place place, const std::string& name,
+            std::function<RankRecord()> serve)
+      : world_(world), serve_(std::move(serve)) {
+    if (!world_) {
+      thread_ = std::jthread([this] { run(); });
+      return;
+    }
+    ended_ = world_->make_event();
+    world_->spawn(name, place, [this] {
+      run();
+      done_ = true;
+      ended_->notify_all();
+    });
+  }
+  ~Companion() { wait(); }
+  Companion(const Companion&) = delete;
+  Companion& operator=(const Companion&) = delete;
+
+  /// Waits for the server's end; throws what it threw.
+  RankRecord join() {
+    wait();
+    if (error_) std::rethrow_exception(error_);
+    return std::move(record_);
+  }
+
+ private:
+  void run() {
+    try {
+      record_ = serve_();
+    } catch (const std::exception&) {
+      error_ = std::current_exception();
+    }
+  }
+  /// A server ends when its worker does, well or not: it hears of it.
+  void wait() {
+    constexpr double look_again_s = 3600;
+    while (world_ && !done_) ended_->wait(look_again_s);
+    if (thread_.joinable()) thread_.join();
+  }
+
+  sim::World* world_;
+  std::function<RankRecord()> serve_;
+  RankRecord record_;
+  std::exception_ptr error_;
+  std::unique_ptr<sim::Event> ended_;
+  bool done_ = false;
+  std::jthread thread_;
+};
+
+/// What a rank that both works and serves reports: the worker's record with the server's traffic.
+void add_serving(RankRecord& record, const RankRecord& serving) {
+  record.serving_optimizer_s = serving.serving_optimizer_s;
+  record.bytes_sent_per_step += serving.bytes_sent_per_step;
+  record.bytes_received_per_step += serving.bytes_received_per_step;
+  record.bytes_computed = record.bytes_computed || serving.bytes_computed;
+}
+
+}  // namespace
+
+RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
+                    const RankListener& listener) {
+  const RankPlan& self = plan.ranks.at(static_cast<std::size_t>(rank));
+  const SchemeRow& scheme_row = find_scheme(plan.scheme);
+  const auto device = find_device(device_kind(plan, self)).make(plan, rank, site.world);
+  Model model = find_model(plan.model.kind).make(plan.model, *device);
+  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
+  const auto seed = static_cast<std::uint64_t>(plan.train.seed);
+  const auto reading = site.world ? Loader::Reading::when_asked : Loader::Reading::ahead;
+  const Loader training(*data.training, *device, plan.train.global_batch, seed, reading);
+  std::optional<Loader> held_out;
+  if (data.held_out && plan.train.evaluate_every > 0)
+    held_out.emplace(*data.held_out, *device, plan.train.global_batch, seed);
+
+  Timeline timeline(*device);
+  Shared shared;
+  const RankContext context{plan,
+                            rank,
+                            *device,
+                            site.store,
+                            timeline,
+                            &shared,
+                            initial_weights(plan, model),
+                            find_device(plan.device.kind).links};
+  const auto serve = [&] {
+    return heard(listener,
+                 [&] { return scheme_row.serve(context, plan.options, model, training); });
+  };
+
+  RankRecord record;
+  if (self.worker < 0) {
+    record = serve();
+    if (!site.world) note_process_memory(record);
+  } else {
+    std::optional<Companion> server;
+    if (self.server >= 0 && site.world) sim::sim_device(*device).share();
+    if (self.server >= 0)
+      server.emplace(site.world, site.world ? place_of(plan, rank) : sim::Place{},
+                     fmt::format("server {}", self.server), serve);
+    {
+      const auto batch_norms = join_batch_norms(context, model);
+      const auto scheme = scheme_row.make(context, plan.options);
+      Trainer trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr);
+      record = heard(listener, [&] {
+        RankRecord trained = trainer.run(listener.progress);
+        save_weights(plan, self.worker, model, *scheme);
+        return trained;
+      });
+    }
+    if (server) add_serving(record, server->join());
+  }
+  record.rank = rank;
+  record.role = self.role();
+  record.host = host_name();
+  if (model.task != Task::image_class) record.tokens_per_sample = plan.model.context;
+  record.minimum_bytes_per_step = scheme_row.minimum_bytes(plan.options, step_shape(plan, model));
+  return record;
+}
+
+std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan) {
+  MemoryStore store;
+  std::vector<RankRecord> records(plan.ranks.size());
+  std::vector<std::exception_ptr> errors(plan.ranks.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t r = 0; r < plan.ranks.size(); ++r)
+      threads.emplace_back([&, r] {
+        try {
+          records[r] = run_rank(plan, static_cast<int>(r), {store},
+                                {[](const Progress&) {}, [](const std::string&) {}});
+        } catch (...) {
+          errors[r] = std::current_exception();
+        }
+      });
+  }
+  for (std::size_t r = 0; r < errors.size(); ++r) {
+    if (!errors[r]) continue;
+    try {
+      std::rethrow_exception(errors[r]);
+    } catch (const std::exception& error) {
+      throw Error("rank {}: {}", r, error.what());
+    }
+  }
+  return records;
+}
+
+}  // namespace ringside

@@ -1,0 +1,80 @@
+#include "experiments/run/run.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+
+namespace ringside {
+namespace {
+
+/// Waits until all workers have reported a step.
+class StepCollector {
+ public:
+  StepCollector(int world, const std::function<void(const Step&)>& on_step)
+      : world_(world), on_step_(on_step) {}
+
+  void add(const nlohmann::json& progress) {
+    const auto number = progress.at("step").get<std::int64_t>();
+    Pending& pending = pending_[number];
+    pending.step.steps_done = number;
+    pending.step.loss += progress.at("loss").get<double>();
+    pending.step.seconds = std::max(pending.step.seconds, progress.at("seconds").get<double>());
+    if (const auto held_out = progress.find("held_out"); held_out != progress.end())
+      pending.step.held_out = {.loss = held_out->at("loss").get<double>(),
+                               .first_term = held_out->at("first_term").get<double>(),
+                               .accuracy = held_out->at("accuracy").get<double>()};
+    if (++pending.workers < world_) return;
+    on_step_(pending.step);
+    pending_.erase(number);
+  }
+
+ private:
+  struct Pending {
+    Step step;
+    int workers = 0;
+  };
+  int world_;
+  const std::function<void(const Step&)>& on_step_;
+  std::map<std::int64_t, Pending> pending_;
+};
+
+Row row_of(const RunPlan& plan, const LaunchResult& result) {
+  if (!result.error.empty()) return failed_row(plan, result.error);
+  try {
+    std::vector<RankRecord> records;
+    for (const nlohmann::json& record : result.records)
+      records.push_back(rank_record_from_json(record));
+    return make_row(plan, std::move(records));
+  } catch (const nlohmann::json::exception& error) {
+    return failed_row(plan, fmt::format("a rank's record cannot be read: {}", error.what()));
+  }
+}
+
+}  // namespace
+
+RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
+                    const std::function<void(const Step&)>& on_step) {
+  StepCollector steps(plan.world, on_step);
+  std::optional<LoadMeter> meter;
+  if (!plan.cluster) meter.emplace();  // virtual time does not notice what else the machine does
+  LaunchResult result;
+  try {
+    result = launch(
+        plan, start.program,
+        [&](int rank, const nlohmann::json& progress) {
+          if (plan.ranks[static_cast<std::size_t>(rank)].worker >= 0) steps.add(progress);
+        },
+        start.interrupted);
+  } catch (const std::exception& error) {
+    result.error = error.what();
+  }
+  // Ctrl-C reaches the ranks too: they may die of it before the launcher looks.
+  if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
+  RunOutcome outcome{row_of(plan, result)};
+  if (meter) outcome.row.load = meter->read();
+  return outcome;
+}
+
+}  // namespace ringside

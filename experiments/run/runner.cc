@@ -1,0 +1,92 @@
+#include "experiments/run/runner.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "experiments/results/attempts.h"
+#include "experiments/results/trace.h"
+
+namespace ringside {
+namespace {
+
+/// Empty if the data is as it was.
+std::string change_of(const DataState& data, const RunPlan& plan) {
+  try {
+    const std::string changed = first_change(data, data_state(plan));
+    if (changed.empty()) return {};
+    return fmt::format(
+        "{} changed while the comparison ran; compare on files that stay as they are", changed);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+RunOutcome run_on_same_data(const RunPlan& plan, const DataState& data, const RunMaker& maker,
+                            const std::function<void(const Step&)>& on_step) {
+  if (const std::string change = change_of(data, plan); !change.empty())
+    return {failed_row(plan, change)};
+  RunOutcome outcome = maker.make(plan, on_step);
+  if (outcome.interrupted) return outcome;
+  if (const std::string change = change_of(data, plan); !change.empty())
+    return {failed_row(plan, change)};
+  return outcome;
+}
+
+/// Whether the last row is the attempt at its run that counts.
+bool last_counts(const std::vector<Row>& rows) {
+  const auto counting = rows_that_count(rows);
+  return std::find(counting.begin(), counting.end(), &rows.back()) != counting.end();
+}
+
+}  // namespace
+
+RunMaker run_maker(const RankStart& start, int most_attempts) {
+  return {[start](const RunPlan& plan, const std::function<void(const Step&)>& on_step) {
+            return run_plan(plan, start, on_step);
+          },
+          start.interrupted, most_attempts};
+}
+
+std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std::vector<Row>& done,
+                                    int most_attempts) {
+  std::vector<RunPlan> remaining;
+  for (const RunPlan& run : runs)
+    if (!settled(done, run.id, most_attempts)) remaining.push_back(run);
+  std::stable_sort(remaining.begin(), remaining.end(),
+                   [](const RunPlan& a, const RunPlan& b) { return a.place < b.place; });
+  return remaining;
+}
+
+ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<Row> rows,
+                                 const DataState& data, ResultsFolder& folder,
+                                 const RunMaker& maker, Predictor& predictor,
+                                 ProgressDisplay& display) {
+  for (std::size_t i = 0; i < runs.size();) {
+    if (maker.interrupted()) return {std::move(rows), true};
+    const std::optional<Prediction> predicted = predictor.predict(runs[i]);
+    display.begin_run(i);
+    RunOutcome outcome = run_on_same_data(runs[i], data, maker, [&](const Step& step) {
+      display.step(step.steps_done, step.seconds);
+    });
+    if (outcome.interrupted) {
+      display.leave_line();
+      return {std::move(rows), true};
+    }
+    outcome.row.predicted = predicted;
+    // The trace comes first: a run with a row is not made again.
+    if (outcome.row.status == "ok")
+      folder.write(fmt::format("traces/{}.json", runs[i].id), trace(outcome.row.ranks).dump());
+    folder.append(outcome.row);
+    // What each rank did at each step is told; a comparison may be long.
+    for (RankRecord& rank : row.ranks) {
+      rank.slices = {};
+      rank.steps = {};
+    }
+    display.end_run(row);
+    if (settled(rows, runs[i].id, maker.most_attempts)) ++i;
+  }
+  return {std::move(rows), false};
+}
+
+}  // namespace ringside
