@@ -89,7 +89,7 @@ Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
       throw Error(
           "unit {}: batch norm needs more than one row; raise train.micro_batch or model.image",
           unit_.name());
-    statistics = batch_statistics(op.x);
+    const Tensor statistics = batch_statistics(op.x);
     move_running(statistics, rows, pass);
     op.mean = first(statistics);
     op.variance = second(statistics);

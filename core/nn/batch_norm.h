@@ -12,10 +12,10 @@ namespace ringside {
 /// Parameters: "NAME.weight" [channels], initially 1; "NAME.bias" [channels], initially 0.
 /// Statistics: "NAME.running_mean", initially 0, and "NAME.running_var", initially 1.
 ///
-/// The running statistics move once a step, by a tenth of the way towards the mean over the rank's
-/// micro-batches (PyTorch moves them at every micro-batch). The variance is that of a sample: rows
-/// / (rows - 1) times the batch's. So the mean over the ranks equals what one rank with all
-/// micro-batches would have.
+/// The running statistics of every micro-batch (Unit::Statistic) move once a step, by a tenth
+/// towards what this micro-batch has, with the variance as of a sample: rows / (rows - 1) times
+/// that of the batch. As that is linear, their mean moves by a tenth towards the mean over the
+/// micro-batches of the step. (PyTorch moves one statistic at each micro-batch.)
 class BatchNorm {
  public:
   BatchNorm(Unit& unit, const std::string& name, std::int64_t channels, bool relu);

@@ -42,8 +42,9 @@ class Unit {
   /// the lender.
   virtual const Unit* lender() const { return nullptr; }
 
-  /// Running statistics of a batch norm: fp32, not parameters. Each rank has its own, from the
-  /// batches that it computed; the model's are their mean over the ranks.
+  /// A running statistic of a batch norm: fp32, no parameter. Every micro-batch of a step has one
+  /// of its own; that of the model is their mean over all micro-batches of all ranks, whose bits
+  /// therefore do not depend on which rank computed which micro-batch.
   struct Statistic {
     std::string name;
     Tensor values;              // of the first micro-batch; evaluation computes with these

@@ -110,11 +110,12 @@ void write_summary(Comparison& comparison, const std::vector<Row>& rows, std::os
 
 int run(Comparison& comparison, const Process& process) {
   ResultsFolder& folder = *comparison.folder;
-  const std::string plan = plan_json(comparison.runs, comparison.data).dump(2) + "\n";
-  const std::string environment = environment_of(process, comparison.runs.front()).dump(2) + "\n";
-  folder.start(comparison.rows);
-  folder.write("plan.json", plan);
-  folder.write("environment.json", environment);
+  const auto before =
+      folder.start(comparison.rows, plan_json(comparison.runs, comparison.data).dump(2) + "\n",
+                   environment_of(process, comparison.runs.front()).dump(2) + "\n");
+  OutputStream out(STDOUT_FILENO, process.interrupted);
+  OutputStream errors(STDERR_FILENO, process.interrupted);
+  if (!before.empty()) errors << "Earlier results are in " << before.string() << "\n";
   if (!comparison.rows.empty())
     errors << fmt::format("{} of {} runs are there already\n",
                           comparison.runs.size() - comparison.remaining.size(),

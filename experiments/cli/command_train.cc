@@ -41,16 +41,18 @@ std::string saved_text(const RunPlan& plan) {
 int train_command(const Arguments& arguments, const Process& process) {
   RunPlan plan;
   DataState data;
-  std::filesystem::path output;
+  OutputFile output;
   try {
     plan = plan_training(read_experiment(arguments.file, arguments.overrides), arguments.scheme,
                          arguments.world);
     check_inputs(plan);
     data = data_state(plan);
-    output = check_output(arguments.output);
+    output = check_output("--output", arguments.output);
     if (!arguments.save.empty() && !computes(plan))
       throw Error("--save: the run computes no weights; set sim.numerics = true");
-    plan.save = check_output(arguments.save, "--save").string();
+    const OutputFile save = check_output("--save", arguments.save);
+    check_outputs_apart({output, save}, arguments.file, plan);
+    plan.save = save.path.string();
     if (!is_utf8(plan.save))
       throw Error("--save {}: the path is not UTF-8; name a file with another", plan.save);
   } catch (const std::exception& error) {
@@ -78,19 +80,24 @@ int train_command(const Arguments& arguments, const Process& process) {
   errors.finish();
   if (!plan.save.empty()) remove_abandoned_drafts(plan.save);
   if (outcome.interrupted) return complain(was_interrupted, "interrupted");
-  if (outcome.row.status != "ok") return complain(run_failed, outcome.row.error);
+  if (outcome.row.status != "ok") {
+    out.finish();
+    return complain(run_failed, outcome.row.error);
+  }
   try {
     check_unchanged(data, plan);
   } catch (const std::exception& error) {
+    out.finish();
     return complain(run_failed, error.what());
   }
-  std::cout << "\n" << row_text(outcome.row) << std::flush;
-  if (!plan.save.empty()) std::cout << saved_text(plan) << std::flush;
-  if (output.empty()) return ok;
-  const nlohmann::ordered_json written = {{"environment", environment_of(process, plan)},
-                                          {"row", to_json(outcome.row)}};
-  write_whole(output, written.dump(2) + "\n");
-  return ok;
+  out << "\n" << row_text(outcome.row);
+  if (!plan.save.empty()) out << saved_text(plan);
+  if (!output.path.empty()) {
+    const nlohmann::ordered_json written = {{"environment", environment_of(process, plan)},
+                                            {"row", to_json(outcome.row)}};
+    write_whole(output.path, written.dump(2) + "\n");
+  }
+  return finish(out, ok);
 }
 
 }  // namespace ringside

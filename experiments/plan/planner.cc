@@ -381,6 +381,7 @@ std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores) 
   check_list("compare.worlds", compare.worlds);
   for (const std::int64_t world : compare.worlds) check_world("compare.worlds: world", world);
   require_between("compare.repeats", compare.repeats, 1, 1000);
+  require_between("compare.attempts", compare.attempts, 1, 1000);
 
   std::vector<RunPlan> runs, all;
   for (int repeat = 0; repeat < compare.repeats; ++repeat) {

@@ -74,10 +74,13 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
       return {std::move(rows), true};
     }
     outcome.row.predicted = predicted;
+    outcome.row.attempt = attempts(rows, runs[i].id);
+    rows.push_back(std::move(outcome.row));
+    Row& row = rows.back();
     // The trace comes first: a run with a row is not made again.
-    if (outcome.row.status == "ok")
-      folder.write(fmt::format("traces/{}.json", runs[i].id), trace(outcome.row.ranks).dump());
-    folder.append(outcome.row);
+    if (row.status == "ok" && last_counts(rows))
+      folder.write(fmt::format("traces/{}.json", runs[i].id), trace(row.ranks).dump());
+    folder.append(row);
     // What each rank did at each step is told; a comparison may be long.
     for (RankRecord& rank : row.ranks) {
       rank.slices = {};

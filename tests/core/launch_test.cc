@@ -49,7 +49,6 @@ TEST(LaunchTest, ARankHasTheProgramsEnvironmentAndItsOwn) {
 
 TEST(LaunchTest, ARankDoesNotHaveWhatItsPlanLeavesOut) {
   RunPlan plan;
-  plan.options = nlohmann::json::object();
   plan.ranks = {{.rank = 0, .worker = 0, .environment = {"SHADE"}}};
   const auto result = launch(
       plan,
@@ -62,7 +61,6 @@ TEST(LaunchTest, ARankDoesNotHaveWhatItsPlanLeavesOut) {
 
 TEST(LaunchTest, WhatARankWritesIsTheLaunchersToShow) {
   RunPlan plan;
-  plan.options = nlohmann::json::object();
   plan.ranks = {{.rank = 0, .worker = 0}};
   std::string shown;
   const auto result = launch(

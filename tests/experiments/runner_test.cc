@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include <sstream>
 
 #include "experiments/results/attempts.h"
@@ -51,7 +53,7 @@ class Running : public ::testing::Test {
     ProgressDisplay display(progress_, 0, runs_, [] { return 0.0; });
     Predictor predictor({}, {});
     ResultsFolder folder(folder_.path() / "results");
-    folder.start(done);
+    folder.start(done, plan_json(runs_, {}).dump(), "{}");
     const auto remaining = remaining_runs(runs_, done, maker.most_attempts);
     return run_comparison(remaining, std::move(done), {}, folder, maker, predictor, display);
   }

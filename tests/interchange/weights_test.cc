@@ -91,7 +91,7 @@ class Weights {
     return error_of([&] { open(path); });
   }
   /// What reading complains of if `change` happens while the file is open.
-  std::string refused_after(const std::string& path, const std::function<void()>& change) const {
+  std::string refused_after(const std::string& path, const std::function<void()>& change) {
     const auto values = open(path);
     change();
     const Unit& unit = *model_.units[0];
@@ -186,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(
 class Names : public ::testing::Test {
  protected:
   /// Writes a model and reads the file's tensors.
-  const Weights& write(const ModelConfig& config) {
+  Weights& write(const ModelConfig& config) {
     weights_.emplace(config, DType::f32);
     weights_->save(path_);
     file_ = open_safetensors(path_);
@@ -301,7 +301,7 @@ TEST_F(Fit, WhatIsNoFileIsRefusedAtOnce) {
 }
 
 TEST_F(Fit, AFileThatIsCutWhileItIsReadIsNamed) {
-  const Weights& gpt = write(gpt_of(false));
+  Weights& gpt = write(gpt_of(false));
   const std::string path = changed([](auto&) {});
   EXPECT_TRUE(contains(gpt.refused_after(path, [&] { std::filesystem::resize_file(path, 0); }),
                        "changed.safetensors changed while it was in use"));

@@ -33,7 +33,7 @@ std::string timeline(const std::string& scheme) {
 }
 
 std::string golden(const std::string& name) {
-  std::ifstream in(std::string(RINGSIDE_GOLDEN) + "/" + name + ".txt");
+  std::ifstream in(fmt::format("{}/{}.txt", RINGSIDE_GOLDEN, name));
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
