@@ -57,7 +57,7 @@ Header read_header(const RegularFile& file, bool images) {
   if (file.size() != promised)
     throw bad_file(
         file.path(), std::min(file.size(), promised),
-        fmt::format("the file has {} bytes, its header promises {}", file.size(), promised));
+        fmt::format("the file has {} bytes, but its header says {}", file.size(), promised));
   return header;
 }
 

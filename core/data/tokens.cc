@@ -45,7 +45,7 @@ std::pair<std::int64_t, std::size_t> read_header(const RegularFile& file) {
                         tokens * static_cast<std::int64_t>(format->token_bytes);
   if (tokens < 0 || static_cast<std::int64_t>(file.size()) != promised)
     throw bad_file(file.path(), 8,
-                   fmt::format("{} tokens of {} bytes make {} bytes, the file has {}", tokens,
+                   fmt::format("{} tokens of {} bytes make {} bytes, but the file has {}", tokens,
                                format->token_bytes, promised, file.size()));
   return {tokens, format->token_bytes};
 }

@@ -353,7 +353,7 @@ void check_ids(const std::vector<RunPlan>& runs) {
 /// Throws Error where an activation could have more elements than can be counted. None has more
 /// than the positions of a micro-batch times the parameters of a unit, or than the scores of
 /// attention.
-void check_countable(const RunPlan& plan, const Model& model, const Dataset& data) {
+void check_countable(const RunPlan& plan, const Model& model) {
   std::int64_t widest = 1;
   for (const auto& unit : model.units) widest = std::max(widest, unit->layout().count());
   const auto countable = [](std::initializer_list<std::int64_t> extents) {
@@ -363,7 +363,7 @@ void check_countable(const RunPlan& plan, const Model& model, const Dataset& dat
     return elements <= most_elements;
   };
   const std::int64_t samples = plan.train.micro_batch, context = plan.model.context;
-  if (countable({samples, data.input_shape().count(), widest}) &&
+  if (countable({samples, model.input.count(), widest}) &&
       countable({samples, plan.model.heads, context, context}))
     return;
   throw Error(
@@ -422,6 +422,7 @@ void check_inputs(const RunPlan& plan) {
   const Model model = find_model(plan.model.kind).make(plan.model, *device);
   if (!plan.train.initial_weights.empty())
     open_weights(plan.train.initial_weights, model, plan.model);
+  check_countable(plan, model);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
   const auto check_size = [&](const Dataset& part, std::string_view name) {
     if (part.size() < plan.train.global_batch)
@@ -430,7 +431,6 @@ void check_inputs(const RunPlan& plan) {
           "data",
           name, part.size(), part.input_shape().text(), plan.train.global_batch);
   };
-  check_countable(plan, model, *data.training);
   check_size(*data.training, "training");
   data.training->check();
   if (!data.held_out || plan.train.evaluate_every == 0) return;
