@@ -1,6 +1,7 @@
 // The real program when ranks die and when it is interrupted: a clear line, soon, nothing left.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <chrono>
@@ -101,9 +102,17 @@ TEST_P(Failures, AnInterruptionLeavesNothing) {
 TEST_P(Failures, RanksDieWithTheirLauncher) {
   Program program(RINGSIDE_PROGRAM, endless(), folder.path());
   ASSERT_TRUE(program.wait_for("step"));
-  ASSERT_GE(program.children().size(), 2u);
+  std::vector<int> ranks;  // become readable when the process ends
+  for (const pid_t rank : program.children())
+    ranks.push_back(static_cast<int>(syscall(SYS_pidfd_open, rank, 0)));
+  ASSERT_GE(ranks.size(), 2u);
   kill(program.pid(), SIGKILL);
-  program.wait();  // until the last rank has let go of the output
+  for (const int rank : ranks) {
+    constexpr int longest_ms = 5000;
+    pollfd ended{rank, POLLIN, 0};
+    EXPECT_EQ(poll(&ended, 1, longest_ms), 1);
+    close(rank);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemes, Failures, ::testing::Values("dp", "ps", "ddp", "fsdp"),

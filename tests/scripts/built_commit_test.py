@@ -21,7 +21,7 @@ class BuiltCommit(unittest.TestCase):
 
     def write(self, name, content):
         file = self.source / name
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)
 
     def git(self, *arguments, folder=None):
