@@ -21,7 +21,7 @@ TEST(Predictions, OfEverySchemeComeWithin15PercentOfTimeAnd2OfMemory) {
   };
   run({"calibrate"});
   run({"compare", RINGSIDE_EXPERIMENTS "/quickstart.toml", "--set", "data.kind=synthetic", "--set",
-       "data.path=[]"});
+       "data.path=[]", "--set", "compare.all_cores=false"});
   std::ifstream in(folder.path() / "results/quickstart/summary.json");
   const auto cases = nlohmann::json::parse(in).at("cases");
   ASSERT_EQ(cases.size(), 9u);
