@@ -83,6 +83,13 @@ double usable_seconds(const MachineLoad& load, int usable) {
   return load.seconds * std::max(1, std::min(usable, load.cores));
 }
 
+/// Seconds of others that the run felt. Cores that the run leaves idle take others' work, but no
+/// scheduler places all of that work there, and caches are shared: half of their time counts.
+double felt_seconds(const MachineLoad& load, int usable) {
+  const double idle = load.seconds * load.cores - usable_seconds(load, usable);
+  return std::max(0.0, load.others_s - idle / 2);
+}
+
 }  // namespace
 
 double processor_seconds() {
@@ -158,7 +165,8 @@ std::string disturbance(const MachineLoad& load, int usable) {
   const auto cores = [&](double seconds) {
     return fmt::format("{:.1f} of {} cores", seconds / load.seconds, load.cores);
   };
-  if (too_much(load.others_s, all, most_of_others)) add("others used " + cores(load.others_s));
+  if (too_much(felt_seconds(load, usable), all, most_of_others))
+    add("others used " + cores(load.others_s));
   if (too_much(load.stolen_s, all, most_stolen)) add("the hypervisor took " + cores(load.stolen_s));
   if (too_much(load.throttled_s, load.seconds, most_throttled))
     add(fmt::format("a quota stopped it for {:.1f} of {:.1f} s", load.throttled_s, load.seconds));
@@ -171,7 +179,7 @@ std::string disturbance(const MachineLoad& load, int usable) {
 
 double lost_share(const MachineLoad& load, int usable) {
   if (load.seconds <= 0) return 0;
-  return (load.others_s + load.stolen_s) / usable_seconds(load, usable) +
+  return (felt_seconds(load, usable) + load.stolen_s) / usable_seconds(load, usable) +
          load.throttled_s / load.seconds + (load.heat_events > 0 ? most_of_others : 0);
 }
 

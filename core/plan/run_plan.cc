@@ -79,6 +79,7 @@ bool same_case(const RunPlan& a, const RunPlan& b) {
   repeated.id = a.id;
   repeated.repeat = a.repeat;
   repeated.place = a.place;
+  repeated.line = a.line;
   repeated.save = a.save;
   return repeated == a;
 }

@@ -90,6 +90,7 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   if (arguments.resume) {
     comparison.rows = comparison.folder->read_rows();
     check_same_experiment(comparison.rows, comparison.runs);
+    take_lines(comparison.rows, comparison.runs);
     if (const auto there = comparison.folder->read_environment(); !comparison.rows.empty() && there)
       check_same_environment(*there, environment_of(process, comparison.runs.front()));
     const auto before = comparison.folder->read_data_state();

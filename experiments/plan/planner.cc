@@ -326,7 +326,7 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& config,
   RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, repeat);
   plan.purpose = Purpose::all_cores;
   plan.id = fmt::format("{}-t{}-r{}", plan.scheme, changed.device.threads, repeat);
-  plan.label = fmt::format("{}, {} threads", plan.label, changed.device.threads);
+  plan.label = fmt::format("{} ({} threads)", plan.label, changed.device.threads);
   return plan;
 }
 

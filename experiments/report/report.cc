@@ -145,9 +145,14 @@ struct Baselines {
 Baselines baselines(const std::vector<Case>& cases) {
   Baselines out;
   std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most_threads = 0;
   for (const Case& one : cases) {
     const RunPlan& plan = one.repeats[0]->plan;
-    if (plan.purpose == Purpose::all_cores) out.all_cores = rates_of(one);
+    // A resumed comparison may have one for the largest world of before as well.
+    if (plan.purpose == Purpose::all_cores && plan.device.threads > most_threads) {
+      most_threads = plan.device.threads;
+      out.all_cores = rates_of(one);
+    }
     if (plan.scheme != "single" || plan.purpose != Purpose::asked) continue;
     if (plan.train.accumulation < fewest && !rates_of(one).empty()) {
       fewest = plan.train.accumulation;

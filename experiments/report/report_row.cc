@@ -19,8 +19,10 @@ std::string resident_text(const RankRecord& rank) {
 
 std::string row_text(const Row& row) {
   double sent = 0;
+  std::int64_t all_ranks = 0;
   const RankRecord* largest = nullptr;
   for (const RankRecord& rank : row.ranks) {
+    all_ranks += rank.at_peak.total();
     sent = std::max(sent, rank.bytes_sent_per_step);
     if (!largest || rank.at_peak.total() > largest->at_peak.total()) largest = &rank;
   }
@@ -55,9 +57,9 @@ std::string row_text(const Row& row) {
                      megabytes(sent), bytes_computed(row) ? " (computed, not counted)" : "",
                      megabytes(row.bytes_minimum_per_step));
   if (largest)
-    out += fmt::format("peak memory    {} MB on rank {}{}\n",
+    out += fmt::format("peak memory    {} MB on rank {}{}; all ranks {} MB\n",
                        megabytes(static_cast<double>(largest->at_peak.total())), largest->rank,
-                       resident_text(*largest));
+                       resident_text(*largest), megabytes(static_cast<double>(all_ranks)));
   if (const std::string cause = disturbance(row); !cause.empty())
     out += fmt::format("disturbed      {}\n", cause);
   if (!row.parameter_hash.empty()) out += fmt::format("parameters     {}\n", row.parameter_hash);

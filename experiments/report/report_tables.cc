@@ -23,7 +23,7 @@ std::string cell(std::string text) {
 
 bool finished(const CaseSummary& one) { return one.failed < one.repeats; }
 
-/// "bit-identical; disturbed: others used 0.9 of 2 cores".
+/// "bit-identical; 1 of 2 repeats disturbed". What disturbed them stands below the table.
 std::string verdict_cell(const CaseSummary& one) {
   if (!finished(one)) return "FAILED: " + cell(one.error);
   const Sameness sameness = one.verdict.sameness;
@@ -36,10 +36,7 @@ std::string verdict_cell(const CaseSummary& one) {
   if (one.failed > 0)
     out += fmt::format("; {} of {} repeats FAILED: {}", one.failed, one.repeats, cell(one.error));
   if (one.disturbed > 0)
-    out += fmt::format(
-        "; {}disturbed: {}",
-        one.repeats > 1 ? fmt::format("{} of {} repeats ", one.disturbed, one.repeats) : "",
-        one.disturbance);
+    out += fmt::format("; {} of {} repeats disturbed", one.disturbed, one.repeats);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "experiments/report/report_tables.h"
 
@@ -10,6 +11,16 @@ namespace {
 
 bool simulated(const std::vector<CaseSummary>& cases) {
   return !cases.empty() && !cases[0].cluster.empty();
+}
+
+/// What the brackets hold: of few repeats the range, which holds the median less often.
+std::string interval_text(const std::vector<CaseSummary>& cases) {
+  int repeats = 0;
+  for (const CaseSummary& one : cases) repeats = std::max(repeats, one.repeats - one.failed);
+  constexpr int enough = 6;
+  if (repeats >= enough) return "its 95% interval";
+  return fmt::format("the range of {} repeats, which holds the true median in {:.0f}% of all cases",
+                     repeats, 100 * (1 - std::exp2(1 - repeats)));
 }
 
 std::string columns_text(const std::vector<CaseSummary>& cases) {
@@ -21,9 +32,9 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
       "\nsamples/s: over all measured steps of the slowest worker; median over repeats, ± half of "
       "their "
       "range. speed-up: samples/s divided by "
-      "those "
-      "of `single` in the same repeat; median, and in brackets its 95% interval. eff.: speed-up "
-      "divided by world.\n";
+      "those of `single` in the same repeat; median, and in brackets ";
+  out += interval_text(cases);
+  out += ". eff.: speed-up divided by world.\n";
   if (with_all_cores(cases))
     out +=
         "vs all cores: like speed-up, but against `single` with as many threads as the largest "
@@ -85,10 +96,13 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
   }
   if (superseded > 0 || disturbed > 0)
     out += fmt::format(
-        "disturbed: other work on this machine disturbed the run. Such a run is made again, and "
-        "its "
-        "quietest attempt counts. {} attempts do not count; {} runs had no quiet one.\n",
+        "disturbed: other work on this machine disturbed a run. Such a run is made again, and its "
+        "quietest attempt counts. {} attempts do not count. {} runs had no quiet attempt: their "
+        "figures are doubtful.\n",
         superseded, disturbed);
+  for (const CaseSummary& one : cases)
+    if (one.disturbed > 0)
+      out += fmt::format("Disturbed: {} at world {}: {}.\n", one.label, one.world, one.disturbance);
   for (const CaseSummary& one : cases)
     if (!one.prediction_failure.empty())
       out += fmt::format("No prediction of {} at world {}: {}\n", one.label, one.world,

@@ -30,22 +30,34 @@ Reference reference_of(const Row& row, const std::vector<Row>& rows) {
 /// computes its losses wrongly and its gradients rightly.
 bool same_bits(const Row& a, const Row& b) {
   const auto same_values = [](const RankRecord::Evaluation& x, const RankRecord::Evaluation& y) {
-    return x.step == y.step && x.loss == y.loss && x.accuracy == y.accuracy;
+    return x.step == y.step && x.loss == y.loss && x.first_term == y.first_term &&
+           x.accuracy == y.accuracy;
   };
   return !a.parameter_hash.empty() && a.parameter_hash == b.parameter_hash && a.loss == b.loss &&
          std::equal(a.evaluations.begin(), a.evaluations.end(), b.evaluations.begin(),
                     b.evaluations.end(), same_values);
 }
 
-/// Of the losses in training and in evaluations. (Accuracies count samples: where losses agree to
-/// rounding a sample more or less may be right.)
+/// The largest relative difference of the losses in training and in evaluations.
 double difference_of(const Row& a, const Row& b) {
   const auto held_out = [](const Row& row) {
     std::vector<double> losses;
-    for (const auto& evaluation : row.evaluations) losses.push_back(evaluation.loss);
+    for (const auto& evaluation : row.evaluations) {
+      losses.push_back(evaluation.loss);
+      losses.push_back(evaluation.first_term);
+    }
     return losses;
   };
   return std::max(largest_difference(a.loss, b.loss), largest_difference(held_out(a), held_out(b)));
+}
+
+/// Accuracies count samples: where losses agree to rounding, a few samples more or less may be
+/// right.
+bool close_accuracies(const Row& a, const Row& b) {
+  constexpr double few = 0.01;
+  return std::equal(
+      a.evaluations.begin(), a.evaluations.end(), b.evaluations.begin(), b.evaluations.end(),
+      [](const auto& x, const auto& y) { return std::abs(x.accuracy - y.accuracy) <= few; });
 }
 
 Verdict verdict(const Row& row, const Reference& reference) {
@@ -59,7 +71,8 @@ Verdict verdict(const Row& row, const Reference& reference) {
     const bool repeat = same_case(row.plan, reference.row->plan);
     return {repeat ? Sameness::reference : Sameness::bit_identical, difference};
   }
-  const bool close = difference <= largest_rounding(row.plan);
+  const bool close =
+      difference <= largest_rounding(row.plan) && close_accuracies(row, *reference.row);
   return {close ? Sameness::to_rounding : Sameness::different, difference};
 }
 

@@ -89,11 +89,16 @@ std::string utc_now() {
 std::string git_commit(const fs::path& folder) {
   for (fs::path here = fs::absolute(folder); here != here.parent_path();
        here = here.parent_path()) {
-    const fs::path git = here / ".git";
-    if (!fs::is_directory(git)) continue;
+    fs::path git = here / ".git";
+    if (!fs::exists(git)) continue;
+    const std::string pointer = "gitdir: ";  // of a worktree, whose .git is a file
+    if (const std::string line = fs::is_directory(git) ? "" : first_line(git);
+        line.rfind(pointer, 0) == 0)
+      git = here / line.substr(pointer.size());
     const std::string head = first_line(git / "HEAD");
     if (head.rfind("ref: ", 0) != 0) return head;
     const std::string branch = head.substr(5);
+    if (const std::string common = first_line(git / "commondir"); !common.empty()) git /= common;
     if (fs::exists(git / branch)) return first_line(git / branch);
     std::ifstream packed(git / "packed-refs");
     for (std::string line; std::getline(packed, line);)

@@ -229,4 +229,13 @@ void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPl
   }
 }
 
+void take_lines(std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
+  const auto behind = static_cast<int>(runs.size());  // no line of `runs` is larger
+  for (Row& row : rows) {
+    const auto same = std::find_if(runs.begin(), runs.end(),
+                                   [&](const RunPlan& run) { return same_case(run, row.plan); });
+    row.plan.line = same != runs.end() ? same->line : behind + row.plan.line;
+  }
+}
+
 }  // namespace ringside

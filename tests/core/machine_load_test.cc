@@ -110,10 +110,15 @@ TEST_F(Load, WhatTheSystemDoesNotTellIsNothing) {
 
 /// A tenth of what the run itself can use: a rank of one thread has one core of the two.
 TEST_F(Load, TheThresholdIsAShareOfWhatTheRunCanUse) {
-  const MachineLoad load{.seconds = 10, .cores = 2, .others_s = 1.5};
-  EXPECT_NE(disturbance(load, 1), "");
-  EXPECT_EQ(disturbance(load, 2), "");
-  EXPECT_EQ(disturbance(load, 16), "");  // no more than the cores that there are
+  const auto load = [](int cores, double others_s) {
+    return MachineLoad{.seconds = 10, .cores = cores, .others_s = others_s};
+  };
+  EXPECT_NE(disturbance(load(2, 2.1), 2), "");
+  EXPECT_EQ(disturbance(load(2, 1.9), 2), "");
+  EXPECT_EQ(disturbance(load(2, 1.9), 16), "");  // no more than the cores that there are
+  EXPECT_NE(disturbance(load(2, 6.1), 1), "") << "more than half of the idle core, and a tenth";
+  EXPECT_EQ(disturbance(load(2, 5.9), 1), "");
+  EXPECT_EQ(disturbance(load(64, 25), 2), "") << "61 cores are idle";
   EXPECT_EQ(disturbance({.seconds = 0.1, .cores = 2, .others_s = 0.04}, 2), "") << "ticks";
 }
 

@@ -300,7 +300,7 @@ TEST_F(CommandLine, SingleOnAllCoresIsTheSameRunToo) {
   if (summary.at("cases").size() == 3) GTEST_SKIP() << "this machine has one core";
   ASSERT_EQ(summary.at("cases").size(), 4u);
   const auto& all_cores = summary["cases"][1];
-  EXPECT_EQ(all_cores.at("label"), "single, 2 threads");
+  EXPECT_EQ(all_cores.at("label"), "single (2 threads)");
   EXPECT_THAT(all_cores.at("same_run").get<std::string>(),
               ::testing::AnyOf("bit-identical", "to rounding"));
   EXPECT_GT(all_cores.at("cores").get<double>(), 0);

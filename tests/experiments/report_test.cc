@@ -205,8 +205,13 @@ TEST(Report, BitIdenticalRowsHaveEqualParametersLossesAndEvaluations) {
   EXPECT_EQ(sameness_of([&](Row& row) { row.evaluations[0].loss = next_to_1_5; }),
             Sameness::to_rounding);
   EXPECT_EQ(sameness_of([](Row& row) { row.evaluations[0].loss = 1.6; }), Sameness::different);
-  EXPECT_EQ(sameness_of([](Row& row) { row.evaluations[0].accuracy = 0.8; }),
+  EXPECT_EQ(sameness_of([&](Row& row) { row.evaluations[0].first_term = next_to_1_5; }),
             Sameness::to_rounding);
+  EXPECT_EQ(sameness_of([](Row& row) { row.evaluations[0].first_term = 1.6; }),
+            Sameness::different);
+  EXPECT_EQ(sameness_of([](Row& row) { row.evaluations[0].accuracy = 0.755; }),
+            Sameness::to_rounding);
+  EXPECT_EQ(sameness_of([](Row& row) { row.evaluations[0].accuracy = 0.8; }), Sameness::different);
   EXPECT_EQ(sameness_of([](Row& row) { row.evaluations.clear(); }), Sameness::different);
 }
 
@@ -311,6 +316,7 @@ TEST(Report, SpeedUpIsTheMedianOfRatiosWithinARepeat) {
   EXPECT_DOUBLE_EQ(ddp.efficiency, 0.9);
   const std::string text = summary_text(cases);
   EXPECT_THAT(text, HasSubstr("1.80 [1.76, 1.84]"));
+  EXPECT_THAT(text, HasSubstr("the range of 5 repeats, which holds the true median in 94%"));
   EXPECT_THAT(text, HasSubstr(" 1.00 |"));  // no interval around itself
   const auto json = summary_json("trial", cases)["cases"][1];
   EXPECT_DOUBLE_EQ(json["speed_up_interval"][0].get<double>(), 1.76);
@@ -375,8 +381,10 @@ TEST(Report, AttemptsThatWereDisturbedDoNotCount) {
   // Where no attempt was quiet the table says what disturbed the best one.
   rows.pop_back();
   cases = summarise(rows);
-  EXPECT_THAT(summary_text(cases),
-              HasSubstr("bit-identical; 1 of 2 repeats disturbed: others used 0.9 of 2 cores"));
+  EXPECT_THAT(
+      summary_text(cases),
+      ::testing::AllOf(HasSubstr("bit-identical; 1 of 2 repeats disturbed"),
+                       HasSubstr("Disturbed: ddp at world 2: others used 0.9 of 2 cores.")));
   EXPECT_EQ(summary_json("trial", cases)["cases"][1]["disturbed"], 1);
 }
 
@@ -397,7 +405,7 @@ TEST(Report, SingleOnAllCoresIsASecondBaseline) {
     Row all = made_up_row("single", 1, repeat, 150, "c", {2, 1 + 1e-7});
     all.plan.purpose = Purpose::all_cores;
     all.plan.device.threads = 2;
-    all.plan.label = "single, 2 threads";
+    all.plan.label = "single (2 threads)";
     all.plan.id = "single-t2-r" + std::to_string(repeat);
     all.cores = 1.9;
     rows.insert(rows.begin(), all);
@@ -407,7 +415,7 @@ TEST(Report, SingleOnAllCoresIsASecondBaseline) {
   EXPECT_EQ(ddp.verdict.sameness, Sameness::bit_identical) << "its reference has its threads";
   EXPECT_DOUBLE_EQ(ddp.speed_up.median, 1.8);
   EXPECT_DOUBLE_EQ(ddp.of_all_cores.median, 1.2);
-  const CaseSummary& all = find(cases, "single, 2 threads", 1);
+  const CaseSummary& all = find(cases, "single (2 threads)", 1);
   EXPECT_EQ(all.verdict.sameness, Sameness::to_rounding);
   EXPECT_DOUBLE_EQ(all.speed_up.median, 1.5);
   EXPECT_LT(all.efficiency, 0) << "threads are no workers";
@@ -417,6 +425,18 @@ TEST(Report, SingleOnAllCoresIsASecondBaseline) {
   EXPECT_THAT(text, HasSubstr("| cores |"));
   EXPECT_THAT(text, HasSubstr("|   1.9 |"));
   EXPECT_THAT(summary_text(summarise(pairs({{100, 180}}))), Not(HasSubstr("vs all cores")));
+
+  // Of a comparison that was resumed with a larger world the case with the most threads counts,
+  // wherever it stands.
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    Row more = made_up_row("single", 1, repeat, 300, "c", {2, 1 + 1e-7});
+    more.plan.purpose = Purpose::all_cores;
+    more.plan.device.threads = 4;
+    more.plan.label = "single (4 threads)";
+    more.plan.id = "single-t4-r" + std::to_string(repeat);
+    rows.insert(rows.begin(), more);
+  }
+  EXPECT_DOUBLE_EQ(find(summarise(rows), "ddp", 2).of_all_cores.median, 0.6);
 }
 
 TEST(Report, MemoryIsThatOfTheBusiestRankOfEachRole) {

@@ -205,6 +205,34 @@ TEST_F(Results, ResumingKnowsTheReferencesOfBatchNormGroups) {
               HasSubstr("made with optimizer.lr"));
 }
 
+TEST_F(Results, ResumingWithOtherSchemesKeepsCasesWholeAndInTheNewOrder) {
+  auto config = made_up_experiment();
+  config.compare.repeats = 1;
+  config.compare.schemes = {"single", "ddp", "dp"};
+  const auto rows_of = [&](const std::vector<RunPlan>& runs) {
+    std::vector<Row> rows;
+    for (const RunPlan& run : runs) {
+      rows.push_back(row("single"));
+      rows.back().plan = run;
+      rows.back().samples_per_s = 100;
+    }
+    return rows;
+  };
+  auto rows = rows_of(plan_comparison(config));
+  config.compare.repeats = 2;
+  config.compare.schemes = {"single", "fsdp", "ddp"};  // dp is asked for no more
+  const auto runs = plan_comparison(config);
+  take_lines(rows, runs);
+  for (const Row& made : rows_of(remaining_runs(runs, rows, 1))) rows.push_back(made);
+  std::vector<std::string> lines;
+  for (const CaseSummary& one : summarise(rows)) {
+    lines.push_back(fmt::format("{} w{}", one.label, one.world));
+    EXPECT_EQ(one.repeats, one.scheme == "dp" ? 1 : 2) << lines.back();
+  }
+  EXPECT_THAT(lines, ::testing::ElementsAre("single w1", "fsdp w1", "fsdp w2", "ddp w1", "ddp w2",
+                                            "dp w1", "dp w2"));
+}
+
 TEST_F(Results, ResumingAnotherExperimentIsRefused) {
   auto config = made_up_experiment();
   config.train.steps = 40;
