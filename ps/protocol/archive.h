@@ -9,7 +9,7 @@
 
 namespace ringside::ps {
 
-/// Longest header that is sent or read; a longer text is cut.
+/// The longest header that is sent or read, in bytes; a longer text in a header is cut.
 inline constexpr std::size_t max_header_bytes = 4096;
 
 struct FrameShape {
@@ -22,13 +22,14 @@ struct Decoded {
   std::vector<FrameShape> frames;
 };
 
-/// Magic number and version, the header, the extents of the frames: Cereal over little-endian
-/// bytes.
+/// Returns the message as bytes: magic number and version, the header, then the extents of the
+/// frames (Cereal, little-endian).
 std::vector<std::byte> encode(const Message& message);
 
-/// Trusts nothing: throws Error that names the cause for another magic number or version, a size
-/// that is larger than the bytes left, a value that no enum or boolean has, negative or huge
-/// extents, and bytes too few or left over. Allocates in proportion to `bytes`.
+/// Reads what encode() wrote, and trusts nothing. Throws Error that names the cause if the magic
+/// number or the version is another, a size is larger than the bytes left, an enum or a boolean has
+/// a value that does not exist, extents are negative or huge, or bytes are missing or left over.
+/// Allocates memory in proportion to the length of `bytes`.
 Decoded decode(std::span<const std::byte> bytes);
 
 }  // namespace ringside::ps

@@ -14,31 +14,34 @@ struct Received {
   Message message;
 };
 
-/// One end of the connections between the workers and the servers of a run: a worker's (its peers
-/// are servers) or a server's (its peers are workers). Messages between two peers arrive once and
-/// in order; nothing is lost unless a peer dies. For one thread at a time.
+/// One end of the connections between the workers and the servers of a run. The end belongs to a
+/// worker (its peers are servers) or to a server (its peers are workers). Messages between two
+/// peers arrive once and in order; none is lost unless a peer dies. For one thread at a time.
 class Channel {
  public:
   virtual ~Channel() = default;
 
-  /// Hands the message over; its frames belong to the channel until the peer has them, and their
-  /// memory must not change before the peer's answer. Blocks while too much is under way to that
-  /// peer. Throws Error that names the peer if it is gone or takes nothing for the channel's
-  /// deadline. A server can only send to a worker that it has heard of. Where the host does not
-  /// share the device's memory, a message goes when copies of its frames are there, with a later
-  /// call of the channel or its end; an Error about it is that call's.
+  /// Hands the message over. Its frames belong to the channel until the peer has them, and their
+  /// memory must not change before the peer answers. Blocks while too many messages are under way
+  /// to that peer. Throws Error that names the peer if the peer is gone or takes no message within
+  /// the channel's deadline. A server can send only to a worker that has written to it before.
+  /// Where the host does not share the device's memory, the frames are copied first: the message
+  /// leaves in a later call of the channel, or at the channel's end, and that call throws its
+  /// errors.
   virtual void send(int peer, Message message) = 0;
 
-  /// Sends without blocking and without errors, for last words: false if the peer takes nothing
-  /// now or is gone.
+  /// Sends without blocking and without throwing, for last words. Returns false if the peer takes
+  /// no message now or is gone.
   virtual bool try_send(int peer, Message message) = 0;
 
-  /// The next message of any peer; none after `timeout_s` (0: does not block). Received frames are
-  /// counted as kind communication until their last view is gone. Senders that cannot be of this
-  /// run, and headers that make no sense, are answered with an error and passed over.
+  /// Returns the next message of any peer, or none after `timeout_s` (with 0 the call does not
+  /// block). Received frames count as memory of kind communication until their last view is gone. A
+  /// message from a sender that cannot belong to this run, or with a header that makes no sense, is
+  /// answered with an error and skipped.
   virtual std::optional<Received> receive(double timeout_s) = 0;
 
-  /// Headers and frames that left or reached this rank; what stays within it is free.
+  /// Bytes of headers and frames that left or reached this rank; data that stays in the rank is not
+  /// counted.
   virtual Traffic traffic() const = 0;
 };
 

@@ -20,45 +20,46 @@ struct ClientConfig {
   double timeout_s = 60;
 };
 
-/// Keeps a few requests in flight to every server and matches the replies. Nothing happens outside
-/// of its calls. Every call throws Error that names the server when one refuses a request, gives
-/// up, or says nothing for `timeout_s` while an answer is awaited. Records a span of communication
-/// from each request to its reply, and as exposed what the calling thread spends on waiting and on
-/// replies. For one thread.
+/// Keeps a few requests in flight to every server and matches replies to requests. Works only
+/// inside its calls. Every call throws Error that names the server when a server refuses a request,
+/// gives up, or is silent for `timeout_s` while the client awaits an answer. Records each request
+/// until its reply as communication, and as exposed the time that the calling thread spends on
+/// waiting and on handling replies. For one thread.
 class Client {
  public:
-  /// Requests unanswered at one server; more wait here. Enough to bridge the compute between two
-  /// calls; it bounds what a server has to keep for workers that are ahead.
+  /// The most unanswered requests at one server; further requests wait in the client. The number is
+  /// large enough to bridge the compute between two calls, and it bounds what a server has to keep
+  /// for workers that are ahead.
   static constexpr std::size_t window = 8;
 
   Client(std::unique_ptr<Channel> channel, const ClientConfig& config, const Clock& clock,
          Timeline& timeline);
-  /// Tells the servers that this worker is done or, while an exception is on its way, that it
-  /// failed.
+  /// Tells the servers that this worker is done, or that it failed if an exception is on its way.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
   using OnReply = std::function<void(const Message& reply)>;
-  /// Sends `request` when its turn comes and has `on_reply` called by a later call of this class.
-  /// `what` names it in errors and traces. Does not block.
+  /// Sends `request` when its turn comes; a later call of this class calls `on_reply` with the
+  /// reply. `what` names the request in errors and traces. Does not block.
   void ask(int server, Message request, std::string what, OnReply on_reply);
-  /// The reply. Blocks.
+  /// Sends `request`, blocks until its reply has come and returns the reply.
   Message call(int server, Message request, std::string what);
-  /// A message without a reply.
+  /// Sends a message that has no reply.
   void tell(int server, Message message);
 
-  /// Handles the replies that there are and sends what may go. Does not block.
+  /// Handles the replies that have come and sends the requests whose turn it is. Does not block.
   void progress();
-  /// Blocks until `done()`, which replies bring about; `what` names it in errors and traces where
-  /// no request does. Throws Error at once if no request is left whose reply could.
+  /// Blocks until `done()` is true; replies make it true. `what` names the wait in errors and
+  /// traces when no request is unanswered. Throws Error at once if `done()` is false and no request
+  /// is left.
   void wait(const std::string& what, const std::function<bool()>& done);
-  /// Blocks until every request has been sent; until every reply is there.
+  /// flush() blocks until every request has been sent, drain() until every reply has come.
   void flush();
   void drain();
 
-  /// The sums of fp64 values (none: empty) over workers, in rank order; all give as many.
-  /// Collective; blocks.
+  /// Returns the sums of fp64 values over all workers, in rank order. All workers give equally many
+  /// values, possibly none (an empty tensor). Collective; blocks.
   Tensor sum(const Tensor& values);
 
   int worker() const { return config_.worker; }
@@ -71,7 +72,7 @@ class Client {
     OnReply on_reply;
     Mark begin;
   };
-  struct Line {  // to one server
+  struct Line {  // the connection to one server
     std::deque<Request> queued, asked;
     double last_sent = 0;
   };
@@ -82,7 +83,7 @@ class Client {
   void sign(Message& message) const;
   void send(int server, Message message);
   void say_alive();
-  /// The first request without a reply; null where there is none.
+  /// What the first request without a reply is called; none if every request has its reply.
   std::optional<std::string> awaited() const;
 
   std::unique_ptr<Channel> channel_;
@@ -91,7 +92,7 @@ class Client {
   Timeline& timeline_;
   std::vector<Line> lines_;
   std::int64_t sums_ = 0;
-  int exceptions_;  // on their way when this was made
+  int exceptions_;  // exceptions on their way when this client was made
 };
 
 }  // namespace ringside::ps

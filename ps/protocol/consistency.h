@@ -1,4 +1,4 @@
-// What may be answered when.
+// When a server may answer which request.
 #pragma once
 
 #include <cstdint>
@@ -7,24 +7,24 @@
 
 namespace ringside::ps {
 
-/// Throws Error for a consistency that servers do not keep; it says which they do.
+/// Throws Error for a consistency that servers do not offer; the error lists those that they offer.
 void check_consistency(const std::string& consistency);
 
-/// What each worker has pushed to one chunk: `pushes` gradients a step. Bulk synchronous (BSP;
-/// Valiant, CACM 1990): nobody sees values, or pushes, before every worker has pushed all that
-/// comes earlier.
+/// Counts what each worker has pushed to one chunk; a step has `pushes` gradients. Bulk synchronous
+/// (BSP; Valiant, CACM 1990): no worker sees values, or pushes again, before every worker has
+/// pushed all earlier gradients.
 class Clocks {
  public:
   explicit Clocks(int workers, std::int64_t pushes = 1);
 
-  /// Counts push `number` of `step`. Throws Error for any other than the worker's next one, and
-  /// while another worker's earlier one is missing.
+  /// Counts push `number` of `step`. Throws Error if this is not the worker's next push, or if
+  /// another worker's earlier push is missing.
   void push(int worker, std::int64_t step, std::int64_t number = 0);
-  /// Steps that the worker has pushed whole.
+  /// The number of steps of which the worker has pushed every gradient.
   std::int64_t pushed(int worker) const {
     return pushed_[static_cast<std::size_t>(worker)] / pushes_;
   }
-  /// Steps that every worker has pushed: values after as many may be read.
+  /// The number of steps that every worker has pushed. Values after so many updates may be read.
   std::int64_t complete() const;
 
  private:

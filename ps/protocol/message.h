@@ -10,9 +10,10 @@
 
 namespace ringside::ps {
 
-/// A request has the same kind as its reply; `error` is a reply to anything.
+/// What stands after an arrow is the reply. A reply has the kind of its request; `error` may answer
+/// any request.
 enum class Kind : std::uint8_t {
-  push,       // gradient of a range; no reply
+  push,       // a gradient of a range; no reply
   push_pull,  // gradient of a range -> once all workers have pushed, its values (none before the
               // last push of a step)
   pull,       // -> values of a range, after `step` updates
@@ -22,10 +23,10 @@ enum class Kind : std::uint8_t {
   sum,        // fp64 frame, or none -> its sum over workers, in rank order; `step` counts them
   inputs,     // samples [begin, begin + count) of a step -> its inputs
   loss,       // logits, gradient scale in scalar -> loss in scalar, gradient of the logits
-  alive,      // nothing to say; no reply
+  alive,      // says only that the sender is alive; no reply
   done,       // the worker's last word; no reply
   failed,     // the worker's last word, with its reason in text; no reply
-  error       // reply: why, in text
+  error       // a reply: the reason, in text
 };
 inline constexpr std::size_t kinds = 12;
 
@@ -37,14 +38,14 @@ constexpr std::string_view name_of(Kind kind) {
 }
 
 struct Header {
-  /// Drawn anew for every run: who does not know it is not of the run.
+  /// Drawn anew for every run. A sender that does not know the token does not belong to the run.
   std::uint64_t token = 0;
   Kind kind = Kind::alive;
   bool reply = false;
-  std::int32_t worker = 0;  // who asked
+  std::int32_t worker = 0;  // the worker that asked
   std::int64_t step = 0;
   std::int64_t micro_batch = 0;
-  /// Elements of the model's flat parameters, or samples.
+  /// A range of elements of the model's flat parameters, or of samples.
   std::int64_t begin = 0, count = 0;
   double scalar = 0;
   std::string text{};
@@ -52,13 +53,13 @@ struct Header {
   bool operator==(const Header&) const = default;
 };
 
-/// Frames travel raw, after the header; whoever holds a message keeps their memory alive.
+/// Frames travel as raw bytes after the header; the holder of a message keeps their memory alive.
 struct Message {
   Header header;
   std::vector<Tensor> frames;
 };
 
-/// What a reply to `request` begins with.
+/// The header that a reply to `request` starts from.
 inline Header reply_to(const Header& request) {
   Header header = request;
   header.reply = true;

@@ -8,7 +8,7 @@
 
 namespace ringside::ps {
 
-/// Elements [begin, begin + count) of the model's flat parameters, all of one unit.
+/// Elements [begin, begin + count) of the model's flat parameters. A chunk lies in one unit.
 struct Chunk {
   std::size_t unit = 0;
   std::int64_t begin = 0, count = 0;
@@ -17,13 +17,15 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// What travels best as one frame, in fp32; the chunks of other dtypes have the same elements.
+/// The size that travels best as one frame, in fp32; for other dtypes the chunks have the same
+/// elements.
 inline constexpr std::int64_t max_chunk_bytes = 1 << 20;
 
-/// Cuts every unit into the fewest chunks of at most `max_bytes` in fp32, nearly equal ones that
-/// begin at multiples of 16 elements within the unit, and gives each, from the largest to the
-/// smallest, to the server that has least (longest processing time first, Graham 1969; at most 4/3
-/// of the best possible maximum). In the order of `begin`; the same for everybody. O(n log n + n
+/// Cuts every unit into as few chunks as possible, each of at most `max_bytes` in fp32. The chunks
+/// of a unit are nearly equal and begin at multiples of 16 elements within the unit. Then gives
+/// each chunk, from the largest to the smallest, to the server that holds the fewest elements
+/// (longest processing time first, Graham 1969; the largest load is at most 4/3 of the best
+/// possible). Returns the chunks in the order of `begin`, the same on every rank. O(n log n + n
 /// servers).
 std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts, int servers,
                              std::int64_t max_bytes = max_chunk_bytes);

@@ -23,10 +23,10 @@ struct ServerConfig {
   int workers = 1;
   std::uint64_t token = 0;
   std::shared_ptr<const InitialValues> initial_values = drawn_values(1);
-  DType dtype = DType::f32;  // of parameters and gradients
+  DType dtype = DType::f32;  // dtype of parameters and gradients
   OptimizerConfig optimizer{};
-  std::int64_t steps = 1;   // of the run
-  std::int64_t pushes = 1;  // of a worker, a chunk and step: micro-batches, or their sum
+  std::int64_t steps = 1;   // steps of the run
+  std::int64_t pushes = 1;  // gradients of a worker, chunk and step: each micro-batch's or a sum
   std::int64_t warmup = 0;  // steps left out of optimizer_seconds()
 };
 
@@ -36,36 +36,39 @@ struct Reply {
 };
 using Replies = std::vector<Reply>;
 
-/// Passive: messages in, replies out; no thread, no socket. A chunk's gradients are summed in rank
-/// order (one that arrives early waits its turn), the sums of several pushes a step are added up,
-/// then the optimizer updates the chunk, then those who asked get views of the new values. Where
-/// the optimizer wants sums over the model first (its rounds), workers ask for this server's part
-/// of them, which waits for all of its chunks, and bring the totals of all servers: the first who
-/// does has all chunks updated. Holds parameters, gradient sums and optimizer state of its own
-/// chunks. For one thread at a time.
+/// A passive object: messages go in, replies come out; it has no thread and no socket. The server
+/// sums a chunk's gradients in rank order (a gradient that arrives early waits its turn) and adds
+/// up the sums of several pushes a step. Then the optimizer updates the chunk, and the workers that
+/// asked get views of the new values. If the optimizer needs sums over the whole model first (its
+/// rounds), workers ask for this server's part of these sums, which is there once all of its chunks
+/// have their gradients; they bring back the totals over all servers, and the first worker that
+/// brings the last totals has all chunks updated. The server holds parameters, gradient sums and
+/// optimizer state of its own chunks. For one thread at a time.
 class Server {
  public:
-  /// Makes the initial values of those of `chunks` that are its own. Device outlives it.
+  /// Makes the initial values of those of `chunks` that belong to this server. The device outlives
+  /// it.
   Server(const Model& model, const std::vector<Chunk>& chunks, Device& device,
          const ServerConfig& config);
   virtual ~Server() = default;
 
-  /// What `worker`'s message leads to, for it and for others that waited. A message that is wrong
-  /// changes nothing and is answered with an error that names the cause.
+  /// Handles a message of `worker` and returns the replies that it causes, to this worker and to
+  /// others that waited. A wrong message changes nothing; its reply is an error that names the
+  /// cause.
   Replies handle(int worker, Message message);
 
   bool is_done(int worker) const { return done_[static_cast<std::size_t>(worker)]; }
-  /// Every worker has said that it is done.
+  /// Whether every worker has said that it is done.
   bool finished() const;
-  /// Why the first worker that gave up did; empty while none has.
+  /// The reason that the first worker to give up gave; empty while no worker has given up.
   const std::string& failure() const { return failure_; }
-  /// Updates that all of its chunks have had.
+  /// The number of updates that every chunk of this server has had.
   std::int64_t steps() const;
-  /// Spent in the optimizer after the warm-up. Blocks until its updates have run.
+  /// Seconds spent in the optimizer after the warm-up. Blocks until the updates have run.
   double optimizer_seconds();
 
  protected:
-  /// Kinds of messages that this class does not know. Throws Error to refuse.
+  /// Handles the kinds of messages that this class does not know. Throws Error to refuse a message.
   virtual Replies handle_other(int worker, Message message);
   const ServerConfig& config() const { return config_; }
   Device& device() const { return device_; }
@@ -74,27 +77,27 @@ class Server {
   struct Reader {
     int worker;
     Header reply;
-    std::int64_t pushes;  // that have to be there
-    bool values;          // or a word that they are
+    std::int64_t pushes;  // pushes that must be complete before the reply
+    bool values;          // whether the reply has the values, or only says that they are there
   };
   struct Slot {
     Chunk chunk;
-    std::int64_t begin;  // in this server's own range
+    std::int64_t begin;  // first element, in this server's own range
     Clocks clocks;
     std::vector<Tensor> waiting;  // by worker: gradients that came before their turn
-    int next = 0;                 // whose turn it is
+    int next = 0;                 // the worker whose turn it is
     std::vector<Reader> readers;
     std::int64_t done = 0;  // pushes of all workers that are added up and, where one is the step's
                             // last, in the parameters
   };
 
-  /// The rounds of one step.
+  /// The rounds of sums of one step.
   struct Rounds {
     std::int64_t step = 0;
     float loss_scale = 1;
-    std::vector<std::vector<double>> sums{};    // of this server, by round
+    std::vector<std::vector<double>> sums{};    // this server's sums, by round
     std::vector<std::vector<double>> totals{};  // by round
-    std::vector<std::size_t> asked{};           // rounds, by worker
+    std::vector<std::size_t> asked{};           // rounds that each worker has asked for
     std::vector<bool> settled{};                // by worker
   };
 
@@ -110,31 +113,32 @@ class Server {
   // server_rounds.cc
   Replies measure(int worker, const Header& header, const std::vector<Tensor>& frames);
   Replies settle(int worker, const Header& header, const std::vector<Tensor>& frames);
-  /// Those of the header's step; throws Error for one that is not under way.
+  /// The rounds of the header's step; throws Error if that step is not under way.
   Rounds& rounds_of_step(const Header& header);
   std::vector<double> totals_in(const Header& header, std::int64_t round,
                                 const std::vector<Tensor>& frames) const;
-  /// Settles on the totals of a round, or holds them against those that there are.
+  /// Settles on the totals of a round; if another worker brought them before, throws Error unless
+  /// both are equal.
   void take_totals(Rounds& rounds, std::size_t round, std::vector<double> totals);
   Replies answer_measures();
   Replies end_rounds(bool finite);
-  /// Adds up the oldest updates, until at most `left` are not.
+  /// Adds up the times of the oldest updates, until at most `left` updates are not yet added.
   void add_up_updates(std::size_t left);
 
   Device& device_;
   ServerConfig config_;
   std::vector<Slot> slots_;
-  std::map<std::int64_t, std::size_t> slot_at_;  // by first element
-  Tensor parameters_, sums_;                     // own range
-  Tensor partial_;                               // of a later push's sum; empty without
+  std::map<std::int64_t, std::size_t> slot_at_;  // index of a slot, by its first element
+  Tensor parameters_, sums_;                     // the server's own range
+  Tensor partial_;  // the sum of a later push; empty if there is one push a step
   std::unique_ptr<Optimizer> optimizer_;
-  std::deque<std::pair<Mark, Mark>> updates_;  // begin and end, of those not added up yet
+  std::deque<std::pair<Mark, Mark>> updates_;  // begin and end of the updates not yet added up
   double optimizer_seconds_ = 0;
-  Rounds rounds_, last_rounds_;  // of this step, and of the one that ended
+  Rounds rounds_, last_rounds_;  // of this step, and of the step that ended before
   std::size_t gathered_ = 0;     // chunks whose gradients are complete
-  std::vector<Reply> measures_;  // to be filled in and sent
+  std::vector<Reply> measures_;  // replies whose sums are still missing
   std::int64_t sums_done_ = 0;
-  std::vector<std::optional<std::vector<double>>> summands_;  // of the sum under way, by worker
+  std::vector<std::optional<std::vector<double>>> summands_;  // by worker, for the sum under way
   std::vector<bool> done_;
   std::string failure_;
 };

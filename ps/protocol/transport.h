@@ -10,38 +10,39 @@
 
 namespace ringside::ps {
 
-/// Messages under way to one peer before send() blocks; more than a client ever has unanswered.
+/// The number of messages under way to one peer at which send() blocks; more than the unanswered
+/// requests of a client.
 inline constexpr int high_water_mark = 64;
 
 /// What a scheme asks of any transport.
 struct TransportOptions {
   std::string transport = "ipc";  // between processes: ipc or tcp
-  /// tcp: of the first server, the others follow; 0: any that is free.
+  /// tcp: the port of the first server; the others take the ports after it. 0: any free port.
   std::int64_t port = 0;
-  /// What an error about the port calls it.
+  /// The name of the port's option in errors.
   std::string port_option = "port";
   /// Larger frames are refused.
   std::int64_t max_frame_bytes = 1 << 20;
-  /// The deadline of all that blocks.
+  /// The deadline of every call that blocks.
   double timeout_s = 60;
 };
 
-/// One rank's end. `token` is what all messages of the run carry.
+/// One rank's end of the connections. All messages of the run carry `token`.
 struct Connection {
   std::unique_ptr<Channel> channel;
   std::uint64_t token = 0;
 };
 
 /// Opens the ends of a run's channels: over ZeroMQ between threads and processes, or in a simulated
-/// world. Context and transport outlive the channels.
+/// world. The context and the transport outlive the channels.
 class Transport {
  public:
   virtual ~Transport() = default;
-  /// For the server of this rank. Blocks until the run's token is there.
+  /// Opens the end of this rank's server. Blocks until the run's token is known.
   virtual Connection listen(const RankContext& context, const TransportOptions& options) = 0;
-  /// For the worker of this rank: to all servers; to the one beside it, if any, within the rank. A
-  /// send that blocks is recorded as exposed. Blocks until all servers listen; throws Error that
-  /// names the one that does not after the options' deadline.
+  /// Opens the end of this rank's worker, connected to all servers; messages to a server on the
+  /// same rank stay in the rank. A send that blocks is recorded as exposed. Blocks until all
+  /// servers listen; throws Error that names the missing server after the options' deadline.
   virtual Connection connect(const RankContext& context, const TransportOptions& options) = 0;
 };
 

@@ -20,18 +20,19 @@ struct DpOptions {
 
 Fields fields_of(DpOptions& options);
 
-/// Throws Error for values that cannot be.
+/// Throws Error for option values that are not allowed.
 void check(const DpOptions& options);
 inline std::int64_t server_count(const DpOptions&) { return 1; }
-/// Whether servers need more of their device than flat operations.
+/// Whether servers need more operations of their device than the flat ones.
 inline bool computes_losses(const DpOptions&) { return true; }
 
-/// The master reads the global batch and hands every worker its inputs, then, once a step, the
-/// parameters; it gets the logits, computes the loss and hands out its gradient; it sums the
-/// workers' gradients and updates. One step after the other: nothing is hidden behind compute.
-/// Evaluation reads and computes at the workers, with the master's parameters. Bytes a step, P of
-/// the parameters, I and L of the inputs and logits of the global batch: the master sends
-/// N P + I + L, a worker R P + L / N where it pushes R gradients.
+/// The master reads the global batch and sends every worker its inputs and, once a step, the
+/// parameters. The workers send back the logits; the master computes the loss, sends out the
+/// gradient of the logits, sums the workers' gradients and updates. All this runs one after the
+/// other: no communication is hidden behind compute. In an evaluation the workers read and compute,
+/// with the master's parameters. Bytes a step, where P are the bytes of the parameters, I and L
+/// those of the inputs and the logits of the global batch: the master sends N P + I + L; a worker
+/// that pushes R gradients sends R P + L / N.
 std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options);
 
 /// What the master's rank does until all workers are done; see ps/protocol/service.h. `loader`
@@ -39,8 +40,9 @@ std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions&
 RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
                     const Loader& loader);
 
-/// Of the master's rank: N P + I + L, dedicated; (N - 1) (P + (I + L) / N), beside worker 0; or of
-/// a worker of its own, R P + L / N.
+/// The least bytes that the busiest rank must send in a step. A dedicated master sends N P + I + L,
+/// a master beside worker 0 (N - 1) (P + (I + L) / N); a worker on a rank of its own sends R P + L
+/// / N.
 double dp_minimum_bytes(const StepShape& shape, const DpOptions& options);
 
 }  // namespace ringside::ps

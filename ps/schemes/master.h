@@ -9,11 +9,12 @@
 
 namespace ringside::ps {
 
-/// A server that also reads the data: it hands out inputs, keeps their targets and computes the
-/// loss of the logits that come back, with the bits of a worker that did so itself.
+/// A server that also reads the data: it sends out the inputs, keeps their targets and computes the
+/// loss of the logits that workers send back. The loss has the same bits as if the worker had
+/// computed it.
 class Master : public Server {
  public:
-  /// Model, loader and plan outlive it.
+  /// The model, the loader and the plan outlive the master.
   Master(const Model& model, const std::vector<Chunk>& chunks, Device& device,
          const ServerConfig& config, const Loader& loader, const RunPlan& plan);
 

@@ -22,26 +22,29 @@ struct PsOptions {
 
 Fields fields_of(PsOptions& options);
 
-/// Throws Error for values that cannot be.
+/// Throws Error for option values that are not allowed.
 void check(const PsOptions& options);
 inline std::int64_t server_count(const PsOptions& options) { return options.servers; }
-/// Whether servers need more of their device than flat operations.
+/// Whether servers need more operations of their device than the flat ones.
 inline bool computes_losses(const PsOptions&) { return false; }
 
-/// Workers hold a replica (Li et al., OSDI 2014). They push every unit's gradient right after its
-/// last backward, in chunks of at most 1 MB that are answered with the updated values; these are
-/// taken in between the units' computations, and a unit's next forward waits for its own. Bytes a
-/// step, P those of the parameters: a worker sends P for every gradient that it pushes, R a step, a
-/// server N P / S. Where the optimizer wants sums over the model, the values are pulled after them.
+/// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
+/// after the unit's last backward, in chunks of at most 1 MB; the server answers each chunk with
+/// its updated values. The worker takes values in between the units' computations, and a unit's
+/// next forward waits only for the unit's own values. If the optimizer needs sums over the model,
+/// the worker pulls the values after the sums. Bytes a step, where P are the bytes of the
+/// parameters: a worker sends P for every gradient that it pushes, R gradients a step; a server
+/// sends N P / S.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
 
-/// What the rank of a server does until all workers are done; see ps/protocol/service.h.
+/// What a server's rank does until all workers are done; see ps/protocol/service.h.
 RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
                     const Loader& loader);
 
-/// Dedicated: max(R P, N P / S). Beside: the rank of worker i and server i sends the gradients but
-/// for its own part, and new values of its part to the other workers, R P (S - 1) / S +
-/// (N - 1) P / S; a rank with a worker alone sends R P.
+/// The least bytes that the busiest rank must send in a step. With dedicated servers: max(R P, N P
+/// / S). With servers beside workers: the rank of worker i and server i sends the gradients except
+/// its own part, and the new values of its part to the other workers, R P (S - 1) / S + (N - 1) P /
+/// S; a rank with only a worker sends R P.
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
 
 }  // namespace ringside::ps

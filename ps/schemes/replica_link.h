@@ -1,4 +1,4 @@
-// What ties a worker's replica to the servers that keep the master values.
+// The link between a worker's replica and the servers that keep the master values.
 #pragma once
 
 #include <vector>
@@ -10,30 +10,33 @@
 
 namespace ringside::ps {
 
-/// Moves gradients of the replica to the servers and their values into it, chunk by chunk. All is
-/// asked of the client, whose errors these calls throw; only wait_for() and drain() block.
+/// Moves gradients of the replica to the servers, and values of the servers into the replica, chunk
+/// by chunk. All calls go through the client and throw its errors; only settle(), wait_for() and
+/// drain() block.
 class ReplicaLink {
  public:
-  /// Everything outlives it.
+  /// All arguments outlive the link.
   ReplicaLink(const Model& model, Replica& replica, Device& device, Client& client,
               const RunPlan& plan);
 
-  /// Sends the gradients of one unit, the only ones or the last of the step, which must not change
-  /// until the step's values are there.
+  /// Sends the step's only or last gradient of the unit. The gradient must not change until the
+  /// values of the step have come.
   void push(std::size_t unit, std::int64_t step);
-  /// The same, and has the updated values written to the replica when they come.
+  /// Does the same as push(); the updated values are written to the replica when they come.
   void push_pull(std::size_t unit, std::int64_t step);
-  /// Sends those of an earlier micro-batch, which must not change until wait_for() has returned.
+  /// Sends the unit's gradient of an earlier micro-batch, which must not change until wait_for()
+  /// has returned.
   void push_part(std::size_t unit, std::int64_t step, std::int64_t micro_batch);
-  /// The rounds of sums that the servers' optimizers want before they update: adds up, in the order
-  /// of the servers, what each of them measures. False where they will not update because gradients
-  /// are not finite. Blocks until all workers have pushed.
+  /// Does the rounds of sums that the servers' optimizers need before they update: adds up, in the
+  /// order of the servers, what each server measures. Returns false if the servers do not update
+  /// because gradients are not finite. Blocks until all workers have pushed.
   bool settle(const StepInfo& info);
-  /// Has the values after `steps` updates written to the replica, all units in order.
+  /// Asks for the values after `steps` updates, all units in order; they are written to the replica
+  /// when they come.
   void pull(std::int64_t steps);
 
-  /// Takes what has come; then, if values of the unit, or words that its gradients are there, are
-  /// still missing, waits for them.
+  /// Handles the replies that have come. Then blocks while values of the unit, or the servers'
+  /// words that its gradients have arrived, are still missing.
   void wait_for(std::size_t unit);
 
   /// Calls `visit` with the replica's values of every unit.
@@ -41,9 +44,9 @@ class ReplicaLink {
 
  private:
   Message request(Kind kind, const Chunk& chunk, std::int64_t step, std::int64_t micro_batch) const;
-  /// About the totals of a round; none before round 0.
+  /// A message with the totals of a round; without totals before round 0.
   Message about_sums(Kind kind, const StepInfo& info, int round, const std::vector<double>& totals);
-  /// The totals of a round; `before`: of the round before it.
+  /// The totals of a round; `before` are the totals of the round before.
   std::vector<double> total(const StepInfo& info, int round, const std::vector<double>& before);
   void ask_values(Kind kind, const Chunk& chunk, std::int64_t step);
   void take(const Chunk& chunk, const Message& reply);
@@ -53,10 +56,10 @@ class ReplicaLink {
   Device& device_;
   Client& client_;
   std::vector<Chunk> chunks_;
-  std::vector<int> servers_;  // that have chunks
+  std::vector<int> servers_;  // servers that have chunks
   int rounds_;
-  std::int64_t last_push_;    // number of the last push of a step
-  std::vector<int> missing_;  // chunks asked for, by unit
+  std::int64_t last_push_;    // the number of a step's last push
+  std::vector<int> missing_;  // how many chunks asked for have not come, by unit
 };
 
 }  // namespace ringside::ps

@@ -1,4 +1,4 @@
-// What the schemes with servers have in common on the workers' side.
+// What the schemes with servers have in common on a worker.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,9 @@
 namespace ringside::ps {
 
 /// A worker with a whole replica, a client of all servers and the link between the two. Between the
-/// units' computations it takes in what has come, without blocking. With train.reduce "every" the
-/// gradients of each micro-batch go to the servers, which add them up.
+/// units' computations the worker takes in values that have come, without blocking. With
+/// train.reduce "every" the gradients of each micro-batch go to the servers, and the servers add
+/// them up.
 class ReplicaScheme : public SyncScheme {
  public:
   void attach(Model& model) override {
@@ -42,7 +43,7 @@ class ReplicaScheme : public SyncScheme {
     steps_ = info.step + 1;
     return link_->settle(info);
   }
-  /// By as many at a time as a frame takes.
+  /// Sums the values in portions that fit into a frame.
   void sum(std::span<double> values) override {
     constexpr std::size_t most = max_chunk_bytes / sizeof(double);
     Device& device = context().device;
@@ -55,7 +56,8 @@ class ReplicaScheme : public SyncScheme {
     }
   }
 
-  /// Values come after every update, so the servers have handled all that this worker sent.
+  /// The values of an update come last, so when they are here the servers have handled all messages
+  /// of this worker.
   void drain() override { client_->drain(); }
 
   void visit_parameters(const ParameterVisitor& visit) override {
@@ -71,16 +73,16 @@ class ReplicaScheme : public SyncScheme {
         transport_(context.links.transport<Transport>()),
         every_(pushes_a_step(context.plan.train) > 1) {}
 
-  /// What this scheme asks of its transport.
+  /// The options of the transport that this scheme uses.
   virtual TransportOptions transport_options(const Model& model) const = 0;
 
-  /// Sends a unit's last gradients of a step.
+  /// Sends a unit's last gradient of a step.
   virtual void push(std::size_t unit, std::int64_t step) = 0;
 
   Replica& replica() { return *replica_; }
   Client& client() { return *client_; }
   ReplicaLink& link() { return *link_; }
-  /// Updates that the servers have been given the gradients of.
+  /// The number of updates for which this worker has sent its gradients.
   std::int64_t steps() const { return steps_; }
 
  private:
@@ -88,7 +90,7 @@ class ReplicaScheme : public SyncScheme {
   std::optional<Replica> replica_;
   std::unique_ptr<Client> client_;
   std::optional<ReplicaLink> link_;
-  bool every_;  // micro-batch is pushed, of several
+  bool every_;  // several micro-batches, and each is pushed
   std::int64_t steps_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// What moves messages between simulated ranks; nothing but the simulated transport includes it.
+// Moves messages between simulated ranks. Only the simulated transport includes this file.
 #pragma once
 
 #include <deque>
@@ -20,21 +20,21 @@ struct Parcel {
   Line* line = nullptr;
   Message message;
   double bytes = 0;     // header and frames, as they travel
-  double ready_at = 0;  // when the sender's CPU was done with it
-  /// What becomes of the frames where they arrive; values only where there are any.
+  double ready_at = 0;  // when the sender's CPU had finished its part
+  /// The frames as they arrive; `values` only where the simulation has values.
   std::vector<FrameShape> shapes{};
   std::vector<std::vector<std::byte>> values{};
 };
 
-/// A worker's or a server's end.
+/// The end of a worker or of a server.
 struct End {
   int rank = 0;
-  int id = 0;  // of the worker, of the server
+  int id = 0;  // number of the worker or of the server
   Io* io = nullptr;
   bool has_values = false;
   bool open = true;
-  std::deque<std::unique_ptr<Parcel>> received{};  // that nobody has taken yet
-  std::unique_ptr<sim::Event> changed{};           // a message came, or a peer took one
+  std::deque<std::unique_ptr<Parcel>> received{};  // messages that no receive() has returned yet
+  std::unique_ptr<sim::Event> changed{};           // a message came, or a peer took a message
 };
 
 /// One direction between two ends: a connection, on which one message travels after the other.
@@ -46,19 +46,19 @@ class Line {
   End& to() const { return to_; }
   bool within_rank() const { return from_.rank == to_.rank; }
 
-  /// Messages sent that the peer has not taken.
+  /// The number of messages sent that the peer has not taken.
   int under_way() const { return under_way_; }
 
   void send(Message message, double bytes);
-  /// The sender's CPU is done with the next message.
+  /// Says that the sender's CPU has finished its part of the next message.
   void ready();
-  /// The last byte of the message that travels is there. Returns it.
+  /// Called when the last byte of the travelling message has arrived. Returns the message.
   std::unique_ptr<Parcel> arrive();
   /// Hands a message to the receiving end.
   void deliver(std::unique_ptr<Parcel> parcel);
-  /// The peer has taken a message.
+  /// Says that the peer has taken a message.
   void taken();
-  /// Messages on their way keep nothing of the sender's memory any more.
+  /// Lets the messages on their way drop all references to the sender's memory.
   void let_go_of_frames();
 
  private:
@@ -67,26 +67,27 @@ class Line {
   End& from_;
   End& to_;
   int under_way_ = 0;
-  std::deque<std::unique_ptr<Parcel>> parcels_;  // the first one travels, if it is ready
-  std::size_t ready_ = 0;                        // of parcels_, the first ones
+  std::deque<std::unique_ptr<Parcel>> parcels_;  // the first parcel travels, if it is ready
+  std::size_t ready_ = 0;                        // how many of parcels_, from the first, are ready
 };
 
-/// A rank's I/O threads, as services of the world: one spends the CPU's part of sending, one that
-/// of receiving; a third one spends nothing and has the next message of a line follow the one that
-/// came.
+/// A rank's I/O threads, as services of the world. The first spends the CPU time of sending, the
+/// second that of receiving. The third spends no time: when a message of a line has arrived it
+/// starts the next message of that line.
 class Io {
  public:
   Io(sim::World& world, int rank, sim::Place place);
   Io(const Io&) = delete;
   Io& operator=(const Io&) = delete;
 
-  /// Blocks until messages can come, for a moment of the simulator and not of its time.
+  /// Blocks until the services run; this takes no simulated time.
   void wait_for_start();
   double now() const { return world_.now(); }
 
-  /// Has the CPU's part of sending done in its turn; then the next message of `line` is ready.
+  /// Queues the CPU's part of sending; when it is done the next message of `line` is ready.
   void prepare(Line& line, double bytes);
-  /// Starts the flow of a message to `receiver`, whose latency began when it was ready.
+  /// Starts the flow of a message to `receiver`. The message's latency counts from the moment when
+  /// it was ready.
   void start(Io& receiver, Parcel& parcel);
 
  private:
@@ -109,17 +110,17 @@ class Io {
   std::unique_ptr<sim::Event> arrived_changed_;
 };
 
-/// All ends of a world and what is between them, for as long as the world lives: an end that is
-/// closed may still be on the way of a message.
+/// All ends of a world and the lines between them. They live as long as the world, because messages
+/// may still be on their way to an end that is closed.
 class Wire {
  public:
-  /// A new end; blocks as Io::wait_for_start().
+  /// Makes a new end; blocks as Io::wait_for_start() does.
   End& open(sim::World& world, sim::Place place, int rank, int id, bool has_values);
   Line& line(End& from, End& to);
 
-  /// Server `id` may be found.
+  /// From now on find() finds server `id`.
   void announce(End& server);
-  /// Blocks until server `id` is there; null after `timeout_s`.
+  /// Blocks until server `id` is there and returns its end; null after `timeout_s`.
   End* find(sim::World& world, int id, double timeout_s);
 
  private:

@@ -12,19 +12,19 @@
 
 namespace ringside::ps {
 
-/// A server's end. `token` is what workers must know.
+/// A server's end. Workers must know its `token`.
 struct ServerEnd {
   std::unique_ptr<Channel> channel;
   std::string endpoint;  // for workers of other ranks
 };
 
-/// Listens on a name that leaves no file (ipc) or on 127.0.0.1 (tcp), and within the hub. Throws
-/// Error that names the port and its option if it is taken.
+/// Listens on a name that leaves no file (ipc) or on 127.0.0.1 (tcp), and within the hub. If the
+/// port is taken, throws Error that names the port and its option.
 ServerEnd open_server(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int server,
                       const TransportOptions& options);
 
-/// A worker's end: one connection for each server's endpoint; `local_endpoint` for the server
-/// that shares the hub. A send that blocks is recorded as exposed.
+/// Makes a worker's end, with one connection for each server's endpoint; for a server that shares
+/// the hub the endpoint is local_endpoint(). A send that blocks is recorded as exposed.
 std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Hub> hub,
                                         std::uint64_t token, int worker,
                                         const std::vector<std::string>& endpoints,

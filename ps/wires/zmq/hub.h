@@ -1,4 +1,4 @@
-// The sockets of one rank, and by what names they find each other.
+// The sockets of one rank, and the names by which they find each other.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,9 +10,9 @@
 
 namespace ringside::ps {
 
-/// The sockets of one rank: a worker and a server that share it reach each other without leaving
-/// the process. Held by its channels; its end blocks until what they sent is gone, at most a
-/// second. One I/O thread.
+/// The ZeroMQ context of one rank: a worker and a server that share a hub reach each other inside
+/// the process. The rank's channels hold the hub; its destructor blocks until their messages have
+/// left, at most a second. It has one I/O thread.
 class Hub {
  public:
   zmq::context_t& context() { return context_; }
@@ -23,12 +23,13 @@ class Hub {
 
 inline constexpr std::string_view inside_scheme = "inproc:";
 
-/// The endpoint of a server, for workers of the same hub.
+/// The endpoint of a server, for workers that share the server's hub.
 inline std::string local_endpoint(int server) {
   return fmt::format("{}//server-{}", inside_scheme, server);
 }
 
-/// What a worker's socket is known by: who does not know the token cannot take a worker's place.
+/// The name of a worker's socket. It contains the token, so nobody without the token can take a
+/// worker's place.
 inline std::string routing_id(std::uint64_t token, int worker) {
   return fmt::format("{:016x}.{}", token, worker);
 }

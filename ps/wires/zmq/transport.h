@@ -7,7 +7,7 @@
 
 namespace ringside::ps {
 
-/// Over ZeroMQ (channel.h). The ranks find each other through the context's store.
+/// A transport over ZeroMQ (channel.h). The ranks find each other through the context's store.
 std::unique_ptr<Transport> zmq_transport();
 
 }  // namespace ringside::ps
