@@ -15,12 +15,13 @@ struct DdpOptions {
 
 Fields fields_of(DdpOptions& options);
 
-/// Throws Error for values that cannot be.
+/// Throws Error for option values that are not allowed.
 void check(const DdpOptions& options);
 
-/// Every rank holds everything (Li et al., VLDB 2020). With train.reduce "every" the gradients of a
-/// micro-batch are reduced while the next one is computed, and added up in a second whole gradient.
-/// Bytes a rank and reduction: 2 (N-1)/N of the gradient.
+/// Every rank holds the whole model, gradient and optimizer state (Li et al., VLDB 2020). With
+/// train.reduce "every" the gradients of a micro-batch are reduced while the next micro-batch is
+/// computed, and added up in a second whole gradient. Bytes that a rank sends in each reduction: 2
+/// (N-1)/N of the gradient.
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options);
 
 double ddp_minimum_bytes(const StepShape& shape);

@@ -9,8 +9,9 @@
 
 namespace ringside::peer {
 
-/// Waits for `work` on the rank's main thread and forgets it. Records the wait as exposed, and the
-/// operation, from its launch to its end, as communication. What was hidden is their difference.
+/// Waits for `work` on the rank's main thread and lets go of `work`. Records the wait as exposed,
+/// and the operation, from its launch to its end, as communication. The difference of the two was
+/// hidden.
 inline void wait_exposed(Timeline& timeline, const std::string& name, WorkPtr work) {
   {
     const auto span = timeline.scope(Activity::exposed, "wait " + name);

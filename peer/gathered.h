@@ -12,30 +12,31 @@
 
 namespace ringside::peer {
 
-/// All-gathers units out of the shards of all ranks, into memory of kind communication, and binds
-/// their parameters. For one thread; all ranks ask for the same units in the same order.
+/// Gathers units from the shards of all ranks into memory of kind communication, and binds the
+/// units' parameters. For one thread; all ranks ask for the same units in the same order.
 class GatheredUnits {
  public:
-  /// `own`: this rank's shards of the parameters. Everything outlives it.
+  /// `own` are this rank's shards of the parameters. All arguments outlive this object.
   GatheredUnits(const RankContext& context, Model& model, const Shards& shards, const Tensor& own,
                 Communicator& communicator);
 
-  /// Has the unit gathered, unless it is already; does not block.
+  /// Begins to gather the unit, unless it has been gathered already; does not block.
   void begin(std::size_t unit);
-  /// The unit's parameters without the padding; waits for them.
+  /// Returns the unit's parameters without the padding; waits until they are gathered.
   Tensor get(std::size_t unit);
-  /// The same; the unit whose parameters this one reads as well (Unit::lender) is whole and bound.
+  /// Does the same; the unit whose parameters this unit reads as well (Unit::lender) is then
+  /// gathered and bound too.
   Tensor get_with_lender(std::size_t unit);
   /// Unbinds the unit and lets go of its parameters.
   void free(std::size_t unit);
 
-  /// The unit whose parameters this one reads as well; none for most.
+  /// The unit whose parameters this unit reads as well; most units read no others.
   std::optional<std::size_t> lender(std::size_t unit) const { return lenders_[unit]; }
 
  private:
   struct Gathered {
     Tensor padded;
-    WorkPtr work;  // while they are on their way
+    WorkPtr work;  // while the parameters are on their way
   };
 
   const RankContext& context_;
@@ -43,7 +44,7 @@ class GatheredUnits {
   const Shards& shards_;
   Tensor own_;
   Communicator& communicator_;
-  std::vector<std::optional<std::size_t>> lenders_;  // by unit
+  std::vector<std::optional<std::size_t>> lenders_;  // indexed by unit
   std::map<std::size_t, Gathered> gathered_;
 };
 

@@ -12,7 +12,7 @@
 
 namespace ringside::peer {
 
-/// Elements [begin, begin + count) of the model: those of consecutive units, `first_unit` the
+/// Elements [begin, begin + count) of the model: consecutive units, of which `first_unit` is the
 /// first.
 struct Bucket {
   std::string name;
@@ -20,34 +20,34 @@ struct Bucket {
   std::int64_t begin = 0, count = 0;
 };
 
-/// The model in buckets of at least `bytes`, but for the last one; no unit is cut. Units finish
-/// backward from the last to the first, and buckets come in that order.
+/// Divides the model into buckets of at least `bytes`; the last bucket may be smaller. No unit is
+/// cut. Backward finishes units from the last to the first, and the buckets are in that order.
 std::vector<Bucket> make_buckets(const Model& model, DType dtype, double bytes);
 
-/// Sends a bucket on its way when the last of its units has its gradients. For one thread.
+/// Starts to sum a bucket as soon as all of its units have their gradients. For one thread.
 class Reducer {
  public:
-  /// What sums up a bucket over ranks, in place.
+  /// The operation that sums a bucket over ranks, in place.
   struct Operation {
     std::string name;
     std::function<WorkPtr(const Tensor& gradients)> begin;
   };
 
-  /// `gradients`: of the whole model. Device and timeline outlive it.
+  /// `gradients` are those of the whole model. The device and the timeline outlive the reducer.
   Reducer(Device& device, Timeline& timeline, std::vector<Bucket> buckets, const Tensor& gradients,
           Operation operation);
 
-  /// Has the sums of every micro-batch added up in `total`, a gradient of the whole model, so that
-  /// buckets may set out once a micro-batch.
+  /// Adds up the sums of every micro-batch in `total`, a gradient of the whole model, so that
+  /// buckets may be sent once for each micro-batch.
   void add_up_in(const Tensor& total) { total_ = total; }
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
-  /// The unit's gradients of the micro-batch are whole; does not block.
+  /// Says that the unit's gradients of the micro-batch are complete; does not block.
   void add(std::size_t unit, std::int64_t micro_batch);
-  /// Waits until the bucket is back, if it is on its way: `gradients`, or `total`, have its sums.
+  /// Waits for the bucket if it is under way; then `gradients`, or `total`, hold the bucket's sums.
   void finalize(std::size_t bucket);
-  /// The same for the bucket of a unit whose gradients are about to be overwritten.
+  /// Does the same for the bucket of a unit whose gradients are about to be overwritten.
   void finalize_of_unit(std::size_t unit);
   void finalize_all();
 
@@ -62,7 +62,7 @@ class Reducer {
   std::vector<Bucket> buckets_;
   Tensor gradients_, total_;
   Operation operation_;
-  std::vector<UnderWay> under_way_;  // by bucket; without work: none
+  std::vector<UnderWay> under_way_;  // indexed by bucket; `work` is null if it is not under way
 };
 
 }  // namespace ringside::peer

@@ -7,9 +7,9 @@
 
 namespace ringside::peer {
 
-/// Added in rank order in fp64; every rank has the same bits. Collective; blocks. Communicators
-/// know fp32 alone, so the values' bytes are gathered, as two floats each. 8 (p-1) bytes a value
-/// and rank.
+/// Replaces each value by its sum over all ranks, added in rank order in fp64; every rank gets the
+/// same bits. Collective; blocks. Communicators cannot sum fp64, so the ranks gather the values'
+/// bytes, as two floats each. A rank sends 8 (p-1) bytes for each value.
 void sum_over_ranks(Device& device, Communicator& communicator, std::span<double> values);
 
 }  // namespace ringside::peer

@@ -10,41 +10,43 @@
 
 namespace ringside::peer {
 
-/// Every unit's range is padded with zeros to as many equal shards as there are ranks; rank r keeps
-/// the r-th of each. A rank's shards stand one after the other, in unit order, in ranges of its own
-/// (of parameters, gradients, optimizer state): "own" below. Whole units with their padding stand
-/// one after the other in "whole" ranges, which have ranks times as many elements.
+/// Every unit's range is padded with zeros so that it divides into equal shards, one for each rank;
+/// rank r keeps the r-th shard of every unit. A rank's shards stand one after the other, in unit
+/// order, in ranges of the rank's own (for parameters, gradients, optimizer state), called "own"
+/// below. Whole units with their padding stand one after the other in "whole" ranges, which have as
+/// many times more elements as there are ranks.
 class Shards {
  public:
-  /// The model outlives it.
+  /// The model outlives this object.
   Shards(const Model& model, int rank, int ranks);
 
   std::size_t units() const { return shards_.size(); }
-  /// Elements of an own range, and of a whole one.
+  /// The number of elements of an own range, and of a whole range.
   std::int64_t own_count() const { return total_; }
   std::int64_t whole_count() const { return total_ * ranks_; }
-  /// Elements of the unit with its padding.
+  /// The number of elements of the unit with its padding.
   std::int64_t padded_count(std::size_t unit) const { return shards_[unit].count * ranks_; }
   /// Where the unit's shard begins in an own range.
   std::int64_t begin(std::size_t unit) const { return shards_[unit].begin; }
 
-  /// The unit's shard, of an own range.
+  /// Returns the part of an own range that is the unit's shard.
   Tensor of_own(const Tensor& own, std::size_t unit) const;
-  /// The unit with its padding, of a whole range.
+  /// Returns the part of a whole range that is the unit with its padding.
   Tensor of_whole(const Tensor& whole, std::size_t unit) const;
-  /// This rank's shard, of one unit with its padding.
+  /// Returns the part of one padded unit that is this rank's shard.
   Tensor of_unit(const Tensor& padded, std::size_t unit) const;
 
-  /// Writes the initial values of this rank's shards, and the zeros of the padding.
+  /// Writes the initial values of this rank's shards, and zeros into the padding.
   void initialise(const RankContext& context, const Tensor& own) const;
-  /// What an own range holds of the model.
+  /// Which parameters of the model an own range holds.
   ParameterMap parameter_map() const;
 
  private:
   struct Shard {
     std::int64_t begin, count;  // in own ranges
   };
-  /// Where this rank's shard begins in the unit, and how many of its elements are no padding.
+  /// begin_in_unit(): where this rank's shard begins in the unit. real_count(): how many of its
+  /// elements are not padding.
   std::int64_t begin_in_unit(std::size_t unit) const { return rank_ * shards_[unit].count; }
   std::int64_t real_count(std::size_t unit) const;
 

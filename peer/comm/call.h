@@ -1,4 +1,4 @@
-// Operations of a group, and how errors about them read, whatever carries them out.
+// Operations of a group and the texts of errors about them, the same for every communicator.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace ringside::peer {
 
-/// A collective operation, as one rank calls it. Plain data: it may lie in memory that processes
-/// share.
+/// A collective operation, as one rank calls it. Plain data, because it may lie in memory that
+/// processes share.
 struct Call {
   enum class Kind : std::uint32_t {
     all_reduce,
@@ -29,47 +29,48 @@ struct Call {
   std::int32_t colour = 0, key = 0;  // of a split
 };
 
-/// Whether two ranks called the same: ranks must agree on kind, bytes and root.
+/// Whether two ranks called the same operation, that is whether kind, bytes and root are equal.
 bool agree(const Call& a, const Call& b);
 
-/// What the rank of that number in a group of `size` sends and receives: closed forms, with
-/// elements of `element` bytes.
+/// The bytes that rank `rank` of a group of `size` sends and receives, by closed forms; an element
+/// has `element` bytes.
 Traffic traffic_of(const Call& call, int rank, int size, std::size_t element);
 
-/// The group of the ranks that gave this colour in the split that was operation `number` of
-/// `parent`: ordered by (key, rank), as `rank` of the parent sees it. `calls` are those of all
+/// The group of the ranks that gave this colour in a split, ordered by (key, rank), as `rank` of
+/// `parent` sees it. The split was operation `number` of `parent`; `calls` are the calls of all
 /// ranks.
 Group group_of_colour(const std::string& parent, std::uint64_t number,
                       const std::vector<Call>& calls, int colour, int rank);
 
-/// "all_reduce of 4096 bytes".
+/// Returns for instance "all_reduce of 4096 bytes".
 std::string describe(const Call& call);
-/// "operation 3 (all_reduce of 4096 bytes)".
+/// Returns for instance "operation 3 (all_reduce of 4096 bytes)".
 std::string describe(std::uint64_t number, const Call& call);
 
-/// "rank 2 of 4", "ranks 1, 2 of 4": those for whom `which` is true; empty if there are none.
+/// Lists the ranks for which `which` is true: "rank 2 of 4", "ranks 1, 2 of 4"; empty if there are
+/// none.
 std::string list_ranks(int size, const std::function<bool(int)>& which);
 
-// Texts of errors. `who`: from list_ranks().
+// Texts of errors. `who` is a text of list_ranks().
 
 std::string did_not_join(const std::string& group, const std::string& who, double timeout_s);
 std::string ended_before(const std::string& group, const std::string& who, std::uint64_t number,
                          const Call& call);
 std::string did_not_come(const std::string& group, const std::string& who, std::uint64_t number,
                          const Call& call, double timeout_s);
-/// The calls of two ranks disagree.
+/// The text for two ranks that called different operations.
 std::string disagreement(const std::string& group, std::uint64_t number, int rank, const Call& call,
                          int other_rank, const Call& other);
 
-/// One message between two ranks of a group.
+/// The identity of one message between two ranks of a group.
 struct MessageName {
   std::uint64_t number = 0;  // counted from 1 for each pair and direction
   int from = 0, to = 0;
 };
-/// `peer`, one of its two ranks, is gone (or, if not `gone`, late).
+/// The text for a message whose `peer`, one of its two ranks, is gone or, if not `gone`, late.
 std::string missed_message(const std::string& group, int size, const MessageName& message,
                            std::uint64_t bytes, int peer, bool gone, double timeout_s);
-/// The two ends gave it different sizes.
+/// The text for a message whose sender and receiver gave different sizes.
 std::string unequal_message(const std::string& group, const MessageName& message,
                             std::uint64_t sent, std::uint64_t received);
 

@@ -8,7 +8,7 @@
 
 namespace ringside::peer {
 
-/// Checks what it is given, alike on every device, and leaves the rest to the implementation.
+/// Checks the arguments, alike on every device, and leaves the operation to the implementation.
 class CallingCommunicator : public Communicator {
  public:
   WorkPtr all_reduce(const Tensor& array) final;
@@ -24,7 +24,8 @@ class CallingCommunicator : public Communicator {
       : Communicator(group.rank, group.size), name_(group.name) {}
   const std::string& name() const { return name_; }
 
-  /// Begins the operation: peers see `in`, and the result goes to `out`, which may be the same.
+  /// Begins the operation: peers see `in`, and the result goes to `out`, which may be the same
+  /// tensor.
   virtual WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) = 0;
   /// Begins to send the array to the peer, or to receive it.
   virtual WorkPtr begin_message(const Tensor& array, int peer, bool sends) = 0;

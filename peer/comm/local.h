@@ -8,8 +8,9 @@
 
 namespace ringside::peer {
 
-/// Every operation is over when it returns and costs the copies that it asks for; a message to
-/// oneself is over when both of its ends are there. No thread, no shared state.
+/// A communicator of one rank. An operation has ended when its call returns and costs only the
+/// copies that it needs; a message to oneself has ended when it has been both sent and received.
+/// Uses no thread and no shared state.
 std::unique_ptr<Communicator> make_local_communicator(Device& device, const std::string& name);
 
 }  // namespace ringside::peer

@@ -8,15 +8,16 @@
 
 namespace ringside::peer {
 
-/// What ranks can add up.
+/// Whether ranks can add up values of this dtype.
 constexpr bool summable(DType dtype) {
   return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
 }
 
-/// Every targets[t][i] = sources[0][i] + sources[1][i] + ..., added in that order in fp32; of bf16
-/// and fp16 every sum is rounded before the next one is added, as the addition of two tensors does,
-/// so that the bits are those of ranks added one after the other. Arrays of `count` elements of one
-/// of these types; a target may be a source, but not overlap one otherwise.
+/// Sets every targets[t][i] to sources[0][i] + sources[1][i] + ..., added in that order in fp32.
+/// For bf16 and fp16 every sum is rounded before the next value is added, as the addition of two
+/// tensors does, so the bits are those of ranks added one after the other. The arrays have `count`
+/// elements of a summable dtype. A target may be one of the sources, but must not overlap a source
+/// otherwise.
 void sum_in_order(DType dtype, std::span<const std::byte* const> sources,
                   std::span<std::byte* const> targets, std::size_t count);
 

@@ -9,26 +9,28 @@
 
 namespace ringside::peer {
 
-/// Collective: every rank of the group calls it, and blocks until all are connected. Tensors lie on
-/// the device; sums are of fp32, bf16 or fp16, plain ones in NCCL's own order, so bits may differ
-/// from those of other communicators; what is only moved may have any type. The ranks find each
-/// other through the store.
+/// Collective: every rank of the group calls this function, and it blocks until all are connected.
+/// Tensors lie on the device. Sums are of fp32, bf16 or fp16 and run in NCCL's own order, so their
+/// bits may differ from those of other communicators; operations that only move data take any
+/// dtype. The ranks find each other through the store.
 ///
-/// Operations run on a stream of the communicator's own; Work::wait() has later compute wait, and
-/// blocks nobody but where ranks meet for the first time: the first collective, and the wait for
-/// the first message from one rank to another, block until the others come. What a message could
-/// not begin with then is done by later calls, and while the host waits for the device.
+/// Operations run on a stream of the communicator's own. Work::wait() makes later compute wait and
+/// does not block the host, except where ranks meet for the first time: the first collective, and
+/// the wait for the first message from one rank to another, block until the other ranks come. A
+/// message that cannot be launched yet is launched by later calls, or while the host waits for the
+/// device.
 ///
-/// A rank that does not come, or a failure of NCCL, is noticed in Work::wait() and where the host
-/// waits for the device, and thrown there as an Error that names operation, group and rank: the
-/// communicator is aborted then, and every later call of it throws the same. `timeout_s`: of the
+/// Work::wait(), and every place where the host waits for the device, notice a rank that does not
+/// come or a failure of NCCL. They abort the communicator and throw an Error that names operation,
+/// group and rank; every later call throws the same Error. `timeout_s` is the deadline of the
 /// beginning, of every operation from the moment when it could have begun, and of the end (the
 /// destructor waits for the other ranks' unless there was an error). Throws Error that says what to
-/// install where NCCL is not there. The device (a cuda::CudaDevice) and the store outlive it.
+/// install if NCCL is missing. The device (a cuda::CudaDevice) and the store outlive the
+/// communicator.
 std::unique_ptr<Communicator> make_nccl_communicator(Device& device, Store& store,
                                                      const Group& group, double timeout_s);
 
-/// NCCL's version ("2.28.9"), or empty with `cause` saying why it cannot be used.
+/// NCCL's version ("2.28.9"), or an empty version and a `cause` that says why NCCL cannot be used.
 struct NcclFound {
   std::string version, cause;
 };

@@ -1,4 +1,4 @@
-// What the module with NCCL in it is called, and what it holds.
+// The name of the module that contains NCCL, and the functions in it.
 #pragma once
 
 #include "core/device/cuda/cuda.h"

@@ -1,4 +1,4 @@
-// Communicator for ranks of one host: collectives straight out of the peers' memory.
+// Communicator for ranks of one host: collectives read straight from the peers' memory.
 #pragma once
 
 #include <memory>
@@ -9,16 +9,16 @@
 
 namespace ringside::peer {
 
-/// Ranks are threads or processes of one host, and all of the group call this. Blocks until all are
-/// here, at most `timeout_s`, which is also the deadline of every later wait. Device and store must
-/// outlive it.
+/// For ranks that are threads or processes of one host; all ranks of the group call this function.
+/// Blocks until all have called, at most `timeout_s`, which is also the deadline of every later
+/// wait. The device and the store must outlive the communicator.
 ///
-/// One pass: after a barrier rank r reads its part from all ranks' memory, sums in registers in
-/// rank order and stores to all; a second barrier ends it (3-5x over staged copies). Steps: 2
-/// barriers an operation. A thread of its own runs collectives in order, another one moves
-/// messages; a caller that waits helps. A rank that does not come is named to all others, as is a
-/// rank whose communicator ended; no file stays open and nothing is left behind. A group of one
-/// needs none of this.
+/// A collective is one pass between two barriers: rank r reads its part from the memory of all
+/// ranks, sums it in registers in rank order and stores the result to all ranks (3-5 times as fast
+/// as staged copies). One thread of the communicator runs collectives in order, another moves
+/// messages; a caller that waits helps. A rank that does not come is named to all others, and so is
+/// a rank whose communicator has ended. No file stays open and nothing is left behind. A group of
+/// one rank needs none of this.
 std::unique_ptr<Communicator> make_shm_communicator(Device& device, Store& store,
                                                     const Group& group, double timeout_s);
 

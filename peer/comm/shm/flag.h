@@ -6,16 +6,17 @@
 
 namespace ringside::peer {
 
-/// Zero bytes are a flag of value 0. One cache line, so that ranks do not disturb each other.
-/// (std::atomic::wait does not work between processes.)
+/// A value that threads can wait for. Memory of zero bytes is a flag of value 0. A flag fills one
+/// cache line, so that ranks do not disturb each other. (std::atomic::wait does not work between
+/// processes.)
 class alignas(64) Flag {
  public:
-  /// Of a Backoff's pause.
+  /// The longest pause of a Backoff, in seconds.
   static constexpr double longest_sleep_s = 0.1;
 
   std::uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
-  /// Everything written before is visible to who sees the new value.
+  /// Whoever sees the new value also sees everything that was written before set().
   void set(std::uint32_t value) {
     value_.store(value, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) wake();
@@ -24,7 +25,7 @@ class alignas(64) Flag {
     value_.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) wake();
   }
-  /// Has all sleepers look again.
+  /// Wakes all sleepers, so that they look at the value again.
   void wake();
 
  private:
@@ -40,7 +41,7 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 /// sleeps, so that it takes no time from threads that compute.
 class Backoff {
  public:
-  /// `spin`: every rank can have a core.
+  /// `spin` says that every rank can have a core of its own; otherwise the wait spins only briefly.
   explicit Backoff(bool spin) : spins_(spin ? 20 : 1) {}
   /// Returns soon after the flag changes from `seen`, at the latest after
   /// Flag::longest_sleep_s; may return early.

@@ -1,4 +1,4 @@
-// Files without a name, shared between processes.
+// Nameless files, shared between processes.
 #pragma once
 
 #include <sys/types.h>
@@ -8,13 +8,14 @@
 
 namespace ringside::peer {
 
-/// An open file, closed at the end.
+/// An open file, which the destructor closes.
 class File {
  public:
   File() = default;
-  /// A new file in memory, which goes away with its last user.
+  /// Makes a file in memory. It disappears when nobody has it open or mapped any more.
   static File create(std::size_t bytes);
-  /// What another process (or this one) has open as `file`. Throws Error if it cannot be opened.
+  /// Opens the file that a process (this or another one) has open under the number `file`. Throws
+  /// Error if that file cannot be opened.
   static File of_process(pid_t process, int file);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -22,7 +23,7 @@ class File {
 
   int number() const { return number_; }
   std::size_t bytes() const;
-  /// Differs from that of every other file in memory.
+  /// A number that no other file in memory has.
   std::uint64_t identity() const { return identity_of(number_); }
   static std::uint64_t identity_of(int number);
 
@@ -31,7 +32,7 @@ class File {
   int number_ = -1;
 };
 
-/// A whole file in the address space, readable and writable.
+/// A whole file mapped into the address space, readable and writable.
 class Mapping {
  public:
   explicit Mapping(const File& file);

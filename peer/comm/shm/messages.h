@@ -1,4 +1,4 @@
-// Messages between pairs of ranks: the receiver copies straight out of the sender's memory.
+// Messages between pairs of ranks: the receiver copies straight from the sender's memory.
 #pragma once
 
 #include <condition_variable>
@@ -15,25 +15,26 @@
 
 namespace ringside::peer {
 
-/// This rank's messages. Those of one pair and direction go one after the other; different pairs
-/// and directions do not wait for each other. Moved on by a thread of its own and by whoever
-/// waits. A message that nobody meets within the group's deadline breaks the group.
+/// This rank's messages. Messages of the same pair and direction run one after the other; different
+/// pairs and directions do not wait for each other. A thread of this class moves messages on, and
+/// so does every caller that waits. A message that its peer does not meet within the group's
+/// deadline breaks the group.
 class Messages {
  public:
-  /// What must be known of a tensor that is sent, and of one that is filled.
+  /// A tensor that is sent or filled, and where it lies.
   struct Operand {
     Tensor tensor;  // kept until the message is over
     Address address;
   };
 
-  /// All must outlive this.
+  /// The arguments must outlive this object.
   Messages(Device& device, Control& control, PeerMemory& memory);
-  /// Moves on until all messages are over.
+  /// Moves messages on until all are over.
   ~Messages();
 
   WorkPtr send(Operand operand, int to) { return post(std::move(operand), true, to); }
   WorkPtr receive(Operand operand, int from) { return post(std::move(operand), false, from); }
-  /// Payload that crossed between ranks.
+  /// Bytes of payload that crossed between ranks.
   Traffic traffic() const;
 
  private:
@@ -49,14 +50,14 @@ class Messages {
   using MessagePtr = std::shared_ptr<Message>;
   struct Lane {
     std::deque<MessagePtr> waiting;
-    std::uint32_t turn = 0;  // number of the first one, counted from 1, while it is under way
+    std::uint32_t turn = 0;  // number of the first message, counted from 1, while it is under way
     std::uint32_t over = 0;  // messages that are over
     bool copying = false;
   };
   class MessageWork;
 
   WorkPtr post(Operand operand, bool sending, int peer);
-  /// Moves all lanes on until `message` is over, or, without one, until none is waiting.
+  /// Moves all lanes on until `message` is over or, if `message` is null, until no message waits.
   void run(std::unique_lock<std::mutex>& lock, const Message* message);
   bool advance(std::unique_lock<std::mutex>& lock);
   bool advance_sending(Lane& lane, int to);
@@ -65,7 +66,7 @@ class Messages {
   /// Breaks the group if the first message's peer will not raise `flag` any more, or is late.
   void check_peer(const Lane& lane, const Flag& flag, int from, int to);
   void finish(Lane& lane);
-  /// Whether there was anything to fail.
+  /// Fails all messages that are not over; returns whether there were any.
   bool fail_all(const std::string& what);
   void work();
 
@@ -74,7 +75,7 @@ class Messages {
   PeerMemory& memory_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Lane> sending_, receiving_;  // by peer
+  std::vector<Lane> sending_, receiving_;  // indexed by peer
   std::size_t waiting_ = 0;
   bool ending_ = false;
   Traffic traffic_;

@@ -14,13 +14,14 @@
 
 namespace ringside::peer {
 
-/// Tells peers where tensors of this rank are, and maps what they tell, on first use, until the
-/// end. Thread-safe.
+/// Tells peers where tensors of this rank lie, and maps the files that peers tell of: at first use,
+/// until this object ends. Thread-safe.
 class PeerMemory {
  public:
-  /// Throws Error for a tensor that is not fp32, bf16 or fp16, or not in the symmetric heap.
+  /// Returns where `tensor` lies. Throws Error if the tensor is not fp32, bf16 or fp16, or not in
+  /// the symmetric heap.
   Address publish(const Tensor& tensor);
-  /// The first byte of `address`, mapped as long as the pointer is held. Throws Error.
+  /// Returns the first byte of `address`, mapped as long as the pointer is held. Throws Error.
   std::shared_ptr<std::byte> find(const Address& address);
 
  private:

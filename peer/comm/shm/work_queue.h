@@ -1,4 +1,4 @@
-// Operations that run one after the other, beside the thread that asks for them.
+// Operations that run one after the other, beside the thread that submits them.
 #pragma once
 
 #include <condition_variable>
@@ -13,17 +13,18 @@
 
 namespace ringside::peer {
 
-/// Runs operations in order: on a thread of its own, or on a thread that waits for one of them and
-/// finds nobody at work (which saves two wake-ups where compute and communication take turns).
+/// Runs operations in order, on a thread of its own. A thread that waits for an operation while no
+/// other thread runs one does the work itself, which saves two wake-ups where compute and
+/// communication take turns.
 class WorkQueue {
  public:
   explicit WorkQueue(Device& device) : device_(device) {}
-  /// Runs what is left.
+  /// Runs the operations that are left.
   ~WorkQueue();
 
-  /// The work's wait() throws Error with the text of what `run` threw.
+  /// Queues an operation. The work's wait() throws Error with the text of what `run` threw.
   WorkPtr submit(std::function<void()> run);
-  /// Runs it in its turn; returns when it is done.
+  /// Runs an operation in its turn; returns when it is done.
   void run(std::function<void()> run);
 
  private:
@@ -44,7 +45,7 @@ class WorkQueue {
 
   Device& device_;
   std::mutex mutex_;
-  std::condition_variable changed_;  // there is work and nobody at it, or the end
+  std::condition_variable changed_;  // there is work and no thread runs it, or the queue ends
   std::condition_variable finished_;
   std::deque<OperationPtr> queue_;
   bool busy_ = false;

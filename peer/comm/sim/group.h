@@ -1,4 +1,5 @@
-// Where the simulated ranks of a group meet: operations by number, who came, who is missing.
+// The meeting point of the simulated ranks of a group: their operations, who came and who is
+// missing.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +16,24 @@
 
 namespace ringside::peer {
 
-/// One object for all ranks of a group; a world's actors run one at a time, so nothing is locked.
-/// Ranks call operations and wait for them; services of the world, which the algorithm started,
-/// let time pass for them and finish them. Errors are found by who waits, at the operation's turn,
-/// and break the group: all ranks then throw the same text.
+/// One object for all ranks of a group. A world's actors run one at a time, so nothing is locked.
+/// Ranks call operations and wait for them; services of the world, which the algorithm started, let
+/// simulated time pass for the operations and finish them. A rank that waits finds an error at the
+/// operation's turn, and the error breaks the group: all ranks then throw the same text.
 class SimGroup : public SimMembers {
  public:
   /// A collective as one rank called it.
   struct Entry {
     Call call;
     Tensor in, out;      // kept until the operation's end
-    double arrival = 0;  // of the rank, in the world's seconds
+    double arrival = 0;  // of the rank, in seconds of the world
     double end = 0;
     bool here = false;      // the rank came
-    bool finished = false;  // its part of the algorithm is over
+    bool finished = false;  // the rank's part of the algorithm is over
   };
   struct Operation {
     std::uint64_t number = 0;
-    Call call;                   // of the first who came
+    Call call;                   // of the first rank that came
     std::vector<Entry> entries;  // by rank
     int arrived = 0, finished = 0, ended = 0;
     std::string mismatch;  // ranks called different operations
@@ -40,8 +41,8 @@ class SimGroup : public SimMembers {
   };
   using OperationPtr = std::shared_ptr<Operation>;
 
-  /// Blocks until all ranks of the group are here, at most the timeout; the last one starts the
-  /// services of the group. Throws Error that names the missing ranks.
+  /// Blocks until all ranks of the group have joined, at most the timeout; the last rank starts the
+  /// group's services. Throws Error that names the missing ranks.
   static std::shared_ptr<SimGroup> join(
       sim::SimDevice& device, const Group& group, const SimOptions& options,
       const std::function<void(const std::shared_ptr<SimGroup>&)>& start_services);
@@ -49,30 +50,32 @@ class SimGroup : public SimMembers {
 
   // ---- for ranks
 
-  /// The rank comes to its next operation. Throws Error if the group is broken.
+  /// Announces that the rank has come to its next operation. Throws Error if the group is broken.
   OperationPtr call(int rank, const Call& call, const Tensor& in, const Tensor& out);
-  /// Blocks until the rank's part of the operation has ended. Throws Error.
+  /// Blocks until the rank's part of the operation has ended. Throws Error if the group breaks.
   void await(const Operation& operation, int rank);
-  /// Whether the operation and all before it have ended for the rank.
+  /// Whether the operation, and all operations before it, have ended for the rank.
   bool ended(const Operation& operation, int rank) const {
     return progress(rank).ended >= operation.number;
   }
-  /// An exception takes a rank away: all let go of their tensors and the group is broken, without
-  /// a call of the world, which may be ending the actor. Who waits learns of it at the latest when
-  /// its deadline is over.
+  /// For a rank that an exception ends: all ranks' tensors are let go of and the group is broken,
+  /// without a call of the world, which may be ending the actor. A rank that waits learns of the
+  /// break at the latest when its deadline is over.
   void abandon(int rank, const std::string& what);
-  /// The rank will come to nothing any more. `unwinding`: as for abandon().
+  /// The rank will not come to any later operation. `unwinding`: an exception ends the rank, as for
+  /// abandon().
   void leave(int rank, bool unwinding);
 
   // ---- for services
 
-  /// Blocks until the rank has come to operation `number`, or, without a rank (-1), all have. None
-  /// if it is of no use any more.
+  /// Blocks until `rank`, or with -1 every rank, has come to operation `number`. Returns null if
+  /// the group is closed or broken, or if ranks called different operations.
   OperationPtr next(int rank, std::uint64_t number);
   bool usable(const Operation& operation) const {
     return broken_.empty() && operation.mismatch.empty();
   }
-  /// The rank's part ends now, or once all ranks have come. The first end moves the values for all.
+  /// finish(): the rank's part ends now; finish_all(): all parts end once all ranks have come. The
+  /// first part that ends moves the values for all ranks.
   void finish(const OperationPtr& operation, int rank);
   void finish_all(const OperationPtr& operation);
 
@@ -89,7 +92,7 @@ class SimGroup : public SimMembers {
   void wait_for_members(int rank);
   Operation& operation(std::uint64_t number) const { return *operations_[number - first_]; }
   void check_agreement(Operation& operation, int rank) const;
-  /// Ends what is finished, in the order of operations; true if there was something.
+  /// Ends finished operations in their order; returns whether there were any.
   bool advance(int rank);
   void end(Operation& operation, int rank);
   void break_quietly(const std::string& what);
@@ -98,12 +101,13 @@ class SimGroup : public SimMembers {
   std::vector<Progress> progress_;  // by rank
   int joined_ = 0;
   std::unique_ptr<sim::Event> all_joined_, all_arrived_;
-  std::deque<OperationPtr> operations_;  // those that have not ended for all
-  std::uint64_t first_ = 1;              // number of the first of them
+  std::deque<OperationPtr> operations_;  // operations that have not ended for all ranks
+  std::uint64_t first_ = 1;              // number of the first of these operations
   SimMessages messages_{*this};
 };
 
-/// What the operation asks for, at once: sums in rank order, copies. `entries`: of all ranks.
+/// Does at once what the operation does to values: sums in rank order, copies. `entries` are those
+/// of all ranks.
 void move_values(const std::vector<SimGroup::Entry>& entries);
 
 }  // namespace ringside::peer

@@ -12,14 +12,14 @@
 namespace ringside::peer {
 
 struct SimOptions {
-  /// Worlds up to this size run a collective's algorithm message by message; larger ones as flows
-  /// of the same bytes over the same links.
+  /// Up to this many ranks a collective's algorithm runs message by message; larger worlds run it
+  /// as flows of the same bytes over the same links.
   std::int64_t message_ranks = 8;
-  double timeout_s = 60;  // virtual
+  double timeout_s = 60;  // seconds of simulated time
 };
 
-/// What collectives and messages of a group both have to know of it. For the actors of one world,
-/// which run one at a time.
+/// What both collectives and messages of a group have to know about its ranks. For the actors of
+/// one world, which run one at a time.
 class SimMembers : public std::enable_shared_from_this<SimMembers> {
  public:
   SimMembers(sim::World& world, const std::string& name, int size, const SimOptions& options)
@@ -35,12 +35,12 @@ class SimMembers : public std::enable_shared_from_this<SimMembers> {
   sim::Place place(int rank) const { return member(rank).place; }
   Traffic& traffic(int rank) { return member(rank).traffic; }
   bool gone(int rank) const { return member(rank).gone; }
-  /// All ranks have left.
+  /// Whether all ranks have left.
   bool closed() const { return left_ == size(); }
 
   bool broken() const { return !broken_.empty(); }
   void throw_if_broken() const;
-  /// Breaks the group, unless it is broken already, and throws what broke it.
+  /// Breaks the group, unless it is broken already, and throws the text that broke it.
   [[noreturn]] void fail(const std::string& what);
 
  protected:
@@ -53,11 +53,11 @@ class SimMembers : public std::enable_shared_from_this<SimMembers> {
   };
   Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
-  /// The first cause stands. Has all who wait look again.
+  /// Keeps the first cause, and wakes all ranks that wait so that they see it.
   virtual void break_group(const std::string& what) = 0;
 
   int left_ = 0;
-  std::string broken_;  // why; empty: not
+  std::string broken_;  // why the group is broken; empty if it is not
 
  private:
   sim::World& world_;

@@ -13,8 +13,8 @@
 
 namespace ringside::peer {
 
-/// Those of one pair and direction go one after the other, each as one flow once both ends are
-/// there; a service for each pair lets time pass.
+/// Messages of the same pair and direction run one after the other. Each is one flow, which starts
+/// once both ranks have come; a service for each pair lets the time pass.
 class SimMessages {
  public:
   struct Message {
@@ -34,17 +34,18 @@ class SimMessages {
   explicit SimMessages(SimMembers& group) : group_(group) {}
 
   MessagePtr post(const Tensor& tensor, bool sending, int from, int to);
-  /// Blocks until it is over. Throws Error that names the peer that is missing.
+  /// Blocks until the message is over. Throws Error that names the missing peer.
   void await(const Message& message);
 
-  /// Has all who wait look again; lets go of tensors (without a call of the world).
+  /// wake_all() wakes all ranks that wait; drop_tensors() lets go of tensors without a call of the
+  /// world.
   void wake_all();
   void drop_tensors();
 
  private:
   struct Lane {
     std::deque<MessagePtr> sending, receiving;
-    std::uint64_t over = 0;  // messages
+    std::uint64_t over = 0;  // number of messages that are over
     double last_end = 0;
     std::unique_ptr<sim::Event> changed;
   };

@@ -1,4 +1,4 @@
-// What lies between two places of a simulated cluster.
+// The connection between two places of a simulated cluster.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace ringside::peer {
 
 inline bool has_device(sim::Place place) { return place.device >= 0; }
 
-/// Links of a mesh that join this pair of devices.
+/// The number of a mesh's links that join this pair of devices.
 std::int64_t links_between(const sim::ClusterSpec& cluster, sim::Place a, sim::Place b);
 
-/// Seconds that a step of a collective between two places takes without any bytes: step_us of the
-/// link between them, or the latency of the route where that is more.
+/// Seconds that a step of a collective between two places takes besides moving bytes: step_us of
+/// the link between them, or the latency of the route if that is larger.
 double step_seconds(sim::World& world, sim::Place from, sim::Place to);
 
 }  // namespace ringside::peer

@@ -14,13 +14,13 @@
 
 namespace ringside::peer {
 
-/// Nothing here waits for the device but barrier() and split(): whoever does asks check(), which
-/// sees errors of NCCL and operations whose time is over. Either aborts the group for good.
+/// Only barrier() and split() wait for the device. Whoever waits calls check(), which notices
+/// errors of NCCL and operations past their deadline. Either aborts the group for good.
 class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
  public:
-  /// `handle`: connected. The device and the store outlive it.
+  /// `handle` is connected. The device and the store outlive the communicator.
   NcclCommunicator(cuda::CudaDevice& device, Store& store, Handle handle, double timeout_s);
-  /// Ends the group in order if all ranks do; aborts it after an error, and after the deadline.
+  /// Ends the group in order if all ranks do; aborts the group after an error or at the deadline.
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -36,15 +36,17 @@ class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
 
   WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) override;
   WorkPtr begin_message(const Tensor& array, int peer, bool sends) override;
-  /// Has NCCL enqueue the operation, and says what NCCL says.
+  /// Makes NCCL enqueue the operation, and returns NCCL's result.
   ncclResult_t enqueue(const Call& call, const Tensor& in, const Tensor& out);
   ncclResult_t enqueue_exchange(const Tensor& in, const Tensor& out);
 
-  /// Later compute waits for it. `blocks`: a message that is not on its way is brought there.
+  /// Makes later compute wait for the operation. If `blocks`, first blocks until a message that is
+  /// not launched yet has been launched.
   void wait(const OperationPtr& operation, bool blocks);
   void look();
 
-  /// Does `body` if the group has not failed; if that throws Error, the group has. Under the mutex.
+  /// Calls `body` unless the group has failed before. If `body` throws Error, the group has failed.
+  /// The caller holds the mutex.
   template <class Body>
   auto guarded(const Body& body) {
     if (!failure_.empty()) throw Error(failure_);
@@ -65,9 +67,9 @@ class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
   mutable std::mutex mutex_;
   Lane lane_;
   NcclMessages messages_;
-  std::string failure_;                // of the group; empty if there is none
+  std::string failure_;                // why the group failed; empty if it has not
   Traffic traffic_{.computed = true};  // NCCL does not say what it sends
-  std::uint64_t number_ = 0;           // of the last operation
+  std::uint64_t number_ = 0;           // number of the last operation
 };
 
 }  // namespace ringside::peer

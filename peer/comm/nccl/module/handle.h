@@ -12,14 +12,17 @@
 
 namespace ringside::peer {
 
-/// Asks `done` again and again, until it is true or `timeout_s` have passed; whether it is.
+/// Calls `done` again and again until it returns true or `timeout_s` have passed. Returns whether
+/// it returned true.
 bool poll(const Clock& clock, double timeout_s, const std::function<bool()>& done);
 
-/// Non-blocking: a call leaves it in progress, and until it is not, no other may follow. For one
-/// thread at a time. Its end without finish() aborts it. Errors begin with the rank's place.
+/// A non-blocking communicator: a call leaves it in progress, and no other call may follow until
+/// the first is through. Destruction without finish() aborts it. Errors begin with the rank's
+/// place. For one thread at a time.
 class Handle {
  public:
-  /// Arrives; the others need not be there. The store outlives the connecting.
+  /// Announces this rank; the other ranks need not be there yet. The store must live until all
+  /// ranks are connected.
   Handle(Store& store, const NcclRank& self);
   ~Handle() { abort(); }
   Handle(Handle&& other) noexcept
@@ -31,25 +34,28 @@ class Handle {
 
   /// Whether all ranks are connected; does not block. Throws Error if NCCL fails.
   bool connected();
-  /// Blocks until they are; throws Error that names who is missing after `timeout_s`.
+  /// Blocks until all ranks are connected; after `timeout_s` throws Error that names the missing
+  /// ranks.
   void connect(const Clock& clock, double timeout_s);
 
-  /// Of the ranks that give the same colour (0 or more), ordered by (key, rank). Collective;
-  /// blocks, at most `timeout_s`. None of its operations may be under way.
+  /// Returns a communicator of the ranks that give the same colour (0 or more), ordered by (key,
+  /// rank). Collective; blocks for at most `timeout_s`. No operation of this communicator may be
+  /// under way.
   Handle split(int colour, int key, const std::string& group, const Clock& clock, double timeout_s);
 
   const NcclRank& self() const { return self_; }
-  /// Null before it is connected, and once it has been aborted.
+  /// Null before the ranks are connected, and after abort().
   ncclComm_t get() const { return comm_; }
 
-  /// Whether a call that gave `result` is through: only then has it enqueued what it should.
-  /// ncclInProgress: what an earlier call left. Does not block. Throws Error that names `what` if
-  /// it failed, or anything else of the group did.
+  /// Whether the call that returned `result` is through: only then has it enqueued its operation.
+  /// Pass ncclInProgress to ask about an earlier call. Does not block. Throws Error that names
+  /// `what` if the call, or anything else in the group, failed.
   bool is_through(ncclResult_t result, const std::string& what);
 
-  /// Ends what is under way on this rank, and the communicator.
+  /// Ends all operations under way on this rank, and the communicator.
   void abort() noexcept;
-  /// Ends it in order, with the other ranks; after `timeout_s` aborts it. Whether they came.
+  /// Ends the communicator in order, together with the other ranks; aborts it after `timeout_s`.
+  /// Returns whether the other ranks came.
   bool finish(const Clock& clock, double timeout_s) noexcept;
 
  private:

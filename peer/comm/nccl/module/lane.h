@@ -1,4 +1,4 @@
-// A stream beside compute, with a communicator of NCCL, and what is under way on it.
+// A stream beside compute, with a communicator of NCCL and the operations under way on them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,19 +14,20 @@
 
 namespace ringside::peer {
 
-/// From its call to its end. It owns its tensors until later compute waits for it: memory that is
-/// let go of then is used again, in the order of compute, after its end.
+/// An operation, from its call to its end. It owns its tensors until later compute waits for the
+/// operation; their memory is then reused in the order of compute, and so after the operation's
+/// end.
 struct Operation {
   std::string what;  // "operation 3 (all_reduce of 4096 bytes)"
   Tensor in, out;
   Work::Span span{};
   bool launched = false, waited_for = false;
-  double begun_at = -1;  // when the host first saw that it could begin; -1: not yet
+  double begun_at = -1;  // when the host first saw that the operation could begin; -1: not yet
 };
 using OperationPtr = std::shared_ptr<Operation>;
 
-/// Operations run in order, on a stream of the highest priority, since others wait for them too.
-/// Nothing blocks but finish(). For one thread at a time.
+/// Runs operations in order, on a stream of the highest priority because other ranks wait for them
+/// too. Only finish() blocks. For one thread at a time.
 class Lane {
  public:
   Lane(cuda::CudaDevice& device, Handle handle, double timeout_s);
@@ -37,17 +38,18 @@ class Lane {
   Handle& handle() { return handle_; }
   cudaStream_t stream() const { return stream_; }
 
-  /// Has `call` enqueue the operation, after `mark`. What was launched before is through.
+  /// Lets `call` enqueue the operation, to run after `mark`. The launch before must be through.
   void launch(const OperationPtr& operation, const Mark& mark,
               const std::function<ncclResult_t()>& call);
-  /// Whether the last launch is through; then the operation has its marks. Throws Error that names
-  /// it if NCCL failed or ranks that meet for the first time did not come in time.
+  /// Whether the last launch is through; if so, the operation has its marks. Throws Error that
+  /// names the operation if NCCL failed, or if ranks that meet for the first time did not come in
+  /// time.
   bool is_through();
 
-  /// Throws Error that names the operation under way if NCCL failed, or if it could have begun
-  /// `timeout_s` ago.
+  /// Throws Error that names the operation under way if NCCL failed, or if the operation could have
+  /// begun `timeout_s` ago.
   void look();
-  /// Whether something is under way, and the end of the last of it.
+  /// is_busy(): whether an operation is under way. last(): the end of the last operation under way.
   bool is_busy();
   const Mark& last() const { return under_way_.back()->span.end; }
 

@@ -10,23 +10,25 @@
 
 namespace ringside::peer {
 
-/// Each direction between two ranks is a communicator and a lane of its own, made for the first
-/// message: a message of NCCL is over only when both ends have come, and on a lane that others use
-/// it would keep them waiting. For one thread at a time.
+/// Each direction between two ranks has a communicator and a lane of its own, made for its first
+/// message. A message of NCCL ends only when both ranks have come; on a lane with other operations
+/// it would keep these waiting. For one thread at a time.
 class NcclMessages {
  public:
   NcclMessages(cuda::CudaDevice& device, Store& store, const NcclRank& self, double timeout_s)
       : device_(device), store_(store), self_(self), timeout_s_(timeout_s) {}
 
-  /// After the compute that is enqueued now; matched in order for each pair of ranks. Does not
-  /// block: what cannot be launched yet is by a later advance().
+  /// Posts a message that runs after the compute that is enqueued now. Messages are matched in
+  /// order for each pair of ranks. Does not block: a message that cannot be launched yet is
+  /// launched by a later advance().
   OperationPtr post(const std::string& what, const Tensor& array, int peer, bool sends);
-  /// Connects ranks and launches messages as far as that goes without waiting. Throws Error that
-  /// names the message if NCCL fails, or if the other rank did not come to its first one in time.
+  /// Connects ranks and launches messages as far as possible without waiting. Throws Error that
+  /// names the message if NCCL fails, or if the other rank did not come to its first message in
+  /// time.
   void advance();
   /// Blocks until the message has been launched; throws as above.
   void launch(const Operation& message);
-  /// As Lane::look().
+  /// Looks for errors on every lane, as Lane::look() does.
   void look();
 
   void abort() noexcept;
@@ -37,7 +39,7 @@ class NcclMessages {
     OperationPtr operation;
     Mark after;
   };
-  /// From one rank to another.
+  /// The messages from one rank to another.
   struct Way {
     Lane lane;
     int to;  // within the communicator of the two
@@ -54,7 +56,7 @@ class NcclMessages {
   Store& store_;
   const NcclRank self_;
   const double timeout_s_;
-  /// In the same order on all ranks, which is the order in which they finish.
+  /// The lanes end in the order of this map, which is the same on all ranks.
   std::map<std::pair<int, int>, std::unique_ptr<Way>> ways_;
   std::deque<Message> sent_to_self_, received_from_self_;
 };

@@ -14,14 +14,15 @@ namespace ringside::peer {
 struct NcclRank : Group {
   std::string place{};  // where errors begin: "ddp: rank 1 of 4"
 };
-/// The place as it is for ranks of one group.
+/// The caller's rank in `group`, with the place that errors of this group begin with.
 NcclRank nccl_rank(const Group& group);
 
-/// Leaves word that this rank is here; rank 0 also makes the group's id and leaves that.
+/// Records in the store that this rank has arrived; rank 0 also makes the group's id and stores it.
 void arrive(Store& store, const NcclRank& self);
-/// The id; none before rank 0 has arrived. Does not block.
+/// Returns the group's id, or none before rank 0 has arrived. Does not block.
 std::optional<ncclUniqueId> find_id(Store& store, const NcclRank& self);
-/// "rank 2", "ranks 2, 3": who has not arrived; empty if all have. Blocks for a moment.
+/// Names the ranks that have not arrived: "rank 2", "ranks 2, 3"; empty if all have. Blocks for a
+/// moment.
 std::string who_is_missing(Store& store, const NcclRank& self);
 
 }  // namespace ringside::peer
