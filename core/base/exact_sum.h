@@ -1,4 +1,4 @@
-// Sums without rounding, which do not depend on who added up which part, or in which order.
+// Sums without rounding, which do not depend on who adds up which part, or in which order.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 namespace ringside {
 
 /// The exact sum of squares of fp32 values. Each square is a whole multiple of 2^-298, the square
-/// of the smallest fp32 value, so the sum is one too; it is kept in digits of base 2^32 (the
+/// of the smallest fp32 value, and so is the sum. The sum is kept in digits of base 2^32 (the
 /// fixed-point accumulator of Kulisch). Ranks exchange a sum as doubles, one for each digit, all of
 /// them whole numbers. Adding up to 2^21 such sums digit by digit is exact as well, in any order.
 /// Only value() rounds, once.
@@ -19,23 +19,25 @@ class ExactSum {
   static constexpr int lowest_bit = -298;    // the exponent of the first digit's lowest bit
   static constexpr std::size_t digits = 19;  // enough for 2^40 squares of the largest fp32 value
 
-  /// `value` is a whole multiple of 2^-298 and smaller than 2^298 in magnitude, or not finite; then
-  /// so is the total. At most 2^30 values are added.
+  /// Adds `value`: a whole multiple of 2^-298 that is smaller than 2^298 in magnitude, or an
+  /// infinity or NaN, which makes the total not finite too. At most 2^30 values may be added.
   void add(double value);
   void add(const ExactSum& other);
-  /// The sum, which is not negative, as doubles: each a whole number below 2^32, but for the last.
+  /// Writes the sum, which is not negative, as doubles: each is a whole number, and all but the
+  /// last are below 2^32.
   void store(std::span<double, digits> out) const;
 
-  /// What `digits` stored doubles stand for, or the sum of such, rounded to nearest once.
+  /// Returns the value of a stored sum, or of several stored sums added digit by digit, rounded to
+  /// nearest once.
   static double value(std::span<const double, digits> stored);
-  /// The same of sum `i` of many, one behind the other.
+  /// Returns the value of sum `i` of many stored one after the other.
   static double value(std::span<const double> stored, std::size_t i) {
     return value(stored.subspan(i * digits).first<digits>());
   }
 
  private:
   std::array<std::int64_t, digits> digits_{};
-  double not_finite_ = 0;  // an infinity or NaN once one was added
+  double not_finite_ = 0;  // the infinity or NaN once such a value was added
 };
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// What the system refused, for errors that say too little of it.
+// Explanations for errors of the operating system that say too little.
 #pragma once
 
 #include <exception>
@@ -6,12 +6,12 @@
 
 namespace ringside {
 
-/// error.what(), and where the system refused something, the limit that it looks like.
+/// error.what() and, if the system refused something, the limit that is the likely cause.
 std::string explain(const std::exception& error);
 
-/// The limit of this process that `cause` (a text with one of the system's errors in it), or the
-/// signal that ended a process (0: none did), looks like: "; memory is limited to 512 MB (ulimit
-/// -v)"; empty for none.
+/// The limit of this process that is the likely reason for `cause` (a text that contains an error
+/// of the system), or for the `signal` that ended a process (0: no signal). For instance "; memory
+/// is limited to 512 MB (ulimit -v)"; empty if no limit fits.
 std::string limit_hint(const std::string& cause, int signal = 0);
 
 }  // namespace ringside

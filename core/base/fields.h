@@ -1,5 +1,5 @@
 // Names for the fields of a plain struct, given once and used everywhere: reading TOML, `--set`,
-// plan.json, and the list of keys that an unknown key is held against.
+// plan.json, and the list of keys with which an unknown key is compared.
 #pragma once
 
 #include <concepts>
@@ -11,11 +11,11 @@
 
 namespace ringside {
 
-/// Where the value of a field is kept.
+/// A pointer to the value of a field.
 using FieldValue = std::variant<bool*, std::int64_t*, double*, std::string*,
                                 std::vector<std::string>*, std::vector<std::int64_t>*>;
 
-/// A field of some struct, which must outlive it.
+/// One field of a struct; the struct must outlive it.
 struct Field {
   std::string_view name;
   FieldValue value;
@@ -23,9 +23,10 @@ struct Field {
 };
 using Fields = std::vector<Field>;
 
-/// A struct with named fields has, declared beside it and defined in its source,
+/// A struct has named fields if this function is declared beside the struct and defined in its
+/// source:
 ///
-///     Fields fields_of(ModelConfig& config);
+/// Fields fields_of(ModelConfig& config);
 ///
 /// The default of a field is its value in a default-constructed struct.
 template <class Struct>
@@ -33,7 +34,7 @@ concept HasFields = std::default_initializable<Struct> && requires(Struct& value
   { fields_of(value) } -> std::same_as<Fields>;
 };
 
-/// The fields of a struct that is only read: nothing may be written through them.
+/// The fields of a struct that is only read: the caller must not write through them.
 template <HasFields Struct>
 Fields fields_to_read(const Struct& value) {
   return fields_of(const_cast<Struct&>(value));

@@ -1,4 +1,4 @@
-// Fields as JSON: the one place that writes and reads them.
+// Fields as JSON: the only functions that write and read them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,15 +9,15 @@ namespace ringside {
 
 nlohmann::json to_json(const FieldValue& value);
 
-/// An object of all fields by their names.
+/// Returns an object with all fields under their names.
 nlohmann::json to_json(const Fields& fields);
 
-/// Fields that `in` does not have keep their values; a value of the wrong type throws
-/// nlohmann::json::type_error. Unknown names are the reader's business
+/// Reads the fields that `in` has; the other fields keep their values. A value of the wrong type
+/// throws nlohmann::json::type_error. The caller deals with unknown names
 /// (experiments/config/config.h).
 void read_json(const nlohmann::json& in, const Fields& out);
 
-/// As above, over the defaults.
+/// Reads a struct as above; the other fields have their defaults.
 template <HasFields Struct>
 Struct read_json(const nlohmann::json& in) {
   Struct value;

@@ -10,8 +10,9 @@ namespace ringside {
 struct Traffic {
   std::int64_t sent = 0;
   std::int64_t received = 0;
-  /// Some of it was not counted where it moved but computed from the sizes of the operations, by
-  /// the closed form of an algorithm that the library that moved it may not have used.
+  /// Whether some of the bytes were not counted but computed from the sizes of the operations. The
+  /// closed form belongs to one algorithm, and the library that moved the bytes may have used
+  /// another.
   bool computed = false;
 
   Traffic operator-(const Traffic& earlier) const {

@@ -1,19 +1,19 @@
-// How long somebody has waited.
+// How long a caller has waited.
 #pragma once
 
 #include <algorithm>
 
 namespace ringside {
 
-/// The time of a wait, for its deadline. A process that was stopped (Ctrl-Z, SIGSTOP) has not
-/// waited meanwhile: those that it waits for were stopped too. So a look counts at most twice the
-/// time after which whoever waits looks again.
+/// The length of a wait, to compare with a deadline. The time during which this process was stopped
+/// (Ctrl-Z, SIGSTOP) does not count: the processes that it waits for were stopped too. So each look
+/// adds at most twice the time after which the waiting caller looks again.
 class WaitingTime {
  public:
-  /// Whoever waits calls seconds() at least every `nap_s`.
+  /// The waiting caller calls seconds() at least every `nap_s` seconds.
   WaitingTime(double now, double nap_s) : last_(now), most_(2 * nap_s) {}
 
-  /// Of the wait so far; `now` is of the same clock at every call.
+  /// Returns the seconds waited so far; `now` comes from the same clock in every call.
   double seconds(double now) {
     seconds_ += std::min(now - last_, most_);
     last_ = now;

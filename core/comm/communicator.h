@@ -29,7 +29,7 @@ class Work {
 };
 using WorkPtr = std::unique_ptr<Work>;
 
-/// Ranks that communicate, as one of them sees it.
+/// A group of ranks that communicate, as one of its ranks sees the group.
 struct Group {
   std::string name;  // no other group of the run has it
   int rank = 0;      // of the caller, in the group
@@ -37,13 +37,13 @@ struct Group {
 };
 
 /// A group of ranks that call the same operations in the same order. Tensors are of kinds
-/// parameter, gradient or communication (the symmetric heap), and fp32, bf16 or fp16. Every rank
-/// has the same bits of a sum, whatever the algorithm's timing. Sums run in rank order, in fp32,
-/// each one rounded where the tensors have 16 bits; but for NCCL's, which has an order of its own.
+/// parameter, gradient or communication (the symmetric heap), and fp32, bf16 or fp16. All ranks get
+/// the same bits of a sum, whatever the algorithm's timing. Sums run in rank order, in fp32, and
+/// each sum is rounded if the tensors have 16 bits; only NCCL's sums have an order of their own.
 /// Collectives of one communicator run in the order of their calls; messages (send, recv) run
 /// beside them, in order for each pair of ranks. After an error every later operation throws. A
-/// Work must not outlive its communicator. S: bytes of the whole array, p: ranks; the bytes are
-/// those that each rank sends.
+/// Work must not outlive its communicator. Below, S are the bytes of the whole array and p is the
+/// number of ranks; the stated bytes are those that each rank sends.
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
@@ -63,17 +63,17 @@ class Communicator {
   virtual WorkPtr broadcast(const Tensor& array, int root) = 0;
   /// Copies part j of rank i's `in` to part i of rank j's `out`. (p-1)/p S.
   virtual WorkPtr all_to_all(const Tensor& in, const Tensor& out) = 0;
-  /// Messages from one rank to another, matched in order for each pair of ranks. The sender sends
-  /// S.
+  /// Send or receive a message between two ranks, matched in order for each pair of ranks. The
+  /// sender sends S.
   virtual WorkPtr send(const Tensor& array, int to) = 0;
   virtual WorkPtr recv(const Tensor& array, int from) = 0;
-  /// Blocks until every rank is here.
+  /// Blocks until every rank has called barrier().
   virtual void barrier() = 0;
   /// Returns a new communicator of the ranks that gave the same colour, ordered by (key, rank). All
   /// ranks must call it.
   virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;
 
-  /// Bytes of this communicator alone, since it was made.
+  /// The bytes that this communicator alone has moved since it was made.
   virtual Traffic traffic() const = 0;
 
  private:

@@ -1,4 +1,4 @@
-// JSON values, one a line, over a stream socket.
+// JSON values, each on a line, over a stream socket.
 #pragma once
 
 #include <mutex>
@@ -9,7 +9,7 @@
 
 namespace ringside {
 
-/// Owns the socket. One thread may receive while others send.
+/// Owns the socket. One thread may receive while other threads send.
 class JsonLine {
  public:
   explicit JsonLine(int socket) : socket_(socket) {}
@@ -18,12 +18,12 @@ class JsonLine {
   JsonLine& operator=(const JsonLine&) = delete;
 
   int socket() const { return socket_; }
-  /// Blocks until the value is on its way; false if the other end is gone.
+  /// Blocks until the system has taken the value; returns false if the other end is gone.
   bool send(const nlohmann::json& value);
-  /// Blocks until there is something to read, then returns the whole values that have arrived
-  /// (none if only a part of one did); nothing at the end of the stream.
+  /// Blocks until data or the end of the stream arrives. Returns the values that have arrived whole
+  /// (an empty list if only a part of a value has), or none at the end of the stream.
   std::optional<std::vector<nlohmann::json>> receive();
-  /// Ends a receive() under way in another thread, and all later ones.
+  /// Ends a receive() under way in another thread, and every later receive().
   void stop_receiving();
 
  private:

@@ -1,4 +1,4 @@
-// Ranks as processes of this host, and the line between each of them and their launcher.
+// Ranks as processes of this host, and the connection between each rank and the launcher.
 #pragma once
 
 #include <functional>
@@ -14,37 +14,39 @@ namespace ringside {
 
 /// How a run of processes ended.
 struct LaunchResult {
-  /// What each rank reported, by rank; null for a rank that did not finish.
+  /// The record of each rank, by rank; null for a rank that did not finish.
   std::vector<nlohmann::json> records;
-  /// Empty if every rank finished; else one line that names the first rank that failed and why
-  /// (its own message, or its exit signal).
+  /// Empty if every rank finished; otherwise one line that names the first rank that failed and the
+  /// reason (the rank's own message, or the signal that ended it).
   std::string error;
   bool interrupted = false;
 };
 
-/// What is started as a rank. Ranks have none of the launcher's standard output and error: whoever
-/// reads those may stop, and must not stop ranks.
+/// The program that runs as a rank. A rank does not inherit the launcher's standard output and
+/// error: their reader may stop reading, and that must not stop a rank.
 struct RankProgram {
   std::string file;
-  std::vector<std::string> arguments;    // the number of a socket is added
-  std::vector<std::string> environment;  // "NAME=VALUE"; what the rank's plan says goes first
-  /// Takes what ranks write to theirs (warnings of libraries); must not block.
+  std::vector<std::string> arguments;    // the number of the rank's socket is added
+  std::vector<std::string> environment;  // "NAME=VALUE"; entries of the rank's plan take precedence
+  /// Takes what ranks write to their standard output and error (warnings of libraries); must not
+  /// block.
   std::function<void(const std::string& text)> on_output = [](const std::string&) {};
 };
 
-/// Starts one process a rank of `plan`, or a single one for all ranks of a simulated cluster, whose
-/// record is the list of theirs, serves their rendezvous store, and blocks until all have ended.
-/// When a rank fails the others are ended within 5 seconds; so are all when `interrupted` returns
-/// true (polled ten times a second). Ranks die with the launcher. Leaves no process, file or shared
-/// memory behind.
+/// Starts one process for each rank of `plan`, serves the ranks' rendezvous store, and blocks until
+/// all processes have ended. A simulated cluster runs all its ranks in a single process, which
+/// reports the list of their records. When a rank fails the other ranks are ended within 5 seconds;
+/// so are all ranks when `interrupted` returns true (it is called ten times a second). Ranks die
+/// with the launcher. Leaves no process, file or shared memory behind.
 LaunchResult launch(const RunPlan& plan, const RankProgram& program,
                     const std::function<void(int rank, const nlohmann::json&)>& on_progress,
                     const std::function<bool()>& interrupted);
 
-/// A rank's end of the line.
+/// A rank's end of the connection to its launcher.
 class LauncherLink {
  public:
-  /// Takes the socket that launch() passed as the last argument. Throws Error if it is none.
+  /// Takes the socket that launch() passed as the last argument. Throws Error if `socket` is not
+  /// such a socket.
   LauncherLink(int socket, const DefaultOptions& defaults);
   ~LauncherLink();
 
@@ -52,7 +54,7 @@ class LauncherLink {
   const RunPlan& plan() const;
   Store& store();
   void report_progress(const nlohmann::json& progress);
-  /// The last word of a rank: its record, or why it failed.
+  /// Sends a rank's last message: its record, or the reason of its failure.
   void finish(const nlohmann::json& record);
   void fail(const std::string& message);
 

@@ -5,25 +5,25 @@
 
 namespace ringside {
 
-/// A pipe, of which the launcher keeps one end and the rank's process the other.
+/// A pipe: the launcher keeps the reading end, and the rank's process writes to the other end.
 class RankOutput {
  public:
-  /// Throws Error if the process may open no more files.
+  /// Throws Error if the process may not open more files.
   RankOutput();
   ~RankOutput();
   RankOutput(const RankOutput&) = delete;
   RankOutput& operator=(const RankOutput&) = delete;
 
-  /// In the rank, after fork(): async-signal-safe.
+  /// Called in the rank's process after fork(): async-signal-safe.
   void become_standard_streams() const;
-  /// In the launcher, after fork().
+  /// Called in the launcher after fork().
   void keep_reading_end();
 
-  /// To poll; -1 after the end.
+  /// The number to pass to poll(); -1 after the end of the output.
   int file() const { return file_; }
-  /// What is there to read; does not block.
+  /// Returns the output that has arrived; does not block.
   std::string read();
-  /// The last line so far that is not empty, cut to a length that fits into a message.
+  /// The last line so far that is not empty, cut to a length that fits into an error message.
   const std::string& last_line() const { return last_line_; }
 
  private:

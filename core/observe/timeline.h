@@ -11,14 +11,15 @@
 
 namespace ringside {
 
-/// What a span of time was spent on. `exposed` is the rank's main thread waiting for
-/// communication; `communication` is communication under way, waited for or hidden.
+/// What a span of time was spent on. `exposed`: the rank's main thread waits for communication.
+/// `communication`: communication is under way, whether the main thread waits or the communication
+/// is hidden.
 enum class Activity : std::uint8_t { compute, communication, exposed, optimizer, data };
 inline constexpr std::size_t activities = 5;
 std::string_view name_of(Activity activity);
 
-/// Seconds of one step by activity. Spans of one activity may overlap (several messages in
-/// flight): what counts is the time in which there is at least one.
+/// Seconds of one step by activity. Spans of one activity may overlap (several messages in flight);
+/// the time during which there is at least one span is counted once.
 struct StepTime {
   double total = 0;
   double by_activity[activities] = {};
@@ -53,11 +54,12 @@ class Timeline {
   void begin_step();
   void end_step();
 
-  /// The steps, in order. Time counts in the step in which it passed, whichever step a span began
-  /// in; what lies outside of steps counts nowhere.
+  /// The steps, in order. Time counts for the step in which it passed, whichever step a span began
+  /// in; time outside of steps is not counted.
   std::vector<StepTime> step_times() const;
 
-  /// Spans that began within step `first_step` or later, for a trace; kept for the last steps only.
+  /// Spans that began within step `first_step` or later, for a trace; only spans of the last steps
+  /// are kept.
   static constexpr std::size_t steps_with_spans = 4;
   struct Slice {
     std::string activity;
@@ -74,14 +76,14 @@ class Timeline {
     Mark begin, end;
   };
 
-  /// What spans came to so far.
+  /// The totals of all spans so far.
   struct Sums {
     std::vector<StepTime> steps;
     double covered_to[activities] = {};  // seconds since the first step
   };
   void add_up_old_spans();
   void add_up(std::span<const Span> spans, Sums& sums) const;
-  /// Index of the first step that ends after a moment, counted from `origin`.
+  /// Index of the first step that ends after `seconds`, counted from `origin`.
   std::size_t step_at(double seconds, Mark origin) const;
 
   Device& device_;

@@ -1,4 +1,4 @@
-// What all optimizers have in common.
+// The base of all optimizers.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-/// Masters, the norm of the gradients, decay groups and the count of updates.
+/// Keeps the master values, the norm of the gradients, the decay groups and the count of updates.
 class FlatOptimizer : public Optimizer {
  public:
   int rounds() const override { return norm_rounds() + own_rounds(); }
@@ -22,38 +22,39 @@ class FlatOptimizer : public Optimizer {
  protected:
   using Stretch = ParameterMap::Stretch;
 
-  /// What an update is told beside its tensors.
+  /// The numbers that an update gets besides its tensors.
   struct Scalars {
     float lr = 0, weight_decay = 0, gradient_scale = 1;
-    std::int64_t step = 1;  // updates, this one included; those that were skipped do not count
+    std::int64_t step = 1;  // number of this update, from 1; skipped updates do not count
   };
 
   FlatOptimizer(const OptimizerConfig& config, const RunSize& run, Device& device,
                 const Tensor& parameters, ParameterMap map);
 
-  /// Calls `update` for the parts of the range, as few as there can be, whose elements decay alike.
+  /// Calls `update` for parts of the range in which all elements decay alike; the parts are as few
+  /// as possible.
   void each_alike(const ParameterRange& range, const StepInfo& info,
                   const std::function<void(const ParameterRange&, const Scalars&)>& update) const;
-  /// Rounds after that of the norm, at most one, and the sums in it.
+  /// The number of rounds after the round of the norm, at most one, and the number of sums in it.
   virtual int own_rounds() const { return 0; }
   virtual std::size_t own_sums() const { return 0; }
   virtual std::vector<double> measure_own(const ParameterRange&, const StepInfo&) { return {}; }
   virtual void settle_own(std::span<const double>) {}
 
-  /// The parts of the stretches that lie in the range.
+  /// The stretches' parts that lie in the range.
   std::vector<Stretch> stretches_in(const ParameterRange& range) const;
   float decay_of(const Stretch& stretch) const;
   Scalars scalars(const StepInfo& info, float weight_decay) const;
-  /// The part of a range for a stretch in it.
+  /// The part of a range that a stretch in it covers.
   static ParameterRange part(const ParameterRange& range, const Stretch& stretch);
 
   const OptimizerConfig& config() const { return config_; }
   const ParameterMap& map() const { return map_; }
   Device& device() const { return device_; }
   Tensor master(const ParameterRange& range) const { return of(master_, range); }
-  /// The range's part of a state; empty of one that is.
+  /// The part of a state that belongs to the range; empty if the state is empty.
   static Tensor of(const Tensor& state, const ParameterRange& range);
-  /// A number for each of the parameters.
+  /// A state of zeros, with one value for each element of `parameters`.
   static Tensor zeros(Device& device, const Tensor& parameters);
 
  private:

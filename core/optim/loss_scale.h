@@ -7,19 +7,19 @@
 
 namespace ringside {
 
-/// What gradients of fp16 are multiplied by so that small ones do not vanish: halved when a step's
-/// gradients overflow (the step is skipped, on all ranks), doubled after 2,000 steps in a row that
-/// did not. A power of two: it changes no mantissa. 1, always, for other dtypes. All ranks count
-/// alike.
+/// The factor by which fp16 gradients are multiplied so that small gradients do not vanish. The
+/// factor is halved when a step's gradients overflow (all ranks skip the step) and doubled after
+/// 2,000 steps in a row without overflow. It is a power of two, so it changes no mantissa. For
+/// other dtypes the factor is always 1. All ranks count alike.
 class LossScale {
  public:
   explicit LossScale(DType dtype)
       : dynamic_(dtype == DType::f16), value_(dynamic_ ? 65536.0f : 1) {}
 
   float value() const { return value_; }
-  /// Steps that were skipped so far.
+  /// The number of steps skipped so far.
   std::int64_t skipped() const { return skipped_; }
-  /// Whether the last step overflowed although nothing had been multiplied: no scale helps.
+  /// Whether the last step overflowed although the factor was 1: no loss scale helps then.
   bool exhausted() const { return exhausted_; }
 
   void update(bool finite) {

@@ -12,22 +12,22 @@
 
 namespace ringside {
 
-/// What an optimizer's own flat range holds of the model.
+/// Which parameters of the model an optimizer's own flat range holds.
 struct ParameterMap {
-  /// Elements [begin, begin + count) of the range: a stretch of one parameter.
+  /// Elements [begin, begin + count) of the range: a stretch that belongs to one parameter.
   struct Stretch {
     std::int64_t begin = 0, count = 0;
-    std::size_t parameter = 0;  // of the model, in its order
+    std::size_t parameter = 0;  // index in the model's order
     bool matrix = false;        // two or more extents
   };
-  std::vector<Stretch> stretches;  // by `begin`; what lies in none is padding
-  std::size_t parameters = 0;      // that the whole model has
+  std::vector<Stretch> stretches;  // by `begin`; elements in no stretch are padding
+  std::size_t parameters = 0;      // number of parameters of the whole model
 };
 
-/// Which update this is.
+/// Tells an optimizer which update it does.
 struct StepInfo {
-  std::int64_t step = 0;  // from 0
-  float loss_scale = 1;   // that the gradients have been multiplied by
+  std::int64_t step = 0;  // counted from 0
+  float loss_scale = 1;   // factor by which the gradients have been multiplied
 };
 
 /// Elements [begin, begin + parameters.count()) of an optimizer's range; one dtype.
@@ -36,41 +36,43 @@ struct ParameterRange {
   Tensor parameters, gradients;
 };
 
-/// Updates one flat range of parameters: the whole model, a shard or a server's part give the same
-/// bits. Owns its state (fp32, kind optimizer): moments, zero at first, and where the parameters
-/// have 16 bits their master values, which are those of the parameters at first.
+/// Updates one flat range of parameters. The range may be the whole model, a shard or a server's
+/// part: the bits are the same. Owns its state (fp32, kind optimizer): moments, zero at first, and
+/// for parameters of 16 bits their master values, which at first equal the parameters.
 ///
-/// Some updates want sums over the whole model first. They come in rounds: every optimizer of the
-/// model measures what it has, as ExactSums (core/base/exact_sum.h); the parts are added up, double
-/// by double, without rounding; all settle on the totals. Without rounds an element may be updated
-/// as soon as its gradient is there. For the thread that owns it.
+/// Some updates need sums over the whole model first. These come in rounds. In a round every
+/// optimizer of the model measures its range, as ExactSums (core/base/exact_sum.h); the parts are
+/// added up, double by double, without rounding; all optimizers settle on the totals. If there are
+/// no rounds an element may be updated as soon as its gradient is there. For the thread that owns
+/// the optimizer.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// The first is of the gradients' squares where they are clipped or fp16, the last of LAMB's
-  /// norms; often 0.
+  /// The number of rounds, often 0. The first round sums the squares of the gradients if these are
+  /// clipped or fp16; LAMB has a last round for its norms.
   virtual int rounds() const = 0;
-  /// Doubles that a round measures, here as everywhere in the model: ExactSum::digits a sum.
+  /// The number of doubles that a round measures, the same for every optimizer of the model:
+  /// ExactSum::digits for each sum.
   virtual std::size_t sums(int round) const = 0;
-  /// This range's part of the sums; every element is measured once a round. Blocks until they are
-  /// computed.
+  /// Returns this range's part of the sums. Every element is measured once in a round. Blocks until
+  /// the sums are computed.
   virtual std::vector<double> measure(int round, const ParameterRange& range,
                                       const StepInfo& info) = 0;
-  /// False where the gradients are fp16 and not finite: the step ends here, and nothing has
-  /// changed.
+  /// Takes the totals of a round. Returns false if the gradients are fp16 and not finite: the step
+  /// ends here, and nothing has changed.
   virtual bool settle(int round, std::span<const double> totals, const StepInfo& info) = 0;
-  /// After all rounds, once for every element.
+  /// Updates the elements of the range; called after all rounds, once for every element.
   virtual void update(const ParameterRange& range, const StepInfo& info) = 0;
 };
 
-/// What Optimizer::rounds() and settle() answer for gradients of that dtype, for those who only
-/// pass sums on.
+/// The answers of Optimizer::rounds() and settle() for gradients of that dtype, for callers that
+/// only pass sums on.
 int rounds_of(const OptimizerConfig& config, DType gradients);
 bool overflowed(DType gradients, int round, std::span<const double> totals);
 
-/// All rounds of an optimizer that has `range` and no more; `sum` makes the parts of all of them
-/// totals. False as settle().
+/// Does all rounds of an optimizer whose whole range is `range`; `sum` replaces the parts of all
+/// optimizers by their totals. Returns false as settle() does.
 bool settle_rounds(Optimizer& optimizer, const ParameterRange& range, const StepInfo& info,
                    const std::function<void(std::span<double>)>& sum);
 

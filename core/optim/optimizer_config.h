@@ -30,18 +30,20 @@ struct OptimizerConfig {
 
 Fields fields_of(OptimizerConfig& config);
 
-/// How long and wide a run is.
+/// The number of steps and replicas of a run.
 struct RunSize {
   std::int64_t steps = 1;
-  std::int64_t replicas = 1;  // ranks that compute, or that `single` stands for
+  std::int64_t replicas = 1;  // ranks that compute, or ranks that `single` stands for
 };
 
-/// lr scaled to as many replicas. Throws Error for an unknown scaling.
+/// Returns the learning rate scaled to this number of replicas. Throws Error for an unknown
+/// scaling.
 double scaled_lr(const OptimizerConfig& config, std::int64_t replicas);
 
-/// Learning rate of a step (counted from 0): with L = scaled_lr(), L (step + 1) / (warmup_steps +
-/// 1) while warming up, then by schedule: from L to L final_lr_share at the last step, or L
-/// step_factor^k after k times step_every steps. Throws Error for an unknown schedule or scaling.
+/// Returns the learning rate of a step (counted from 0). With L = scaled_lr() it is L (step + 1) /
+/// (warmup_steps + 1) during the warm-up. Afterwards the schedule decides: from L down to L
+/// final_lr_share at the last step, or L step_factor^k after k times step_every steps. Throws Error
+/// for an unknown schedule or scaling.
 double learning_rate(const OptimizerConfig& config, std::int64_t step, const RunSize& run);
 
 /// Throws Error for a setting that is unknown or out of range.

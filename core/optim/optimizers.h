@@ -1,4 +1,4 @@
-// The optimizers that there are, by name.
+// All optimizers, by name.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace ringside {
 
-/// Makes the optimizer that the configuration names, for a flat range of parameters with its
+/// Makes the optimizer that the configuration names, for a flat range of parameters that holds its
 /// initial values. Throws Error as check() does.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const RunSize& run,
                                           Device& device, const Tensor& parameters,

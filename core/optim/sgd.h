@@ -1,4 +1,4 @@
-// SGD, with momentum or without.
+// SGD, with or without momentum.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace ringside {
 
-/// Sutskever et al., ICML 2013, as PyTorch writes it; Nesterov's momentum on request. State: the
-/// velocity, fp32; none without momentum.
+/// Sutskever et al., ICML 2013, in PyTorch's form, with Nesterov's momentum if asked for. State:
+/// the velocity, fp32; without momentum no state.
 std::unique_ptr<Optimizer> make_sgd(const OptimizerConfig& config, const RunSize& run,
                                     Device& device, const Tensor& parameters, ParameterMap map);
 

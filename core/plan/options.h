@@ -1,4 +1,4 @@
-// The options of a scheme, of whichever it is.
+// The options of any scheme.
 #pragma once
 
 #include <any>
@@ -9,23 +9,23 @@
 
 namespace ringside {
 
-/// Holds the scheme's own struct: whoever knows the scheme asks for the struct, everybody else sees
-/// named fields.
+/// Holds a scheme's own struct of options. Code that knows the scheme asks for the struct; all
+/// other code sees named fields.
 class Options {
  public:
-  /// Of no scheme: without fields.
+  /// Options of no scheme, without fields.
   Options() = default;
   template <HasFields Struct>
   Options(Struct options)
       : value_(std::move(options)),
         fields_([](std::any& value) { return fields_of(std::any_cast<Struct&>(value)); }) {}
 
-  /// Valid until these options are assigned to or end.
+  /// The fields are valid until these options are assigned to or destroyed.
   Fields fields() { return fields_ ? fields_(value_) : Fields{}; }
-  /// To be read only.
+  /// The same fields, only to be read.
   Fields fields() const { return const_cast<Options&>(*this).fields(); }
 
-  /// Throws Error if they are the options of another scheme.
+  /// Throws Error if these are the options of another scheme.
   template <HasFields Struct>
   const Struct& as() const {
     const auto* options = std::any_cast<Struct>(&value_);

@@ -28,7 +28,7 @@ struct TrainConfig {
 
 Fields fields_of(TrainConfig& config);
 
-/// Of parameters, gradients, activations and communication; masters and moments are fp32.
+/// The dtype of parameters, gradients, activations and communication; masters and moments are fp32.
 inline DType parameter_dtype(const TrainConfig& train) {
   for (const DType dtype : {DType::bf16, DType::f16})
     if (train.precision == name_of(dtype)) return dtype;

@@ -1,4 +1,4 @@
-// Which parameters of a model a flat range holds.
+// Which parameters of a model lie in a flat range.
 #pragma once
 
 #include <span>
@@ -8,14 +8,14 @@
 
 namespace ringside {
 
-/// Elements [model_begin, model_begin + count) of the model, at `begin` of a range.
+/// Elements [model_begin, model_begin + count) of the model, which lie at `begin` of a range.
 struct ModelPiece {
   std::int64_t begin = 0, model_begin = 0, count = 0;
 };
 
-/// `pieces` by `begin`; they may cut through parameters.
+/// The map of a range made of `pieces`, which are sorted by `begin` and may cut through parameters.
 ParameterMap parameter_map(const Model& model, std::span<const ModelPiece> pieces);
-/// Of a range that is the whole model.
+/// The map of a range that is the whole model.
 ParameterMap parameter_map(const Model& model);
 
 }  // namespace ringside

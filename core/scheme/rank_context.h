@@ -1,4 +1,4 @@
-// Where a scheme finds itself.
+// The surroundings of a scheme: one rank of a run.
 #pragma once
 
 #include <memory>
@@ -14,36 +14,37 @@
 
 namespace ringside {
 
-/// One rank of a run, and what it works with. Everything that it refers to outlives it.
+/// One rank of a run, and the objects that it works with. Everything that it refers to outlives it.
 struct RankContext {
   const RunPlan& plan;
   int rank;
   Device& device;
   Store& store;
   Timeline& timeline;
-  /// Between the threads of a rank that computes and serves; null where a rank has one thread.
+  /// Objects shared between the threads of a rank that computes and serves; null if the rank has
+  /// one thread.
   Shared* shared = nullptr;
-  /// Null: drawn by the plan's seed.
+  /// Null: the initial values are drawn with the plan's seed.
   std::shared_ptr<const InitialValues> initial_values{};
-  /// To the other ranks.
+  /// Connections to the other ranks.
   Links links{};
 
   /// What the plan says about this rank.
   const RankPlan& self() const { return plan.ranks[static_cast<std::size_t>(rank)]; }
-  /// Collective: every rank of the group calls it, and blocks until all have, at most
-  /// train.timeout_s. Throws Error that names the ranks that have not. Device and store of this
-  /// context outlive the communicator.
+  /// Makes a communicator. Collective: every rank of the group calls this function; it blocks until
+  /// all have called, at most train.timeout_s. Throws Error that names the ranks that have not. The
+  /// device and the store of this context outlive the communicator.
   std::unique_ptr<Communicator> communicator(const Group& group) const {
     return links.communicator(*this, group);
   }
 };
 
-/// The group of all workers, this one among them.
+/// The group of all workers, including this one.
 inline Group all_workers(const RankContext& context, std::string name) {
   return {std::move(name), context.self().worker, context.plan.world};
 }
 
-/// What the parameters start with.
+/// The values with which the parameters start.
 std::shared_ptr<const InitialValues> initial_values(const RankContext& context);
 
 }  // namespace ringside

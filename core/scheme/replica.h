@@ -6,25 +6,26 @@
 
 namespace ringside {
 
-/// Parameters and gradients of all units, each in one contiguous range in unit order, with the
-/// micro-batches of this rank added up in order. Schemes that keep a full copy (all but fsdp)
-/// forward their backward hooks to it.
+/// Parameters and gradients of all units, each in one contiguous range in unit order. The gradients
+/// of this rank's micro-batches are added up in order. Schemes that keep a full copy (all but fsdp)
+/// pass their backward hooks on to the replica.
 ///
-/// A gradient of a later micro-batch is computed apart, in a range of the size of the largest
-/// unit, and then added: the bits of g0 + g1 must not depend on who computed g1.
+/// A gradient of a later micro-batch is computed apart, in a range of the size of the largest unit,
+/// and then added: the bits of g0 + g1 must not depend on who computed g1.
 class Replica {
  public:
-  /// Allocates and initialises; binds the units' parameters. The model and context outlive it.
+  /// Allocates and initialises the parameters, and binds the units to them. The model and the
+  /// context outlive the replica.
   Replica(Model& model, const RankContext& context);
 
-  /// All of the model, and the unit's part of it.
+  /// The whole model's values, or the part of one unit.
   const Tensor& parameters() const { return parameters_; }
   const Tensor& gradients() const { return gradients_; }
   Tensor parameters(std::size_t unit) const { return range(parameters_, unit); }
   Tensor gradients(std::size_t unit) const { return range(gradients_, unit); }
 
-  /// Binds the unit's gradients for one backward, and adds them up after it: after the last
-  /// micro-batch's after_backward the unit's gradients are complete.
+  /// before_backward() binds the unit's gradients for one backward; after_backward() adds them up.
+  /// After the last micro-batch's after_backward() the unit's gradients are complete.
   void before_backward(std::size_t unit, const Pass& pass);
   void after_backward(std::size_t unit, const Pass& pass);
 

@@ -14,12 +14,12 @@
 
 namespace ringside {
 
-/// The trainer calls, on one thread, attach() once and then, for every step and micro-batch,
-/// fetch, [before_forward, forward, after_forward] for each unit, loss, [before_backward,
-/// backward, after_backward] for each unit from the last to the first; after the last micro-batch
-/// step(), and drain() where nothing may outlast the step. Evaluation calls the forward hooks
-/// alone, with Pass::training false. `unit` is the index in the model. What blocks, blocks on
-/// peers, and throws Error when they do not come.
+/// The trainer calls, on one thread, attach() once and then, for every step and micro-batch, fetch,
+/// [before_forward, forward, after_forward] for each unit, loss, [before_backward, backward,
+/// after_backward] for each unit from the last to the first. After the last micro-batch it calls
+/// step(), and drain() if nothing may outlast the step. Evaluation calls only the forward hooks,
+/// with Pass::training false. `unit` is the index in the model. A call that blocks waits for peers,
+/// and throws Error if they do not come.
 class SyncScheme {
  public:
   virtual ~SyncScheme() = default;
@@ -33,26 +33,26 @@ class SyncScheme {
   virtual void before_backward(std::size_t unit, const Pass&) { (void)unit; }
   virtual void after_backward(std::size_t unit, const Pass&) { (void)unit; }
 
-  /// Makes the parameters of the next step out of the gradients of this one (or has it begun).
-  /// False, on all ranks, where gradients were not finite and nothing has changed (StepInfo).
+  /// Makes the parameters of the next step out of the gradients of this step, or begins to. Returns
+  /// false, on all ranks, if gradients were not finite and nothing has changed (StepInfo).
   virtual bool step(const StepInfo& info) = 0;
 
-  /// Blocks until the parameters of the next step are here and nothing that step() began is in
-  /// flight. All workers call it.
+  /// Blocks until the parameters of the next step are here and no communication that step() began
+  /// is in flight. All workers call drain().
   virtual void drain() {}
 
-  /// Every value becomes its sum over workers, in rank order. Collective; blocks.
+  /// Replaces every value by its sum over all workers, in rank order. Collective; blocks.
   virtual void sum(std::span<double> values) = 0;
 
-  /// This rank's samples; by default from its own loader.
+  /// Returns this rank's samples; the default takes them from the rank's own loader.
   virtual Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass);
 
-  /// May overwrite `logits`. By default computed here.
+  /// Computes the loss; may overwrite `logits`. The default computes on this rank.
   virtual Loss loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
                     const Pass& pass);
 
-  /// Calls `visit` with every unit's parameters (a flat range), in unit order, on worker 0;
-  /// collective: all workers call it. Nothing is in flight afterwards.
+  /// Calls `visit` with every unit's parameters (a flat range), in unit order, on worker 0.
+  /// Collective: all workers call this function. No communication is in flight when it returns.
   using ParameterVisitor = std::function<void(const Unit&, const Tensor& values)>;
   virtual void visit_parameters(const ParameterVisitor& visit) = 0;
 
@@ -60,7 +60,6 @@ class SyncScheme {
   virtual Traffic traffic() const { return {}; }
 
  protected:
-  /// Kernels of the default loss().
   explicit SyncScheme(RankContext context) : context_(std::move(context)) {}
   const RankContext& context() const { return context_; }
 

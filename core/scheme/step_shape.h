@@ -1,18 +1,18 @@
-// What the least traffic of a step depends on.
+// The quantities on which the least traffic of a step depends.
 #pragma once
 
 #include <cstdint>
 
 namespace ringside {
 
-/// Counts, and bytes of the global batch.
+/// Counts; and bytes, those of inputs and logits for the global batch.
 struct StepShape {
   int world = 1;
   int servers = 0;
-  std::int64_t micro_batches = 1;  // a rank
-  std::int64_t reductions = 1;     // of the gradients: at every micro-batch, or once
+  std::int64_t micro_batches = 1;  // micro-batches of a rank
+  std::int64_t reductions = 1;  // how often gradients are reduced: for every micro-batch, or once
   std::int64_t parameter_bytes = 0;
-  std::int64_t lent_bytes = 0;  // parameters of units that others read as well (Unit::lender)
+  std::int64_t lent_bytes = 0;  // parameters of units that other units read as well (Unit::lender)
   std::int64_t input_bytes = 0;
   std::int64_t logit_bytes = 0;
 };

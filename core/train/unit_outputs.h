@@ -1,4 +1,4 @@
-// What the units of a step put out, as far as a diverged loss asks for it.
+// Which unit's output was the first that was not finite, to explain a diverged loss.
 #pragma once
 
 #include <string>
@@ -7,14 +7,16 @@
 
 namespace ringside {
 
-/// Whether outputs were finite: one number a unit and micro-batch stays on the device, 8 bytes and
-/// one read of the output each, and is looked at when the loss was not.
+/// Records whether outputs were finite. For each unit and micro-batch one exact sum of squares
+/// stays on the device, which costs one read of the output; the host looks at the sums only if the
+/// loss was not finite.
 class UnitOutputs {
  public:
-  /// Of `unit`, one of `units`, in a training pass.
+  /// Records the output of `unit`, one of `units`, in a training pass.
   void look_at(Device& device, const Pass& pass, std::size_t unit, std::size_t units,
                const Tensor& output);
-  /// "the output of unit block.3 is the first that is not finite" in the step's passes. Blocks.
+  /// Returns for instance "the output of unit block.3 is the first that is not finite" in the
+  /// step's passes. Blocks.
   std::string first_not_finite(const Model& model) const;
 
  private:
