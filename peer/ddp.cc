@@ -12,8 +12,8 @@
 namespace ringside::peer {
 namespace {
 
-/// With reductions at every micro-batch a bucket comes back before the next one overwrites it, and
-/// is added up.
+/// With reductions at every micro-batch, a bucket's sum comes back and is added up before the next
+/// micro-batch overwrites the bucket.
 class Ddp : public SyncScheme {
  public:
   Ddp(const RankContext& context, const DdpOptions& options)
@@ -76,7 +76,7 @@ class Ddp : public SyncScheme {
   Traffic traffic() const override { return communicator_->traffic(); }
 
  private:
-  /// All gradients are whole on every rank, so there is nothing to be summed over ranks.
+  /// All gradients are complete on every rank, so no sums over ranks are needed.
   bool step_at_once(const StepInfo& info) {
     reducer_->finalize_all();
     const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
@@ -90,8 +90,8 @@ class Ddp : public SyncScheme {
   std::unique_ptr<Communicator> communicator_;
   Model* model_ = nullptr;
   std::optional<Replica> replica_;
-  bool every_ = false;  // micro-batch is reduced, of several
-  Tensor total_;        // what the optimizer gets
+  bool every_ = false;  // several micro-batches, and each is reduced
+  Tensor total_;        // the gradient that the optimizer gets
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Reducer> reducer_;
 };

@@ -14,7 +14,7 @@ namespace ringside::peer {
 namespace {
 
 /// Whole units (gathered parameters, gradients on their way to their shards) are of kind
-/// communication, but for gradients that wait for the last micro-batch.
+/// communication, except gradients that wait for the last micro-batch.
 class Fsdp : public SyncScheme {
  public:
   Fsdp(const RankContext& context, const FsdpOptions& options)
@@ -68,7 +68,7 @@ class Fsdp : public SyncScheme {
 
   void after_backward(std::size_t unit, const Pass& pass) override {
     gathered_->free(unit);
-    // The unit before this one is gathered already, to be computed next.
+    // The unit before this one is gathered already, because it is computed next.
     if (const auto lender = gathered_->lender(unit); lender && !(prefetch_ && *lender + 1 == unit))
       gathered_->free(*lender);
     if (whole_)
@@ -81,7 +81,7 @@ class Fsdp : public SyncScheme {
 
   bool step(const StepInfo& info) override {
     if (optimizer_->rounds() > 0) return step_at_once(info);
-    // What has arrived is updated while the rest is on its way.
+    // Updates gradients that have arrived while the rest is on its way.
     for (std::size_t u = shards_->units(); u-- > 0;) {
       while (!scattering_.empty() && scattering_.front().unit >= u) finish_scatter();
       const auto span =
@@ -106,7 +106,7 @@ class Fsdp : public SyncScheme {
   Traffic traffic() const override { return communicator_->traffic(); }
 
  private:
-  /// A gradient on its way to its shard; `part`: what is to be added to the shard, or empty.
+  /// A gradient on its way to its shard. `part` is to be added to the shard, or empty.
   struct Scattering {
     std::size_t unit;
     Tensor part;
@@ -118,15 +118,15 @@ class Fsdp : public SyncScheme {
   DType dtype() const { return parameter_dtype(context().plan.train); }
   Unit& unit(std::size_t u) const { return *model_->units[u]; }
 
-  /// Sends the unit's gradient to its shards: the first of a step into its place, a later one to
-  /// its place in the whole gradient, to be added from there.
+  /// Sends the unit's gradient to its shards. A step's first gradient goes into its place; a later
+  /// one goes to its place in the whole gradient and is added from there.
   void scatter(std::size_t u, bool first) {
     const Tensor part = first ? shards_->of_own(gradients_, u) : shards_->of_unit(gradient_, u);
     WorkPtr work = communicator_->reduce_scatter(gradient_, part);
     scattering_.push_back({u, first ? Tensor{} : part, gradient_, std::move(work)});
   }
 
-  /// Adds the micro-batch's gradient to those before it; sends the sum after the last one.
+  /// Adds the micro-batch's gradient to those before; after the last micro-batch sends the sum.
   void scatter_in_the_end(std::size_t u, const Pass& pass) {
     const std::int64_t count = unit(u).layout().count();
     const Tensor sum = shards_->of_whole(whole_, u);
@@ -139,7 +139,7 @@ class Fsdp : public SyncScheme {
     scatter(u, true);
   }
 
-  /// Sums over the whole model come first.
+  /// The sums over the whole model come before any update.
   bool step_at_once(const StepInfo& info) {
     while (!scattering_.empty()) finish_scatter();
     const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
@@ -166,7 +166,7 @@ class Fsdp : public SyncScheme {
   Model* model_ = nullptr;
   std::optional<Shards> shards_;
   Tensor parameters_, gradients_;  // of this rank's shards
-  Tensor whole_;  // gradients of all units, where they wait for the last micro-batch
+  Tensor whole_;                   // gradients of all units that wait for the last micro-batch
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<GatheredUnits> gathered_;
   Tensor gradient_;  // of the unit in backward

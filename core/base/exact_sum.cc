@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t low_half = 0xffffffff;  // of 64 bits
 
-/// Brings all digits but the last into [0, 2^32); the last takes what is carried.
+/// Brings all digits but the last into [0, 2^32); the last digit takes the carry.
 void carry(std::span<std::int64_t> digits) {
   for (std::size_t i = 0; i + 1 < digits.size(); ++i) {
     digits[i + 1] += digits[i] >> ExactSum::digit_bits;
@@ -25,12 +25,12 @@ void ExactSum::add(double value) {
   const auto bits = std::bit_cast<std::uint64_t>(value);
   const auto exponent = static_cast<int>(bits >> significand_bits & 0x7ff);
   if (exponent == 0x7ff) not_finite_ += value;
-  if (exponent == 0x7ff || exponent == 0) return;  // exponent 0: a zero, all else is too small
+  if (exponent == 0x7ff || exponent == 0) return;  // exponent 0: zero, or below 2^-298
   auto whole = static_cast<std::int64_t>((bits & ((std::uint64_t{1} << significand_bits) - 1)) |
                                          (std::uint64_t{1} << significand_bits));
   int place = exponent - 1023 - significand_bits - lowest_bit;
   if (place < 0) {
-    whole >>= -place;  // of a multiple of 2^-298, zeros
+    whole >>= -place;  // exact: `value` is a multiple of 2^-298, so these bits are 0
     place = 0;
   }
   if (value < 0) whole = -whole;
@@ -70,8 +70,8 @@ double ExactSum::value(std::span<const double, digits> stored) {
   const auto digit = [&](std::size_t below_top) {
     return below_top > top ? 0 : static_cast<std::uint64_t>(whole[top - below_top]);
   };
-  // The leading 64 bits. Where any bit behind them is set, the last of them is set as well: then
-  // their conversion to double rounds as that of the whole sum would.
+  // The leading 64 bits. If any bit behind them is set, the lowest of the 64 is set too: then their
+  // conversion to double rounds as the conversion of the whole sum would.
   const std::uint64_t two = digit(0) << digit_bits | digit(1);
   if (two == 0) return 0;
   const int shift = std::countl_zero(two);  // below 32: the top digit is not 0

@@ -43,9 +43,9 @@ std::string limit_hint(const std::string& cause, int signal) {
   const auto is = [&](int error) { return cause.find(std::strerror(error)) != std::string::npos; };
   if (is(EAGAIN)) return "; a thread or process could not be started: " + thread_limit_text();
   if (is(EMFILE)) return limit_text("open files are", RLIMIT_NOFILE, 1, "(ulimit -n)");
-  // Memory that ranks share is a file.
+  // Memory that ranks share is a file, so limits of files apply to it.
   if (is(EFBIG)) return limit_text("files are", RLIMIT_FSIZE, 1'000, "KB (ulimit -f)");
-  // Libraries use memory that they were refused.
+  // Libraries may crash by using memory that the system did not give them.
   if (is(ENOMEM) || signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS)
     return memory_limit_text();
   return {};

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr mode_t new_file = 0666;  // less what umask takes
 constexpr std::string_view ending = ".part";
 
-/// "NAME.HOST.", with which the names of this host's drafts begin.
+/// "NAME.HOST.", the beginning of the names of this host's drafts.
 std::string draft_prefix(const fs::path& path) {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
@@ -37,7 +37,7 @@ bool has_ended(std::string_view process) {
   return kill(id, 0) != 0 && errno == ESRCH;
 }
 
-/// Whether the folder's file system has no files without a name.
+/// Whether the folder's file system has no nameless files.
 bool wants_a_name(int cause) {
   return cause == EOPNOTSUPP || cause == EISDIR || cause == ENOENT || cause == EINVAL;
 }
@@ -88,7 +88,7 @@ void WholeFile::publish() {
   file_ = -1;
 }
 
-/// A file can only be replaced by one with a name.
+/// Only a file with a name can replace another file, so the draft gets one.
 void WholeFile::give_name() {
   const std::string open_file = fmt::format("/proc/self/fd/{}", file_);
   const std::string stem = path_.parent_path() / draft_prefix(path_);

@@ -48,18 +48,18 @@ class RankProcess {
   void signal(int number) {
     if (running()) kill(pid_, number);
   }
-  /// Collects its exit status if it has ended.
+  /// Collects the process's exit status if the process has ended.
   void reap() {
     if (!running()) return;
     const pid_t ended = waitpid(pid_, &status_, WNOHANG);
     known_ = ended == pid_;
     if (known_ || (ended < 0 && errno == ECHILD)) pid_ = 0;
   }
-  /// Of a rank that has ended: whether it was by a signal other than `number`.
+  /// Whether the rank has ended by a signal other than `number`.
   bool killed_but_by(int number) const {
     return known_ && WIFSIGNALED(status_) && WTERMSIG(status_) != number;
   }
-  /// Of a rank that has ended.
+  /// Whether the rank has ended with exit code 0.
   bool ended_well() const { return known_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0; }
   std::string exit_text() const {
     if (!known_) return "ended, and something else collected its exit status";
@@ -68,7 +68,8 @@ class RankProcess {
                          strsignal(WTERMSIG(status_)));
     return fmt::format("ended with exit code {} before its work was done", WEXITSTATUS(status_));
   }
-  /// What explains its end: the last line that it wrote, and limits that it may have met.
+  /// What explains the rank's end: the last line that the rank wrote, and limits that it may have
+  /// met.
   std::string explanation() const {
     const std::string& line = output_.last_line();
     const int signal = known_ && WIFSIGNALED(status_) ? WTERMSIG(status_) : 0;
@@ -84,7 +85,7 @@ class RankProcess {
   RankOutput output_;
 };
 
-/// As execve() takes them; they point into `words`.
+/// Pointers into `words`, as execve() takes them.
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> out;
   for (auto& word : words) out.push_back(word.data());
@@ -92,7 +93,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return out;
 }
 
-/// `first`, without the variables that `own` names, and then those of `own` that have a value.
+/// `first` without the variables that `own` names, then the variables of `own` that have a value.
 std::vector<std::string> overridden(const std::vector<std::string>& first,
                                     const std::vector<std::string>& own) {
   std::vector<std::string> out;
@@ -108,7 +109,7 @@ std::vector<std::string> overridden(const std::vector<std::string>& first,
   return out;
 }
 
-/// By the system, whose error number stands in errno.
+/// The error for a call that the system refused; errno still has the system's error number.
 Error refused(std::string_view what) {
   const std::string cause = std::strerror(errno);
   return Error("cannot {} a rank: {}{}", what, cause, limit_hint(cause));
@@ -144,7 +145,7 @@ RankProcess::RankProcess(const RankProgram& program, const std::vector<std::stri
   if (pid_ < 0) throw refused("start the process of");
 }
 
-/// One run: all its ranks, their store, and the first thing that went wrong.
+/// One run: all its ranks, their store, and the first failure.
 class Launch {
  public:
   Launch(const RunPlan& plan, const RankProgram& program,
@@ -186,7 +187,8 @@ class Launch {
     for (const auto& rank : ranks_) hung_up |= rank->running() && !rank->connected();
     read_all(hung_up ? reap_ms : poll_ms);
     if (!complaints_.empty()) {
-      // A rank says why it fails before another can suffer from it, so a cause is there by now.
+      // A rank reports why it fails before another rank can suffer from it, so a cause has arrived
+      // by now.
       read_all(0);
       fail(complaints_.begin()->second);
     }
@@ -199,7 +201,8 @@ class Launch {
     }
   }
 
-  /// A rank that something else killed explains what the others may have said of it before.
+  /// If something else killed a rank, that explains what other ranks may have reported about it
+  /// before.
   void judge_end(std::size_t r) {
     const std::string why = fmt::format("{} {}{}{}", name(r), ranks_[r]->exit_text(), last_step_[r],
                                         ranks_[r]->explanation());
@@ -210,7 +213,7 @@ class Launch {
     }
   }
 
-  /// Reads what ranks have sent, or do within the time.
+  /// Reads what ranks have sent, or send within `timeout_ms`.
   void read_all(int timeout_ms) {
     std::vector<pollfd> watched;  // poll() leaves out what is negative
     for (const auto& rank : ranks_) {
@@ -267,7 +270,7 @@ class Launch {
     if (ranks_[r]->connected()) ranks_[r]->line().send({{"value", {key, values_[key]}}});
   }
 
-  /// The first failure counts: the others follow from it.
+  /// The first failure counts; later failures follow from it.
   void fail(const std::string& why) {
     if (ending_) return;
     result_.error = why;

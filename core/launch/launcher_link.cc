@@ -13,7 +13,8 @@
 namespace ringside {
 namespace {
 
-/// The launcher's store: what it answers is kept here, where get() waits for it.
+/// The launcher's store, as a rank sees it. The launcher's answers are kept here, where get() waits
+/// for them.
 class LinkStore : public Store {
  public:
   explicit LinkStore(JsonLine& line) : line_(line) {}
@@ -48,7 +49,7 @@ struct LauncherLink::State {
   RunPlan plan;
   std::thread receiver;
 
-  /// The first line is the rank's plan; all later ones are answers of the store.
+  /// The first line is the rank's plan; all later lines are answers of the store.
   void receive_answers() {
     while (auto values = line.receive())
       for (const auto& value : *values) take(value);

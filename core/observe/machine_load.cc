@@ -16,21 +16,22 @@
 namespace ringside {
 namespace {
 
-/// Shares of the processor time that the run could have used, above which it counts as disturbed.
-/// On a quiet machine daemons take about 1%; others who take a tenth move a speed-up by as much as
-/// schemes differ. Steal and quotas are 0 on a quiet machine, so a little of them says enough.
+/// Shares of the processor time that the run could have used; a run that lost more counts as
+/// disturbed. On a quiet machine daemons take about 1%; if other processes take a tenth, a speed-up
+/// moves by as much as schemes differ. Steal and quotas are 0 on a quiet machine, so small shares
+/// of them are telling.
 constexpr double most_of_others = 0.1, most_stolen = 0.02, most_throttled = 0.02;
-/// The system counts processor time in ticks of 10 ms: a few of them say nothing.
+/// The system counts processor time in ticks of 10 ms, so a few ticks mean nothing.
 constexpr double least_seconds = 0.05;
 
-/// Numbers after the first word.
+/// The numbers after the first word.
 std::vector<double> numbers(std::istringstream& words) {
   std::vector<double> out;
   for (double number; words >> number;) out.push_back(number);
   return out;
 }
 
-/// The number after `key` in a text of lines "KEY NUMBER"; 0 without one.
+/// The number after `key` in a text of lines "KEY NUMBER"; 0 if no line has the key.
 double number_of(const std::string& text, std::string_view key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)
@@ -47,7 +48,7 @@ std::string control_group(const std::string& text) {
   return "/";
 }
 
-/// Of the second version of control groups, or of the first one.
+/// Seconds throttled, from version 2 of control groups or from version 1.
 double throttled_seconds(const LoadSource& source) {
   const std::string group = control_group(source.read("/proc/self/cgroup"));
   for (const std::string& folder : {group + "/", std::string("/")})
@@ -134,7 +135,7 @@ LoadMeter::Counters LoadMeter::counters() const {
     const bool ours = std::any_of(source_.cores.begin(), source_.cores.end(),
                                   [&](int core) { return name == fmt::format("cpu{}", core); });
     if (!ours) continue;
-    // user nice system idle iowait irq softirq steal: proc(5).
+    // The numbers are user nice system idle iowait irq softirq steal: proc(5).
     const std::vector<double> ticks = numbers(words);
     if (ticks.size() < 8) continue;
     out.busy_s += tick_s * (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]);
@@ -171,7 +172,7 @@ std::string disturbance(const MachineLoad& load, int usable) {
   if (too_much(load.throttled_s, load.seconds, most_throttled))
     add(fmt::format("a quota stopped it for {:.1f} of {:.1f} s", load.throttled_s, load.seconds));
   if (load.heat_events > 0) add("heat lowered the clock");
-  // Where ranks outnumber cores they are interrupted on a quiet machine too.
+  // If there are more ranks than cores, ranks are interrupted on a quiet machine too.
   if (!out.empty() && load.interruptions > 0)
     add(fmt::format("ranks lost their core {} times", load.interruptions));
   return out;

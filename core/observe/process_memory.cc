@@ -9,7 +9,7 @@
 namespace ringside {
 namespace {
 
-/// "Rss:   1234 kB" -> bytes.
+/// Converts "Rss:   1234 kB" to bytes.
 std::int64_t bytes_of(const std::string& line) {
   std::istringstream words(line);
   std::string label;
@@ -27,7 +27,7 @@ void note_process_memory(RankRecord& record) {
   while (std::getline(status, line))
     if (line.starts_with("VmHWM:")) record.rss = bytes_of(line);
 
-  // Segments of the symmetric heap carry their owner's process id in their names.
+  // The names of the symmetric heap's segments contain their owner's process id.
   const std::string heap = "/memfd:ringside-";
   const std::string own = heap + std::to_string(getpid()) + " ";
   bool of_peer = false;

@@ -52,8 +52,8 @@ void add_times(Row& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data;
 }
 
-/// Seconds that all measured steps took the worker that needs longest for them together: what a
-/// scheme does in few of its steps counts as much as what it does in each.
+/// Seconds of all measured steps together, of the worker with the largest sum: work that a scheme
+/// does in only a few steps counts as much as work in each step.
 double measured_s(const Row& row) {
   double slowest_s = 0;
   for (const RankRecord& rank : row.ranks) {
@@ -80,14 +80,14 @@ std::optional<double> cores_at_work(const Row& row) {
   return processor_s / seconds;
 }
 
-/// How many cores the ranks of a run keep busy at most. (Threads that move data beside compute
-/// share their rank's.)
+/// The largest number of cores that the ranks of a run keep busy. (Threads that move data beside
+/// compute share their rank's cores.)
 int usable_cores(const RunPlan& plan) {
   const std::int64_t threads = plan.device.kind == "cpu" ? plan.device.threads : 1;
   return static_cast<int>(threads * static_cast<std::int64_t>(plan.ranks.size()));
 }
 
-/// A rank of the plan and, if it has come to its end, what it reported.
+/// A rank of the plan and, if the rank finished, its record.
 ordered_json rank_json(const RankPlan& plan, const RankRecord* record) {
   ordered_json out = {{"rank", plan.rank},
                       {"role", plan.role()},
@@ -144,7 +144,7 @@ ordered_json prediction_json(const std::optional<Prediction>& predicted) {
           {"error", predicted->error}};
 }
 
-/// The plan's fields, which a row has under the same names, but for "id".
+/// The plan's fields; a row has them under the same names, except "id".
 RunPlan plan_from_row(const json& row, const DefaultOptions& defaults) {
   json plan = row;
   plan["id"] = row.at("run");
@@ -172,7 +172,8 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
     row.bytes_minimum_per_step = std::max(row.bytes_minimum_per_step, rank.minimum_bytes_per_step);
     if (row.parameter_hash.empty()) row.parameter_hash = rank.parameter_hash;
     if (row.evaluations.empty()) row.evaluations = rank.evaluations;
-    // Micro-batch by micro-batch and rank by rank: the order in which `single` has them.
+    // Adds up micro-batch by micro-batch and rank by rank, the order in which `single` computes
+    // them.
     const auto each = static_cast<std::size_t>(plan.train.accumulation);
     row.loss.resize(std::max(row.loss.size(), rank.losses.size() / each));
     for (std::size_t i = 0; i < rank.losses.size(); ++i) row.loss[i / each] += rank.losses[i];

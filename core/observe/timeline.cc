@@ -22,7 +22,8 @@ Timeline::Scope::~Scope() {
   try {
     timeline_.add(activity_, std::move(name_), begin_, timeline_.now());
   } catch (const Error&) {
-    // A failed device has no more marks; whoever uses it next says so, or is saying so already.
+    // A failed device gives no more marks; the next call that uses the device reports the failure,
+    // or is already reporting it.
   }
 }
 
@@ -38,8 +39,8 @@ void Timeline::begin_step() {
   steps_.emplace_back(mark, mark);
 }
 
-/// A run may have any number of steps: spans of those that are too old once there is one more are
-/// added up and let go.
+/// A run may have any number of steps. Spans that are too old after the next step are added up and
+/// dropped.
 void Timeline::add_up_old_spans() {
   std::lock_guard lock(mutex_);
   if (steps_.size() < steps_with_spans) return;

@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-/// Empty for parameters that are their own.
+/// The master values; empty if the parameters are their own master values.
 Tensor masters(Device& device, const Tensor& parameters) {
   if (parameters.dtype() == DType::f32) return {};
   Tensor values = device.tensor({parameters.count()}, MemoryKind::optimizer);
@@ -50,7 +50,7 @@ bool FlatOptimizer::settle(int round, std::span<const double> totals, const Step
     ++skipped_;
     return false;
   }
-  // As torch.nn.utils.clip_grad_norm_ has it.
+  // Clips as torch.nn.utils.clip_grad_norm_ does.
   const double norm = std::sqrt(ExactSum::value(totals, 0)) / static_cast<double>(info.loss_scale);
   if (config_.clip_norm > 0) clip_factor_ = std::min(1.0, config_.clip_norm / (norm + 1e-6));
   return true;

@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-/// Its sums: |p|^2 and |u|^2 of every parameter of the model, in its order.
+/// Its sums are |p|^2 and |u|^2 of every parameter, in the model's order.
 class LambOptimizer final : public FlatOptimizer {
  public:
   LambOptimizer(const OptimizerConfig& config, const RunSize& run, Device& device,
@@ -43,7 +43,7 @@ class LambOptimizer final : public FlatOptimizer {
   int own_rounds() const override { return 1; }
   std::size_t own_sums() const override { return 2 * map().parameters; }
 
-  /// The moments move here, so an element is measured once a step.
+  /// Measuring updates the moments, so an element is measured only once a step.
   std::vector<double> measure_own(const ParameterRange& range, const StepInfo& info) override {
     const std::vector<Stretch> stretches = stretches_in(range);
     std::vector<double> sums(ExactSum::digits * own_sums());

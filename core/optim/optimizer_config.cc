@@ -10,13 +10,13 @@
 namespace ringside {
 namespace {
 
-/// A step after the warm-up.
+/// A position in the schedule after the warm-up.
 struct After {
   std::int64_t steps;  // since the warm-up
   double progress;     // of the rest of the run, in [0, 1]
 };
 
-/// What is left of the learning rate.
+/// The factor by which a schedule multiplies the learning rate.
 struct Schedule {
   std::string_view name;
   double (*share)(const OptimizerConfig&, const After&);
@@ -56,7 +56,7 @@ struct Named {
 constexpr Named kinds[] = {{"adamw"}, {"lamb"}, {"sgd"}};
 constexpr Named decays[] = {{"all"}, {"matrices"}};
 
-/// The row of a table that has the name; throws Error that lists them.
+/// Returns the row of a table with this name; an unknown name throws Error that lists the names.
 template <class Row, std::size_t n>
 const Row& find(const Row (&table)[n], std::string_view key, std::string_view name) {
   std::string known;
@@ -117,7 +117,7 @@ void check(const OptimizerConfig& c) {
   const auto need = [](bool ok, std::string_view name, auto value, std::string_view rule) {
     if (!ok) throw Error("optimizer.{} = {} is out of range; it has to be {}", name, value, rule);
   };
-  // Kernels get these as fp32, where a double may become infinite, 0 or 1.
+  // Kernels get these values as fp32, where a double may become infinite, 0 or 1.
   const auto in_fp32 = [](double value) { return static_cast<float>(value); };
   const auto not_negative = [&](double value) {
     return value >= 0 && std::isfinite(in_fp32(value));

@@ -17,7 +17,8 @@ sim::Place place_of(const RunPlan& plan, int rank) {
   const auto machines = static_cast<int>(cluster.machines);
   const auto devices = static_cast<int>(cluster.devices);
   if (self.worker < 0) {
-    // A machine whose devices are its processors has no other.
+    // If a machine's devices are its own processors, the server needs no other place: it shares
+    // device 0.
     return {self.server % machines, shares_cores(cluster) ? 0 : -1};
   }
   const int device = self.worker % (machines * devices);

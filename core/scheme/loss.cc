@@ -32,7 +32,7 @@ Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
     const bool first_term = loss.rows.size() == 1;
     if (first_term && !with_gradient) part.hits = device.tensor({rows}, MemoryKind::workspace);
     const Tensor own = logits.view(first_logit, {rows, term.classes});
-    // The gradient takes the place of the logits, which nobody needs afterwards.
+    // The gradient overwrites the logits, which are not needed any more.
     device.kernels().cross_entropy({.logits = own,
                                     .targets = targets.view(first_row, {rows}),
                                     .scale = part.scale * terms.gradient_scale,
@@ -44,7 +44,7 @@ Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
   }
   if (with_gradient) loss.gradient = logits;
   if (device.runs_behind()) return loss;
-  // What is kept until the end of a step would lie between what others let go of meanwhile.
+  // Rows kept until the end of the step would lie between memory that other tensors free meanwhile.
   return {.known = value_of(device, loss), .gradient = loss.gradient};
 }
 

@@ -10,8 +10,8 @@
 namespace ringside {
 namespace {
 
-/// Micro-batch m belongs to replica m / k, k micro-batches each: the Replica adds up those of one
-/// replica, and what it comes to is added to the total.
+/// Micro-batch m belongs to replica m / k, where a replica has k micro-batches. The Replica adds up
+/// the gradients of one replica; their sum is then added to the total.
 class Single : public SyncScheme {
  public:
   Single(const RankContext& context, const SingleOptions& options)

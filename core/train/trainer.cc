@@ -17,7 +17,7 @@ namespace {
 
 /// Steps at the end of a run whose spans are kept for the trace.
 constexpr std::int64_t traced_steps = 2;
-/// Parameters that the host holds while it hashes them.
+/// The number of parameters that the host holds at a time while it hashes them.
 constexpr std::int64_t hashed_at_once = 1 << 18;
 
 }  // namespace
@@ -70,7 +70,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.steps = context_.timeline.step_times();
   record.slices = context_.timeline.slices(std::max<std::int64_t>(0, train.steps - traced_steps));
   record.parameters = model_.parameter_count();
-  // Both before the hash, and while the scheme still maps what it maps.
+  // Both are recorded before the hash, and while the scheme still maps its memory.
   record.at_peak = context_.device.ledger().at_peak();
   record.device_memory = context_.device.memory();
   if (!context_.plan.cluster) note_process_memory(record);
@@ -100,7 +100,7 @@ std::vector<double> Trainer::train_step(std::int64_t step) {
                                         .micro_batch = m,
                                         .micro_batches = micro_batches,
                                         .seed = static_cast<std::uint64_t>(train.seed)}));
-  // Nothing above, nor in step(), waits for the device unless peers have to be waited for.
+  // No call above, nor step(), waits for the device unless peers have to be waited for.
   loss_scale_.update(scheme_.step({step, loss_scale_.value()}));
   if (drains_after(step)) scheme_.drain();
   context_.device.synchronize();
@@ -175,9 +175,9 @@ LossValue Trainer::evaluate(std::int64_t step) {
   average_statistics();
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   const std::int64_t micro_batches = context_.plan.train.accumulation;
-  // Every micro-batch of every rank has a place of its own, and the other ranks leave it 0. So the
-  // sum over ranks brings the shares as they are, and every rank adds them up in one order, which
-  // is that of `single` over the same micro-batches. (Without values there is nothing to keep
+  // Every micro-batch of every rank has a place of its own, which is 0 on the other ranks. So the
+  // sum over ranks leaves every share as it is, and every rank adds up the shares in the same
+  // order, that of `single` over the same micro-batches. (Without values there is nothing to keep
   // apart.)
   const bool apart = context_.device.has_values();
   const std::int64_t places = apart ? context_.plan.world * micro_batches : 1;
@@ -220,8 +220,8 @@ void Trainer::average_statistics() {
   if (count == 0 || (world == 1 && statistics[0]->later.empty())) return;
   Device& device = context_.device;
   // The bits must not depend on which rank adds up which micro-batches. fp64 adds up to 2^9 values
-  // of fp32 without rounding where none is more than 2^20 times another, and where one is, the
-  // mean in fp32 is another one in about one of 2^28 cases.
+  // of fp32 without rounding if no value is more than 2^20 times another. Otherwise the mean in
+  // fp32 differs in about one of 2^28 cases.
   std::vector<double> sums(count);
   std::vector<float> values;
   const auto each = [&](const auto& visit) {
@@ -254,7 +254,7 @@ std::string Trainer::parameter_hash() {
   Hash hash;
   bool visited = false;
   std::vector<std::byte> host;
-  // Without values there is nothing to hash, but what is in flight has to land.
+  // Without values there is nothing to hash, but the transfers in flight have to end.
   scheme_.visit_parameters([&](const Unit&, const Tensor& values) {
     visited = context_.device.has_values();
     if (!visited) return;

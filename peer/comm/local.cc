@@ -59,7 +59,7 @@ class LocalCommunicator : public CallingCommunicator {
     return std::make_unique<LocalWork>(name(), std::move(state));
   }
 
-  /// The oldest message that is sent is the oldest one that is received.
+  /// Matches the oldest message that was sent with the oldest that was received.
   void meet() {
     copy(sent_.front()->tensor, received_.front()->tensor);
     for (auto* end : {&sent_, &received_}) {

@@ -9,7 +9,7 @@
 namespace ringside::peer {
 namespace {
 
-// Written with vectors by hand: a target may be a source, which keeps compilers from vectorising.
+// Vectors are written by hand: a target may be a source, and that keeps compilers from vectorising.
 typedef float Lanes __attribute__((vector_size(64)));
 constexpr std::size_t lanes = sizeof(Lanes) / sizeof(float);
 constexpr std::size_t unroll = 4;
@@ -18,7 +18,7 @@ void load(Lanes& value, const float* from) { std::memcpy(&value, from, sizeof va
 
 void store(float* to, const Lanes& value) { std::memcpy(to, &value, sizeof value); }
 
-/// `Sources` and `Targets` are numbers known to the compiler, or 0 for any.
+/// `Sources` and `Targets` are numbers known to the compiler, or 0 for any number.
 template <std::size_t Sources, std::size_t Targets>
 void sum(std::span<const float* const> sources, std::span<float* const> targets,
          std::size_t count) {
@@ -57,7 +57,7 @@ void sum_floats(std::span<const float* const> sources, std::span<float* const> t
 bf16 rounded(float value, bf16) { return to_bf16(value); }
 fp16 rounded(float value, fp16) { return to_fp16(value); }
 
-/// In blocks that stay in the nearest cache.
+/// Works in blocks that stay in the nearest cache.
 template <class T>
 void sum_rounded(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
                  std::size_t count) {

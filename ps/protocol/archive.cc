@@ -35,7 +35,7 @@ class Writer : public cereal::OutputArchive<Writer> {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads from a span and never past its end.
+/// Reads from a span, and never past the span's end.
 class Reader : public cereal::InputArchive<Reader> {
  public:
   explicit Reader(std::span<const std::byte> bytes) : InputArchive(this), bytes_(bytes) {}
@@ -51,7 +51,8 @@ class Reader : public cereal::InputArchive<Reader> {
   std::span<const std::byte> bytes_;
 };
 
-// Cereal finds these by argument-dependent look-up, for what its own vector and string are made of.
+// Cereal finds these functions by argument-dependent look-up, for the parts of its own vector and
+// string.
 
 template <class T>
 concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
@@ -81,7 +82,7 @@ template <class T>
 void save(Writer& out, const cereal::SizeTag<T>& tag) {
   save(out, static_cast<std::uint32_t>(tag.size));
 }
-/// No element is smaller than a byte, so the bytes left bound what is allocated.
+/// An element has at least one byte, so the number of bytes left bounds the allocation.
 template <class T>
 void load(Reader& in, cereal::SizeTag<T>& tag) {
   std::uint32_t size = 0;
@@ -100,7 +101,7 @@ void load(Reader& in, cereal::BinaryData<T>& data) {
   in.get(data.data, static_cast<std::size_t>(data.size));
 }
 
-/// Both ways: a value below `limit`, as one byte.
+/// Writes and reads a value below `limit` as one byte.
 template <class Archive, class Enum>
 void serialize_enum(Archive& archive, Enum& value, std::size_t limit) {
   auto byte = static_cast<std::uint8_t>(value);

@@ -16,7 +16,7 @@ Client::Client(std::unique_ptr<Channel> channel, const ClientConfig& config, con
       timeline_(timeline),
       lines_(static_cast<std::size_t>(config.servers)),
       exceptions_(std::uncaught_exceptions()) {
-  // The first word: now every server knows where this worker is, whatever it will have to say.
+  // The first message, so that every server can reach this worker, whatever the server has to say.
   for (int server = 0; server < config_.servers; ++server) tell(server, {});
 }
 
@@ -156,7 +156,7 @@ void Client::send(int server, Message message) {
   lines_[static_cast<std::size_t>(server)].last_sent = clock_.now();
 }
 
-/// A worker that computes for long is told from a dead one.
+/// Lets servers tell a worker that computes for long from a dead one.
 void Client::say_alive() {
   for (int server = 0; server < config_.servers; ++server)
     if (clock_.now() - lines_[static_cast<std::size_t>(server)].last_sent > config_.timeout_s / 4)

@@ -9,8 +9,9 @@
 namespace ringside::ps {
 namespace {
 
-/// Updates whose marks are kept: on a device with a queue it takes a while before they are known,
-/// and who asks waits. More than a step has in a model of a few hundred megabytes.
+/// The number of updates whose marks are kept. A device with a queue needs a while before it knows
+/// the times of marks, and reading them early would wait. The number is larger than the updates of
+/// one step of a model of a few hundred megabytes.
 constexpr std::size_t most_updates = 1024;
 
 }  // namespace

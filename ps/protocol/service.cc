@@ -9,12 +9,12 @@
 namespace ringside::ps {
 namespace {
 
-/// Longest sleep between two looks at who is silent.
+/// Longest sleep between two checks for silent workers.
 constexpr double patience_s = 1;
-/// How long a server that fails waits for workers that it could not tell yet.
+/// How long a server that fails waits for workers that it could not tell so far.
 constexpr double last_moment_s = 2;
 
-/// When each worker was last heard of.
+/// When each worker last sent a message.
 class Attendance {
  public:
   Attendance(int workers, const Clock& clock, double timeout_s)
@@ -62,14 +62,15 @@ class Attendance {
   std::vector<Worker> workers_;
 };
 
-/// Bytes of the messages about measured steps, and processor time of this process until each of
-/// them from the message before. A worker may be a message ahead of the others, so
-/// the moment at which a step begins is nothing to go by.
+/// Bytes of the messages about measured steps, and the process's processor time between one message
+/// and the next. A worker may be a message ahead of the others, so the meter cannot go by the
+/// moment at which a step begins.
 class Meter {
  public:
   Meter(const Channel& channel, const TrainConfig& train) : channel_(channel), train_(train) {}
 
-  /// Counts what the channel has moved since the last call for the message that was moved.
+  /// Counts the bytes that the channel has moved since the last call; they belong to the message
+  /// with this header.
   void note(const Header& header) {
     const Traffic now = channel_.traffic();
     const double processor_now = processor_seconds();
@@ -92,8 +93,9 @@ class Meter {
            kind == Kind::loss;
   }
 
-  /// A pull names the updates that its values have seen: they are those of the step before it, but
-  /// for the initial ones, which the first step asks for.
+  /// The step to which a message belongs. A pull names the number of updates that its values have
+  /// had, and so belongs to the step before; only the pull of the initial values belongs to the
+  /// first step.
   static std::int64_t step_of(const Header& header) {
     return header.kind == Kind::pull ? std::max<std::int64_t>(0, header.step - 1) : header.step;
   }
@@ -104,7 +106,7 @@ class Meter {
   double last_processor_s_ = processor_seconds(), processor_s_ = 0;
 };
 
-/// False if the worker takes nothing now.
+/// Returns false if the worker takes no message now.
 bool tell(Channel& channel, std::size_t worker, const std::string& cause) {
   Message message;
   message.header.kind = Kind::error;
@@ -114,8 +116,8 @@ bool tell(Channel& channel, std::size_t worker, const std::string& cause) {
   return channel.try_send(static_cast<int>(worker), std::move(message));
 }
 
-/// Tells every worker, and gives those that have not come yet a moment to do so: nobody else could
-/// tell them, and they would wait for their whole deadline.
+/// Tells every worker the cause, and gives workers that have not come yet a moment to come: no
+/// other rank could tell them, and they would wait for their whole deadline.
 void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, double moment_s,
                   const std::string& cause) {
   std::vector<bool> told(attendance.size());
@@ -128,7 +130,7 @@ void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, 
     try {
       if (const auto received = channel.receive(moment_s / 16)) attendance.heard(received->peer);
     } catch (const Error&) {
-      // Of a peer that is gone, say; the cause that is being told counts.
+      // The error may be about a peer that is gone; the cause that is being told counts.
     }
   }
 }

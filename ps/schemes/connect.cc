@@ -17,7 +17,7 @@ ServerConfig server_config(const RankContext& context, std::uint64_t token) {
           .warmup = plan.train.warmup};
 }
 
-/// A worker waits a little longer than a server, who knows which worker is missing.
+/// A worker waits a little longer than a server, because the server knows which worker is missing.
 constexpr double grace = 1.1;
 
 std::unique_ptr<Client> connect(const RankContext& context, Transport& transport,

@@ -56,7 +56,7 @@ class Dp : public ReplicaScheme {
     if (reply.frames.size() != 1 || reply.frames[0].shape() != logits.shape() ||
         reply.frames[0].dtype() != logits.dtype())
       throw Error("the master sent no gradient of the {} logits", logits.shape().text());
-    // A master within this process wrote it there itself.
+    // A master within this process has written the gradient there itself.
     if (reply.frames[0].buffer() != logits.buffer())
       context().device.kernels().copy({.in = reply.frames[0], .out = logits});
     return {.known = {.loss = reply.header.scalar}, .gradient = logits};
@@ -67,7 +67,8 @@ class Dp : public ReplicaScheme {
     return ReplicaScheme::step(info);
   }
 
-  /// Nothing answers a push, but the values that come after it tell that the master has handled it.
+  /// A push has no reply, but the values that come after the push show that the master has handled
+  /// it.
   void drain() override {
     ask_for_values();
     ReplicaScheme::drain();
@@ -96,7 +97,7 @@ class Dp : public ReplicaScheme {
   }
 
   DpOptions options_;
-  bool current_ = false;  // the replica has the master's values, or has asked for them
+  bool current_ = false;  // the replica has, or has asked for, the master's values
 };
 
 }  // namespace

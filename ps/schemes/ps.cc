@@ -33,8 +33,8 @@ class Ps : public ReplicaScheme {
     client().progress();
   }
 
-  /// The first unit's gradient goes last and its values are wanted first: nothing is lost by
-  /// waiting here until all has been sent.
+  /// The first unit's gradient is sent last and its values are needed first, so waiting here until
+  /// all gradients have been sent loses nothing.
   bool step(const StepInfo& info) override {
     client().flush();
     const bool finite = ReplicaScheme::step(info);
@@ -43,8 +43,8 @@ class Ps : public ReplicaScheme {
   }
 
  private:
-  /// Values that wait for sums over the whole model would fill the client's window, so they are
-  /// asked for afterwards.
+  /// Values that wait for sums over the whole model would fill the client's window, so the worker
+  /// asks for them afterwards.
   void push(std::size_t unit, std::int64_t step) override {
     if (in_rounds_)
       link().push(unit, step);
@@ -57,7 +57,7 @@ class Ps : public ReplicaScheme {
   }
 
   PsOptions options_;
-  bool in_rounds_;  // the optimizers want sums over the model first
+  bool in_rounds_;  // the optimizers need sums over the model first
 };
 
 }  // namespace

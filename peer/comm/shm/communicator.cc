@@ -81,7 +81,7 @@ class ShmCommunicator : public CallingCommunicator {
     }
   }
 
-  /// One collective, between its two barriers.
+  /// Runs one collective between its two barriers.
   template <class Body>
   void execute(const Operation& op, Body body) {
     control_.throw_if_broken();
@@ -136,14 +136,14 @@ class ShmCommunicator : public CallingCommunicator {
     }
   }
 
-  /// This rank first, then those after it: ranks do not all begin with the same memory.
+  /// The rank `step` after this rank: ranks do not all begin with the same memory.
   int after(int step) const { return (rank() + step) % size(); }
 
   static std::byte* first_byte(const Tensor& tensor) {
     return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
   }
 
-  /// Element `begin` of every rank's array, mapped for the time of the operation.
+  /// Element `begin` of every rank's array, mapped for the duration of the operation.
   struct Peers {
     std::vector<std::shared_ptr<std::byte>> held;
     std::vector<std::byte*> first;
@@ -179,8 +179,8 @@ class ShmCommunicator : public CallingCommunicator {
     sum_in_order(op.in.dtype(), {all.first.data(), all.first.size()}, {&target, 1}, count);
   }
 
-  /// Peers read what is not this rank's part of its array; this rank reads its part of theirs and,
-  /// with `stores`, writes it to theirs.
+  /// Peers read the parts of this rank's array that are not its own. This rank reads its part of
+  /// their arrays and, with `stores`, writes that part to them.
   void count_sums(const Operation& op, std::size_t count, std::size_t part, bool stores) {
     const std::size_t element = size_of(op.in.dtype());
     const auto others = static_cast<std::int64_t>((count - part) * element);
@@ -189,7 +189,7 @@ class ShmCommunicator : public CallingCommunicator {
     received_ += own + (stores ? others : 0);
   }
 
-  /// `bytes` from rank r's `in`; the same number goes from here to rank r, or none in a broadcast.
+  /// Copies `bytes` from rank r's `in`; this rank sends as many to rank r, or none in a broadcast.
   void copy(int r, const Tensor& own, std::size_t from, const Tensor& out, std::size_t to,
             std::size_t bytes) {
     if (bytes == 0) return;

@@ -10,8 +10,8 @@
 
 namespace ringside::peer {
 
-/// The beginning of the file; the ranks and the lanes follow. A new file is all zero, which is the
-/// right beginning for every field but the first two.
+/// The beginning of the file; the ranks and the lanes follow. A new file is all zeros, which is the
+/// right first value for every field but the first two.
 struct alignas(64) Control::Header {
   static constexpr std::uint64_t expected_magic = 0x52696e6773696465;  // "Ringside"
   std::uint64_t magic;
@@ -22,7 +22,7 @@ struct alignas(64) Control::Header {
 
 namespace {
 
-/// Whether a phase has come as far as another; phases wrap around.
+/// Whether `phase` has reached `target`; phases wrap around.
 bool reached(std::uint32_t phase, std::uint32_t target) {
   return static_cast<std::int32_t>(phase - target) >= 0;
 }
@@ -120,7 +120,7 @@ void Control::arrive(std::uint64_t number, const Call& call, const Address& in) 
 void Control::leave(std::uint64_t number) {
   const std::uint32_t left = arrival(number) + 1;
   of(rank()).phase.set(left);
-  // A group that breaks meanwhile is no reason to let go of memory that a peer still reads.
+  // A break of the group meanwhile is no reason to let go of memory that a peer still reads.
   if (wait_for_all(left, false) != Outcome::all_here)
     fail(fmt::format("{}: {} did not end {} within {} s", name(), missing(left),
                      describe(number, of(rank()).call), timeout_s_));
@@ -133,7 +133,8 @@ Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
   for (int r = 0; r < size(); ++r) {
     Rank& peer = of(r);
     for (;;) {
-      const bool gone = peer.gone.load() != 0;  // before the phase: what it did last still counts
+      // Read before the phase, so that the peer's last arrival still counts.
+      const bool gone = peer.gone.load() != 0;
       const std::uint32_t seen = peer.phase.value();
       if (reached(seen, phase)) break;
       if (heed_breaks && broken()) return Outcome::broken;

@@ -19,7 +19,7 @@ void relax() {
 #endif
 }
 
-// Not the private kind of futex: waiters may be other processes.
+// Not the private kind of futex, because waiters may be in other processes.
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
            const timespec* timeout) {
   return syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation, value, timeout,
@@ -33,7 +33,8 @@ void Flag::wake() { futex(value_, FUTEX_WAKE, INT_MAX, nullptr); }
 void Flag::sleep(std::uint32_t seen) {
   const timespec longest{.tv_sec = 0, .tv_nsec = static_cast<long>(longest_sleep_s * 1e9)};
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  // The kernel compares once more, after the count: a set() in between is not missed.
+  // The kernel compares the value once more, after this thread was counted as a sleeper, so no
+  // set() in between is missed.
   futex(value_, FUTEX_WAIT, seen, &longest);
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
 }

@@ -57,7 +57,8 @@ WorkPtr Messages::post(Operand operand, bool sending, int peer) {
   }
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   changed_.notify_one();
-  // Whoever sleeps on the bell because of earlier messages learns of this one.
+  // Wakes a thread that sleeps on the bell because of earlier messages, so that it sees this
+  // message.
   control_.of(control_.rank()).bell.increment();
   return std::make_unique<MessageWork>(*this, std::move(message));
 }
@@ -103,7 +104,7 @@ bool Messages::advance(std::unique_lock<std::mutex>& lock) {
   } catch (const Error& e) {
     return fail_all(e.what());
   }
-  // A thread of this rank that sleeps until its message is over.
+  // Wakes a thread of this rank that sleeps until its message is over.
   if (moved) control_.of(control_.rank()).bell.increment();
   return moved;
 }
@@ -192,7 +193,7 @@ bool Messages::fail_all(const std::string& what) {
   bool any = false;
   for (auto* lanes : {&sending_, &receiving_})
     for (Lane& lane : *lanes) {
-      if (lane.copying) continue;  // who copies comes here next
+      if (lane.copying) continue;  // the thread that copies comes here next
       for (const MessagePtr& message : lane.waiting) {
         message->error = what;
         message->span.end = device_.mark();

@@ -31,7 +31,7 @@ std::shared_ptr<std::byte> PeerMemory::find(const Address& address) {
   const std::size_t end = address.offset + address.bytes;
   std::lock_guard lock(mutex_);
   auto& mapping = files_[{address.process, address.file, address.identity}];
-  // A file that has grown is mapped anew; who still uses the old mapping keeps it.
+  // A file that has grown is mapped anew; users of the old mapping keep it alive.
   if (!mapping || mapping->bytes() < end) {
     const File file = File::of_process(address.process, address.file);
     if (file.identity() != address.identity)

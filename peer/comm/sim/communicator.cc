@@ -24,9 +24,9 @@ void start_services(const std::shared_ptr<SimGroup>& group) {
     serve_flows(group);
 }
 
-/// True while an exception takes away what was made under fewer of them. Then nothing may call the
-/// world: it may be ending the actor, and actors share one thread and so its count of exceptions,
-/// which must be back where it was when another one runs.
+/// True while an exception unwinds an object that was made when fewer exceptions were under way.
+/// The object must then not call the world, which may be ending the actor: actors share one thread
+/// and so its count of exceptions, and the count must be restored before another actor runs.
 class Unwinding {
  public:
   bool now() const { return std::uncaught_exceptions() > before_; }
@@ -48,7 +48,7 @@ class CollectiveWork : public Work {
     }
     try {
       wait();
-    } catch (...) {  // whoever waits for a later operation learns of it
+    } catch (...) {  // a rank that waits for a later operation learns of it
     }
   }
   CollectiveWork(const CollectiveWork&) = delete;
@@ -148,8 +148,8 @@ class SimCommunicator : public CallingCommunicator {
         group_->messages().post(array, sends, sends ? rank() : peer, sends ? peer : rank()));
   }
 
-  /// What other communicators refuse is refused here, so that a program that runs on simulated
-  /// devices runs on others.
+  /// A tensor that other communicators refuse is refused here too, so that a program that runs on
+  /// simulated devices also runs on others.
   void check_tensor(const std::string& what, const Tensor& tensor) const {
     if (tensor && !summable(tensor.dtype()))
       throw Error("{}: {}: peers cannot use a tensor of {}, only fp32, bf16 and fp16", name(), what,

@@ -39,8 +39,8 @@ class Flows {
       run(rings_.latency_once(), rings_.flows(), once * chunk);
   }
 
-  /// `bytes` of a hop. All flows begin to move when the latency is over, of which their own is
-  /// a part.
+  /// Moves `bytes` of a hop. All flows begin to move when `latency` is over; a flow's own latency
+  /// is a part of it.
   void run(double latency, const std::vector<RingFlow>& flows, double bytes) {
     if (bytes == 0) return world_.sleep(latency);
     std::vector<sim::JobPtr> under_way;

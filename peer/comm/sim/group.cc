@@ -11,7 +11,7 @@ namespace ringside::peer {
 namespace {
 
 constexpr double for_ever = std::numeric_limits<double>::infinity();
-/// The world's clock does not tell times apart that are closer.
+/// The world's clock does not distinguish times that are closer than this, in seconds.
 constexpr double moment = 1e-9;
 
 struct Groups {
@@ -116,7 +116,7 @@ void SimGroup::check_agreement(Operation& operation, int rank) const {
     return operation.entries[static_cast<std::size_t>(r)].call;
   };
   if (agree(call(rank), operation.call) || !operation.mismatch.empty()) return;
-  int other = 0;  // the lowest that came with the first one's call
+  int other = 0;  // the lowest other rank here; its call is the first rank's
   while (!operation.entries[static_cast<std::size_t>(other)].here || other == rank) ++other;
   const int low = std::min(rank, other), high = std::max(rank, other);
   operation.mismatch = disagreement(name(), operation.number, low, call(low), high, call(high));
@@ -173,7 +173,7 @@ void SimGroup::finish_all(const OperationPtr& operation) {
       advance(r);
     }
   }
-  operation->changed->notify_all();  // at the end: others run while it wakes them
+  operation->changed->notify_all();  // last, because other actors run while this call wakes them
 }
 
 bool SimGroup::advance(int rank) {
@@ -197,7 +197,7 @@ void SimGroup::end(Operation& operation, int rank) {
   entry.end = world().now();
   progress.ended = operation.number;
   progress.last_end = entry.end;
-  // Of any type: elements of another size would move no more than the borders of parts.
+  // Traffic is counted for any dtype: another element size would only shift the borders of parts.
   traffic(rank) = traffic(rank) + traffic_of(entry.call, rank, size(), sizeof(float));
   if (++operation.ended < size()) return;
   operations_.pop_front();
@@ -222,7 +222,7 @@ void SimGroup::leave(int rank, bool unwinding) {
 
 void SimGroup::break_quietly(const std::string& what) {
   if (broken_.empty()) broken_ = what;
-  // Nobody will move their values any more.
+  // The values will not be moved any more.
   for (const OperationPtr& operation : operations_)
     for (Entry& entry : operation->entries) entry.in = entry.out = {};
   messages_.drop_tensors();

@@ -107,7 +107,7 @@ void SimMessages::await(const Message& message) {
 }
 
 void SimMessages::wake_all() {
-  std::vector<MessagePtr> messages;  // others run while it wakes them
+  std::vector<MessagePtr> messages;  // a copy, because other actors run while they are woken
   std::vector<sim::Event*> services;
   for (const auto& [pair, lane] : lanes_) {
     for (const auto* line : {&lane.sending, &lane.receiving})

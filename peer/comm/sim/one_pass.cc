@@ -1,4 +1,4 @@
-// Collectives straight out of the peers' memory, as peer/comm/shm.cc runs them.
+// Collectives straight from the peers' memory, as peer/comm/shm/communicator.cc runs them.
 #include <algorithm>
 #include <vector>
 
@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Call::Kind;
 
-/// Bytes that a rank reads and writes on its core.
+/// Bytes that a rank reads and writes on its core in one operation.
 double bytes_of(const Call& call, int rank, int size) {
   const auto whole = static_cast<double>(call.bytes);
   const std::size_t count = call.bytes / sizeof(float);

@@ -16,7 +16,7 @@ int nic_of(const sim::ClusterSpec& cluster, sim::Place place) {
   return has_device(place) ? static_cast<int>(place.device * cluster.nics / cluster.devices) : 0;
 }
 
-/// Seconds that each link is busy with a byte of every flow. Links as the world has them.
+/// Seconds that each link is busy when every flow moves one byte. The links are those of the world.
 class Busy {
  public:
   explicit Busy(const sim::ClusterSpec& cluster) : cluster_(cluster) {}
@@ -70,7 +70,7 @@ class Busy {
     cross({leaf_down, to.machine / machines}, gbs, share);
   }
 
-  /// 0: no limit.
+  /// Adds a flow to a link; a bandwidth of 0 means no limit.
   void cross(Link link, double gbs, double share) {
     if (gbs > 0) busy_[link] += share / (gbs * giga);
   }
@@ -79,8 +79,8 @@ class Busy {
   std::map<Link, double> busy_;
 };
 
-/// Ranks of one machine in the order of its ring, and those through which rings may enter: the
-/// first one of each NIC.
+/// Ranks of one machine in the order of its ring, and the ranks through which rings may enter: the
+/// first rank of each NIC.
 struct Machine {
   std::vector<int> ranks;
   std::vector<std::size_t> entries;
@@ -153,7 +153,8 @@ void Rings::add_ring(const std::vector<int>& order) {
     steps.push_back(step(from, to));
     ring.total += steps.back();
   }
-  // The slowest way leaves out the fastest hop; twice round, the fastest two in a row.
+  // The slowest way once round leaves out the fastest hop; twice round, the two fastest hops in a
+  // row.
   double fastest = std::numeric_limits<double>::infinity(), fastest_two = fastest;
   for (std::size_t i = 0; i < p; ++i) {
     fastest = std::min(fastest, steps[i]);

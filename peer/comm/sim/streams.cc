@@ -19,22 +19,23 @@ namespace {
 constexpr double for_ever = std::numeric_limits<double>::infinity();
 using Kind = Call::Kind;
 
-/// One step of one ring's bytes, or, of a broadcast, which is passed on while it comes in: its head
-/// (the bytes may set out), the bytes, its tail (the sender has all).
+/// The bytes of one step of one ring. A broadcast is passed on while it comes in, so it has a
+/// packet for the head (the bytes may leave), one for the bytes and one for the tail (the sender
+/// has everything).
 struct Packet {
   std::uint64_t operation = 0;
   int channel = 0, step = 0;
   int from = 0, to = 0;
   double bytes = 0;
   double posted = 0;
-  /// Seconds: of the route, of a step of which that is a part, of the bytes on the slowest link of
-  /// all that are under way at a time.
+  /// Seconds: the latency of the route; the time of a step, of which that latency is a part; and
+  /// the time of the bytes on the slowest link of all packets under way at a time.
   double latency = 0, step_time = 0, pace = 0;
 };
 enum BroadcastStep { head, body, tail, broadcast_steps };
 
-/// The ranks of a group, each with a stream for each ring. A step takes its latency and the bytes'
-/// time on the link, but not less than at the pace of the ring's slowest link.
+/// The ranks of a group, each with a stream for each ring. A step takes its latency and the time of
+/// its bytes on the link, but no less than at the pace of the ring's slowest link.
 class Streams {
  public:
   explicit Streams(const std::shared_ptr<SimGroup>& group)
@@ -47,7 +48,7 @@ class Streams {
 
   int channels() const { return rings_.channels(); }
 
-  /// Of one rank in one ring.
+  /// Runs the stream of one rank in one ring.
   void run(int rank, int channel) {
     const std::unique_ptr<sim::Inbox>& inbox = inbox_of(rank, channel) =
         world_.make_inbox(rings_.place(rank));
@@ -67,14 +68,14 @@ class Streams {
         if (!packet) return;
         pass_on(operation, call, *packet);
       }
-      // Only who comes after the root knows when the root has sent everything.
+      // Only the rank after the root knows when the root has sent everything.
       if (call.kind != Kind::broadcast || call.root != rank) finish(operation, rank);
     }
   }
 
  private:
-  using Pending = std::multimap<double, Packet>;  // by the time at which they are there
-  /// From one rank to another in one ring.
+  using Pending = std::multimap<double, Packet>;  // by arrival time
+  /// The connection from one rank to another in one ring.
   struct Hop {
     std::deque<Packet> waiting;
     int under_way = 0;
@@ -91,14 +92,14 @@ class Streams {
     if (kind == Kind::broadcast) return broadcast_steps;
     return (goes_round_twice(kind) ? 2 : 1) * (size() - 1);
   }
-  /// An all-to-all goes beside the rings, by the streams of the first one.
+  /// An all-to-all does not use the rings; it runs on the streams of the first ring.
   bool idle(Kind kind, int channel) const { return kind == Kind::all_to_all && channel > 0; }
   int packets_to(const Call& call, int rank, int channel) const {
     if (idle(call.kind, channel) || (call.kind == Kind::broadcast && call.root == rank)) return 0;
     return steps(call.kind);
   }
 
-  /// The next packet of the operation that is there; none if the operation is of no use any more.
+  /// Returns the next packet of the operation; none if the operation is no longer usable.
   std::optional<Packet> receive(sim::Inbox& inbox, Pending& pending,
                                 const SimGroup::Operation& operation) {
     for (;;) {
@@ -162,8 +163,8 @@ class Streams {
     return entry->second;
   }
 
-  /// How many packets are on their way between two ranks when the ring moves at its pace. More
-  /// wait, or the ring would take more than its share from others.
+  /// The number of packets on their way between two ranks when the ring moves at its pace. Further
+  /// packets wait; otherwise the ring would take more than its share of the links.
   int most_under_way(const Packet& packet) const {
     const double between = rings_.fastest_step() + packet.pace;
     return between > 0 ? static_cast<int>(std::ceil((packet.latency + packet.pace) / between)) : 1;
@@ -200,7 +201,7 @@ class Streams {
         if (!last) send(*operation, call, channel, step, rank);
       return;
     }
-    // Of bytes and tail the second one: this rank has all.
+    // When the second of bytes and tail arrives, this rank has everything.
     const auto key = std::tuple(operation->number, channel, rank);
     if (half_done_.insert(key).second) return;
     half_done_.erase(key);
@@ -208,7 +209,7 @@ class Streams {
     if (packet.from == call.root) finish(operation, call.root);
   }
 
-  /// One stream of the rank is done.
+  /// Says that one stream of the rank is done.
   void finish(const SimGroup::OperationPtr& operation, int rank) {
     const std::pair<std::uint64_t, int> key{operation->number, rank};
     if (++done_[key] < channels()) return;

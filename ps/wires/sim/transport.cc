@@ -9,7 +9,7 @@
 namespace ringside::ps {
 namespace {
 
-/// Nobody else is in the world.
+/// Only the ranks of one run are in the world, so any token will do.
 constexpr std::uint64_t token = 1;
 
 class SimChannel : public Channel {
@@ -59,8 +59,8 @@ class SimChannel : public Channel {
  protected:
   static bool takes(const Line& line) { return line.under_way() < high_water_mark; }
 
-  /// Blocks until `done()`, which arrivals and peers that take messages bring about, or the
-  /// timeout.
+  /// Blocks until `done()` is true or the timeout is over. Arrivals, and peers that take messages,
+  /// can make `done()` true.
   template <class Done>
   void wait_for_change(double timeout_s, Done done) {
     const double deadline = device_.world().now() + timeout_s;
@@ -97,7 +97,7 @@ class SimChannel : public Channel {
   const Clock& clock() const { return device_.clock(); }
 
  private:
-  /// Throws Error if the peer never came or is gone.
+  /// Throws Error if the peer has never come or is gone.
   virtual Line& line_to(int peer, Kind kind) = 0;
   virtual void wait_until_it_takes(Line& line, Kind kind) = 0;
 
@@ -117,7 +117,7 @@ class SimChannel : public Channel {
   TransportOptions options_;
   std::map<int, Line*> lines_;  // to peers
   Traffic traffic_;
-  std::deque<Received> early_;  // came while something was being sent
+  std::deque<Received> early_;  // messages that came while another was being sent
 };
 
 class WorkerChannel : public SimChannel {
@@ -134,7 +134,7 @@ class WorkerChannel : public SimChannel {
     throw Error("worker {}: there is no server {}", end().id, server);
   }
 
-  /// A server that takes nothing may have said why, or may itself wait for this worker to read.
+  /// A server that takes no message may have said why, or may itself wait for this worker to read.
   void wait_until_it_takes(Line& line, Kind kind) override {
     const double deadline = clock().now() + options().timeout_s;
     const auto span = timeline_.scope(

@@ -9,13 +9,13 @@ namespace {
 
 constexpr double for_ever = std::numeric_limits<double>::infinity();
 
-/// Where the I/O threads of a rank run.
+/// The place where the I/O threads of a rank run.
 sim::Place cpu_of(const sim::ClusterSpec& cluster, sim::Place place) {
   return cluster.device.kind == "cpu" ? place : sim::Place{place.machine, -1};
 }
 
-/// Of a CPU, at one end of a message. Between GPUs of one machine none touches the bytes: a copy
-/// engine moves them, which takes as long to ask for as a kernel.
+/// CPU seconds at one end of a message. Between GPUs of one machine no CPU touches the bytes: a
+/// copy engine moves them, and asking the engine takes as long as launching a kernel.
 double seconds(const sim::ClusterSpec& cluster, sim::Place from, sim::Place to, double us,
                double us_per_mb, double bytes) {
   const bool by_copy_engine = cluster.device.kind == "gpu" && from.machine == to.machine &&
@@ -24,7 +24,7 @@ double seconds(const sim::ClusterSpec& cluster, sim::Place from, sim::Place to, 
   return (us + us_per_mb * bytes * 1e-6) * 1e-6;
 }
 
-/// From now on the message has nothing of the sender's memory. May come twice.
+/// From now on the message refers to no memory of the sender. May be called twice.
 void land(Parcel& parcel, bool has_values) {
   for (const Tensor& frame : parcel.message.frames) {
     parcel.shapes.push_back({frame.dtype(), frame.shape()});
@@ -117,7 +117,7 @@ void Io::run_sending() {
   }
 }
 
-/// Never waits for the CPU: what comes next on a line must not wait for it either.
+/// Never waits for the CPU, because the next message on a line must not wait for the CPU either.
 void Io::run_arriving() {
   inbox_ = world_.make_inbox(place_);
   started_->notify_all();

@@ -14,18 +14,18 @@ namespace {
 
 constexpr auto last_words = std::chrono::milliseconds(1000);
 
-/// Between two looks at copies under way: twice as long each time, so that a message is late by no
-/// more than its copy took.
+/// The time between two looks at copies under way doubles with each look, so that a message is late
+/// by no more than its copy took.
 constexpr double shortest_slice_s = 50e-6, longest_slice_s = 1e-3;
 
 void sleep_for(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// A message that stays within the process travels as what it is.
+/// A message that stays within the process travels as an object, not as bytes.
 struct Parcel {
   Message message;
-  /// ZeroMQ orders sender and receiver, but in no way that a race detector sees.
+  /// ZeroMQ orders sender and receiver, but not in a way that a race detector sees.
   std::atomic<bool> sealed = false;
 };
 
@@ -56,8 +56,9 @@ Socket& ZmqChannel::add_socket(zmq::socket_type type, bool inside) {
   socket.zmq.set(opt::sndhwm, high_water_mark);
   socket.zmq.set(opt::rcvhwm, high_water_mark);
   socket.zmq.set(opt::sndtimeo, static_cast<int>(options_.timeout_s * 1e3));
-  // No heartbeats of ZeroMQ's: a socket whose queue is full when its peer goes aborts the process
-  // at the next one (libzmq 4.3.4, !_io_error). Clients say that they are alive.
+  // ZeroMQ's heartbeats stay off: if a socket's queue is full when its peer goes, the next
+  // heartbeat aborts the process (libzmq 4.3.4, !_io_error). Clients say themselves that they are
+  // alive.
   socket.zmq.set(opt::maxmsgsize,
                  std::max<std::int64_t>(options_.max_frame_bytes, max_header_bytes));
   return socket;
@@ -83,7 +84,7 @@ void ZmqChannel::poll(double timeout_s, const Socket* sending) {
   }
 }
 
-/// Whether something happened.
+/// Returns whether anything happened.
 bool ZmqChannel::poll_sockets(double timeout_s, const Socket* sending) {
   std::vector<zmq::pollitem_t> items;
   for (Socket& socket : sockets_) {
@@ -149,7 +150,7 @@ bool ZmqChannel::has_to_wait(const Socket& socket, int peer, const Message& mess
 
 bool ZmqChannel::has_room(int peer) const { return staged_->waiting(peer) < high_water_mark; }
 
-/// Counted at once: what a rank counts belongs to the message that it has just sent.
+/// Counts the bytes at once: a rank's count belongs to the message that the rank has just sent.
 void ZmqChannel::stage(int peer, Message message) {
   Parts parts = pack(std::move(message));
   count_sent(parts);
@@ -186,7 +187,7 @@ void ZmqChannel::finish() {
   for (double slice = shortest_slice_s;; slice = std::min(2 * slice, longest_slice_s)) {
     try {
       send_ready();
-    } catch (const std::exception&) {  // of one peer, whose messages are dropped
+    } catch (const std::exception&) {  // the error is about one peer, whose messages are dropped
       continue;
     }
     if (staged_->empty() || clock.now() > deadline) return;
@@ -246,7 +247,7 @@ Tensor ZmqChannel::adopt(zmq::message_t part, const FrameShape& frame) {
   if (!staged_ && reinterpret_cast<std::uintptr_t>(data) % size_of(frame.dtype) == 0)
     return {device_.adopt(data, bytes, MemoryKind::communication, [owner] {}), 0, frame.shape,
             frame.dtype};
-  // Small frames lie anywhere in ZeroMQ's receive buffer.
+  // ZeroMQ puts small frames at any address of its receive buffer, so the tensor needs a copy.
   Tensor copy = device_.tensor(frame.shape, MemoryKind::communication, frame.dtype);
   device_.write(copy, {data, bytes});
   return copy;

@@ -74,7 +74,7 @@ class WorkerChannel : public ZmqChannel {
     return send_parts(sockets()[static_cast<std::size_t>(server)], {}, parts, flags);
   }
 
-  /// A server that takes nothing may have said why, or may itself wait for this worker to read.
+  /// A server that takes no message may have said why, or may itself wait for this worker to read.
   template <class Done>
   void wait_until(Socket& socket, int server, Kind kind, Done done) {
     const Clock& clock = device().clock();
@@ -112,7 +112,7 @@ class WorkerChannel : public ZmqChannel {
 
   Timeline& timeline_;
   std::size_t next_ = 0;
-  std::deque<Received> early_;  // came while something was being sent
+  std::deque<Received> early_;  // messages that came while another was being sent
 };
 
 }  // namespace

@@ -76,7 +76,7 @@ class ServerChannel : public ZmqChannel {
         server_, worker, name_of(kind), options().timeout_s);
   }
 
-  /// What `send` returns; throws Error if it finds the worker gone.
+  /// Returns what `send` returns; throws Error if `send` finds that the worker is gone.
   template <class Send>
   bool reach(int worker, Kind kind, Send send) const {
     try {
@@ -106,7 +106,7 @@ class ServerChannel : public ZmqChannel {
     }
   }
 
-  /// An abstract name: no file, and nobody's to steal.
+  /// An abstract name: it leaves no file, and nobody can take it over.
   void bind_ipc(zmq::socket_t& socket) {
     std::random_device random;
     const std::uint64_t name = (std::uint64_t{random()} << 32) | random();
@@ -135,7 +135,7 @@ class ServerChannel : public ZmqChannel {
     return {};
   }
 
-  /// Tells a sender why, if it is there to listen.
+  /// Tells a sender why it is refused, if the sender is still there.
   void reject(Socket& socket, const std::string& id, const std::string& cause) {
     Message message;
     message.header.kind = Kind::error;
@@ -146,7 +146,7 @@ class ServerChannel : public ZmqChannel {
 
   std::uint64_t token_;
   int server_;
-  std::map<int, std::size_t> peers_;  // a worker's socket
+  std::map<int, std::size_t> peers_;  // the socket of each worker
   std::size_t next_ = 0;
 };
 

@@ -17,7 +17,7 @@ ncclDataType_t type_of_sum(DType dtype) {
   return dtype == DType::f16 ? ncclFloat16 : ncclFloat32;
 }
 
-/// A barrier is a sum of one element.
+/// Whether the operation adds values up. A barrier is a sum of one element.
 bool adds_up(Call::Kind kind) {
   return kind == Call::Kind::all_reduce || kind == Call::Kind::reduce_scatter ||
          kind == Call::Kind::barrier;
@@ -34,7 +34,7 @@ class NcclCommunicator::NcclWork final : public Work {
     try {
       communicator_.wait(operation_, std::uncaught_exceptions() == exceptions_);
     } catch (const Error&) {
-      // Whatever is called next says the same.
+      // The next call throws the same error.
     }
   }
   NcclWork(const NcclWork&) = delete;
@@ -62,7 +62,7 @@ NcclCommunicator::NcclCommunicator(cuda::CudaDevice& device, Store& store, Handl
 
 NcclCommunicator::~NcclCommunicator() {
   device_.unwatch(*this);
-  // Others do not end in order while this rank's error is under way to them.
+  // The other ranks do not end in order while this rank's error is on its way to them.
   if (!failure_.empty() || std::uncaught_exceptions() > exceptions_) return;
   if (messages_.finish()) lane_.finish();
 }
@@ -76,7 +76,7 @@ WorkPtr NcclCommunicator::begin(const Call& call, const Tensor& in, const Tensor
     const auto operation =
         std::make_shared<Operation>(Operation{describe(++number_, call), in, out});
     lane_.launch(operation, device_.mark(), [&] { return enqueue(call, in, out); });
-    // Only where ranks meet for the first time does this take long; it has a deadline.
+    // This takes long only where ranks meet for the first time, and that has a deadline.
     poll(device_.clock(), std::numeric_limits<double>::infinity(), [&] {
       messages_.advance();
       return lane_.is_through();
@@ -106,7 +106,7 @@ ncclResult_t NcclCommunicator::enqueue(const Call& call, const Tensor& in, const
     case Call::Kind::all_to_all:
       return enqueue_exchange(in, out);
     case Call::Kind::split:
-      break;  // NCCL has a call of its own for it: Handle::split()
+      break;  // Handle::split() calls NCCL's own function for it
   }
   return ncclInvalidUsage;
 }
@@ -170,7 +170,8 @@ Traffic NcclCommunicator::traffic() const {
 }
 
 void NcclCommunicator::check() {
-  // Whoever has the lock looks as well, and may be waiting, for as long as the deadline.
+  // The thread that has the lock looks as well, and may wait with the lock for as long as the
+  // deadline.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
   guarded([&] {

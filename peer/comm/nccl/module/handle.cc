@@ -1,4 +1,4 @@
-// What NCCL leaves in progress, and how its communicators begin and end.
+// Calls that NCCL leaves in progress, and how its communicators begin and end.
 #include "peer/comm/nccl/module/handle.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ ncclConfig_t non_blocking() {
   return config;
 }
 
-/// The library's last word, in one line; it may be about another communicator.
+/// The last error text of the library, in one line; it may be about another communicator.
 std::string last_word(ncclComm_t comm) {
   const char* text = ncclGetLastError(comm);
   std::string line = text ? text : "";
@@ -110,7 +110,7 @@ bool Handle::finish(const Clock& clock, double timeout_s) noexcept {
     ncclCommDestroy(std::exchange(comm_, nullptr));
     return true;
   } catch (const Error&) {
-    abort();  // the others did not come to the end: they know why
+    abort();  // the others did not come to the end; they know the reason
     return false;
   }
 }

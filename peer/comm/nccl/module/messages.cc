@@ -33,7 +33,7 @@ void NcclMessages::launch(const Operation& message) {
   };
   if (waits_in(sent_to_self_) || waits_in(received_from_self_))
     throw Error("{}: {} has no other end and would wait for ever", self_.place, message.what);
-  // Every step of the way has a deadline of its own.
+  // Every step of connecting and launching has a deadline of its own.
   poll(device_.clock(), std::numeric_limits<double>::infinity(), [&] {
     advance();
     return message.launched;
@@ -96,7 +96,7 @@ void NcclMessages::post_to_self(const Message& message, bool sends) {
   const Operation& to = *received_from_self_.front().operation;
   if (from.in.bytes() != to.in.bytes())
     throw Error("{}: {} is received with {} bytes", self_.place, from.what, to.in.bytes());
-  // In the order of compute: there is nobody to be beside of.
+  // The copy runs on the compute stream: there is no other rank to run beside.
   const auto stream = static_cast<cudaStream_t>(device_.compute_stream());
   const Mark begin = device_.mark();
   if (from.in.count() > 0) {

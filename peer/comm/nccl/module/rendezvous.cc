@@ -65,7 +65,7 @@ std::string who_is_missing(Store& store, const NcclRank& self) {
   std::vector<int> missing;
   for (int r = 0; r < self.size; ++r)
     if (!look_up(store, arrival_key(self, r), 0)) missing.push_back(r);
-  // All were asked for at once: the answers of a store elsewhere come together.
+  // The store was asked for all keys at once: answers of a store elsewhere come together.
   constexpr std::chrono::duration<double> grace{0.2};
   const auto end = SteadyClock::now() + grace;
   std::erase_if(missing, [&](int r) {
