@@ -143,7 +143,7 @@ void check(const OptimizerConfig& c) {
   need(c.step_every >= 1, "step_every", c.step_every, "1 or more");
   need(c.step_factor > 0 && c.step_factor <= 1, "step_factor", c.step_factor, "in (0, 1]");
   if (c.nesterov && (c.kind != "sgd" || c.momentum == 0))
-    throw Error("optimizer.nesterov = true wants kind \"sgd\" and a momentum above 0");
+    throw Error("optimizer.nesterov = true needs kind \"sgd\" and a momentum above 0");
 }
 
 }  // namespace ringside

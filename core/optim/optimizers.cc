@@ -25,7 +25,8 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const R
   check(config);
   for (const OptimizerRow& row : rows)
     if (row.name == config.kind) return row.make(config, run, device, parameters, std::move(map));
-  throw Error("optimizer.kind = '{}' passed check(), but nobody makes it", config.kind);
+  throw Error("optimizer.kind = '{}' passed check(), but no code makes this optimizer",
+              config.kind);
 }
 
 }  // namespace ringside

@@ -29,7 +29,8 @@ class Options {
   template <HasFields Struct>
   const Struct& as() const {
     const auto* options = std::any_cast<Struct>(&value_);
-    if (!options) throw Error("these are the options of another scheme; mend who asks for them");
+    if (!options)
+      throw Error("these are the options of another scheme; mend the code that asks for them");
     return *options;
   }
 

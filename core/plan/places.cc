@@ -30,7 +30,7 @@ void check_places(const RunPlan& plan) {
   const std::int64_t devices = cluster.machines * cluster.devices;
   if (!shares_cores(cluster) && plan.world > devices)
     throw Error(
-        "world {} needs {} devices, and cluster {} has {}; name a larger one, or a smaller "
+        "world {} needs {} devices, and cluster {} has {}; choose a larger cluster or a smaller "
         "world",
         plan.world, plan.world, cluster.name, devices);
 }

@@ -13,14 +13,14 @@ namespace {
 Promise promise_named(const std::string& name) {
   for (const Promise promise : {Promise::same_run, Promise::own_algorithm})
     if (name == name_of(promise)) return promise;
-  throw Error("promise = '{}': there are '{}' and '{}'", name, name_of(Promise::same_run),
+  throw Error("promise = '{}': choose '{}' or '{}'", name, name_of(Promise::same_run),
               name_of(Promise::own_algorithm));
 }
 
 Purpose purpose_named(const std::string& name) {
   for (const Purpose purpose : {Purpose::asked, Purpose::reference, Purpose::all_cores})
     if (name == name_of(purpose)) return purpose;
-  throw Error("purpose = '{}': there are '{}', '{}' and '{}'", name, name_of(Purpose::asked),
+  throw Error("purpose = '{}': choose '{}', '{}' or '{}'", name, name_of(Purpose::asked),
               name_of(Purpose::reference), name_of(Purpose::all_cores));
 }
 

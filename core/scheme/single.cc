@@ -21,7 +21,7 @@ class Single : public SyncScheme {
     const RunPlan& plan = context().plan;
     Device& device = context().device;
     if (replicas_ < 1 || plan.train.accumulation % replicas_ != 0)
-      throw Error("scheme single: {} micro-batches cannot be those of {} replicas",
+      throw Error("scheme single: {} micro-batches cannot be divided evenly among {} replicas",
                   plan.train.accumulation, replicas_);
     model_ = &model;
     replica_.emplace(model, context());

@@ -110,7 +110,7 @@ std::vector<double> Trainer::train_step(std::int64_t step) {
   context_.timeline.end_step();
   if (loss_scale_.exhausted())
     throw Error(
-        "gradients are not finite at step {} although they are not scaled up any more; lower "
+        "gradients are not finite at step {} although the loss scale is down to 1; lower "
         "optimizer.lr, or set train.precision = \"bf16\"",
         step + 1);
   if (!std::isfinite(loss))

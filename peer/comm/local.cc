@@ -32,7 +32,9 @@ class LocalCommunicator : public CallingCommunicator {
         : group_(std::move(group)), state_(std::move(state)) {}
     void wait() override {
       if (!state_->done)
-        throw Error("{}: a message to oneself that has no other end would wait for ever", group_);
+        throw Error(
+            "{}: a message to oneself was not both sent and received, and would wait for ever",
+            group_);
     }
     Span span() const override { return state_->span; }
 

@@ -82,7 +82,8 @@ void sum_in_order(DType dtype, std::span<const std::byte* const> sources,
                   std::span<std::byte* const> targets, std::size_t count) {
   if (dtype == DType::bf16) return sum_rounded<bf16>(sources, targets, count);
   if (dtype == DType::f16) return sum_rounded<fp16>(sources, targets, count);
-  if (dtype != DType::f32) throw Error("sums over ranks are of floats, not of {}", name_of(dtype));
+  if (dtype != DType::f32)
+    throw Error("ranks can sum only fp32, bf16 and fp16, not {}", name_of(dtype));
   std::vector<const float*> from;
   for (const std::byte* source : sources) from.push_back(reinterpret_cast<const float*>(source));
   std::vector<float*> to;

@@ -41,7 +41,8 @@ class Reader : public cereal::InputArchive<Reader> {
   explicit Reader(std::span<const std::byte> bytes) : InputArchive(this), bytes_(bytes) {}
   void get(void* data, std::size_t size) {
     if (size > bytes_.size())
-      throw Error("message header: {} bytes wanted where {} are left", size, bytes_.size());
+      throw Error("message header: the next value has {} bytes, but only {} are left", size,
+                  bytes_.size());
     if (size > 0) std::memcpy(data, bytes_.data(), size);
     bytes_ = bytes_.subspan(size);
   }
@@ -74,7 +75,7 @@ requires std::is_same_v<T, bool>
 void load(Reader& in, T& value) {
   std::uint8_t byte = 0;
   load(in, byte);
-  if (byte > 1) throw Error("message header: {} is no boolean", byte);
+  if (byte > 1) throw Error("message header: {} is not a boolean", byte);
   value = byte == 1;
 }
 
@@ -88,7 +89,7 @@ void load(Reader& in, cereal::SizeTag<T>& tag) {
   std::uint32_t size = 0;
   load(in, size);
   if (size > in.left())
-    throw Error("message header: a size of {} where {} bytes are left", size, in.left());
+    throw Error("message header: a size is {}, but only {} bytes are left", size, in.left());
   tag.size = size;
 }
 
@@ -106,7 +107,8 @@ template <class Archive, class Enum>
 void serialize_enum(Archive& archive, Enum& value, std::size_t limit) {
   auto byte = static_cast<std::uint8_t>(value);
   archive(byte);
-  if (byte >= limit) throw Error("message header: {} where values end at {}", byte, limit - 1);
+  if (byte >= limit)
+    throw Error("message header: a value is {}, but the largest is {}", byte, limit - 1);
   value = static_cast<Enum>(byte);
 }
 
@@ -139,14 +141,14 @@ void serialize(Archive& archive, FrameShape& frame) {
   serialize_enum(archive, frame.dtype, dtypes);
   auto rank = static_cast<std::uint8_t>(frame.shape.rank());
   archive(rank);
-  if (rank > Shape::max_rank) throw Error("message header: a frame of {} extents", rank);
+  if (rank > Shape::max_rank) throw Error("message header: a frame has {} extents", rank);
   std::array<std::int64_t, Shape::max_rank> extents{};
   std::int64_t elements = 1;
   for (std::size_t i = 0; i < rank; ++i) {
     extents[i] = frame.shape[i];
     archive(extents[i]);
     if (extents[i] < 0 || (extents[i] > 0 && elements > max_elements / extents[i]))
-      throw Error("message header: a frame with an extent of {}", extents[i]);
+      throw Error("message header: a frame has an extent of {}", extents[i]);
     elements *= extents[i];
   }
   frame.shape = make_shape(rank, extents);
@@ -171,9 +173,9 @@ Decoded decode(std::span<const std::byte> bytes) {
   std::uint32_t its_magic = 0;
   std::uint16_t its_version = 0;
   in(its_magic, its_version);
-  if (its_magic != magic) throw Error("message header: not one of Ringside's");
+  if (its_magic != magic) throw Error("message header: not a header of Ringside");
   if (its_version != version)
-    throw Error("message header: version {}, this program speaks {}", its_version, version);
+    throw Error("message header: version is {}, but this program speaks {}", its_version, version);
   Decoded out;
   in(out.header, out.frames);
   if (in.left() > 0) throw Error("message header: {} bytes left over", in.left());

@@ -115,7 +115,7 @@ void Client::take_reply(int server, const Message& reply) {
   const Header& header = reply.header;
   if (header.kind == Kind::error) throw Error("server {}: {}", server, header.text);
   if (header.token != config_.token || header.worker != config_.worker || !header.reply)
-    throw Error("server {} sent a message that is no reply to this worker", server);
+    throw Error("server {} sent a message that is not a reply to this worker", server);
   std::deque<Request>& asked = lines_[static_cast<std::size_t>(server)].asked;
   const auto matches = [&](const Request& request) {
     const Header& h = request.message.header;
@@ -124,7 +124,8 @@ void Client::take_reply(int server, const Message& reply) {
   };
   const auto found = std::find_if(asked.begin(), asked.end(), matches);
   if (found == asked.end())
-    throw Error("server {} sent a reply to a {} that nobody asked", server, name_of(header.kind));
+    throw Error("server {} sent a reply to a {} that this worker has not sent", server,
+                name_of(header.kind));
   Request request = std::move(*found);
   asked.erase(found);
   request.on_reply(reply);

@@ -8,7 +8,7 @@ namespace ringside::ps {
 
 void check_consistency(const std::string& consistency) {
   if (consistency == "bsp") return;
-  throw Error("consistency '{}' is none that servers keep; the one there is: bsp", consistency);
+  throw Error("consistency = '{}' is not known; servers offer only bsp", consistency);
 }
 
 Clocks::Clocks(int workers, std::int64_t pushes)
@@ -16,15 +16,16 @@ Clocks::Clocks(int workers, std::int64_t pushes)
 
 void Clocks::push(int worker, std::int64_t step, std::int64_t number) {
   if (number < 0 || number >= pushes_)
-    throw Error("push {} of step {}: a step has {} of them", number, step, pushes_);
+    throw Error("push {} of step {}: a step has only {} pushes, counted from 0", number, step,
+                pushes_);
   std::int64_t& next = pushed_[static_cast<std::size_t>(worker)];
   const std::int64_t due = next / pushes_, number_due = next % pushes_;
   if (step < due || (step == due && number < number_due))
     throw Error("{} was pushed before", text(step, number));
   if (step > due || number > number_due)
-    throw Error("{} pushed where {} is due", text(step, number), text(due, number_due));
+    throw Error("{} was pushed, but {} is due", text(step, number), text(due, number_due));
   if (const std::int64_t missing = least(); next > missing)
-    throw Error("{} pushed while another worker's {} is missing", text(step, number),
+    throw Error("{} was pushed before another worker pushed {}", text(step, number),
                 text(missing / pushes_, missing % pushes_));
   ++next;
 }

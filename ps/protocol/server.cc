@@ -100,32 +100,35 @@ std::int64_t Server::steps() const {
   return least;
 }
 
-Replies Server::handle_other(int, Message) { throw Error("this server has no answer to that"); }
+Replies Server::handle_other(int, Message) {
+  throw Error("this server does not answer messages of this kind");
+}
 
 void Server::check_sender(int worker, const Header& header) const {
-  if (header.token != config_.token) throw Error("it carries the token of another run");
+  if (header.token != config_.token) throw Error("the message carries the token of another run");
   if (worker < 0 || worker >= config_.workers)
-    throw Error("workers are 0 to {}", config_.workers - 1);
-  if (header.worker != worker) throw Error("it was signed by worker {}", header.worker);
-  if (header.reply) throw Error("it is a reply");
+    throw Error("the sender is no worker of this run; workers are 0 to {}", config_.workers - 1);
+  if (header.worker != worker) throw Error("the message was signed by worker {}", header.worker);
+  if (header.reply) throw Error("the message is a reply, not a request");
   if (done_[static_cast<std::size_t>(worker)]) throw Error("the worker had said that it was done");
 }
 
 Server::Slot& Server::slot_of(const Header& header) {
   const auto found = slot_at_.find(header.begin);
   if (found == slot_at_.end() || slots_[found->second].chunk.count != header.count)
-    throw Error("{} elements from {} on are no chunk of server {}", header.count, header.begin,
-                config_.server);
+    throw Error("{} elements from element {} on are not a chunk of server {}", header.count,
+                header.begin, config_.server);
   return slots_[found->second];
 }
 
 Replies Server::push(int worker, const Header& header, std::vector<Tensor> frames) {
   Slot& slot = slot_of(header);
   if (frames.size() != 1 || frames[0].dtype() != config_.dtype || frames[0].count() != header.count)
-    throw Error("one frame of {} {} elements is due", header.count, name_of(config_.dtype));
+    throw Error("the message must have one frame of {} {} elements", header.count,
+                name_of(config_.dtype));
   if (const auto done = slot.done / config_.pushes;
       done < header.step && slot.clocks.complete() >= header.step)
-    throw Error("step {} pushed while step {} is not settled", header.step, done);
+    throw Error("step {} was pushed before the workers settled step {}", header.step, done);
   slot.clocks.push(worker, header.step, header.micro_batch);
   slot.waiting[static_cast<std::size_t>(worker)] = std::move(frames[0]);
   if (header.kind == Kind::push_pull)
@@ -204,7 +207,7 @@ Replies Server::answer_readers(Slot& slot) {
 Replies Server::pull(int worker, const Header& header) {
   Slot& slot = slot_of(header);
   if (header.step < 0 || header.step > slot.clocks.pushed(worker))
-    throw Error("values after step {} asked for by a worker that pushed {}", header.step,
+    throw Error("the worker asked for values after {} steps, but has pushed {}", header.step,
                 slot.clocks.pushed(worker));
   slot.readers.push_back({worker, reply_to(header), header.step * config_.pushes, true});
   return answer_readers(slot);
@@ -212,15 +215,16 @@ Replies Server::pull(int worker, const Header& header) {
 
 Replies Server::sum(int worker, const Header& header, const std::vector<Tensor>& frames) {
   std::optional<std::vector<double>>& own = summands_[static_cast<std::size_t>(worker)];
-  if (header.step != sums_done_) throw Error("sum {} where sum {} is due", header.step, sums_done_);
-  if (own) throw Error("sum {} has its values already", header.step);
+  if (header.step != sums_done_)
+    throw Error("the values are for sum {}, but sum {} is due", header.step, sums_done_);
+  if (own) throw Error("the worker has given its values for sum {} already", header.step);
   if (frames.size() > 1 || (frames.size() == 1 && frames[0].dtype() != DType::f64))
-    throw Error("one frame of fp64 values, or none, is due");
+    throw Error("the message must have one frame of fp64 values, or none");
   std::vector<double> values(frames.empty() ? 0 : static_cast<std::size_t>(frames[0].count()));
   for (const auto& other : summands_)
     if (other && other->size() != values.size())
-      throw Error("sum {} of {} values, another worker gave {}", header.step, values.size(),
-                  other->size());
+      throw Error("sum {}: the worker gave {} values, another worker gave {}", header.step,
+                  values.size(), other->size());
   if (!frames.empty()) device_.read(frames[0], std::as_writable_bytes(std::span(values)));
   own = std::move(values);
   if (std::any_of(summands_.begin(), summands_.end(), [](const auto& s) { return !s; })) return {};

@@ -11,16 +11,18 @@ namespace ringside::ps {
 
 Server::Rounds& Server::rounds_of_step(const Header& header) {
   if (slots_.empty() || optimizer_->rounds() == 0)
-    throw Error("there is nothing to be summed over the model here");
+    throw Error("this server's optimizer needs no sums over the model");
   const auto scale = static_cast<float>(header.scalar);
-  if (!(std::isfinite(scale) && scale > 0)) throw Error("a loss scale of {}", header.scalar);
+  if (!(std::isfinite(scale) && scale > 0))
+    throw Error("the loss scale is {}; it must be finite and above 0", header.scalar);
   const bool late = header.step == last_rounds_.step && !last_rounds_.totals.empty();
   if (!late && header.step != rounds_.step)
-    throw Error("sums of step {} where those of step {} are due", header.step, rounds_.step);
+    throw Error("the message is about sums of step {}, but sums of step {} are due", header.step,
+                rounds_.step);
   Rounds& rounds = late ? last_rounds_ : rounds_;
   if (std::any_of(rounds.asked.begin(), rounds.asked.end(), [](auto n) { return n > 0; }) &&
       rounds.loss_scale != scale)
-    throw Error("a loss scale of {}, another worker's is {}", scale, rounds.loss_scale);
+    throw Error("the loss scale is {}, but another worker's is {}", scale, rounds.loss_scale);
   rounds.loss_scale = scale;
   return rounds;
 }
@@ -29,8 +31,8 @@ std::vector<double> Server::totals_in(const Header& header, std::int64_t round,
                                       const std::vector<Tensor>& frames) const {
   const auto count = static_cast<std::int64_t>(optimizer_->sums(static_cast<int>(round)));
   if (frames.size() != 1 || frames[0].dtype() != DType::f64 || frames[0].count() != count)
-    throw Error("one frame of {} fp64 totals of round {} of step {} is due", count, round,
-                header.step);
+    throw Error("the message must have one frame of {} fp64 totals of round {} of step {}", count,
+                round, header.step);
   std::vector<double> totals(static_cast<std::size_t>(count));
   device_.read(frames[0], std::as_writable_bytes(std::span(totals)));
   return totals;
@@ -42,13 +44,15 @@ Replies Server::measure(int worker, const Header& header, const std::vector<Tens
   const std::int64_t round = header.micro_batch;
   if (rounds.settled[w] || round != static_cast<std::int64_t>(rounds.asked[w]) ||
       round >= optimizer_->rounds())
-    throw Error("round {} of step {} asked for where round {} of {} is due", round, header.step,
-                rounds.asked[w], optimizer_->rounds());
+    throw Error("the worker asked for round {} of step {}, but round {} of {} is due", round,
+                header.step, rounds.asked[w], optimizer_->rounds());
   if (&rounds == &last_rounds_ && rounds.asked[w] >= rounds.sums.size())
-    throw Error("round {} of step {}, which is over", round, header.step);
-  if (round == 0 && !frames.empty()) throw Error("totals before the first round");
+    throw Error("round {} of step {} is over", round, header.step);
+  if (round == 0 && !frames.empty())
+    throw Error("a message about the first round must have no totals");
   if (round > 0) {
-    if (rounds.sums.size() < rounds.asked[w]) throw Error("totals of sums that are not there yet");
+    if (rounds.sums.size() < rounds.asked[w])
+      throw Error("the worker sent totals before this server has measured its sums");
     take_totals(rounds, static_cast<std::size_t>(round - 1), totals_in(header, round - 1, frames));
   }
   ++rounds.asked[w];
@@ -86,12 +90,15 @@ void Server::take_totals(Rounds& rounds, std::size_t round, std::vector<double> 
       return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
     };
     if (!std::equal(totals.begin(), totals.end(), rounds.totals[round].begin(), same))
-      throw Error("totals of round {} of step {} that differ from another worker's", round,
+      throw Error("the totals of round {} of step {} differ from another worker's", round,
                   rounds.step);
     return;
   }
   if (overflowed(config_.dtype, static_cast<int>(round), totals))
-    throw Error("totals of round {} of step {} that end it ask for another", round, rounds.step);
+    throw Error(
+        "the totals of round {} of step {} are not finite and end the step, but another round was "
+        "asked for",
+        round, rounds.step);
   optimizer_->settle(static_cast<int>(round), totals, {rounds.step, rounds.loss_scale});
   rounds.totals.push_back(std::move(totals));
 }
@@ -102,11 +109,12 @@ Replies Server::settle(int worker, const Header& header, const std::vector<Tenso
   const std::int64_t round = header.micro_batch;
   if (rounds.settled[w] || round + 1 != static_cast<std::int64_t>(rounds.asked[w]) ||
       rounds.sums.size() < rounds.asked[w])
-    throw Error("round {} of step {} settled after {} rounds", round, header.step, rounds.asked[w]);
+    throw Error("the worker settled round {} of step {}, but has asked for {} rounds", round,
+                header.step, rounds.asked[w]);
   std::vector<double> totals = totals_in(header, round, frames);
   const bool over = overflowed(config_.dtype, static_cast<int>(round), totals);
   if (!over && round + 1 < optimizer_->rounds())
-    throw Error("round {} of step {} is not its last", round, header.step);
+    throw Error("round {} of step {} is not the last round", round, header.step);
   const bool first = static_cast<std::size_t>(round) == rounds.totals.size();
   if (first && over) {
     optimizer_->settle(static_cast<int>(round), totals, {rounds.step, rounds.loss_scale});

@@ -37,7 +37,8 @@ Message Master::inputs(const Header& header, Open& open) {
     throw Error("samples [{}, {}) of step {} are not those of micro-batch {}", header.begin,
                 header.begin + header.count, header.step, header.micro_batch);
   if (open.targets)
-    throw Error("micro-batch {} of step {} has had no loss yet", open.micro_batch, open.step);
+    throw Error("the worker has not asked for the loss of micro-batch {} of step {} yet",
+                open.micro_batch, open.step);
   const BatchSlice slice{header.step, first, count};
   const Batch batch = loader_.read(slice);
   const BatchSlice next = next_slice(slice, header.micro_batch, micro_batches);
@@ -49,16 +50,17 @@ Message Master::inputs(const Header& header, Open& open) {
 Message Master::loss(const Message& message, Open& open) {
   const Header& header = message.header;
   if (!open.targets || open.step != header.step || open.micro_batch != header.micro_batch)
-    throw Error("there are no targets for micro-batch {} of step {}", header.micro_batch,
+    throw Error("the master keeps no targets for micro-batch {} of step {}", header.micro_batch,
                 header.step);
   const std::int64_t samples =
       plan_.train.global_batch / (config().workers * plan_.train.accumulation);
   const std::int64_t wanted = samples * logits_per_sample_;
   if (message.frames.size() != 1 || message.frames[0].dtype() != parameter_dtype(plan_.train) ||
       message.frames[0].count() != wanted)
-    throw Error("one frame of {} {} logits is due", wanted, plan_.train.precision);
+    throw Error("the message must have one frame of {} {} logits", wanted, plan_.train.precision);
   const auto scale = static_cast<float>(header.scalar);
-  if (!(std::isfinite(scale) && scale > 0)) throw Error("a scale of {}", header.scalar);
+  if (!(std::isfinite(scale) && scale > 0))
+    throw Error("the gradient scale is {}; it must be finite and above 0", header.scalar);
   const Loss loss = cross_entropy(device(), message.frames[0], open.targets,
                                   {terms_, plan_.train.global_batch, scale}, true);
   open.targets = {};

@@ -388,7 +388,7 @@ TEST(Planner, RefusesWhatCannotBeRun) {
       HasSubstr("train.precision = 'fp8' is not there: device 'cpu' computes in fp32, bf16"));
   EXPECT_THAT(with([](auto& c) { c.device.tf32 = true; }), HasSubstr("device.tf32 = true"));
   EXPECT_THAT(with([](auto& c) { c.scheme_options["ps"] = ps::PsOptions{.server_device = "gpu"}; }),
-              HasSubstr("scheme.ps.server_device = 'gpu': there are same and cpu"));
+              HasSubstr("scheme.ps.server_device = 'gpu': choose same or cpu"));
   EXPECT_THAT(with([](auto& c) {
                 c.scheme_options["ps"] =
                     ps::PsOptions{.servers = 1, .placement = "beside", .server_device = "cpu"};

@@ -61,7 +61,7 @@ void Control::join(Store& store) {
   try {
     const std::string address = store.get("group/" + name(), timeout_s_);
     if (std::sscanf(address.c_str(), "%d:%d", &process, &number) != 2)
-      throw Error("no address of a group: '{}'", address);
+      throw Error("'{}' is not the address of a group", address);
   } catch (const Error& e) {
     throw Error("{}: rank 0 of {} did not open the group: {}", name(), size(), e.what());
   }

@@ -29,8 +29,8 @@ class SimChannel : public Channel {
     Line& line = line_to(peer, message.header.kind);
     for (const Tensor& frame : message.frames)
       if (static_cast<std::int64_t>(frame.bytes()) > options_.max_frame_bytes)
-        throw Error("a {} with a frame of {} bytes: there may be {}", name_of(message.header.kind),
-                    frame.bytes(), options_.max_frame_bytes);
+        throw Error("a {} has a frame of {} bytes; at most {} are allowed",
+                    name_of(message.header.kind), frame.bytes(), options_.max_frame_bytes);
     if (!takes(line)) wait_until_it_takes(line, message.header.kind);
     send_on(line, std::move(message));
   }

@@ -226,7 +226,7 @@ Message ZmqChannel::open(const Socket& socket, std::span<zmq::message_t> parts) 
   const Decoded decoded = decode({static_cast<const std::byte*>(parts[0].data()), parts[0].size()});
   traffic_.received += static_cast<std::int64_t>(parts[0].size());
   if (decoded.frames.size() != parts.size() - 1)
-    throw Error("message: {} frames where its header tells of {}", parts.size() - 1,
+    throw Error("message: it has {} frames, but its header says {}", parts.size() - 1,
                 decoded.frames.size());
   Message message{decoded.header, {}};
   for (std::size_t i = 0; i < decoded.frames.size(); ++i)
@@ -237,7 +237,7 @@ Message ZmqChannel::open(const Socket& socket, std::span<zmq::message_t> parts) 
 Tensor ZmqChannel::adopt(zmq::message_t part, const FrameShape& frame) {
   const std::size_t bytes = static_cast<std::size_t>(frame.shape.count()) * size_of(frame.dtype);
   if (part.size() != bytes)
-    throw Error("message: a frame of {} bytes where its header tells of {}", part.size(), bytes);
+    throw Error("message: a frame has {} bytes, but the header says {}", part.size(), bytes);
   traffic_.received += static_cast<std::int64_t>(bytes);
   auto owner = std::make_shared<zmq::message_t>(std::move(part));
   auto* data = static_cast<std::byte*>(owner->data());

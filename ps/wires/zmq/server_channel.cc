@@ -100,8 +100,8 @@ class ServerChannel : public ZmqChannel {
       socket.bind(port == 0 ? "tcp://127.0.0.1:*" : fmt::format("tcp://127.0.0.1:{}", port));
     } catch (const zmq::error_t& error) {
       throw Error(
-          "server {}: cannot listen on port {} of 127.0.0.1 ({}); set {} to another, or "
-          "to 0 for any that is free",
+          "server {}: cannot listen on port {} of 127.0.0.1 ({}); set {} to another port, "
+          "or to 0 for any free port",
           server_, port, error.what(), options().port_option);
     }
   }
@@ -122,7 +122,7 @@ class ServerChannel : public ZmqChannel {
         try {
           const std::optional<int> worker = worker_of(id, token_);
           if (!worker) throw Error("the sender is no worker of this run");
-          if (parts.size() < 2) throw Error("message: without a header");
+          if (parts.size() < 2) throw Error("the message has no header");
           Message message = open(socket, std::span(parts).subspan(1));
           peers_[*worker] = index;
           next_ = index + 1;

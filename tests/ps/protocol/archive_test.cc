@@ -87,26 +87,27 @@ TEST(Archive, RefusesBytesLeftOver) {
 TEST(Archive, RefusesOtherProgramsAndVersions) {
   auto bytes = sample_bytes();
   bytes[0] ^= std::byte{1};
-  EXPECT_EQ(refusal(bytes), "message header: not one of Ringside's");
+  EXPECT_EQ(refusal(bytes), "message header: not a header of Ringside");
   bytes = sample_bytes();
   bytes[version_at] = std::byte{9};
-  EXPECT_EQ(refusal(bytes), "message header: version 9, this program speaks 1");
+  EXPECT_EQ(refusal(bytes), "message header: version is 9, but this program speaks 1");
 }
 
 TEST(Archive, RefusesValuesThatNoEnumOrBooleanHas) {
   auto bytes = sample_bytes();
   bytes[kind_at] = std::byte{kinds};
-  EXPECT_NE(refusal(bytes).find("12 where values end at 11"), std::string::npos) << refusal(bytes);
+  EXPECT_NE(refusal(bytes).find("a value is 12, but the largest is 11"), std::string::npos)
+      << refusal(bytes);
   bytes = sample_bytes();
   bytes[reply_at] = std::byte{2};
-  EXPECT_EQ(refusal(bytes), "message header: 2 is no boolean");
+  EXPECT_EQ(refusal(bytes), "message header: 2 is not a boolean");
 }
 
 TEST(Archive, RefusesASizeLargerThanTheBytesLeft) {
   auto bytes = sample_bytes();
   const std::uint32_t huge = 0xfffffff0;
   std::memcpy(bytes.data() + text_size_at, &huge, sizeof huge);
-  EXPECT_NE(refusal(bytes).find("a size of 4294967280 where"), std::string::npos) << refusal(bytes);
+  EXPECT_NE(refusal(bytes).find("a size is 4294967280, but"), std::string::npos) << refusal(bytes);
 }
 
 TEST(Archive, RefusesFramesThatCannotBe) {
@@ -120,10 +121,10 @@ TEST(Archive, RefusesFramesThatCannotBe) {
   }
   auto bytes = good;
   bytes[extent_at - 1] = std::byte{6};
-  EXPECT_EQ(refusal(bytes), "message header: a frame of 6 extents");
+  EXPECT_EQ(refusal(bytes), "message header: a frame has 6 extents");
   bytes = good;
   bytes[extent_at - 2] = std::byte{6};
-  EXPECT_EQ(refusal(bytes), "message header: 6 where values end at 5") << "a dtype";
+  EXPECT_EQ(refusal(bytes), "message header: a value is 6, but the largest is 5") << "a dtype";
 }
 
 TEST(Archive, RefusesAHeaderThatIsTooLong) {

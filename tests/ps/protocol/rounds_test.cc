@@ -153,7 +153,7 @@ TEST_F(RoundsTest, LambHasTwoRounds) {
   Server server = make_server();
   push_all(server, 0, 1);
   EXPECT_EQ(sum_in(server.handle(0, about(Kind::measure, 0, 0))), 200);
-  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {200})), "is not its last");
+  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {200})), "is not the last round");
   const Replies norms = server.handle(0, totals(Kind::measure, 0, 0, 1, {200}));
   ASSERT_EQ(norms.size(), 1u);
   EXPECT_EQ(norms[0].message.frames.at(0).count(), std::int64_t{2 * ExactSum::digits});
@@ -164,36 +164,37 @@ TEST_F(RoundsTest, LambHasTwoRounds) {
 
 TEST_F(RoundsTest, RefusesWhatIsWrongAndStaysSane) {
   Server server = make_server();
-  refused(server.handle(0, about(Kind::measure, 0, 1)), "step 1 where those of step 0");
+  refused(server.handle(0, about(Kind::measure, 0, 1)), "sums of step 1, but sums of step 0");
   refused(server.handle(0, about(Kind::measure, 0, -1)), "step -1");
   refused(server.handle(0, about(Kind::measure, 0, 0, 1)), "round 1 of step 0");
   refused(server.handle(0, about(Kind::measure, 0, 0, -1)), "round -1 of step 0");
   refused(server.handle(0, totals(Kind::measure, 0, 0, 0, {1})), "before the first round");
-  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1})), "settled after 0 rounds");
+  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1})), "but has asked for 0 rounds");
   Message scaled = about(Kind::measure, 0, 0);
   scaled.header.scalar = 0;
-  refused(server.handle(0, scaled), "a loss scale of 0");
+  refused(server.handle(0, scaled), "the loss scale is 0");
   EXPECT_TRUE(server.handle(0, about(Kind::measure, 0, 0)).empty());
-  refused(server.handle(0, about(Kind::measure, 0, 0)), "where round 1 of 1 is due");
+  refused(server.handle(0, about(Kind::measure, 0, 0)), "but round 1 of 1 is due");
   scaled = about(Kind::measure, 1, 0);
   scaled.header.scalar = 2;
   refused(server.handle(1, scaled), "another worker's is 1");
-  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1})), "settled after 1 rounds");
+  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1})), "but has asked for 1 rounds");
   for (int c = 0; c < 2; ++c)
     for (int w = 0; w < 2; ++w) server.handle(w, push(w, c, 0, 1));
-  refused(server.handle(0, push(0, 0, 1, 1)), "step 1 pushed while step 0 is not settled");
+  refused(server.handle(0, push(0, 0, 1, 1)),
+          "step 1 was pushed before the workers settled step 0");
   refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1, 2})), "one frame of 19 fp64 totals");
   refused(server.handle(0, about(Kind::settle, 0, 0)), "one frame of 19 fp64 totals");
   EXPECT_EQ(sum_in(server.handle(1, about(Kind::measure, 1, 0))), 200);
   EXPECT_TRUE(server.handle(0, totals(Kind::settle, 0, 0, 0, {200})).empty());
   refused(server.handle(1, totals(Kind::settle, 1, 0, 0, {201})), "differ from another worker's");
   EXPECT_TRUE(server.handle(1, totals(Kind::settle, 1, 0, 0, {200})).empty());
-  refused(server.handle(1, totals(Kind::settle, 1, 0, 0, {200})), "settled after");
+  refused(server.handle(1, totals(Kind::settle, 1, 0, 0, {200})), "the worker settled round");
   EXPECT_EQ(server.handle(0, pull(0, 1)).size(), 1u);
 
   config_.optimizer.clip_norm = 0;
   Server plain = make_server();
-  refused(plain.handle(0, about(Kind::measure, 0, 0)), "nothing to be summed");
+  refused(plain.handle(0, about(Kind::measure, 0, 0)), "needs no sums over the model");
 }
 
 TEST_F(RoundsTest, SeveralPushesAStepAreSummedOverWorkersAndThenAddedUp) {
@@ -202,11 +203,11 @@ TEST_F(RoundsTest, SeveralPushesAStepAreSummedOverWorkersAndThenAddedUp) {
   Server server = make_server();
   EXPECT_TRUE(server.handle(0, push(0, 0, 0, 1, Kind::push_pull)).empty());
   refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 1)), "push 0 of step 0 is missing");
-  refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 2)), "a step has 2 of them");
+  refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 2)), "a step has only 2 pushes");
   Replies replies = server.handle(1, push(1, 0, 0, 2, Kind::push_pull));
   ASSERT_EQ(replies.size(), 2u);
   EXPECT_TRUE(replies[0].message.frames.empty()) << "a word that it is there";
-  refused(server.handle(1, push(1, 0, 1, 1)), "push 0 of step 1 pushed where push 1 of step 0");
+  refused(server.handle(1, push(1, 0, 1, 1)), "push 0 of step 1 was pushed, but push 1 of step 0");
   EXPECT_TRUE(server.handle(1, push(1, 0, 0, 4, Kind::push_pull, 1)).empty());
   replies = server.handle(0, push(0, 0, 0, 8, Kind::push_pull, 1));
   ASSERT_EQ(replies.size(), 2u);

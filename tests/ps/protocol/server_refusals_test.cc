@@ -20,10 +20,11 @@ TEST_F(ServerTest, RefusesWhatIsWrongAndStaysSane) {
   expect(changed([](Message& m) { m.header.worker = 0; }), "signed by worker 0");
   expect(changed([](Message&) {}, 2), "workers are 0 to 1", 2);
   expect(changed([](Message&) {}, -1), "workers are 0 to 1", -1);
-  expect(changed([](Message& m) { m.header.reply = true; }), "it is a reply");
-  expect(changed([](Message& m) { m.header.begin = 1; }), "32 elements from 1 on are no chunk");
-  expect(changed([](Message& m) { m.header.begin = -32; }), "no chunk");
-  expect(changed([](Message& m) { m.header.count = 16; }), "no chunk");
+  expect(changed([](Message& m) { m.header.reply = true; }), "the message is a reply");
+  expect(changed([](Message& m) { m.header.begin = 1; }),
+         "32 elements from element 1 on are not a chunk");
+  expect(changed([](Message& m) { m.header.begin = -32; }), "not a chunk");
+  expect(changed([](Message& m) { m.header.count = 16; }), "not a chunk");
   expect(changed([](Message& m) { m.frames.clear(); }), "one frame of 32 fp32");
   expect(changed([](Message& m) { m.frames.push_back(m.frames[0]); }), "one frame of 32");
   expect(changed([](Message& m) { m.frames[0] = m.frames[0].range(0, 31); }), "one frame of 32");
@@ -31,19 +32,19 @@ TEST_F(ServerTest, RefusesWhatIsWrongAndStaysSane) {
            m.frames[0] = device_->tensor({32}, MemoryKind::gradient, DType::i32);
          }),
          "one frame of 32 fp32");
-  expect(changed([](Message& m) { m.header.step = 1; }), "step 1 pushed where step 0 is due");
+  expect(changed([](Message& m) { m.header.step = 1; }), "step 1 was pushed, but step 0 is due");
   expect(changed([](Message& m) { m.header.step = -1; }), "step -1 was pushed before");
   expect(push(0, 0, 0), "step 0 was pushed before", 0);
   expect(push(0, 0, 1), "another worker's step 0 is missing", 0);
   expect(pull(1, 0, 1), "by a worker that pushed 0");
-  expect(about(Kind::inputs, 1, chunks_[0], 0), "no answer to that");
-  expect(about(Kind::error, 1, chunks_[0], 0), "no answer to that");
-  expect(summand(1, 1, {1}), "sum 1 where sum 0 is due");
+  expect(about(Kind::inputs, 1, chunks_[0], 0), "does not answer messages of this kind");
+  expect(about(Kind::error, 1, chunks_[0], 0), "does not answer messages of this kind");
+  expect(summand(1, 1, {1}), "for sum 1, but sum 0 is due");
   Message single = summand(1, 0, {1});
   single.frames[0] = device_->tensor({1}, MemoryKind::communication);
   expect(single, "one frame of fp64 values");
   EXPECT_TRUE(server.handle(1, summand(1, 0, {1})).empty());
-  expect(summand(1, 0, {1}), "has its values already");
+  expect(summand(1, 0, {1}), "values for sum 0 already");
   expect(summand(0, 0, {1, 2}), "another worker gave 1", 0);
 
   const Replies replies = server.handle(1, push(1, 0, 0));

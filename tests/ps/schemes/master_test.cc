@@ -107,7 +107,7 @@ TEST_F(MasterTest, RefusesWhatIsWrongAndStaysSane) {
   expect_refused(0, changed(inputs(0, 0, 0), [](Message& m) { m.header.count = 24; }), "[0, 24)");
   expect_refused(0, loss(0, 0, 0), "no targets for micro-batch 0 of step 0");
   answer(0, inputs(0, 0, 0));
-  expect_refused(0, inputs(0, 0, 1), "has had no loss yet");
+  expect_refused(0, inputs(0, 0, 1), "has not asked for the loss");
   expect_refused(0, loss(0, 0, 1), "no targets for micro-batch 1");
   expect_refused(0, changed(loss(0, 0, 0), [](Message& m) { m.frames.clear(); }), "138 fp32");
   expect_refused(

@@ -69,7 +69,7 @@ NcclCommunicator::~NcclCommunicator() {
 
 WorkPtr NcclCommunicator::begin(const Call& call, const Tensor& in, const Tensor& out) {
   if (adds_up(call.kind) && !summable(in.dtype()))
-    throw Error("{}: {} of {}; sums are of fp32, bf16 or fp16", name(), describe(call),
+    throw Error("{}: {} of {}: ranks can sum only fp32, bf16 and fp16", name(), describe(call),
                 name_of(in.dtype()));
   const std::lock_guard lock(mutex_);
   return guarded([&] {

@@ -24,7 +24,7 @@ std::string to_hex(const ncclUniqueId& id) {
 
 ncclUniqueId from_hex(const std::string& text) {
   ncclUniqueId id{};
-  if (text.size() != 2 * sizeof id.internal) throw Error("no id of NCCL: '{}'", text);
+  if (text.size() != 2 * sizeof id.internal) throw Error("'{}' is not an id of NCCL", text);
   for (std::size_t i = 0; i < sizeof id.internal; ++i)
     id.internal[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
   return id;
