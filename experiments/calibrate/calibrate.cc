@@ -26,7 +26,7 @@ sim::ClusterSpec calibrate(std::int64_t threads,
   told("operations");
   measure_device(cluster.device, threads);
   cluster.host = cluster.device;
-  // Ranks share the machine's memory; there is no other machine to have a network to.
+  // Ranks share the machine's memory, and no second machine exists that a network could lead to.
   cluster.pcie = {.gbs = cluster.device.bandwidth_gbs};
   cluster.peer = cluster.pcie;
   cluster.nic = cluster.pcie;

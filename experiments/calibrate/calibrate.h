@@ -1,4 +1,4 @@
-// Measures this machine for predictions.
+// Measures this machine, so that a simulation can predict runs on it.
 #pragma once
 
 #include <functional>
@@ -10,25 +10,27 @@
 
 namespace ringside {
 
-/// A cluster of one machine: this one, with ranks of `threads` threads as processes on its cores.
-/// Takes about half a minute with both hands full: nothing else should run. `told` hears what is
-/// being measured. Throws Error where something cannot be measured.
+/// Returns a cluster of one machine: this one, whose ranks are processes of `threads` threads on
+/// its cores. The call blocks for about half a minute and keeps the cores busy, so nothing else
+/// should run. `told` hears what is being measured. Throws Error where something cannot be
+/// measured.
 sim::ClusterSpec calibrate(std::int64_t threads,
                            const std::function<void(const std::string&)>& told);
 
-/// What the cluster of a calibration is called: it holds for no other machine or threads.
+/// The name of a calibration's cluster. It names the machine and the threads of a rank, since the
+/// figures hold for no others.
 std::string calibration_name(std::int64_t threads);
 
-// ---- its parts
+// ---- the parts of calibrate()
 
-/// Peak, bandwidth, launch cost and efficiencies of the CPU device, by operation, where they run:
-/// within training steps of small models.
+/// Measures peak, bandwidth, launch cost and efficiencies of the CPU device. Operations are timed
+/// where they usually run: within training steps of small models.
 void measure_device(sim::DeviceSpec& device, std::int64_t threads);
 
-/// Collectives between processes through shared memory.
+/// Measures collectives between processes through shared memory.
 void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads);
 
-/// Messages between a worker and a server over ZeroMQ.
+/// Measures messages between a worker and a server over ZeroMQ.
 void measure_messages(sim::ClusterSpec& cluster, std::int64_t threads);
 
 }  // namespace ringside

@@ -25,10 +25,10 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// What was measured: operations, and the time between them.
+/// What was measured: the operations, and the time that passed between them.
 struct Measurements {
   std::vector<TimedOp> ops;
-  std::vector<double> gaps;  // seconds an operation
+  std::vector<double> gaps;  // seconds for each operation
 };
 
 RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro_batches,
@@ -47,7 +47,8 @@ RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro
   return plan;
 }
 
-/// Every operation of a training step with the median of its times. Returns the fastest step's.
+/// Adds every operation of a training step with the median of its times. Returns the seconds of the
+/// fastest step.
 double measure_training(Measurements& out, const RunPlan& plan, std::int64_t threads) {
   TimedDevice device(make_cpu_device(static_cast<int>(threads)));
   Model model = find_model(plan.model.kind).make(plan.model, device);
@@ -79,8 +80,8 @@ double measure_training(Measurements& out, const RunPlan& plan, std::int64_t thr
   return *std::min_element(whole_steps.begin(), whole_steps.end());
 }
 
-/// The share of its speed that a core keeps while all of them train: the best of several tries,
-/// since whatever else the machine does takes from it.
+/// Returns the share of its speed that a core keeps while all cores train. This is the best of
+/// several tries, since other work on the machine only lowers the share.
 double measure_busy_share(const RunPlan& plan, std::int64_t cores, std::int64_t threads) {
   constexpr int tries = 5;
   Measurements unused;
@@ -101,8 +102,8 @@ double measure_busy_share(const RunPlan& plan, std::int64_t cores, std::int64_t 
   return std::min(1.0, best);
 }
 
-/// A flat operation on pieces of that size, one after the other through arrays much larger: as
-/// schemes run it on buckets, shards and chunks.
+/// Runs a flat operation on pieces of `count` elements, one piece after the other, through arrays
+/// that are much larger: schemes run it this way on buckets, shards and chunks.
 template <class Op>
 void measure_flat(Measurements& out, Device& device, std::int64_t count, const Kernel<Op>& kernel,
                   const std::function<Op(std::int64_t begin)>& piece, std::int64_t whole) {
@@ -159,13 +160,14 @@ void measure_flats(Measurements& out, std::int64_t threads) {
   }
 }
 
-/// What the operation's figures are called; other than of 16-bit floats there are none.
+/// The dtype under which the operation's figures are kept: its own for 16-bit floats, fp32 for all
+/// others.
 std::string figures_name(const OpCost& cost) {
   const bool is_16 = cost.dtype == DType::bf16 || cost.dtype == DType::f16;
   return std::string(name_of(is_16 ? cost.dtype : DType::f32));
 }
 
-/// The fastest product of each dtype, and the rate of the largest copy.
+/// Sets the peak from the fastest product of each dtype, and the bandwidth from the largest copy.
 void set_roofline(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
   double most_bytes = 0;
   for (const TimedOp& op : ops) {
@@ -180,8 +182,9 @@ void set_roofline(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
   }
 }
 
-/// Operations of one class and dtype and about the same ideal time, together: what they should take
-/// by what they took, so that their sum comes out right.
+/// Puts operations of one class, one dtype and about the same ideal time together. Their efficiency
+/// is the sum of their ideal times divided by the sum of their measured times, so that a
+/// simulation's sum comes out right.
 void set_efficiency(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
   struct Bin {
     double ideal = 0, taken = 0, logarithms = 0;
@@ -213,7 +216,7 @@ void measure_device(sim::DeviceSpec& device, std::int64_t threads) {
   struct {
     const char* kind;
     std::int64_t layers, heads, width, context, batch, micro_batches;
-    bool in_16_bits;  // as well
+    bool in_16_bits;  // whether it is also measured in 16 bits
   } shapes[] = {{"gpt", 2, 2, 64, 64, 4, 1, false},   {"gpt", 4, 4, 128, 128, 8, 1, false},
                 {"gpt", 4, 4, 128, 128, 8, 2, true},  {"gpt", 2, 4, 256, 128, 8, 1, false},
                 {"gpt", 2, 6, 384, 256, 4, 1, true},  {"gpt", 1, 8, 768, 256, 2, 1, false},

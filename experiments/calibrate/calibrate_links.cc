@@ -17,16 +17,17 @@ namespace ringside {
 namespace {
 
 constexpr double timeout_s = 30, micro = 1e-6, mega = 1e6;
-constexpr double largest_share = 16;  // that a cluster may have
+constexpr double largest_share = 16;  // the largest share that a cluster file may have
 
-/// Whatever else the machine does makes things slower, never faster.
+/// Other work on the machine makes measurements slower, never faster, so low values are the truer
+/// ones.
 double lower_quartile(std::vector<double> values) {
   const auto quarter = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
   std::nth_element(values.begin(), quarter, values.end());
   return *quarter;
 }
 
-/// Seconds that all threads of this process have computed.
+/// Seconds of processor time that all threads of this process have used.
 double cpu_seconds() {
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -36,7 +37,7 @@ double cpu_seconds() {
 // ---- collectives
 
 struct Collective {
-  /// Bytes that a rank of two reads and writes for an array of one byte.
+  /// Bytes that each of two ranks reads and writes for an array of one byte.
   double bytes;
   std::function<WorkPtr(Communicator&, const Tensor& array, const Tensor& part)> run;
 };
@@ -52,8 +53,8 @@ const Collective all_gather{2, [](Communicator& comm, const Tensor& array, const
                               return comm.all_gather(part, array);
                             }};
 
-/// Seconds of a collective on arrays of `count` elements between two ranks, which rewrite
-/// their arrays before each, as training does.
+/// Seconds of a collective on arrays of `count` elements between two ranks. The ranks rewrite their
+/// arrays before each collective, as training does.
 double seconds_of(const Collective& collective, std::int64_t count, int repeats,
                   std::int64_t threads) {
   constexpr int ranks = 2;
@@ -84,7 +85,7 @@ double seconds_of(const Collective& collective, std::int64_t count, int repeats,
 // ---- messages
 
 struct EchoTimes {
-  double wall_s = 0, cpu_s = 0;  // a message
+  double wall_s = 0, cpu_s = 0;  // for each message
 };
 
 RunPlan echo_plan() {
@@ -95,7 +96,7 @@ RunPlan echo_plan() {
   return plan;
 }
 
-/// One rank of a worker and a server that sends back what it gets.
+/// One rank of a run with a worker and a server that sends every message back.
 class EchoRank {
  public:
   EchoRank(const RunPlan& plan, int rank, Store& store)
@@ -114,8 +115,8 @@ class EchoRank {
     }
   }
 
-  /// One message of `count` elements at a time, so that each wakes who waits for it, as it does
-  /// between the computations of training.
+  /// Sends one message of `count` elements at a time. Each message so wakes a thread that waits for
+  /// it, as between the computations of training.
   EchoTimes ask(std::int64_t count, int messages) {
     const auto connection = transport_->connect(context_, {.timeout_s = timeout_s});
     ps::Channel& channel = *connection.channel;
@@ -155,7 +156,7 @@ class EchoRank {
   std::unique_ptr<ps::Transport> transport_;
 };
 
-/// The least of several tries.
+/// The lowest times of several tries.
 EchoTimes echo(std::int64_t count, int messages) {
   constexpr int tries = 5;
   const RunPlan plan = echo_plan();
@@ -177,7 +178,7 @@ EchoTimes echo(std::int64_t count, int messages) {
 void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
   constexpr std::int64_t smallest = 1 << 8, largest = 1 << 23;  // elements
   const double base = seconds_of(all_reduce, smallest, 2001, threads);
-  // Where there is one core for both ranks, it spends twice as long as one of them needs.
+  // Where both ranks share one core, the core spends twice as long as one rank needs.
   const double own = std::min(1.0, static_cast<double>(cluster.device.cores) / 2);
   const auto measure = [&](sim::Efficiency& curve, std::initializer_list<Collective> collectives) {
     for (std::int64_t count = smallest << 5; count <= largest; count *= 4) {
@@ -202,7 +203,7 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
 void measure_messages(sim::ClusterSpec& cluster, std::int64_t) {
   constexpr std::int64_t small = 16, large = 1 << 18;
   const EchoTimes of_small = echo(small, 1000), of_large = echo(large, 500);
-  // Both ends do about the same: each copies a message once, and wakes a thread.
+  // Both ends do about the same work: each copies a message once and wakes a thread.
   cluster.message.send_us = cluster.message.receive_us = of_small.cpu_s / 2 / micro;
   const double per_mb = std::max(0.0, of_large.cpu_s - of_small.cpu_s) / (4.0 * large / mega);
   cluster.message.send_us_per_mb = cluster.message.receive_us_per_mb = per_mb / 2 / micro;

@@ -14,14 +14,14 @@ struct TimedOp {
   double seconds = 0;
 };
 
-/// Passes everything on to `device`, which runs each operation before its kernel returns, and keeps
-/// what each took, in order. For one thread.
+/// Passes every call on to `device`, and keeps how long each operation took, in order. `device`
+/// must run an operation before its kernel returns. For use by one thread.
 class TimedDevice : public Device {
  public:
   explicit TimedDevice(std::unique_ptr<Device> device);
   ~TimedDevice() override;
 
-  /// What has run since the last call.
+  /// The operations that have run since the last call of take_ops().
   std::vector<TimedOp> take_ops();
 
   std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override;

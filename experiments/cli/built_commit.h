@@ -1,13 +1,13 @@
-// Which commit this program was built from. The source is written at every build
-// (cmake/built_commit.cmake), for the program alone: tests do without.
+// The commit that this program was built from. The source is written at every build
+// (cmake/built_commit.cmake) and linked into the program alone; tests do without it.
 #pragma once
 
 #include <string_view>
 
 namespace ringside {
 
-/// 40 hexadecimal digits; with "-dirty" behind them where sources had changed since that commit,
-/// and "unknown" outside of git.
+/// 40 hexadecimal digits, followed by "-dirty" if sources had changed since that commit; "unknown"
+/// if the sources lay outside of a git repository.
 std::string_view built_commit();
 
 }  // namespace ringside

@@ -90,12 +90,12 @@ int run_command(const Process& process) {
   list->add_option("PART", arguments.list, "schemes, models, data, devices or keys alone");
   CLI::App* doctor = app.add_subcommand(
       "doctor", "what this machine has: devices, libraries, and what to install for the rest");
-  // What launch() starts; group "" hides it from the help.
+  // launch() starts this command; group "" hides it from the help.
   CLI::App* rank = app.add_subcommand("rank", "one rank of a run")->group("");
   rank->add_option("SOCKET", arguments.socket)->required();
 
   try {
-    // CLI11 takes them in reverse.
+    // CLI11 wants the arguments in reverse order.
     app.parse(std::vector<std::string>(process.arguments.rbegin(), process.arguments.rend()));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
@@ -119,7 +119,8 @@ int run_command_line(const Process& process) {
   const int status = run_command(process);
   std::cout.flush();
   if (std::cout || status != ok) return status;
-  // The stream does not keep the cause: another line meets the same.
+  // The stream does not keep the cause of its failure. Writing another line fails for the same
+  // cause.
   const bool fails_again = write(STDOUT_FILENO, "\n", 1) < 0;
   return complain(run_failed, not_shown(fails_again ? errno : EIO));
 }

@@ -5,9 +5,9 @@
 
 namespace ringside {
 
-/// Does what the arguments say; blocks until it is done. Returns the exit status: 0; 1 if a run
-/// failed; 2 for wrong input, with one line on standard error and nothing written; 130 if it was
-/// interrupted.
+/// Does what the arguments say and blocks until that is done. Returns the exit status: 0 for
+/// success; 1 if a run failed; 2 for wrong input, with one line on standard error and nothing
+/// written; 130 if the user interrupted the program.
 int run_command_line(const Process& process);
 
 }  // namespace ringside

@@ -26,7 +26,7 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Columns of the terminal on standard error; 0 if there is none.
+/// The width of the terminal on standard error in columns; 0 if standard error is no terminal.
 int terminal_columns() {
   if (!isatty(STDERR_FILENO)) return 0;
   winsize size{};
@@ -36,14 +36,15 @@ int terminal_columns() {
 struct Comparison {
   std::string name;
   std::vector<RunPlan> runs, remaining;
-  std::vector<Row> rows;  // of earlier runs that need not be made again
+  std::vector<Row> rows;  // of earlier runs that need not be repeated
   DataState data;
   int most_attempts = 1;
-  std::optional<sim::ClusterSpec> machine;  // that predicts the runs
+  std::optional<sim::ClusterSpec> machine;  // the calibrated machine that predicts the runs
   std::optional<ResultsFolder> folder;
 };
 
-/// This machine as it was calibrated; none if it was not, or if its ranks are simulated anyway.
+/// This machine as `ringside calibrate` measured it; nothing if it was never measured, or if the
+/// experiment simulates its ranks anyway.
 std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& config,
                                                    const std::string& results) {
   if (config.cluster) return {};
@@ -73,7 +74,7 @@ std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& confi
   return {};
 }
 
-/// All that can be wrong about the input is found here, before a file is touched.
+/// Finds everything that can be wrong about the input before any file is touched.
 void prepare(Comparison& comparison, const Arguments& arguments, const Process& process) {
   ExperimentConfig config = read_experiment(arguments.file, arguments.overrides);
   if (!arguments.schemes.empty()) config.compare.schemes = arguments.schemes;

@@ -20,7 +20,7 @@ void say(std::string_view what, const std::string& found) {
 
 std::string or_missing(const std::string& version) { return version.empty() ? "-" : version; }
 
-/// Empty if simulations can run.
+/// Says why simulations cannot run; empty if they can.
 std::string missing_simulator() {
   try {
     sim::require_simgrid();

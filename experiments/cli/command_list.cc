@@ -53,7 +53,8 @@ std::string with_commas(std::int64_t number) {
 void list_models() {
   list_table(model_rows(), "models (model.kind)");
   std::cout << "models with a name (model.preset), and their parameters\n";
-  // Units own no parameters: what is made and counted here has running statistics and no more.
+  // Units own no parameters. The models that are made and counted here allocate only their running
+  // statistics.
   const auto device = make_cpu_device(1);
   for (const Preset& preset : presets()) {
     const Model model = find_model(preset.config.kind).make(preset.config, *device);

@@ -19,7 +19,8 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Throws Error if the run may have read other files than those that were checked before.
+/// Throws Error if the data or weights have changed since `before`: the run may then have read
+/// other files than the ones that were checked.
 void check_unchanged(const DataState& before, const RunPlan& plan) {
   const std::string changed = first_change(before, data_state(plan));
   if (changed.empty()) return;

@@ -1,4 +1,5 @@
-// The commands of the program: each reads its arguments, works, and returns the exit status.
+// The commands of the program. Each command reads its arguments, works, and returns the exit
+// status.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,7 +15,7 @@ namespace ringside {
 
 inline constexpr int ok = 0, run_failed = 1, wrong_input = 2, was_interrupted = 130;
 
-/// What the command line said.
+/// The values of the command line.
 struct Arguments {
   std::string file;
   std::vector<std::string> overrides;
@@ -36,20 +37,22 @@ int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments);
 int list_command(const Arguments& arguments);
 int doctor_command();
-/// One rank of a run, or all of a simulated one: what launch() starts.
+/// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.
 int rank_command(const Arguments& arguments);
 
-// ---- what they share
+// ---- helpers that the commands share
 
-/// Says why on one line of standard error, and returns `status`.
+/// Prints `what` as one line on standard error, and returns `status`.
 int complain(int status, const std::string& what);
-/// How a process starts its ranks; `errors`, which takes what they write, outlives them.
+/// Says how this process starts its ranks. `errors` takes what the ranks write to standard error,
+/// and must outlive them.
 RankStart rank_start(const Process& process, std::ostream& errors);
-/// Blocks until the reader of standard output has all of `out`. Returns `status` then, else says
-/// why not and returns the status of that.
+/// Blocks until the reader of standard output has all of `out`, and returns `status`. If the output
+/// fails, prints the cause and returns the exit status for that failure.
 int finish(OutputStream& out, int status);
 nlohmann::ordered_json environment_of(const Process& process, const RunPlan& plan);
-/// Where `calibrate` writes and `compare` looks for this machine: in the folder of results.
+/// The file that `calibrate` writes for this machine and `compare` looks for, in the folder of
+/// results.
 std::string machine_file(const std::string& results);
 
 }  // namespace ringside

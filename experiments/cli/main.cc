@@ -1,4 +1,4 @@
-// The program.
+// The main program.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,11 +10,11 @@
 
 namespace {
 
-// A signal handler can reach nothing else.
+// A global variable, because a signal handler can reach nothing else.
 volatile std::sig_atomic_t interrupted = 0;
 
-/// The first interruption ends the work in good order, the second one the program: its ranks die
-/// with it.
+/// The first interruption lets the work end in good order. The second one ends the program at once,
+/// and its ranks die with it.
 void interrupt(int) {
   constexpr int was_interrupted = 130;
   if (interrupted != 0) _exit(was_interrupted);
@@ -26,24 +26,28 @@ void catch_interrupts() {
   action.sa_handler = interrupt;
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
-  // Whoever started the program in the background of a script does not want its Ctrl-C to end it.
+  // A script that starts the program in its background does not want Ctrl-C to end the program.
   struct sigaction inherited {};
   sigaction(SIGINT, nullptr, &inherited);
   if (inherited.sa_handler != SIG_IGN) sigaction(SIGINT, &action, nullptr);
 }
 
-/// The program works in whatever state its parent left signals.
+/// Resets the signals, so that the program works in whatever state its parent left them.
 void take_default_signals() {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  std::signal(SIGCHLD, SIG_DFL);  // ignored, it keeps the exit status of ranks from their launcher
+  std::signal(
+      SIGCHLD,
+      SIG_DFL);  // if SIGCHLD is ignored, the launcher cannot learn the exit status of ranks
   std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is then an error of write(), with a name
+  std::signal(SIGXFSZ, SIG_IGN);  // write() then reports a file over the size limit as an error,
+                                  // with the file's name
 }
 
-/// A standard stream that was closed would give its number to a socket or a file. /dev/null is
-/// opened the wrong way round: what is written to a closed stream is an error.
+/// Opens /dev/null in place of every closed standard stream, whose number would otherwise go to a
+/// socket or a file. /dev/null is opened for the wrong direction, so that writing to a closed
+/// stream stays an error.
 void fill_standard_streams() {
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream)
     if (fcntl(stream, F_GETFD) < 0)

@@ -1,4 +1,4 @@
-// The files that a command writes, beside those that it reads.
+// The files that a command writes, and checks that they are not files that it reads.
 #pragma once
 
 #include <filesystem>
@@ -9,19 +9,20 @@
 
 namespace ringside {
 
-/// What a command names on its command line to be written.
+/// A file that the command line names for output.
 struct OutputFile {
   std::string option;          // "--save"
-  std::filesystem::path path;  // absolute, links followed; empty: nothing is written
+  std::filesystem::path path;  // absolute, with links followed; empty if nothing is to be written
 };
 
-/// Fails before the work, not after it, where the file cannot be written, and leaves it as it is.
-/// `path` as the user gave it; empty for none.
+/// Throws Error if the file cannot be written, so that a command fails before its work and not
+/// after. Leaves the file as it is. `path` is the path as the user gave it; empty if no file is
+/// named.
 OutputFile check_output(const std::string& option, const std::string& path);
 
-/// Throws Error that names both where an output is a file that the run reads (the experiment file,
-/// and what its data, initial weights and cluster are made of) or another output. Links are
-/// followed, and two names of one file are one file.
+/// Throws Error if an output is also a file that the run reads, or another output; the error names
+/// both. The run reads the experiment file and the files of its data, initial weights and cluster.
+/// Links are followed, and two names of one file count as one file.
 void check_outputs_apart(const std::vector<OutputFile>& outputs,
                          const std::filesystem::path& experiment, const RunPlan& plan);
 

@@ -60,7 +60,7 @@ class OutputStream::Buffer : public std::streambuf {
     for (;;) {
       changed_.wait(lock, [&] { return finishing_ || !waiting_.empty(); });
       if (waiting_.empty() || failure_ != 0) return;
-      // A pipe that poll() calls writable takes so much without blocking.
+      // When poll() calls a pipe writable, the pipe takes PIPE_BUF bytes without blocking.
       const std::string next = waiting_.substr(0, PIPE_BUF);
       lock.unlock();
       const ssize_t written = write_some(next);
@@ -72,7 +72,7 @@ class OutputStream::Buffer : public std::streambuf {
     }
   }
 
-  /// 0 if the reader takes nothing now.
+  /// Returns how many bytes were written; 0 if the reader takes nothing now.
   ssize_t write_some(const std::string& text) const {
     pollfd writable{file_, POLLOUT, 0};
     if (poll(&writable, 1, poll_ms) != 1) return 0;

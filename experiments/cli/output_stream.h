@@ -1,4 +1,4 @@
-// What a command prints, for a reader who may stop reading.
+// The output of a command, for a reader who may stop reading.
 #pragma once
 
 #include <functional>
@@ -8,17 +8,19 @@
 
 namespace ringside {
 
-/// A stream into an open file. Its text waits in memory until the reader takes it (a pager that is
-/// not scrolled, a terminal after Ctrl-S): a thread writes it, and whoever prints never blocks.
+/// A stream into an open file. A thread writes the text, which waits in memory until the reader
+/// takes it (a pager may not be scrolled, or a terminal may be stopped by Ctrl-S). So printing
+/// never blocks.
 class OutputStream : public std::ostream {
  public:
-  /// `interrupted` is polled ten times a second.
+  /// `interrupted` is called ten times a second while finish() waits for a reader who takes
+  /// nothing.
   OutputStream(int file, std::function<bool()> interrupted);
-  /// Finishes.
+  /// Calls finish().
   ~OutputStream() override;
 
-  /// Blocks until the reader has all text, the file fails, or somebody interrupts. The stream takes
-  /// no more text. Returns 0, or the system's number of what went wrong: ECANCELED for an
+  /// Blocks until the reader has all text, the file fails, or the user interrupts. The stream takes
+  /// no text afterwards. Returns 0 for success, or the system's error number: ECANCELED for an
   /// interruption.
   int finish();
 
@@ -27,7 +29,8 @@ class OutputStream : public std::ostream {
   std::unique_ptr<Buffer> buffer_;
 };
 
-/// One line that says that standard output could not be written, and why.
+/// One line that says that standard output could not be written, and why. `cause` is an error
+/// number of the system.
 std::string not_shown(int cause);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// What the system gave the program.
+// What the operating system gave the program.
 #pragma once
 
 #include <functional>
@@ -7,14 +7,14 @@
 
 namespace ringside {
 
-/// What the system gave this process.
+/// The arguments, environment and signals of this process.
 struct Process {
   std::vector<std::string> arguments;    // without the program's name
   std::vector<std::string> environment;  // "NAME=value"
   std::string program;                   // how to start it again
   std::string built_commit;              // see experiments/cli/built_commit.h
-  /// From then on a request to stop makes `interrupted` true, and only a second one ends the
-  /// process. Ranks do without: they end at once.
+  /// Once this is called, a first request to stop makes `interrupted` true, and only a second one
+  /// ends the process. Rank processes do not call it: they end at once.
   std::function<void()> catch_interrupts;
   std::function<bool()> interrupted;
 };

@@ -28,7 +28,7 @@ void convert(const TomlTarget& from, sim::Topology& out) {
   out = *topology;
 }
 
-/// A list of points, or one share for all times.
+/// Reads an efficiency: a list of points, or one share that holds for operations of any length.
 void convert(const TomlTarget& from, sim::Efficiency& out) {
   static constexpr std::string_view wanted = "a share or a list of [microseconds, share]";
   out.points.clear();
@@ -61,8 +61,8 @@ void convert(const TomlTarget& from, T& out) {
   from.to(out);
 }
 
-/// Reads values of one table into a struct, which find_problem() calls `field`, and remembers where
-/// each stood. At the end, close() refuses those that nobody asked for.
+/// Reads the values of one table into a struct that find_problem() calls `field`, and remembers the
+/// place of each value. At the end, close() refuses keys that were never read.
 class Reader {
  public:
   Reader(ClusterTable table, std::string field, Places& places)
@@ -72,7 +72,8 @@ class Reader {
 
   const ClusterTable& table() const { return table_; }
 
-  /// False if it is not there. `as`: where it belongs, if not where it stands.
+  /// Reads the value at `path` into `out`; false if the table has no such value. `as` is the field
+  /// that the value belongs to, where this is not `path`.
   template <class T>
   bool get(const TomlPath& path, T& out, const TomlPath& as = {}) {
     know(path[0]);
@@ -86,7 +87,7 @@ class Reader {
     return true;
   }
 
-  /// A key that did_you_mean() may name.
+  /// Adds a key that did_you_mean() may suggest.
   void know(const std::string& key) { known_.push_back(key); }
 
   template <class T>
@@ -94,14 +95,14 @@ class Reader {
     if (!get({key}, out)) lack(key);
   }
 
-  /// All fields of a struct that are text or a number.
+  /// Reads all fields of a struct whose fields are text or numbers; throws Error if one is missing.
   template <class Struct>
   void need_fields(Struct& out) {
     visit_fields(
         out, [&](std::string_view key, auto& value, sim::Range) { need(std::string(key), value); });
   }
 
-  /// `hint` ends the error.
+  /// Throws Error that says which key the table lacks; `hint` stands at its end.
   [[noreturn]] void lack(const std::string& key, const std::string& hint = "") const {
     throw Error("{}: {} lacks {}{}", table_.place, table_.title(), key, hint);
   }
@@ -121,7 +122,7 @@ class Reader {
   std::set<TomlPath> used_;
 };
 
-/// Builds the parts that a file names.
+/// Builds a cluster from the tables of its file.
 class Builder {
  public:
   explicit Builder(const std::filesystem::path& file) : tables_(file), file_(file) {}
@@ -164,7 +165,8 @@ class Builder {
   }
 
  private:
-  /// Mistakes in what the cluster does not use are mistakes too.
+  /// Reads all devices and links, so that mistakes in parts that the cluster does not use are found
+  /// too.
   void check_all() {
     for (const std::string& name : tables_.names("device")) device(name, "", "");
     for (const std::string& name : tables_.names("link")) link(name, "", "");
@@ -176,7 +178,7 @@ class Builder {
     return Reader(*table, field, places_);
   }
 
-  /// What key `field` of the cluster names.
+  /// Reads the device that key `field` of the cluster names.
   sim::DeviceSpec device(Reader& cluster, const std::string& field) {
     std::string name;
     cluster.need(field, name);
@@ -204,8 +206,8 @@ class Builder {
     return out;
   }
 
-  /// efficiency.DTYPE.CLASS, or efficiency.CLASS for every dtype that has none of its own. A class
-  /// that has a stand-in may be left out.
+  /// Reads efficiency.DTYPE.CLASS, and efficiency.CLASS for every dtype without a value of its own.
+  /// A class of operations that has a stand-in may be left out.
   static void read_efficiency(Reader& reader, sim::DeviceSpec& out) {
     const std::vector<std::string> classes = class_names();
     const auto refuse = [&](const TomlValue& value, std::string_view what, const std::string& name,
@@ -256,14 +258,16 @@ class Builder {
     return out;
   }
 
-  /// For a table that is not whole: it may be meant to change another.
+  /// A hint for a table that lacks keys: its name may be a misspelling of another table's name,
+  /// which the hint suggests.
   std::string other_than(const std::string& kind, const std::string& name) const {
     std::vector<std::string> others = tables_.names(kind);
     std::erase(others, name);
     return did_you_mean(name, others);
   }
 
-  /// Where the field stands, or the next larger thing that it is part of.
+  /// The place of the field in the file; if the field was not read, that of the nearest enclosing
+  /// part.
   std::string place_of(std::string field) const {
     for (;;) {
       const auto it = places_.find(field);

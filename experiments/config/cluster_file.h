@@ -1,4 +1,4 @@
-// The cluster file: machines to simulate.
+// The cluster file: a description of machines to simulate.
 #pragma once
 
 #include <filesystem>
@@ -9,18 +9,19 @@
 
 namespace ringside {
 
-/// Reads a cluster file (experiments/clusters/*.toml; README, "Simulated clusters") with the
-/// catalog that it includes: devices, links and NICs by name, each of which the file may also
-/// define, or override key by key. Throws Error that names the file, the line and the reason for
-/// what cannot be read, unknown keys and names (with the nearest known one), values of the wrong
-/// type or out of range, and what is missing.
+/// Reads a cluster file (experiments/clusters/*.toml; README, "Simulated clusters") and the files
+/// that it includes, such as the catalog. Devices, links and NICs are given by name; the file may
+/// define them itself, or override those of the catalog key by key. Throws Error that names the
+/// file, the line and the reason if the file cannot be read, a key or name is unknown (the nearest
+/// known one is suggested), a value has the wrong type or is out of range, or something is missing.
 sim::ClusterSpec read_cluster(const std::filesystem::path& file);
 
-/// The file and all that it includes. Throws Error as read_cluster() would.
+/// The file and all files that it includes. Throws Error as read_cluster() would.
 std::vector<std::filesystem::path> cluster_files(const std::filesystem::path& file);
 
-/// The file that read_cluster() makes `cluster` of; it includes nothing. `comment` stands at its
-/// head. Device and host of one name must be the same thing.
+/// The text of a cluster file from which read_cluster() makes `cluster`. The file includes no
+/// others, and `comment` stands at its head. Throws Error if device and host have the same name but
+/// differ.
 std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& comment);
 
 }  // namespace ringside

@@ -10,7 +10,8 @@
 namespace ringside {
 namespace {
 
-/// Files that include each other, and tables that are like each other.
+/// The most files that include each other in a row, and the most tables that are like each other in
+/// a row.
 constexpr std::size_t longest_chain = 16;
 
 std::string join(const TomlPath& path) { return fmt::format("{}", fmt::join(path, ".")); }
@@ -21,7 +22,8 @@ std::vector<std::string> table_kinds() {
 
 bool is_named(const std::string& kind) { return kind == "device" || kind == "link"; }
 
-/// What `over` says wins. An efficiency for all dtypes also does over one for a single dtype.
+/// Puts the values of `over` into `table`; where both have a value, that of `over` wins. An
+/// efficiency for all dtypes in `over` also replaces those for single dtypes in `table`.
 void merge(ClusterTable& table, const ClusterTable& over) {
   for (const auto& [path, value] : over.values)
     if (path.size() == 2 && path[0] == "efficiency")

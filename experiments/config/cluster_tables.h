@@ -1,5 +1,4 @@
-// The tables of a cluster file: with those of the files that it includes, before anything is made
-// of them.
+// The tables of a cluster file and of the files that it includes, before a cluster is made of them.
 #pragma once
 
 #include <filesystem>
@@ -14,30 +13,31 @@ namespace ringside {
 
 using TomlPath = std::vector<std::string>;
 
-/// A table and the tables below it: {"efficiency", "fp32", "linear"} -> 0.8.
+/// A table with the values of the tables below it: {"efficiency", "fp32", "linear"} -> 0.8.
 struct ClusterTable {
   TomlPath name;      // {"cluster"}, {"device", "t4"}
-  std::string place;  // where it begins
+  std::string place;  // where the table begins
   std::map<TomlPath, TomlValue> values{};
   std::string title() const;  // "[device.t4]"
 };
 
-/// [device.X] and [link.X] are named; of [cluster], [collective] and [message] there is one each.
-/// A file's values win over those of the files that it includes, key by key.
+/// The tables by name. There may be many [device.X] and [link.X], but only one [cluster], one
+/// [collective] and one [message]. A file's values win over those of the files that it includes,
+/// key by key.
 class ClusterTables {
  public:
-  /// Throws Error that names the file and line, for unknown tables too.
+  /// Reads the file. Throws Error that names the file and the line, also for unknown tables.
   explicit ClusterTables(const std::filesystem::path& file);
 
-  /// Null if there is none.
+  /// The table of that name; null if the files have none.
   const ClusterTable* find(const std::string& name) const;
-  /// The named table over those that it is `like`. `place` is where somebody names it: throws Error
-  /// for a name that there is not, with the nearest.
+  /// The named table, laid over the tables that it is `like`. `place` is where the name is used.
+  /// Throws Error for an unknown name, with the nearest known one.
   ClusterTable resolve(const std::string& kind, const std::string& name,
                        const std::string& place) const;
-  /// X of all [kind.X].
+  /// The names X of all tables [kind.X].
   std::vector<std::string> names(const std::string& kind) const;
-  /// The file and all that it includes, links followed.
+  /// The file and all files that it includes, with links followed.
   const std::set<std::filesystem::path>& files() const { return loaded_; }
 
  private:
@@ -51,7 +51,7 @@ class ClusterTables {
   std::set<std::filesystem::path> loaded_;
 };
 
-/// "; did you mean 'X'?", or nothing if nothing is known.
+/// "; did you mean 'X'?" with the nearest known name, or an empty text if `known` is empty.
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// What experiments/config/cluster_file.cc reads.
+// Writes the text that experiments/config/cluster_file.cc reads.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-/// A single share for all times is a number.
+/// One share that holds for operations of any length is written as a plain number.
 nlohmann::json json_of(const sim::Efficiency& curve) {
   if (curve.points.size() == 1 && curve.points[0].first == 1) return curve.points[0].second;
   return curve.points;

@@ -19,20 +19,21 @@ namespace {
 
 using Path = std::vector<std::string>;
 
-/// Sets all keys of [model]; those that stand beside it in the file come after it.
+/// Whether the path is model.preset. A preset sets all keys of [model], so it is applied before the
+/// other keys of the file.
 bool is_preset(const Path& path) { return path == Path{"model", "preset"}; }
 
 std::string join(Path::const_iterator begin, Path::const_iterator end) {
   return fmt::format("{}", fmt::join(begin, end, "."));
 }
 
-/// Puts values into the configuration; `place` ("quickstart.toml:12", "--set train.steps=x") begins
-/// every error.
+/// Puts values into the configuration. Every error begins with `place`, such as
+/// "quickstart.toml:12" or "--set train.steps=x".
 class Binder {
  public:
   explicit Binder(ExperimentConfig& config) : config_(config) {}
 
-  /// `folder`: what relative paths are relative to.
+  /// Sets the value at `path`. Relative paths of files are taken relative to `folder`.
   void assign(const Path& path, const nlohmann::json& value, const std::string& place,
               const std::filesystem::path& folder) {
     place_ = place;
@@ -62,7 +63,7 @@ class Binder {
     if (path == Path{"train", "initial_weights"}) make_absolute(config_.train.initial_weights);
   }
 
-  /// An empty table sets nothing, but its name must be a known one.
+  /// Checks the name of an empty table: the table sets nothing, but its name must be known.
   void check_table(const Path& path, const std::string& place) {
     place_ = place;
     bool known = path[0] == "scheme";
@@ -96,7 +97,7 @@ class Binder {
     std::visit([&](auto* kept) { TomlTarget{value, place_, key}.to(*kept); }, out);
   }
 
-  /// `depth`: how many of the path's names are the table's.
+  /// `depth` says how many names at the beginning of `path` are the table's name.
   void assign_field(const Fields& fields, const Path& path, std::size_t depth,
                     const nlohmann::json& value) {
     std::vector<std::string> known;
@@ -126,7 +127,7 @@ class Binder {
     }
   }
 
-  /// `depth`: how many of the path's names are tables that exist.
+  /// `depth` says how many names at the beginning of `path` belong to a table that exists.
   [[noreturn]] void refuse_key(const Path& path, std::size_t depth,
                                const std::vector<std::string>& known) {
     const auto middle = path.begin() + static_cast<std::ptrdiff_t>(depth);

@@ -12,7 +12,7 @@
 
 namespace ringside {
 
-/// The [compare] table.
+/// The [compare] table of an experiment file.
 struct CompareConfig {
   std::vector<std::string> schemes = {"single", "dp", "ps", "ddp", "fsdp"};
   std::vector<std::int64_t> worlds = {1, 2};
@@ -23,10 +23,10 @@ struct CompareConfig {
 
 Fields fields_of(CompareConfig& config);
 
-/// What the experiment file and the command line asked for. Names and types are right; whether the
-/// values make sense is the planner's business.
+/// The experiment as the file and the command line ask for it. Names and types have been checked;
+/// the planner checks whether the values make sense.
 struct ExperimentConfig {
-  std::string name;  // by default that of the file
+  std::string name;  // by default the file's name
   ModelConfig model;
   DataConfig data;
   TrainConfig train;
@@ -34,18 +34,20 @@ struct ExperimentConfig {
   DeviceConfig device;
   SimConfig sim;
   CompareConfig compare;
-  /// [scheme.X]: the options of each scheme of which some were given, complete.
+  /// The options of the schemes of which a [scheme.X] table or an override gave some; complete,
+  /// with defaults for the others.
   std::map<std::string, Options> scheme_options;
-  /// What device.cluster names, for device.kind "sim".
+  /// The cluster of the file that device.cluster names, for device.kind "sim".
   std::optional<sim::ClusterSpec> cluster;
 };
 
-/// Reads a TOML file and then the overrides, each "table.key=value" with a TOML value or a bare
-/// word ("scheme.ps.servers=4", "data.path=text.txt"); a later one wins. model.preset (core/models/
-/// presets.h) sets all of [model], before the other keys of the file. Paths become absolute:
-/// those of the file relative to its folder, those of overrides to the current one. Throws Error
-/// that names the file and line, or the override, for what cannot be read, unknown names (with the
-/// nearest known one) and values of the wrong type.
+/// Reads a TOML file and then the overrides, of which a later one wins. An override is
+/// "table.key=value" with a TOML value or a bare word ("scheme.ps.servers=4",
+/// "data.path=text.txt"). model.preset (core/models/presets.h) sets all of [model] before the other
+/// keys of the file. Paths become absolute: those of the file relative to its folder, those of
+/// overrides relative to the current folder. Throws Error that names the file and line, or the
+/// override, if something cannot be read, a name is unknown (the nearest known one is suggested),
+/// or a value has the wrong type.
 ExperimentConfig read_experiment(const std::filesystem::path& file,
                                  const std::vector<std::string>& overrides);
 

@@ -67,7 +67,8 @@ bool convert(const nlohmann::json& value, std::vector<T>& out) {
   return true;
 }
 
-/// Throws Error at `place` for dates, the one kind of value that nothing here is made of.
+/// Throws Error that begins with `place` for dates and times, the kinds of TOML value that no key
+/// takes.
 nlohmann::json json_of(const toml::node& node, const std::string& place) {
   if (const auto* value = node.as_string()) return value->get();
   if (const auto* value = node.as_boolean()) return value->get();
@@ -87,10 +88,10 @@ nlohmann::json json_of(const toml::node& node, const std::string& place) {
   throw Error("{}: a date or time is no value here", place);
 }
 
-/// Tables within tables. The parser takes any number, and each would cost stack.
+/// The most tables within each other. The parser takes any number, and every level costs stack.
 constexpr std::size_t deepest = 16;
 
-/// Behind the string that begins at `at`.
+/// The position behind the string that begins at `at`.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string three(3, quote);
@@ -106,8 +107,8 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-/// The line with a dotted key of more than `deepest` parts; 0 if there is none. It is looked for
-/// before the text is parsed, and what is no TOML at all is the parser's business.
+/// The number of the line whose dotted key has more than `deepest` parts; 0 if no line has one. The
+/// text is searched before it is parsed; whether it is TOML at all is left to the parser.
 std::ptrdiff_t line_of_deep_key(std::string_view text) {
   std::size_t parts = 1;
   for (std::size_t at = 0; at < text.size();) {
@@ -126,7 +127,7 @@ std::ptrdiff_t line_of_deep_key(std::string_view text) {
   return 0;
 }
 
-/// The values of one file, with where they stand.
+/// Collects the values of one file, with the place of each.
 class Flattener {
  public:
   explicit Flattener(std::string file) : file_(std::move(file)) {}
@@ -181,7 +182,7 @@ std::string text_of(const nlohmann::json& value) {
         parts.push_back(fmt::format("{} = {}", toml_key(key), text_of(element)));
       return parts.empty() ? "{}" : fmt::format("{{ {} }}", fmt::join(parts, ", "));
     case nlohmann::json::value_t::string: {
-      // A JSON string is a TOML string, but for DEL, which TOML wants escaped.
+      // A JSON string is written like a TOML string, except that TOML wants DEL escaped.
       std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
       for (std::size_t at = 0; (at = text.find('\x7f', at)) != std::string::npos;)
         text.replace(at, 1, "\\u007f");

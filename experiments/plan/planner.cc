@@ -18,9 +18,10 @@ namespace {
 
 constexpr std::int64_t most_ranks = 4096;
 constexpr double longest_timeout_s = 1e6;
-/// Every step is a number in the row, and every sample of a batch stands in memory.
+/// Limits, because every step is a number in the row, and every sample of a batch is held in
+/// memory.
 constexpr std::int64_t most_steps = 1'000'000'000, most_samples = 1 << 24;
-/// Elements of a tensor, so that its bytes can be counted.
+/// The most elements of a tensor, so that its bytes can still be counted.
 constexpr std::int64_t most_elements = std::int64_t{1} << 60;
 constexpr std::string_view reference_scheme = "single";
 
@@ -84,7 +85,7 @@ void check_kinds(const ExperimentConfig& config) {
   require_between("device.threads", config.device.threads, 1, most_threads);
 }
 
-/// The name becomes that of a folder.
+/// The name must be one that a folder may have, since results go into a folder of this name.
 void check_name(const std::string& name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -122,12 +123,13 @@ Options options_of(const ExperimentConfig& config, const SchemeRow& row) {
   return options;
 }
 
-/// Ranks that add gradients up: workers, or the replicas that `single` stands for.
+/// The ranks whose gradients are added up: the workers, or the replicas that `single` stands for.
 std::int64_t replicas_of(const RunPlan& plan) {
   return plan.scheme == reference_scheme ? plan.options.as<SingleOptions>().replicas : plan.world;
 }
 
-/// How many micro-batches each of `ranks` ranks computes a step.
+/// How many micro-batches each of `ranks` ranks computes in a step. `who` names the ranks in
+/// errors.
 std::int64_t micro_batches(const TrainConfig& train, std::int64_t ranks, const std::string& who) {
   if (train.global_batch % ranks != 0)
     throw Error("train.global_batch = {} is not divisible by {}; choose a multiple of {}",
@@ -162,7 +164,7 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
   }
 }
 
-/// Says what every rank computes on.
+/// Gives every rank its kind of device, its number among them, and its environment.
 void give_devices(RunPlan& plan, const Servers& servers) {
   if (servers.beside && !servers.device.empty())
     throw Error(
@@ -182,7 +184,7 @@ void give_devices(RunPlan& plan, const Servers& servers) {
                   servers.device, error.what());
     }
   }
-  std::map<std::string, int> counts;  // looking at GPUs takes a while
+  std::map<std::string, int> counts;  // kept, because looking for GPUs takes a while
   int given = 0;
   for (RankPlan& rank : plan.ranks) {
     if (rank.worker < 0 && servers.device != plan.device.kind) rank.device = servers.device;
@@ -203,7 +205,8 @@ SumTree sum_tree(const RunPlan& plan) {
   return {groups, all / groups, lr};
 }
 
-/// Batch norms over more ranks than one: as one rank with their samples together has them.
+/// Checks that batch norms over a group of ranks can compute what one rank with all their samples
+/// would.
 void check_batch_norm_groups(RunPlan& plan) {
   std::int64_t& group = plan.model.batch_norm_group;
   require_at_least("model.batch_norm_group", group, 1);
@@ -263,13 +266,13 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   return plan;
 }
 
-/// `single` over the micro-batches of all ranks of a run at `world`, at their learning rate; those
-/// of a group of batch norms are one.
+/// Plans `single` over the micro-batches of all ranks of a run at `world`, with the learning rate
+/// of that run. Ranks that share batch norms become one replica with a larger micro-batch.
 RunPlan plan_reference(const ExperimentConfig& config, int world) {
   ExperimentConfig changed = config;
   const std::int64_t group = std::min<std::int64_t>(config.model.batch_norm_group, world);
   changed.train.micro_batch *= group;
-  if (group > 1) {  // fewer replicas than ranks
+  if (group > 1) {  // then `single` has fewer replicas than the run has ranks
     changed.optimizer.lr = scaled_lr(config.optimizer, world);
     changed.optimizer.lr_scaling = "none";
   }
@@ -292,7 +295,7 @@ std::vector<int> worlds_of(const SchemeRow& row, const std::vector<std::int64_t>
   return worlds;
 }
 
-/// The references that no run of `runs` is.
+/// The references that are needed but that are not among `runs`.
 std::vector<RunPlan> missing_references(const ExperimentConfig& config,
                                         const std::vector<RunPlan>& runs) {
   std::vector<SumTree> there;
@@ -300,7 +303,7 @@ std::vector<RunPlan> missing_references(const ExperimentConfig& config,
     if (run.scheme == reference_scheme) there.push_back(run.sums);
   std::vector<RunPlan> references;
   for (const RunPlan& run : runs) {
-    if (!computes(run)) continue;  // there is nothing to equal
+    if (!computes(run)) continue;  // without results a run needs no reference
     if (std::find(there.begin(), there.end(), run.sums) != there.end()) continue;
     there.push_back(run.sums);
     references.push_back(plan_reference(config, run.world));
@@ -308,8 +311,8 @@ std::vector<RunPlan> missing_references(const ExperimentConfig& config,
   return references;
 }
 
-/// `single` with the threads of all ranks of the largest world together; none if that is what it
-/// has anyway, or if `single` was not asked for.
+/// Plans `single` with the threads of all ranks of the largest world together. Returns nothing if
+/// `single` has as many threads anyway, or was not asked for.
 std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& config,
                                          const std::vector<RunPlan>& runs, int cores, int repeat) {
   int largest_world = 1;
@@ -330,7 +333,8 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& config,
   return plan;
 }
 
-/// Gives the runs of one repeat their lines, and a random order from place `first` on.
+/// Numbers the runs of one repeat as lines of the table, and gives them a random order that begins
+/// at place `first`.
 void shuffle(std::vector<RunPlan>& runs, int first) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     RunPlan& run = runs[i];
@@ -341,7 +345,7 @@ void shuffle(std::vector<RunPlan>& runs, int first) {
   }
 }
 
-/// A run's files and its row are found by its id.
+/// Throws Error if two runs have the same id: files and rows are found by their run's id.
 void check_ids(const std::vector<RunPlan>& runs) {
   std::set<std::string> ids;
   for (const RunPlan& run : runs)
@@ -350,8 +354,8 @@ void check_ids(const std::vector<RunPlan>& runs) {
                   run.id);
 }
 
-/// Throws Error where an activation could have more elements than can be counted. None has more
-/// than the positions of a micro-batch times the parameters of a unit, or than the scores of
+/// Throws Error if an activation could have more elements than can be counted. No activation has
+/// more elements than a micro-batch's positions times a unit's parameters, or than the scores of
 /// attention.
 void check_countable(const RunPlan& plan, const Model& model) {
   std::int64_t widest = 1;
@@ -417,7 +421,7 @@ RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme,
 
 void check_inputs(const RunPlan& plan) {
   if (plan.cluster) sim::require_simgrid();
-  // What a GPU computes can be looked at without one.
+  // The model of a run on GPUs is made on the CPU, so that it can be checked without a GPU.
   const auto device = find_device(plan.cluster ? plan.device.kind : "cpu").make(plan, 0, nullptr);
   const Model model = find_model(plan.model.kind).make(plan.model, *device);
   if (!plan.train.initial_weights.empty())

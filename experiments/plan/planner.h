@@ -1,4 +1,4 @@
-// From what was asked for to the runs that answer it.
+// Makes the plans of all runs out of an experiment's configuration.
 #pragma once
 
 #include <string>
@@ -8,26 +8,27 @@
 
 namespace ringside {
 
-/// All runs of a comparison: the references that are missing, then repeat 0 of every scheme and
-/// world, repeat 1 of every one, ... They are made in the order of RunPlan::place: repeat by
-/// repeat, and within a repeat shuffled by train.seed, so that no scheme always runs on a machine
-/// that is still cold, or after the same other one. Throws Error for whatever cannot be run: it
-/// names the key, its value and what would do.
+/// Returns all runs of a comparison: the missing references first, then repeat 0 of every scheme
+/// and world, then repeat 1, and so on. The runs are made in the order of RunPlan::place: repeat by
+/// repeat, and in an order within each repeat that train.seed shuffles. So no scheme always runs on
+/// a machine that is still cold, or always after the same other scheme. Throws Error for whatever
+/// cannot be run; the error names the key, its value and a value that would do.
 ///
-/// `cores`: how many this process may run on; 0 if that is not known. On CPUs, where the runs of
-/// the largest world have more threads than `single`, a case of `single` with as many threads (at
-/// most one a core) tells what the same cores do without a scheme.
+/// `cores` is how many cores this process may run on; 0 if that is not known. If the runs of the
+/// largest world on CPUs have more threads than `single`, a case of `single` with as many threads
+/// (at most one for each core) is added: it tells what the same cores do without a scheme.
 ///
-/// A rank computes its share (global_batch / world) in
-/// max(accumulation, ceil(share / micro_batch)) micro-batches of equal size. Schemes with a
-/// largest world run at the worlds up to it, or at that one alone.
+/// A rank computes its share (global_batch / world) in max(accumulation, ceil(share / micro_batch))
+/// micro-batches of equal size. A scheme with a largest world runs at the worlds up to that one; if
+/// all worlds are larger, it runs at its largest world alone.
 std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores = 0);
 
-/// One run, as `ringside train` makes it. Throws Error as above.
+/// Plans one run, as `ringside train` makes it. Throws Error as plan_comparison() does.
 RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world);
 
-/// Makes the device, the model and the data of the plan once, here, and drops them: so that a
-/// shape that cannot be or a missing file is one line and not a failed run. Throws Error.
+/// Makes the device, the model and the data of the plan once in this process and drops them again.
+/// So an impossible shape or a missing file is one line of error and not a failed run. Throws
+/// Error.
 void check_inputs(const RunPlan& plan);
 
 }  // namespace ringside
