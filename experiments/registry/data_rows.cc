@@ -25,8 +25,8 @@ std::vector<fs::path> all(DataFiles files) {
 
 std::vector<fs::path> none(const DataConfig&) { return {}; }
 
-/// `part` makes a split of some files. Files that are there to be held out are, all of them;
-/// otherwise it is a share of the others.
+/// Makes both parts of a data set; `part` makes one of them out of some files. If files are marked
+/// as held out, all of them are; otherwise a share (`holdout`) of the other files is.
 template <class Make>
 Datasets of_files(const DataFiles& files, double holdout, const Make& part) {
   if (holdout == 0) return {part(files.training, Split::training, 0.0), nullptr};
@@ -36,7 +36,7 @@ Datasets of_files(const DataFiles& files, double holdout, const Make& part) {
   return {part(files.training, Split::training, 0.0), part(files.held_out, Split::training, 0.0)};
 }
 
-/// Throws Error unless the model takes images of that shape.
+/// Throws Error unless the images of the data have the shape that the model takes.
 void require_image(const Dataset& data, const ModelConfig& model) {
   const Shape wanted{model.image, model.image, model.channels};
   const Shape& is = data.input_shape();
@@ -46,8 +46,8 @@ void require_image(const Dataset& data, const ModelConfig& model) {
         is.text(), wanted.text(), is[0], is[2]);
 }
 
-/// Tokens as they follow each other, or pairs of them with hidden ones. `plain` makes the former of
-/// that many tokens a sample, of a vocabulary.
+/// Plain tokens in their order, or, for the task of masked tokens, pairs of sentences in which some
+/// tokens are hidden. `plain(context, vocabulary, task)` makes the data set of plain tokens.
 template <class Plain>
 std::unique_ptr<Dataset> of_tokens(const ModelConfig& model, Task task, const Plain& plain) {
   if (task != Task::masked_tokens) return plain(model.context, model.vocabulary, task);
@@ -97,7 +97,7 @@ Datasets make_idx(const DataConfig& data, const ModelConfig& model, Task task) {
 DatasetRow cifar_row(Cifar set, std::string_view name, std::string_view summary) {
   const auto make = [set, name](const DataConfig& data, const ModelConfig& model, Task task) {
     require_task(name, task, {Task::image_class});
-    bool training = true;  // the first part that is made
+    bool training = true;  // until the first part is made
     return of_files(cifar_files(set, data.path), data.holdout,
                     [&](const Files& files, Split split, double holdout) {
                       auto part = cifar_dataset(set, files, model.classes,
@@ -111,7 +111,7 @@ DatasetRow cifar_row(Cifar set, std::string_view name, std::string_view summary)
           false, make};
 }
 
-/// Seeds 1 and 2 are training and held-out samples.
+/// Random numbers of seed 1 make the training samples, those of seed 2 the held-out samples.
 template <class Make>
 Datasets of_seeds(double holdout, const Make& part) {
   return {part(std::uint64_t{1}), holdout > 0 ? part(std::uint64_t{2}) : nullptr};

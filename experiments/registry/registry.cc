@@ -26,7 +26,7 @@
 namespace ringside {
 namespace {
 
-/// With options that are all good, and without servers.
+/// A row for a scheme whose options are all valid, and which has no servers.
 SchemeRow row(std::string_view name, std::string_view summary, Options defaults) {
   SchemeRow row;
   row.name = name;
@@ -47,8 +47,9 @@ int any_number_simulated() {
   sim::require_simgrid();
   return 0;
 }
-/// Ranks get the threads that they ask for, and where there are more threads than cores, those that
-/// wait for their team sleep: they would keep the others from their cores.
+/// Ranks get as many threads as they ask for. If all ranks together have more threads than there
+/// are cores, threads that wait for their team sleep: otherwise they would keep the others from the
+/// cores.
 std::vector<std::string> openmp_environment(const RunPlan& plan, int) {
   if (plan.device.threads == 1) return {};
   std::vector<std::string> out = {"OMP_THREAD_LIMIT"};
@@ -59,7 +60,7 @@ std::vector<std::string> openmp_environment(const RunPlan& plan, int) {
   return out;
 }
 
-/// Of the one process of all ranks.
+/// The environment of the one process that runs all simulated ranks.
 std::vector<std::string> simulation_environment(const RunPlan& plan, int) {
   if (plan.sim.numerics && plan.device.threads > 1) return {"OMP_THREAD_LIMIT"};
   return {};
@@ -77,7 +78,8 @@ int gpus_here() {
   return static_cast<int>(machine.gpus.size());
 }
 
-/// NCCL takes two ranks of one GPU only for ranks of two hosts, and wants to be told so.
+/// NCCL refuses two ranks on one GPU, unless the ranks seem to live on two hosts. These variables
+/// make each rank seem to have a host of its own.
 std::vector<std::string> nccl_environment(const RunPlan& plan, int rank) {
   if (!shares_device(plan)) return {};
   return {fmt::format("NCCL_HOSTID=ringside-{}", rank),
@@ -114,7 +116,7 @@ SchemeRow single_row() {
   return r;
 }
 
-/// A scheme of peers: all workers in one communicator.
+/// A row for a scheme of peers, whose workers are all in one communicator.
 template <class Own, class Make, class Minimum>
 SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, Minimum minimum) {
   auto r = row(name, summary, Own{});
@@ -133,7 +135,7 @@ SchemeRow fsdp_row() {
   return r;
 }
 
-/// A scheme with servers.
+/// A row for a scheme with servers.
 template <class Own, class Make, class Serve, class Minimum>
 SchemeRow server_row(std::string_view name, std::string_view summary, Make make, Serve serve,
                      Minimum minimum) {

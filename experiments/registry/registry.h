@@ -1,4 +1,4 @@
-// What this build has: one row for each scheme, model, data set and device.
+// What this build contains: one row for each scheme, model, data set and device.
 #pragma once
 
 #include <filesystem>
@@ -15,41 +15,42 @@
 
 namespace ringside {
 
-/// What the planner may ask of a scheme's options without knowing them.
+/// What the planner may know about a scheme's servers without knowing the scheme's options.
 struct Servers {
   int count = 0;
-  bool beside = false;   // server i lives in the process of worker i; else in one of its own
-  std::string device{};  // kind, of servers of their own; empty: that of the run
-  bool computes_losses = false;  // there, in the run's precision
+  bool beside = false;   // server i runs in the process of worker i; otherwise in one of its own
+  std::string device{};  // kind of servers in processes of their own; empty: the run's
+  bool computes_losses = false;  // on the servers, in the run's precision
 };
 
 struct SchemeRow {
   std::string_view name;
   std::string_view summary;
-  /// The options below are those of the scheme; `check` throws Error for a bad value.
+  /// The scheme's own options with their defaults. `check`, and the functions below, take options
+  /// of this type; `check` throws Error for a bad value.
   Options defaults;
   std::function<void(const Options&)> check;
   std::function<Servers(const Options&, int world)> servers;
-  Promise promise = Promise::same_run;  // rows of another promise get no speed-up in throughput
-  /// Most workers; 0: any number.
+  Promise promise = Promise::same_run;  // rows with another promise get no speed-up
+  /// The largest number of workers; 0 if any number will do.
   int max_world = 0;
-  /// Sums over ranks at every micro-batch unless told otherwise (train.reduce): with several
-  /// micro-batches and ranks the gradients are added up in another order than by ranks that add up
-  /// their own first.
+  /// Whether train.reduce = "auto" means "every": the scheme sums over ranks after every
+  /// micro-batch. With several micro-batches and ranks this adds the gradients up in another order
+  /// than if each rank added up its own first.
   bool reduces_each_micro_batch = false;
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> make;
-  /// What a server rank does, until its workers are done; null for schemes without servers.
+  /// What a server rank runs; blocks until its workers are done. Null for schemes without servers.
   std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;
-  /// Least bytes that the busiest rank must send a step.
+  /// The fewest bytes that the busiest rank must send in a step.
   std::function<double(const Options&, const StepShape&)> minimum_bytes;
 };
 
 struct ModelRow {
   std::string_view name;
   std::string_view summary;
-  /// Throws Error for a shape that cannot be (heads that do not divide the width).
+  /// Makes the model. Throws Error for an impossible shape (a width that the heads do not divide).
   std::function<Model(const ModelConfig&, Device&)> make;
-  bool batch_norms = false;  // which model.batch_norm_group is about
+  bool batch_norms = false;  // whether it has any, so that model.batch_norm_group may be set
 };
 
 struct Datasets {
@@ -59,30 +60,32 @@ struct Datasets {
 struct DatasetRow {
   std::string_view name;
   std::string_view summary;
-  /// The files that it reads, empty for what the program makes itself. Throws Error for those that
-  /// are missing.
+  /// The files that the data set reads; empty for data that the program makes itself. Throws Error
+  /// for missing files.
   std::function<std::vector<std::filesystem::path>(const DataConfig&)> files;
-  /// Whether a file that is new below a folder of data.path belongs to it, whatever its name.
+  /// Whether any new file in a folder of data.path becomes part of the data, whatever its name.
   bool any_file = false;
-  /// Throws Error for a task that it cannot serve, and for files that are not what they should be.
+  /// Makes both parts. Throws Error for a task that the data cannot serve, and for files with wrong
+  /// content.
   std::function<Datasets(const DataConfig&, const ModelConfig&, Task)> make;
 };
 
-/// What ranks compute on, and how those of one kind reach each other.
+/// A kind of device on which ranks compute, and how ranks on devices of this kind reach each other.
 struct DeviceRow {
   std::string_view name;
   std::string_view summary;
-  /// Of parameters, gradients and activations (train.precision).
+  /// The dtypes that parameters, gradients and activations may have (train.precision).
   std::vector<std::string_view> precisions;
-  /// How many of them this machine has, which ranks get one each in turn; 0 where they are not told
-  /// apart. Throws Error that says what is missing where none can be used.
+  /// How many devices of this kind the machine has; ranks take them in turn. 0 if the devices need
+  /// no numbers. If none can be used, throws Error that says what is missing.
   std::function<int()> count;
-  /// RankPlan::environment of a rank of the plan, whose ranks are placed.
+  /// Returns RankPlan::environment for a rank of the plan. The plan must say on which device every
+  /// rank runs.
   std::function<std::vector<std::string>(const RunPlan&, int rank)> environment;
-  /// Of one rank of the plan. `world` is where simulated ranks live; null: nowhere, for looking at
-  /// what the plan's model comes to.
+  /// Makes the device of one rank of the plan. Simulated ranks live in `world`; null makes a device
+  /// that is only good for checking the plan's model.
   std::function<std::unique_ptr<Device>(const RunPlan&, int rank, sim::World* world)> make;
-  /// Between the ranks of a run whose workers compute on it.
+  /// Connects the ranks of a run whose workers compute on devices of this kind.
   Links links;
 };
 
@@ -91,13 +94,14 @@ const std::vector<ModelRow>& model_rows();
 const std::vector<DatasetRow>& dataset_rows();
 const std::vector<DeviceRow>& device_rows();
 
-/// The row of that name; throws Error that names the nearest one and all there are.
+/// Returns the row of that name. Throws Error that names the nearest name and all names.
 const SchemeRow& find_scheme(std::string_view name);
 const ModelRow& find_model(std::string_view name);
 const DatasetRow& find_dataset(std::string_view name);
 const DeviceRow& find_device(std::string_view name);
 
-/// Those of the scheme of that name, for reading plans and rows; throws as find_scheme() does.
+/// The default options of the scheme of that name, for reading plans and rows. Throws Error as
+/// find_scheme() does.
 Options default_options(const std::string& scheme);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// How sure a figure is that was measured a few times.
+// The certainty of a figure that was measured a few times.
 #pragma once
 
 #include <optional>
@@ -6,7 +6,7 @@
 
 namespace ringside {
 
-/// The mean of the two in the middle for an even number of values; 0 for none.
+/// The median; for an even number of values the mean of the two in the middle, and 0 for no values.
 double median(std::vector<double> values);
 
 struct Interval {
@@ -15,11 +15,12 @@ struct Interval {
 };
 
 /// A 95% interval of the median: percentile bootstrap (Efron and Tibshirani, An Introduction to the
-/// Bootstrap, 1993, chapter 13) over 2,000 resamples, which are the same ones for every call. None
-/// for fewer than two values.
+/// Bootstrap, 1993, chapter 13) over 2,000 resamples, which are the same for every call. Returns
+/// nothing for fewer than two values.
 ///
-/// With few values it promises more than it holds. Of up to 5 values it is the range, which misses
-/// the true median with probability 2 * 2^-n: 3 values cover it in 75% of all cases, 5 in 94%.
+/// With few values the interval promises more than it holds. For up to 5 values it is their range,
+/// which misses the true median with probability 2 * 2^-n: the interval of 3 values contains the
+/// median in 75% of all cases, that of 5 in 94%.
 std::optional<Interval> median_interval(const std::vector<double>& values);
 
 }  // namespace ringside

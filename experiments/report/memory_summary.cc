@@ -12,7 +12,7 @@ RoleMemory& role_of(MemorySummary& memory, const std::string& role) {
   return memory.roles.emplace_back(RoleMemory{.role = role});
 }
 
-/// `most` of one more repeat.
+/// Widens the range by the peak of one more repeat.
 void widen(BytesRange& range, std::int64_t most, bool first) {
   range = first ? BytesRange{most, most}
                 : BytesRange{std::min(range.low, most), std::max(range.high, most)};

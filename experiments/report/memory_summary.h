@@ -1,4 +1,4 @@
-// Peaks of memory of all repeats of a case.
+// The peaks of memory over all repeats of a case.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,33 +10,34 @@
 
 namespace ringside {
 
-/// Least and most over the repeats, bytes. Peaks of ranks that wait for each other depend on what
-/// comes first, so they may differ.
+/// The smallest and the largest value over the repeats, in bytes. The peaks of ranks that wait for
+/// each other may differ between repeats, since they depend on what arrives first.
 struct BytesRange {
   std::int64_t low = 0, high = 0;
 };
 
-/// The busiest rank of one role.
+/// The memory of the busiest rank of one role.
 struct RoleMemory {
   std::string role{};  // "worker", "server", "worker+server"
-  int ranks = 0;       // that have the role
+  int ranks = 0;       // number of ranks with this role
   BytesRange peak{};   // of the role's busiest rank in each repeat
-  /// Of the rank with the largest peak of all repeats, when it had that.
+  /// The rank with the largest peak of all repeats, and what it held at that peak.
   int rank = 0;
   MemoryUse at_peak{};
-  std::int64_t resident = 0;  // 0 where it was simulated
+  std::int64_t resident = 0;  // bytes; 0 for simulated ranks
   std::optional<DeviceMemory> device{};
 };
 
 struct MemorySummary {
   std::vector<RoleMemory> roles;  // workers first
-  /// The sum of the peaks of all ranks. They need not come at one moment: so much memory is enough.
+  /// The sum of the peaks of all ranks. The peaks need not come at the same moment, so this much
+  /// memory is enough, and less may be.
   BytesRange job;
-  /// The largest peak of any rank.
+  /// The largest peak of any rank, in bytes.
   std::int64_t peak() const;
 };
 
-/// Of repeats that finished.
+/// Summarises repeats, which must have finished.
 MemorySummary summarise_memory(const std::vector<const Row*>& repeats);
 
 nlohmann::ordered_json to_json(const MemorySummary& memory);

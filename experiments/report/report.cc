@@ -23,7 +23,7 @@ double most_bytes_sent(const Row& row) {
   return most;
 }
 
-/// The rows of one case: one a repeat, and all of them, with those of attempts that do not count.
+/// The rows of one case: `repeats` has the row that counts of each repeat, `attempts` has all rows.
 struct Case {
   std::vector<const Row*> repeats, attempts;
 };
@@ -122,12 +122,12 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows) {
   }
   if (good[0]->cores)
     out.cores = median(each(good, [](const Row& row) { return row.cores.value_or(0); }));
-  // What an attempt computed counts, however slow it was.
+  // The verdict looks at all attempts: a disturbed run was slow, but what it computed counts.
   out.verdict = verdict(finished(one.attempts), rows);
   return out;
 }
 
-/// Samples/s by repeat.
+/// Samples/s of each repeat.
 using Rates = std::map<int, double>;
 
 Rates rates_of(const Case& one) {
@@ -136,10 +136,11 @@ Rates rates_of(const Case& one) {
   return rates;
 }
 
-/// What others are measured by.
+/// The cases by which speed-ups of others are measured.
 struct Baselines {
-  Rates single;     // asked for, with the fewest micro-batches; not as a reference: once and cold
-  Rates all_cores;  // `single` on all cores
+  Rates single;     // from the asked case of `single` with the fewest micro-batches, not from a
+                    // reference, which runs once and cold
+  Rates all_cores;  // from `single` on all cores
 };
 
 Baselines baselines(const std::vector<Case>& cases) {
@@ -179,7 +180,7 @@ std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
   const Baselines by = baselines(cases);
   for (const Case& one : cases) {
     CaseSummary summary = summarise_case(one, rows);
-    // Rows that were not computed keep what their scheme promises.
+    // Rows that were not computed are taken as the same run if their scheme promises that.
     const bool same_run = summary.promise == Promise::same_run &&
                           summary.verdict.sameness != Sameness::different &&
                           summary.verdict.sameness != Sameness::unknown;
@@ -187,7 +188,7 @@ std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
       const Rates rates = rates_of(one);
       summary.speed_up = ratio(rates, by.single);
       summary.of_all_cores = ratio(rates, by.all_cores);
-      // More threads are not more workers.
+      // The case on all cores has more threads, but not more workers, so it has no efficiency.
       if (summary.speed_up.median >= 0 && summary.purpose != Purpose::all_cores)
         summary.efficiency = summary.speed_up.median / summary.world;
     }
@@ -201,7 +202,7 @@ std::vector<Tie> ties(const std::vector<CaseSummary>& cases) {
   std::vector<const CaseSummary*> measured;
   for (const CaseSummary& one : cases)
     if (one.speed_up.interval) measured.push_back(&one);
-  // Intervals that have a value in common have the lower end of one of them in common.
+  // If some intervals have a value in common, they all contain the lower end of one of them.
   for (const CaseSummary* lowest : measured) {
     Tie tie{lowest->world, {}};
     for (const CaseSummary* one : measured) {

@@ -1,4 +1,4 @@
-// From rows to what people read. Runs nothing.
+// Makes tables and texts out of rows. Nothing here runs anything.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,15 +13,16 @@
 
 namespace ringside {
 
-/// A rate by that of another case: the median over the repeats that both finished, of the ratio
-/// within a repeat, whose runs are neighbours in time. Negative where it is not known or withdrawn.
+/// The rate of a case divided by that of another: the median of the ratios of all repeats that both
+/// cases finished. A ratio is taken within a repeat, because its runs are neighbours in time.
+/// Negative if the ratio is not known or must not be stated.
 struct Ratio {
   double median = -1;
-  std::optional<Interval> interval{};  // none for a single repeat
+  std::optional<Interval> interval{};  // nothing for a single repeat
 };
 
-/// All repeats of one case: one scheme at one world. Figures are medians over the repeats that
-/// finished; of a run that was made several times one attempt counts
+/// The summary of one case, that is all repeats of one scheme at one world. Figures are medians
+/// over the repeats that finished. If a run was made several times, one attempt counts
 /// (experiments/results/attempts.h).
 struct CaseSummary {
   std::string label;  // "ddp", "single x2"
@@ -29,29 +30,30 @@ struct CaseSummary {
   Purpose purpose = Purpose::asked;
   Promise promise = Promise::same_run;
   int world = 1;
-  int processes = 1;  // ranks: a world counts workers, dedicated servers come on top
+  int processes = 1;  // number of ranks: the workers and the dedicated servers
   int repeats = 0, failed = 0;
-  std::string error;    // of the first repeat that failed
-  std::string cluster;  // of simulated runs
-  std::string device;   // kind
-  /// Ranks had one device between them: the run shows what is computed, and nothing about speed.
+  std::string error;    // cause of the first repeat that failed
+  std::string cluster;  // name of the cluster of simulated runs
+  std::string device;   // kind of the workers' device
+  /// Whether several ranks shared one device. Such a run shows what is computed, but says nothing
+  /// about speed.
   bool shared_device = false;
-  /// Repeats all of whose attempts were disturbed, what disturbed the worst of them, and how many
+  /// How many repeats had no undisturbed attempt, what disturbed the worst of them, and how many
   /// attempts do not count.
   int disturbed = 0;
   std::string disturbance;
   int superseded = 0;
-  double cores = -1;  // at work, on average; negative: simulated
+  double cores = -1;  // average number at work; negative if simulated
   int gpus = 0;
   double samples_per_s = 0;
-  double spread = 0;  // half of (most - least) samples/s, by the median
-  /// Against `single`, and that by world. None where `single` was not compared, devices were
-  /// shared, the run is another one than that of `single`, or it is only a reference. Nor where the
-  /// scheme is an algorithm of its own: steps of two algorithms are worth different amounts, so
-  /// their rates are not compared.
+  double spread = 0;  // half of (most - least) samples/s, divided by their median
+  /// The speed-up against `single`, and the speed-up divided by world. Neither is known if `single`
+  /// was not compared, devices were shared, the case computed another run than `single`, or the
+  /// case is only a reference. Schemes with an algorithm of their own have neither, because steps
+  /// of two algorithms are worth different amounts.
   Ratio speed_up;
   double efficiency = -1;
-  /// Against `single` with the threads of the largest world (Purpose::all_cores).
+  /// The speed-up against `single` with the threads of the largest world (Purpose::all_cores).
   Ratio of_all_cores;
   double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
   double data_ms = 0, idle_ms = 0, other_ms = 0;  // other: data and idle
@@ -59,23 +61,24 @@ struct CaseSummary {
   bool bytes_computed = false;                    // by a closed form (Traffic::computed)
   double bytes_minimum_per_step = 0;
   MemorySummary memory;
-  /// What a simulation of this machine said, and its error: predicted / measured - 1. Negative
-  /// milliseconds: nothing.
+  /// What a simulation of this machine predicted, and its error: predicted / measured - 1.
+  /// Milliseconds are negative if nothing was predicted.
   double predicted_ms = -1, predicted_ms_error = 0;
   double predicted_peak = -1, predicted_peak_error = 0;  // bytes
-  std::string prediction_failure;                        // why there is none
+  std::string prediction_failure;                        // why nothing was predicted
   double final_loss = 0;
-  std::optional<RankRecord::Evaluation> held_out{};  // the last one, of the first repeat
-  std::optional<double> perplexity{};                // of that; none for images
+  std::optional<RankRecord::Evaluation> held_out{};  // last one of the first repeat
+  std::optional<double> perplexity{};                // of `held_out`; nothing for images
   Verdict verdict;
 };
 
-/// One summary a case, in the order of RunPlan::line, but those of `single` first. Its baseline is
-/// the case of `single` that was asked for with the fewest micro-batches.
+/// Returns one summary for each case, in the order of RunPlan::line, except that cases of `single`
+/// come first. Speed-ups are taken against the case of `single` that was asked for with the fewest
+/// micro-batches.
 std::vector<CaseSummary> summarise(const std::vector<Row>& rows);
 
-/// Cases of one world whose speed-ups a comparison does not rank: each group's intervals have a
-/// value in common. No group is part of another.
+/// Cases of one world that a comparison cannot rank, because the intervals of their speed-ups have
+/// a value in common. No group of cases is part of another group.
 struct Tie {
   int world = 1;
   std::vector<std::string> labels;
@@ -85,11 +88,11 @@ std::vector<Tie> ties(const std::vector<CaseSummary>& cases);
 nlohmann::ordered_json summary_json(const std::string& experiment,
                                     const std::vector<CaseSummary>& cases);
 
-/// The tables of figures, of held-out losses and of memory, in Markdown with aligned columns, and
-/// how to read them.
+/// The tables of figures, held-out losses and memory, in Markdown with aligned columns, and an
+/// explanation of their columns.
 std::string summary_text(const std::vector<CaseSummary>& cases);
 
-/// The main figures of one run, one a line.
+/// The main figures of one run, one on each line.
 std::string row_text(const Row& row);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// A summary as numbers.
+// A summary as JSON.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +11,7 @@ using nlohmann::ordered_json;
 
 ordered_json or_null(double value) { return value < 0 ? ordered_json() : ordered_json(value); }
 
-/// [low, high], each `scale` times itself.
+/// [low, high], both multiplied by `scale`.
 ordered_json interval_json(const std::optional<Interval>& interval, double scale = 1) {
   if (!interval) return nullptr;
   return {scale * interval->low, scale * interval->high};

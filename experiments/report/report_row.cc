@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-/// Nothing for a simulated rank.
+/// The resident memory of a rank; empty for a simulated rank, which has none.
 std::string resident_text(const RankRecord& rank) {
   if (rank.rss == 0) return "";
   return fmt::format(", resident {} MB",

@@ -14,7 +14,8 @@ bool any(const std::vector<CaseSummary>& cases, bool (*has)(const CaseSummary&))
   return std::any_of(cases.begin(), cases.end(), has);
 }
 
-/// A cause on one line that does not break a table.
+/// Makes text fit for a cell: a cause of failure becomes one line without characters that break a
+/// table.
 std::string cell(std::string text) {
   std::replace(text.begin(), text.end(), '|', '/');
   std::replace(text.begin(), text.end(), '\n', ' ');
@@ -40,14 +41,14 @@ std::string verdict_cell(const CaseSummary& one) {
   return out;
 }
 
-/// "64.2 (-3%)": what was predicted, and how far it is from what was measured.
+/// "64.2 (-3%)": the predicted value, and how far it is from the measured one.
 std::string prediction(double value, double scale, double error) {
   return value < 0 ? "-"
                    : fmt::format("{:.1f} ({:+.{}f}%)", value * scale, 100 * error,
                                  std::abs(error) < 0.095 ? 1 : 0);
 }
 
-/// "1.84 [1.70, 2.01]", without an interval that has no width.
+/// "1.84 [1.70, 2.01]"; an interval without width is left out.
 std::string ratio(const Ratio& ratio) {
   if (ratio.median < 0) return "-";
   const std::string median = fmt::format("{:.2f}", ratio.median);

@@ -8,20 +8,20 @@
 
 namespace ringside {
 
-/// One line a case.
+/// One line for each case.
 std::string figures_table(const std::vector<CaseSummary>& cases);
-/// Held-out losses; empty where nothing was evaluated.
+/// The held-out losses; empty if no case was evaluated.
 std::string evaluation_table(const std::vector<CaseSummary>& cases);
-/// One line a role of a case; empty where no case has finished.
+/// One line for each role of each case; empty if no case has finished.
 std::string memory_table(const std::vector<CaseSummary>& cases);
 
-// ---- which columns they have
+// ---- which columns the tables have
 
 bool with_predictions(const std::vector<CaseSummary>& cases);
 bool with_all_cores(const std::vector<CaseSummary>& cases);
-/// Memory as the driver of a device counts it.
+/// Whether the table of memory has columns for memory as the driver of a device counts it.
 bool with_device_memory(const std::vector<CaseSummary>& cases);
-/// "cores", "GPUs", or nothing where ranks were simulated.
+/// The title of the column: "cores", "GPUs", or empty if ranks were simulated.
 std::string cores_column(const std::vector<CaseSummary>& cases);
 
 }  // namespace ringside

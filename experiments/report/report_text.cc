@@ -1,4 +1,4 @@
-// A summary as people read it: the tables, and how to read them.
+// A summary as text: the tables, and an explanation of their columns.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ std::string ties_text(const std::vector<CaseSummary>& cases) {
       fmt::join(groups, "; "));
 }
 
-/// What this comparison in particular does not say.
+/// Says what this comparison in particular cannot tell, and why.
 std::string remarks_text(const std::vector<CaseSummary>& cases) {
   std::string out = ties_text(cases);
   const auto with_speed_up = [](const CaseSummary& one) { return one.speed_up.median >= 0; };

@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-/// "±" has two bytes and takes one column.
+/// Counts columns rather than bytes: "±" has two bytes but takes one column.
 std::size_t columns_of(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));

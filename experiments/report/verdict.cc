@@ -7,9 +7,10 @@
 namespace ringside {
 namespace {
 
-/// The run of `single` that a row must equal; null if none has finished. Where there is none with
-/// the row's own order of sums, any other will do to compare losses. (On all cores `single` has a
-/// reference itself: kernels of several threads may add up in another order.)
+/// The run of `single` that a row must equal; null if no such run has finished. If no run of
+/// `single` has the row's order of sums, another run of `single` serves to compare losses.
+/// (`single` on all cores needs a reference too: kernels of several threads may add up in another
+/// order.)
 struct Reference {
   const Row* row = nullptr;
   bool same_sums = false;
@@ -26,8 +27,8 @@ Reference reference_of(const Row& row, const std::vector<Row>& rows) {
   return found;
 }
 
-/// Parameters, losses and evaluations, bit for bit. The hash alone would not notice a scheme that
-/// computes its losses wrongly and its gradients rightly.
+/// Compares parameters, losses and evaluations bit for bit. The hash of the parameters alone would
+/// not reveal a scheme that computes right gradients and wrong losses.
 bool same_bits(const Row& a, const Row& b) {
   const auto same_values = [](const RankRecord::Evaluation& x, const RankRecord::Evaluation& y) {
     return x.step == y.step && x.loss == y.loss && x.first_term == y.first_term &&
@@ -67,7 +68,7 @@ Verdict verdict(const Row& row, const Reference& reference) {
   if (reference.row == &row) return {Sameness::reference};
   const double difference = difference_of(row, *reference.row);
   if (reference.same_sums && same_bits(row, *reference.row)) {
-    // A repeat of the reference itself says nothing new.
+    // A repeat of the reference is no proof of anything, so it is called a reference too.
     const bool repeat = same_case(row.plan, reference.row->plan);
     return {repeat ? Sameness::reference : Sameness::bit_identical, difference};
   }
@@ -109,7 +110,7 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i]) continue;
     const double difference = std::abs(a[i] - b[i]) / std::abs(b[i]);
-    // A loss that is no number differs from everything.
+    // A loss that is NaN differs from every other.
     largest = std::isnan(difference) ? std::numeric_limits<double>::infinity()
                                      : std::max(largest, difference);
   }

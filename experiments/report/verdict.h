@@ -1,4 +1,4 @@
-// Whether a run is the training run that it should be.
+// The verdict whether a run is the training run that it should be.
 #pragma once
 
 #include <cstdint>
@@ -9,33 +9,33 @@
 
 namespace ringside {
 
-/// What a run computed beside its reference: `single` over the same micro-batches. Of two the later
-/// one is worse.
+/// How a run compares with its reference: `single` over the same micro-batches. The values are
+/// ordered: a later one is worse than an earlier one.
 enum class Sameness : std::uint8_t {
-  reference,      // it is one
+  reference,      // the run is a reference itself
   bit_identical,  // equal parameters at the end, equal losses and evaluations
-  to_rounding,    // losses within largest_rounding() of each other, relatively
+  to_rounding,    // losses differ by at most largest_rounding(), relatively
   different,
   not_computed,   // simulated without numerics
   unknown,        // no reference has finished
-  own_algorithm,  // its scheme promises nothing else
+  own_algorithm,  // the scheme promises no more than that
 };
 std::string_view name_of(Sameness sameness);
 
 struct Verdict {
   Sameness sameness = Sameness::unknown;
-  double difference = 0;  // largest relative one of training and held-out losses
+  double difference = 0;  // largest relative difference of training and held-out losses
 };
 
-/// The worst one of `repeats`, which have finished; the references are among `rows`.
+/// The worst verdict of all `repeats`, which have finished. `rows` contain the references.
 Verdict verdict(const std::vector<const Row*>& repeats, const std::vector<Row>& rows);
 
-/// How far losses of one training run may be apart because sums have another order: 1e-5 on the
-/// CPU, 1e-4 on GPUs, whose libraries choose their own from call to call; 1e-2 for bf16, with its 8
-/// bits.
+/// The largest relative difference that losses of one training run may have because sums are added
+/// up in another order: 1e-5 on the CPU; 1e-4 on GPUs, whose libraries choose an order from call to
+/// call; 1e-2 for bf16, which has 8 bits.
 double largest_rounding(const RunPlan& plan);
 
-/// Largest |a - b| / |b| over the steps; infinite for losses of different length.
+/// The largest |a - b| / |b| over all steps; infinite if the losses differ in length.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace ringside
