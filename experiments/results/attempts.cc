@@ -6,7 +6,7 @@
 namespace ringside {
 namespace {
 
-/// Whether `a` counts rather than the earlier attempt `b`.
+/// Whether attempt `a` counts instead of the earlier attempt `b`.
 bool counts_rather(const Row& a, const Row& b) {
   if (b.status != "ok") return false;
   return a.status != "ok" || lost_share(a) < lost_share(b);

@@ -1,4 +1,4 @@
-// Runs that something disturbed are made again.
+// Which attempts at a run count: a run that other work disturbed is made again.
 #pragma once
 
 #include <string>
@@ -8,15 +8,16 @@
 
 namespace ringside {
 
-/// How many of `rows` are attempts at the run.
+/// How many of `rows` are attempts at the run with id `run`.
 int attempts(const std::vector<Row>& rows, const std::string& run);
 
-/// Whether the run need not be made again: it failed, an attempt was quiet, or there were `most`.
+/// Whether the run need not be made again: because it failed, an attempt was undisturbed, or `most`
+/// attempts were made.
 bool settled(const std::vector<Row>& rows, const std::string& run, int most);
 
-/// For every run that `rows` have attempts at, the attempt that counts, in the order in which runs
-/// appear: one that failed, else the one that was disturbed least, the first of equals. They point
-/// into `rows`.
+/// Returns the attempt that counts for every run in `rows`, in the order in which the runs appear.
+/// A failed attempt counts first, else the attempt that was disturbed least, and of equal attempts
+/// the first. The pointers point into `rows`.
 std::vector<const Row*> rows_that_count(const std::vector<Row>& rows);
 
 }  // namespace ringside

@@ -10,9 +10,8 @@
 
 namespace ringside {
 
-/// The files that a run reads (its data set, and the weights that it begins with), as they stood at
-/// one moment: a text that changes while a comparison runs (somebody edits it) would make every
-/// later run a different one.
+/// The files that a run reads (its data set and its initial weights), as they stood at one moment.
+/// If somebody edits a file while a comparison runs, every later run is another training run.
 struct DataState {
   struct File {
     std::string path;  // see utf8_text()
@@ -23,14 +22,15 @@ struct DataState {
   std::vector<File> files;
 };
 
-/// As they stand now. Throws Error as reading the data, or an index of weights, would.
+/// The files of the run as they stand now. Throws Error as reading the data, or an index of
+/// weights, would.
 DataState data_state(const RunPlan& plan);
 
-/// Throws Error if reading the data would read what a comparison writes into `results`: every run
-/// would change the data of the next.
+/// Throws Error if the data includes the files that a comparison writes into `results`: every run
+/// would then change the data of the next.
 void check_apart(const DataConfig& config, const std::filesystem::path& results);
 
-/// A file that is new, gone or changed; empty if there is none.
+/// A file that is new, gone or changed between the two states; empty if no file is.
 std::string first_change(const DataState& before, const DataState& after);
 
 nlohmann::json to_json(const DataState& state);

@@ -43,7 +43,7 @@ ordered_json memory_bytes() {
   return static_cast<std::int64_t>(pages) * size;
 }
 
-/// File names of what is loaded, links resolved: "libzmq.so.5.2.4".
+/// The names of the files of all loaded libraries, with links resolved: "libzmq.so.5.2.4".
 std::vector<std::string> loaded_libraries() {
   std::vector<std::string> names;
   dl_iterate_phdr(
@@ -60,11 +60,11 @@ std::vector<std::string> loaded_libraries() {
 }
 
 std::string compiler() {
-  const std::string version = __VERSION__;  // clang's begins with its name, g++'s does not
+  const std::string version = __VERSION__;  // clang's version begins with its name, g++'s does not
   return version.find("lang") == std::string::npos ? "g++ " + version : version;
 }
 
-/// Null if it cannot be read.
+/// The hash of the file; null if the file cannot be read.
 ordered_json hash_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   Hash hash;

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view files_of_a_comparison[] = {
     "traces", "summary.md", "summary.json", "rows.jsonl", "environment.json", "plan.json"};
 
-/// An open file that is closed at the end of its scope.
+/// An open file; closed at the end of its scope.
 class File {
  public:
   File(const fs::path& path, int flags) : path_(path) {
@@ -35,7 +35,7 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  /// Blocks until the bytes are on the disk.
+  /// Writes `content` and blocks until it is on the disk. Throws Error.
   void write_through(const std::string& content) {
     for (std::size_t done = 0; done < content.size();) {
       const ssize_t n = ::write(file_, content.data() + done, content.size() - done);
@@ -53,8 +53,9 @@ class File {
   int file_ = -1;
 };
 
-/// What runs of one experiment have in common. Those that nobody asked for may have the learning
-/// rate or the threads of the ranks that they stand for.
+/// The part of a plan that all runs of one experiment have in common. Runs that nobody asked for
+/// (`asked` false) may have a learning rate or threads of their own: those of the ranks that they
+/// stand for.
 nlohmann::json common_part(const RunPlan& plan, bool asked) {
   nlohmann::json common = to_json(plan);
   for (const char* own : {"id", "label", "purpose", "line", "place", "sum_tree", "scheme",
@@ -71,8 +72,8 @@ nlohmann::json common_part(const RunPlan& plan, bool asked) {
   return common;
 }
 
-/// A comparison that is resumed may have more schemes or worlds, so that a run gets other
-/// neighbours.
+/// The plan without the numbers that depend on other runs: a comparison that is resumed may have
+/// more schemes or worlds than before.
 nlohmann::json run_part(const RunPlan& plan) {
   nlohmann::json all = to_json(plan);
   for (const char* of_neighbours : {"line", "place"}) all.erase(of_neighbours);
@@ -129,7 +130,7 @@ std::vector<Row> ResultsFolder::read_rows() const {
   std::ifstream in(file);
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
-    const bool cut_short = in.eof();  // no line feed at its end
+    const bool cut_short = in.eof();  // the last line has no line feed
     try {
       Row row = row_from_json(nlohmann::json::parse(line), default_options);
       if (row.status == "ok") rows.push_back(std::move(row));
@@ -172,7 +173,7 @@ fs::path ResultsFolder::start(const std::vector<Row>& rows, const std::string& p
   const fs::path before = rows.empty() ? move_aside() : fs::path();
   std::string lines;
   for (const Row& row : rows) lines += to_json(row).dump() + "\n";
-  write("plan.json", plan);  // first: it says whose the other files are
+  write("plan.json", plan);  // first: it marks the other files as a comparison's
   write("environment.json", environment);
   write("rows.jsonl", lines);
   for (const char* of_the_end : {"summary.json", "summary.md"}) fs::remove(folder_ / of_the_end);
@@ -200,7 +201,7 @@ fs::path ResultsFolder::move_aside() {
   for (int number = 1; before.empty() || fs::exists(before); ++number)
     before = folder_ / fmt::format("before-{}", number);
   fs::create_directory(before);
-  // plan.json is the last to go: until then the others are known to be a comparison's.
+  // plan.json moves last: while it is there, the other files are known to be a comparison's.
   for (const std::string_view name : files_of_a_comparison)
     if (fs::exists(folder_ / name)) fs::rename(folder_ / name, before / name);
   return before;

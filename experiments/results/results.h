@@ -1,4 +1,4 @@
-// The folder of one comparison's results.
+// The folder with the results of one comparison.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +12,14 @@
 
 namespace ringside {
 
-/// results/NAME with plan.json, environment.json, rows.jsonl, summary.json, summary.md and traces/
-/// in it; other files of the folder are left alone, and so are earlier comparisons in before-N.
-/// Held by one process at a time (a lock on the folder itself, which ends with the process).
+/// The folder results/NAME with plan.json, environment.json, rows.jsonl, summary.json, summary.md
+/// and traces/. Other files in it are left alone, and so are earlier comparisons in before-N. One
+/// process at a time holds the folder, by a lock on the folder itself that ends with the process.
 class ResultsFolder {
  public:
-  /// Makes the folder if need be. Throws Error if it cannot be written, is held by another
-  /// comparison, or has files with the names of a comparison's that are none.
+  /// Makes the folder if it does not exist. Throws Error if the folder cannot be written, another
+  /// comparison holds it, or files in it have the names of a comparison's files but were not
+  /// written by one.
   explicit ResultsFolder(std::filesystem::path folder);
   ~ResultsFolder();
   ResultsFolder(const ResultsFolder&) = delete;
@@ -26,22 +27,23 @@ class ResultsFolder {
 
   const std::filesystem::path& path() const { return folder_; }
 
-  /// The rows that are there, without those of failed runs and a last line that was cut short.
-  /// Throws Error that names the line for anything else that is no row.
+  /// The rows in the folder, without those of failed runs and without a last line that was cut
+  /// short. Throws Error that names the line if another line is not a row.
   std::vector<Row> read_rows() const;
-  /// What the runs that are there read; nothing if that is not known. Throws Error for a plan.json
-  /// that no comparison wrote.
+  /// The data that the runs in the folder read; nothing if that is not known. Throws Error if
+  /// plan.json was not written by a comparison.
   std::optional<DataState> read_data_state() const;
-  /// environment.json; nothing if it is not there or cannot be read.
+  /// The content of environment.json; nothing if the file is missing or cannot be read.
   std::optional<nlohmann::json> read_environment() const;
-  /// Begins with these rows, `plan` (plan.json) and `environment`. If there are none, what an
-  /// earlier comparison left moves to a folder of its own in here, before-1, before-2 and so on,
-  /// whose path is returned (empty: there was no row).
+  /// Writes plan.json (`plan`), environment.json (`environment`) and the rows with which the
+  /// comparison begins. If `rows` is empty, the results of an earlier comparison move to a new
+  /// folder in this one (before-1, before-2 and so on), whose path is returned; the path is empty
+  /// if there were no earlier rows.
   std::filesystem::path start(const std::vector<Row>& rows, const std::string& plan,
                               const std::string& environment);
-  /// Adds one whole line; it is on the disk when this returns.
+  /// Adds one whole line to rows.jsonl; blocks until it is on the disk.
   void append(const Row& row);
-  /// Writes a file at once or not at all; `name` may lie in a folder that is not there yet.
+  /// Writes the whole file or nothing. `name` is relative to the folder; missing folders are made.
   void write(const std::string& name, const std::string& content);
 
  private:
@@ -52,12 +54,12 @@ class ResultsFolder {
   int lock_ = -1;
 };
 
-/// What plan.json holds.
+/// The content of plan.json.
 nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data);
 
-/// Throws Error that names the first difference if the rows that are there were not made by the
-/// same experiment as the runs: equal runs have equal plans, and other runs differ in scheme,
-/// options, world and what follows from them alone.
+/// Throws Error that names the first difference if `rows` were not made by the same experiment as
+/// `runs`. Runs with the same id must have equal plans; all others may differ only in scheme,
+/// options, world and what follows from these.
 void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs);
 
 /// Gives kept rows the lines that their cases have in the tables of `runs`; cases that `runs` do

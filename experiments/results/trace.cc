@@ -17,7 +17,8 @@ json name_event(const char* what, int rank, int line, const std::string& name) {
 
 constexpr int main_line = 0;
 
-/// Lines on which communication spans do not overlap: the first that is free takes the next span.
+/// The lines of a rank in the trace. Communication spans on one line do not overlap: a span goes on
+/// the first line that is free.
 class Lines {
  public:
   int take(const Timeline::Slice& slice) {

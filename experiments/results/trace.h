@@ -8,8 +8,9 @@
 
 namespace ringside {
 
-/// Trace Event Format, microseconds since the first span. One process a rank; its main thread on
-/// one line, communication under way on as many lines as it takes for no two spans to overlap.
+/// Returns a trace in the Trace Event Format, with microseconds since the first span. Every rank is
+/// a process of the trace. Its main thread has one line; communication has as many lines as are
+/// needed for spans not to overlap.
 nlohmann::json trace(const std::vector<RankRecord>& ranks);
 
 }  // namespace ringside

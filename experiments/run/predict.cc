@@ -5,7 +5,8 @@
 namespace ringside {
 namespace {
 
-// Virtual time repeats itself from the second step on; schemes with servers are a step ahead.
+// From the second step on, all steps take the same virtual time; schemes with servers need one step
+// more, since they work a step ahead.
 constexpr std::int64_t warmup = 2, steps = 4;
 
 }  // namespace
@@ -26,7 +27,8 @@ Predictor::Predictor(std::optional<sim::ClusterSpec> machine, RankStart start)
     : machine_(std::move(machine)), start_(std::move(start)) {}
 
 std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
-  // The machine was calibrated with the threads of a rank.
+  // The machine was calibrated with the threads of one rank, so runs on all cores are not
+  // predicted.
   if (!machine_ || measured.purpose == Purpose::all_cores) return {};
   const auto found = std::find_if(known_.begin(), known_.end(),
                                   [&](const Case& one) { return same_case(one.plan, measured); });

@@ -1,4 +1,4 @@
-// What a simulation of this machine says of a run on it.
+// Predicts a run by simulating it on this machine's calibrated cluster.
 #pragma once
 
 #include <optional>
@@ -9,16 +9,17 @@
 
 namespace ringside {
 
-/// The simulated run that predicts `measured` on `machine`: the same in everything that time and
-/// memory depend on, for a few steps.
+/// The plan of the simulated run that predicts `measured` on `machine`. It equals `measured` in
+/// everything that time and memory depend on, but has only a few steps.
 RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine);
 
-/// Predicts the cases of a comparison, each once, in processes of their own.
+/// Predicts the cases of a comparison. Each case is simulated once, in a process of its own.
 class Predictor {
  public:
-  /// Without a machine predicts nothing.
+  /// `machine` is the calibrated machine; without one nothing is predicted.
   Predictor(std::optional<sim::ClusterSpec> machine, RankStart start);
-  /// Blocks while it simulates a case that is new. None if there is no machine.
+  /// Returns the prediction for the run's case. Blocks while a case is simulated for the first
+  /// time. Returns nothing without a machine.
   std::optional<Prediction> predict(const RunPlan& measured);
 
  private:

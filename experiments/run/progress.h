@@ -1,4 +1,4 @@
-// How far a comparison is, while it runs.
+// Shows how far a comparison has come while it runs.
 #pragma once
 
 #include <functional>
@@ -10,25 +10,26 @@
 
 namespace ringside {
 
-/// On a terminal one line that is rewritten; else plain lines, one at the end of each run and at
-/// most one every two seconds in between.
+/// On a terminal, one line that is written anew all the time. Elsewhere plain lines: one at the end
+/// of each run, and between these at most one every two seconds.
 class ProgressDisplay {
  public:
-  /// `now`: seconds since some moment. `runs`: all that there are to do, in order. Columns of the
-  /// terminal; 0 stands for none.
+  /// `columns` is the width of the terminal; 0 if `out` is no terminal. `runs` are all runs to
+  /// make, in their order. `now` returns seconds since some fixed moment.
   ProgressDisplay(std::ostream& out, int columns, std::vector<RunPlan> runs,
                   std::function<double()> now);
 
   void begin_run(std::size_t index);
-  /// A step of the present run is done; `seconds` is what it took.
+  /// Shows that the present run has done a step that took `seconds`.
   void step(std::int64_t steps_done, double seconds);
-  /// Ends the present run and says how.
+  /// Ends the present run and shows its result.
   void end_run(const Row& row);
-  /// Leaves the line that is rewritten, so that something else can be printed.
+  /// Ends the line that is written anew, so that other text can be printed below it.
   void leave_line();
 
-  /// Seconds until all is done, as far as can be told: a run takes as long as an earlier one of
-  /// the same case, else as the mean of the earlier ones; negative while nothing is known.
+  /// The estimated seconds until all runs are done; negative while nothing is known. A run is
+  /// expected to take as long as an earlier run of the same case, else the mean of all earlier
+  /// runs.
   double seconds_left() const;
 
  private:

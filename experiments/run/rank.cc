@@ -40,7 +40,8 @@ StepShape step_shape(const RunPlan& plan, const Model& model) {
           .logit_bytes = element * plan.train.global_batch * model.logits_per_sample()};
 }
 
-/// The ranks that this worker's batch norms put their statistics together with; null: it alone.
+/// The communicator in which this worker's batch norms share their statistics; null if they use
+/// this worker's rows alone.
 std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, Model& model) {
   const RunPlan& plan = context.plan;
   const auto size = static_cast<int>(plan.model.batch_norm_group);
@@ -54,7 +55,8 @@ std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, Model
   return group;
 }
 
-/// What the plan starts with; null: drawn by its seed.
+/// The values that parameters and running statistics start with, from a file; null if the plan's
+/// seed draws them.
 std::shared_ptr<const InitialValues> initial_weights(const RunPlan& plan, const Model& model) {
   if (plan.train.initial_weights.empty()) return nullptr;
   auto values = open_weights(plan.train.initial_weights, model, plan.model);
@@ -62,7 +64,8 @@ std::shared_ptr<const InitialValues> initial_weights(const RunPlan& plan, const 
   return values;
 }
 
-/// Collective: all workers call it, and worker 0 writes.
+/// Writes the trained weights if the plan asks for that. Collective: all workers call it, and
+/// worker 0 writes.
 void save_weights(const RunPlan& plan, int worker, const Model& model, SyncScheme& scheme) {
   if (plan.save.empty()) return;
   std::optional<WeightsFile> file;
@@ -71,7 +74,7 @@ void save_weights(const RunPlan& plan, int worker, const Model& model, SyncSchem
   if (file) file->finish(plan.train.steps);
 }
 
-/// Does `work`, and has an error of it heard at once.
+/// Does `work`. If it throws, tells the listener at once, and throws again.
 RankRecord heard(const RankListener& listener, const std::function<RankRecord()>& work) {
   try {
     return work();
@@ -81,8 +84,8 @@ RankRecord heard(const RankListener& listener, const std::function<RankRecord()>
   }
 }
 
-/// A server beside a worker: the same device, and a thread or, in a simulated world, an actor of
-/// its own.
+/// A server beside a worker, on the same device. It runs in a thread of its own, or, in a simulated
+/// world, as an actor of its own.
 class Companion {
  public:
   Companion(sim::World* world, sim::Place place, const std::string& name,
@@ -103,7 +106,7 @@ class Companion {
   Companion(const Companion&) = delete;
   Companion& operator=(const Companion&) = delete;
 
-  /// Waits for the server's end; throws what it threw.
+  /// Blocks until the server has ended, and returns its record. Throws what the server threw.
   RankRecord join() {
     wait();
     if (error_) std::rethrow_exception(error_);
@@ -118,7 +121,7 @@ class Companion {
       error_ = std::current_exception();
     }
   }
-  /// A server ends when its worker does, well or not: it hears of it.
+  /// The server notices when its worker ends, with success or failure, and ends too.
   void wait() {
     constexpr double look_again_s = 3600;
     while (world_ && !done_) ended_->wait(look_again_s);
@@ -134,7 +137,7 @@ class Companion {
   std::jthread thread_;
 };
 
-/// What a rank that both works and serves reports: the worker's record with the server's traffic.
+/// Adds the server's figures to the worker's record, for a rank that both works and serves.
 void add_serving(RankRecord& record, const RankRecord& serving) {
   record.serving_optimizer_s = serving.serving_optimizer_s;
   record.bytes_sent_per_step += serving.bytes_sent_per_step;

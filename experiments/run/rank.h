@@ -1,4 +1,4 @@
-// One rank of a run, from its plan to its record.
+// Runs one rank of a run, from its plan to its record.
 #pragma once
 
 #include <functional>
@@ -11,29 +11,28 @@
 
 namespace ringside {
 
-/// Who hears of a rank while it runs; called from any of its threads.
+/// Callbacks for what a rank does while it runs. Any thread of the rank may call them.
 struct RankListener {
   std::function<void(const Progress&)> progress;
-  /// Why the rank fails, said before any of it is taken down: others notice its end, and must not
-  /// be heard before it.
+  /// Called with the cause when the rank fails, before any part of the rank is taken down: other
+  /// ranks notice its end, and their complaints must not come first.
   std::function<void(const std::string&)> error;
 };
 
-/// Where a rank meets the others.
+/// The place where a rank meets the others.
 struct RankSite {
   Store& store;
-  sim::World* world = nullptr;  // of simulated ranks, which are its actors
+  sim::World* world = nullptr;  // simulated ranks are its actors; null for others
 };
 
-/// Builds what the plan names (device, data, model, scheme), trains or serves, and returns what
-/// happened. Blocks. The same code runs a rank as a thread, as a process and as an actor of a
-/// simulated world. Throws Error, which
-/// the listener may have heard already.
+/// Builds what the plan names (device, data, model, scheme), trains or serves, and returns the
+/// rank's record. Blocks. The same code runs a rank as a thread, as a process and as an actor of a
+/// simulated world. Throws Error, of which the listener may have heard already.
 RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                     const RankListener& listener);
 
-/// All ranks of a plan as threads of this process, for tests: records by rank. Throws the first
-/// rank's Error, with its rank.
+/// Runs all ranks of a plan as threads of this process, for tests; blocks. Returns the records by
+/// rank. Throws the Error of the first rank that failed, with its number.
 std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan);
 
 }  // namespace ringside

@@ -9,7 +9,7 @@
 namespace ringside {
 namespace {
 
-/// Waits until all workers have reported a step.
+/// Collects what workers report, and passes a step on once all workers have reported it.
 class StepCollector {
  public:
   StepCollector(int world, const std::function<void(const Step&)>& on_step)
@@ -58,7 +58,7 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step) {
   StepCollector steps(plan.world, on_step);
   std::optional<LoadMeter> meter;
-  if (!plan.cluster) meter.emplace();  // virtual time does not notice what else the machine does
+  if (!plan.cluster) meter.emplace();  // virtual time does not depend on other work
   LaunchResult result;
   try {
     result = launch(
@@ -70,7 +70,7 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   } catch (const std::exception& error) {
     result.error = error.what();
   }
-  // Ctrl-C reaches the ranks too: they may die of it before the launcher looks.
+  // Ctrl-C reaches the ranks too, which may die of it before the launcher notices the interruption.
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
   RunOutcome outcome{row_of(plan, result)};
   if (meter) outcome.row.load = meter->read();

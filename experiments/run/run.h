@@ -1,4 +1,4 @@
-// One run, from its plan to its row.
+// Makes one run, from its plan to its row.
 #pragma once
 
 #include <functional>
@@ -14,25 +14,25 @@ namespace ringside {
 
 /// How ranks are started, and when to stop.
 struct RankStart {
-  RankProgram program;  // this very program, as a rank
+  RankProgram program;  // this program, started as a rank
   std::function<bool()> interrupted;
 };
 
 struct RunOutcome {
   Row row;
-  bool interrupted = false;  // then the row says nothing
+  bool interrupted = false;  // if true, the row has no meaning
 };
 
-/// A step that all workers have done.
+/// A step that all workers have finished.
 struct Step {
   std::int64_t steps_done = 0;
-  double loss = 0;     // of the global batch; added up in the order of arrival, for display
+  double loss = 0;  // of the global batch; for display, since it is summed in the order of arrival
   double seconds = 0;  // of the slowest worker
   std::optional<LossValue> held_out;
 };
 
-/// Runs one plan in fresh processes; blocks until they have ended. A run that fails is a row that
-/// says so.
+/// Runs one plan in new processes, and blocks until they have ended. A failed run is a row that
+/// says so; no error is thrown.
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step);
 

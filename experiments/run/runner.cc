@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-/// Empty if the data is as it was.
+/// Says what has changed in the data since `data` was taken; empty if nothing has.
 std::string change_of(const DataState& data, const RunPlan& plan) {
   try {
     const std::string changed = first_change(data, data_state(plan));
@@ -33,7 +33,7 @@ RunOutcome run_on_same_data(const RunPlan& plan, const DataState& data, const Ru
   return outcome;
 }
 
-/// Whether the last row is the attempt at its run that counts.
+/// Whether the last row is the attempt that counts for its run.
 bool last_counts(const std::vector<Row>& rows) {
   const auto counting = rows_that_count(rows);
   return std::find(counting.begin(), counting.end(), &rows.back()) != counting.end();
@@ -77,11 +77,12 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     outcome.row.attempt = attempts(rows, runs[i].id);
     rows.push_back(std::move(outcome.row));
     Row& row = rows.back();
-    // The trace comes first: a run with a row is not made again.
+    // The trace is written before the row: a run that has a row is not made again.
     if (row.status == "ok" && last_counts(rows))
       folder.write(fmt::format("traces/{}.json", runs[i].id), trace(row.ranks).dump());
     folder.append(row);
-    // What each rank did at each step is told; a comparison may be long.
+    // The details of every step have been written; they are dropped, since a comparison may be
+    // long.
     for (RankRecord& rank : row.ranks) {
       rank.slices = {};
       rank.steps = {};

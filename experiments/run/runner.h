@@ -1,4 +1,4 @@
-// From the plans of a comparison to its rows.
+// Makes the runs of a comparison, from their plans to their rows.
 #pragma once
 
 #include <functional>
@@ -12,30 +12,30 @@
 namespace ringside {
 
 struct ComparisonOutcome {
-  std::vector<Row> rows;  // those that were there before too
+  std::vector<Row> rows;  // also those from before
   bool interrupted = false;
 };
 
-/// How the runs of a comparison are made.
+/// The way in which the runs of a comparison are made; tests replace it.
 struct RunMaker {
   /// Makes one run; blocks.
   std::function<RunOutcome(const RunPlan&, const std::function<void(const Step&)>&)> make;
   std::function<bool()> interrupted;
-  int most_attempts = 1;  // at a run, if all are disturbed
+  int most_attempts = 1;  // at one run, while attempts are disturbed
 };
-/// Makes runs in fresh processes.
+/// Returns a maker that makes each run in new processes.
 RunMaker run_maker(const RankStart& start, int most_attempts);
 
-/// The runs that the rows in `done` do not settle (experiments/results/attempts.h): the rest of the
-/// comparison, in the order in which they are made (RunPlan::place).
+/// The runs that the rows in `done` do not settle (experiments/results/attempts.h), in the order in
+/// which they are to be made (RunPlan::place).
 std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std::vector<Row>& done,
                                     int most_attempts);
 
-/// Makes `runs` one after the other, each with what `predictor` says of it, and adds its row and
-/// its trace to `folder` as soon as they are there. A run that something disturbed is made again
-/// at once: every attempt leaves its row, the one that counts its trace. `rows` are those of
-/// earlier runs, `data` is what they all read: a run that reads something else fails. A failed run
-/// does not end the comparison. Throws Error when the folder can no longer be written.
+/// Makes `runs` one after the other, asks `predictor` for each, and adds each row and trace to
+/// `folder` as soon as the run has ended. A run that other work disturbed is made again at once:
+/// every attempt leaves a row, and the attempt that counts leaves its trace. `rows` are those of
+/// earlier runs. `data` is what all runs read: a run that reads anything else fails. A failed run
+/// does not end the comparison. Blocks. Throws Error if the folder can no longer be written.
 ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<Row> rows,
                                  const DataState& data, ResultsFolder& folder,
                                  const RunMaker& maker, Predictor& predictor,

@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-/// The error that came first explains the others, whichever actor of a rank it ended.
+/// The first error of all actors: it explains the later ones.
 using FirstError = std::optional<std::string>;
 
 RankRecord simulate_rank(const RunPlan& plan, int rank, const RankSite& site,
@@ -25,7 +25,7 @@ RankRecord simulate_rank(const RunPlan& plan, int rank, const RankSite& site,
     if (rank >= plan.sim.traced_ranks) record.slices.clear();
     return record;
   } catch (const Error& error) {
-    hear(error.what());  // what failed before there was anything to train
+    hear(error.what());  // an error from before the listener was in use
     throw;
   }
 }

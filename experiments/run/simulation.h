@@ -1,4 +1,4 @@
-// All ranks of a run in a simulated cluster.
+// Runs all ranks of a plan in a simulated cluster.
 #pragma once
 
 #include <functional>
@@ -10,9 +10,9 @@
 
 namespace ringside {
 
-/// Runs the ranks of a plan with a cluster as actors of one world, in this thread; blocks until
-/// they have ended. Records by rank, with virtual times. `progress` hears of every worker's steps.
-/// Throws the first error of a rank, with its number.
+/// Runs the ranks of a plan that has a cluster as actors of one world, in this thread, and blocks
+/// until they have ended. Returns the records by rank, with virtual times. `progress` is called for
+/// every worker's steps. Throws the first error of a rank, with the rank's number.
 std::vector<RankRecord> simulate(const RunPlan& plan,
                                  const std::function<void(const Progress&)>& progress);
 

@@ -1,4 +1,4 @@
-// Units of one layer, for tests of layers.
+// Units with one layer each, for tests of layers.
 #pragma once
 
 #include "core/nn/batch_norm.h"
@@ -6,7 +6,7 @@
 
 namespace ringside::testing {
 
-/// A unit in ranges of its own, which a test may fill.
+/// A unit that owns its ranges of parameters and gradients, which a test may fill.
 class OwnRanges : public Unit {
  public:
   using Unit::Unit;

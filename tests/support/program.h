@@ -1,4 +1,4 @@
-// The real program as a process of a test.
+// Runs the real program as a child process of a test.
 #pragma once
 
 #include <poll.h>
@@ -19,7 +19,8 @@ struct Ended {
   std::string out, err;
 };
 
-/// Runs in a folder with its output caught; ended by force at the latest with this object.
+/// The program, started in a folder with its output caught. The destructor ends the program by
+/// force if it still runs.
 class Program {
  public:
   /// `prepare` is called in the new process, before the program takes its place.
@@ -60,7 +61,7 @@ class Program {
 
   pid_t pid() const { return pid_; }
 
-  /// Processes that it started and that are still there.
+  /// The process ids of children that the program started and that still exist.
   std::vector<pid_t> children() const {
     const auto id = std::to_string(pid_);
     std::ifstream list("/proc/" + id + "/task/" + id + "/children");
@@ -69,7 +70,7 @@ class Program {
     return pids;
   }
 
-  /// Blocks until standard output holds `text`; false if it ended without.
+  /// Blocks until standard output contains `text`; false if the program ended without printing it.
   bool wait_for(const std::string& text) {
     while (ended_.out.find(text) == std::string::npos)
       if (!read_some()) return false;
@@ -88,7 +89,7 @@ class Program {
   }
 
  private:
-  /// False once both pipes are at their end.
+  /// Reads what has come; false once both pipes are at their end.
   bool read_some() {
     pollfd pipes[2] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};
     poll(pipes, 2, -1);

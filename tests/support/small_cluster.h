@@ -1,4 +1,4 @@
-// A cluster of round figures, for tests.
+// A small cluster with round figures, for tests.
 #pragma once
 
 #include "core/device/cost.h"
@@ -6,8 +6,8 @@
 
 namespace ringside::testing {
 
-/// One machine with `devices` GPUs of 1 TFLOP/s and 100 GB/s behind one switch, 10 GB/s a port;
-/// everything reaches half of its roofline.
+/// A cluster of one machine. It has `devices` GPUs of 1 TFLOP/s and 100 GB/s behind one switch,
+/// with 10 GB/s for each port; every operation reaches half of the roofline.
 inline sim::ClusterSpec small_cluster(std::int64_t devices) {
   sim::ClusterSpec cluster;
   cluster.name = "small";

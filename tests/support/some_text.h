@@ -1,11 +1,11 @@
-// Text for tests, made on the spot.
+// Makes text for tests.
 #pragma once
 
 #include <string>
 
 namespace ringside::testing {
 
-/// Something to learn: words that follow one another with a pattern.
+/// Text in which words follow one another in a pattern, so that a model can learn something.
 inline std::string some_text(std::size_t bytes) {
   const char* words[] = {"ring ", "tree ", "shard ", "bucket ", "rank ", "gather\n", "reduce "};
   std::string text;

@@ -1,4 +1,5 @@
-// The CPU as a device whose memory the host does not share: a test says when copies are there.
+// A CPU device that behaves as if the host did not share its memory. A test says when copies
+// arrive.
 #pragma once
 
 #include <atomic>
@@ -10,28 +11,31 @@
 
 namespace ringside::testing {
 
-/// Values lie in the device's memory with their bits changed by `scramble`: who looks at them other
-/// than through read(), write() and staging sees something else (kernels too: 0 for who computes).
-/// Copies to the host are made at the moment at which they are ready, no earlier. Thread-safe.
+/// Values lie in the device's memory with their bits changed by `scramble`, so that code that
+/// bypasses read(), write() and staging sees wrong values. Kernels bypass them too; tests that
+/// compute set `scramble` to 0. A copy to the host is made at the moment when it arrives, no
+/// earlier. Thread-safe.
 class StagedDevice : public Device {
  public:
-  /// A copy is there when it is asked for the `asks`-th time; 0: when the test says so.
+  /// A copy has arrived when it is asked for the `asks`-th time; with 0 when the test calls
+  /// finish().
   explicit StagedDevice(int asks, std::uint8_t scramble = 0x5a)
       : asks_(asks), scramble_(scramble) {}
 
-  /// Has the copy that was begun as number `index` (from 0 on) be there.
+  /// Lets copy number `index` arrive; copies are numbered from 0 in the order in which they began.
   void finish(std::size_t index) {
     std::lock_guard lock(state_->mutex);
     state_->outgoing.at(index).finished = true;
   }
-  /// Copies to the host that were begun; to the device; how often somebody blocked for one.
+  /// How many copies to the host and to the device were begun, and how often a caller blocked for
+  /// one.
   std::size_t copies_out() const {
     std::lock_guard lock(state_->mutex);
     return state_->outgoing.size();
   }
   int copies_in() const { return state_->in; }
   int waits() const { return state_->waits; }
-  /// Buffers of the host that somebody holds.
+  /// The number of host buffers that are still held.
   int host_buffers() const { return state_->host_buffers; }
 
   std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override {
@@ -124,7 +128,7 @@ class StagedDevice : public Device {
   static std::byte* bytes_of(const Tensor& tensor) {
     return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
   }
-  /// Of the host; holds nothing of use before the copy is there.
+  /// A tensor in the host's memory; it holds no meaningful values before the copy has arrived.
   Tensor host_tensor(const Tensor& like) {
     auto memory = std::make_shared<std::vector<std::byte>>(like.bytes(), std::byte{0xee});
     ++state_->host_buffers;

@@ -1,4 +1,4 @@
-// A reference for exact sums that is too simple to be wrong.
+// A reference for exact sums, simple enough to be read as right.
 #pragma once
 
 #include <array>
@@ -8,10 +8,10 @@
 
 namespace ringside::testing {
 
-/// Counts, for every power of two from 2^-298 on, how many of the values have that bit.
+/// Counts, for every power of two from 2^-298 on, how many of the added values have that bit.
 class SumOfBits {
  public:
-  /// A multiple of 2^-298 that is not negative.
+  /// Adds `value`, which must be a multiple of 2^-298 and not negative.
   void add(double value) {
     while (value > 0) {
       const int exponent = std::ilogb(value);
@@ -20,7 +20,7 @@ class SumOfBits {
     }
   }
 
-  /// To nearest, ties to even.
+  /// The sum, rounded to the nearest double; ties go to the even one.
   double rounded() const {
     auto bits = counts_;
     for (std::size_t i = 0; i + 1 < bits.size(); ++i) {

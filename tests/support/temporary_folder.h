@@ -1,4 +1,4 @@
-// A folder of a test's own, gone at its end.
+// A folder for one test, removed with everything in it at the test's end.
 #pragma once
 
 #include <stdlib.h>
