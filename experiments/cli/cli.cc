@@ -40,27 +40,28 @@ int run_command(const Process& process) {
   CLI::App* compare = app.add_subcommand(
       "compare", "run every scheme at every world of an experiment, and print one table");
   add_experiment(*compare, arguments);
-  compare->add_option("--schemes", arguments.schemes, "only these, as in ddp,fsdp")
+  compare->add_option("--schemes", arguments.schemes, "run only these schemes, as in ddp,fsdp")
       ->delimiter(',')
       ->type_name("A,B")
       ->allow_extra_args(false);
-  compare->add_option("--worlds", arguments.worlds, "only these, as in 1,2")
+  compare->add_option("--worlds", arguments.worlds, "run only these worlds, as in 1,2")
       ->delimiter(',')
       ->type_name("N,M")
       ->allow_extra_args(false);
   compare->add_flag("--resume", arguments.resume,
-                    "keep the rows of the results folder, and make only the runs that it "
-                    "lacks; without it they move to before-1, before-2, ... in that folder");
+                    "keep the rows of the results folder, and make only the missing runs; "
+                    "without --resume earlier results move to before-1, before-2, ... in that "
+                    "folder");
   compare
       ->add_option("--results", arguments.results,
-                   "where results go: into a folder of the experiment's name in this one")
+                   "write results to DIR/NAME, where NAME is the experiment's name")
       ->type_name("DIR")
       ->capture_default_str();
 
   CLI::App* train =
       app.add_subcommand("train", "run one scheme once, and print its loss as it goes");
   add_experiment(*train, arguments);
-  train->add_option("--scheme", arguments.scheme, "which (see `ringside list`)")
+  train->add_option("--scheme", arguments.scheme, "the scheme to run (see `ringside list`)")
       ->type_name("NAME")
       ->required();
   train->add_option("--world", arguments.world, "number of workers")
@@ -76,18 +77,19 @@ int run_command(const Process& process) {
 
   CLI::App* calibrate = app.add_subcommand(
       "calibrate", "measure this machine, and write a cluster file that predicts runs on it");
-  calibrate->add_option("--threads", arguments.threads, "of a rank (device.threads)")
+  calibrate->add_option("--threads", arguments.threads, "threads of a rank (device.threads)")
       ->type_name("N")
       ->capture_default_str();
   calibrate
       ->add_option("--results", arguments.results,
-                   "write machine.toml there, where `compare` with the same folder finds it")
+                   "write DIR/machine.toml, which `compare` with the same --results finds")
       ->type_name("DIR")
       ->capture_default_str();
 
   CLI::App* list = app.add_subcommand(
       "list", "what this build has: schemes, models, data sets, devices, and all keys");
-  list->add_option("PART", arguments.list, "schemes, models, data, devices or keys alone");
+  list->add_option("PART", arguments.list,
+                   "list only one of: schemes, models, data, devices, keys");
   CLI::App* doctor = app.add_subcommand(
       "doctor", "what this machine has: devices, libraries, and what to install for the rest");
   // launch() starts this command; group "" hides it from the help.

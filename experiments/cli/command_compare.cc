@@ -52,8 +52,8 @@ std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& confi
   if (config.device.kind != "cpu") {
     if (named)
       throw Error(
-          "device.cluster: what device '{}' does is not predicted; leave it out, or set "
-          "device.kind=sim",
+          "device.cluster: runs on device '{}' cannot be predicted; leave device.cluster out, or "
+          "set device.kind=sim",
           config.device.kind);
     return {};
   }
@@ -65,11 +65,12 @@ std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& confi
   if (machine.name == here) return machine;
   if (named)
     throw Error(
-        "device.cluster: {} is of '{}', but this is '{}'; to simulate it set device.kind=sim, to "
-        "predict this machine use what `ringside calibrate --threads {}` writes",
+        "device.cluster: {} describes '{}', but this machine is '{}'; to simulate the cluster set "
+        "device.kind=sim, to predict this machine use the file that `ringside calibrate --threads "
+        "{}` writes",
         file, machine.name, here, config.device.threads);
-  std::cerr << fmt::format("No predictions: {} is of '{}', but this is '{}'", file, machine.name,
-                           here)
+  std::cerr << fmt::format("No predictions: {} describes '{}', but this machine is '{}'", file,
+                           machine.name, here)
             << std::endl;
   return {};
 }
@@ -97,7 +98,9 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
     const auto before = comparison.folder->read_data_state();
     if (const auto changed = before ? first_change(*before, comparison.data) : "";
         !comparison.rows.empty() && !changed.empty())
-      throw Error("--resume: {} has changed since; leave --resume out to start anew", changed);
+      throw Error(
+          "--resume: {} has changed since the earlier runs; leave --resume out to start anew",
+          changed);
   }
   comparison.remaining = remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
 }
@@ -119,7 +122,7 @@ int run(Comparison& comparison, const Process& process) {
   OutputStream errors(STDERR_FILENO, process.interrupted);
   if (!before.empty()) errors << "Earlier results are in " << before.string() << "\n";
   if (!comparison.rows.empty())
-    errors << fmt::format("{} of {} runs are there already\n",
+    errors << fmt::format("{} of {} runs have been made already\n",
                           comparison.runs.size() - comparison.remaining.size(),
                           comparison.runs.size());
   ProgressDisplay display(errors, terminal_columns(), comparison.remaining, seconds_now);

@@ -37,7 +37,7 @@ void say_gpus(const cuda::Machine& machine) {
                       or_missing(machine.cudnn)));
   if (machine.built && machine.cudnn.empty())
     say("",
-        "attention is the plain one: install cuDNN and the headers of its frontend, and build "
+        "attention runs on plain kernels: install cuDNN and the headers of its frontend, and build "
         "again");
   for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
     const cuda::Gpu& gpu = machine.gpus[i];

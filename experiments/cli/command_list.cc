@@ -58,10 +58,10 @@ void list_models() {
   const auto device = make_cpu_device(1);
   for (const Preset& preset : presets()) {
     const Model model = find_model(preset.config.kind).make(preset.config, *device);
-    const std::string encoder = preset.encoder == 0
-                                    ? ""
-                                    : fmt::format(" ({} without the heads of its pre-training)",
-                                                  with_commas(preset.encoder));
+    const std::string encoder =
+        preset.encoder == 0
+            ? ""
+            : fmt::format(" ({} without the heads for pre-training)", with_commas(preset.encoder));
     std::cout << fmt::format("  {:<16} {:>15}  {}{}\n", preset.name,
                              with_commas(model.parameter_count()), preset.source, encoder);
   }
@@ -74,7 +74,7 @@ void list_devices() {
   for (const DeviceRow& row : device_rows())
     std::cout << fmt::format("  {:<8} {}; {}{}\n", row.name, row.summary,
                              fmt::join(row.precisions, ", "),
-                             can_be_used(row) ? "" : " - not here, see `ringside doctor`");
+                             can_be_used(row) ? "" : " - not usable here, see `ringside doctor`");
 }
 
 void list_keys() {

@@ -32,8 +32,8 @@ std::string saved_text(const RunPlan& plan) {
   const DType dtype = parameter_dtype(plan.train);
   return fmt::format("weights: {}{}\n", plan.save,
                      dtype == DType::f32 ? ""
-                                         : fmt::format(" ({}, as the model computes with; the fp32 "
-                                                       "masters stay with the optimizer)",
+                                         : fmt::format(" ({}, in which the model computes; the "
+                                                       "optimizer's fp32 copies are not saved)",
                                                        name_of(dtype)));
 }
 
@@ -55,7 +55,7 @@ int train_command(const Arguments& arguments, const Process& process) {
     check_outputs_apart({output, save}, arguments.file, plan);
     plan.save = save.path.string();
     if (!is_utf8(plan.save))
-      throw Error("--save {}: the path is not UTF-8; name a file with another", plan.save);
+      throw Error("--save {}: the path is not UTF-8; choose a path that is", plan.save);
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }

@@ -40,7 +40,7 @@ bool same_file(const fs::path& a, const fs::path& b) {
 OutputFile check_output(const std::string& option, const std::string& path) {
   if (path.empty()) return {option, {}};
   if (fs::exists(path) && !fs::is_regular_file(path))
-    throw Error("{} {}: is there and is no file; name a file", option, path);
+    throw Error("{} {}: this exists, but is not a file; name a file", option, path);
   auto file = fs::weakly_canonical(fs::absolute(path));
   if (!file.has_filename() || access(file.parent_path().c_str(), W_OK | X_OK) != 0)
     throw Error("{} {}: cannot be written; name a file in a folder that exists", option, path);

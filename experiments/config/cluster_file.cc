@@ -174,7 +174,7 @@ class Builder {
 
   Reader the(const std::string& name, const std::string& field) {
     const ClusterTable* table = tables_.find(name);
-    if (!table) throw Error("{}: there is no table [{}]", file_.string(), name);
+    if (!table) throw Error("{}: the table [{}] is missing", file_.string(), name);
     return Reader(*table, field, places_);
   }
 

@@ -95,9 +95,10 @@ ClusterTable ClusterTables::resolve(const std::string& kind, const std::string& 
   TomlTarget{like->second.value, like->second.place, "like"}.to(other);
   within.push_back(name);
   if (std::find(within.begin(), within.end(), other) != within.end())
-    throw Error("{}: {} '{}' is like itself", like->second.place, kind, other);
+    throw Error("{}: {} '{}' is `like` itself, directly or through other tables",
+                like->second.place, kind, other);
   if (within.size() > longest_chain)
-    throw Error("{}: like: more than {} tables follow each other", like->second.place,
+    throw Error("{}: like: more than {} tables are `like` one another in a row", like->second.place,
                 longest_chain);
   ClusterTable whole = resolve(kind, other, like->second.place, within);
   merge(whole, table);
@@ -129,12 +130,13 @@ void ClusterTables::include(const TomlValue& value, const std::filesystem::path&
   for (const std::string& name : names) {
     const auto target = (file.parent_path() / name).lexically_normal();
     if (!std::filesystem::is_regular_file(target))
-      throw Error("{}: include: there is no file {}", value.place, target.string());
+      throw Error("{}: include: cannot find the file {}", value.place, target.string());
     const auto canonical = std::filesystem::weakly_canonical(target);
     if (std::find(within.begin(), within.end(), canonical) != within.end())
       throw Error("{}: include: {} includes this file already", value.place, target.string());
     if (within.size() > longest_chain)
-      throw Error("{}: include: more than {} files include each other", value.place, longest_chain);
+      throw Error("{}: include: more than {} files include one another in a row", value.place,
+                  longest_chain);
     load(target, within);
   }
 }

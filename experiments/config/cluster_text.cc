@@ -69,7 +69,7 @@ class Writer {
 std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& comment) {
   const nlohmann::json json = to_json(cluster);
   if (cluster.device.name == cluster.host.name && json.at("device") != json.at("host"))
-    throw Error("cluster {}: device and host are both called '{}', and are not the same",
+    throw Error("cluster {}: device and host are both called '{}', but differ; rename one",
                 cluster.name, cluster.host.name);
   Writer out;
   out.comment(comment);

@@ -54,8 +54,8 @@ class Binder {
       if (file.empty()) return;
       file = std::filesystem::absolute(folder / file).lexically_normal().string();
       if (!is_utf8(file))
-        throw Error("{}: the path {} is not UTF-8, and plans are; rename it, or link to it", place,
-                    utf8_text(file));
+        throw Error("{}: the path {} is not UTF-8, as plans must be; rename it, or link to it",
+                    place, utf8_text(file));
     };
     if (path == Path{"data", "path"})
       for (std::string& file : config_.data.path) make_absolute(file);
@@ -112,8 +112,7 @@ class Binder {
 
   void assign_option(const Path& path, const nlohmann::json& value) {
     if (path.size() < 3)
-      throw Error("{}: an option of a scheme belongs into [scheme.NAME], or is scheme.NAME.KEY",
-                  place_);
+      throw Error("{}: write a scheme's option in [scheme.NAME], or as scheme.NAME.KEY", place_);
     const SchemeRow& row = find_row(path[1]);
     Options& options = config_.scheme_options.try_emplace(path[1], row.defaults).first->second;
     assign_field(options.fields(), path, 2, value);
@@ -181,14 +180,14 @@ void assign_override(Binder& binder, const std::string& override_text) {
 }  // namespace
 
 Fields fields_of(CompareConfig& config) {
-  return {{"schemes", &config.schemes, "which schemes (see `ringside list`)"},
+  return {{"schemes", &config.schemes, "the schemes to compare (see `ringside list`)"},
           {"worlds", &config.worlds, "numbers of workers; every scheme runs at each of them"},
           {"repeats", &config.repeats,
            "how often each run is made; figures are medians and their intervals"},
           {"attempts", &config.attempts,
-           "how often a run is made at most, while other work on this machine disturbs it"},
+           "most attempts at a run that other work on this machine disturbs"},
           {"all_cores", &config.all_cores,
-           "cpu: compare `single` with the threads of the largest world's ranks together as well"}};
+           "cpu: also run `single` with the threads of all ranks of the largest world"}};
 }
 
 ExperimentConfig read_experiment(const std::filesystem::path& file,

@@ -85,7 +85,7 @@ nlohmann::json json_of(const toml::node& node, const std::string& place) {
       out[std::string(std::string_view(key))] = json_of(element, place);
     return out;
   }
-  throw Error("{}: a date or time is no value here", place);
+  throw Error("{}: no key takes a date or time; write text in quotes", place);
 }
 
 /// The most tables within each other. The parser takes any number, and every level costs stack.
@@ -150,7 +150,7 @@ class Flattener {
 
   void visit(const toml::table& table, const std::vector<std::string>& prefix) {
     if (prefix.size() > deepest)
-      throw Error("{}: more than {} tables within each other", place_of(table), deepest);
+      throw Error("{}: more than {} tables are nested", place_of(table), deepest);
     for (auto&& [key, node] : table) {
       std::vector<std::string> path = prefix;
       path.emplace_back(std::string_view(key));
@@ -223,8 +223,9 @@ nlohmann::json toml_value(const std::string& text, const std::string& place) {
     if (parsed.size() == 1 && !date) return json_of(*value, place);
   } catch (const toml::parse_error&) {
     if (text.empty() || text.find_first_of("\"'[]{}\n") != std::string::npos)
-      throw Error("{}: the value is no TOML; quote strings, as in compare.schemes='[\"ddp\"]'",
-                  place);
+      throw Error(
+          "{}: the value is not valid TOML; quote strings, as in compare.schemes='[\"ddp\"]'",
+          place);
   }
   return text;
 }

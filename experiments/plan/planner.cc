@@ -48,7 +48,7 @@ void check_train(const TrainConfig& train, const DataConfig& data) {
   require_between("train.micro_batch", train.micro_batch, 0, most_samples);
   require_between("train.accumulation", train.accumulation, 1, most_samples);
   if (train.reduce != "auto" && train.reduce != "last" && train.reduce != "every")
-    throw Error("train.reduce = '{}': there are auto, last and every", train.reduce);
+    throw Error("train.reduce = '{}' is unknown; choose auto, last or every", train.reduce);
   require_at_least("train.seed", train.seed, 0);
   require_at_least("train.evaluate_every", train.evaluate_every, 0);
   require_between("train.evaluate_batches", train.evaluate_batches, 1, most_samples);
@@ -67,8 +67,8 @@ void check_train(const TrainConfig& train, const DataConfig& data) {
 void check_precision(const TrainConfig& train, const DeviceRow& device) {
   const auto& there = device.precisions;
   if (std::find(there.begin(), there.end(), train.precision) == there.end())
-    throw Error("train.precision = '{}' is not there: device '{}' computes in {}", train.precision,
-                device.name, fmt::join(there, ", "));
+    throw Error("train.precision = '{}' is not supported: device '{}' computes in {}",
+                train.precision, device.name, fmt::join(there, ", "));
 }
 
 void check_kinds(const ExperimentConfig& config) {
@@ -168,7 +168,7 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
 void give_devices(RunPlan& plan, const Servers& servers) {
   if (servers.beside && !servers.device.empty())
     throw Error(
-        "scheme {}: servers beside workers have the device of these; leave server_device "
+        "scheme {}: servers beside workers use the device of their worker; leave server_device "
         "out, or set placement to 'dedicated'",
         plan.scheme);
   if (plan.cluster && !servers.device.empty())
@@ -219,8 +219,8 @@ void check_batch_norm_groups(RunPlan& plan) {
                 plan.world);
   if (group > 1 && plan.train.accumulation > 1)
     throw Error(
-        "model.batch_norm_group = {} puts micro-batches of ranks together, but a rank has {} of "
-        "them a step; raise train.micro_batch to {} and leave train.accumulation at 1",
+        "model.batch_norm_group = {} joins one micro-batch of each rank, but a rank has {} "
+        "micro-batches in a step; raise train.micro_batch to {} and leave train.accumulation at 1",
         group, plan.train.accumulation, plan.train.micro_batch * plan.train.accumulation);
 }
 
@@ -350,7 +350,7 @@ void check_ids(const std::vector<RunPlan>& runs) {
   std::set<std::string> ids;
   for (const RunPlan& run : runs)
     if (!ids.insert(run.id).second)
-      throw Error("two runs would be called {}: a mistake of the planner; please report it",
+      throw Error("two runs would be called {}; this is a mistake of the planner, please report it",
                   run.id);
 }
 
@@ -431,8 +431,8 @@ void check_inputs(const RunPlan& plan) {
   const auto check_size = [&](const Dataset& part, std::string_view name) {
     if (part.size() < plan.train.global_batch)
       throw Error(
-          "data.path: the {} data has {} samples of {}, fewer than a global batch ({}); name more "
-          "data",
+          "data.path: the {} data has {} samples of shape {}, fewer than a global batch ({}); name "
+          "more data",
           name, part.size(), part.input_shape().text(), plan.train.global_batch);
   };
   check_size(*data.training, "training");

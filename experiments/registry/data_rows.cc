@@ -52,7 +52,7 @@ template <class Plain>
 std::unique_ptr<Dataset> of_tokens(const ModelConfig& model, Task task, const Plain& plain) {
   if (task != Task::masked_tokens) return plain(model.context, model.vocabulary, task);
   if (model.segments < 2)
-    throw Error("model.segments = {} is too small: samples have 2", model.segments);
+    throw Error("model.segments = {} is too small: samples have 2 segments", model.segments);
   const std::int64_t length = pair_length(model.context, model.vocabulary);
   return masked_dataset(plain(length, model.vocabulary - special_tokens, Task::last_token),
                         model.context, model.vocabulary, model.masked, mask_seed);
@@ -139,7 +139,7 @@ Datasets make_synthetic_images(const DataConfig& data, const ModelConfig& model,
 
 const std::vector<DatasetRow>& dataset_rows() {
   static const std::vector<DatasetRow> rows = {
-      {"text", "bytes of text files or folders; next bytes, or hidden ones",
+      {"text", "text files or folders of them; the model predicts next or hidden bytes",
        [](const DataConfig& data) { return text_files(data.path); }, true, make_text},
       {"tokens", "llm.c token files or their folder; files named *val* are held out",
        [](const DataConfig& data) { return all(token_files(data.path)); }, false, make_tokens},
@@ -148,17 +148,17 @@ const std::vector<DatasetRow>& dataset_rows() {
        [](const DataConfig& data) { return all(idx_files(data.path)); }, false, make_idx},
       cifar_row(Cifar::ten, "cifar10", "binary version; test_batch.bin is held out"),
       cifar_row(Cifar::hundred, "cifar100", "binary version, fine labels; test.bin is held out"),
-      {"synthetic", "tokens drawn by position; needs no path, and never ends", none, false,
+      {"synthetic", "random tokens, drawn by position; needs no path, and never ends", none, false,
        [](const DataConfig& data, const ModelConfig& model, Task task) {
          return make_synthetic("synthetic", {Task::every_token, Task::last_token}, data, model,
                                task);
        }},
-      {"synthetic-masked", "pairs of such sentences with hidden tokens", none, false,
+      {"synthetic-masked", "pairs of sentences of such tokens, some of them hidden", none, false,
        [](const DataConfig& data, const ModelConfig& model, Task task) {
          return make_synthetic("synthetic-masked", {Task::masked_tokens}, data, model, task);
        }},
-      {"synthetic-images", "noise with a wave for each class, of the model's shape", none, false,
-       make_synthetic_images},
+      {"synthetic-images", "random images in the model's shape: noise, and a wave for each class",
+       none, false, make_synthetic_images},
   };
   return rows;
 }

@@ -177,7 +177,8 @@ const std::vector<SchemeRow>& scheme_rows() {
       single_row(),
       server_row<ps::DpOptions>("dp", "classic DataParallel: one master scatters and gathers",
                                 ps::make_dp, ps::serve_dp, ps::dp_minimum_bytes),
-      server_row<ps::PsOptions>("ps", "parameter servers: sharded, each updates its part",
+      server_row<ps::PsOptions>("ps",
+                                "parameter servers: each holds and updates a part of the model",
                                 ps::make_ps, ps::serve_ps, ps::ps_minimum_bytes),
       peer_row<peer::DdpOptions>("ddp", "peers all-reduce gradient buckets during backward",
                                  peer::make_ddp, peer::ddp_minimum_bytes),
@@ -194,7 +195,7 @@ const std::vector<ModelRow>& model_rows() {
       {"mlp", "feed-forward language model on a fixed context", make_mlp},
       {"resnet", "residual network of convolutions on images; one unit a block", make_resnet,
        /*batch_norms=*/true},
-      {"vgg", "convolutions one after the other on images; one unit up to each pool", make_vgg},
+      {"vgg", "plain convolutions on images; one unit for the layers up to each pool", make_vgg},
   };
   return rows;
 }

@@ -41,11 +41,10 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
         "world has in all.\n";
   out +=
       "step ms: median step of the slowest worker. compute, exposed (waiting for other ranks), "
-      "optim. (of the busiest server where servers have it; their workers wait for it in exposed) "
-      "and "
-      "other (data and idle): means over workers and steps.\n"
-      "MB sent: 10^6 bytes that the busiest rank sends in a step; least: the fewest its scheme can "
-      "do with. peak MB: memory of the busiest rank.\n"
+      "optim. (where servers run the optimizer, that of the busiest server; workers count the wait "
+      "as exposed) and other (data and idle): means over workers and steps.\n"
+      "MB sent: 10^6 bytes that the busiest rank sends in a step; least: the fewest that its "
+      "scheme must send. peak MB: memory of the busiest rank.\n"
       "same run?: compares with `single` over the same micro-batches. bit-identical: parameters, "
       "losses and evaluations have the same bits. to rounding: the losses nearly agree. DIFFERENT: "
       "another training run, so no speed-up.\n";
@@ -56,8 +55,8 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
         "sends.\n";
   if (with_predictions(cases))
     out +=
-        "predicted: by a simulation of this machine, before the run was measured; in brackets how "
-        "far off that is.\n";
+        "predicted: by a simulation of this machine, before the run was measured; in brackets the "
+        "error of the prediction.\n";
   return out;
 }
 
@@ -81,8 +80,8 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
         return one.scheme == "single" && one.purpose == Purpose::asked;
       }))
     out +=
-        "No speed-up: `single` was not compared (as a reference it runs once, cold); add it to "
-        "compare.schemes.\n";
+        "No speed-up: `single` was not compared (its reference run is made once, cold); add "
+        "`single` to compare.schemes.\n";
   if (!simulated(cases) && std::any_of(cases.begin(), cases.end(), with_speed_up) &&
       std::none_of(cases.begin(), cases.end(),
                    [](const CaseSummary& one) { return one.speed_up.interval.has_value(); }))
@@ -125,14 +124,13 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
   if (memory.empty()) return out;
   out +=
       "\n" + memory +
-      "\nOne line for each role, with its busiest rank and what that held at its peak. peak: from "
-      "the least to the most over repeats, where they differ. all ranks: the sum of all ranks' "
-      "peaks. resident: what the system counts for the process.\n";
+      "\nOne line for each role: its busiest rank, and what this rank held at its peak. peak: the "
+      "least and the most over repeats, if they differ. all ranks: the sum of all ranks' "
+      "peaks. resident: memory of the process as the operating system counts it.\n";
   if (with_device_memory(cases))
     out +=
-        "reserved: what the device's allocator took from the driver at most. outside: what was "
-        "taken "
-        "besides, by the context, libraries and other processes.\n";
+        "reserved: the most that the device's allocator took from the driver. outside: what the "
+        "context, libraries and other processes took besides.\n";
   return out;
 }
 

@@ -136,7 +136,7 @@ std::vector<Row> ResultsFolder::read_rows() const {
       if (row.status == "ok") rows.push_back(std::move(row));
     } catch (const std::exception& error) {
       if (cut_short) break;
-      throw Error("{}:{}: no row ({}); leave --resume out to start anew", file.string(), number,
+      throw Error("{}:{}: not a row ({}); leave --resume out to start anew", file.string(), number,
                   error.what());
     }
   }
@@ -150,7 +150,7 @@ std::optional<DataState> ResultsFolder::read_data_state() const {
   try {
     return data_state_from_json(plan.at("data"));
   } catch (const nlohmann::json::exception& error) {
-    throw Error("{}: its \"data\" is no list of files ({}); leave --resume out to start anew",
+    throw Error("{}: its \"data\" is not a list of files ({}); leave --resume out to start anew",
                 (folder_ / "plan.json").string(), error.what());
   }
 }
@@ -187,8 +187,8 @@ void ResultsFolder::check_ours() const {
   for (const std::string_view name : files_of_a_comparison)
     if (fs::exists(folder_ / name))
       throw Error(
-          "results folder {} has a file {} that is not of a comparison: no plan.json of one lies "
-          "beside it; choose another folder with --results",
+          "results folder {} has a file {} that no comparison wrote: the folder has no plan.json "
+          "of a comparison; choose another folder with --results",
           folder_.string(), name);
 }
 

@@ -32,7 +32,7 @@ struct Step {
 };
 
 /// Runs one plan in new processes, and blocks until they have ended. A failed run is a row that
-/// says so; no error is thrown.
+/// says so.
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step);
 

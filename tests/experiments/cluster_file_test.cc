@@ -298,7 +298,8 @@ TEST_F(ClusterFile, MistakesAreRefusedByFileLineAndReason) {
        "2]] is a list"},
       {"bandwidth_gbs = 200\n", "bandwidth_gbs = nan\n",
        "mine.toml:31: bandwidth_gbs must be a finite number, but nan is a number with a fraction"},
-      {"machines = 2", "machines = 1979-05-27", "mine.toml:2: a date or time is no value here"},
+      {"machines = 2", "machines = 1979-05-27",
+       "mine.toml:2: no key takes a date or time; write text in quotes"},
       {"machines = 2", "machines = = 2", "mine.toml:2: "},
       // what cannot be
       {"machines = 2", "machines = 0", "mine.toml:2: machines must be more than 0, but is 0"},
@@ -344,12 +345,13 @@ TEST_F(ClusterFile, MistakesAreRefusedByFileLineAndReason) {
        "mine.toml:30: [link.port] lacks bandwidth_gbs; did you mean 'net'?"},
       {"kind = \"nccl\"", "kind = \"shm\"", "mine.toml:41: [collective] lacks sum"},
       {"[collective]\nkind = \"nccl\"\nbase_us = 8.4\n", "",
-       "mine.toml: there is no table [collective]"},
+       "mine.toml: the table [collective] is missing"},
       {"send_us = 10\n", "", "mine.toml:44: [message] lacks send_us"},
       // files that are like, or include, others
-      {"like = \"bus\"", "like = \"net\"", "mine.toml:39: link 'net' is like itself"},
+      {"like = \"bus\"", "like = \"net\"",
+       "mine.toml:39: link 'net' is `like` itself, directly or through other tables"},
       {"[cluster]", "include = \"absent.toml\"\n[cluster]",
-       "mine.toml:1: include: there is no file " + (folder_.path() / "absent.toml").string()},
+       "mine.toml:1: include: cannot find the file " + (folder_.path() / "absent.toml").string()},
       {"[cluster]", "include = \"mine.toml\"\n[cluster]",
        "mine.toml:1: include: " + (folder_.path() / "mine.toml").string() +
            " includes this file already"},
@@ -382,12 +384,13 @@ TEST_F(ClusterFile, LongChainsAreRefused) {
                   "include = \"" + std::to_string(i + 1) + ".toml\"\n");
   folder_.write(std::to_string(many) + ".toml", machine);
   EXPECT_THAT(complaint("include = \"0.toml\"\n"),
-              EndsWith("include: more than 16 files include each other"));
+              EndsWith("include: more than 16 files include one another in a row"));
   EXPECT_EQ(complaint("include = \"10.toml\"\n"), "nothing");
   std::string links = machine;
   for (int i = 0; i < many; ++i) links += fmt::format("[link.l{}]\nlike = \"l{}\"\n", i, i + 1);
   links += fmt::format("[link.l{}]\nlike = \"bus\"\n", many);
-  EXPECT_THAT(complaint(links), EndsWith("like: more than 16 tables follow each other"));
+  EXPECT_THAT(complaint(links),
+              EndsWith("like: more than 16 tables are `like` one another in a row"));
 }
 
 TEST_F(ClusterFile, ThatOnlyChangesWhatThereIsNotAsksWhatWasMeant) {

@@ -156,7 +156,7 @@ TEST_F(CommandLine, AFolderMayHoldNamesThatAreNotUtf8) {
   unsetenv("OMP_DISPLAY_AFFINITY_NAME");
   EXPECT_EQ(first.status, 0) << first.err;
   EXPECT_EQ(second.status, 0) << second.err;
-  EXPECT_THAT(second.err, HasSubstr("1 of 1 runs are there already"));
+  EXPECT_THAT(second.err, HasSubstr("1 of 1 runs have been made already"));
   EXPECT_THAT(folder_.read("results/trial/plan.json"), HasSubstr("caf\\\\xE9.txt"));
   EXPECT_THAT(folder_.read("results/trial/environment.json"), HasSubstr("caf\\\\xE9"));
 }

@@ -107,7 +107,7 @@ TEST_F(OutputFiles, AFolderOfSomebodyElseIsRefused) {
   folder_.write("results/trial/summary.md", "mine");
   const Ended ended = compare();
   EXPECT_EQ(ended.status, 2);
-  EXPECT_THAT(ended.err, HasSubstr("has a file summary.md that is not of a comparison"));
+  EXPECT_THAT(ended.err, HasSubstr("has a file summary.md that no comparison wrote"));
   EXPECT_EQ(folder_.read("results/trial/summary.md"), "mine");
 }
 

@@ -225,7 +225,7 @@ TEST(Planner, GradientsAreReducedAsTheSchemeDoesUnlessTold) {
     for (const char* asked : {"last", "every"}) EXPECT_EQ(reduce(asked, scheme), asked) << scheme;
   EXPECT_EQ(reduce("every", "single"), "last") << "there is nobody to reduce with";
   EXPECT_THAT(complaint([&] { reduce("never", "ddp"); }),
-              HasSubstr("train.reduce = 'never': there are auto, last and every"));
+              HasSubstr("train.reduce = 'never' is unknown; choose auto, last or every"));
 }
 
 TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
@@ -253,7 +253,7 @@ TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
   config.model.batch_norm_group = 2;
   config.train.micro_batch = 2;
   EXPECT_THAT(complaint(config),
-              HasSubstr("a rank has 2 of them a step; raise train.micro_batch to 4"));
+              HasSubstr("a rank has 2 micro-batches in a step; raise train.micro_batch to 4"));
   config.model.kind = "gpt";
   EXPECT_THAT(complaint(config), HasSubstr("model 'gpt' has no batch norms"));
 }
@@ -385,7 +385,7 @@ TEST(Planner, RefusesWhatCannotBeRun) {
   EXPECT_THAT(with([](auto& c) { c.train.steps = 5; }), HasSubstr("train.warmup = 5"));
   EXPECT_THAT(
       with([](auto& c) { c.train.precision = "fp8"; }),
-      HasSubstr("train.precision = 'fp8' is not there: device 'cpu' computes in fp32, bf16"));
+      HasSubstr("train.precision = 'fp8' is not supported: device 'cpu' computes in fp32, bf16"));
   EXPECT_THAT(with([](auto& c) { c.device.tf32 = true; }), HasSubstr("device.tf32 = true"));
   EXPECT_THAT(with([](auto& c) { c.scheme_options["ps"] = ps::PsOptions{.server_device = "gpu"}; }),
               HasSubstr("scheme.ps.server_device = 'gpu': choose same or cpu"));

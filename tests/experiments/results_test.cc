@@ -68,7 +68,7 @@ TEST_F(Results, AnyOtherLineThatIsNoRowIsNamed) {
   ResultsFolder folder(path());
   folder.start({row("single")}, plan, "{}");
   write("rows.jsonl", read("rows.jsonl") + "nonsense\n" + read("rows.jsonl"));
-  EXPECT_THAT(complaint([&] { folder.read_rows(); }), HasSubstr("rows.jsonl:2: no row"));
+  EXPECT_THAT(complaint([&] { folder.read_rows(); }), HasSubstr("rows.jsonl:2: not a row"));
 }
 
 TEST_F(Results, StartingAnewMovesTheFilesOfAComparisonAsideAndNoOthers) {
@@ -108,7 +108,7 @@ TEST_F(Results, FilesOfSomebodyElseAreRefused) {
   std::filesystem::create_directories(path());
   write("summary.md", "mine");
   EXPECT_THAT(complaint([&] { ResultsFolder{path()}; }),
-              HasSubstr("has a file summary.md that is not of a comparison"));
+              HasSubstr("has a file summary.md that no comparison wrote"));
   EXPECT_EQ(read("summary.md"), "mine");
   write("plan.json", plan);
   EXPECT_NO_THROW(ResultsFolder{path()});

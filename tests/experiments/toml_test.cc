@@ -64,8 +64,9 @@ TEST(Toml, ThatIsNoneIsRefusedByFileAndLine) {
   EXPECT_THAT(complaint("\na = = 1\n"), HasSubstr("a.toml:2: "));
   EXPECT_THAT(complaint("a = 1\na = 2\n"), HasSubstr("a.toml:2: "));
   EXPECT_THAT(complaint("\n\na = 1979-05-27\n"),
-              EndsWith("a.toml:3: a date or time is no value here"));
-  EXPECT_THAT(complaint("a = [07:32:00]\n"), EndsWith("a.toml:1: a date or time is no value here"));
+              EndsWith("a.toml:3: no key takes a date or time; write text in quotes"));
+  EXPECT_THAT(complaint("a = [07:32:00]\n"),
+              EndsWith("a.toml:1: no key takes a date or time; write text in quotes"));
   EXPECT_EQ(complaint(""), "nothing");
   EXPECT_THROW(read_toml(folder.path() / "absent.toml"), Error);
   EXPECT_THROW(read_toml(folder.path()), Error);
@@ -92,7 +93,7 @@ TEST(Toml, KeysOfManyPartsAreRefused) {
   EXPECT_THAT(complaint(dotted(200000) + " = 1\n"), EndsWith("more than 16 parts"));
   EXPECT_THAT(complaint("x = {" + dotted(200000) + " = 1}\n"), EndsWith("more than 16 parts"));
   EXPECT_THAT(complaint("[" + dotted(10) + "]\n" + dotted(10) + " = 1\n"),
-              HasSubstr("more than 16 tables within each other"));
+              HasSubstr("more than 16 tables are nested"));
   EXPECT_THROW(toml_value("{" + dotted(200000) + " = 1}", "p"), Error);
   const std::string dots(100, '.');
   EXPECT_EQ(complaint("a = \"" + dots + "\" # " + dots + "\nb = '''\n" + dots + "'''\nc = '" +
