@@ -1,4 +1,4 @@
-"""PyTorch beside us: scripts/gpu_pytorch.py as a process that is asked, and what it answered."""
+"""Runs scripts/gpu_pytorch.py as a process, asks it for measurements, and keeps its answers."""
 
 import json
 import queue
@@ -10,7 +10,7 @@ from gpu_job import Failed, stop
 
 
 class PyTorch:
-    """scripts/gpu_pytorch.py, which prepares itself beside other checks."""
+    """The process of scripts/gpu_pytorch.py, which prepares its models while other checks run."""
 
     def __init__(self, job, models, prepare_s):
         self.about, self.why = {}, ""
@@ -30,7 +30,7 @@ class PyTorch:
         self.lines.put(None)
 
     def _answer(self, limit_s):
-        """None, and `why`, if there is none in time."""
+        """The next answer. If none comes in time, returns None and sets `why`."""
         try:
             line = self.lines.get(timeout=max(0.1, limit_s))
             if line:
@@ -46,12 +46,12 @@ class PyTorch:
         self.speeds = {variant: [] for variant in self.about.get("variants", [])}
 
     def measure(self, model, precision, steps, limit_s):
-        """Adds samples/s of every variant of a model's precision."""
+        """Measures every variant of the model in this precision, and adds their samples/s."""
         for variant in [v for v in self.speeds if v.startswith(f"{model} {precision}")]:
             self.process.stdin.write(json.dumps({"variant": variant, "steps": steps}) + "\n")
             self.process.stdin.flush()
             answer = self._answer(limit_s)
-            if answer is None:  # it may still answer, to the wrong question
+            if answer is None:  # a late answer would be taken for that to a later question
                 self.speeds = {v: s for v, s in self.speeds.items() if s}
                 raise Failed(self.why)
             if "error" in answer:
@@ -61,7 +61,7 @@ class PyTorch:
             self.speeds[variant].append(answer["samples"] / (1e-3 * median))
 
     def of(self, model):
-        """Samples/s by variant, without the model's name."""
+        """The samples/s of a model by variant; the names of variants lack the model's name."""
         return {v.removeprefix(f"{model} "): s for v, s in self.speeds.items()
                 if v.startswith(f"{model} ")}
 

@@ -1,5 +1,5 @@
-"""The build of scripts/gpu-check: finds what it needs on the machine, in Python's packages, and in
-what scripts/bundle made."""
+"""The build of scripts/gpu-check. Finds compilers and libraries on the machine, in Python's
+packages, and in the bundle that scripts/bundle made."""
 
 import importlib.util
 import os
@@ -14,7 +14,7 @@ from gpu_report import Check
 
 
 def unpack_bundle(given, root, build):
-    """The folder that scripts/bundle made; None if there is none."""
+    """The folder of the bundle that scripts/bundle made; None without a bundle."""
     if given is None:
         found = [path for path in (root / "bundle", root / "bundle.tar.xz") if path.exists()]
         if not found:
@@ -28,7 +28,7 @@ def unpack_bundle(given, root, build):
 
 
 def compiler():
-    """The first of g++ that is new enough, or None."""
+    """The first g++ that is new enough, or None."""
     for name in ("g++", "g++-14", "g++-13", "g++-12"):
         path = shutil.which(name)
         if path and int(subprocess.run([path, "-dumpversion"], capture_output=True, text=True)
@@ -38,8 +38,8 @@ def compiler():
 
 
 def toolkit_from_python(nvcc, build):
-    """Libraries of CUDA that the toolkit or the system lacks, but Python's packages have, linked
-    into a folder as a system has them; None if nothing is missing or nothing is there."""
+    """A folder with links to libraries of CUDA that the toolkit and the system lack, but Python's
+    packages have; None if no library is missing, or the packages have none."""
     cuda = pathlib.Path(nvcc).resolve().parent.parent
     machine = f"{os.uname().machine}-linux"
     usr = pathlib.Path("/usr")
@@ -70,13 +70,13 @@ def link(files, folder):
 
 
 def nvcc_here():
-    """None if there is none."""
+    """The path of nvcc; None if it is not installed."""
     usual = "/usr/local/cuda/bin/nvcc"
     return shutil.which("nvcc") or (usual if os.path.exists(usual) else None)
 
 
 def build(job, bundle, gpu):
-    """Configures and builds what the checks run."""
+    """Configures and builds the programs that the checks run."""
     nvcc = nvcc_here()
     gxx = compiler()
     prefixes = [str(path) for path in (unpack_bundle(bundle, job.root, job.build),
@@ -90,9 +90,9 @@ def build(job, bundle, gpu):
                  f"-DCMAKE_PREFIX_PATH={';'.join(prefixes)}", f"-DCMAKE_CXX_COMPILER={gxx}",
                  f"-DCMAKE_CUDA_HOST_COMPILER={gxx}",
                  f"-DCUDAToolkit_ROOT={pathlib.Path(nvcc).parent.parent}",
-                 # What "native" comes to, also for a CMake that does not know the word.
+                 # The same as "native", also for a CMake that does not know that word.
                  f"-DCMAKE_CUDA_ARCHITECTURES={gpu.capability[0]}{gpu.capability[1]}-real"]
-    go_on = ["-k"]  # where one target fails the others are still built
+    go_on = ["-k"]  # if one target fails, the others are still built
     if shutil.which("ninja") and not (job.build / "Makefile").exists():
         arguments += ["-G", "Ninja"]
         go_on = ["-k", "0"]

@@ -1,4 +1,4 @@
-"""Builds and runs what scripts/gpu-check is about; scripts/gpu_report.py judges what it wrote."""
+"""Builds and runs the checks of scripts/gpu-check; scripts/gpu_report.py judges their output."""
 
 import argparse
 import datetime
@@ -21,7 +21,7 @@ from gpu_models import MODELS
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SCHEMES = ROOT / "experiments/gpu/schemes.toml"
 BUILD_MINUTES = 2
-# What can be chosen, and how long it takes, in minutes.
+# The parts that --only and --skip name, and how many minutes each takes.
 PARTS = {"tests": 1, "schemes": 2, "kernels": 0.5,
          **{name: model.minutes for name, model in MODELS.items()}}
 ROUNDS = 3
@@ -39,7 +39,8 @@ def conformance(job):
 
 
 def compare(job, name, arguments, limit_s):
-    """Runs a comparison; fine also where some of its runs failed: the rows say which."""
+    """Runs a comparison. Some of its runs may fail, since their rows say so. Throws Failed if the
+    comparison wrote no summary."""
     try:
         job.run(name, [program(job, "ringside"), "compare", SCHEMES, "--results", job.work, "--set",
                        f"name={name}", *arguments], limit_s)
@@ -49,7 +50,7 @@ def compare(job, name, arguments, limit_s):
 
 
 def row(job, name, scheme="single", world=1):
-    """Of a run of a comparison that has finished; None if there is none."""
+    """The row of a comparison's run that has finished; None if no such run has."""
     rows = (job.work / name / "rows.jsonl").read_text().splitlines()
     return gpu_report.finished([json.loads(row) for row in rows], scheme, world)
 
@@ -63,7 +64,7 @@ def schemes(job):
 
 
 def beside_cpu(job, kind):
-    """The losses of one rank here and on the CPU."""
+    """Compares the losses of one rank on the GPU with those on the CPU."""
     one = ["--schemes=single", "--worlds=1", "--set", f"model.kind={kind}"]
     compare(job, f"{kind}-cuda", one, 40)
     compare(job, f"{kind}-cpu", one + ["--set", "device.kind=cpu", "--set", "device.threads=4"], 40)
@@ -80,8 +81,8 @@ def servers_on_cpu(job):
 
 
 def train(job, gpu, name, precision):
-    """A row, and the most of the GPU's memory that was used meanwhile; the row says itself whether
-    it failed."""
+    """Trains once. Returns the row, which says whether the run failed, and the most of the GPU's
+    memory that was used meanwhile."""
     steps, warm_up, changes = MODELS[name].runs[precision]
     output = job.work / f"{name}-{precision}.json"
     output.unlink(missing_ok=True)
@@ -98,8 +99,8 @@ def train(job, gpu, name, precision):
 
 
 def throughput(job, gpu, torch, name, keep_s):
-    """What train() gives, by precision: rounds of ours and PyTorch's in turn, as many as there is
-    time for; `keep_s` of it is for what comes later."""
+    """Results of train() by precision. Runs of Ringside and PyTorch take turns, for as many rounds
+    as there is time; `keep_s` seconds are kept for later checks."""
     ours = {precision: [] for precision in MODELS[name].runs}
     longest, asking = 0.0, bool(torch and torch.of(name))
     for done in range(ROUNDS):
@@ -120,7 +121,7 @@ def throughput(job, gpu, torch, name, keep_s):
 
 def memory(ours):
     if not ours:
-        raise Failed("there was no run")
+        raise Failed("no run was made")
     return [gpu_report.memory(precision, *runs[0]) for precision, runs in ours.items()]
 
 
@@ -132,7 +133,7 @@ def bench(job):
 
 
 def measured(job, gpu, torch, parts):
-    """Everything that wants the GPU for itself; the report's tables."""
+    """Runs the checks that need the GPU for themselves; returns the tables of the report."""
     about = torch.about if torch else None
     out = {"kernels": [], "ceilings": gpu_report.ceilings([], about), "speeds": {}}
     models = [name for name in MODELS if name in parts]
@@ -188,7 +189,7 @@ def run(job, options, gpu):
     torch, found = None, {"kernels": [], "ceilings": {}, "speeds": {}}
     models = [name for name in MODELS if name in options.parts]
     try:
-        if models and importlib.util.find_spec("torch"):  # it compiles beside what comes first
+        if models and importlib.util.find_spec("torch"):  # it compiles while the first checks run
             prepare_s = min(30 + 90 * len(models), job.left() / 2)
             torch = PyTorch(job, models, prepare_s)
             prepared = time.monotonic() + prepare_s + 60
@@ -218,7 +219,7 @@ def parts_of(text):
     parts = text.split(",")
     for part in parts:
         if part not in PARTS:
-            raise argparse.ArgumentTypeError(f"no part '{part}'; there are {', '.join(PARTS)}")
+            raise argparse.ArgumentTypeError(f"unknown part '{part}'; there are {', '.join(PARTS)}")
     return parts
 
 
@@ -227,16 +228,17 @@ def arguments():
         prog="scripts/gpu-check", epilog="Parts, in minutes: the build %g, %s" % (
             BUILD_MINUTES, ", ".join(f"{part} {minutes:g}" for part, minutes in PARTS.items())))
     parser.add_argument("--bundle", type=pathlib.Path,
-                        help="what scripts/bundle made, packed or not; by default bundle/ or "
-                             "bundle.tar.xz, if it is there")
+                        help="the bundle that scripts/bundle made, packed or not; by default "
+                             "bundle/ or bundle.tar.xz, if it exists")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-gpu")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "results/gpu")
-    parser.add_argument("--commit", help="of the tree, where git does not know it")
+    parser.add_argument("--commit", help="the commit of the tree, if git does not know it")
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--only", type=parts_of, metavar="PART,...",
-                        help="no other parts; results go to a folder of their own")
-    choice.add_argument("--skip", type=parts_of, metavar="PART,...", help="all parts but these")
-    parser.add_argument("--minutes", type=float, help="for all of it; by default as its parts need")
+                        help="run only these parts; results go to a folder of their own")
+    choice.add_argument("--skip", type=parts_of, metavar="PART,...", help="run all parts but these")
+    parser.add_argument("--minutes", type=float,
+                        help="limit for the whole run; by default the sum over its parts")
     options = parser.parse_args()
     options.parts = [part for part in PARTS if part in (options.only or PARTS) and
                      part not in (options.skip or [])]
@@ -246,7 +248,7 @@ def arguments():
 
 
 def folder_of(options, gpu):
-    """A run of some parts replaces only what the same parts wrote."""
+    """The folder for results. A run of some parts replaces only results of the same parts."""
     folder = options.results / re.sub(r"[^a-z0-9]+", "-", gpu.name.lower()).strip("-")
     return folder if options.parts == list(PARTS) else folder / "+".join(options.parts)
 

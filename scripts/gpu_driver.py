@@ -1,4 +1,4 @@
-"""What NVIDIA's driver says of the first GPU, asked without a context, which would take memory."""
+"""Asks NVIDIA's driver about the first GPU, without a context, which would take memory."""
 
 import ctypes
 import dataclasses
@@ -7,7 +7,7 @@ import time
 
 
 class NoGpu(Exception):
-    """There is none that can be used; the text says why."""
+    """The machine has no GPU that can be used; the text says why."""
 
 
 @dataclasses.dataclass
@@ -15,16 +15,16 @@ class Gpu:
     name: str
     capability: tuple  # (9, 0)
     memory: int  # bytes
-    driver: str  # version, empty where it is not known
-    bus: str  # of PCI
+    driver: str  # its version; empty if not known
+    bus: str  # its PCI bus id
 
 
 def look():
-    """Throws NoGpu."""
+    """The first GPU. Throws NoGpu."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        raise NoGpu("NVIDIA's driver (libcuda.so.1) is not there") from None
+        raise NoGpu("NVIDIA's driver (libcuda.so.1) is not installed") from None
     count = ctypes.c_int()
     if (error := cuda.cuInit(0)) or (error := cuda.cuDeviceGetCount(ctypes.byref(count))):
         raise NoGpu(f"NVIDIA's driver finds no GPU (error {error})")
@@ -44,7 +44,7 @@ def look():
 
 
 def _management():
-    """NVML, or None."""
+    """The library NVML, or None if it cannot be used."""
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
@@ -67,8 +67,8 @@ class _Memory(ctypes.Structure):  # nvmlMemory_v2_t
 
 
 class MemoryWatch:
-    """Looks again and again how much of the GPU's memory is used, by whomever, while it is open.
-    `most` is the largest figure, in bytes; None where the driver does not tell."""
+    """While open, asks again and again how much of the GPU's memory is used by all processes.
+    `most` is the largest figure, in bytes; None if the driver does not tell."""
 
     def __init__(self, gpu, interval_s=0.05):
         self.most = None

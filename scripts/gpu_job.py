@@ -1,4 +1,4 @@
-"""The steps of scripts/gpu-check: programs with limits of time, and what became of them."""
+"""The steps of scripts/gpu-check: runs programs with limits of time, and keeps their results."""
 
 import json
 import os
@@ -10,11 +10,11 @@ from gpu_report import Check
 
 
 class Failed(Exception):
-    """A step did not come to its end; the text is for the table."""
+    """A step did not finish; the text goes into the table."""
 
 
 def stop(process):
-    """Ends what was started, and what that started."""
+    """Ends the process and the processes that it started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -23,7 +23,7 @@ def stop(process):
 
 
 class Job:
-    """The time that is left, the folders, and the programs that run in them."""
+    """One run of scripts/gpu-check: its time, its folders, and its checks."""
 
     def __init__(self, root, build, folder, minutes):
         self.began = time.monotonic()
@@ -38,10 +38,11 @@ class Job:
         return self.end - time.monotonic()
 
     def run(self, log, argv, limit_s):
-        """Runs a program in the tree; its output goes to logs/LOG.log. Throws Failed."""
+        """Runs a program in the repository's root. Blocks until it ends, at most `limit_s` seconds;
+        its output goes to logs/LOG.log. Throws Failed."""
         limit_s = min(limit_s, self.left())
         if limit_s <= 1:
-            raise Failed("no time was left")
+            raise Failed("not run: the time was over")
         path = self.logs / f"{log}.log"
         with path.open("a") as out:
             out.write(f"$ {' '.join(map(str, argv))}\n")
@@ -57,16 +58,16 @@ class Job:
                 stop(process)
         if status:
             last = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
-            raise Failed(f"ended with {status}: {last[-1][:200]} (logs/{log}.log)")
+            raise Failed(f"ended with status {status}: {last[-1][:200]} (logs/{log}.log)")
 
     def check(self, name, make):
-        """Adds what make() returns, one check or several, or why it failed."""
+        """Adds the check or the checks that make() returns, or a failed check if it throws."""
         say(f"{name} ...")
         try:
             made = make()
         except Failed as error:
             made = Check(name, False, str(error))
-        except Exception as error:  # whatever it is, the other checks still run
+        except Exception as error:  # any error: the other checks must still run
             made = Check(name, False, f"its output cannot be used: {error!r}")
         for check in made if isinstance(made, list) else [made]:
             self.checks.append(check)

@@ -1,22 +1,22 @@
-"""The models that scripts/gpu-check trains on both sides: their shapes, their experiment files, how
-fast ours have to be. Nothing here needs PyTorch."""
+"""The models that scripts/gpu-check trains with Ringside and with PyTorch: their shapes, their
+experiment files, and how fast Ringside must be. This file does not need PyTorch."""
 
 import dataclasses
 
 STEM = 112 * 112 * 64 * 7 * 7 * 3  # multiplications of a ResNet's first convolution
-RESNET_50 = 4_089_184_256  # of all of its layers, for an image of 224 x 224 x 3
+RESNET_50 = 4_089_184_256  # multiplications of all its layers, for an image of 224 x 224 x 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Model:
     title: str
-    file: str  # in experiments/gpu
-    unit: str  # what throughput counts
-    least: float  # of compiled PyTorch's, in bf16
+    file: str  # its name in experiments/gpu
+    unit: str  # the unit of throughput
+    least: float  # least share of compiled PyTorch's throughput, in bf16
     batch: int  # samples a step
-    shape: dict  # by the names of [model] in experiment files; the rest is PyTorch's side's matter
-    runs: dict  # of ours: {precision: (steps, warm-up, overrides)}, a few seconds of steps each
-    minutes: float  # in scripts/gpu-check
+    shape: dict  # with names as in [model] of experiment files
+    runs: dict  # of Ringside: {precision: (steps, warm-up, overrides)}, a few seconds each
+    minutes: float  # that scripts/gpu-check takes for it
 
 
 MODELS = {
@@ -42,16 +42,17 @@ def units_per_sample(name):
 
 
 def flops_per_token(model):
-    """Of a training step of a GPT: products of the layers and the head, and causal attention, 2
-    operations each in forward and 4 in backward; what is computed twice counts once."""
+    """Operations of a GPT's training step: the products of the layers and the head, and causal
+    attention. A multiplication counts 2 in forward and 4 in backward; what is computed twice
+    counts once."""
     layers, width = model["layers"], model["width"]
     weights = 12 * layers * width**2 + width * model["vocabulary"]
     return 6 * weights + 6 * layers * width * (model["context"] + 1)
 
 
 def flops_per_sequence(model):
-    """The same of BERT's, with attention both ways and its heads at the hidden positions and the
-    first."""
+    """Operations of a BERT's training step. Attention looks both ways, and the heads compute at the
+    hidden positions and at the first one."""
     layers, width, context = model["layers"], model["width"], model["context"]
     attention = 12 * layers * width * context**2
     heads = model["masked"] * (width**2 + width * model["vocabulary"]) + width**2 + 2 * width
@@ -59,7 +60,7 @@ def flops_per_sequence(model):
 
 
 def flops_per_image(model):
-    """The same of a ResNet-50's; nobody needs the gradient of the images."""
+    """Operations of a ResNet-50's training step, without the gradient of the images."""
     if (model["layers"], model["image"], model["stem"]) != (50, 224, "imagenet"):
         raise ValueError(f"no count of operations for {model}")
     return 2 * (3 * RESNET_50 - STEM)

@@ -27,7 +27,7 @@ from pytorch_models import Bert, BertSelfInOne, Gpt, ResNet, WithLoss, start_nor
 
 @dataclasses.dataclass
 class Precision:
-    dtype: torch.dtype  # of the parameters
+    dtype: torch.dtype  # that the parameters have
     tf32: bool = False
     autocast: bool = False
     masters: bool = False
@@ -40,14 +40,15 @@ PRECISIONS = {
     "tf32": Precision(torch.float32, tf32=True),
     "fp32": Precision(torch.float32),
 }
-# What is measured; of the two without "cast", which is less work than ours, no eager ones.
+# The variants to measure. ResNet-50 and BERT leave out eager mode, and "bf16 cast", which is less
+# work than Ringside's.
 VARIANTS = {
     "gpt2-124m": [f"{precision} {mode}" for mode in ("compiled", "eager")
                   for precision in ("bf16 cast", "bf16 autocast", "tf32", "fp32")],
     "resnet-50": ["bf16 autocast compiled", "bf16 masters compiled"],
     "bert-large": ["bf16 autocast compiled", "bf16 masters compiled"],
 }
-# To try the program out on a processor.
+# Small shapes, to try this program out on a processor.
 SMALL = {
     "gpt2-124m": (2, {"layers": 2, "heads": 2, "width": 32, "context": 32, "vocabulary": 64}),
     "resnet-50": (2, {"layers": 14, "image": 32, "filters": 4, "classes": 10}),
@@ -103,7 +104,7 @@ KINDS = {"gpt2-124m": (gpt, adamw(3e-4, 0.1, 0.95), gpt_batch),
 
 
 class Masters:
-    """An optimizer of fp32 copies of the parameters."""
+    """An optimizer that updates fp32 copies of the parameters."""
 
     def __init__(self, parameters, make):
         self.parameters = list(parameters)
@@ -133,7 +134,7 @@ class Trainer:
         self.model.to(precision.dtype)
         for module in self.model.modules():
             if isinstance(module, nn.BatchNorm2d):
-                module.float()  # its kernels want that
+                module.float()  # the kernels of batch norm need fp32
         self.compiled = torch.compile(self.model)
         parameters = self.model.parameters()
         self.optimizer = (Masters(parameters, make_optimizer) if precision.masters else
@@ -150,7 +151,7 @@ class Trainer:
 
 
 class Clock:
-    """Milliseconds between moments of the device's queue."""
+    """Marks moments in the device's queue, and measures the milliseconds between them."""
 
     def __init__(self, device):
         self.cuda = device.type == "cuda"
@@ -170,7 +171,7 @@ class Clock:
 
 
 class Work:
-    """Everything about one model. Trainers and batches are made when they are first wanted."""
+    """One model's trainers and batches, which are made when they are first used."""
 
     def __init__(self, name, small, device):
         self.device = device
@@ -212,11 +213,11 @@ class Bench:
         answer = {"variant": variant, "ms": self.clock.between(marks), "samples": work.samples,
                   "loss": loss.item()}
         if self.clock.cuda:
-            torch.cuda.empty_cache()  # who is measured next has the memory to itself
+            torch.cuda.empty_cache()  # so that the next variant has all of the memory
         return answer
 
     def prepare(self, seconds):
-        """Names of the variants that can be measured, and why the others cannot."""
+        """Returns the names of the variants that can be measured, and why the others cannot."""
         end, ready, left_out = time.monotonic() + seconds, [], {}
         variants = [f"{name} {rest}" for name in self.work for rest in VARIANTS[name]]
         for variant in sorted(variants, key=lambda v: v.endswith("eager")):

@@ -1,4 +1,4 @@
-"""What scripts/gpu-check makes of what its programs wrote: checks, tables, files. Runs nothing."""
+"""Makes checks, tables and files of what the programs of scripts/gpu-check wrote. Runs nothing."""
 
 import dataclasses
 import json
@@ -7,9 +7,9 @@ import statistics
 
 from gpu_models import FLOPS, MODELS, units_per_sample
 
-KERNEL_SHARE = 0.85  # of the copy bandwidth, that kernels bound by memory must reach
-LOSS_LIMIT = 1e-4  # between devices, and between schemes on GPUs, in fp32, relative
-MEMORY_LIMIT = 0.03  # between the ledger and the driver
+KERNEL_SHARE = 0.85  # share of the copy bandwidth that kernels bound by memory must reach
+LOSS_LIMIT = 1e-4  # relative, in fp32: between devices, and between schemes on GPUs
+MEMORY_LIMIT = 0.03  # relative, between the ledger and the driver
 SAME = ("reference", "bit-identical", "to rounding")
 BOUND_BY_MEMORY = ("adamw", "layer norm", "cross-entropy")
 
@@ -17,7 +17,7 @@ BOUND_BY_MEMORY = ("adamw", "layer norm", "cross-entropy")
 @dataclasses.dataclass
 class Check:
     name: str
-    passed: bool | None  # None: could not be tried
+    passed: bool | None  # None if the check could not be tried
     says: str
     figures: dict = dataclasses.field(default_factory=dict)
 
@@ -26,7 +26,7 @@ class Check:
 
 
 def difference(a, b):
-    """Largest |a - b| / |b|; infinite for curves of other lengths, or what is no number."""
+    """Largest |a - b| / |b|; infinite if the curves differ in length or contain a NaN."""
     if not a or len(a) != len(b):
         return math.inf
     largest = 0.0
@@ -39,7 +39,7 @@ def difference(a, b):
 
 
 def conformance(report):
-    """Of GoogleTest's report (JSON)."""
+    """The check that no kernel test of GoogleTest's report (JSON) failed."""
     tests = [test for suite in report["testsuites"] for test in suite["testsuite"]]
     failed = [f"{t['classname']}.{t['name']}" for t in tests if t.get("failures")]
     ran = [t for t in tests if t.get("result") == "COMPLETED"]
@@ -83,8 +83,8 @@ def curves(name, row, other, steps=50, limit=LOSS_LIMIT):
 
 
 def memory(name, row, used=None):
-    """The ledger of the run's only rank against the driver: `used` is the most that was gone of
-    the GPU while it ran; without it, what the allocator took counts."""
+    """Compares the ledger of the run's only rank with the driver. `used` is the most memory of the
+    GPU that was used during the run; if it is None, what the allocator took counts."""
     if row["status"] != "ok":
         return Check(f"memory, {name}", False, row["error"])
     of_rank = row["ranks"][0]["memory"]
@@ -102,7 +102,7 @@ def memory(name, row, used=None):
 
 
 def ceilings(bench, torch):
-    """Operations/s of products by dtype, bytes/s of a copy: the best that anybody measured."""
+    """The best operations/s of products by dtype and bytes/s of a copy, of Ringside or PyTorch."""
     best = {k["dtype"] if k["kernel"] == "product" else "copy": k["rate"] for k in bench or []
             if k["kernel"] in ("product", "copy")}
     for name, rate in (torch or {}).get("ceilings", {}).items():
@@ -111,8 +111,8 @@ def ceilings(bench, torch):
 
 
 def speeds(name, ours, theirs, peak):
-    """One line a precision of a model: medians of its units/s. `ours` is {precision: [rows]},
-    `theirs` {variant: [samples/s]}."""
+    """One line for each precision of a model, with medians of its units/s. `ours` is {precision:
+    [rows]} of Ringside, `theirs` is {variant: [samples/s]} of PyTorch."""
     model, lines = MODELS[name], []
     for precision, rows in ours.items():
         good = [row for row in rows if row["status"] == "ok"]
@@ -136,7 +136,7 @@ def speeds(name, ours, theirs, peak):
 
 
 def other_shape(name, row):
-    """What a run's model, and batch, have that PyTorch's have not; nothing if all is well."""
+    """The differences of a run's model and batch from PyTorch's; empty if they agree."""
     model = MODELS[name]
     wanted = {**model.shape, "global_batch": model.batch}
     got = {**row["model"], "global_batch": row["global_batch"]}
@@ -156,12 +156,12 @@ def throughput(name, lines):
 
 
 def beside_pytorch(name, lines, precision="bf16"):
-    """No less than the model's share of compiled PyTorch."""
+    """Ringside must reach the model's least share of compiled PyTorch's throughput."""
     model = MODELS[name]
     title = f"{model.title}, {precision}, beside compiled PyTorch"
     line = next((one for one in lines if one["precision"] == precision), None)
     if not line or not line["runs"]:
-        return Check(title, False, "no run of ours")
+        return Check(title, False, "Ringside made no run")
     if line["other"]:
         return Check(title, False, f"other shapes than PyTorch's: {', '.join(line['other'])}")
     if not line["compiled"]:
@@ -173,7 +173,7 @@ def beside_pytorch(name, lines, precision="bf16"):
 
 
 def bandwidth(bench, copy):
-    """Kernels bound by memory must come near the copy, `copy` bytes/s."""
+    """Kernels bound by memory must come near the bandwidth of a copy: `copy` bytes/s."""
     bound = [k for k in bench if k["kernel"].startswith(BOUND_BY_MEMORY)]
     shares = {f"{k['kernel']} {k['dtype']}": k["rate"] / copy for k in bound}
     slow = [f"{name} {100 * share:.0f}%" for name, share in shares.items() if share < KERNEL_SHARE]
@@ -205,7 +205,7 @@ def _speed_table(unit, lines):
 
 
 def text(report):
-    """summary.md."""
+    """The text of summary.md."""
     checks = [Check(**check) for check in report["checks"]]
     count = lambda passed: sum(check.passed is passed for check in checks)
     out = [f"# {report['environment'].get('gpu', 'GPU')}", "",
@@ -241,7 +241,7 @@ def text(report):
 
 
 def write(report, folder):
-    """summary.json and summary.md. True if nothing failed."""
+    """Writes summary.json and summary.md. Returns True if no check failed."""
     report = {**report, "checks": [dataclasses.asdict(check) for check in report["checks"]]}
     (folder / "summary.json").write_text(json.dumps(report, indent=2) + "\n")
     (folder / "summary.md").write_text(text(report))

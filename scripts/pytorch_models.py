@@ -1,4 +1,4 @@
-"""Ringside's models in PyTorch, for all who hold the two beside each other: tests/parity,
+"""Ringside's models in PyTorch, for all programs that compare the two: tests/parity,
 tests/bench/against_pytorch.py, scripts/gpu-check.
 
 A model is made of a dictionary in the words of [model] in experiment files. Its forward takes the
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 
 def loss_of(logits, targets):
-    """The mean of each term of the loss, added up. `targets`: [samples, targets of all terms]."""
+    """The sum of the means of the loss's terms. `targets`: [samples, targets of all terms]."""
     loss, at = 0.0, 0
     for term in logits:
         rows = term.shape[0] // targets.shape[0]
@@ -23,7 +23,7 @@ def loss_of(logits, targets):
 
 
 class WithLoss(nn.Module):
-    """A batch's loss, so that a compiler sees it with the model."""
+    """A model with its loss, so that a compiler sees both together."""
 
     def __init__(self, model):
         super().__init__()
@@ -34,7 +34,7 @@ class WithLoss(nn.Module):
 
 
 def start_normal(model):
-    """Initial values of GPT and BERT."""
+    """Sets the initial values of GPT and BERT."""
     for name, parameter in model.named_parameters():
         if parameter.dim() == 2:
             nn.init.normal_(parameter, std=0.02)
@@ -102,7 +102,7 @@ class GptBlock(nn.Module):
 
 
 class Gpt(nn.Module):
-    """`linear`: of the blocks; Conv1D for weights as files of GPT-2 have them."""
+    """`linear` is the class of the blocks' linear layers: Conv1D if weights are as in GPT-2's files."""
 
     def __init__(self, c, linear=nn.Linear):
         super().__init__()
@@ -156,7 +156,7 @@ class BertSelf(nn.Module):
 
 
 class BertSelfInOne(nn.Module):
-    """The same with the three matrices in one, which is faster, as Ringside has them."""
+    """The same with the three matrices in one, as in Ringside; this is faster."""
 
     def __init__(self, c):
         super().__init__()
@@ -178,9 +178,9 @@ class BertOutput(nn.Module):
 
 
 class Named(nn.Module):
-    """Modules under names, and nothing more."""
+    """A module that only holds other modules under names."""
 
-    def __init__(this, /, **modules):  # one of BERT's is called self
+    def __init__(this, /, **modules):  # `this`, because a module of BERT is called self
         super().__init__()
         for name, module in modules.items():
             setattr(this, name, module)
@@ -200,8 +200,8 @@ class BertLayer(nn.Module):
 
 
 class Bert(nn.Module):
-    """With both heads of its pre-training; that of the words sees hidden positions alone, and has the
-    embedding's table. Inputs: tokens, their segments, hidden positions."""
+    """BERT with both heads for pre-training. The head for words sees hidden positions alone, and
+    shares the embedding's table. Inputs: tokens, their segments, hidden positions."""
 
     def __init__(self, c, attention_of=BertSelf):
         super().__init__()
@@ -279,7 +279,7 @@ class ResNet(nn.Module):
         self.fc = nn.Linear(channels, c["classes"])
 
     def forward(self, images):
-        x = images.to(self.conv1.weight.dtype)  # Ringside's images are fp32 as well
+        x = images.to(self.conv1.weight.dtype)  # images come in fp32, as in Ringside
         x = self.pool(F.relu(self.bn1(self.conv1(x)), inplace=True))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return [self.fc(x.mean((2, 3)))]

@@ -69,7 +69,7 @@ class FetchData(unittest.TestCase):
 
     def test_a_wrong_checksum_leaves_nothing(self):
         self.serve("plain.txt", CONTENT, "keep", "plain.txt", "md5:" + "0" * 32)
-        self.fails("is not what it should be (md5 is not 000")
+        self.fails("has the wrong checksum (its md5 is not 000")
         self.assertEqual(self.names(), [])
 
     def test_goes_on_where_it_was_cut_off(self):
@@ -79,10 +79,10 @@ class FetchData(unittest.TestCase):
         part.write_bytes(CONTENT[:1000])
         self.assertEqual(self.fetch().returncode, 0)
         self.assertEqual((self.folder / "plain.txt").read_bytes(), CONTENT)
-        # A part is kept as it is: a bad one is found by its checksum, and removed.
+        # The part of a file is kept as it is; if it is damaged, its checksum shows it and it is removed.
         (self.folder / "plain.txt").unlink()
         part.write_bytes(b"x" * 1000)
-        self.fails("is not what it should be")
+        self.fails("has the wrong checksum")
         self.assertEqual(self.names(), [])
         # One that is whole is not fetched again.
         part.write_bytes(CONTENT)
