@@ -102,7 +102,7 @@ class GptBlock(nn.Module):
 
 
 class Gpt(nn.Module):
-    """`linear` is the class of the blocks' linear layers: Conv1D if weights are as in GPT-2's files."""
+    """`linear`: the class of the blocks' linear layers; Conv1D for weights as in files of GPT-2."""
 
     def __init__(self, c, linear=nn.Linear):
         super().__init__()

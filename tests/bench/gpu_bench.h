@@ -1,4 +1,4 @@
-// What the files of gpu_bench share: operands on a GPU, and the times of kernels.
+// Shared by the files of gpu_bench: operands on a GPU, and the times of kernels.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct Figure {
   std::string dtype;
   double seconds = 0;  // of the median run
   OpCost cost;
-  bool product = false;  // bounded by matrix products, not by memory
+  bool product = false;  // true if bounded by matrix products, false if by memory
   double rate() const { return (product ? cost.operations : cost.bytes) / seconds; }
 };
 
@@ -28,7 +28,7 @@ class Bench {
 
   const Kernels& kernels() const { return device_->kernels(); }
 
-  /// Random values of mean 0, the same every so many elements: speed does not ask for more.
+  /// A tensor of random values with mean 0. The values repeat, which does not change the speed.
   Tensor random(Shape shape, DType dtype, float scale = 1) {
     Tensor out = device_->tensor(shape, MemoryKind::activation, dtype);
     constexpr std::int64_t period = 1'000'003;  // a prime fits no extent
@@ -60,10 +60,10 @@ class Bench {
     return out;
   }
 
-  /// Of bytes that an operation writes before another reads them.
+  /// Memory for bytes that one operation writes and another reads.
   Tensor bytes(Shape shape) { return device_->tensor(shape, MemoryKind::activation, DType::u8); }
 
-  /// Median seconds of one run.
+  /// The median time of one run, in seconds.
   double seconds(const std::function<void()>& run) {
     constexpr int warm_up = 3, repeats = 20;
     for (int i = 0; i < warm_up; ++i) run();
@@ -94,7 +94,8 @@ class Bench {
   std::vector<Figure> figures_;
 };
 
-/// What a ResNet-50 computes, on so many images; `small` ones to try the program out.
+/// The convolutions that a ResNet-50 computes on a number of images; `small` ones serve to try the
+/// program out.
 using Measurement = std::function<void(Bench&)>;
 std::vector<Measurement> convolutions_of_resnet(DType dtype, std::int64_t images, bool small);
 std::vector<Measurement> norms_and_pools_of_resnet(DType dtype, std::int64_t images, bool small);

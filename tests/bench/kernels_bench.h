@@ -13,7 +13,8 @@ constexpr std::int64_t samples = 8, positions = 256, heads = 6, depth = 64, widt
                        vocabulary = 256, layers = 6, rows = samples * positions;
 constexpr std::int64_t images = 32;
 
-/// Of `in` channels and image x image positions to `out` channels, by kernels of size x size.
+/// A convolution of `in` channels and image x image positions to `out` channels, with kernels of
+/// size x size.
 struct ConvolutionShape {
   const char* name;
   std::int64_t in, out, image, size, stride;
@@ -30,7 +31,7 @@ constexpr ConvolutionShape convolutions[] = {
     {"256_to_512", 256, 512, 8, 3, 2},  {"512", 512, 512, 4, 3, 1},
     {"around_128", 64, 128, 32, 1, 2}};
 
-/// Operands of every kernel, at the shapes of the models.
+/// The operands of every kernel, in the shapes of the models.
 class Operands {
  public:
   explicit Operands(int threads) : device_(make_cpu_device(threads)) {}
@@ -38,7 +39,7 @@ class Operands {
   Device& device() { return *device_; }
   const Kernels& kernels() const { return device_->kernels(); }
 
-  /// What parameters and activations are made of from here on.
+  /// Sets the dtype of parameters and activations that are made later.
   void set_dtype(DType dtype) { dtype_ = dtype; }
 
   Tensor random(Shape shape, float scale = 1) {
@@ -48,7 +49,7 @@ class Operands {
     kernels().cast({values, out});
     return out;
   }
-  /// fp32 whatever the dtype.
+  /// A tensor of fp32, whatever the dtype.
   Tensor statistic(Shape shape, float scale = 1) {
     Tensor out = device_->tensor(shape, MemoryKind::activation);
     const auto values = out.span<float>();

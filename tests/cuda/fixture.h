@@ -1,4 +1,4 @@
-// A GPU and what tests do with it.
+// A fixture for tests that need a GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,15 +13,15 @@
 
 namespace ringside {
 
-/// Skips where there is no GPU.
+/// Skips its tests if the machine has no GPU.
 class OnGpu : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto machine = cuda::look_at_machine();
     if (!machine.cause.empty()) GTEST_SKIP() << machine.cause;
     device_ = cuda::make_cuda_device({});
-    // Kernels are loaded and memory is pinned when they are first wanted, and the driver may then
-    // wait for all streams, also for those that a test makes stand still.
+    // Uses kernels and pinned memory once before the test. Their first use may make the driver wait
+    // for all streams, also for those that a test makes stand still.
     const Tensor sum = filled(5000, 0);
     device_->kernels().add({.in = filled(5000, 0), .out = sum});
     device_->kernels().copy({.in = filled(5000, 0), .out = sum});

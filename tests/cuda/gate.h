@@ -10,8 +10,9 @@
 
 namespace ringside {
 
-/// What is enqueued on the stream later does not begin before the gate opens, at its end at the
-/// latest. A test in which the host waits for it fails, after a while.
+/// Makes the stream stand still: tasks that are enqueued later do not begin before the gate opens.
+/// The destructor opens the gate. A test in which the host waits for the stream fails after a
+/// while.
 class Gate {
  public:
   explicit Gate(void* stream) {
@@ -31,7 +32,7 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  /// Waits until the stream goes on.
+  /// Opens the gate, and blocks until the stream goes on.
   void open() {
     if (is_open_) return;
     is_open_ = true;

@@ -7,15 +7,15 @@
 
 namespace ringside::testing {
 
-/// Runs `body` on `size` threads, each with a GPU and a communicator of its own. Returns what each
-/// rank threw, "" if nothing.
+/// Runs `body` on `size` threads, each with a GPU and a communicator of its own. Returns the text
+/// of what each rank threw; "" for a rank that threw nothing.
 inline std::vector<std::string> errors_of_nccl_ranks(int size, double timeout_s,
                                                      const std::function<void(const Rank&)>& body) {
   return errors_of_ranks_on([] { return cuda::make_cuda_device({}); }, peer::make_nccl_communicator,
                             size, timeout_s, body);
 }
 
-/// As above; nothing may go wrong.
+/// Does the same, and expects that no rank throws.
 inline void run_nccl_ranks(int size, const std::function<void(const Rank&)>& body) {
   EXPECT_EQ(errors_of_nccl_ranks(size, 60, body),
             std::vector<std::string>(static_cast<std::size_t>(size)));

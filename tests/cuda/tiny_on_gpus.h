@@ -5,8 +5,8 @@
 
 namespace ringside::testing {
 
-/// As small as still has several units and shards that need padding: a kernel on the host takes a
-/// thousand times as long as on a GPU.
+/// A configuration of the smallest model that still has several units, and shards that need
+/// padding: on the host a kernel of CUDA takes a thousand times as long as on a GPU.
 inline ExperimentConfig tiny_on_gpus(const std::string& model) {
   ExperimentConfig config = tiny(model);
   config.device.kind = "cuda";

@@ -1,4 +1,5 @@
-// A product of cuBLASLt on the host: what describes it, whether it may be, and the computation.
+// A product of cuBLASLt on the host: its description, the checks of its arguments, and its
+// computation.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,7 @@
 
 #include "cublasLt.h"
 
-/// The attributes; -1: the type of D.
+/// The attributes of a product; -1 stands for the type of D.
 struct cublasLtMatmulDescOpaque_t {
   cublasComputeType_t compute;
   cudaDataType_t scale;
@@ -34,7 +35,7 @@ struct Problem {
   cublasLtMatrixLayoutOpaque_t a, b, c, d;
   std::int64_t k = 0;
 
-  /// Epilogues are made of flags.
+  /// An epilogue is a set of flags.
   bool has(cublasLtEpilogue_t flag) const { return desc.epilogue & flag; }
   bool has_aux() const { return desc.epilogue & 128; }
   bool has_bias_gradient() const {
@@ -42,7 +43,7 @@ struct Problem {
   }
 };
 
-/// One product, with all that it reads and writes.
+/// One product with everything that it reads and writes.
 struct Call {
   Problem problem;
   float alpha, beta;
@@ -52,13 +53,14 @@ struct Call {
   std::size_t workspace_size;
 };
 
-/// Whether extents, leading dimensions and batches fit together; sets k.
+/// Whether extents, leading dimensions and batches fit together. Sets k.
 bool is_consistent(Problem& problem);
 
-/// Whether the library has it: types, epilogue and layouts.
+/// Whether the real library supports the types, the epilogue and the layouts.
 bool is_supported(const Problem& problem);
 
-/// Products are added up in fp32 by 64, and those sums in double. Overwrites the workspace.
+/// Adds products up in fp32 in groups of 64, and the groups' sums in double. Overwrites the
+/// workspace.
 void compute(const Call& call);
 
 }  // namespace cuda_on_host::cublaslt

@@ -1,5 +1,5 @@
-// What stands for the driver: what there is on the machine, what is counted, and how a call begins
-// and ends.
+// Stands for the CUDA driver: the machine's devices, the counts, and the beginning and end of every
+// call.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ inline constexpr int max_devices = 16;
 struct Device {
   std::atomic<std::int64_t> used{0};  // bytes
 
-  /// Takes memory if there is enough.
+  /// Takes `bytes` of memory; false if less is left.
   bool take(std::int64_t bytes);
 };
 
@@ -34,12 +34,13 @@ inline void count(std::atomic<std::int64_t>& counter) {
   counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// The error that a test asked for, or that of a call where none is allowed.
+/// The error with which the call must fail: the one that a test asked for, or that of a call on a
+/// thread that may make none.
 cudaError_t begin_call(const char* name);
-/// Keeps an error for cudaGetLastError().
+/// Returns `status`, and keeps an error for cudaGetLastError().
 cudaError_t end_call(cudaError_t status);
 
-/// The body of a function of the runtime.
+/// Runs the body of a function of the runtime, between begin_call() and end_call().
 template <class F>
 cudaError_t call(const char* name, F&& body) {
   cudaError_t status = begin_call(name);
@@ -48,9 +49,9 @@ cudaError_t call(const char* name, F&& body) {
 }
 
 int current_device();
-/// From now on this thread may not call the runtime.
+/// Forbids this thread to call the runtime from now on.
 void become_stream_thread();
-/// One line, and the end of the program.
+/// Prints one line and ends the program.
 [[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 }  // namespace cuda_on_host

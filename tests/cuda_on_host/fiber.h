@@ -1,16 +1,18 @@
-// Fibers: stacks of their own on one thread, which take turns when they say so.
+// Fibers: several stacks that take turns on one thread. A fiber runs until it hands over.
 #pragma once
 
 #include <cstddef>
 
 namespace cuda_on_host {
 
-/// On a stack that ends at `top`: switch_context() to it calls `entry`, which never returns.
+/// Returns a context on the stack that ends at `top`. The first switch_context() to it calls
+/// `entry`, which must never return.
 void* make_context(void* top, void (*entry)());
-/// Goes on at `to` and leaves where this can be gone on with in `from`.
+/// Continues at `to`, and stores in `from` the context in which the caller can be continued.
 void switch_context(void** from, void* to);
 
-/// Either a stack of its own, or (made by default) that of the thread. Stays on its thread.
+/// A fiber with a stack of its own, or, made by default, the stack of the thread itself. A fiber
+/// stays on its thread.
 class Fiber {
  public:
   Fiber();
@@ -19,9 +21,9 @@ class Fiber {
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
-  /// Called on this one; returns when something switches back.
+  /// Called on the fiber that runs now; returns when some fiber switches back to it.
   void switch_to(Fiber& to);
-  /// The first thing that an entry does.
+  /// Every `entry` must call this first.
   static void begin();
 
  private:

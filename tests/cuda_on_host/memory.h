@@ -1,4 +1,4 @@
-// Memory of devices and of the host: what is whose.
+// The memory of devices and of the host, and who owns it.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace cuda_on_host {
 /// Memory is handed out in multiples of this, in bytes.
 constexpr std::size_t round_up(std::size_t size) { return (size + 511) / 512 * 512; }
 
-/// Memory of a device, or of the host (device -1). Full of NaNs at first.
+/// A block of memory of a device, or of the host (device -1). It is filled with NaNs at first.
 struct Block {
   std::byte* const data;
   const std::size_t size;
@@ -34,25 +34,26 @@ struct Block {
   void poison() { std::memset(data, 0xff, size); }
 };
 
-/// Null if the device has not as much.
+/// Makes a block; null if the device has too little memory left.
 std::shared_ptr<Block> make_device_block(std::size_t size, int device);
 
 struct Pool;
 struct Allocation {
   std::shared_ptr<Block> block;
-  std::size_t size = 0;        // that was asked for
-  std::shared_ptr<Pool> pool;  // null if it is of none
+  std::size_t size = 0;        // the size that was asked for
+  std::shared_ptr<Pool> pool;  // null if the block belongs to no pool
 };
 
 enum class Place { pageable, pinned, device, unknown };
 
-/// What has been handed out.
+/// All allocations that have been handed out.
 class Memory {
  public:
-  /// Where the whole range lies; unknown if it is partly here, partly there.
+  /// The place that the whole range lies in; unknown if the range lies in several places.
   Place place_of(const void* pointer, std::size_t count);
   void add(Allocation allocation);
-  /// Takes an allocation of this kind out; an empty one if there is none at the pointer.
+  /// Removes the allocation at the pointer and returns it; returns an empty one if there is no
+  /// allocation of this kind.
   Allocation remove(void* pointer, Place place, bool is_of_pool);
 
  private:
@@ -61,7 +62,7 @@ class Memory {
 };
 Memory& memory();
 
-/// Pools give back what they hold above their thresholds, as whenever the host waited.
+/// Makes pools give back memory above their thresholds, as happens whenever the host has waited.
 void trim_pools_to_thresholds();
 
 }  // namespace cuda_on_host

@@ -12,18 +12,19 @@
 
 namespace cuda_on_host {
 
-/// Threads share nothing but this, so that ThreadSanitizer sees what no event orders.
+/// A queue of tasks. Threads share nothing else, so that ThreadSanitizer finds accesses that no
+/// event orders.
 class Queue {
  public:
   explicit Queue(int device) : device(device) {}
   void push(std::function<void()> task);
-  /// Whether all has been done.
+  /// Whether all tasks have been done.
   bool is_idle();
-  /// Until all that is there now has been done.
+  /// Blocks until all tasks that are queued now have been done.
   void wait();
-  /// run() returns when it has done what is there.
+  /// Makes run() return once it has done all queued tasks.
   void close();
-  /// The thread's life.
+  /// Does tasks until the queue is closed; the thread of the stream runs this.
   void run();
 
   const int device;
@@ -36,7 +37,7 @@ class Queue {
   bool is_closed_ = false;
 };
 
-/// Until all streams of the device, or of all devices (-1), have done what they have.
+/// Blocks until all streams of the device, or of all devices (-1), have done the tasks queued now.
 void wait_for_device(int device);
 
 }  // namespace cuda_on_host

@@ -70,7 +70,7 @@ Sample<T> sample_of(const Dataset& data, std::int64_t i) {
   return out;
 }
 
-/// A file that is nowhere but in memory.
+/// A file that exists in memory alone.
 class MemoryFile {
  public:
   explicit MemoryFile(const std::string& content) : file_(memfd_create("test", MFD_CLOEXEC)) {

@@ -1,4 +1,4 @@
-// Rows of runs that never were.
+// Rows of invented runs.
 #pragma once
 
 #include <string>

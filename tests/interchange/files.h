@@ -1,4 +1,4 @@
-// Files for tests, as bytes.
+// The bytes of files, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace ringside::testing {
 
-/// A safetensors file of that header and so many bytes of data.
+/// A safetensors file with this header, followed by `data`.
 inline std::string safetensors(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   std::string out(sizeof length, '\0');
@@ -31,7 +31,7 @@ inline std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-/// What `act` complains of; "" if it does not.
+/// The message of the Error that `act` throws; "" if it throws none.
 template <class Act>
 std::string error_of(const Act& act) {
   try {

@@ -1,4 +1,4 @@
-// A model with ranges of its own, for tests of units and models.
+// A model with its own ranges of parameters and gradients, for tests of units and models.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A tiny model of every kind, and what it computes on.
+// A tiny model of every kind, with inputs and targets.
 #pragma once
 
 #include <string>
@@ -113,7 +113,7 @@ inline double loss_of(const Model& model, Device& device, const Tensor& logits,
 }
 
 inline constexpr std::uint64_t seed_of_passes = 5;
-/// As in training; and the same without what backward needs.
+/// A pass as in training, and the same pass without keeping what backward needs.
 inline constexpr Pass keeping{.step = 2, .first_sample = 7, .seed = seed_of_passes};
 inline constexpr Pass looking{.step = 2, .keep = false, .first_sample = 7, .seed = seed_of_passes};
 

@@ -1,4 +1,4 @@
-// What PyTorch computed of a small model: see make_fixtures.py.
+// Results of PyTorch for a small model; make_fixtures.py writes them.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@
 
 namespace ringside::testing {
 
-/// Of F32 or BF16.
+/// The values of a tensor of F32 or BF16.
 inline std::vector<float> floats_of(const StoredTensor& from) {
   const std::size_t size = from.dtype == "BF16" ? sizeof(bf16) : sizeof(float);
   std::vector<float> out(from.bytes.size() / size);
@@ -76,7 +76,7 @@ class Fixture {
   std::int64_t steps_ = 0;
 };
 
-/// The fixture's batch as a data set: its samples and no others.
+/// A data set of the fixture's batch; it has no other samples.
 class FixtureData final : public Dataset {
  public:
   FixtureData(const Fixture& fixture, const Model& model)

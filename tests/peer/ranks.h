@@ -16,7 +16,7 @@
 
 namespace ringside::testing {
 
-/// What one rank's thread has.
+/// What the thread of one rank works with.
 struct Rank {
   Device& device;
   Store& store;
@@ -27,7 +27,7 @@ struct Rank {
   Tensor floats(std::int64_t count) const {
     return device.tensor({count}, MemoryKind::communication);
   }
-  /// Element i is f(i).
+  /// A tensor whose element i is f(i).
   Tensor floats(std::int64_t count, const std::function<float(std::int64_t)>& f) const {
     const Tensor out = floats(count);
     set(out, f);
@@ -45,8 +45,9 @@ struct Rank {
   }
 };
 
-/// Runs `body` on `size` threads, each with what `make_device()` and `make_communicator(device,
-/// store, group, timeout)` give it. Returns what each rank threw, "" if nothing.
+/// Runs `body` on `size` threads, each with results of `make_device()` and
+/// `make_communicator(device, store, group, timeout)`. Returns the text of what each rank threw; ""
+/// for a rank that threw nothing.
 template <class MakeDevice, class MakeCommunicator>
 std::vector<std::string> errors_of_ranks_on(MakeDevice make_device,
                                             MakeCommunicator make_communicator, int size,
@@ -69,14 +70,14 @@ std::vector<std::string> errors_of_ranks_on(MakeDevice make_device,
   return errors;
 }
 
-/// On the CPU, over shared memory.
+/// Does the same on the CPU, over shared memory.
 inline std::vector<std::string> errors_of_ranks(int size, double timeout_s,
                                                 const std::function<void(const Rank&)>& body) {
   return errors_of_ranks_on([] { return make_cpu_device(1); }, peer::make_shm_communicator, size,
                             timeout_s, body);
 }
 
-/// As above; nothing may go wrong.
+/// Does the same, and expects that no rank throws.
 inline void run_ranks(int size, const std::function<void(const Rank&)>& body) {
   const auto errors = errors_of_ranks(size, 60, body);
   for (int r = 0; r < size; ++r)

@@ -13,7 +13,8 @@
 
 namespace ringside::testing {
 
-/// Rank r stands on device r, counted over all machines; all ranks share a CPU.
+/// A simulated cluster in which rank r runs on device r, counted over all machines; on a CPU all
+/// ranks share the processor.
 struct Simulated {
   sim::ClusterSpec cluster;
   peer::SimOptions options{};
@@ -25,7 +26,8 @@ struct Simulated {
   }
 };
 
-/// Returns what each rank threw, "" if nothing. `end`, if given, becomes the world's time then.
+/// Returns the text of what each rank threw; "" for a rank that threw nothing. If `end` is given,
+/// it is set to the world's time at the end.
 inline std::vector<std::string> errors_of_simulated(const Simulated& simulated, int size,
                                                     const std::function<void(const Rank&)>& body,
                                                     double* end = nullptr) {
@@ -49,7 +51,7 @@ inline std::vector<std::string> errors_of_simulated(const Simulated& simulated, 
   return errors;
 }
 
-/// As above; nothing may go wrong. Returns the world's time at its end.
+/// Does the same, and expects that no rank throws. Returns the world's time at the end.
 inline double run_simulated(const Simulated& simulated, int size,
                             const std::function<void(const Rank&)>& body) {
   double end = 0;
@@ -65,7 +67,7 @@ inline Simulated rings_as_messages(int devices) {
 inline Simulated rings_as_flows(int devices) {
   return {small_cluster(devices), {.message_ranks = 0, .timeout_s = 60}};
 }
-/// Of four devices and NICs, so that there are several rings.
+/// Two machines with four devices and NICs, so that there are several rings.
 inline Simulated two_machines() {
   Simulated out = rings_as_messages(4);
   out.cluster.machines = 2;

@@ -39,7 +39,7 @@ struct Training {
             .global_batch = samples * micro_batches * world};
   }
 
-  /// Of the micro-batch `part` of the step, counted over all ranks in rank order.
+  /// The batch of micro-batch `part` of the step, counted over all ranks in rank order.
   Batch batch(Device& device, std::int64_t step, std::int64_t part) const {
     Batch out{device.tensor({samples, config.context}, MemoryKind::data, DType::i32),
               device.tensor({samples}, MemoryKind::data, DType::i32)};
@@ -94,7 +94,7 @@ inline void train(
   }
 }
 
-/// How gradients of (rank, micro-batch) are added up.
+/// The order in which gradients of (rank, micro-batch) are added up.
 enum class Order { micro_batches_first, ranks_first };
 
 /// The parameters after the steps, from gradients that are added one after the other.
@@ -149,7 +149,7 @@ inline std::vector<float> expected_parameters(const Training& training, Order or
   return {values.begin(), values.end()};
 }
 
-/// What visit_parameters() shows, in unit order.
+/// The values that visit_parameters() shows, in unit order.
 inline std::vector<float> parameters_of(SyncScheme& scheme) {
   std::vector<float> out;
   scheme.visit_parameters([&](const Unit& unit, const Tensor& values) {

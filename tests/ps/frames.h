@@ -1,4 +1,4 @@
-// Frames with something in them, on any device.
+// Frames with recognisable values, on any device.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace ringside::testing {
 
-/// A tensor whose bytes count, from `first` on.
+/// A tensor whose bytes count up from `first`.
 inline Tensor counting(Device& device, Shape shape, DType dtype = DType::f32, int first = 0) {
   Tensor out = device.tensor(shape, MemoryKind::gradient, dtype);
   std::vector<std::byte> bytes(out.bytes());
@@ -23,7 +23,7 @@ inline std::vector<std::byte> bytes_of(Device& device, const Tensor& tensor) {
   return bytes;
 }
 
-/// Shape, element type and values agree; each tensor with its own device.
+/// Whether shape, element type and values agree; each tensor lies on its own device.
 inline bool same(Device& a_device, const Tensor& a, Device& b_device, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          bytes_of(a_device, a) == bytes_of(b_device, b);

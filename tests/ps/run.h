@@ -42,7 +42,7 @@ class RandomTokens : public Dataset {
   ModelConfig model_;
 };
 
-/// Extents that nothing divides; 1,300 parameters in four units.
+/// A plan with extents that nothing divides; the model has 1,300 parameters in four units.
 inline RunPlan tiny_plan(int world, int servers, bool beside, std::int64_t micro_batches) {
   RunPlan plan;
   plan.world = world;
@@ -70,12 +70,12 @@ struct RankResult {
   std::string error;
 };
 
-/// As ranks of one host have them.
+/// The links that ranks on one host have.
 inline Links links_to_servers() { return {nullptr, ps::zmq_transport}; }
 
 using MakeDevice = std::function<std::unique_ptr<Device>()>;
 
-/// One rank, as a rank process does it.
+/// Runs one rank as a rank process does.
 inline void run_rank(const RunPlan& plan, int rank, Store& store, const Make& make,
                      const Serve& serve, const MakeDevice& make_device, const Links& links,
                      RankResult& result) {
@@ -119,7 +119,7 @@ inline std::vector<RankResult> run_ranks(
   return results;
 }
 
-/// One process that does the work of all ranks, their gradients added in rank order.
+/// Runs one process that does the work of all ranks, and adds up their gradients in rank order.
 inline RankRecord reference(int world, std::int64_t micro_batches,
                             std::int64_t evaluate_every = 0) {
   RunPlan plan = tiny_plan(1, 0, false, world * micro_batches);

@@ -1,4 +1,4 @@
-// A server of a small model, and messages to it.
+// A fixture with a server of a small model, and messages to that server.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,12 +15,13 @@
 
 namespace ringside::ps {
 
-/// Two units, three chunks: [0, 32) and [32, 50) of the first, [50, 60) of the second.
+/// The model has two units and three chunks: [0, 32) and [32, 50) of the first unit, [50, 60) of
+/// the second.
 class ServerTest : public ::testing::Test {
  protected:
   static constexpr std::uint64_t token = 77;
 
-  /// Parameters and nothing else.
+  /// A unit that has parameters and does nothing.
   struct Range : Unit {
     Range(std::int64_t count, Device& device) : Unit("range", device) {
       declare().add("values", {count}, {Init::Kind::normal, 1});
@@ -61,7 +62,7 @@ class ServerTest : public ::testing::Test {
   }
   Server make_server(int workers) { return {model_, chunks_, *device_, config(workers)}; }
 
-  /// Magnitudes differ by far: another order of the sum has other bits.
+  /// Gradients of very different magnitudes: a sum in another order has other bits.
   Tensor gradient(int worker, const Chunk& chunk, std::int64_t step) {
     Tensor out = device_->tensor({chunk.count}, MemoryKind::gradient, dtype_);
     for (std::int64_t i = 0; i < chunk.count; ++i) {
@@ -104,7 +105,8 @@ class ServerTest : public ::testing::Test {
     return about(Kind::pull, worker, chunks_[chunk], steps);
   }
 
-  /// What one process would make of it: sums in rank order, one optimizer for the whole model.
+  /// The parameters that one process would compute: sums in rank order, one optimizer for the whole
+  /// model.
   std::vector<std::vector<float>> sequential(int workers, std::int64_t steps) {
     Tensor all = device_->tensor({60}, MemoryKind::parameter, dtype_);
     for (std::size_t u = 0; u < 2; ++u) {

@@ -32,12 +32,12 @@ inline sim::ClusterSpec cpu_machines(int machines) {
   return cluster;
 }
 
-/// Rank r lives on machine r, round the cluster.
+/// Rank r lives on machine r, counted round the cluster.
 inline sim::Place place_of(const sim::ClusterSpec& cluster, int rank) {
   return {static_cast<int>(rank % cluster.machines), 0};
 }
 
-/// One rank as an actor; the server beside a worker is another one.
+/// Runs one rank as an actor; a server beside the worker is another actor.
 inline void simulate_rank(const RunPlan& plan, int rank, sim::World& world, Store& store,
                           bool numerics, const Make& make, const Serve& serve, RankResult& result) {
   const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
@@ -84,7 +84,7 @@ struct Simulated {
   double seconds = 0;
 };
 
-/// Like run_ranks(), in a world of its own.
+/// Does the same as run_ranks(), in a simulated world of its own.
 inline Simulated simulate_ranks(const RunPlan& plan, const sim::ClusterSpec& cluster, bool numerics,
                                 const Make& make, const Serve& serve) {
   const auto world = sim::make_world(cluster);

@@ -25,7 +25,7 @@ inline const std::string& text_path() {
   return path;
 }
 
-/// Of all schemes that have several workers.
+/// The names of all schemes with several workers.
 inline std::vector<std::string> scheme_names() {
   std::vector<std::string> names;
   for (const SchemeRow& row : scheme_rows())
@@ -63,13 +63,13 @@ inline ExperimentConfig tiny(const std::string& model) {
 
 inline Row run(const RunPlan& plan) { return make_row(plan, run_ranks_as_threads(plan)); }
 
-/// `single` over the micro-batches of all ranks of a run.
+/// The row of `single` over the micro-batches of all ranks of a run.
 inline Row reference_of(ExperimentConfig config, int world) {
   config.scheme_options["single"] = SingleOptions{.replicas = world};
   return run(plan_training(config, "single", 1));
 }
 
-/// Relative, over a curve.
+/// The largest relative difference of two curves.
 inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   EXPECT_EQ(a.size(), b.size());
   double largest = 0;

@@ -79,32 +79,32 @@ struct ncclConfig_t {
 
 ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result);
-/// The last warning of this thread, of any communicator.
+/// The last warning that any communicator gave to this thread.
 const char* ncclGetLastError(ncclComm_t comm);
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config);
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank);
-/// Writes *child when the parent is no longer in progress.
+/// Writes *child once the parent is no longer in progress.
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* child,
                            ncclConfig_t* config);
-/// In progress until every rank's operations have ended and every rank has called it.
+/// Stays in progress until the operations of every rank have ended and every rank has called it.
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 /// Blocks until the rank's own operations have ended.
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-/// Its tasks end; no memory of them is touched from here on. Other ranks notice nothing.
+/// Ends the rank's tasks; their memory is not touched from here on. Other ranks notice nothing.
 ncclResult_t ncclCommAbort(ncclComm_t comm);
-/// ncclInvalidUsage on every rank once operations did not agree.
+/// Gives ncclInvalidUsage on every rank once the ranks' operations did not agree.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
 
-/// All of a group's operations on one communicator have one stream, and are one task of it.
+/// All operations of a group on one communicator use one stream, as one task.
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 
-/// Sums run in rank order; those of 16 bits are rounded once.
+/// Sums run in rank order; sums of 16-bit floats are rounded once.
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t receive_count,
