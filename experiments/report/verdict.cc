@@ -55,10 +55,9 @@ double difference_of(const Row& a, const Row& b) {
 /// Accuracies count samples: where losses agree to rounding, a few samples more or less may be
 /// right.
 bool close_accuracies(const Row& a, const Row& b) {
-  constexpr double few = 0.01;
   return std::equal(
       a.evaluations.begin(), a.evaluations.end(), b.evaluations.begin(), b.evaluations.end(),
-      [](const auto& x, const auto& y) { return std::abs(x.accuracy - y.accuracy) <= few; });
+      [](const auto& x, const auto& y) { return std::abs(x.accuracy - y.accuracy) <= 0.01; });
 }
 
 Verdict verdict(const Row& row, const Reference& reference) {

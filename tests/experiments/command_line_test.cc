@@ -396,7 +396,7 @@ TEST_F(CommandLine, TheOutputIsWrittenAtTheEndOrNotAtAll) {
   };
   folder_.write("row.json", "old");
   EXPECT_THAT(refusal(to("absent/row.json")), HasSubstr("--output absent/row.json"));
-  EXPECT_THAT(refusal(to("/dev/null")), HasSubstr("no file"));
+  EXPECT_THAT(refusal(to("/dev/null")), HasSubstr("not a file"));
   EXPECT_THAT(refusal(to("row.json", {"--set", "train.steps=0"})), HasSubstr("train.steps"));
   EXPECT_EQ(run(to("row.json", {"--set", "optimizer.lr=1e30"})).status, 1);
   EXPECT_EQ(folder_.read("row.json"), "old");

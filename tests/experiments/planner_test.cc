@@ -102,7 +102,7 @@ TEST(Planner, SingleOnAllCoresStandsBesideTheLargestWorld) {
   };
   const auto runs = on_all(16);
   ASSERT_THAT(ids(runs), ElementsAre("single-t4-r0", "single-t4-r1"));
-  EXPECT_EQ(runs[0].label, "single, 4 threads");
+  EXPECT_EQ(runs[0].label, "single (4 threads)");
   EXPECT_EQ(runs[0].device.threads, 4);
   EXPECT_EQ(runs[0].world, 1);
   EXPECT_EQ(on_all(3).at(0).device.threads, 3) << "one a core";
@@ -393,7 +393,7 @@ TEST(Planner, RefusesWhatCannotBeRun) {
                 c.scheme_options["ps"] =
                     ps::PsOptions{.servers = 1, .placement = "beside", .server_device = "cpu"};
               }),
-              HasSubstr("servers beside workers have the device of these"));
+              HasSubstr("servers beside workers use the device of their worker"));
   EXPECT_THAT(with([](auto& c) { c.train.global_batch = 0; }), HasSubstr("train.global_batch = 0"));
   EXPECT_THAT(with([](auto& c) { c.train.seed = -1; }), HasSubstr("train.seed = -1"));
   EXPECT_THAT(with([](auto& c) { c.train.timeout_s = 0; }), HasSubstr("train.timeout_s"));

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "experiments/results/environment.h"
+#include "experiments/report/report.h"
 #include "experiments/run/runner.h"
 #include "peer/ddp.h"
 #include "tests/experiments/made_up_rows.h"
@@ -172,7 +173,7 @@ TEST_F(Results, APlanThatNoComparisonWroteIsNamed) {
   ResultsFolder folder(path());
   write("plan.json", R"({"data": 5})");
   EXPECT_THAT(complaint([&] { folder.read_data_state(); }),
-              HasSubstr("plan.json: its \"data\" is no list of files"));
+              HasSubstr("plan.json: its \"data\" is not a list of files"));
 }
 
 TEST_F(Results, ARowOfAFailedRunIsWrittenWhateverItsErrorSays) {

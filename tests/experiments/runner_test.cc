@@ -76,7 +76,7 @@ TEST_F(Running, AQuietRunIsMadeOnce) {
 }
 
 TEST_F(Running, ADisturbedRunIsMadeAgainUntilItIsQuiet) {
-  const auto rows = run({1.0, 0.5, 0}).rows;
+  const auto rows = run({1.0, 0.9, 0}).rows;
   ASSERT_EQ(made_.size(), 4u);
   EXPECT_EQ(made_[0], made_[1]);
   EXPECT_EQ(made_[0], made_[2]);
@@ -88,7 +88,7 @@ TEST_F(Running, ADisturbedRunIsMadeAgainUntilItIsQuiet) {
   // All of them stay in the file, and say what disturbed them.
   const auto there = written();
   ASSERT_EQ(there.size(), 4u);
-  EXPECT_EQ(disturbance(there[1]), "others used 0.5 of 2 cores");
+  EXPECT_EQ(disturbance(there[1]), "others used 0.9 of 2 cores");
   EXPECT_EQ(rows_that_count(there)[0]->attempt, 2);
 }
 

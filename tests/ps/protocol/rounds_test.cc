@@ -168,7 +168,7 @@ TEST_F(RoundsTest, RefusesWhatIsWrongAndStaysSane) {
   refused(server.handle(0, about(Kind::measure, 0, -1)), "step -1");
   refused(server.handle(0, about(Kind::measure, 0, 0, 1)), "round 1 of step 0");
   refused(server.handle(0, about(Kind::measure, 0, 0, -1)), "round -1 of step 0");
-  refused(server.handle(0, totals(Kind::measure, 0, 0, 0, {1})), "before the first round");
+  refused(server.handle(0, totals(Kind::measure, 0, 0, 0, {1})), "must have no totals");
   refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1})), "but has asked for 0 rounds");
   Message scaled = about(Kind::measure, 0, 0);
   scaled.header.scalar = 0;
@@ -202,7 +202,7 @@ TEST_F(RoundsTest, SeveralPushesAStepAreSummedOverWorkersAndThenAddedUp) {
   config_.pushes = 2;
   Server server = make_server();
   EXPECT_TRUE(server.handle(0, push(0, 0, 0, 1, Kind::push_pull)).empty());
-  refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 1)), "push 0 of step 0 is missing");
+  refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 1)), "before another worker pushed push 0 of step 0");
   refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 2)), "a step has only 2 pushes");
   Replies replies = server.handle(1, push(1, 0, 0, 2, Kind::push_pull));
   ASSERT_EQ(replies.size(), 2u);

@@ -35,8 +35,8 @@ TEST_F(ServerTest, RefusesWhatIsWrongAndStaysSane) {
   expect(changed([](Message& m) { m.header.step = 1; }), "step 1 was pushed, but step 0 is due");
   expect(changed([](Message& m) { m.header.step = -1; }), "step -1 was pushed before");
   expect(push(0, 0, 0), "step 0 was pushed before", 0);
-  expect(push(0, 0, 1), "another worker's step 0 is missing", 0);
-  expect(pull(1, 0, 1), "by a worker that pushed 0");
+  expect(push(0, 0, 1), "before another worker pushed step 0", 0);
+  expect(pull(1, 0, 1), "but has pushed 0");
   expect(about(Kind::inputs, 1, chunks_[0], 0), "does not answer messages of this kind");
   expect(about(Kind::error, 1, chunks_[0], 0), "does not answer messages of this kind");
   expect(summand(1, 1, {1}), "for sum 1, but sum 0 is due");
