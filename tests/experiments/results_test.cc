@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "experiments/results/environment.h"
 #include "experiments/report/report.h"
+#include "experiments/results/environment.h"
 #include "experiments/run/runner.h"
 #include "peer/ddp.h"
 #include "tests/experiments/made_up_rows.h"

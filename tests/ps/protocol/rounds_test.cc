@@ -202,7 +202,8 @@ TEST_F(RoundsTest, SeveralPushesAStepAreSummedOverWorkersAndThenAddedUp) {
   config_.pushes = 2;
   Server server = make_server();
   EXPECT_TRUE(server.handle(0, push(0, 0, 0, 1, Kind::push_pull)).empty());
-  refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 1)), "before another worker pushed push 0 of step 0");
+  refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 1)),
+          "before another worker pushed push 0 of step 0");
   refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 2)), "a step has only 2 pushes");
   Replies replies = server.handle(1, push(1, 0, 0, 2, Kind::push_pull));
   ASSERT_EQ(replies.size(), 2u);
