@@ -11,10 +11,11 @@
 namespace ringside {
 
 /// The files that a run reads (its data set and its initial weights), as they stood at one moment.
-/// If somebody edits a file while a comparison runs, every later run is another training run.
+/// If somebody edits a file while a comparison runs, its later runs are not comparable with its
+/// earlier ones.
 struct DataState {
   struct File {
-    std::string path;  // see utf8_text()
+    std::string path;  // as utf8_text() returns it
     std::int64_t bytes = 0;
     std::int64_t modified_ns = 0;
     bool operator==(const File&) const = default;
@@ -22,15 +23,16 @@ struct DataState {
   std::vector<File> files;
 };
 
-/// The files of the run as they stand now. Throws Error as reading the data, or an index of
-/// weights, would.
+/// The files of the run as they stand now. Throws Error if files of the data set are missing or the
+/// index of the weights is wrong.
 DataState data_state(const RunPlan& plan);
 
 /// Throws Error if the data includes the files that a comparison writes into `results`: every run
 /// would then change the data of the next.
 void check_apart(const DataConfig& config, const std::filesystem::path& results);
 
-/// A file that is new, gone or changed between the two states; empty if no file is.
+/// The path of a file that was added, removed or changed between the two states; empty if there is
+/// no such file.
 std::string first_change(const DataState& before, const DataState& after);
 
 nlohmann::json to_json(const DataState& state);

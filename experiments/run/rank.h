@@ -14,20 +14,20 @@ namespace ringside {
 /// Callbacks for what a rank does while it runs. Any thread of the rank may call them.
 struct RankListener {
   std::function<void(const Progress&)> progress;
-  /// Called with the cause when the rank fails, before any part of the rank is taken down: other
-  /// ranks notice its end, and their complaints must not come first.
+  /// Called with the cause when training or serving fails, before any part of the rank is
+  /// destroyed. The destruction makes other ranks fail too, and the first cause must be told first.
   std::function<void(const std::string&)> error;
 };
 
 /// The place where a rank meets the others.
 struct RankSite {
   Store& store;
-  sim::World* world = nullptr;  // simulated ranks are its actors; null for others
+  sim::World* world = nullptr;  // the world of a simulated rank; null for a real rank
 };
 
 /// Builds what the plan names (device, data, model, scheme), trains or serves, and returns the
 /// rank's record. Blocks. The same code runs a rank as a thread, as a process and as an actor of a
-/// simulated world. Throws Error, of which the listener may have heard already.
+/// simulated world. Throws Error; an error of training or serving was told to the listener before.
 RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                     const RankListener& listener);
 

@@ -18,13 +18,13 @@ struct Group {
   int depth = 0;
   ncclResult_t error = ncclSuccess;
   std::vector<Launch> launches;
-  std::vector<MemberPtr> begun;  // what left them in progress belongs to the group
+  std::vector<MemberPtr> begun;  // members that a call of this group left in progress
 };
 
 struct Ids {
   std::mutex mutex;
   int made = 0;
-  std::map<std::string, std::shared_ptr<Clique>> cliques;  // that have not formed
+  std::map<std::string, std::shared_ptr<Clique>> cliques;  // by id; some ranks have not joined yet
 };
 
 Ids& ids() {
@@ -41,7 +41,7 @@ ncclResult_t fail(ncclResult_t result, const char* text) {
   return result;
 }
 
-// Calls body() with the clique's mutex if the communicator may be used.
+// If the communicator may be used, calls body() while it holds the clique's mutex.
 template <class Body>
 ncclResult_t use(const MemberPtr& member, const Body& body) {
   const std::lock_guard lock(member->clique->mutex);
@@ -69,7 +69,7 @@ ncclComm_t make_comm(const std::shared_ptr<Clique>& clique, int rank, bool block
   return new ncclComm{std::make_shared<Member>(Member{clique, rank, blocking})};
 }
 
-// Every call is a group of its own where it is not in one.
+// Calls body() in the group that the caller has begun, or in a group of its own if there is none.
 template <class Body>
 ncclResult_t grouped(const Body& body) {
   ncclGroupStart();
@@ -91,14 +91,14 @@ ncclResult_t join(ncclComm_t* comm, int size, const std::string& id, int rank, b
   const std::lock_guard guard(ids().mutex);
   const auto found = ids().cliques.find(id);
   if (found == ids().cliques.end())
-    return fail(ncclInvalidArgument, "no unique id, or one that was used before");
+    return fail(ncclInvalidArgument, "the id is unknown, or all its ranks have joined already");
   const auto clique = found->second;
   const std::lock_guard lock(clique->mutex);
   if (clique->joined.empty()) clique->size = size;
   if (clique->size != size || !clique->joined.insert(rank).second) {
     clique->error = ncclInvalidUsage;
     clique->changed.notify_all();
-    return fail(ncclInvalidUsage, "ranks differ in the size of the group, or one came twice");
+    return fail(ncclInvalidUsage, "ranks differ in the size of the group, or a rank joined twice");
   }
   if (static_cast<int>(clique->joined.size()) == size) {
     clique->formed = true;
@@ -206,9 +206,10 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   const MemberPtr member = comm->member;
   Clique& clique = *member->clique;
   std::unique_lock lock(clique.mutex);
-  if (member->ready) return fail(ncclInvalidUsage, "destroyed while a call on it is in progress");
+  if (member->ready) return fail(ncclInvalidUsage, "a call on the communicator is in progress");
   clique.changed.wait(lock, [&] { return member->unfinished == 0 || clique.error != ncclSuccess; });
-  if (clique.error != ncclSuccess) return fail(clique.error, "it failed: abort it");
+  if (clique.error != ncclSuccess)
+    return fail(clique.error, "the communicator has failed: abort it");
   if (!member->finalized) ++clique.finalized;
   clique.changed.notify_all();
   delete comm;
@@ -247,7 +248,7 @@ ncclResult_t ncclGroupStart() {
 }
 
 ncclResult_t ncclGroupEnd() {
-  if (group.depth == 0) return fail(ncclInvalidUsage, "a group ends that did not begin");
+  if (group.depth == 0) return fail(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
   if (group.depth > 1) {
     --group.depth;
     return ncclSuccess;

@@ -1,11 +1,11 @@
-// Streams of the CUDA runtime on the host: each is a thread with tasks in order.
+// Streams of the CUDA runtime on the host: each is a thread that runs its tasks in order.
 #pragma once
 
 #include <functional>
 
 #include "cuda_runtime.h"
 
-/// Runs the task on the stream's thread, after all tasks that it was given before. Does not block.
-/// The task may block; it calls nothing of the CUDA runtime. Ends the program if there is no such
-/// stream: whoever serves a call looks at its arguments first.
+/// Runs the task on the stream's thread, after all tasks that were enqueued before. Does not block.
+/// The task may block, but must not call the CUDA runtime. A null stream ends the program: the
+/// functions of the runtime check their arguments before they enqueue.
 void enqueue(cudaStream_t stream, std::function<void()> task);

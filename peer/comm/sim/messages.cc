@@ -13,7 +13,7 @@ namespace ringside::peer {
 namespace {
 
 constexpr double for_ever = std::numeric_limits<double>::infinity();
-constexpr double moment = 1e-9;  // as in group.cc
+constexpr double moment = 1e-9;  // seconds; the world's clock distinguishes no shorter times
 
 }  // namespace
 
@@ -107,7 +107,8 @@ void SimMessages::await(const Message& message) {
 }
 
 void SimMessages::wake_all() {
-  std::vector<MessagePtr> messages;  // a copy, because other actors run while they are woken
+  // First copies, then wakes: a woken actor may change the lanes before this loop goes on.
+  std::vector<MessagePtr> messages;
   std::vector<sim::Event*> services;
   for (const auto& [pair, lane] : lanes_) {
     for (const auto* line : {&lane.sending, &lane.receiving})

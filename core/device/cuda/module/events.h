@@ -9,8 +9,8 @@
 
 namespace ringside::cuda {
 
-/// Events belong to the device that is current when they are taken. Thread-safe. The pool must
-/// outlive its events.
+/// A new event belongs to the current device, so each pool serves one device. Thread-safe. The pool
+/// must outlive its events.
 class EventPool {
  public:
   /// `flags` is cudaEventDefault (events have a time) or cudaEventDisableTiming.
@@ -28,8 +28,9 @@ class EventPool {
   std::vector<cudaEvent_t> free_;
 };
 
-/// Marks the end of what is enqueued on a stream now. An Event may be destroyed, and its CUDA event
-/// reused, before it is reached: streams that wait for it have already been told to.
+/// Marks the end of the work that is enqueued on a stream when the Event is made. An Event may be
+/// destroyed, and its CUDA event reused, before the stream reaches that point: streams that hold()
+/// has told to wait still wait for that point.
 class Event {
  public:
   Event(EventPool& pool, cudaStream_t stream);

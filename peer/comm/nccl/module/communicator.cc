@@ -1,4 +1,4 @@
-// Collectives of NCCL, between marks, and the watch over them.
+// Enqueues operations of NCCL, and looks for those that failed or are late.
 #include "peer/comm/nccl/module/communicator.h"
 
 #include <limits>
@@ -62,7 +62,7 @@ NcclCommunicator::NcclCommunicator(cuda::CudaDevice& device, Store& store, Handl
 
 NcclCommunicator::~NcclCommunicator() {
   device_.unwatch(*this);
-  // The other ranks do not end in order while this rank's error is on its way to them.
+  // After an error on this rank the others do not end in order, so finish() would wait in vain.
   if (!failure_.empty() || std::uncaught_exceptions() > exceptions_) return;
   if (messages_.finish()) lane_.finish();
 }
@@ -76,7 +76,8 @@ WorkPtr NcclCommunicator::begin(const Call& call, const Tensor& in, const Tensor
     const auto operation =
         std::make_shared<Operation>(Operation{describe(++number_, call), in, out});
     lane_.launch(operation, device_.mark(), [&] { return enqueue(call, in, out); });
-    // This takes long only where ranks meet for the first time, and that has a deadline.
+    // Needs no deadline here: only ranks that meet for the first time can keep this waiting, and
+    // then is_through() throws at the deadline.
     poll(device_.clock(), std::numeric_limits<double>::infinity(), [&] {
       messages_.advance();
       return lane_.is_through();
@@ -106,7 +107,7 @@ ncclResult_t NcclCommunicator::enqueue(const Call& call, const Tensor& in, const
     case Call::Kind::all_to_all:
       return enqueue_exchange(in, out);
     case Call::Kind::split:
-      break;  // Handle::split() calls NCCL's own function for it
+      break;  // split() calls Handle::split() instead
   }
   return ncclInvalidUsage;
 }
@@ -170,8 +171,8 @@ Traffic NcclCommunicator::traffic() const {
 }
 
 void NcclCommunicator::check() {
-  // The thread that has the lock looks as well, and may wait with the lock for as long as the
-  // deadline.
+  // Does not wait for a thread that holds the lock: that thread looks for errors itself, and may
+  // hold the lock until the deadline.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
   guarded([&] {

@@ -49,8 +49,8 @@ void arrive(Store& store, const NcclRank& self) {
   if (self.rank != 0) return;
   ncclUniqueId id{};
   if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess)
-    throw Error("{}: ncclGetUniqueId: {}; NCCL_SOCKET_IFNAME names the network to use", self.place,
-                ncclGetErrorString(result));
+    throw Error("{}: ncclGetUniqueId: {}; set NCCL_SOCKET_IFNAME to the network interface to use",
+                self.place, ncclGetErrorString(result));
   store.set(id_key(self), to_hex(id));
 }
 
@@ -65,7 +65,8 @@ std::string who_is_missing(Store& store, const NcclRank& self) {
   std::vector<int> missing;
   for (int r = 0; r < self.size; ++r)
     if (!look_up(store, arrival_key(self, r), 0)) missing.push_back(r);
-  // The store was asked for all keys at once: answers of a store elsewhere come together.
+  // The store may be in another process. The loop above has asked it for all keys without waiting;
+  // its answers now get `grace` seconds in all.
   constexpr std::chrono::duration<double> grace{0.2};
   const auto end = SteadyClock::now() + grace;
   std::erase_if(missing, [&](int r) {
