@@ -10,9 +10,9 @@ struct Kernel2d {
   std::int64_t size = 3, stride = 1, padding = 1;
 };
 
-/// y = x * weight + bias, then relu. Parameters: "NAME.weight" [out, size, size, in], initially
-/// N(0, sqrt(2 / (out size^2))) (He et al. 2015 for the backward pass, as in torchvision);
-/// "NAME.bias" [out], initially 0.
+/// y = x * weight, then what After names: nothing, + bias, or + bias and relu. Parameters:
+/// "NAME.weight" [out, size, size, in], initially N(0, sqrt(2 / (out size^2))) (He et al. 2015 for
+/// the backward pass, as in torchvision); "NAME.bias" [out] unless After is nothing, initially 0.
 class Convolution {
  public:
   enum class After : std::uint8_t { nothing, bias, bias_and_relu };
@@ -21,7 +21,7 @@ class Convolution {
               Kernel2d kernel, After after = After::nothing);
 
   /// Maps [B, H, W, in] to [B, P, Q, out], with P = (H + 2 padding - size) / stride + 1. Throws
-  /// Error for another number of channels.
+  /// Error if `x` does not have `in` channels.
   Tensor forward(const Tensor& x, const Pass& pass);
   /// Maps [B, P, Q, out] to [B, H, W, in], or returns an empty tensor if the gradient is not
   /// `wanted`. With a relu `dy` is overwritten.

@@ -1,4 +1,4 @@
-// Parameter servers: sharded, each updates its part.
+// The scheme "ps": parameter servers, each of which updates its part of the parameters.
 #pragma once
 
 #include <memory>
@@ -25,16 +25,16 @@ Fields fields_of(PsOptions& options);
 /// Throws Error for option values that are not allowed.
 void check(const PsOptions& options);
 inline std::int64_t server_count(const PsOptions& options) { return options.servers; }
-/// Whether servers need more operations of their device than the flat ones.
+/// Servers of ps only add up gradients and update parameters.
 inline bool computes_losses(const PsOptions&) { return false; }
 
 /// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
 /// after the unit's last backward, in chunks of at most 1 MB; the server answers each chunk with
 /// its updated values. The worker takes values in between the units' computations, and a unit's
-/// next forward waits only for the unit's own values. If the optimizer needs sums over the model,
-/// the worker pulls the values after the sums. Bytes a step, where P are the bytes of the
-/// parameters: a worker sends P for every gradient that it pushes, R gradients a step; a server
-/// sends N P / S.
+/// next forward waits only for the unit's own values. If the optimizer needs sums over the model
+/// before an update, the worker pulls the values after these sums. Bytes a step, for N workers, S
+/// servers, R gradients a step and parameters of P bytes: a worker sends R P, a server sends N P /
+/// S.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
 
 /// What a server's rank does until all workers are done; see ps/protocol/service.h.

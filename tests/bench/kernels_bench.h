@@ -49,11 +49,12 @@ class Operands {
     kernels().cast({values, out});
     return out;
   }
-  /// A tensor of fp32, whatever the dtype.
+  /// A random tensor of fp32, whatever set_dtype() said.
   Tensor statistic(Shape shape, float scale = 1) {
     Tensor out = device_->tensor(shape, MemoryKind::activation);
     const auto values = out.span<float>();
-    constexpr std::size_t period = 4099;  // speed does not ask for more; a prime fits no extent
+    // Repeating values does not change the speed. The period is prime, so that rows differ.
+    constexpr std::size_t period = 4099;
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] =
           i < period

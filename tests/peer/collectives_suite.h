@@ -1,5 +1,5 @@
-// Every collective against its closed form, exactly: for every kind of communicator. A program
-// names the kinds that it has with INSTANTIATE_TEST_SUITE_P.
+// Compares the result of every collective with its closed form, exactly. Each test program names
+// the kinds of communicators that it tests with INSTANTIATE_TEST_SUITE_P.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ inline void expect_all(const Rank& r, const Tensor& array,
         << "element " << i << " of " << array.count();
 }
 
-/// Ranks that are threads, or simulated in one of the ways in which operations proceed there.
+/// A kind of communicator, and how to run ranks that share one: as threads or simulated.
 struct Ranks {
   std::string name;
   void (*run)(int size, const std::function<void(const Rank&)>& body);
@@ -41,7 +41,7 @@ class Collectives : public ::testing::TestWithParam<std::tuple<Ranks, int>> {
   int size() const { return std::get<1>(GetParam()); }
 };
 
-/// "shm_4".
+/// The kind of communicator and the number of ranks: "shm_4".
 inline std::string name_of_world(const ::testing::TestParamInfo<Collectives::ParamType>& info) {
   return std::get<0>(info.param).name + "_" + std::to_string(std::get<1>(info.param));
 }
@@ -119,7 +119,8 @@ TEST_P(Collectives, AllToAllTransposesParts) {
 TEST_P(Collectives, MessagesGoBothWaysAtOnceAndInOrder) {
   run([](const Rank& r) {
     const int next = (r.rank + 1) % r.size, previous = (r.rank + r.size - 1) % r.size;
-    // Sent before received everywhere, several a pair: blocking sends would never meet.
+    // Every rank posts several sends to each peer before it receives: if send() blocked, all ranks
+    // would hang.
     std::vector<WorkPtr> works;
     std::vector<Tensor> received;
     for (const int peer : {next, previous})
@@ -152,7 +153,7 @@ TEST_P(Collectives, BarrierHoldsEveryoneUntilTheLastOneCame) {
 
 TEST_P(Collectives, ManyOperationsInFlightRunInOrder) {
   run([](const Rank& r) {
-    // The sum of sums: each all_reduce works on what the one before it left.
+    // Each all_reduce sums the result of the one before, so values grow by the number of ranks.
     const int rounds = 20;
     const Tensor array = r.floats(300, [](std::int64_t) { return 1.0F; });
     const Tensor gathered = r.floats(300 * r.size);
@@ -177,7 +178,7 @@ TEST_P(Collectives, TrafficIsExact) {
       operation();
       return r.comm.traffic() - before;
     };
-    const std::int64_t n = 16 * 25;  // a part each
+    const std::int64_t n = 16 * 25;  // elements of each rank's part
     const std::int64_t whole = n * p * 4, others = (p - 1) * n * 4;
     const Tensor array = r.floats(n * p, [](std::int64_t) { return 1.0F; });
     const Tensor out = r.floats(n * p);
@@ -208,7 +209,8 @@ TEST_P(Collectives, TrafficIsExact) {
     t = measure([&] { r.comm.barrier(); });
     EXPECT_EQ(t.sent + t.received, 0);
 
-    // A part more for some than for others: all in all no byte more.
+    // 1001 elements are not divisible by most numbers of ranks: some ranks send more than others,
+    // but all ranks together send no byte more.
     const Tensor uneven = r.floats(1001, [](std::int64_t) { return 1.0F; });
     t = measure([&] { r.comm.all_reduce(uneven)->wait(); });
     sent += t.sent;
@@ -227,7 +229,7 @@ TEST_P(Collectives, SplitMakesGroupsOrderedByKey) {
     const Tensor part =
         r.floats(3, [&](std::int64_t i) { return static_cast<float>(10 * r.rank + i); });
     const Tensor all = r.floats(3 * members);
-    // Both the group and the whole at once.
+    // An operation of the group runs while one of all ranks is under way.
     const Tensor ones = r.floats(10, [](std::int64_t) { return 1.0F; });
     const WorkPtr whole = r.comm.all_reduce(ones);
     group->all_gather(part, all)->wait();
@@ -237,7 +239,7 @@ TEST_P(Collectives, SplitMakesGroupsOrderedByKey) {
       const std::int64_t member = members - 1 - i / 3;
       return static_cast<float>(10 * (2 * member + r.rank % 2) + i % 3);
     });
-    // And again: names do not clash, nor do groups of groups.
+    // A second split, and a split of its group: their names must not clash with the first group's.
     const auto again = r.comm.split(0, r.rank)->split(r.rank, 0);
     EXPECT_EQ(again->size(), 1);
   });

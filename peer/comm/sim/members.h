@@ -12,8 +12,8 @@
 namespace ringside::peer {
 
 struct SimOptions {
-  /// Up to this many ranks a collective's algorithm runs message by message; larger worlds run it
-  /// as flows of the same bytes over the same links.
+  /// In groups of up to this many ranks a collective's algorithm is simulated message by message;
+  /// in larger groups, as flows of the same bytes over the same links.
   std::int64_t message_ranks = 8;
   double timeout_s = 60;  // seconds of simulated time
 };

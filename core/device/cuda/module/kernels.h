@@ -11,7 +11,7 @@ class FusedAttention;    // attention_cudnn.h
 class FusedConvolution;  // convolution_cudnn.h
 
 // Each function enqueues its operation on the compute stream and returns without waiting for the
-// device. Memory comes from device.allocate() alone. Throws Error if CUDA refuses a launch.
+// device. It allocates memory only with device.allocate(). Throws Error if CUDA refuses a launch.
 void fill(const Context&, const Fill&);
 void copy(const Context&, const Copy&);
 void add(const Context&, const Add&);
@@ -47,9 +47,9 @@ void cross_entropy(const Context&, const CrossEntropy&);
 void attention_forward(const Context&, Matmul&, const AttentionForward&, std::int64_t most_bytes);
 void attention_backward(const Context&, Matmul&, const AttentionBackward&, std::int64_t most_bytes);
 
-/// Convolution by cuDNN (`fused` may be null) or by matrix products, for any dtype and shape.
-/// Products take as many images at a time as fit into `most_bytes` of scratch memory, but at least
-/// one.
+/// Convolution for any dtype and shape: by cuDNN, or by matrix products if `fused` is null or does
+/// not serve the shape. Products take as many images at a time as fit into `most_bytes` of scratch
+/// memory, but at least one.
 void convolution_forward(const Context&, Matmul&, FusedConvolution* fused,
                          const ConvolutionForward&, std::int64_t most_bytes);
 void convolution_backward(const Context&, Matmul&, FusedConvolution* fused,
