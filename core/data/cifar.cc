@@ -13,8 +13,8 @@ constexpr std::size_t side = 32, channels = 3, plane = side * side, pixels = pla
 constexpr std::size_t values = pixels;  // values of a sample
 
 struct Format {
-  std::size_t label;   // offset in a record
-  std::size_t header;  // labels of a record, in bytes
+  std::size_t label;   // where in a record the label is
+  std::size_t header;  // bytes of labels before the pixels of a record
   std::array<PixelScale, channels> scales;
 };
 

@@ -1,4 +1,4 @@
-// Who holds how much memory, now and at the peak.
+// How many bytes of each kind of memory a device has handed out, now and at the peak.
 #pragma once
 
 #include <array>

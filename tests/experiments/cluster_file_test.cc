@@ -28,7 +28,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-/// Whole, without an include; lines are counted below.
+/// A complete cluster file that includes no other. Tests below rely on its line numbers.
 const std::string machine = R"([cluster]
 machines = 2
 devices = 4
@@ -85,7 +85,8 @@ class ClusterFile : public ::testing::Test {
     return read_cluster(folder_.write("mine.toml", text));
   }
 
-  /// What reading complains about, after the folder; it must be one line.
+  /// Returns the error of reading `text`, which must be one line, without the folder in front, or
+  /// "nothing".
   std::string complaint(const std::string& text) {
     try {
       read(text);
@@ -113,7 +114,7 @@ TEST_F(ClusterFile, ReadsEveryTable) {
   EXPECT_EQ(c.device.kind, "gpu");
   EXPECT_EQ(c.device.tflops.at("bf16"), 300);
   EXPECT_EQ(c.device.efficiency.size(), 2U);
-  std::size_t without_stand_in = 0;  // the others the file may leave out, and does
+  std::size_t without_stand_in = 0;  // the file leaves out the classes that have a stand-in
   for (std::size_t i = 0; i < op_classes; ++i)
     without_stand_in += stand_in(static_cast<OpClass>(i)) ? 0 : 1;
   EXPECT_EQ(c.device.efficiency.at("fp32").size(), without_stand_in);
@@ -155,7 +156,7 @@ TEST_F(ClusterFile, WinsOverWhatItIncludesKeyByKey) {
   EXPECT_EQ(c.machines, 3);
   EXPECT_EQ(c.devices, 4);
   EXPECT_EQ(c.device.memory_gb, 40);
-  EXPECT_EQ(c.host.memory_gb, 40);  // it is like that device
+  EXPECT_EQ(c.host.memory_gb, 40);  // the host is `like` the device "fast"
   EXPECT_EQ(c.device.bandwidth_gbs, 2000);
   EXPECT_EQ(c.device.tflops.at("bf16"), 150);
   EXPECT_EQ(c.device.tflops.at("fp32"), 20);
@@ -200,7 +201,7 @@ TEST_F(ClusterFile, ShippedMachinesAreWhatTheyAreCalled) {
     ++links.at(static_cast<std::size_t>(b));
   }
   EXPECT_THAT(links, ::testing::Each(6));  // every V100 has six NVLinks
-  for (std::size_t i = 0; i < 8; ++i) {    // and the ring goes over pairs with two
+  for (std::size_t i = 0; i < 8; ++i) {    // the ring joins pairs that have two links
     const auto a = dgx1.ring[i], b = dgx1.ring[(i + 1) % 8];
     EXPECT_EQ(
         std::count(dgx1.mesh.begin(), dgx1.mesh.end(), std::pair(std::min(a, b), std::max(a, b))),
@@ -301,7 +302,7 @@ TEST_F(ClusterFile, MistakesAreRefusedByFileLineAndReason) {
       {"machines = 2", "machines = 1979-05-27",
        "mine.toml:2: no key takes a date or time; write text in quotes"},
       {"machines = 2", "machines = = 2", "mine.toml:2: "},
-      // what cannot be
+      // impossible values
       {"machines = 2", "machines = 0", "mine.toml:2: machines must be more than 0, but is 0"},
       {"memory_gb = 80", "memory_gb = -80",
        "mine.toml:12: device.memory_gb must be more than 0, but is -80"},
@@ -347,7 +348,7 @@ TEST_F(ClusterFile, MistakesAreRefusedByFileLineAndReason) {
       {"[collective]\nkind = \"nccl\"\nbase_us = 8.4\n", "",
        "mine.toml: the table [collective] is missing"},
       {"send_us = 10\n", "", "mine.toml:44: [message] lacks send_us"},
-      // files that are like, or include, others
+      // tables that are `like` others, and files that include others
       {"like = \"bus\"", "like = \"net\"",
        "mine.toml:39: link 'net' is `like` itself, directly or through other tables"},
       {"[cluster]", "include = \"absent.toml\"\n[cluster]",

@@ -1,5 +1,5 @@
-// Dropout. Compiled without relaxed arithmetic, because the bits must not depend on the place in
-// the range (core/device/ops/flat.h).
+// Dropout. Compiled without relaxed arithmetic, because an element's bits must not depend on its
+// place in the range (core/device/ops/flat.h).
 #include <algorithm>
 #include <array>
 #include <cmath>

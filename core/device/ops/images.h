@@ -61,7 +61,8 @@ struct BatchNormReduce {
   bool relu = false;
   Tensor sums{};  // [2, C] fp32
 };
-/// dx = weight rstd (dz - sums[0] / rows - xhat sums[1] / rows); dresidual = dz.
+/// dx = weight rstd (dz - sums[0] / rows - xhat sums[1] / rows); dresidual = dz. Here rstd is 1 /
+/// sqrt(variance + epsilon), xhat the normalised x, and dz as in BatchNormReduce.
 struct BatchNormBackward {
   Tensor dy{}, x{}, y{};      // as in BatchNormReduce
   Tensor mean{}, variance{};  // [C] fp32

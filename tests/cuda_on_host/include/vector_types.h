@@ -1,4 +1,4 @@
-// Vector types of CUDA, with its alignments.
+// CUDA's vector types, aligned as in CUDA.
 #pragma once
 
 struct uint3 {
