@@ -59,7 +59,7 @@ std::vector<Preset> make() {
       {"resnet-101-cifar", he_cifar, resnet_cifar(101), 42'512'970},
       {"resnet-152-cifar", he_cifar, resnet_cifar(152), 58'156'618},
       {"vgg-16", "Simonyan and Zisserman 2015, as in torchvision", vgg, 138'357'544},
-      {"vgg-16-cifar", "the same for CIFAR: 512 in the classifier, 10 classes", vgg_cifar,
+      {"vgg-16-cifar", "the same for CIFAR: classifier of width 512, 10 classes", vgg_cifar,
        15'245'130},
       {"bert-base", "Devlin et al. 2018, uncased", bert(12, 12, 768), 110'106'428, 109'482'240},
       {"bert-large", "Devlin et al. 2018, uncased", bert(24, 16, 1024), 336'226'108, 335'141'888},

@@ -25,7 +25,7 @@ class DropoutLayer {
   const Unit& unit_;
   float probability_;
   std::uint32_t layer_;
-  std::optional<Dropout> dropped_;  // without tensors
+  std::optional<Dropout> dropped_;  // what forward() did, without its tensors
 };
 
 }  // namespace ringside

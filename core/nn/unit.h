@@ -38,17 +38,17 @@ class Unit {
   virtual Tensor backward(const Tensor& grad_output) = 0;
 
   /// An earlier unit of the model whose parameters this unit reads as well (a tied table), or null.
-  /// A scheme binds the lender's parameters whenever this unit computes. Their gradient is left to
-  /// the lender.
+  /// A scheme binds the lender's parameters whenever this unit computes. Their gradient range is
+  /// written by the lender alone.
   virtual const Unit* lender() const { return nullptr; }
 
-  /// A running statistic of a batch norm: fp32, no parameter. Every micro-batch of a step has one
-  /// of its own; that of the model is their mean over all micro-batches of all ranks, whose bits
-  /// therefore do not depend on which rank computed which micro-batch.
+  /// A running statistic of a batch norm: fp32, and not a parameter. A unit keeps one value of it
+  /// for each micro-batch of a step. The model's value is the mean over all micro-batches of all
+  /// ranks, so its bits do not depend on which rank computed which micro-batch.
   struct Statistic {
     std::string name;
     Tensor values;              // of the first micro-batch; evaluation computes with these
-    std::vector<Tensor> later;  // of the later ones; empty until a step with several was computed
+    std::vector<Tensor> later;  // of later micro-batches; empty until a step has more than one
   };
   const std::vector<Statistic>& statistics() const { return statistics_; }
   /// Sets the ranks over which batch norms combine their statistics; null: this rank alone. The

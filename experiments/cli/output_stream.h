@@ -13,8 +13,8 @@ namespace ringside {
 /// never blocks.
 class OutputStream : public std::ostream {
  public:
-  /// `interrupted` is called ten times a second while finish() waits for a reader who takes
-  /// nothing.
+  /// `interrupted` says whether the user wants the program to end. It is called ten times a second
+  /// while finish() waits for a reader who takes nothing.
   OutputStream(int file, std::function<bool()> interrupted);
   /// Calls finish().
   ~OutputStream() override;

@@ -1,4 +1,4 @@
-// Kernels on the host: a block's threads meet at barriers, a warp's at shuffles; sorts and bf16.
+// Tests of kernels on the host: barriers of a block, shuffles of a warp, sorts, bf16, NVTX ranges.
 #include <cuda_bf16.h>
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>
@@ -19,7 +19,7 @@ struct Array {
   std::size_t size;
   explicit Array(const std::vector<T>& values) : size(values.size()) {
     EXPECT_EQ(cudaMalloc(&data, size * sizeof(T)), cudaSuccess);
-    std::copy(values.begin(), values.end(), data);  // no stream has it yet
+    std::copy(values.begin(), values.end(), data);  // no stream uses the memory yet
   }
   ~Array() { EXPECT_EQ(cudaFree(data), cudaSuccess); }
   std::vector<T> values() const {
@@ -64,7 +64,7 @@ TEST_F(HostKernel, EveryThreadOfEveryBlockRunsOnce) {
   EXPECT_EQ(counters().launches, before + 1);
 }
 
-// Sums of blocks as kernels make them: warps by shuffles, then the first warp over the others.
+// Adds up values as real kernels do: each warp by shuffles, then the first warp the warps' sums.
 __global__ void __launch_bounds__(1024) sum_blocks(const float* in, float* out, float* all, int n) {
   __shared__ float sums[32];
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
@@ -131,7 +131,7 @@ TEST_F(HostKernel, ShufflesTakeFromTheLanesThatTheySay) {
     EXPECT_EQ(mine[2], lane ^ 1);
     EXPECT_EQ(mine[3], lane % 16 < 14 ? lane + 2 : lane);
     EXPECT_EQ(mine[4], lane > 0 ? lane - 1 : 0);
-    EXPECT_EQ(mine[5], lane < 16 ? lane : lane ^ 24);  // none from a later part
+    EXPECT_EQ(mine[5], lane < 16 ? lane : lane ^ 24);  // no value comes from a later group of 16
     EXPECT_EQ(votes.values()[static_cast<std::size_t>(lane)], expected_votes);
   }
 }
@@ -197,7 +197,7 @@ TEST(HostBf16, RoundsToTheNearestWithTiesToEven) {
   const auto bits = [](float value) { return __bfloat16_as_ushort(__float2bfloat16_rn(value)); };
   EXPECT_EQ(bits(1.f), 0x3f80);
   EXPECT_EQ(bits(__uint_as_float(0x3f808000)), 0x3f80);  // a tie
-  EXPECT_EQ(bits(__uint_as_float(0x3f818000)), 0x3f82);  // another
+  EXPECT_EQ(bits(__uint_as_float(0x3f818000)), 0x3f82);  // another tie
   EXPECT_EQ(bits(__uint_as_float(0x3f808001)), 0x3f81);
   EXPECT_EQ(bits(__uint_as_float(0x7f7fffff)), 0x7f80);  // infinity
   EXPECT_EQ(bits(std::numeric_limits<float>::quiet_NaN()), 0x7fff);

@@ -12,8 +12,8 @@
 
 namespace cuda_on_host {
 
-/// A queue of tasks. Threads share nothing else, so that ThreadSanitizer finds accesses that no
-/// event orders.
+/// A queue of tasks. Two queues share no lock, so ThreadSanitizer reports accesses of two streams
+/// that no event orders.
 class Queue {
  public:
   explicit Queue(int device) : device(device) {}
