@@ -8,10 +8,10 @@
 
 namespace ringside {
 
-/// Returns the stored tensor for each of names.tensors, and null for counters that the file does
-/// not have. The pointers point into `file`. Throws Error, one line that lists missing and unknown
-/// tensors, tensors with other extents or with a dtype that no parameter has, and tied tensors
-/// whose values differ.
+/// Returns the stored tensor for each of names.tensors; null only for counters (see names.h) that
+/// the file lacks. The pointers point into `file`. Throws Error, one line that lists missing and
+/// unknown tensors, tensors with other extents or with a dtype that no parameter has, and tied
+/// tensors whose values differ.
 std::vector<const StoredTensor*> fit(const StoredTensors& file, const Model& model,
                                      const Names& names);
 

@@ -1,4 +1,4 @@
-// The certainty of a figure that was measured a few times.
+// How certain the median of a few measurements is.
 #pragma once
 
 #include <optional>
@@ -18,9 +18,9 @@ struct Interval {
 /// Bootstrap, 1993, chapter 13) over 2,000 resamples, which are the same for every call. Returns
 /// nothing for fewer than two values.
 ///
-/// With few values the interval promises more than it holds. For up to 5 values it is their range,
+/// With few values the interval is too narrow for 95%. For n values, up to 5, it is their range,
 /// which misses the true median with probability 2 * 2^-n: the interval of 3 values contains the
-/// median in 75% of all cases, that of 5 in 94%.
+/// median in 75% of all cases, the interval of 5 values in 94%.
 std::optional<Interval> median_interval(const std::vector<double>& values);
 
 }  // namespace ringside

@@ -1,6 +1,6 @@
-// Kernels: blocks one after another on the stream's thread, their threads as fibers. A thread runs
-// until it waits for others; one that never waits leaves its fiber to the next, so that kernels
-// without barriers are plain loops.
+// Runs kernels on the stream's thread, one block after another. A fiber runs threads of the block
+// in turn until one of them waits for others; then another fiber goes on. So kernels without
+// barriers are plain loops.
 #include <cxxabi.h>
 
 #include <array>
@@ -23,7 +23,7 @@ constexpr int max_threads = 1024;
 
 bool is_same(Site a, Site b) { return a.file == b.file && a.line == b.line; }
 
-// Runs the blocks of one thread's kernels.
+// Runs the kernels of one stream, block by block.
 class Runner {
  public:
   static Runner& of_this_thread() {
@@ -39,22 +39,24 @@ class Runner {
 
  private:
   struct Warp {
-    std::array<std::array<std::uint64_t, 32>, 2> brought;  // by turns: the last may still be read
+    // Two buffers, used in turn, because lanes may still read the values of the last meeting.
+    std::array<std::array<std::uint64_t, 32>, 2> brought;
     int turn = 0;
-    unsigned mask = 0, arrived = 0;  // lanes: that are waited for, that wait
+    unsigned mask = 0, arrived = 0;  // the lanes that must come, the lanes that came and wait
     Site site{};
   };
 
   static void run_fiber();
   void run_block();
   void run_next_thread();
-  /// Runs others until this thread may go on.
+  /// Runs other threads of the block until the calling thread may go on.
   void suspend();
-  /// Whatever can run, and if nothing can, the thread of the stream; `self` is the fiber that runs.
+  /// Switches from the running fiber `self` to a fiber that can run, or to `main_` if all threads
+  /// of the block have ended.
   void leave(Fiber& self);
   uint3 position(int thread) const;
   [[noreturn]] void fail_at(Site site, int thread, const char* cause) const;
-  /// Nothing can run, but threads wait.
+  /// Ends the program because threads wait, but none can run.
   [[noreturn]] void fail_waiting() const;
 
   const std::function<void()>* thread_ = nullptr;
@@ -63,7 +65,7 @@ class Runner {
   std::vector<Warp> warps_;
   int at_barrier_ = 0;
   Site barrier_{};
-  std::deque<int> ready_;  // threads that wait no longer
+  std::deque<int> ready_;  // threads that waited and may go on
   std::array<Fiber*, max_threads> fiber_of_;
 
   Fiber main_;
@@ -93,7 +95,7 @@ void Runner::fail_waiting() const {
     if (warp.arrived != 0)
       fail_at(warp.site, i + std::countr_zero(warp.arrived), "waits for lanes that do not come");
   }
-  fail_at(barrier_, current_, "is the last that ran, and others wait at a barrier for more");
+  fail_at(barrier_, current_, "ran last, and others wait at a barrier that not all threads reach");
 }
 
 void Runner::run_grid(const dim3& grid, const dim3& block, const char* type,
@@ -117,7 +119,7 @@ void Runner::run_block() {
   leave(main_);
 }
 
-// The life of a fiber: threads, one after another.
+// What every fiber does: it runs threads, one after another.
 void Runner::run_fiber() {
   Fiber::begin();
   Runner& runner = of_this_thread();

@@ -1,4 +1,5 @@
-// Streams and events: threads with tasks in order, and points in them.
+// Streams and events: a stream is a thread that does its tasks in order, an event marks a point
+// between two tasks.
 #include "tests/cuda_on_host/stream.h"
 
 #include <chrono>
@@ -15,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One record of an event.
+// The point that one call of cudaEventRecord() marks.
 class Moment {
  public:
   void reach() {
@@ -32,7 +33,7 @@ class Moment {
     std::unique_lock lock(mutex_);
     reached_.wait(lock, [this] { return is_reached_; });
   }
-  // Constant once it is reached.
+  // Call this only after the point is reached; then the time does not change.
   Clock::time_point time() const { return time_; }
 
  private:
@@ -87,7 +88,7 @@ void Queue::run() {
     tasks_.pop_front();
     lock.unlock();
     task();
-    task = nullptr;  // what it holds ends before anybody hears that it is done
+    task = nullptr;  // destroys what the task holds before anybody hears that the task is done
     lock.lock();
     ++done_;
     changed_.notify_all();
@@ -145,7 +146,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return call(__func__, [&] { return cudaStreamCreateWithPriority(stream, flags, 0); });
 }
 
-// As the real one: it does not wait, what is there will be done.
+// Like CUDA's function, does not wait: the stream's thread still does the tasks that it has.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return call(__func__, [&] {
     if (!stream) return cudaErrorInvalidResourceHandle;

@@ -97,7 +97,7 @@ TEST_F(Tokens, NamesFileAndOffsetOfWhatIsWrong) {
 }
 
 TEST_F(Tokens, RefusesATokenBeyondTheVocabularyWhenItIsLookedAt) {
-  std::vector<std::uint16_t> tokens(200'000, 7);  // more than are looked at together
+  std::vector<std::uint16_t> tokens(200'000, 7);  // more than check() reads at once
   tokens[150'001] = 300;
   const auto data = open(token_file(tokens), 300);
   EXPECT_THAT(

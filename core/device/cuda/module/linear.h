@@ -1,4 +1,4 @@
-// What layers that are matrix products share.
+// A matrix product plus bias, for linear layers and convolutions.
 #pragma once
 
 #include "core/device/cuda/module/matmul.h"

@@ -1,7 +1,7 @@
 // NVTX on the host: ranges of a thread, which tests can look at.
 #pragma once
 
-/// The level of the range, from 0.
+/// Returns the level of the new range; the outermost range has level 0.
 int nvtxRangePushA(const char* name);
-/// The level of the range that ended.
+/// Returns the level of the range that ends.
 int nvtxRangePop();
