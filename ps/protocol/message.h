@@ -10,18 +10,19 @@
 
 namespace ringside::ps {
 
-/// What stands after an arrow is the reply. A reply has the kind of its request; `error` may answer
-/// any request.
+/// An arrow points to the reply. A reply has the kind of its request; `error` may answer any
+/// request.
 enum class Kind : std::uint8_t {
   push,       // a gradient of a range; no reply
-  push_pull,  // gradient of a range -> once all workers have pushed, its values (none before the
-              // last push of a step)
+  push_pull,  // gradient of a range -> once all workers have pushed, the range's values (only after
+              // the last push of a step; the replies to earlier pushes are empty)
   pull,       // -> values of a range, after `step` updates
-  measure,    // of round `micro_batch` of a step, loss scale in scalar, the round before's totals
-              // (fp64; none in round 0) -> this server's part of the round's sums
-  settle,     // loss scale in scalar, the last totals; no reply
-  sum,        // fp64 frame, or none -> its sum over workers, in rank order; `step` counts them
-  inputs,     // samples [begin, begin + count) of a step -> its inputs
+  measure,    // asks for round `micro_batch` of a step; loss scale in scalar, and the totals of the
+              // round before (fp64; none in round 0) -> this server's part of the round's sums
+  settle,     // loss scale in scalar, the totals of the last round; no reply
+  sum,        // fp64 frame, or none -> its sum over workers, in rank order; `step` is the number of
+              // sums before this one
+  inputs,     // samples [begin, begin + count) of a step -> their inputs
   loss,       // logits, gradient scale in scalar -> loss in scalar, gradient of the logits
   alive,      // says only that the sender is alive; no reply
   done,       // the worker's last word; no reply

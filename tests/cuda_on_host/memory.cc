@@ -1,4 +1,4 @@
-// Memory of devices and of the host: what is whose, and copies.
+// Memory of devices and of the host: allocations, which of the two owns an address, and copies.
 #include "tests/cuda_on_host/memory.h"
 
 #include <algorithm>

@@ -131,7 +131,7 @@ TEST_P(ArenaOf, AgreesWithAModelUnderRandomUse) {
   EXPECT_EQ(arena_.available(), arena_.reserved());
 }
 
-// Memory that was touched before costs no page fault when it comes again.
+// Memory that was touched before costs no page fault when the arena hands it out again.
 TEST_P(ArenaOf, ARepeatedStepGetsTheSameMemory) {
   const auto step = [&] {
     std::vector<std::byte*> places;

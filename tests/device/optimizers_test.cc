@@ -1,4 +1,5 @@
-// Updates of optimizers on every device: values, and bits that do not depend on position.
+// Tests of the updates of optimizers on every device: the values are right, and an element's bits
+// do not depend on its position.
 #include "tests/device/flat_fixture.h"
 
 namespace ringside {
@@ -8,7 +9,7 @@ using reference::Values;
 
 class OptimizerKernels : public FlatKernels {
  protected:
-  /// Parameters, gradients, both moments and, where there are some, masters.
+  /// Parameters, gradients, both moments and, for parameters of 16 bits, their master values.
   std::vector<Operand> with_moments(std::int64_t count) {
     const Values p = normal(count);
     std::vector<Operand> operands = {{p, dtype()},
@@ -138,7 +139,7 @@ TEST_P(OptimizerKernels, SgdIsIndependentOfPosition) {
 }
 
 TEST_P(OptimizerKernels, GradientScalesOfPowersOfTwoChangeNoBit) {
-  // Gradients of twice the size at half the scale.
+  // Gradients twice as large, at half the scale, give the same update.
   constexpr std::int64_t count = 5003;
   const Values p = normal(count), g = normal(count), finer = masters(p);
   Values twice = g;
@@ -204,7 +205,7 @@ TEST_P(OptimizerKernels, LambAgreesWithReference) {
       const Values sums = sums_in(op.squares);
       EXPECT_NEAR(sums[0] / reference::sum_of_squares(values), 1, 1e-5);
       EXPECT_NEAR(sums[1] / reference::sum_of_squares(u), 1, 1e-5);
-      EXPECT_EQ(distance(op.parameters, p), 0) << "not yet";
+      EXPECT_EQ(distance(op.parameters, p), 0) << "only lamb_update() may write them";
 
       kernels().lamb_update(update_after(op, 0.05f));
       Values expected = values;

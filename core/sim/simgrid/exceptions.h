@@ -15,7 +15,7 @@ class ExceptionState {
   ExceptionState() : own_(std::exchange(of_thread(), {})) {}
   ~ExceptionState() {
     State& now = of_thread();
-    // Exceptions that were thrown meanwhile count too: SimGrid ends services by an exception.
+    // SimGrid ends a waiting service by an exception. If one is leaving this scope, it counts too.
     now = {own_.caught, own_.uncaught + now.uncaught};
   }
   ExceptionState(const ExceptionState&) = delete;
