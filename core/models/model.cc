@@ -117,7 +117,7 @@ void check_sizes(const ModelConfig& config, std::initializer_list<std::string_vi
 void check_dropout(const ModelConfig& config) {
   if (!(config.dropout >= 0 && static_cast<float>(config.dropout) < 1))
     throw Error(
-        "model.dropout = {} is no share to leave out; choose one from 0 to below 1, in fp32 too",
+        "model.dropout = {} is out of range; it has to be in [0, 1), also when rounded to fp32",
         config.dropout);
 }
 

@@ -58,9 +58,9 @@ class LayerNorm {
   /// Maps [M, width] to [M, width]. With a `residual`, x is overwritten by x + residual, and that
   /// sum is normalised.
   Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass);
-  /// Returns the gradient of what was normalised. `dresidual` is the gradient that reaches the same
-  /// values past the norm: if it is given, the result is the sum of both, in the memory of
-  /// `dresidual`.
+  /// Returns the gradient of the values that were normalised. A residual connection brings these
+  /// values a second gradient, `dresidual`: if it is given, the result is the sum of both
+  /// gradients, in the memory of `dresidual`.
   Tensor backward(const Tensor& dy, const Tensor& dresidual = {});
 
  private:
@@ -83,7 +83,7 @@ class Embedding {
   /// the gradient.
   std::shared_ptr<TiedTable> share();
 
-  /// Maps int32 [B, T] to [B * T, width]; T is at most `positions`, if there are any.
+  /// Maps int32 [B, T] to [B * T, width]; T is at most `positions`, unless `positions` is 0.
   Tensor forward(const Tensor& tokens, const Pass& pass);
   void backward(const Tensor& dy);
 

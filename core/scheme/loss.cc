@@ -44,7 +44,8 @@ Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
   }
   if (with_gradient) loss.gradient = logits;
   if (device.runs_behind()) return loss;
-  // Rows kept until the end of the step would lie between memory that other tensors free meanwhile.
+  // Adds up the rows at once: rows that live until the end of the step would lie between blocks
+  // that other tensors free, and so fragment the memory.
   return {.known = value_of(device, loss), .gradient = loss.gradient};
 }
 

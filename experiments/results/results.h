@@ -62,8 +62,8 @@ nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data
 /// options, world and what follows from these.
 void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs);
 
-/// Gives kept rows the lines that their cases have in the tables of `runs`; cases that `runs` do
-/// not have come after all others, in their old order.
+/// Gives the kept rows the places that their cases have in the tables of `runs`; cases that `runs`
+/// do not have come after all others, in their old order.
 void take_lines(std::vector<Row>& rows, const std::vector<RunPlan>& runs);
 
 }  // namespace ringside

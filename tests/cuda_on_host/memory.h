@@ -21,10 +21,10 @@ struct Block {
   std::byte* const data;
   const std::size_t size;
   const int device;
-  // Of one that its pool may hand out again:
+  // The stream in which a block of a pool was freed last; null before the first free.
   std::shared_ptr<Queue> freed_in;
-  // Not reached by their streams. One that was freed, handed out and freed again in a stream that
-  // stands still has several.
+  // How often the block was freed in a stream that has not reached the free yet. More than once if
+  // the block was freed, handed out and freed again while the stream stood still.
   std::atomic<int> frees{0};
 
   Block(std::size_t size, int device);

@@ -20,8 +20,8 @@ struct Pool {
 
   explicit Pool(int device) : device(device) {}
 
-  // The one that fits best of those that were freed before in the order of the stream, or that
-  // have been reached anywhere.
+  // Returns the smallest idle block that fits; null if there is none. A block may be used again if
+  // it was freed in this stream, or if its streams have reached all its frees.
   std::shared_ptr<Block> reuse(std::size_t size, const std::shared_ptr<Queue>& queue) {
     auto best = idle.end();
     for (auto i = idle.begin(); i != idle.end(); ++i) {

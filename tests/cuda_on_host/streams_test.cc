@@ -27,7 +27,7 @@ struct Event {
   ~Event() { EXPECT_EQ(cudaEventDestroy(handle), cudaSuccess); }
 };
 
-// Holds a stream until it is opened.
+// Holds a stream until the gate is opened.
 struct Gate {
   std::promise<void> promise;
   std::shared_future<void> opened = promise.get_future().share();
@@ -148,7 +148,7 @@ TEST(HostDriver, SaysWhatItWasTold) {
   EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
   EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
   EXPECT_EQ(device, 1);
-  // An event of one device is not for streams of another.
+  // An event of one device cannot be recorded in a stream of another device.
   Event event;
   EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
   Stream stream;

@@ -1,4 +1,4 @@
-// Convolutions by windows, on processors too where oneDNN's are used instead.
+// Tests convolutions by windows, also on processors on which the device uses oneDNN instead.
 #include "core/device/cpu/convolution_windows.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,8 @@ class ConvolutionWindows : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(ConvolutionWindows, AgreeWithOneDnn) {
-  // Groups of several images and of one, windows that leave the image on all sides, rests of tiles.
+  // The cases have groups of one and of several images, windows that reach beyond the image on all
+  // sides, and tiles that are not full.
   struct {
     std::int64_t images, height, width, in, out, window, stride, padding;
   } const cases[] = {{5, 7, 9, 64, 128, 3, 1, 1},

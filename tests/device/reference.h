@@ -1,5 +1,5 @@
-// The operations of core/device/ops.h in float64, each as its formula says, with no thought of
-// speed: what the kernels of every device are held against.
+// The operations of core/device/ops.h in float64, written as their formulas are and not for speed.
+// Tests compare the kernels of every device with them.
 #pragma once
 
 #include "tests/device/reference/flat.h"

@@ -47,7 +47,7 @@ TEST(Gpt, HasGpt2sNumberOfParameters) {
                *device);
   const std::int64_t embedding = V * C + T * C, block = 12 * C * C + 13 * C, head = 2 * C + V * C;
   EXPECT_EQ(model.parameter_count(), embedding + L * block + head);
-  // GPT-2's 124,439,808, whose head is the token table once more.
+  // GPT-2 has 124,439,808 parameters, because its head uses the token table.
   EXPECT_EQ(model.parameter_count() - V * C, 124'439'808);
   EXPECT_EQ(model.first_parameter(0), 0);
   EXPECT_EQ(model.first_parameter(3), embedding + 2 * block);
@@ -76,7 +76,7 @@ TEST(Mlp, HasItsNumberOfParameters) {
   EXPECT_EQ(unit_names(model),
             (std::vector<std::string>{"embedding", "hidden.0", "hidden.1", "hidden.2", "head"}));
   EXPECT_EQ(model.task, Task::last_token);
-  // Never fewer than four numbers an embedding.
+  // A token's embedding has at least four numbers.
   const Model narrow =
       make_mlp({.kind = "mlp", .layers = 1, .width = C, .context = 64, .vocabulary = V}, *device);
   EXPECT_EQ(narrow.units[0]->layout().count(), V * 4);
@@ -102,7 +102,7 @@ TEST(Models, RefuseSizesWhoseBytesOverflow) {
       ModelConfig config;
       for (const Field& field : fields_of(config)) {
         auto* const* value = std::get_if<std::int64_t*>(&field.value);
-        if (!value || field.name == "batch_norm_group") continue;  // the world bounds that one
+        if (!value || field.name == "batch_norm_group") continue;  // limited by the world alone
         const std::int64_t before = std::exchange(**value, size);
         config.kind = kind;
         EXPECT_EQ(message_of([&] {
@@ -138,9 +138,8 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
   const auto message = [&](const ModelConfig& config) {
     return message_of([&] { make_model(config, *device); });
   };
-  EXPECT_EQ(
-      message({.kind = "gpt", .dropout = 1}),
-      "model.dropout = 1 is no share to leave out; choose one from 0 to below 1, in fp32 too");
+  EXPECT_EQ(message({.kind = "gpt", .dropout = 1}),
+            "model.dropout = 1 is out of range; it has to be in [0, 1), also when rounded to fp32");
   EXPECT_EQ(message({.kind = "gpt", .dropout = 0.99999999}).find("model.dropout = 0.99999999"), 0u);
   EXPECT_EQ(message({.kind = "gpt", .context = 8, .positions = 7}),
             "model.positions = 7 is less than model.context = 8; raise it, or set it to 0");
@@ -159,7 +158,7 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
   EXPECT_EQ(message({.kind = "vgg", .layers = 18}), "model.layers = 18: choose 11, 13, 16 or 19");
   EXPECT_EQ(message({.kind = "vgg", .layers = 16, .image = 28}),
             "model.image = 28: VGG halves it 5 times; choose a multiple of 32");
-  // What does not concern a kind may be anything.
+  // Settings that a kind of model does not use may have any value.
   EXPECT_EQ(message({.kind = "gpt", .masked = -1, .image = -1, .stem = ""}), "no error");
   EXPECT_EQ(message({.kind = "resnet", .layers = 18, .heads = 0, .dropout = 7}), "no error");
 }
@@ -219,7 +218,7 @@ TEST(Vgg, NamesItsParametersAsTorchvisionDoes) {
   EXPECT_EQ(names, expected);
 }
 
-/// The gradient of a tied table is the embedding's and the head's together.
+/// The gradient of a tied table is the sum of the embedding's and the head's gradients.
 TEST(Gpt, AddsBothGradientsOfATiedTable) {
   const auto device = make_cpu_device(1);
   ModelConfig config{.layers = 1, .heads = 1, .width = 4, .context = 4, .vocabulary = 8};
@@ -230,7 +229,7 @@ TEST(Gpt, AddsBothGradientsOfATiedTable) {
   EXPECT_EQ(apart.model.units.back()->lender(), nullptr);
   const std::int64_t table = config.vocabulary * config.width;
   EXPECT_EQ(tied.model.parameter_count() + table, apart.model.parameter_count());
-  // The same values in both: the head of `apart` has a copy of its table.
+  // Both models get the same values: the head of `apart` gets a copy of the token table.
   for (std::size_t u = 0; u < tied.model.units.size(); ++u)
     device->kernels().copy({.in = tied.parameters[u],
                             .out = apart.parameters[u].range(0, tied.parameters[u].count())});
@@ -344,7 +343,7 @@ TEST_P(InitialValues, HaveTheSpreadThatTheLayoutSays) {
     }
 }
 
-/// Enough pieces for several threads, and few enough in each part for one.
+/// The whole unit has enough pieces for several threads to draw, each part only enough for one.
 TEST(InitialValuesOfLargeUnits, AreThoseOfTheirParts) {
   const auto device = make_cpu_device(1);
   const Model model = make_gpt(
