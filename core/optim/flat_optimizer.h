@@ -35,7 +35,8 @@ class FlatOptimizer : public Optimizer {
   /// as possible.
   void each_alike(const ParameterRange& range, const StepInfo& info,
                   const std::function<void(const ParameterRange&, const Scalars&)>& update) const;
-  /// The number of rounds after the round of the norm, at most one, and the number of sums in it.
+  /// own_rounds(): the number of rounds after the round of the norm, 0 or 1. own_sums(): the number
+  /// of sums in such a round.
   virtual int own_rounds() const { return 0; }
   virtual std::size_t own_sums() const { return 0; }
   virtual std::vector<double> measure_own(const ParameterRange&, const StepInfo&) { return {}; }

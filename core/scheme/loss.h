@@ -28,7 +28,7 @@ struct LossValue {
 struct Loss {
   /// The rows of one term, fp32: their sum times `scale` is the term.
   struct Rows {
-    Tensor losses{}, hits{};  // hits: of the first term, in evaluation
+    Tensor losses{}, hits{};  // hits: whether the row is right; for the first term, in evaluation
     float scale = 0;
   };
   LossValue known{};  // the part that is on the host already

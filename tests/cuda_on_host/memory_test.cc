@@ -54,7 +54,7 @@ class HostMemory : public testing::Test {
     return free;
   }
   void synchronize() { EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess); }
-  // Keeps the stream from going on until the promise is kept.
+  // Holds the stream until set_value() is called on the promise.
   static std::promise<void> hold(cudaStream_t stream) {
     std::promise<void> gate;
     enqueue(stream, [opened = gate.get_future().share()] { opened.wait(); });
@@ -82,7 +82,8 @@ TEST_F(HostMemory, IsHandedOutAgainInTheOrderOfItsStream) {
   auto gate = hold(stream_);
   float* a = allocate(1 << 10, stream_);
   release(a, stream_);
-  // The stream has not come to the free: what comes after it there may have the memory, others not.
+  // The stream has not reached the free yet: its own later work may get the memory, the work of
+  // other streams may not.
   float* elsewhere = allocate(1 << 10, other_);
   EXPECT_NE(elsewhere, a);
   EXPECT_EQ(allocate(1 << 10, stream_), a);
@@ -180,7 +181,7 @@ TEST_F(HostMemory, AKindThatIsNotThatOfThePointersIsRefused) {
   EXPECT_EQ(copy(device, pinned, 64, cudaMemcpyDeviceToDevice), cudaErrorInvalidValue);
   EXPECT_EQ(copy(device, host.data(), 64, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
   EXPECT_EQ(copy(pinned, device, 64, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
-  // Past the end of what was asked for.
+  // Copies and fills that end beyond the allocation.
   EXPECT_EQ(copy(device + 1, pinned, 64, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemsetAsync(device, 0, 65, stream_), cudaErrorInvalidValue);
   release(device, stream_);

@@ -87,7 +87,7 @@ TEST_F(CifarFiles, AugmentationShiftsAndMirrorsByItsBitsAlone) {
   };
   const auto mirrored = changed(middle + 81);
   EXPECT_EQ(at(mirrored, 3, 2, 1), at(original, 3, 29, 1));
-  const auto moved = changed(0);  // four up and left of the image in its frame
+  const auto moved = changed(0);  // cut out four pixels above and left of the image
   EXPECT_EQ(at(moved, 4, 4, 2), at(original, 0, 0, 2));
   EXPECT_EQ(at(moved, 31, 20, 0), at(original, 27, 16, 0));
   for (int c = 0; c < 3; ++c)
@@ -105,7 +105,7 @@ TEST_F(CifarFiles, AugmentationShiftsAndMirrorsByItsBitsAlone) {
   const auto plain = open(Cifar::ten, record("\1"));
   auto image = original;
   plain->augment(std::as_writable_bytes(std::span(image)), 0);
-  EXPECT_EQ(image, original) << "off by default";
+  EXPECT_EQ(image, original) << "without augmentation nothing changes";
 }
 
 TEST_F(CifarFiles, NamesFileAndOffsetOfWhatIsWrong) {

@@ -1,4 +1,4 @@
-// Costs of operations against closed forms. Bytes are counted in elements of 4.
+// Compares the costs of operations with closed forms, which count elements of 4 bytes.
 #include "core/device/cost.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(Cost, SgdTouchesItsVelocityWhereThereIsMomentum) {
   expect_cost(cost(op), OpClass::optimizer, 400, 300);
   op.velocity = made({100});
   op.momentum = 0.9f;
-  expect_cost(cost(op), OpClass::optimizer, 400, 400);  // the first step only writes it
+  expect_cost(cost(op), OpClass::optimizer, 400, 400);  // step 1 writes velocity, but reads none
   op.step = 2;
   expect_cost(cost(op), OpClass::optimizer, 600, 500);
 }

@@ -16,7 +16,7 @@ inline double sum_of_squares(const Values& values) {
   return sum;
 }
 
-/// Element by element, each with a draw of its own.
+/// Draws the random words anew for each element.
 inline Values dropout(const Dropout& op, const Values& in) {
   Values out;
   for (std::size_t i = 0; i < in.size(); ++i) {
@@ -59,7 +59,8 @@ inline Updated sgd(const Sgd& op, const Values& p, const Values& g, const Values
   return out;
 }
 
-/// What LAMB subtracts times its rate, of moments that hold this step already.
+/// The direction that LAMB multiplies by its rate and subtracts; `m` and `v` are the moments after
+/// lamb_moments() of this step.
 template <class Op>
 Values lamb_direction(const Op& op, const Values& p, const Values& m, const Values& v) {
   Values out(p.size());
