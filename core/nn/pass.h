@@ -9,13 +9,13 @@ struct Pass {
   std::int64_t step = 0;
   std::int64_t micro_batch = 0;  // within this rank's step
   std::int64_t micro_batches = 1;
-  /// True: dropout drops, and batch norm uses the statistics of the batch. False (evaluation):
-  /// neither.
+  /// True: dropout drops values, and batch norm uses the statistics of the batch. False
+  /// (evaluation): dropout keeps all values, and batch norm uses its running statistics.
   bool training = true;
   /// Whether forward keeps what backward needs.
   bool keep = true;
-  /// Whether this forward repeats one of the same step (recomputation): running statistics must not
-  /// count it again.
+  /// Whether this forward repeats an earlier forward of the same step (recomputation). Running
+  /// statistics must not count the batch again.
   bool again = false;
   /// Position of this micro-batch's first sample in the global batch: dropout depends on it.
   std::int64_t first_sample = 0;

@@ -10,7 +10,8 @@
 namespace ringside {
 namespace {
 
-/// Its sums are |p|^2 and |u|^2 of every parameter, in the model's order.
+/// The sums of its own round are |p|^2 and |u|^2 of every parameter, in the model's order; u is the
+/// direction of the parameter's update (see LambMoments).
 class LambOptimizer final : public FlatOptimizer {
  public:
   LambOptimizer(const OptimizerConfig& config, const RunSize& run, Device& device,

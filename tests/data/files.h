@@ -85,8 +85,9 @@ class MemoryFile {
   int file_;
 };
 
-/// Has damaged copies of a file opened, checked and read: cut, longer, or with changed bits. Each
-/// is refused by an Error or read whole; nothing else happens. Returns how many were refused.
+/// Calls `use` with damaged copies of the file `good`: cut short, longer, or with changed bits.
+/// `use` opens and reads the copy; it may throw Error, but must not fail in another way. Returns
+/// for how many copies it threw.
 inline int damage(const std::string& good, const std::function<void(const std::string&)>& use) {
   std::uint32_t state = 12345;
   const auto random = [&](std::size_t below) {

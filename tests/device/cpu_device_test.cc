@@ -155,7 +155,8 @@ TEST(CpuDevice, FlatOperationsRunBesideOthersInTwoThreads) {
     for (const float value : tensor.span<float>()) ASSERT_EQ(value, 20.0f);
 }
 
-/// The error of a product on two threads, on standard error.
+/// Computes a product on two threads, prints the error or "no error" to standard error, and ends
+/// the process: with status 1 if the product is wrong.
 [[noreturn]] void multiply_on_two_threads() {
   const auto device = make_cpu_device(2);
   const auto matrix = [&] {
@@ -172,7 +173,7 @@ TEST(CpuDevice, FlatOperationsRunBesideOthersInTwoThreads) {
   std::exit(0);
 }
 
-// What OpenMP read of its environment when the process began: a process of its own each.
+// OpenMP reads these variables only when a process begins, so each case has its own process.
 TEST(CpuDeviceDeathTest, ATeamOfAnotherSizeIsRefusedOrOverruled) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto with = [](const char* name, const char* value, const char* said) {

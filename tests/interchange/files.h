@@ -44,7 +44,7 @@ std::string error_of(const Act& act) {
 
 inline ::testing::AssertionResult contains(const std::string& text, const std::string& part) {
   if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "'" << text << "' says nothing of '" << part << "'";
+  return ::testing::AssertionFailure() << "'" << text << "' does not contain '" << part << "'";
 }
 
 }  // namespace ringside::testing

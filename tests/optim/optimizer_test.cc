@@ -172,7 +172,7 @@ TEST_P(Optimizers, GiveTheSameBitsForShardsAsForTheWhole) {
   EXPECT_EQ(std::memcmp(whole.data<float>(), sharded.data<float>(), whole.bytes()), 0);
 }
 
-/// 1 + 2^-9 is nothing to bf16 but its master keeps it, so many small steps come to something.
+/// 1 - 2^-9 rounds to 1 in bf16, but the master values keep such small steps, which add up.
 TEST_P(Optimizers, KeepsMastersOfRoundedParameters) {
   constexpr std::int64_t count = 65, steps = 40;
   OptimizerConfig config = config_;

@@ -24,7 +24,8 @@ struct Windows {
   Index y_count() const { return B * P() * Q() * K; }
   Index weight_count() const { return K * R * S * C; }
 
-  /// body(b, p, q, r, s, h, w) of each place of each window that lies in the image.
+  /// Calls body(b, p, q, r, s, h, w) for every place of every window, unless the place lies outside
+  /// the image.
   template <class Body>
   void for_each_place(Body&& body) const {
     for (Index b = 0; b < B; ++b)
@@ -79,7 +80,7 @@ inline ChannelStatistics channel_statistics(const Values& x, Index channels) {
   }
   return out;
 }
-/// x with mean 0 and variance 1 (less epsilon).
+/// x, scaled to mean 0 and variance 1 in every channel (epsilon makes the variance a bit smaller).
 inline Values normalised(const Values& x, const ChannelStatistics& of) {
   Values out(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -88,7 +89,7 @@ inline Values normalised(const Values& x, const ChannelStatistics& of) {
   }
   return out;
 }
-/// Gradients of bias and weight, one after the other.
+/// The gradients of the biases, then those of the weights.
 inline Values batch_norm_sums(const Values& dz, const Values& x, const ChannelStatistics& of) {
   const std::size_t channels = of.mean.size();
   const Values n = normalised(x, of);

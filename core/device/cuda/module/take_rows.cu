@@ -1,4 +1,5 @@
-// TakeRows. In backward each row of dx looks for the places that took it and adds them in order.
+// TakeRows. In backward each row of dx is the sum, in order, of the rows of dy that were taken from
+// it.
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/launch.h"
 #include "core/device/cuda/module/vectors.cuh"
