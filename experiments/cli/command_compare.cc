@@ -14,6 +14,7 @@
 #include "experiments/calibrate/calibrate.h"
 #include "experiments/cli/commands.h"
 #include "experiments/config/cluster_file.h"
+#include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
 #include "experiments/report/report.h"
 #include "experiments/results/environment.h"

@@ -8,6 +8,7 @@
 #include "core/base/whole_file.h"
 #include "experiments/cli/commands.h"
 #include "experiments/cli/output_files.h"
+#include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
 #include "experiments/report/report.h"
 #include "experiments/results/data_state.h"

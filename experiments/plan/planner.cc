@@ -1,120 +1,23 @@
 #include "experiments/plan/planner.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <string>
 
 #include "core/base/error.h"
 #include "core/base/random.h"
-#include "core/interchange/weights.h"
 #include "core/plan/places.h"
 #include "core/scheme/single.h"
+#include "experiments/plan/checks.h"
 #include "experiments/registry/registry.h"
 
 namespace ringside {
 namespace {
 
-constexpr std::int64_t most_ranks = 4096;
-constexpr double longest_timeout_s = 1e6;
-/// Limits, because every step is a number in the row, and every sample of a batch is held in
-/// memory.
-constexpr std::int64_t most_steps = 1'000'000'000, most_samples = 1 << 24;
-/// The most elements of a tensor, so that its bytes can still be counted.
-constexpr std::int64_t most_elements = std::int64_t{1} << 60;
 constexpr std::string_view reference_scheme = "single";
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-void require_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
-  if (value < least) throw Error("{} = {} must be at least {}", key, value, least);
-}
-
-void require_between(std::string_view key, std::int64_t value, std::int64_t least,
-                     std::int64_t most) {
-  require_at_least(key, value, least);
-  if (value > most) throw Error("{} = {} must be at most {}", key, value, most);
-}
-
-void check_train(const TrainConfig& train, const DataConfig& data) {
-  require_between("train.steps", train.steps, 1, most_steps);
-  require_at_least("train.warmup", train.warmup, 0);
-  if (train.steps <= train.warmup)
-    throw Error(
-        "train.steps = {} leaves nothing to measure after train.warmup = {}; use more steps",
-        train.steps, train.warmup);
-  require_between("train.global_batch", train.global_batch, 1, most_samples);
-  require_between("train.micro_batch", train.micro_batch, 0, most_samples);
-  require_between("train.accumulation", train.accumulation, 1, most_samples);
-  if (train.reduce != "auto" && train.reduce != "last" && train.reduce != "every")
-    throw Error("train.reduce = '{}' is unknown; choose auto, last or every", train.reduce);
-  require_at_least("train.seed", train.seed, 0);
-  require_at_least("train.evaluate_every", train.evaluate_every, 0);
-  require_between("train.evaluate_batches", train.evaluate_batches, 1, most_samples);
-  if (train.timeout_s <= 0)
-    throw Error("train.timeout_s = {} must be more than 0 seconds", train.timeout_s);
-  if (train.timeout_s > longest_timeout_s)
-    throw Error("train.timeout_s = {} must be at most {} seconds", train.timeout_s,
-                longest_timeout_s);
-  if (data.holdout < 0 || data.holdout >= 1)
-    throw Error("data.holdout = {} must be at least 0 and less than 1", data.holdout);
-  if (train.evaluate_every > 0 && data.holdout == 0)
-    throw Error("train.evaluate_every = {} needs held-out data; set data.holdout, such as 0.1",
-                train.evaluate_every);
-}
-
-void check_precision(const TrainConfig& train, const DeviceRow& device) {
-  const auto& there = device.precisions;
-  if (std::find(there.begin(), there.end(), train.precision) == there.end())
-    throw Error("train.precision = '{}' is not supported: device '{}' computes in {}",
-                train.precision, device.name, fmt::join(there, ", "));
-}
-
-void check_kinds(const ExperimentConfig& config) {
-  find_model(config.model.kind);
-  find_dataset(config.data.kind);
-  const DeviceRow& device = find_device(config.device.kind);
-  check_precision(config.train, device);
-  if (device.name == "sim" && config.sim.numerics)
-    check_precision(config.train, find_device("cpu"));
-  if (config.device.tf32 && device.name == "cpu")
-    throw Error("device.tf32 = true: device 'cpu' has no tensor cores; leave it out");
-  require_at_least("sim.message_ranks", config.sim.message_ranks, 1);
-  require_at_least("sim.traced_ranks", config.sim.traced_ranks, 0);
-  require_between("device.threads", config.device.threads, 1, most_threads);
-}
-
-/// The name must be one that a folder may have, since results go into a folder of this name.
-void check_name(const std::string& name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  };
-  if (name.empty() || name[0] == '.' || !std::all_of(name.begin(), name.end(), allowed))
-    throw Error("name = '{}' cannot name a folder; use letters, digits, '-', '_' and '.'", name);
-}
-
-template <class T>
-void check_list(std::string_view key, const std::vector<T>& list) {
-  if (list.empty()) throw Error("{} is empty; name at least one", key);
-  for (std::size_t i = 0; i < list.size(); ++i)
-    if (std::find(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(i), list[i]) !=
-        list.begin() + static_cast<std::ptrdiff_t>(i))
-      throw Error("{} names {} twice", key, list[i]);
-}
-
-void check_world(std::string_view key, std::int64_t world) {
-  if (world < 1 || world > most_ranks)
-    throw Error("{} = {} must lie between 1 and {} ranks", key, world, most_ranks);
-}
-
-void check_config(const ExperimentConfig& config) {
-  check_name(config.name);
-  check_train(config.train, config.data);
-  check_kinds(config);
-  check(config.optimizer);
-}
 
 Options options_of(const ExperimentConfig& config, const SchemeRow& row) {
   const auto given = config.scheme_options.find(std::string(row.name));
@@ -354,38 +257,12 @@ void check_ids(const std::vector<RunPlan>& runs) {
                   run.id);
 }
 
-/// Throws Error if an activation could have more elements than can be counted. No activation has
-/// more elements than a micro-batch's positions times a unit's parameters, or than the scores of
-/// attention.
-void check_countable(const RunPlan& plan, const Model& model) {
-  std::int64_t widest = 1;
-  for (const auto& unit : model.units) widest = std::max(widest, unit->layout().count());
-  const auto countable = [](std::initializer_list<std::int64_t> extents) {
-    std::int64_t elements = 1;
-    for (const std::int64_t extent : extents)
-      if (__builtin_mul_overflow(elements, extent, &elements)) return false;
-    return elements <= most_elements;
-  };
-  const std::int64_t samples = plan.train.micro_batch, context = plan.model.context;
-  if (countable({samples, model.input.count(), widest}) &&
-      countable({samples, plan.model.heads, context, context}))
-    return;
-  throw Error(
-      "train.micro_batch = {}: its activations could have more elements than can be counted; "
-      "lower it, or the sizes in [model]",
-      samples);
-}
-
 }  // namespace
 
 std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores) {
   check_config(config);
+  check_compare(config.compare);
   const CompareConfig& compare = config.compare;
-  check_list("compare.schemes", compare.schemes);
-  check_list("compare.worlds", compare.worlds);
-  for (const std::int64_t world : compare.worlds) check_world("compare.worlds: world", world);
-  require_between("compare.repeats", compare.repeats, 1, 1000);
-  require_between("compare.attempts", compare.attempts, 1, 1000);
 
   std::vector<RunPlan> runs, all;
   for (int repeat = 0; repeat < compare.repeats; ++repeat) {
@@ -417,29 +294,6 @@ RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme,
   if (row.max_world > 0 && world > row.max_world)
     throw Error("scheme {} runs at world {} at most, not at {}", scheme, row.max_world, world);
   return plan_run(config, row, world, 0);
-}
-
-void check_inputs(const RunPlan& plan) {
-  if (plan.cluster) sim::require_simgrid();
-  // The model of a run on GPUs is made on the CPU, so that it can be checked without a GPU.
-  const auto device = find_device(plan.cluster ? plan.device.kind : "cpu").make(plan, 0, nullptr);
-  const Model model = find_model(plan.model.kind).make(plan.model, *device);
-  if (!plan.train.initial_weights.empty())
-    open_weights(plan.train.initial_weights, model, plan.model);
-  check_countable(plan, model);
-  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
-  const auto check_size = [&](const Dataset& part, std::string_view name) {
-    if (part.size() < plan.train.global_batch)
-      throw Error(
-          "data.path: the {} data has {} samples of shape {}, fewer than a global batch ({}); name "
-          "more data",
-          name, part.size(), part.input_shape().text(), plan.train.global_batch);
-  };
-  check_size(*data.training, "training");
-  data.training->check();
-  if (!data.held_out || plan.train.evaluate_every == 0) return;
-  check_size(*data.held_out, "held-out");
-  data.held_out->check();
 }
 
 }  // namespace ringside

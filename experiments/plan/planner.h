@@ -26,9 +26,4 @@ std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores =
 /// Plans one run, as `ringside train` makes it. Throws Error as plan_comparison() does.
 RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world);
 
-/// Makes the device, the model and the data of the plan once in this process and drops them again.
-/// So an impossible shape or a missing file is one line of error and not a failed run. Throws
-/// Error.
-void check_inputs(const RunPlan& plan);
-
 }  // namespace ringside

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "core/base/error.h"
+#include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
 #include "experiments/registry/registry.h"
 #include "experiments/results/data_state.h"

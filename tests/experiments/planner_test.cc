@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/optim/optimizer_config.h"
 #include "core/scheme/single.h"
+#include "experiments/plan/checks.h"
 #include "peer/ddp.h"
 #include "ps/schemes/ps.h"
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/interchange/safetensors.h"
+#include "experiments/plan/checks.h"
 #include "tests/schemes/tiny_runs.h"
 
 namespace ringside {
