@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/device/cpu/convolution_taps.h"
 #include "core/device/cpu/convolution_windows.h"
+#include "core/device/cpu/convolution_winograd.h"
 #include "core/device/cpu/cpu_kernels.h"
 #include "core/device/cpu/onednn.h"
 #include "core/device/cpu/parallel.h"
@@ -126,6 +127,22 @@ void through_relu(const Context& context, const T* y_all, T* dy_all, std::int64_
   });
 }
 
+/// Threads share out the channels, so that every sum has the order of the rows.
+void bias_gradient(const Context& context, const ConvolutionBackward& op) {
+  const std::int64_t K = op.dbias.count(), rows = op.dy.count() / K;
+  const float* dy = op.dy.data<float>();
+  float* dbias = op.dbias.data<float>();
+  parallel_for(context.threads, K, 64, [=](std::int64_t begin, std::int64_t end, int) {
+    std::fill(dbias + begin, dbias + end, 0.0f);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float* __restrict row = dy + r * K;
+      float* __restrict sum = dbias;
+#pragma omp simd
+      for (std::int64_t k = begin; k < end; ++k) sum[k] += row[k];
+    }
+  });
+}
+
 Error failure(const Extents& of, const dnnl::error& cause) {
   return Error("{} on the CPU: oneDNN status {} ({}); is there memory left?", of.text(),
                static_cast<int>(cause.status), cause.what());
@@ -134,6 +151,7 @@ Error failure(const Extents& of, const dnnl::error& cause) {
 }  // namespace
 
 void convolution_forward(const Context& context, const ConvolutionForward& op) {
+  if (winograd_is_faster(op)) return convolve_by_winograd(context, op);
   if (windows_are_faster(op)) return convolve_windows(context, op);
   const Extents of(op, op.y);
   try {
@@ -152,14 +170,19 @@ void convolution_backward(const Context& context, const ConvolutionBackward& op)
     });
   try {
     Runner runner(context);
-    if (op.dx && windows_are_faster(op))
+    const bool winograd = winograd_is_faster(op), taps = taps_are_faster(op);
+    if (op.dx && winograd)
+      image_gradient_by_winograd(context, op);
+    else if (op.dx && windows_are_faster(op))
       image_gradient_by_windows(context, op);
     else if (op.dx)
       backward_data(runner, of, op);
-    if (taps_are_faster(op))
-      weight_gradient_by_taps(context, op);
+    if (!winograd && !taps) return backward_weights(runner, of, op);
+    if (winograd)
+      weight_gradient_by_winograd(context, op);
     else
-      backward_weights(runner, of, op);
+      weight_gradient_by_taps(context, op);
+    if (op.dbias) bias_gradient(context, op);
   } catch (const dnnl::error& cause) {
     throw failure(of, cause);
   }

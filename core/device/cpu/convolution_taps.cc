@@ -43,20 +43,6 @@ struct Pack {
   }
 };
 
-/// Sums of the rows of [rows, channels]. Threads share out the channels.
-void sum_rows(int threads, const float* values, std::int64_t rows, std::int64_t channels,
-              float* sums) {
-  parallel_for(threads, channels, 64, [=](std::int64_t begin, std::int64_t end, int) {
-    std::fill(sums + begin, sums + end, 0.0f);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const float* __restrict row = values + r * channels;
-      float* __restrict sum = sums;
-#pragma omp simd
-      for (std::int64_t c = begin; c < end; ++c) sum[c] += row[c];
-    }
-  });
-}
-
 }  // namespace
 
 bool taps_are_faster(const ConvolutionBackward& op) {
@@ -102,8 +88,6 @@ void weight_gradient_by_taps(const Context& context, const ConvolutionBackward& 
                              .c = out,
                              .ldc = R * S * C});
     }
-  if (op.dbias)
-    sum_rows(context.threads, op.dy.data<float>(), B * P * Q, K, op.dbias.data<float>());
 }
 
 }  // namespace ringside::cpu

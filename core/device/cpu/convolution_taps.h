@@ -9,7 +9,7 @@ namespace ringside::cpu {
 /// padding, which these products leave out, or where windows are strided.
 bool taps_are_faster(const ConvolutionBackward& op);
 
-/// op.dweight and op.dbias of fp32 operands; the relu lies behind.
+/// op.dweight of fp32 operands; the relu lies behind.
 void weight_gradient_by_taps(const Context& context, const ConvolutionBackward& op);
 
 }  // namespace ringside::cpu

@@ -10,10 +10,8 @@
 namespace ringside::cpu {
 namespace {
 
-// A group of images stays in the second cache while all weights pass by it, a slice of a panel of
-// weights in the first one while all windows of the group pass by that.
+// A group of images stays in the second cache while all weights pass by it.
 constexpr std::int64_t group_positions = 192;  // at least; whole images
-constexpr std::int64_t most_of_a_slice = 256;  // elements of a window
 
 /// A stack of images [images, height, width, channels] and the windows that look at it: `rows` x
 /// `columns` pixels, one for each position of [images, down, across], `stride` pixels apart, the
@@ -50,7 +48,7 @@ void multiply_group(const Windows& of, const std::vector<const float*>& begins, 
                     std::int64_t channels, float* result) {
   const auto positions = static_cast<std::int64_t>(begins.size());
   const std::int64_t pitch = of.padded_width() * of.channels, size = of.row_size();
-  const std::int64_t slices = (size + most_of_a_slice - 1) / most_of_a_slice;
+  const std::int64_t slices = (size + slice_rows - 1) / slice_rows;
   const float* panel = panels;
   for (std::int64_t c = 0; c < channels; c += tile_columns)
     for (std::int64_t row = 0; row < of.rows; ++row)

@@ -8,10 +8,6 @@
 namespace ringside::cpu {
 namespace {
 
-// Vectors of the compilers, not of one processor; a Loose one may stand anywhere in floats.
-using Vector = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES)));
-using Loose = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES), aligned(4), may_alias));
-
 /// A column of the left side after the other.
 struct Strided {
   const float* __restrict a;
@@ -42,8 +38,7 @@ template <std::int64_t Rows, std::int64_t Vectors, class Column>
   for (std::int64_t p = 0; p < k; ++p) {
     Vector right[Vectors];
 #pragma GCC unroll 4
-    for (std::int64_t v = 0; v < Vectors; ++v)
-      right[v] = *reinterpret_cast<const Loose*>(panel + v * lanes);
+    for (std::int64_t v = 0; v < Vectors; ++v) right[v] = vector_at(panel + v * lanes);
 #pragma GCC unroll 6
     for (std::int64_t r = 0; r < Rows; ++r) {
       const float x = left[r];
@@ -57,7 +52,7 @@ template <std::int64_t Rows, std::int64_t Vectors, class Column>
   for (std::int64_t r = 0; r < Rows; ++r) {
 #pragma GCC unroll 4
     for (std::int64_t v = 0; v < Vectors; ++v) {
-      auto& to = *reinterpret_cast<Loose*>(c + r * ldc + v * lanes);
+      Loose& to = vector_at(c + r * ldc + v * lanes);
       to = add ? to + sums[r][v] : sums[r][v];
     }
   }
@@ -131,6 +126,20 @@ void multiply_rows(std::int64_t m, std::int64_t k, const float* const* rows, std
   by_rows[m - 1](k, rows, offset, panel, c, ldc, add);
 }
 
+void multiply_panels(std::int64_t m, std::int64_t n, std::int64_t k, Left left, const float* panels,
+                     float* c, std::int64_t ldc, bool add) {
+  const std::int64_t slices = (k + slice_rows - 1) / slice_rows;
+  for (std::int64_t j = 0; j < n; j += tile_columns)
+    for (std::int64_t slice = 0; slice < slices; ++slice) {
+      const std::int64_t begin = k * slice / slices, end = k * (slice + 1) / slices;
+      for (std::int64_t i = 0; i < m; i += tile_rows)
+        multiply_tile(std::min(tile_rows, m - i), tile_columns, end - begin,
+                      {left.data + i * left.row + begin * left.column, left.row, left.column},
+                      panels + j * k + begin * tile_columns, c + i * ldc + j, ldc,
+                      add || slice > 0);
+    }
+}
+
 void pack_panels(std::int64_t k, std::int64_t n, const float* from, std::int64_t ld,
                  float* panels) {
   for (std::int64_t j = 0; j < n; j += tile_columns) {
@@ -153,13 +162,13 @@ void pack_transposed(std::int64_t k, std::int64_t n, const float* from, std::int
         for (std::int64_t r = 0; r < rows; ++r) {
           const float* row = from + (j + c + r) * ld + p;
           if (depth == lanes)
-            block[r] = *reinterpret_cast<const Loose*>(row);
+            block[r] = vector_at(row);
           else
             std::memcpy(&block[r], row, static_cast<std::size_t>(depth) * sizeof(float));
         }
         transpose(block);
         for (std::int64_t d = 0; d < depth; ++d)
-          *reinterpret_cast<Loose*>(panels + (p + d) * tile_columns + c) = factor * block[d];
+          vector_at(panels + (p + d) * tile_columns + c) = factor * block[d];
       }
 }
 

@@ -5,12 +5,16 @@
 
 #include <cstdint>
 
+#include "core/device/cpu/vectors.h"
+
 namespace ringside::cpu {
 
-/// Floats of one vector register, and the extents of a tile: all that fits into the registers.
-constexpr std::int64_t lanes = RINGSIDE_VECTOR_BYTES / 4;
+/// The extents of a tile: all that fits into the registers.
 constexpr std::int64_t tile_rows = 6;
 constexpr std::int64_t tile_columns = lanes * (lanes == 16 ? 4 : 2);
+
+/// The most rows of a panel that stay in the first cache while rows of the left side pass by.
+constexpr std::int64_t slice_rows = 256;
 
 constexpr std::int64_t round_up(std::int64_t count, std::int64_t to) {
   return (count + to - 1) / to * to;
@@ -32,6 +36,11 @@ void multiply_tile(std::int64_t m, std::int64_t n, std::int64_t k, Left left, co
 /// rows[i][offset + p].
 void multiply_rows(std::int64_t m, std::int64_t k, const float* const* rows, std::int64_t offset,
                    const float* panel, float* c, std::int64_t ldc, bool add);
+
+/// c = left panels, or c += with `add`: [m, k] times [k, n] of any extents, but n is a multiple of
+/// tile_columns.
+void multiply_panels(std::int64_t m, std::int64_t n, std::int64_t k, Left left, const float* panels,
+                     float* c, std::int64_t ldc, bool add);
 
 /// Floats of [k, n] as panels: [n / tile_columns rounded up][k][tile_columns].
 constexpr std::int64_t panels_size(std::int64_t k, std::int64_t n) {

@@ -1,0 +1,24 @@
+// Convolutions of 3x3 weights at stride 1 by Winograd's minimal filtering
+// (core/device/cpu/winograd.h): the transformed tiles of a block of images, times the transformed
+// weights, are 16 products of matrices.
+#pragma once
+
+#include "core/device/cpu/cpu_kernels.h"
+
+namespace ringside::cpu {
+
+/// Whether that is faster than all other ways: 16 multiplications take the place of 36, but the
+/// weights are transformed at every call, and images whose extents are odd have tiles that are not
+/// full. The answer does not depend on the number of images, so that an image has the same results
+/// in every batch. For 512 channels and images of 4x4 it is wrong with fewer than about eight
+/// images.
+bool winograd_is_faster(const ConvolutionForward& op);
+bool winograd_is_faster(const ConvolutionBackward& op);
+
+/// op.y of fp32 operands.
+void convolve_by_winograd(const Context& context, const ConvolutionForward& op);
+/// op.dx and op.dweight of fp32 operands; the relu lies behind.
+void image_gradient_by_winograd(const Context& context, const ConvolutionBackward& op);
+void weight_gradient_by_winograd(const Context& context, const ConvolutionBackward& op);
+
+}  // namespace ringside::cpu

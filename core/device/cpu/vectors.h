@@ -1,0 +1,18 @@
+// Vectors as the compilers have them: arithmetic on them is that of each element, on any processor.
+#pragma once
+
+#include <cstdint>
+
+namespace ringside::cpu {
+
+/// Floats of one vector register.
+constexpr std::int64_t lanes = RINGSIDE_VECTOR_BYTES / 4;
+
+using Vector = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES)));
+/// A vector that may stand anywhere among floats.
+using Loose = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES), aligned(4), may_alias));
+
+inline const Loose& vector_at(const float* data) { return *reinterpret_cast<const Loose*>(data); }
+inline Loose& vector_at(float* data) { return *reinterpret_cast<Loose*>(data); }
+
+}  // namespace ringside::cpu
