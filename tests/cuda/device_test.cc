@@ -10,6 +10,7 @@
 namespace ringside {
 namespace {
 
+using testing::complaint;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
@@ -36,7 +37,7 @@ TEST_F(CudaDevice, SaysWhatItRunsOn) {
 }
 
 TEST_F(CudaDevice, RefusesAGpuThatIsNotThere) {
-  EXPECT_THAT(message_of([] { cuda::make_cuda_device({.ordinal = 99}); }),
+  EXPECT_THAT(complaint([] { cuda::make_cuda_device({.ordinal = 99}); }),
               HasSubstr("gpu 99 does not exist; this machine has"));
 }
 
@@ -88,7 +89,7 @@ TEST_F(CudaDevice, SaysWhoHoldsTheMemory) {
   const auto tensor = device().tensor({1 << 20}, MemoryKind::optimizer);
   const auto before = device().ledger().current();
   const auto message =
-      message_of([&] { device().allocate(std::size_t{1} << 42, MemoryKind::gradient); });
+      complaint([&] { device().allocate(std::size_t{1} << 42, MemoryKind::gradient); });
   EXPECT_THAT(message, HasSubstr("gpu 0: no memory for 4398.0 GB of kind gradient"));
   EXPECT_THAT(message, HasSubstr("optimizer 4.2 MB"));
   EXPECT_THAT(message, HasSubstr("free of"));
@@ -175,8 +176,8 @@ TEST_F(CudaDevice, RefusesCopiesOfOtherSizes) {
   const Tensor tensor = device().tensor({4}, MemoryKind::data);
   std::vector<std::byte> host(15);
   const std::string text = " of 15 host bytes with a tensor of 4 (16 bytes); they must agree";
-  EXPECT_EQ(message_of([&] { device().write(tensor, host); }), "gpu 0: write" + text);
-  EXPECT_EQ(message_of([&] { device().read(tensor, host); }), "gpu 0: read" + text);
+  EXPECT_EQ(complaint([&] { device().write(tensor, host); }), "gpu 0: write" + text);
+  EXPECT_EQ(complaint([&] { device().read(tensor, host); }), "gpu 0: read" + text);
 }
 
 TEST_F(CudaDevice, TakesRangesForProfilers) {

@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cuda/cuda.h"
+#include "tests/support/complaint.h"
 
 namespace ringside {
 
@@ -50,15 +51,6 @@ class OnGpu : public ::testing::Test {
     std::vector<float> out(static_cast<std::size_t>(tensor.count()));
     device_->read(tensor, std::as_writable_bytes(std::span(out)));
     return out;
-  }
-
-  static std::string message_of(const std::function<void()>& action) {
-    try {
-      action();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
   }
 
  private:

@@ -9,6 +9,7 @@
 namespace ringside {
 namespace {
 
+using testing::complaint;
 using ::testing::Each;
 
 /// Event times and the host's clock may differ by what it takes to enqueue.
@@ -137,7 +138,7 @@ TEST_F(CudaMarks, AreWaitedForUntilAWatchThrows) {
   for (const auto& wait : waits) {
     Impatient watch;
     device().watch(watch);
-    EXPECT_EQ(message_of(wait), "enough");
+    EXPECT_EQ(complaint(wait), "enough");
     device().unwatch(watch);
   }
   gate.open();

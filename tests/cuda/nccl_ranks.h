@@ -4,6 +4,7 @@
 #include "core/device/cuda/cuda.h"
 #include "peer/comm/nccl/communicator.h"
 #include "tests/peer/ranks.h"
+#include "tests/support/complaint.h"
 
 namespace ringside::testing {
 

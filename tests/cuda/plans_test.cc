@@ -9,6 +9,7 @@
 namespace ringside {
 namespace {
 
+using testing::complaint;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -69,13 +70,13 @@ TEST_F(CudaPlans, HaveThePrecisionsOfTheDevice) {
   config.train.precision = "fp16";
   EXPECT_EQ(parameter_dtype(plan_training(config, "ddp", 1).train), DType::f16);
   config.train.precision = "fp64";
-  EXPECT_THAT(message_of([&] { plan_training(config, "ddp", 1); }),
+  EXPECT_THAT(complaint([&] { plan_training(config, "ddp", 1); }),
               HasSubstr("device 'cuda' computes in fp32, bf16, fp16"));
 }
 
 TEST_F(CudaPlans, NeedAGpu) {
   cuda_on_host::set_device_count(0);
-  EXPECT_THAT(message_of([] { plan_training(experiment(), "ddp", 1); }),
+  EXPECT_THAT(complaint([] { plan_training(experiment(), "ddp", 1); }),
               HasSubstr("device.kind = 'cuda': the NVIDIA driver sees no GPU"));
 }
 

@@ -7,6 +7,7 @@
 namespace ringside {
 namespace {
 
+using testing::complaint;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
@@ -113,7 +114,7 @@ TEST_F(CudaUploads, ThatNobodyBeginsHoldUpNoOther) {
 
 TEST_F(CudaUploads, AreOfTheSizeOfTheirTensor) {
   const Tensor to = fresh(100);
-  EXPECT_THAT(message_of([&] { device().upload()->write(to, std::vector<std::byte>(4)); }),
+  EXPECT_THAT(complaint([&] { device().upload()->write(to, std::vector<std::byte>(4)); }),
               HasSubstr("gpu 0: write of 4 host bytes with a tensor of 100 (400 bytes)"));
 }
 

@@ -12,19 +12,10 @@
 
 #include "core/base/error.h"
 #include "core/data/dataset.h"
+#include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside::testing {
-
-inline std::string complaint(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
-    return error.what();
-  }
-  return "nothing";
-}
 
 inline std::string big_endian(std::uint32_t value) {
   std::string out;

@@ -10,14 +10,17 @@
 #include "core/base/error.h"
 #include "core/data/loader.h"
 #include "core/device/cpu/cpu_device.h"
+#include "tests/support/complaint.h"
 
 namespace ringside {
 namespace {
 
+using testing::complaint;
+
 namespace fs = std::filesystem;
 
 /// Each test has a folder of its own.
-class Text : public testing::Test {
+class Text : public ::testing::Test {
  protected:
   Text() {
     std::string name = (fs::temp_directory_path() / "ringside-text-XXXXXX").string();
@@ -55,16 +58,6 @@ Sample sample_of(const Dataset& data, std::int64_t i) {
     return out;
   };
   return {text(input), text(target)};
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos) << "one line";
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST_F(Text, HasAWindowAtEveryByteWithTheBytesThatFollowAsTargets) {
@@ -123,7 +116,7 @@ TEST_F(Text, CrossesFromOneFileIntoTheNext) {
 TEST_F(Text, RefusesASplitThatIsTooShortForAWindow) {
   const auto file = write("short.txt", "abcd");
   EXPECT_EQ(text_dataset({file}, 3, Task::every_token, Split::training, 0)->size(), 1);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(complaint([&] {
               text_dataset({file}, 4, Task::every_token, Split::training, 0);
             }).find("short"),
             std::string::npos);
@@ -158,17 +151,16 @@ TEST_F(Text, TakesFilesAndFoldersInTheOrderGiven) {
 
 TEST_F(Text, NamesThePathThatIsMissingOrEmpty) {
   const auto missing = (root_ / "missing.txt").string();
-  EXPECT_EQ(message_of([&] { text_files({missing}); }),
-            "data.path: " + missing + " does not exist");
+  EXPECT_EQ(complaint([&] { text_files({missing}); }), "data.path: " + missing + " does not exist");
   const auto empty = write("empty.txt", "").string();
-  EXPECT_EQ(message_of([&] { text_files({empty}); }), "data.path: " + empty + " is empty");
+  EXPECT_EQ(complaint([&] { text_files({empty}); }), "data.path: " + empty + " is empty");
   write("folder/binary", std::string(3, '\0'));
   const auto folder = (root_ / "folder").string();
-  EXPECT_EQ(message_of([&] { text_files({folder}); }),
+  EXPECT_EQ(complaint([&] { text_files({folder}); }),
             "data.path: " + folder + " holds no text files");
   EXPECT_THROW(text_files({}), Error);
   EXPECT_THROW(text_files({"/dev/null"}), Error);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(complaint([&] {
               text_dataset({missing}, 1, Task::every_token, Split::training, 0);
             }).find(missing),
             std::string::npos);

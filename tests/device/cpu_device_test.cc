@@ -9,22 +9,16 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "tests/support/complaint.h"
 
 namespace ringside {
 namespace {
 
+using testing::complaint;
+
 constexpr MemoryKind all_kinds[] = {
     MemoryKind::parameter,     MemoryKind::gradient,  MemoryKind::optimizer, MemoryKind::activation,
     MemoryKind::communication, MemoryKind::workspace, MemoryKind::data};
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Ledger, CountsByKindAndKeepsWhoHeldThePeak) {
   Ledger ledger;
@@ -87,7 +81,7 @@ TEST(CpuDevice, NamesTheRequestAndTheHoldersWhenMemoryEnds) {
   const auto device = make_cpu_device(1);
   const auto held = device->allocate(3'000'000, MemoryKind::optimizer);
   for (const auto kind : {MemoryKind::parameter, MemoryKind::activation}) {
-    const auto text = message_of([&] { device->allocate(std::size_t{1} << 50, kind); });
+    const auto text = complaint([&] { device->allocate(std::size_t{1} << 50, kind); });
     EXPECT_NE(text.find("1125899.9 GB"), std::string::npos) << text;
     EXPECT_NE(text.find(name_of(kind)), std::string::npos) << text;
     EXPECT_NE(text.find("optimizer 3.0 MB"), std::string::npos) << text;
@@ -101,8 +95,8 @@ TEST(CpuDevice, RefusesCopiesOfAnotherSize) {
   const auto device = make_cpu_device(1);
   const Tensor tensor = device->tensor({4}, MemoryKind::data);
   std::vector<std::byte> host(15);
-  EXPECT_NE(message_of([&] { device->write(tensor, host); }).find("15"), std::string::npos);
-  EXPECT_NE(message_of([&] { device->read(tensor, host); }).find("16"), std::string::npos);
+  EXPECT_NE(complaint([&] { device->write(tensor, host); }).find("15"), std::string::npos);
+  EXPECT_NE(complaint([&] { device->read(tensor, host); }).find("16"), std::string::npos);
 }
 
 TEST(CpuDevice, RefusesZeroThreads) { EXPECT_THROW(make_cpu_device(0), Error); }
@@ -166,9 +160,9 @@ TEST(CpuDevice, FlatOperationsRunBesideOthersInTwoThreads) {
   };
   const Tensor x = matrix(), weight = matrix(), y = matrix();
   const std::string error =
-      message_of([&] { device->kernels().linear_forward({.x = x, .weight = weight, .y = y}); });
+      complaint([&] { device->kernels().linear_forward({.x = x, .weight = weight, .y = y}); });
   for (const float value : y.span<float>())
-    if (error == "no error" && value != 64.0f) std::exit(1);
+    if (error == "nothing" && value != 64.0f) std::exit(1);
   std::fputs(error.c_str(), stderr);
   std::exit(0);
 }
@@ -182,8 +176,8 @@ TEST(CpuDeviceDeathTest, ATeamOfAnotherSizeIsRefusedOrOverruled) {
     unsetenv(name);
   };
   with("OMP_THREAD_LIMIT", "1", "device.threads = 2, but OMP_THREAD_LIMIT = 1");
-  with("OMP_DYNAMIC", "true", "no error");
-  with("OMP_MAX_ACTIVE_LEVELS", "0", "no error");
+  with("OMP_DYNAMIC", "true", "nothing");
+  with("OMP_MAX_ACTIVE_LEVELS", "0", "nothing");
 }
 
 }  // namespace

@@ -11,33 +11,20 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/program.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/experiments/program_test.h"
 
 namespace ringside {
 namespace {
 
 using testing::Ended;
-using testing::TemporaryFolder;
 
 using ::testing::HasSubstr;
 
-class CommandLine : public ::testing::Test {
+class CommandLine : public ProgramTest {
  protected:
   CommandLine() {
-    std::string text;
-    for (int i = 0; i < 200; ++i) text += "All work and no play. " + std::to_string(i);
-    folder_.write("text.txt", text);
     folder_.write("empty.txt", "");
-    experiment(R"([model]
-layers = 1
-heads = 2
-width = 8
-context = 16
-[data]
-path = "text.txt"
-[train]
-steps = 3
+    small_gpt(8, 16, R"(steps = 3
 warmup = 1
 global_batch = 4
 micro_batch = 2
@@ -48,13 +35,6 @@ repeats = 1
 attempts = 1        # other work on this machine changes nothing here
 all_cores = false   # nor do its cores
 )");
-  }
-
-  void experiment(const std::string& text) { folder_.write("trial.toml", text); }
-
-  /// Runs the program within the folder.
-  Ended run(std::vector<std::string> arguments) {
-    return testing::Program(RINGSIDE_PROGRAM, std::move(arguments), folder_.path()).wait();
   }
 
   std::vector<std::string> files() const {
@@ -79,8 +59,6 @@ all_cores = false   # nor do its cores
   std::string refusal_of(const std::string& override_text) {
     return refusal({"compare", "trial.toml", "--set", override_text});
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(CommandLine, RefusesUnknownNames) {
@@ -126,7 +104,7 @@ TEST_F(CommandLine, RefusesSizesThatOverflow) {
 }
 
 TEST_F(CommandLine, RefusesPipesWithoutWaiting) {
-  const std::string pipe = folder_.path() / "pipe";
+  const std::string pipe = path("pipe");
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const char* kind : {"text", "tokens"})
     EXPECT_THAT(refusal({"compare", "trial.toml", "--set", "data.path=pipe", "--set",
@@ -144,7 +122,7 @@ TEST_F(CommandLine, RefusesPathsThatAreNotUtf8) {
 }
 
 TEST_F(CommandLine, AFolderMayHoldNamesThatAreNotUtf8) {
-  std::filesystem::create_directory(folder_.path() / "folder");
+  std::filesystem::create_directory(path("folder"));
   folder_.write("folder/caf\xe9.txt", folder_.read("text.txt"));
   setenv("OMP_DISPLAY_AFFINITY_NAME", "caf\xe9", 1);
   const std::vector<std::string> compare = {"compare", "trial.toml", "--schemes",
@@ -239,7 +217,7 @@ TEST_F(CommandLine, ComparesAndResumes) {
   EXPECT_THAT(first.out, HasSubstr("bit-identical"));
   for (const char* name :
        {"plan.json", "environment.json", "rows.jsonl", "summary.json", "summary.md"})
-    EXPECT_TRUE(std::filesystem::exists(folder_.path() / "results/trial" / name)) << name;
+    EXPECT_TRUE(std::filesystem::exists(path("results/trial") / name)) << name;
   const std::string rows = folder_.read("results/trial/rows.jsonl");
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 3);
 
@@ -268,7 +246,7 @@ TEST_F(CommandLine, ComparesAndResumes) {
 }
 
 TEST_F(CommandLine, ARunWhoseTraceIsNotThereIsMadeAgain) {
-  const std::filesystem::path traces = folder_.path() / "results/trial/traces";
+  const std::filesystem::path traces = path("results/trial/traces");
   ASSERT_EQ(run({"compare", "trial.toml"}).status, 0);
   const std::string rows = folder_.read("results/trial/rows.jsonl");
   const std::string all_but_last = rows.substr(0, rows.rfind('\n', rows.size() - 2) + 1);
@@ -360,7 +338,7 @@ TEST_F(CommandLine, TrainsOnce) {
   EXPECT_THAT(ended.out, HasSubstr("step 1/3  loss "));
   EXPECT_THAT(ended.out, HasSubstr("held-out loss "));
   EXPECT_THAT(ended.out, HasSubstr("tokens/s"));
-  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "results"));
+  EXPECT_FALSE(std::filesystem::exists(path("results")));
 }
 
 TEST_F(CommandLine, TrainingOnFilesThatChangeFailsByName) {
@@ -372,7 +350,7 @@ TEST_F(CommandLine, TrainingOnFilesThatChangeFailsByName) {
     auto arguments = train;
     for (const char* one : {"train.initial_weights=weights.safetensors", "train.steps=200"})
       arguments.insert(arguments.end(), {"--set", one});
-    testing::Program program(RINGSIDE_PROGRAM, arguments, folder_.path());
+    testing::Program program = start(arguments);
     EXPECT_TRUE(program.wait_for("step   1/200"));
     kill(program.pid(), SIGSTOP);  // it looks at the files again once the run has ended
     folder_.write(name, text);
@@ -406,7 +384,7 @@ TEST_F(CommandLine, TheOutputIsWrittenAtTheEndOrNotAtAll) {
   EXPECT_TRUE(written.at("environment").contains("cpu"));
   EXPECT_THAT(written.at("environment").at("built_commit").get<std::string>(),
               ::testing::MatchesRegex("unknown|[0-9a-f]+(-dirty)?"));
-  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "row.json.part"));
+  EXPECT_FALSE(std::filesystem::exists(path("row.json.part")));
 }
 
 TEST_F(CommandLine, FailedRunsStayInTheTable) {

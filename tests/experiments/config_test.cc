@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "peer/ddp.h"
 #include "ps/schemes/ps.h"
+#include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {
@@ -23,15 +24,9 @@ class Config : public ::testing::Test {
     return read_experiment(folder_.write("trial.toml", text), overrides);
   }
 
-  /// What reading complains about; it must be one line.
+  /// What reading complains about.
   std::string complaint(const std::string& text, const std::vector<std::string>& overrides = {}) {
-    try {
-      read(text, overrides);
-    } catch (const Error& error) {
-      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
-      return error.what();
-    }
-    return "nothing";
+    return testing::complaint([&] { read(text, overrides); });
   }
 
   TemporaryFolder folder_;

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "tests/support/program.h"
-#include "tests/support/some_text.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/experiments/program_test.h"
 
 namespace ringside {
 namespace {
@@ -17,35 +15,19 @@ using testing::Ended;
 using ::testing::HasSubstr;
 using testing::Program;
 
-class Failures : public ::testing::TestWithParam<std::string> {
+class Failures : public ProgramTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  Failures() {
-    folder.write("text.txt", testing::some_text(20'000));
-    folder.write("endless.toml", R"(
-[model]
-layers = 2
-heads = 2
-width = 16
-context = 16
-[data]
-path = "text.txt"
-[train]
-steps = 100000000
-global_batch = 4
-)");
-  }
+  Failures() { small_gpt(16, 16, "steps = 100000000\nglobal_batch = 4\n"); }
 
   std::vector<std::string> endless() const {
-    return {"train", "endless.toml", "--scheme", GetParam(), "--world", "2"};
+    return {"train", "trial.toml", "--scheme", GetParam(), "--world", "2"};
   }
 
   static bool alive(pid_t pid) { return kill(pid, 0) == 0; }
-
-  testing::TemporaryFolder folder;
 };
 
 TEST_P(Failures, ARankThatIsKilledIsNamedAndTheOthersEnd) {
-  Program program(RINGSIDE_PROGRAM, endless(), folder.path());
+  Program program = start(endless());
   ASSERT_TRUE(program.wait_for("step"));
   const auto ranks = program.children();
   ASSERT_GE(ranks.size(), 2u);
@@ -65,7 +47,7 @@ TEST_P(Failures, ARanksOwnErrorIsHeardBeforeWhatOthersMakeOfIt) {
   for (const char* diverging : {"optimizer.kind=sgd", "optimizer.lr=1e30"})
     arguments.insert(arguments.end(), {"--set", diverging});
   const auto start = std::chrono::steady_clock::now();
-  const Ended ended = Program(RINGSIDE_PROGRAM, arguments, folder.path()).wait();
+  const Ended ended = run(arguments);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   EXPECT_LT(took.count(), 5);
   EXPECT_EQ(ended.status, 1);
@@ -78,7 +60,7 @@ TEST_P(Failures, ARanksOwnErrorIsHeardBeforeWhatOthersMakeOfIt) {
 TEST_P(Failures, ARankThatHangsIsEndedToo) {
   auto arguments = endless();
   arguments.insert(arguments.end(), {"--set", "train.timeout_s=1"});
-  Program program(RINGSIDE_PROGRAM, arguments, folder.path());
+  Program program = start(arguments);
   ASSERT_TRUE(program.wait_for("step"));
   const auto ranks = program.children();
   ASSERT_GE(ranks.size(), 2u);
@@ -91,7 +73,7 @@ TEST_P(Failures, ARankThatHangsIsEndedToo) {
 }
 
 TEST_P(Failures, AnInterruptionLeavesNothing) {
-  Program program(RINGSIDE_PROGRAM, endless(), folder.path());
+  Program program = start(endless());
   ASSERT_TRUE(program.wait_for("step"));
   const auto ranks = program.children();
   kill(program.pid(), SIGINT);
@@ -100,7 +82,7 @@ TEST_P(Failures, AnInterruptionLeavesNothing) {
 }
 
 TEST_P(Failures, RanksDieWithTheirLauncher) {
-  Program program(RINGSIDE_PROGRAM, endless(), folder.path());
+  Program program = start(endless());
   ASSERT_TRUE(program.wait_for("step"));
   std::vector<int> ranks;  // become readable when the process ends
   for (const pid_t rank : program.children())

@@ -22,6 +22,13 @@ inline ExperimentConfig made_up_experiment() {
   return config;
 }
 
+/// Makes the model of an experiment one with batch norms over `group` ranks.
+inline void norm_in_groups(ExperimentConfig& config, std::int64_t group) {
+  config.model.kind = "resnet";
+  config.data.kind = "synthetic-images";
+  config.model.batch_norm_group = group;
+}
+
 inline Row made_up_row(const std::string& scheme, int world, int repeat, double samples_per_s,
                        const std::string& hash, std::vector<double> loss) {
   Row row;

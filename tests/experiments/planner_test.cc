@@ -13,10 +13,13 @@
 #include "experiments/plan/checks.h"
 #include "peer/ddp.h"
 #include "ps/schemes/ps.h"
+#include "tests/experiments/made_up_rows.h"
+#include "tests/support/complaint.h"
 
 namespace ringside {
 namespace {
 
+using testing::complaint;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -35,16 +38,6 @@ std::vector<std::string> ids(const std::vector<RunPlan>& runs) {
   return out;
 }
 
-template <class Plan>
-std::string complaint(Plan plan) {
-  try {
-    plan();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
-    return error.what();
-  }
-  return "nothing";
-}
 std::string complaint(const ExperimentConfig& config) {
   return complaint([&] { plan_comparison(config); });
 }
@@ -231,9 +224,7 @@ TEST(Planner, GradientsAreReducedAsTheSchemeDoesUnlessTold) {
 
 TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
   auto config = experiment();
-  config.model.kind = "resnet";
-  config.data.kind = "synthetic-images";
-  config.model.batch_norm_group = 2;
+  norm_in_groups(config, 2);
   config.train.micro_batch = 4;
   config.compare.schemes = {"ddp"};
   config.compare.worlds = {4};
@@ -261,9 +252,7 @@ TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
 
 TEST(Planner, ReferencesOfBatchNormGroupsAreRunsOfTheirOwn) {
   auto config = experiment();
-  config.model.kind = "resnet";
-  config.data.kind = "synthetic-images";
-  config.model.batch_norm_group = 8;
+  norm_in_groups(config, 8);
   config.optimizer.lr_scaling = "linear";
   config.compare.schemes = {"single", "ddp"};
   config.compare.worlds = {1, 2, 4};

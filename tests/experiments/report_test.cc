@@ -399,16 +399,21 @@ TEST(Report, AnAttemptThatDoesNotCountMustBeTheSameRunToo) {
   EXPECT_EQ(find(summarise(rows), "ddp", 2).verdict.sameness, Sameness::different);
 }
 
+/// A run of `single` with this many threads.
+Row on_all_cores(int threads, int repeat, double samples_per_s) {
+  Row row = made_up_row("single", 1, repeat, samples_per_s, "c", {2, 1 + 1e-7});
+  row.plan.purpose = Purpose::all_cores;
+  row.plan.device.threads = threads;
+  row.plan.label = fmt::format("single ({} threads)", threads);
+  row.plan.id = fmt::format("single-t{}-r{}", threads, repeat);
+  return row;
+}
+
 TEST(Report, SingleOnAllCoresIsASecondBaseline) {
   auto rows = pairs({{100, 180}, {100, 180}});
   for (int repeat = 0; repeat < 2; ++repeat) {
-    Row all = made_up_row("single", 1, repeat, 150, "c", {2, 1 + 1e-7});
-    all.plan.purpose = Purpose::all_cores;
-    all.plan.device.threads = 2;
-    all.plan.label = "single (2 threads)";
-    all.plan.id = "single-t2-r" + std::to_string(repeat);
-    all.cores = 1.9;
-    rows.insert(rows.begin(), all);
+    rows.insert(rows.begin(), on_all_cores(2, repeat, 150));
+    rows.front().cores = 1.9;
   }
   const auto cases = summarise(rows);
   const CaseSummary& ddp = find(cases, "ddp", 2);
@@ -428,14 +433,8 @@ TEST(Report, SingleOnAllCoresIsASecondBaseline) {
 
   // Of a comparison that was resumed with a larger world the case with the most threads counts,
   // wherever it stands.
-  for (int repeat = 0; repeat < 2; ++repeat) {
-    Row more = made_up_row("single", 1, repeat, 300, "c", {2, 1 + 1e-7});
-    more.plan.purpose = Purpose::all_cores;
-    more.plan.device.threads = 4;
-    more.plan.label = "single (4 threads)";
-    more.plan.id = "single-t4-r" + std::to_string(repeat);
-    rows.insert(rows.begin(), more);
-  }
+  for (int repeat = 0; repeat < 2; ++repeat)
+    rows.insert(rows.begin(), on_all_cores(4, repeat, 300));
   EXPECT_DOUBLE_EQ(find(summarise(rows), "ddp", 2).of_all_cores.median, 0.6);
 }
 

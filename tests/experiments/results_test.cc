@@ -10,11 +10,13 @@
 #include "experiments/run/runner.h"
 #include "peer/ddp.h"
 #include "tests/experiments/made_up_rows.h"
+#include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {
 namespace {
 
+using testing::complaint;
 using testing::TemporaryFolder;
 
 using ::testing::HasSubstr;
@@ -34,16 +36,6 @@ class Results : public ::testing::Test {
   const std::string plan = R"({"schema": 3, "runs": []})";
   TemporaryFolder temporary_;
 };
-
-std::string complaint(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
-    return error.what();
-  }
-  return "nothing";
-}
 
 TEST_F(Results, RowsAreThereAtOnceAndReadBack) {
   ResultsFolder folder(path());
@@ -184,9 +176,7 @@ TEST_F(Results, ARowOfAFailedRunIsWrittenWhateverItsErrorSays) {
 
 TEST_F(Results, ResumingKnowsTheReferencesOfBatchNormGroups) {
   auto config = made_up_experiment();
-  config.model.kind = "resnet";
-  config.data.kind = "synthetic-images";
-  config.model.batch_norm_group = 2;
+  norm_in_groups(config, 2);
   config.optimizer.lr_scaling = "linear";
   config.compare.repeats = 1;
   config.compare.schemes = {"ddp"};

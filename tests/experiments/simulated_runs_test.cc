@@ -4,24 +4,20 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/support/program.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/experiments/program_test.h"
 
 namespace ringside {
 namespace {
 
 using testing::Ended;
-using testing::TemporaryFolder;
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class SimulatedRuns : public ::testing::Test {
+class SimulatedRuns : public ProgramTest {
  protected:
-  SimulatedRuns() { experiment(RINGSIDE_CLUSTERS "/dgx-a100.toml"); }
-
-  void experiment(const std::string& cluster) {
-    folder_.write("trial.toml", R"([model]
+  SimulatedRuns() {
+    experiment(R"([model]
 layers = 2
 heads = 2
 width = 32
@@ -34,23 +30,12 @@ warmup = 1
 global_batch = 8
 [device]
 kind = "sim"
-cluster = ")" + cluster + R"("
+cluster = ")" RINGSIDE_CLUSTERS R"(/dgx-a100.toml"
 [compare]
 worlds = [1, 8]
 repeats = 1
 )");
   }
-
-  Ended run(std::vector<std::string> arguments) {
-    return testing::Program(RINGSIDE_PROGRAM, std::move(arguments), folder_.path()).wait();
-  }
-
-  std::string file(const std::string& name) const {
-    std::ifstream in(folder_.path() / name);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(SimulatedRuns, CompareFillsTheTableTheRowsAndTheTraces) {
@@ -60,7 +45,8 @@ TEST_F(SimulatedRuns, CompareFillsTheTableTheRowsAndTheTraces) {
   for (const char* scheme : {"single", "dp", "ps", "ddp", "fsdp"})
     EXPECT_THAT(ended.out, HasSubstr(std::string("| ") + scheme));
   EXPECT_THAT(ended.out, ::testing::Not(HasSubstr("FAILED")));
-  EXPECT_THAT(file("results/trial/traces/ddp-w8-r0.json"), HasSubstr("all-reduce bucket 0"));
+  EXPECT_THAT(folder_.read("results/trial/traces/ddp-w8-r0.json"),
+              HasSubstr("all-reduce bucket 0"));
 }
 
 TEST_F(SimulatedRuns, TheSameFileGivesTheSameTimesToTheLastBit) {
@@ -69,7 +55,7 @@ TEST_F(SimulatedRuns, TheSameFileGivesTheSameTimesToTheLastBit) {
     const Ended ended =
         run({"train", "trial.toml", "--scheme", "ps", "--world", "4", "--output", output});
     EXPECT_EQ(ended.status, 0) << ended.err;
-    rows.push_back(nlohmann::json::parse(file(output))["row"]);
+    rows.push_back(nlohmann::json::parse(folder_.read(output))["row"]);
   }
   EXPECT_GT(rows[0]["step_ms"]["median"].get<double>(), 0);
   EXPECT_EQ(rows[0], rows[1]);
@@ -90,7 +76,7 @@ TEST_F(SimulatedRuns, WhatCannotBeIsRefusedBeforeAnythingIsWritten) {
     const Ended ended = run(arguments);
     EXPECT_EQ(ended.status, 2);
     EXPECT_THAT(ended.err, HasSubstr(why));
-    EXPECT_FALSE(std::filesystem::exists(folder_.path() / "results"));
+    EXPECT_FALSE(std::filesystem::exists(path("results")));
   };
   refused({"--worlds", "16", "--set", "train.global_batch=16"},
           "world 16 needs 16 devices, and cluster dgx-a100 has 8");

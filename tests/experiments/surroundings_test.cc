@@ -7,9 +7,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "tests/support/program.h"
-#include "tests/support/some_text.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/experiments/program_test.h"
 
 namespace ringside {
 namespace {
@@ -18,24 +16,9 @@ using testing::Ended;
 using ::testing::HasSubstr;
 using testing::Program;
 
-class Surroundings : public ::testing::Test {
+class Surroundings : public ProgramTest {
  protected:
-  Surroundings() {
-    folder_.write("text.txt", testing::some_text(20'000));
-    folder_.write("trial.toml", R"(
-[model]
-layers = 1
-heads = 2
-width = 64
-context = 64
-[data]
-path = "text.txt"
-[train]
-steps = 3
-warmup = 1
-global_batch = 4
-)");
-  }
+  Surroundings() { small_gpt(64, 64, "steps = 3\nwarmup = 1\nglobal_batch = 4\n"); }
 
   static std::vector<std::string> train(const std::string& scheme, int world,
                                         const std::vector<std::string>& more = {}) {
@@ -44,14 +27,7 @@ global_batch = 4
     out.insert(out.end(), more.begin(), more.end());
     return out;
   }
-  Ended run(
-      const std::vector<std::string>& arguments,
-      const std::function<void()>& prepare = [] {}) const {
-    return Program(RINGSIDE_PROGRAM, arguments, folder_.path(), prepare).wait();
-  }
   nlohmann::json row() const { return nlohmann::json::parse(folder_.read("row.json")).at("row"); }
-
-  testing::TemporaryFolder folder_;
 };
 
 // oneDNN computes only a part of a product on a team that is smaller than it asked for.
@@ -76,21 +52,20 @@ TEST_F(Surroundings, EndsWhereTheEndsOfItsRanksAreIgnored) {
 }
 
 TEST_F(Surroundings, ListensToSignalsThatItsParentBlocked) {
-  Program program(RINGSIDE_PROGRAM, train("ddp", 2, {"--set", "train.steps=100000000"}),
-                  folder_.path(), [] {
-                    std::signal(SIGTERM, SIG_IGN);
-                    sigset_t all;
-                    sigfillset(&all);
-                    sigprocmask(SIG_SETMASK, &all, nullptr);
-                  });
+  Program program = start(train("ddp", 2, {"--set", "train.steps=100000000"}), [] {
+    std::signal(SIGTERM, SIG_IGN);
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, nullptr);
+  });
   ASSERT_TRUE(program.wait_for("step"));
   kill(program.pid(), SIGTERM);
   EXPECT_EQ(program.wait().status, 130);
 }
 
 TEST_F(Surroundings, InTheBackgroundOfAScriptAnInterruptionIsNotForIt) {
-  Program program(RINGSIDE_PROGRAM, train("ddp", 2, {"--set", "train.steps=100"}), folder_.path(),
-                  [] { std::signal(SIGINT, SIG_IGN); });
+  Program program =
+      start(train("ddp", 2, {"--set", "train.steps=100"}), [] { std::signal(SIGINT, SIG_IGN); });
   ASSERT_TRUE(program.wait_for("step"));
   kill(program.pid(), SIGINT);
   EXPECT_EQ(program.wait().status, 0);
@@ -139,14 +114,14 @@ class FullPipe {
 
 TEST_F(Surroundings, AReaderThatStopsDoesNotStopTheRun) {
   FullPipe pipe;
-  Program program(RINGSIDE_PROGRAM, train("ps", 2), folder_.path(), [&] {
+  Program program = start(train("ps", 2), [&] {
     dup2(pipe.end(), STDOUT_FILENO);
     dup2(pipe.end(), STDERR_FILENO);
   });
   constexpr int most_looks = 3000;
-  for (int i = 0; i < most_looks && !std::filesystem::exists(folder_.path() / "row.json"); ++i)
+  for (int i = 0; i < most_looks && !std::filesystem::exists(path("row.json")); ++i)
     poll(nullptr, 0, 10);
-  ASSERT_TRUE(std::filesystem::exists(folder_.path() / "row.json"));
+  ASSERT_TRUE(std::filesystem::exists(path("row.json")));
   EXPECT_EQ(row().at("status"), "ok");
   // The first one ends the wait for the reader of the table, the second one that for the reader of
   // the message that says so.

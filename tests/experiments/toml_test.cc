@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {
@@ -17,6 +18,12 @@ using ::testing::HasSubstr;
 using testing::TemporaryFolder;
 
 using Path = std::vector<std::string>;
+
+/// What reading a file with this text complains about.
+std::string complaint(const std::string& text) {
+  const TemporaryFolder folder;
+  return testing::complaint([&] { read_toml(folder.write("a.toml", text)); });
+}
 
 TEST(Toml, IsAListOfValuesInTheOrderOfTheFile) {
   const TemporaryFolder folder;
@@ -52,15 +59,6 @@ inline = { two = 2, one = -1 }
 }
 
 TEST(Toml, ThatIsNoneIsRefusedByFileAndLine) {
-  const TemporaryFolder folder;
-  const auto complaint = [&](const std::string& text) -> std::string {
-    try {
-      read_toml(folder.write("a.toml", text));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing";
-  };
   EXPECT_THAT(complaint("\na = = 1\n"), HasSubstr("a.toml:2: "));
   EXPECT_THAT(complaint("a = 1\na = 2\n"), HasSubstr("a.toml:2: "));
   EXPECT_THAT(complaint("\n\na = 1979-05-27\n"),
@@ -68,20 +66,12 @@ TEST(Toml, ThatIsNoneIsRefusedByFileAndLine) {
   EXPECT_THAT(complaint("a = [07:32:00]\n"),
               EndsWith("a.toml:1: no key takes a date or time; write text in quotes"));
   EXPECT_EQ(complaint(""), "nothing");
+  const TemporaryFolder folder;
   EXPECT_THROW(read_toml(folder.path() / "absent.toml"), Error);
   EXPECT_THROW(read_toml(folder.path()), Error);
 }
 
 TEST(Toml, KeysOfManyPartsAreRefused) {
-  const TemporaryFolder folder;
-  const auto complaint = [&](const std::string& text) -> std::string {
-    try {
-      read_toml(folder.write("a.toml", text));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing";
-  };
   const auto dotted = [](int parts) {
     std::string key = "a";
     for (int i = 1; i < parts; ++i) key += i % 2 == 0 ? ".a" : " . \"b.b\"";
@@ -136,13 +126,8 @@ TEST(Toml, ItsTextIsReadBackAsTheSameValue) {
 
 TEST(Toml, ATargetTakesItsTypeOrSaysWhatIsWanted) {
   const std::string place = "f:1", key = "k";
-  const auto complaint = [&](const nlohmann::json& value, auto out) -> std::string {
-    try {
-      TomlTarget{value, place, key}.to(out);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "nothing";
+  const auto complaint = [&](const nlohmann::json& value, auto out) {
+    return testing::complaint([&] { TomlTarget{value, place, key}.to(out); });
   };
   EXPECT_EQ(complaint(3, 0.0), "nothing");
   EXPECT_EQ(complaint(3, std::vector<std::int64_t>{}), "nothing");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "tests/support/complaint.h"
 
 namespace ringside::testing {
 
@@ -29,17 +30,6 @@ inline nlohmann::json entry(const std::string& dtype, const std::vector<std::int
 
 inline std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
-}
-
-/// The message of the Error that `act` throws; "" if it throws none.
-template <class Act>
-std::string error_of(const Act& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 inline ::testing::AssertionResult contains(const std::string& text, const std::string& part) {

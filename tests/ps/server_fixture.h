@@ -12,6 +12,7 @@
 #include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
 #include "ps/protocol/server.h"
+#include "tests/ps/messages.h"
 
 namespace ringside::ps {
 
@@ -75,18 +76,13 @@ class ServerTest : public ::testing::Test {
   }
 
   Message about(Kind kind, int worker, const Chunk& chunk, std::int64_t step) {
-    Message message;
-    message.header = {.token = token,
-                      .kind = kind,
-                      .worker = worker,
-                      .step = step,
-                      .begin = chunk.begin,
-                      .count = chunk.count};
+    Message message = testing::message_of(token, kind, worker, step);
+    message.header.begin = chunk.begin;
+    message.header.count = chunk.count;
     return message;
   }
   Message summand(int worker, std::int64_t sum, std::vector<double> values) {
-    Message message;
-    message.header = {.token = token, .kind = Kind::sum, .worker = worker, .step = sum};
+    Message message = testing::message_of(token, Kind::sum, worker, sum);
     message.frames.push_back(device_->tensor({static_cast<std::int64_t>(values.size())},
                                              MemoryKind::communication, DType::f64));
     device_->write(message.frames[0], std::as_bytes(std::span(values)));

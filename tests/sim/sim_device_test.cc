@@ -9,22 +9,14 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
+#include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
 namespace ringside::sim {
 namespace {
 
+using ringside::testing::complaint;
 using ringside::testing::small_cluster;
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << "one line";
-    return error.what();
-  }
-  return "no error";
-}
 
 std::unique_ptr<SimDevice> alone(bool numerics = false) {
   return make_sim_device(small_cluster(4), nullptr, {0, 3},
@@ -115,13 +107,13 @@ TEST(SimDevice, ReadsTheDtypeOffTheOperands) {
   const auto device = make_sim_device(cluster, nullptr, {0, 0}, nullptr);
   EXPECT_NEAR(product(*device, DType::f32), 2e-3 / 0.5 + 2e-6, 1e-15);
   EXPECT_NEAR(product(*device, DType::bf16), 0.5e-3 / 0.25 + 2e-6, 1e-15);
-  EXPECT_EQ(message_of([&] { product(*device, DType::f16); }),
+  EXPECT_EQ(complaint([&] { product(*device, DType::f16); }),
             "device gpu: tflops.fp16 is missing; the device has figures for bf16, fp32");
 }
 
 TEST(SimDevice, Tf32IsForProductsOfFp32OnDevicesThatHaveIt) {
   auto cluster = small_cluster(1);
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(complaint([&] {
               make_sim_device(cluster, nullptr, {0, 0}, nullptr, true);
             }),
             "device gpu: tflops.tf32 is missing; the device has figures for fp32");
@@ -154,7 +146,7 @@ TEST(SimDevice, AClassThatNobodyMeasuredHasAStandIn) {
 TEST(SimDevice, NeedsFiguresForEveryClassAndAPlaceThatThereIs) {
   auto cluster = small_cluster(2);
   cluster.device.efficiency["fp32"].erase("loss");
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(complaint([&] {
               make_sim_device(cluster, nullptr, {0, 0}, nullptr);
             }).find("device gpu: efficiency.fp32.loss is missing"),
             std::string::npos);
@@ -213,16 +205,16 @@ TEST(SimDevice, ReadsZerosLosesWritesAndRefusesOtherSizes) {
   device->read(tensor, std::as_writable_bytes(std::span(host)));
   EXPECT_EQ(host, (std::vector<float>{0, 0}));
   std::vector<std::byte> other(9);
-  EXPECT_NE(message_of([&] { device->write(tensor, other); }).find("9 host bytes"),
+  EXPECT_NE(complaint([&] { device->write(tensor, other); }).find("9 host bytes"),
             std::string::npos);
-  EXPECT_NE(message_of([&] { device->read(tensor, other); }).find("(8 bytes)"), std::string::npos);
+  EXPECT_NE(complaint([&] { device->read(tensor, other); }).find("(8 bytes)"), std::string::npos);
 }
 
 TEST(SimDevice, NamesThePlaceTheRequestAndTheHoldersWhenMemoryEnds) {
   const auto device = alone();
   const auto parameters = device->allocate(2'700'000'000, MemoryKind::parameter);
   const auto state = device->allocate(12'000'000, MemoryKind::optimizer);
-  EXPECT_EQ(message_of([&] { device->allocate(14'000'000'000, MemoryKind::communication); }),
+  EXPECT_EQ(complaint([&] { device->allocate(14'000'000'000, MemoryKind::communication); }),
             "sim gpu (machine 0, device 3): no memory for 14.0 GB of kind communication; held: "
             "parameter 2.7 GB, optimizer 12.0 MB; it has 16.0 GB; use a smaller model or batch, or "
             "share it out among more devices");
@@ -230,7 +222,7 @@ TEST(SimDevice, NamesThePlaceTheRequestAndTheHoldersWhenMemoryEnds) {
   EXPECT_NO_THROW(device->allocate(16'000'000'000 - 2'712'000'000, MemoryKind::workspace));
   EXPECT_THROW(device->allocate(16'000'000'000 - 2'712'000'000 + 1, MemoryKind::workspace), Error);
   const auto host = make_sim_device(small_cluster(1), nullptr, {0, -1}, nullptr);
-  EXPECT_NE(message_of([&] { host->allocate(std::size_t{1} << 50, MemoryKind::data); })
+  EXPECT_NE(complaint([&] { host->allocate(std::size_t{1} << 50, MemoryKind::data); })
                 .find("sim host (machine 0, host): no memory for 1125899.9 GB of kind data; held: "
                       "nothing"),
             std::string::npos);
@@ -364,7 +356,7 @@ TEST(SimDeviceInAWorld, DevicesOfOnePlaceShareItsMemoryAndOthersDoNot) {
   };
   const auto ask = [&](SimDevice& device) {
     device.world().sleep(0.5);
-    const auto text = message_of([&] {
+    const auto text = complaint([&] {
       device.allocate(8'000'000'000, MemoryKind::gradient);
       ++given;
     });
@@ -375,7 +367,7 @@ TEST(SimDeviceInAWorld, DevicesOfOnePlaceShareItsMemoryAndOthersDoNot) {
           std::string::npos)
           << text;
     } else {
-      EXPECT_EQ(text, "no error");
+      EXPECT_EQ(text, "nothing");
     }
     device.world().sleep(1);  // what the other held is free again
     EXPECT_NO_THROW(device.allocate(16'000'000'000, MemoryKind::gradient));

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
+#include "tests/support/complaint.h"
 
 namespace ringside::ps {
 namespace {
@@ -29,13 +30,8 @@ Header sample_header() {
 
 std::vector<std::byte> sample_bytes() { return encode({sample_header(), {}}); }
 
-std::string refusal(std::vector<std::byte> bytes) {
-  try {
-    decode(bytes);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+std::string refusal(const std::vector<std::byte>& bytes) {
+  return testing::complaint([&] { decode(bytes); });
 }
 
 TEST(Archive, GivesBackEveryField) {
@@ -74,7 +70,8 @@ TEST(Archive, CutsALongText) {
 TEST(Archive, RefusesEveryTruncation) {
   const auto whole = sample_bytes();
   for (std::size_t size = 0; size < whole.size(); ++size)
-    EXPECT_NE(refusal({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)}), "")
+    EXPECT_NE(refusal({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)}),
+              "nothing")
         << size;
 }
 
@@ -128,7 +125,7 @@ TEST(Archive, RefusesFramesThatCannotBe) {
 }
 
 TEST(Archive, RefusesAHeaderThatIsTooLong) {
-  EXPECT_NE(refusal(std::vector<std::byte>(max_header_bytes + 1)), "");
+  EXPECT_NE(refusal(std::vector<std::byte>(max_header_bytes + 1)), "nothing");
 }
 
 /// Whatever comes, it is an Error or a header: no crash, and (with the sizes bounded by the bytes)

@@ -6,10 +6,13 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
+#include "tests/support/complaint.h"
 #include "tests/support/manual_device.h"
 
 namespace ringside::ps {
 namespace {
+
+using testing::complaint;
 
 constexpr std::uint64_t token = 9;
 
@@ -70,15 +73,6 @@ class ClientTest : public ::testing::Test {
     message.header.step = 4;
     return message;
   }
-  static std::string error_of(const std::function<void()>& act) {
-    try {
-      act();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  }
-
   std::unique_ptr<Device> device_ = make_cpu_device(1);
   Timeline timeline_{*device_};
   Wire wire_;
@@ -127,14 +121,14 @@ TEST_F(ClientTest, NamesTheServerAndTheRequestThatGetsNoAnswer) {
   const auto client = make_client();
   client->ask(1, pull(0), "pull block.3", [](const Message&) {});
   EXPECT_EQ(
-      error_of([&] { client->drain(); }),
+      complaint([&] { client->drain(); }),
       "no answer within 0.05 s to 'pull block.3' of step 4 from server 1; raise train.timeout_s "
       "if the server is really busy for so long");
 }
 
 TEST_F(ClientTest, DoesNotWaitForWhatNoReplyCanBring) {
   const auto client = make_client(60);
-  EXPECT_EQ(error_of([&] { client->wait("values of head", [] { return false; }); }),
+  EXPECT_EQ(complaint([&] { client->wait("values of head", [] { return false; }); }),
             "waits for values of head, but no request for it is under way");
 }
 
@@ -143,7 +137,7 @@ TEST_F(ClientTest, ThrowsWhatAServerRefuses) {
   Message refusal;
   refusal.header = {.kind = Kind::error, .reply = true, .text = "worker 1 is silent"};
   wire_.incoming.push_back({1, refusal});
-  EXPECT_EQ(error_of([&] { client->progress(); }), "server 1: worker 1 is silent");
+  EXPECT_EQ(complaint([&] { client->progress(); }), "server 1: worker 1 is silent");
 }
 
 TEST_F(ClientTest, ThrowsForRepliesThatNobodyAsked) {
@@ -153,17 +147,17 @@ TEST_F(ClientTest, ThrowsForRepliesThatNobodyAsked) {
   stray.header.worker = 2;
   stray.header.reply = true;
   wire_.incoming.push_back({0, stray});
-  EXPECT_NE(error_of([&] { client->progress(); }), "");
+  EXPECT_NE(complaint([&] { client->progress(); }), "nothing");
   stray.header.token = token + 1;
   wire_.incoming.push_back({0, stray});
-  EXPECT_NE(error_of([&] { client->progress(); }), "");
+  EXPECT_NE(complaint([&] { client->progress(); }), "nothing");
 }
 
 TEST_F(ClientTest, SaysThatItIsAliveWhileItWaits) {
   const auto client = make_client(0.2);
   const std::size_t before = wire_.requests(Kind::alive);
   client->ask(0, pull(0), "values", [](const Message&) {});
-  EXPECT_NE(error_of([&] { client->drain(); }), "");
+  EXPECT_NE(complaint([&] { client->drain(); }), "nothing");
   EXPECT_GT(wire_.requests(Kind::alive), before);
 }
 
@@ -179,7 +173,7 @@ TEST_F(ClientTest, ATimeInWhichItWasStoppedIsNoSilence) {
     if (++looks == 3) stopped.set_time(3600);
     if (looks == 5) wire_.answer(request);
   };
-  EXPECT_EQ(error_of([&] { client->drain(); }), "");
+  EXPECT_EQ(complaint([&] { client->drain(); }), "nothing");
   EXPECT_EQ(stopped.now(), 3600);
 }
 

@@ -11,6 +11,7 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/scheme/parameter_map.h"
 #include "ps/protocol/server.h"
+#include "tests/ps/messages.h"
 
 namespace ringside::ps {
 namespace {
@@ -40,13 +41,9 @@ class RoundsTest : public ::testing::Test {
   Server make_server() { return {model_, partition({50}, 1, 128), *device_, config_}; }
 
   Message about(Kind kind, int worker, std::int64_t step, std::int64_t micro_batch = 0) const {
-    Message message;
-    message.header = {.token = token,
-                      .kind = kind,
-                      .worker = worker,
-                      .step = step,
-                      .micro_batch = micro_batch,
-                      .scalar = 1};
+    Message message = testing::message_of(token, kind, worker, step);
+    message.header.micro_batch = micro_batch;
+    message.header.scalar = 1;
     return message;
   }
   Message push(int worker, int chunk, std::int64_t step, float value, Kind kind = Kind::push,

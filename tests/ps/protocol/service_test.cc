@@ -6,6 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
+#include "tests/ps/messages.h"
+#include "tests/support/complaint.h"
 
 namespace ringside::ps {
 namespace {
@@ -16,13 +18,9 @@ constexpr std::uint64_t token = 5;
 class Script : public Channel {
  public:
   void says(int worker, Kind kind, std::int64_t step = 0, double scalar = 0) {
-    Message message;
-    message.header = {.token = token,
-                      .kind = kind,
-                      .worker = worker,
-                      .step = step,
-                      .scalar = scalar,
-                      .text = "its reason"};
+    Message message = testing::message_of(token, kind, worker, step);
+    message.header.scalar = scalar;
+    message.header.text = "its reason";
     lines_.push_back({worker, std::move(message)});
   }
   /// Comes again and again when all has been said.
@@ -71,12 +69,7 @@ class ServiceTest : public ::testing::Test {
     return serve({plan_, 0, *device_, store_, timeline_}, script_, server, 123);
   }
   std::string error() {
-    try {
-      serve_script();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return testing::complaint([&] { serve_script(); });
   }
 
   RunPlan plan_;

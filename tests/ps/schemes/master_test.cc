@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/base/error.h"
+#include "tests/ps/messages.h"
 #include "tests/ps/run.h"
 
 namespace ringside::ps {
@@ -16,24 +17,16 @@ class MasterTest : public ::testing::Test {
  protected:
   /// Micro-batch m of worker w: samples [6 (2 w + m), 6 (2 w + m) + 6).
   Message inputs(int worker, std::int64_t step, std::int64_t micro_batch) const {
-    Message message;
-    message.header = {.token = token,
-                      .kind = Kind::inputs,
-                      .worker = worker,
-                      .step = step,
-                      .micro_batch = micro_batch,
-                      .begin = 6 * (2 * worker + micro_batch),
-                      .count = 6};
+    Message message = testing::message_of(token, Kind::inputs, worker, step);
+    message.header.micro_batch = micro_batch;
+    message.header.begin = 6 * (2 * worker + micro_batch);
+    message.header.count = 6;
     return message;
   }
   Message loss(int worker, std::int64_t step, std::int64_t micro_batch) {
-    Message message;
-    message.header = {.token = token,
-                      .kind = Kind::loss,
-                      .worker = worker,
-                      .step = step,
-                      .micro_batch = micro_batch,
-                      .scalar = 0.125};
+    Message message = testing::message_of(token, Kind::loss, worker, step);
+    message.header.micro_batch = micro_batch;
+    message.header.scalar = 0.125;
     message.frames = {logits()};
     return message;
   }

@@ -1,38 +1,26 @@
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
 #include "core/scheme/single.h"
 #include "ps/protocol/partition.h"
-#include "ps/schemes/dp.h"
-#include "ps/schemes/ps.h"
 #include "ps/wires/zmq/transport.h"
-#include "tests/ps/run.h"
+#include "tests/ps/makers.h"
+#include "tests/support/complaint.h"
 
 namespace ringside::ps {
 namespace {
 
 using testing::expect_run_of;
+using testing::maker;
 using testing::RankResult;
 using testing::reference;
 using testing::run_ranks;
+using testing::server_of;
 using testing::tiny_plan;
 
-std::vector<RankResult> run(const RunPlan& plan, const PsOptions& options) {
+template <class Options>
+std::vector<RankResult> run(const RunPlan& plan, const Options& options) {
   check(options);
-  return run_ranks(
-      plan, [&](const RankContext& context) { return make_ps(context, options); },
-      [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_ps(context, options, model, loader);
-      });
-}
-
-std::vector<RankResult> run(const RunPlan& plan, const DpOptions& options) {
-  check(options);
-  return run_ranks(
-      plan, [&](const RankContext& context) { return make_dp(context, options); },
-      [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_dp(context, options, model, loader);
-      });
+  return run_ranks(plan, maker(options), server_of(options));
 }
 
 struct Case {
@@ -229,57 +217,23 @@ TEST(Dp, AWorkerLeavesWhenTheMasterHasHandledItsLastGradient) {
   EXPECT_EQ(heard_of_a_visit(), (std::vector<Kind>{Kind::push, Kind::pull, Kind::done}));
 }
 
-/// Worker 1 connects and fails.
-template <class MakeScheme, class ServeScheme>
-void expect_that_all_end(const RunPlan& plan, MakeScheme make, ServeScheme serve) {
-  const auto results = run_ranks(
-      plan,
-      [&](const RankContext& context) -> std::unique_ptr<SyncScheme> {
-        if (context.rank == 1) {
-          const auto scheme = make(context);
-          const auto device = make_cpu_device(1);
-          Model model = make_mlp(plan.model, *device);
-          scheme->attach(model);
-          throw Error("no memory left");
-        }
-        return make(context);
-      },
-      serve);
-  EXPECT_EQ(results[1].error, "no memory left");
-  for (std::size_t r = 0; r < results.size(); ++r)
-    if (r != 1) {
-      EXPECT_NE(results[r].error.find("worker 1 gave up"), std::string::npos) << results[r].error;
-    }
+template <class Options>
+void expect_that_all_end(const RunPlan& plan, const Options& options) {
+  testing::expect_that_others_name_the_failing_worker(
+      run_ranks(plan, testing::with_a_failing_worker(maker(options)), server_of(options)));
 }
 
 TEST(Failures, OfOneWorkerEndTheOthersAtOnceAndNameIt) {
-  const PsOptions ps;
-  expect_that_all_end(
-      tiny_plan(3, 2, false, 1), [&](const RankContext& context) { return make_ps(context, ps); },
-      [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_ps(context, ps, model, loader);
-      });
-  const DpOptions dp;
-  expect_that_all_end(
-      tiny_plan(2, 1, true, 1), [&](const RankContext& context) { return make_dp(context, dp); },
-      [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_dp(context, dp, model, loader);
-      });
+  expect_that_all_end(tiny_plan(3, 2, false, 1), PsOptions{});
+  expect_that_all_end(tiny_plan(2, 1, true, 1), DpOptions{});
 }
 
 TEST(Failures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
   RunPlan plan = tiny_plan(2, 1, false, 1);
   plan.train.timeout_s = 0.3;
   const PsOptions options{.servers = 1};
-  const auto results = run_ranks(
-      plan,
-      [&](const RankContext& context) -> std::unique_ptr<SyncScheme> {
-        if (context.rank == 1) throw Error("absent");
-        return make_ps(context, options);
-      },
-      [&](const RankContext& context, Model& model, const Loader& loader) {
-        return serve_ps(context, options, model, loader);
-      });
+  const auto results =
+      run_ranks(plan, testing::without_worker_1(maker(options)), server_of(options));
   EXPECT_NE(results[0].error, "");
   EXPECT_NE(results[2].error, "");
 }
@@ -287,25 +241,18 @@ TEST(Failures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
 TEST(Failures, AWorkerNamesTheServerThatIsNotThere) {
   RunPlan plan = tiny_plan(1, 1, false, 1);
   plan.train.timeout_s = 0.2;
-  const auto results = run_ranks(
-      plan, [&](const RankContext& context) { return make_ps(context, {}); },
-      [&](const RankContext&, Model&, const Loader&) -> RankRecord { throw Error("absent"); });
+  const auto results = run_ranks(plan, maker(PsOptions{}), testing::absent_server);
   EXPECT_NE(results[0].error.find("ps."), std::string::npos) << results[0].error;
 }
 
 template <class Options>
 std::string refusal(const Options& options) {
-  try {
-    check(options);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return testing::complaint([&] { check(options); });
 }
 
 TEST(Options, AreRefusedByName) {
-  EXPECT_EQ(refusal(PsOptions{}), "");
-  EXPECT_EQ(refusal(DpOptions{}), "");
+  EXPECT_EQ(refusal(PsOptions{}), "nothing");
+  EXPECT_EQ(refusal(DpOptions{}), "nothing");
   const auto names = [](const std::string& text, const char* option) {
     EXPECT_NE(text.find(option), std::string::npos) << text;
   };

@@ -1,9 +1,7 @@
 // The schemes with servers in a simulated world.
 #include <gtest/gtest.h>
 
-#include "core/base/error.h"
-#include "ps/schemes/dp.h"
-#include "ps/schemes/ps.h"
+#include "tests/ps/makers.h"
 #include "tests/ps/simulated.h"
 
 namespace ringside::ps {
@@ -11,27 +9,12 @@ namespace {
 
 using testing::cpu_machines;
 using testing::expect_run_of;
+using testing::maker;
 using testing::reference;
+using testing::server_of;
 using testing::simulate_ranks;
 using testing::Simulated;
 using testing::tiny_plan;
-
-testing::Make maker(const PsOptions& options) {
-  return [options](const RankContext& c) { return make_ps(c, options); };
-}
-testing::Make maker(const DpOptions& options) {
-  return [options](const RankContext& c) { return make_dp(c, options); };
-}
-testing::Serve server_of(const PsOptions& options) {
-  return [options](const RankContext& c, Model& model, const Loader& loader) {
-    return serve_ps(c, options, model, loader);
-  };
-}
-testing::Serve server_of(const DpOptions& options) {
-  return [options](const RankContext& c, Model& model, const Loader& loader) {
-    return serve_dp(c, options, model, loader);
-  };
-}
 
 template <class Options>
 Simulated simulate(const RunPlan& plan, const Options& options, const sim::ClusterSpec& cluster,
@@ -115,29 +98,12 @@ TEST(SimulatedSchemes, AStepOfDpIsAsLongAsTheMastersLinkIsBusy) {
   EXPECT_LE(step.total, 1.2 * closed_form) << "and the master computes";
 }
 
-/// Worker 1 connects and fails.
 template <class Options>
 void expect_that_all_end(const RunPlan& plan, const Options& options) {
-  const testing::Make make = maker(options);
-  const Simulated run = simulate_ranks(
-      plan, cpu_machines(2), true,
-      [&](const RankContext& context) -> std::unique_ptr<SyncScheme> {
-        if (context.rank == 1) {
-          const auto scheme = make(context);
-          const auto device = make_cpu_device(1);
-          Model model = make_mlp(plan.model, *device);
-          scheme->attach(model);
-          throw Error("no memory left");
-        }
-        return make(context);
-      },
-      server_of(options));
-  EXPECT_EQ(run.ranks[1].error, "no memory left");
-  for (std::size_t r = 0; r < run.ranks.size(); ++r)
-    if (r != 1) {
-      EXPECT_NE(run.ranks[r].error.find("worker 1 gave up"), std::string::npos)
-          << r << ": " << run.ranks[r].error;
-    }
+  const Simulated run =
+      simulate_ranks(plan, cpu_machines(2), true, testing::with_a_failing_worker(maker(options)),
+                     server_of(options));
+  testing::expect_that_others_name_the_failing_worker(run.ranks);
   EXPECT_LT(run.seconds, plan.train.timeout_s / 2);
 }
 
@@ -150,12 +116,7 @@ TEST(SimulatedFailures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
   const RunPlan plan = tiny_plan(2, 1, false, 1);
   const PsOptions options{.servers = 1};
   const Simulated run = simulate_ranks(
-      plan, cpu_machines(1), true,
-      [&](const RankContext& context) -> std::unique_ptr<SyncScheme> {
-        if (context.rank == 1) throw Error("absent");
-        return make_ps(context, options);
-      },
-      server_of(options));
+      plan, cpu_machines(1), true, testing::without_worker_1(maker(options)), server_of(options));
   EXPECT_NE(run.ranks[0].error.find("worker 1 did not come within 30 s"), std::string::npos)
       << run.ranks[0].error;
   EXPECT_NE(run.ranks[2].error.find("worker 1 did not come within 30 s"), std::string::npos)
@@ -165,9 +126,8 @@ TEST(SimulatedFailures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
 
 TEST(SimulatedFailures, AWorkerNamesTheServerThatIsNotThere) {
   const RunPlan plan = tiny_plan(1, 1, false, 1);
-  const Simulated run = simulate_ranks(
-      plan, cpu_machines(1), true, maker(PsOptions{.servers = 1}),
-      [](const RankContext&, Model&, const Loader&) -> RankRecord { throw Error("absent"); });
+  const Simulated run = simulate_ranks(plan, cpu_machines(1), true, maker(PsOptions{.servers = 1}),
+                                       testing::absent_server);
   EXPECT_EQ(run.ranks[0].error, "server 0 did not listen within 33 s");
 }
 

@@ -52,12 +52,6 @@ Message gradients(const Party& self, std::int64_t elements = chunk) {
   return message;
 }
 
-double bytes_of(const Message& message) {
-  double bytes = static_cast<double>(encode(message).size());
-  for (const Tensor& frame : message.frames) bytes += static_cast<double>(frame.bytes());
-  return bytes;
-}
-
 Play sends(int messages) {
   return [messages](Party& self) {
     for (int i = 0; i < messages; ++i) self.channel.send(0, gradients(self));
@@ -79,6 +73,21 @@ std::vector<sim::Place> places(int ranks) {
   return places;
 }
 
+/// The time of `messages` from a worker to the server, and the bytes of each.
+struct Sent {
+  double seconds = 0, bytes = 0;
+};
+Sent send(const sim::ClusterSpec& cluster, int messages) {
+  Sent out;
+  const auto worker = [&](Party& self) {
+    const Message message = gradients(self);
+    out.bytes = static_cast<double>(encode(message).size() + message.frames[0].bytes());
+    sends(messages)(self);
+  };
+  out.seconds = play(cluster, 1, 1, places(2), worker, takes(messages));
+  return out;
+}
+
 constexpr double chunk_bytes = 4.0 * chunk;
 
 TEST(SimTransport, AnIncastOfGradientsFillsTheMastersLink) {
@@ -93,14 +102,7 @@ TEST(SimTransport, MessagesThatQueueUpPayTheirLatencyOnce) {
   sim::ClusterSpec cluster = testing::cpu_machines(2);
   cluster.nic.latency_us = 300;  // a third of a message's time
   constexpr int messages = 50;
-  double bytes = 0;
-  const double seconds = play(
-      cluster, 1, 1, places(2),
-      [&](Party& self) {
-        bytes = bytes_of(gradients(self));
-        sends(messages)(self);
-      },
-      takes(messages));
+  const auto [seconds, bytes] = send(cluster, messages);
   const double latency = (300 + 2 * 1) * 1e-6;
   EXPECT_NEAR(seconds, messages * bytes / 1e9 + latency, 1e-8);
 }
@@ -115,14 +117,7 @@ TEST(SimTransport, AMessageCostsTheCpuOfBothEnds) {
     return send + bytes / 1e9 + 7e-6 + messages * receive;  // the receiver's is the bottleneck
   };
   for (const int messages : {1, 20}) {
-    double bytes = 0;
-    const double seconds = play(
-        cluster, 1, 1, places(2),
-        [&](Party& self) {
-          bytes = bytes_of(gradients(self));
-          sends(messages)(self);
-        },
-        takes(messages));
+    const auto [seconds, bytes] = send(cluster, messages);
     EXPECT_NEAR(seconds, expected(messages, bytes), 1e-8) << messages;
   }
 }

@@ -11,11 +11,13 @@
 #include "ps/protocol/archive.h"
 #include "tests/ps/frames.h"
 #include "tests/ps/simulated.h"
+#include "tests/support/complaint.h"
 #include "tests/support/staged_device.h"
 
 namespace ringside::ps {
 namespace {
 
+using testing::complaint;
 using testing::counting;
 using testing::same;
 
@@ -115,15 +117,6 @@ Message question(const Party& from, std::int64_t step = 0, std::vector<Tensor> f
   message.header = {.token = from.token, .kind = Kind::push_pull, .worker = from.id, .step = step};
   message.frames = std::move(frames);
   return message;
-}
-
-std::string error_of(const std::function<void()>& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 class TransportTest : public ::testing::TestWithParam<World> {
@@ -251,7 +244,7 @@ TEST_P(TransportTest, AServerCannotSendToWhoNeverCame) {
   Meeting meeting(world(), 1, 1);
   meeting.play([](Party&) {},
                [](Party& self) {
-                 EXPECT_EQ(error_of([&] { self.channel.send(0, question(self)); }),
+                 EXPECT_EQ(complaint([&] { self.channel.send(0, question(self)); }),
                            "server 0: worker 0 never came");
                  EXPECT_FALSE(self.channel.try_send(0, question(self)));
                });
@@ -266,7 +259,7 @@ TEST_P(TransportTest, WhoSendsTooMuchIsBlockedUntilTheDeadline) {
         const Tensor frame = counting(self.context.device, {1 << 16});
         timeline.begin_step();
         int sent = 0;
-        EXPECT_EQ(error_of([&] {
+        EXPECT_EQ(complaint([&] {
                     for (; sent < 1000; ++sent) self.channel.send(0, question(self, 0, {frame}));
                   }),
                   "server 0 took no push_pull for 0.05 s; raise train.timeout_s if it is really "
@@ -312,7 +305,7 @@ TEST_P(TransportTest, AWorkerThatIsBlockedHearsWhy) {
   meeting.play(
       [&](Party& self) {
         const Tensor frame = counting(self.context.device, {1 << 16});
-        EXPECT_EQ(error_of([&] {
+        EXPECT_EQ(complaint([&] {
                     for (int i = 0; i < 1000; ++i) self.channel.send(0, question(self, i, {frame}));
                   }),
                   "server 0: enough");

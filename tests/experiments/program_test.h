@@ -1,0 +1,48 @@
+// A fixture for tests of the real program.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/support/program.h"
+#include "tests/support/some_text.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringside {
+
+/// Has a folder with text.txt, in which the program runs.
+class ProgramTest : public ::testing::Test {
+ protected:
+  ProgramTest() { folder_.write("text.txt", testing::some_text(20'000)); }
+
+  void experiment(const std::string& text) const { folder_.write("trial.toml", text); }
+  /// Writes trial.toml: a small GPT learns text.txt. `train` are the lines of its table [train],
+  /// and all tables that follow.
+  void small_gpt(int width, int context, const std::string& train) const {
+    experiment("[model]\nlayers = 1\nheads = 2\nwidth = " + std::to_string(width) + "\ncontext = " +
+               std::to_string(context) + "\n[data]\npath = \"text.txt\"\n[train]\n" + train);
+  }
+
+  /// Starts the program; `prepare` is called in its process before.
+  testing::Program start(
+      const std::vector<std::string>& arguments,
+      const std::function<void()>& prepare = [] {}) const {
+    return {RINGSIDE_PROGRAM, arguments, folder_.path(), prepare};
+  }
+  /// Does the same, and blocks until the program has ended.
+  testing::Ended run(
+      const std::vector<std::string>& arguments,
+      const std::function<void()>& prepare = [] {}) const {
+    return start(arguments, prepare).wait();
+  }
+
+  std::filesystem::path path(const std::string& name) const { return folder_.path() / name; }
+
+  testing::TemporaryFolder folder_;
+};
+
+}  // namespace ringside
