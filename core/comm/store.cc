@@ -4,16 +4,13 @@
 #include <chrono>
 
 #include "core/base/error.h"
+#include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
 
 namespace ringside {
 namespace {
 
 constexpr double longest_nap_s = 0.1;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -27,9 +24,9 @@ std::string MemoryStore::get(const std::string& key, double timeout_s) {
   std::unique_lock lock(mutex_);
   const auto is_set = [&] { return values_.contains(key); };
   const std::chrono::duration<double> nap(std::min(longest_nap_s, timeout_s));
-  WaitingTime waited(now(), nap.count());
+  WaitingTime waited(seconds_now(), nap.count());
   while (!changed_.wait_for(lock, nap, is_set))
-    if (waited.seconds(now()) >= timeout_s)
+    if (waited.seconds(seconds_now()) >= timeout_s)
       throw Error("store: nobody set '{}' within {} s", key, timeout_s);
   return values_.at(key);
 }

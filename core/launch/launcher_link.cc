@@ -1,11 +1,11 @@
 #include <fcntl.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/seconds_now.h"
 #include "core/base/utf8.h"
 #include "core/launch/json_line.h"
 #include "core/launch/launch.h"
@@ -95,9 +95,7 @@ void LauncherLink::report_progress(const nlohmann::json& progress) {
 }
 void LauncherLink::finish(const nlohmann::json& record) { state_->line.send({{"record", record}}); }
 void LauncherLink::fail(const std::string& message) {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  state_->line.send(
-      {{"error", utf8_text(message)}, {"time", std::chrono::duration<double>(now).count()}});
+  state_->line.send({{"error", utf8_text(message)}, {"time", seconds_now()}});
 }
 
 }  // namespace ringside

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/seconds_now.h"
 
 namespace ringside {
 namespace {
@@ -106,10 +106,7 @@ LoadSource this_machine() {
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
   source.own = own_use;
-  source.now_s = [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  };
+  source.now_s = seconds_now;
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof(set), &set) == 0)

@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/base/error.h"
 #include "core/base/processor.h"
+#include "core/base/seconds_now.h"
 #include "core/sim/world.h"
 #include "experiments/calibrate/calibrate.h"
 #include "experiments/cli/commands.h"
@@ -22,10 +22,6 @@
 
 namespace ringside {
 namespace {
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// The width of the terminal on standard error in columns; 0 if standard error is no terminal.
 int terminal_columns() {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/seconds_now.h"
 #include "core/base/utf8.h"
 #include "core/base/whole_file.h"
 #include "experiments/cli/commands.h"
@@ -15,10 +16,6 @@
 
 namespace ringside {
 namespace {
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Throws Error if the data or weights have changed since `before`: the run may then have read
 /// other files than the ones that were checked.

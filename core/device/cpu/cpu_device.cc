@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstring>
 
 #include "core/base/error.h"
 #include "core/base/explain.h"
 #include "core/device/cpu/arena.h"
 #include "core/device/cpu/cpu_kernels.h"
+#include "core/device/steady_clock.h"
 
 namespace ringside {
 namespace {
@@ -17,15 +17,6 @@ bool is_symmetric(MemoryKind kind) {
   return kind == MemoryKind::parameter || kind == MemoryKind::gradient ||
          kind == MemoryKind::communication;
 }
-
-/// std::chrono's steady clock counts from the host's start, so all processes of the host agree.
-class SteadyClock final : public Clock {
- public:
-  double now() const override {
-    const auto since = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration<double>(since).count();
-  }
-};
 
 class CpuDevice final : public Device {
  public:

@@ -1,7 +1,6 @@
 #include "core/device/cuda/module/marks.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <optional>
 
@@ -13,11 +12,6 @@ namespace {
 constexpr double anchor_every_s = 1;
 
 }  // namespace
-
-double SteadyClock::now() const {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(since).count();
-}
 
 struct Marks::Anchor {
   Event event;  // has been reached

@@ -8,15 +8,9 @@
 
 #include "core/device/cuda/module/events.h"
 #include "core/device/cuda/module/waits.h"
+#include "core/device/steady_clock.h"
 
 namespace ringside::cuda {
-
-/// std::chrono's steady clock. As on the CPU device it counts from the host's start, so all ranks
-/// of a host agree.
-class SteadyClock final : public Clock {
- public:
-  double now() const override;
-};
 
 /// A mark holds an event until its time is asked for; then it holds the time, and the event is free
 /// again. Thread-safe.
