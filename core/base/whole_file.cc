@@ -48,6 +48,23 @@ fs::path followed(const fs::path& path) {
   return error ? path : file;
 }
 
+[[noreturn]] void fail(const fs::path& path, std::string_view what = "cannot be written") {
+  const std::string cause = std::strerror(errno);
+  throw Error("{}: {}: {}{}", path.string(), what, cause, limit_hint(cause));
+}
+
+/// Writes all bytes; returns false, with the cause in errno, if the system refuses.
+bool write_at(int file, std::span<const std::byte> bytes, std::size_t offset) {
+  while (!bytes.empty()) {
+    const ssize_t count = pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
 }  // namespace
 
 WholeFile::WholeFile(const fs::path& path) : path_(followed(path)) {
@@ -58,7 +75,7 @@ WholeFile::WholeFile(const fs::path& path) : path_(followed(path)) {
     draft_ = folder / fmt::format("{}{}{}", draft_prefix(path_), getpid(), ending);
     file_ = open(draft_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, new_file);
   }
-  if (file_ < 0) fail("cannot be written");
+  if (file_ < 0) fail(path_);
 }
 
 WholeFile::~WholeFile() {
@@ -68,22 +85,16 @@ WholeFile::~WholeFile() {
 }
 
 void WholeFile::write(std::span<const std::byte> bytes, std::size_t offset) {
-  while (!bytes.empty()) {
-    const ssize_t count = pwrite(file_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail("cannot be written");
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-    offset += static_cast<std::size_t>(count);
-  }
+  if (!write_at(file_, bytes, offset)) fail(path_);
 }
 
 void WholeFile::publish() {
   struct stat there {};
   if (stat(path_.c_str(), &there) == 0 && fchmod(file_, there.st_mode & 07777) != 0)
-    fail("cannot get the mode of the file that it replaces");
-  if (fsync(file_) != 0) fail("cannot be written");
+    fail(path_, "cannot get the mode of the file that it replaces");
+  if (fsync(file_) != 0) fail(path_);
   if (draft_.empty()) give_name();
-  if (rename(draft_.c_str(), path_.c_str()) != 0) fail("cannot be written");
+  if (rename(draft_.c_str(), path_.c_str()) != 0) fail(path_);
   close(file_);
   file_ = -1;
 }
@@ -101,18 +112,27 @@ void WholeFile::give_name() {
     }
     if (errno != EEXIST) break;
   }
-  fail("cannot be written");
-}
-
-void WholeFile::fail(std::string_view what) const {
-  const std::string cause = std::strerror(errno);
-  throw Error("{}: {}: {}{}", path_.string(), what, cause, limit_hint(cause));
+  fail(path_);
 }
 
 void write_whole(const fs::path& path, std::string_view content) {
   WholeFile file(path);
   file.write(std::as_bytes(std::span(content)), 0);
   file.publish();
+}
+
+void append_to_file(const fs::path& path, std::string_view content) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, new_file);
+  if (file < 0) fail(path);
+  struct stat there {};
+  const bool written =
+      fstat(file, &there) == 0 &&
+      write_at(file, std::as_bytes(std::span(content)), static_cast<std::size_t>(there.st_size)) &&
+      fsync(file) == 0;
+  const int cause = errno;
+  close(file);
+  errno = cause;
+  if (!written) fail(path);
 }
 
 void remove_abandoned_drafts(const fs::path& path) {

@@ -1,4 +1,4 @@
-// Files that are there either whole or not at all.
+// Files that are there either whole or not at all, and files that grow.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,6 @@ class WholeFile {
   void publish();
 
  private:
-  [[noreturn]] void fail(std::string_view what) const;
   void give_name();
 
   std::filesystem::path path_;
@@ -41,6 +40,11 @@ class WholeFile {
 
 /// Writes a whole file; blocks until it is on the disk.
 void write_whole(const std::filesystem::path& path, std::string_view content);
+
+/// Adds `content` to the end of a file, which need not be there yet; blocks until everything is on
+/// the disk. For one writer at a time. If the system refuses, throws Error with the file's name and
+/// the cause; a part of `content` may then be in the file.
+void append_to_file(const std::filesystem::path& path, std::string_view content);
 
 /// Removes the drafts of `path` that ended processes of this host left behind.
 void remove_abandoned_drafts(const std::filesystem::path& path);

@@ -24,35 +24,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view files_of_a_comparison[] = {
     "traces", "summary.md", "summary.json", "rows.jsonl", "environment.json", "plan.json"};
 
-/// An open file; closed at the end of its scope.
-class File {
- public:
-  File(const fs::path& path, int flags) : path_(path) {
-    file_ = open(path.c_str(), flags | O_CLOEXEC, 0644);
-    if (file_ < 0) fail();
-  }
-  ~File() { close(file_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  /// Writes `content` and blocks until it is on the disk. Throws Error.
-  void write_through(const std::string& content) {
-    for (std::size_t done = 0; done < content.size();) {
-      const ssize_t n = ::write(file_, content.data() + done, content.size() - done);
-      if (n < 0 && errno != EINTR) fail();
-      if (n > 0) done += static_cast<std::size_t>(n);
-    }
-    if (fsync(file_) != 0) fail();
-  }
-
- private:
-  [[noreturn]] void fail() const {
-    throw Error("{}: cannot be written: {}", path_.string(), std::strerror(errno));
-  }
-  fs::path path_;
-  int file_ = -1;
-};
-
 /// The part of a plan that all runs of one experiment have in common. Runs that nobody asked for
 /// (`asked` false) may have a learning rate or threads of their own: those of the ranks that they
 /// stand for.
@@ -208,8 +179,7 @@ fs::path ResultsFolder::move_aside() {
 }
 
 void ResultsFolder::append(const Row& row) {
-  File(folder_ / "rows.jsonl", O_WRONLY | O_APPEND | O_CREAT)
-      .write_through(to_json(row).dump() + "\n");
+  append_to_file(folder_ / "rows.jsonl", to_json(row).dump() + "\n");
 }
 
 void ResultsFolder::write(const std::string& name, const std::string& content) {

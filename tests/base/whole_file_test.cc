@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "core/base/error.h"
+#include "tests/support/complaint.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {
@@ -120,12 +121,24 @@ TEST_F(WholeFileTest, NamesTheLimitOfAFile) {
 }
 
 TEST_F(WholeFileTest, NamesAFolderThatIsNotThere) {
-  try {
-    write_whole(path("absent/a"), "text");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("absent/a: cannot be written: No such file or directory"));
-  }
+  EXPECT_THAT(testing::complaint([&] { write_whole(path("absent/a"), "text"); }),
+              HasSubstr("absent/a: cannot be written: No such file or directory"));
+}
+
+TEST_F(WholeFileTest, AFileGrowsAtItsEnd) {
+  append_to_file(path("a"), "one\n");
+  append_to_file(path("a"), "");
+  append_to_file(path("a"), "two\n");
+  EXPECT_EQ(folder_.read("a"), "one\ntwo\n");
+}
+
+TEST_F(WholeFileTest, AFileThatCannotGrowIsNamed) {
+  const auto complaint = [](const fs::path& file) {
+    return testing::complaint([&] { append_to_file(file, "text"); });
+  };
+  EXPECT_EQ(complaint("/dev/full"), "/dev/full: cannot be written: No space left on device");
+  EXPECT_THAT(complaint(path("absent/a")),
+              HasSubstr("absent/a: cannot be written: No such file or directory"));
 }
 
 }  // namespace
