@@ -27,13 +27,16 @@ ProgressDisplay::ProgressDisplay(std::ostream& out, int columns, std::vector<Run
 
 std::string ProgressDisplay::head() const {
   const RunPlan& plan = runs_[index_];
-  return fmt::format("[{:>{}}/{}] {} world {} repeat {}", index_ + 1,
-                     std::to_string(runs_.size()).size(), runs_.size(), plan.label, plan.world,
-                     plan.repeat);
+  return fmt::format(
+      "[{:>{}}/{}] {} world {} repeat {}{}", index_ + 1, std::to_string(runs_.size()).size(),
+      runs_.size(), plan.label, plan.world, plan.repeat,
+      attempt_ > 1 ? fmt::format(", attempt {} of {}", attempt_, most_attempts_) : "");
 }
 
-void ProgressDisplay::begin_run(std::size_t index) {
+void ProgressDisplay::begin_run(std::size_t index, int attempt, int most_attempts) {
   index_ = index;
+  attempt_ = attempt;
+  most_attempts_ = most_attempts;
   steps_done_ = 0;
   run_began_ = now_();
   last_shown_ = run_began_;

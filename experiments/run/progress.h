@@ -19,7 +19,9 @@ class ProgressDisplay {
   ProgressDisplay(std::ostream& out, int columns, std::vector<RunPlan> runs,
                   std::function<double()> now);
 
-  void begin_run(std::size_t index);
+  /// Begins the `attempt`-th attempt at a run, which may be repeated until there are
+  /// `most_attempts`.
+  void begin_run(std::size_t index, int attempt = 1, int most_attempts = 1);
   /// Shows that the present run has done a step that took `seconds`.
   void step(std::int64_t steps_done, double seconds);
   /// Ends the present run and shows its result.
@@ -42,6 +44,7 @@ class ProgressDisplay {
   std::vector<RunPlan> runs_;
   std::function<double()> now_;
   std::size_t index_ = 0;
+  int attempt_ = 1, most_attempts_ = 1;
   std::int64_t steps_done_ = 0;
   double run_began_ = 0, first_step_ended_ = 0, last_shown_ = 0;
   std::vector<double> seconds_of_runs_;

@@ -65,7 +65,8 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
   for (std::size_t i = 0; i < runs.size();) {
     if (maker.interrupted()) return {std::move(rows), true};
     const std::optional<Prediction> predicted = predictor.predict(runs[i]);
-    display.begin_run(i);
+    const int attempts_before = attempts(rows, runs[i].id);
+    display.begin_run(i, attempts_before + 1, maker.most_attempts);
     RunOutcome outcome = run_on_same_data(runs[i], data, maker, [&](const Step& step) {
       display.step(step.steps_done, step.seconds);
     });
@@ -74,7 +75,7 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
       return {std::move(rows), true};
     }
     outcome.row.predicted = predicted;
-    outcome.row.attempt = attempts(rows, runs[i].id);
+    outcome.row.attempt = attempts_before;
     rows.push_back(std::move(outcome.row));
     Row& row = rows.back();
     // The trace is written before the row: a run that has a row is not made again.

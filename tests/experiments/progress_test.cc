@@ -56,6 +56,18 @@ TEST_F(Progressing, ATerminalHasOneLineThatIsRewritten) {
   for (std::string part; std::getline(parts, part, '\r');) EXPECT_LT(part.size(), 30u);
 }
 
+TEST_F(Progressing, ARepeatedRunSaysWhichAttemptItIs) {
+  auto show = display(0);
+  show.begin_run(1, 2, 3);
+  now_ += 3;
+  show.step(2, 0.5);
+  show.begin_run(2, 1, 3);
+  now_ += 3;
+  show.step(2, 0.5);
+  EXPECT_THAT(out_.str(), HasSubstr("[2/3] ddp world 2 repeat 0, attempt 2 of 3  step 2/6"));
+  EXPECT_THAT(out_.str(), HasSubstr("[3/3] ddp world 2 repeat 1  step 2/6"));
+}
+
 TEST_F(Progressing, FailuresAreTold) {
   auto show = display(0);
   show.begin_run(0);

@@ -85,6 +85,8 @@ TEST_F(Running, ADisturbedRunIsMadeAgainUntilItIsQuiet) {
   ASSERT_EQ(count.size(), 2u);
   EXPECT_EQ(count[0]->attempt, 2);
   EXPECT_THAT(progress_.str(), HasSubstr("DISTURBED: others used 1.0 of 2 cores"));
+  for (const char* attempt : {" repeat 0, attempt 2 of 3  ", " repeat 0, attempt 3 of 3  "})
+    EXPECT_THAT(progress_.str(), HasSubstr(attempt));
   // All of them stay in the file, and say what disturbed them.
   const auto there = written();
   ASSERT_EQ(there.size(), 4u);
