@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <condition_variable>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "experiments/cli/waiting_text.h"
 
 namespace ringside {
 namespace {
@@ -23,8 +23,11 @@ constexpr int poll_ms = 100;
 
 class OutputStream::Buffer : public std::streambuf {
  public:
-  Buffer(int file, std::function<bool()> interrupted)
-      : file_(file), interrupted_(std::move(interrupted)), thread_([this] { write_all(); }) {}
+  Buffer(int file, std::function<bool()> interrupted, std::size_t most_waiting)
+      : file_(file),
+        interrupted_(std::move(interrupted)),
+        waiting_(most_waiting),
+        thread_([this] { write_all(); }) {}
   ~Buffer() override { finish(); }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -44,7 +47,7 @@ class OutputStream::Buffer : public std::streambuf {
     {
       std::lock_guard lock(mutex_);
       if (failure_ != 0 || finishing_) return 0;
-      waiting_.append(text, static_cast<std::size_t>(size));
+      waiting_.append({text, static_cast<std::size_t>(size)});
     }
     changed_.notify_all();
     return size;
@@ -61,12 +64,12 @@ class OutputStream::Buffer : public std::streambuf {
       changed_.wait(lock, [&] { return finishing_ || !waiting_.empty(); });
       if (waiting_.empty() || failure_ != 0) return;
       // When poll() calls a pipe writable, the pipe takes PIPE_BUF bytes without blocking.
-      const std::string next = waiting_.substr(0, PIPE_BUF);
+      const std::string next(waiting_.front(PIPE_BUF));
       lock.unlock();
       const ssize_t written = write_some(next);
       const int cause = errno;
       lock.lock();
-      if (written > 0) waiting_.erase(0, static_cast<std::size_t>(written));
+      if (written > 0) waiting_.pop(static_cast<std::size_t>(written));
       if (written < 0 && cause != EINTR && cause != EAGAIN) failure_ = cause;
       if (written == 0 && finishing_ && interrupted_()) failure_ = ECANCELED;
     }
@@ -83,14 +86,15 @@ class OutputStream::Buffer : public std::streambuf {
   const std::function<bool()> interrupted_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string waiting_;
+  WaitingText waiting_;
   bool finishing_ = false;
   int failure_ = 0;
   std::thread thread_;
 };
 
-OutputStream::OutputStream(int file, std::function<bool()> interrupted)
-    : std::ostream(nullptr), buffer_(std::make_unique<Buffer>(file, std::move(interrupted))) {
+OutputStream::OutputStream(int file, std::function<bool()> interrupted, std::size_t most_waiting)
+    : std::ostream(nullptr),
+      buffer_(std::make_unique<Buffer>(file, std::move(interrupted), most_waiting)) {
   rdbuf(buffer_.get());
 }
 

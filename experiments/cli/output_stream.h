@@ -10,12 +10,12 @@ namespace ringside {
 
 /// A stream into an open file. A thread writes the text, which waits in memory until the reader
 /// takes it (a pager may not be scrolled, or a terminal may be stopped by Ctrl-S). So printing
-/// never blocks.
+/// never blocks. Of more text than `most_waiting` bytes the middle is left out (WaitingText).
 class OutputStream : public std::ostream {
  public:
   /// `interrupted` says whether the user wants the program to end. It is called ten times a second
   /// while finish() waits for a reader who takes nothing.
-  OutputStream(int file, std::function<bool()> interrupted);
+  OutputStream(int file, std::function<bool()> interrupted, std::size_t most_waiting = 16 << 20);
   /// Calls finish().
   ~OutputStream() override;
 
