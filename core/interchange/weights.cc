@@ -100,12 +100,19 @@ class FromFile final : public InitialValues {
   }
 
  private:
+  /// Throws Error for values that are not finite, or too large for the dtype that they are rounded
+  /// to. The loss would not be finite either, and would be blamed on the learning rate.
   static void check_finite(const NamedTensor& tensor, const StoredTensor& stored,
-                           std::span<const float> values) {
+                           std::span<const float> values, DType dtype) {
+    const auto rounded = [dtype](float value) {
+      if (dtype == DType::f16) return to_float(to_fp16(value));
+      if (dtype == DType::bf16) return to_float(to_bf16(value));
+      return value;
+    };
     for (const float value : values)
-      if (!std::isfinite(value))
-        throw Error("{}: tensor '{}' has a value {}; train.initial_weights must be finite",
-                    stored.file, tensor.name, value);
+      if (!std::isfinite(rounded(value)))
+        throw Error("{}: tensor '{}' has a value {}; train.initial_weights must be finite in {}",
+                    stored.file, tensor.name, value, name_of(dtype));
   }
 
   void copy(Device& device, const NamedTensor& tensor, const StoredTensor& stored,
@@ -117,7 +124,7 @@ class FromFile final : public InitialValues {
       // Bytes behind the end of a file that was cut short cannot be read: that would be a SIGBUS.
       file_.check_unchanged();
       load(tensor, stored, begin + at, values);
-      check_finite(tensor, stored, values);
+      check_finite(tensor, stored, values, out.dtype());
       write_values(device, out.range(at, count), values);
     }
   }

@@ -18,7 +18,7 @@ namespace ringside {
 /// floating dtype. A table of tokens may have more rows, up to the next multiple of 128, which are
 /// left out. The file is mapped as long as the result lives; fp32, bf16 and fp16 become what is
 /// asked for by way of fp32, so what was written is read with the same bits. Values that are not
-/// finite are refused when they are read.
+/// finite in the dtype asked for are refused when they are read.
 std::shared_ptr<const InitialValues> open_weights(const std::string& path, const Model& model,
                                                   const ModelConfig& config);
 

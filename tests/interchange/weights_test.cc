@@ -378,6 +378,26 @@ TEST_F(Fit, TakesBertsWithOldNamesOfNorms) {
   EXPECT_EQ(model.loaded(path, 1000), values);
 }
 
+TEST_F(Fit, ValuesThatAreNotFiniteAreRefusedByName) {
+  Weights& model = const_cast<Weights&>(write(images("resnet", 18, 8)));
+  Weights half(images("resnet", 18, 8), DType::f16);
+  const auto complaint_of = [&](Weights& reader, const std::string& name, float last) {
+    std::vector<float> values(name == "fc.bias" ? 3 : 2, 1);
+    values.back() = last;
+    const std::string path =
+        changed([&](auto& tensors) { tensors[name].bytes = std::as_bytes(std::span(values)); });
+    return complaint([&] { reader.loaded(path, 1000); });
+  };
+  EXPECT_TRUE(contains(complaint_of(model, "fc.bias", NAN),
+                       "changed.safetensors: tensor 'fc.bias' has a value nan; "
+                       "train.initial_weights must be finite in fp32"));
+  EXPECT_TRUE(contains(complaint_of(model, "bn1.running_var", INFINITY),
+                       "tensor 'bn1.running_var' has a value inf"));
+  EXPECT_EQ(complaint_of(model, "fc.bias", 7e4F), "nothing");
+  EXPECT_TRUE(contains(complaint_of(half, "fc.bias", 7e4F),
+                       "has a value 70000; train.initial_weights must be finite in fp16"));
+}
+
 TEST_F(Fit, DoesNotNeedCounters) {
   const Weights& model = write(images("resnet", 18, 8));
   EXPECT_EQ(model.refused(changed([](auto& t) { t.erase("bn1.num_batches_tracked"); })), "nothing");

@@ -4,6 +4,7 @@
 #include "core/interchange/safetensors.h"
 #include "experiments/plan/checks.h"
 #include "tests/schemes/tiny_runs.h"
+#include "tests/support/complaint.h"
 
 namespace ringside {
 namespace {
@@ -50,22 +51,35 @@ TEST_P(SchemeWeights, AreWhatItBeginsWith) {
 INSTANTIATE_TEST_SUITE_P(Registry, SchemeWeights, ::testing::ValuesIn(testing::scheme_names()),
                          [](const auto& info) { return info.param; });
 
-TEST(InitialWeights, ThatDoNotFitAreRefusedBeforeTraining) {
-  const testing::TemporaryFolder folder;
-  auto config = tiny("gpt");
-  RunPlan plan = plan_training(config, "single", 1);
-  plan.save = folder.path() / "a.safetensors";
-  run_ranks_as_threads(plan);
-  config.train.initial_weights = plan.save;
-  config.model.layers = 1;
-  try {
-    check_inputs(plan_training(config, "single", 1));
-    FAIL() << "it was taken";
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    EXPECT_NE(text.find("a.safetensors"), std::string::npos) << text;
-    EXPECT_NE(text.find("unknown: transformer.h.1."), std::string::npos) << text;
+/// Runs begin with a file that `single` has left behind.
+class InitialWeights : public ::testing::Test {
+ protected:
+  InitialWeights() {
+    RunPlan plan = plan_training(config_, "single", 1);
+    plan.save = config_.train.initial_weights = folder_.path() / "a.safetensors";
+    run_ranks_as_threads(plan);
   }
+  RunPlan plan() const { return plan_training(config_, "single", 1); }
+
+  testing::TemporaryFolder folder_;
+  ExperimentConfig config_ = tiny("gpt");
+};
+
+TEST_F(InitialWeights, ThatDoNotFitAreRefusedBeforeTraining) {
+  config_.model.layers = 1;
+  const std::string text = testing::complaint([&] { check_inputs(plan()); });
+  EXPECT_NE(text.find("a.safetensors"), std::string::npos) << text;
+  EXPECT_NE(text.find("unknown: transformer.h.1."), std::string::npos) << text;
+}
+
+TEST_F(InitialWeights, ThatAreNotFiniteAreBlamedAndNotTheLearningRate) {
+  const std::string nan = "\xff\xff\xff\x7f";
+  std::string weights = folder_.read("a.safetensors");
+  weights.replace(weights.size() - nan.size(), nan.size(), nan);
+  folder_.write("a.safetensors", weights);
+  const std::string text = testing::complaint([&] { run_ranks_as_threads(plan()); });
+  EXPECT_NE(text.find("a.safetensors: tensor '"), std::string::npos) << text;
+  EXPECT_NE(text.find("train.initial_weights must be finite"), std::string::npos) << text;
 }
 
 }  // namespace
