@@ -20,13 +20,6 @@ std::optional<rlim_t> limit_of(decltype(RLIMIT_AS) resource) {
   return limit.rlim_cur;
 }
 
-std::string thread_limit_text() {
-  const auto limit = limit_of(RLIMIT_NPROC);
-  const std::string number = limit ? fmt::format(" ({} with ulimit -u)", *limit) : "";
-  return fmt::format("this user may have no more processes and threads{}: end others, or raise it",
-                     number);
-}
-
 std::string limit_text(std::string_view what, decltype(RLIMIT_AS) resource, rlim_t unit,
                        std::string_view shown) {
   const auto limit = limit_of(resource);
@@ -35,6 +28,17 @@ std::string limit_text(std::string_view what, decltype(RLIMIT_AS) resource, rlim
 
 std::string memory_limit_text() {
   return limit_text("memory is", RLIMIT_AS, 1'000'000, "MB (ulimit -v)");
+}
+
+/// Why the system refuses a thread. It gives the same error for too many threads and for a stack
+/// that gets no memory.
+std::string thread_limit_text() {
+  const auto limit = limit_of(RLIMIT_NPROC);
+  const std::string number = limit ? fmt::format(" ({} with ulimit -u)", *limit) : "";
+  const std::string memory = memory_limit_text();
+  return fmt::format(
+      "{}this user may have no more processes and threads{}: end others, or raise it",
+      memory.empty() ? "" : "its stack may not fit" + memory + "; or ", number);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/memory_limit.h"
+
 namespace ringside {
 namespace {
 
@@ -74,6 +76,16 @@ TEST(LaunchTest, WhatARankWritesIsTheLaunchersToShow) {
   EXPECT_EQ(result.error,
             "rank 0 (worker) ended with exit code 3 before its work was done; its last words: no "
             "more ink");
+}
+
+/// Libraries that are refused memory may crash instead of saying so.
+TEST(LaunchTest, ACrashUnderALimitOfMemoryNamesTheLimit) {
+  const testing::MemoryLimit limit;
+  for (const char* signal : {"SEGV", "ABRT", "BUS"}) {
+    const std::string error = launch_scripts(1, std::string("kill -") + signal + " $$").error;
+    EXPECT_TRUE(error.starts_with("rank 0 (worker) was killed by signal")) << error;
+    EXPECT_TRUE(error.ends_with("; " + limit.text())) << error;
+  }
 }
 
 TEST(LaunchTest, EndsWhereSomethingElseCollectsItsRanks) {

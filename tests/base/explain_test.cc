@@ -1,0 +1,51 @@
+#include "core/base/explain.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <new>
+#include <system_error>
+
+#include "tests/support/memory_limit.h"
+
+namespace ringside {
+namespace {
+
+TEST(LimitHint, NamesTheLimitOfMemoryWhereMemoryIsMissing) {
+  const testing::MemoryLimit limit;
+  EXPECT_EQ(limit_hint(std::string("mmap: ") + std::strerror(ENOMEM)), "; " + limit.text());
+  for (const int signal : {SIGSEGV, SIGABRT, SIGBUS})
+    EXPECT_EQ(limit_hint("", signal), "; " + limit.text());
+  EXPECT_EQ(limit_hint("", SIGKILL), "");
+  EXPECT_EQ(limit_hint("the loss is nan"), "");
+}
+
+TEST(LimitHint, NamesNoLimitThatIsNotSet) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
+  if (limit.rlim_cur != RLIM_INFINITY) GTEST_SKIP() << "there is a limit";
+  EXPECT_EQ(limit_hint(std::strerror(ENOMEM)), "");
+  EXPECT_EQ(limit_hint("", SIGSEGV), "");
+}
+
+// The system does not say which of the two limits a thread has met.
+TEST(Explain, AThreadThatCannotBeStartedMayMeetTheLimitOfMemory) {
+  const testing::MemoryLimit limit;
+  const std::system_error refused(std::make_error_code(std::errc::resource_unavailable_try_again));
+  const std::string text = explain(refused);
+  EXPECT_EQ(text.find("a thread could not be started: Resource temporarily unavailable; its stack "
+                      "may not fit; " +
+                      limit.text() + "; or this user may have no more processes and threads"),
+            0u)
+      << text;
+}
+
+TEST(Explain, MissingMemoryIsSaidInWords) {
+  EXPECT_EQ(explain(std::bad_alloc()).find("there is no memory left"), 0u);
+}
+
+}  // namespace
+}  // namespace ringside
