@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 
@@ -166,7 +167,13 @@ TEST_F(Text, NamesThePathThatIsMissingOrEmpty) {
             std::string::npos);
 }
 
-TEST_F(Text, OfMoreFilesThanAProcessMayHaveOpen) {
+/// The number of mappings that this process has; the system allows some 65,000.
+std::ptrdiff_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+}
+
+TEST_F(Text, OfMoreFilesThanAProcessMayHaveOpenOrMapped) {
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
   const rlimit low{128, limit.rlim_max};
@@ -176,9 +183,11 @@ TEST_F(Text, OfMoreFilesThanAProcessMayHaveOpen) {
     all += static_cast<char>('a' + i % 26);
     write(std::to_string(1000 + i), all.substr(all.size() - 1));
   }
+  const std::ptrdiff_t before = mappings();
   const auto data =
       text_dataset(text_files({root_.string()}), 150, Task::last_token, Split::training, 0);
   EXPECT_EQ(sample_of(*data, 20).input, all.substr(20, 150));
+  EXPECT_LT(mappings() - before, 100) << "of 200 files";
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 

@@ -72,6 +72,21 @@ TEST_P(Failures, ARankThatHangsIsEndedToo) {
   for (pid_t rank : ranks) EXPECT_FALSE(alive(rank)) << rank;
 }
 
+/// As by Ctrl-Z and fg.
+TEST_P(Failures, AStopOfAllCountsForNoDeadline) {
+  auto arguments = endless();
+  for (const char* soon_over : {"train.timeout_s=1", "train.steps=200"})
+    arguments.insert(arguments.end(), {"--set", soon_over});
+  Program program = start(arguments, [] { setpgid(0, 0); });
+  ASSERT_TRUE(program.wait_for("step"));
+  ASSERT_EQ(kill(-program.pid(), SIGSTOP), 0);
+  constexpr int longer_than_every_deadline_ms = 1300;
+  poll(nullptr, 0, longer_than_every_deadline_ms);
+  kill(-program.pid(), SIGCONT);
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 0) << ended.err;
+}
+
 TEST_P(Failures, AnInterruptionLeavesNothing) {
   Program program = start(endless());
   ASSERT_TRUE(program.wait_for("step"));
