@@ -26,22 +26,22 @@ std::string limit_text(std::string_view what, decltype(RLIMIT_AS) resource, rlim
   return limit ? fmt::format("; {} limited to {} {}", what, *limit / unit, shown) : "";
 }
 
-std::string memory_limit_text() {
-  return limit_text("memory is", RLIMIT_AS, 1'000'000, "MB (ulimit -v)");
-}
-
 /// Why the system refuses a thread. It gives the same error for too many threads and for a stack
 /// that gets no memory.
 std::string thread_limit_text() {
   const auto limit = limit_of(RLIMIT_NPROC);
   const std::string number = limit ? fmt::format(" ({} with ulimit -u)", *limit) : "";
-  const std::string memory = memory_limit_text();
+  const std::string memory = memory_limit_hint();
   return fmt::format(
       "{}this user may have no more processes and threads{}: end others, or raise it",
       memory.empty() ? "" : "its stack may not fit" + memory + "; or ", number);
 }
 
 }  // namespace
+
+std::string memory_limit_hint() {
+  return limit_text("memory is", RLIMIT_AS, 1'000'000, "MB (ulimit -v)");
+}
 
 std::string limit_hint(const std::string& cause, int signal) {
   const auto is = [&](int error) { return cause.find(std::strerror(error)) != std::string::npos; };
@@ -51,14 +51,14 @@ std::string limit_hint(const std::string& cause, int signal) {
   if (is(EFBIG)) return limit_text("files are", RLIMIT_FSIZE, 1'000, "KB (ulimit -f)");
   // Libraries may crash by using memory that the system did not give them.
   if (is(ENOMEM) || signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS)
-    return memory_limit_text();
+    return memory_limit_hint();
   return {};
 }
 
 std::string explain(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error))
     return fmt::format("there is no memory left{}; use a smaller model or batch, or fewer ranks",
-                       memory_limit_text());
+                       memory_limit_hint());
   const auto* refused = dynamic_cast<const std::system_error*>(&error);
   if (refused && refused->code() == std::errc::resource_unavailable_try_again)
     return fmt::format("a thread could not be started: {}; {}", std::strerror(EAGAIN),

@@ -14,4 +14,7 @@ std::string explain(const std::exception& error);
 /// is limited to 512 MB (ulimit -v)"; empty if no limit fits.
 std::string limit_hint(const std::string& cause, int signal = 0);
 
+/// The limit of this process's memory in the same form; empty if memory is not limited.
+std::string memory_limit_hint();
+
 }  // namespace ringside

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/device/cpu/parallel.h"
 #include "tests/support/complaint.h"
+#include "tests/support/memory_limit.h"
 
 namespace ringside {
 namespace {
@@ -165,6 +167,14 @@ TEST(CpuDevice, FlatOperationsRunBesideOthersInTwoThreads) {
     if (error == "nothing" && value != 64.0f) std::exit(1);
   std::fputs(error.c_str(), stderr);
   std::exit(0);
+}
+
+TEST(CpuDevice, WhatOneDnnRefusesNamesTheLimitOfMemory) {
+  const testing::MemoryLimit limit;
+  EXPECT_EQ(complaint([] { cpu::gemm(1, {.m = -1, .n = 1, .k = 1}); }),
+            "matrix product -1x1x1 on the CPU: oneDNN status 2; check whether the machine has "
+            "memory left; " +
+                limit.text());
 }
 
 // OpenMP reads these variables only when a process begins, so each case has its own process.

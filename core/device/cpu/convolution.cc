@@ -143,11 +143,6 @@ void bias_gradient(const Context& context, const ConvolutionBackward& op) {
   });
 }
 
-Error failure(const Extents& of, const dnnl::error& cause) {
-  return Error("{} on the CPU: oneDNN status {} ({}); is there memory left?", of.text(),
-               static_cast<int>(cause.status), cause.what());
-}
-
 }  // namespace
 
 void convolution_forward(const Context& context, const ConvolutionForward& op) {
@@ -158,7 +153,7 @@ void convolution_forward(const Context& context, const ConvolutionForward& op) {
     Runner runner(context);
     forward(runner, of, op);
   } catch (const dnnl::error& cause) {
-    throw failure(of, cause);
+    throw refused_by_onednn(of.text(), cause.status, cause.what());
   }
 }
 
@@ -184,7 +179,7 @@ void convolution_backward(const Context& context, const ConvolutionBackward& op)
       weight_gradient_by_taps(context, op);
     if (op.dbias) bias_gradient(context, op);
   } catch (const dnnl::error& cause) {
-    throw failure(of, cause);
+    throw refused_by_onednn(of.text(), cause.status, cause.what());
   }
 }
 

@@ -94,10 +94,8 @@ void sum_rows(const Context& context, const Tensor& rows, const Tensor& out) {
 }
 
 Error failure(std::int64_t rows, std::int64_t in, std::int64_t out, const dnnl::error& cause) {
-  return Error(
-      "linear layer {}x{} to {} in bf16 on the CPU: oneDNN status {} ({}); check whether the "
-      "machine has memory left",
-      rows, in, out, static_cast<int>(cause.status), cause.what());
+  return refused_by_onednn(fmt::format("linear layer {}x{} to {} in bf16", rows, in, out),
+                           cause.status, cause.what());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "core/base/error.h"
+#include "core/base/explain.h"
 
 // The OpenMP runtime that oneDNN is linked with, by its binary interface: a compiler whose own
 // OpenMP is another one would bring a second pool of threads.
@@ -66,13 +67,18 @@ void parallel_for(int threads, std::int64_t count, std::int64_t grain,
   if (loop.failure) std::rethrow_exception(loop.failure);
 }
 
+Error refused_by_onednn(const std::string& operation, int status, std::string_view explanation) {
+  return Error("{} on the CPU: oneDNN status {}{}; check whether the machine has memory left{}",
+               operation, status, explanation.empty() ? "" : fmt::format(" ({})", explanation),
+               memory_limit_hint());
+}
+
 void gemm(int threads, const Gemm& p) {
   set_team(threads);
   const auto status = dnnl_sgemm(p.transpose_a ? 'T' : 'N', p.transpose_b ? 'T' : 'N', p.m, p.n,
                                  p.k, p.alpha, p.a, p.lda, p.b, p.ldb, p.beta, p.c, p.ldc);
   if (status != dnnl_success)
-    throw Error("matrix product {}x{}x{} on the CPU: oneDNN status {}; is there memory left?", p.m,
-                p.n, p.k, static_cast<int>(status));
+    throw refused_by_onednn(fmt::format("matrix product {}x{}x{}", p.m, p.n, p.k), status);
 }
 
 }  // namespace ringside::cpu

@@ -3,8 +3,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <string_view>
+
+namespace ringside {
+class Error;
+}
 
 namespace ringside::cpu {
+
+/// The error for an operation for which oneDNN returned `status`, with oneDNN's own explanation if
+/// there is one. The usual cause is missing memory, so the limit of memory is named.
+Error refused_by_onednn(const std::string& operation, int status,
+                        std::string_view explanation = {});
 
 /// The next parallel regions of the calling thread have teams of `threads`, whatever OMP_DYNAMIC,
 /// OMP_NUM_THREADS and OMP_MAX_ACTIVE_LEVELS say: oneDNN divides its work by what it asked for, and
