@@ -40,6 +40,9 @@ std::string thread_limit_text() {
 }  // namespace
 
 std::string memory_limit_hint() {
+  const auto all = limit_of(RLIMIT_AS), data = limit_of(RLIMIT_DATA);
+  if (data && (!all || *data < *all))
+    return limit_text("memory is", RLIMIT_DATA, 1'000'000, "MB (ulimit -d)");
   return limit_text("memory is", RLIMIT_AS, 1'000'000, "MB (ulimit -v)");
 }
 

@@ -23,10 +23,20 @@ TEST(LimitHint, NamesTheLimitOfMemoryWhereMemoryIsMissing) {
   EXPECT_EQ(limit_hint("the loss is nan"), "");
 }
 
-TEST(LimitHint, NamesNoLimitThatIsNotSet) {
+bool is_limited(decltype(RLIMIT_AS) resource) {
   rlimit limit{};
-  ASSERT_EQ(getrlimit(RLIMIT_AS, &limit), 0);
-  if (limit.rlim_cur != RLIM_INFINITY) GTEST_SKIP() << "there is a limit";
+  EXPECT_EQ(getrlimit(resource, &limit), 0);
+  return limit.rlim_cur != RLIM_INFINITY;
+}
+
+TEST(LimitHint, NamesTheLimitOfDataWhereItIsTheOnlyOne) {
+  if (is_limited(RLIMIT_AS)) GTEST_SKIP() << "all memory is limited";
+  const testing::MemoryLimit limit(RLIMIT_DATA);
+  EXPECT_EQ(limit_hint("", SIGABRT), "; " + limit.text());
+}
+
+TEST(LimitHint, NamesNoLimitThatIsNotSet) {
+  if (is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA)) GTEST_SKIP() << "memory is limited";
   EXPECT_EQ(limit_hint(std::strerror(ENOMEM)), "");
   EXPECT_EQ(limit_hint("", SIGSEGV), "");
 }

@@ -13,22 +13,24 @@ namespace ringside::testing {
 /// limit is one that no process meets, unless the process was limited before.
 class MemoryLimit {
  public:
-  MemoryLimit() {
-    EXPECT_EQ(getrlimit(RLIMIT_AS, &before_), 0);
+  /// RLIMIT_AS limits all memory, RLIMIT_DATA the memory that is written and not shared.
+  explicit MemoryLimit(decltype(RLIMIT_AS) resource = RLIMIT_AS) : resource_(resource) {
+    EXPECT_EQ(getrlimit(resource, &before_), 0);
     limit_ = {std::min(rlim_t{1} << 50, before_.rlim_cur), before_.rlim_max};
-    EXPECT_EQ(setrlimit(RLIMIT_AS, &limit_), 0);
+    EXPECT_EQ(setrlimit(resource, &limit_), 0);
   }
-  ~MemoryLimit() { setrlimit(RLIMIT_AS, &before_); }
+  ~MemoryLimit() { setrlimit(resource_, &before_); }
   MemoryLimit(const MemoryLimit&) = delete;
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 
   /// What messages say of the limit.
   std::string text() const {
     return "memory is limited to " + std::to_string(limit_.rlim_cur / 1'000'000) +
-           " MB (ulimit -v)";
+           (resource_ == RLIMIT_AS ? " MB (ulimit -v)" : " MB (ulimit -d)");
   }
 
  private:
+  decltype(RLIMIT_AS) resource_;
   rlimit before_{}, limit_{};
 };
 
