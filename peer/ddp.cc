@@ -27,7 +27,7 @@ class Ddp : public SyncScheme {
     model_ = &model;
     replica_.emplace(model, context());
     const Tensor& gradients = replica_->gradients();
-    every_ = plan.train.reduce == "every" && plan.train.accumulation > 1;
+    every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
     total_ = every_ ? device.tensor(gradients.shape(), MemoryKind::gradient, gradients.dtype())
                     : gradients;
     optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, device,

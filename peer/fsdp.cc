@@ -29,7 +29,7 @@ class Fsdp : public SyncScheme {
     parameters_ = device().tensor({shards_->own_count()}, MemoryKind::parameter, dtype());
     gradients_ = device().tensor({shards_->own_count()}, MemoryKind::gradient, dtype());
     shards_->initialise(context(), parameters_);
-    if (plan.train.reduce == "last" && plan.train.accumulation > 1) {
+    if (plan.train.reduce == Reduce::last && plan.train.accumulation > 1) {
       whole_ = device().tensor({shards_->whole_count()}, MemoryKind::gradient, dtype());
       device().kernels().fill({.out = whole_});  // the padding; the rest is overwritten
     }

@@ -1,26 +1,22 @@
 // Names for the fields of a plain struct, given once and used everywhere: reading TOML, `--set`,
-// plan.json, and the list of keys with which an unknown key is compared.
+// the JSON of plans, records and rows, and the list of keys with which an unknown key is compared.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "core/base/named_enum.h"
+
 namespace ringside {
 
-/// A pointer to the value of a field.
-using FieldValue = std::variant<bool*, std::int64_t*, double*, std::string*,
-                                std::vector<std::string>*, std::vector<std::int64_t>*>;
-
-/// One field of a struct; the struct must outlive it.
-struct Field {
-  std::string_view name;
-  FieldValue value;
-  std::string_view description;
-};
+struct Field;
 using Fields = std::vector<Field>;
 
 /// A struct has named fields if this function is declared beside the struct and defined in its
@@ -34,13 +30,126 @@ concept HasFields = std::default_initializable<Struct> && requires(Struct& value
   { fields_of(value) } -> std::same_as<Fields>;
 };
 
+/// Structs with fields in a container: a std::vector, or a std::optional of none or one.
+class Structs {
+ public:
+  template <HasFields Struct>
+  Structs(std::vector<Struct>* structs);
+  template <HasFields Struct>
+  Structs(std::optional<Struct>* structs);
+
+  bool is_list() const { return is_list_; }
+  std::size_t size() const { return size_(structs_); }
+  /// New structs have default values. An optional holds one struct for every `size` above 0.
+  void resize(std::size_t size) const { resize_(structs_, size); }
+  /// Valid until the container changes its size.
+  Fields operator[](std::size_t i) const { return at_(structs_, i); }
+
+ private:
+  void* structs_;
+  bool is_list_;
+  std::size_t (*size_)(const void*);
+  void (*resize_)(void*, std::size_t);
+  Fields (*at_)(void*, std::size_t);
+};
+
+class Table;
+
+/// A pointer to the value of a field, or the fields of a struct within the struct.
+using FieldValue =
+    std::variant<bool*, int*, std::int64_t*, double*, std::string*, Choice, std::optional<double>*,
+                 std::vector<std::string>*, std::vector<std::int64_t>*, std::vector<double>*,
+                 std::vector<std::pair<std::int64_t, std::int64_t>>*,
+                 std::vector<std::pair<double, double>>*, Fields, Structs, Table>;
+
+/// A std::map from names to values for which field_value() is defined.
+class Table {
+ public:
+  template <class Value>
+  Table(std::map<std::string, Value>* values);
+
+  std::vector<std::string> names() const { return names_(values_); }
+  void clear() const { clear_(values_); }
+  /// The value with this name, which is added if the map does not have it.
+  FieldValue operator[](const std::string& name) const;
+
+ private:
+  void* values_;
+  std::vector<std::string> (*names_)(const void*);
+  void (*clear_)(void*);
+  void (*at_)(void*, const std::string&, FieldValue&);
+};
+
+/// Makes a FieldValue of a map's value. A struct that files know by one of its members has an
+/// overload of this function beside it.
+template <class Value>
+FieldValue field_value(Value& value) {
+  return &value;
+}
+
+/// The numbers that a field may have.
+enum class Range : std::uint8_t { any, positive, not_negative, share };  // share: in (0, 1]
+
+/// One field of a struct; the struct must outlive it.
+struct Field {
+  std::string_view name;
+  FieldValue value;
+  std::string_view description{};
+  Range range = Range::any;
+};
+
 /// The fields of a struct that is only read: the caller must not write through them.
 template <HasFields Struct>
 Fields fields_to_read(const Struct& value) {
   return fields_of(const_cast<Struct&>(value));
 }
 
+/// Whether a field holds one value: no struct, no list of structs and no map.
+bool is_single(const FieldValue& value);
+
 /// Whether both have the same names and equal values, in the same order.
 bool equal(const Fields& a, const Fields& b);
+
+template <HasFields Struct>
+Structs::Structs(std::vector<Struct>* structs)
+    : structs_(structs),
+      is_list_(true),
+      size_([](const void* kept) { return static_cast<const std::vector<Struct>*>(kept)->size(); }),
+      resize_([](void* kept, std::size_t size) {
+        static_cast<std::vector<Struct>*>(kept)->resize(size);
+      }),
+      at_([](void* kept, std::size_t i) {
+        return fields_of((*static_cast<std::vector<Struct>*>(kept))[i]);
+      }) {}
+
+template <HasFields Struct>
+Structs::Structs(std::optional<Struct>* structs)
+    : structs_(structs),
+      is_list_(false),
+      size_([](const void* kept) -> std::size_t {
+        return *static_cast<const std::optional<Struct>*>(kept) ? 1 : 0;
+      }),
+      resize_([](void* kept, std::size_t size) {
+        auto& one = *static_cast<std::optional<Struct>*>(kept);
+        if (size == 0) one.reset();
+        if (size > 0 && !one) one.emplace();
+      }),
+      at_([](void* kept, std::size_t) {
+        return fields_of(**static_cast<std::optional<Struct>*>(kept));
+      }) {}
+
+template <class Value>
+Table::Table(std::map<std::string, Value>* values)
+    : values_(values),
+      names_([](const void* kept) {
+        std::vector<std::string> names;
+        for (const auto& [name, value] : *static_cast<const std::map<std::string, Value>*>(kept))
+          names.push_back(name);
+        return names;
+      }),
+      clear_([](void* kept) { static_cast<std::map<std::string, Value>*>(kept)->clear(); }),
+      at_([](void* kept, const std::string& name, FieldValue& out) {
+        out = field_value((*static_cast<std::map<std::string, Value>*>(kept))[name]);
+      }) {}
 
 }  // namespace ringside

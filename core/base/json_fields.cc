@@ -2,22 +2,90 @@
 
 #include <nlohmann/json.hpp>
 
-namespace ringside {
+#include "core/base/error.h"
 
-nlohmann::json to_json(const FieldValue& value) {
-  return std::visit([](const auto* kept) { return nlohmann::json(*kept); }, value);
+namespace ringside {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+ordered_json json_of(const Choice& choice) { return choice.name(); }
+ordered_json json_of(const std::optional<double>* number) {
+  return *number ? ordered_json(**number) : ordered_json();
+}
+ordered_json json_of(const Fields& fields) { return to_json(fields); }
+
+ordered_json json_of(const Structs& structs) {
+  if (!structs.is_list()) return structs.size() == 0 ? ordered_json() : to_json(structs[0]);
+  ordered_json out = ordered_json::array();
+  for (std::size_t i = 0; i < structs.size(); ++i) out.push_back(to_json(structs[i]));
+  return out;
 }
 
-nlohmann::json to_json(const Fields& fields) {
-  nlohmann::json out = nlohmann::json::object();
+ordered_json json_of(const Table& table) {
+  ordered_json out = ordered_json::object();
+  for (const std::string& name : table.names()) out[name] = to_json(table[name]);
+  return out;
+}
+
+template <class Value>
+ordered_json json_of(const Value* value) {
+  return *value;
+}
+
+/// Reads the value of one field, whose name stands in the messages.
+class Reader {
+ public:
+  Reader(const json& in, std::string_view name) : in_(in), name_(name) {}
+
+  void operator()(const Choice& choice) const {
+    const auto name = in_.get<std::string>();
+    if (!choice.set(name))
+      throw Error("{} = \"{}\": choose {}", name_, name, one_of(choice.names()));
+  }
+  void operator()(std::optional<double>* number) const {
+    number->reset();
+    if (!in_.is_null()) *number = in_.get<double>();
+  }
+  void operator()(const Fields& fields) const { read_json(in_, fields); }
+  void operator()(const Structs& structs) const {
+    if (structs.is_list() && !in_.is_array()) in_.get<json::array_t>();  // throws
+    structs.resize(0);  // no value of an earlier struct stays
+    structs.resize(structs.is_list() ? in_.size() : in_.is_null() ? 0 : 1);
+    for (std::size_t i = 0; i < structs.size(); ++i)
+      read_json(structs.is_list() ? in_[i] : in_, structs[i]);
+  }
+  void operator()(const Table& table) const {
+    table.clear();
+    for (const auto& [name, value] : in_.get<json::object_t>())
+      std::visit(Reader(value, name), table[name]);
+  }
+  template <class Value>
+  void operator()(Value* value) const {
+    in_.get_to(*value);
+  }
+
+ private:
+  const json& in_;
+  std::string_view name_;
+};
+
+}  // namespace
+
+ordered_json to_json(const FieldValue& value) {
+  return std::visit([](const auto& kept) { return json_of(kept); }, value);
+}
+
+ordered_json to_json(const Fields& fields) {
+  ordered_json out = ordered_json::object();
   for (const Field& field : fields) out[std::string(field.name)] = to_json(field.value);
   return out;
 }
 
-void read_json(const nlohmann::json& in, const Fields& out) {
+void read_json(const json& in, const Fields& out) {
   for (const Field& field : out)
-    if (const auto found = in.find(std::string(field.name)); found != in.end())
-      std::visit([&](auto* kept) { found->get_to(*kept); }, field.value);
+    std::visit(Reader(in.at(std::string(field.name)), field.name), field.value);
 }
 
 }  // namespace ringside

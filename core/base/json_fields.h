@@ -7,17 +7,20 @@
 
 namespace ringside {
 
-nlohmann::json to_json(const FieldValue& value);
+/// An empty optional is null, a list of structs an array, and a struct or a map an object.
+nlohmann::ordered_json to_json(const FieldValue& value);
+/// Returns an object with all fields under their names, in their order.
+nlohmann::ordered_json to_json(const Fields& fields);
+template <HasFields Struct, class Json = nlohmann::ordered_json>  // incomplete here
+Json to_json(const Struct& value) {
+  return to_json(fields_to_read(value));
+}
 
-/// Returns an object with all fields under their names.
-nlohmann::json to_json(const Fields& fields);
-
-/// Reads the fields that `in` has; the other fields keep their values. A value of the wrong type
-/// throws nlohmann::json::type_error. The caller deals with unknown names
-/// (experiments/config/config.h).
+/// Reads what to_json() wrote. A missing field or a value of the wrong type throws
+/// nlohmann::json::exception; an enum's value without a name throws Error. Unknown names are left
+/// alone.
 void read_json(const nlohmann::json& in, const Fields& out);
 
-/// Reads a struct as above; the other fields have their defaults.
 template <HasFields Struct>
 Struct read_json(const nlohmann::json& in) {
   Struct value;

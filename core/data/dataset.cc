@@ -20,20 +20,6 @@ Fields fields_of(DataConfig& config) {
            "cifar10, cifar100: training images are shifted and mirrored at random"}};
 }
 
-std::string_view name_of(Task task) {
-  switch (task) {
-    case Task::every_token:
-      return "every next token";
-    case Task::last_token:
-      return "the next token";
-    case Task::masked_tokens:
-      return "hidden tokens";
-    case Task::image_class:
-      return "the class of an image";
-  }
-  return "?";
-}
-
 void require_task(std::string_view data_kind, Task task, std::initializer_list<Task> served) {
   if (std::find(served.begin(), served.end(), task) != served.end()) return;
   std::string names;

@@ -36,6 +36,10 @@ enum class Task : std::uint8_t {
                   // stood there; whether the second segment follows the first (0) or not (1)
   image_class     // fp32 [H, W, C] -> its class
 };
+/// What the model predicts, in words.
+inline constexpr std::string_view task_names[] = {"every next token", "the next token",
+                                                  "hidden tokens", "the class of an image"};
+constexpr EnumNames names_of(Task) { return task_names; }
 
 /// A fixed list of samples. Several threads may read it at the same time.
 class Dataset {
@@ -67,9 +71,6 @@ class Dataset {
 constexpr DType input_dtype(Task task) {
   return task == Task::image_class ? DType::f32 : DType::i32;
 }
-
-/// What a model says, in words.
-std::string_view name_of(Task task);
 
 /// Throws Error if `task` is not among the tasks that the data set serves.
 void require_task(std::string_view data_kind, Task task, std::initializer_list<Task> served);

@@ -41,13 +41,6 @@ double updated(const Tensor& parameters, const Tensor& master) {
 
 }  // namespace
 
-std::string_view name_of(OpClass kind) {
-  constexpr std::string_view names[op_classes] = {"linear",      "attention",   "normalisation",
-                                                  "elementwise", "optimizer",   "embedding",
-                                                  "loss",        "convolution", "pooling"};
-  return names[static_cast<std::size_t>(kind)];
-}
-
 bool is_product(OpClass kind) {
   return kind == OpClass::linear || kind == OpClass::attention || kind == OpClass::convolution;
 }

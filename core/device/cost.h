@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "core/base/named_enum.h"
 #include "core/device/ops.h"
 
 namespace ringside {
@@ -24,7 +25,10 @@ enum class OpClass : std::uint8_t {
   pooling
 };
 inline constexpr std::size_t op_classes = 9;
-std::string_view name_of(OpClass kind);
+inline constexpr std::string_view op_class_names[op_classes] = {
+    "linear",    "attention", "normalisation", "elementwise", "optimizer",
+    "embedding", "loss",      "convolution",   "pooling"};
+constexpr EnumNames names_of(OpClass) { return op_class_names; }
 
 /// Whether operations of this class are products. Products are computed in the dtype of their
 /// operands (on tensor cores, if the device has them); all other operations in fp32, whatever their

@@ -134,8 +134,6 @@ void check_transformer(const ModelConfig& config) {
 
 void check_images(const ModelConfig& config) {
   check_sizes(config, {"image", "channels", "classes", "filters", "batch_norm_group"});
-  if (config.stem != "imagenet" && config.stem != "cifar")
-    throw Error("unknown model.stem = '{}'; choose 'imagenet' or 'cifar'", config.stem);
 }
 
 void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t seed,

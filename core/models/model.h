@@ -14,6 +14,11 @@
 
 namespace ringside {
 
+/// The first layers of a residual network, and the size of the images for which it was published.
+enum class StemShape : std::uint8_t { imagenet, cifar };
+inline constexpr std::string_view stem_names[] = {"imagenet", "cifar"};
+constexpr EnumNames names_of(StemShape) { return stem_names; }
+
 /// The [model] table of an experiment file. What a kind of model makes of each field is said in the
 /// header of that kind.
 struct ModelConfig {
@@ -32,7 +37,7 @@ struct ModelConfig {
   std::int64_t channels = 3;
   std::int64_t classes = 10;
   std::int64_t filters = 64;
-  std::string stem = "cifar";
+  StemShape stem = StemShape::cifar;
   std::int64_t batch_norm_group = 1;
   bool operator==(const ModelConfig&) const = default;
 };

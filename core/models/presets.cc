@@ -13,11 +13,15 @@ constexpr std::string_view he_cifar = "the same for CIFAR: 3x3 stem without pool
 constexpr std::string_view radford = "Radford et al. 2019";
 
 ModelConfig resnet(std::int64_t layers) {
-  return {.kind = "resnet", .layers = layers, .image = 224, .classes = 1000, .stem = "imagenet"};
+  return {.kind = "resnet",
+          .layers = layers,
+          .image = 224,
+          .classes = 1000,
+          .stem = StemShape::imagenet};
 }
 
 ModelConfig resnet_cifar(std::int64_t layers) {
-  return {.kind = "resnet", .layers = layers, .image = 32, .classes = 10, .stem = "cifar"};
+  return {.kind = "resnet", .layers = layers, .image = 32, .classes = 10, .stem = StemShape::cifar};
 }
 
 ModelConfig gpt(std::int64_t layers, std::int64_t heads, std::int64_t width, std::int64_t context) {

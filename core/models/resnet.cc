@@ -18,8 +18,8 @@ class Stem final : public Unit {
       : Unit("stem", device),
         config_(c),
         first_(*this, "conv1", "bn1", c.channels, c.filters,
-               c.stem == "cifar" ? Kernel2d{3, 1, 1} : Kernel2d{7, 2, 3}, /*relu=*/true) {
-    if (c.stem == "imagenet") pool_.emplace(*this, Kernel2d{3, 2, 1});
+               c.stem == StemShape::cifar ? Kernel2d{3, 1, 1} : Kernel2d{7, 2, 3}, /*relu=*/true) {
+    if (c.stem == StemShape::imagenet) pool_.emplace(*this, Kernel2d{3, 2, 1});
   }
 
   Tensor forward(const Tensor& images, const Pass& pass) override {

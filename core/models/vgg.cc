@@ -107,7 +107,7 @@ Model make_vgg(const ModelConfig& config, Device& device) {
     ++index;
   }
   const std::int64_t side = config.image / smallest;
-  const std::int64_t hidden = config.filters * (config.stem == "imagenet" ? 64 : 8);
+  const std::int64_t hidden = config.filters * (config.stem == StemShape::imagenet ? 64 : 8);
   const auto dense = [&](const char* name, std::int64_t from, std::int64_t to, bool last) {
     model.units.push_back(std::make_unique<Dense>(name, from, to,
                                                   last ? Activation::none : Activation::relu,

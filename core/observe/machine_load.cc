@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/base/error.h"
@@ -181,26 +180,14 @@ double lost_share(const MachineLoad& load, int usable) {
          load.throttled_s / load.seconds + (load.heat_events > 0 ? most_of_others : 0);
 }
 
-nlohmann::ordered_json to_json(const std::optional<MachineLoad>& load) {
-  if (!load) return nullptr;
-  return {{"seconds", load->seconds},
-          {"cores", load->cores},
-          {"others_s", load->others_s},
-          {"stolen_s", load->stolen_s},
-          {"throttled_s", load->throttled_s},
-          {"heat_events", load->heat_events},
-          {"interruptions", load->interruptions}};
-}
-
-std::optional<MachineLoad> machine_load_from_json(const nlohmann::json& in) {
-  if (in.is_null()) return {};
-  return MachineLoad{.seconds = in.at("seconds").get<double>(),
-                     .cores = in.at("cores").get<int>(),
-                     .others_s = in.at("others_s").get<double>(),
-                     .stolen_s = in.at("stolen_s").get<double>(),
-                     .throttled_s = in.at("throttled_s").get<double>(),
-                     .heat_events = in.at("heat_events").get<std::int64_t>(),
-                     .interruptions = in.at("interruptions").get<std::int64_t>()};
+Fields fields_of(MachineLoad& load) {
+  return {{"seconds", &load.seconds},
+          {"cores", &load.cores},
+          {"others_s", &load.others_s},
+          {"stolen_s", &load.stolen_s},
+          {"throttled_s", &load.throttled_s},
+          {"heat_events", &load.heat_events},
+          {"interruptions", &load.interruptions}};
 }
 
 }  // namespace ringside

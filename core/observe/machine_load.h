@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "core/base/fields.h"
 
 namespace ringside {
 
@@ -29,8 +29,7 @@ std::string disturbance(const MachineLoad& load, int usable);
 /// disturbed less.
 double lost_share(const MachineLoad& load, int usable);
 
-nlohmann::ordered_json to_json(const std::optional<MachineLoad>& load);
-std::optional<MachineLoad> machine_load_from_json(const nlohmann::json& in);
+Fields fields_of(MachineLoad& load);
 
 /// Processor seconds that all threads of this process have used so far.
 double processor_seconds();

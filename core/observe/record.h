@@ -1,11 +1,11 @@
 // What one rank reports when its part of a run is over.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/fields.h"
 #include "core/base/traffic.h"
 #include "core/device/device.h"
 #include "core/observe/timeline.h"
@@ -31,8 +31,8 @@ struct RankRecord {
   std::int64_t skipped_steps = 0;
   /// Processor seconds of all threads of the rank's process during the measured steps.
   double processor_s = 0;
-  /// Seconds a step that a serving rank spends in the optimizer.
-  double serving_optimizer_s = 0;
+  /// Milliseconds a step that a serving rank spends in the optimizer.
+  double serving_optimizer_ms = 0;
   /// Bytes a step, over the measured steps alone.
   double bytes_sent_per_step = 0;
   double bytes_received_per_step = 0;
@@ -71,18 +71,16 @@ struct RankRecord {
   std::vector<Timeline::Slice> slices;
 };
 
-/// An object with the bytes under the names of the memory kinds, in the order of the kinds.
-nlohmann::ordered_json to_json(const MemoryUse& use);
-MemoryUse memory_use_from_json(const nlohmann::json& in);
-/// An object {reserved, outside, capacity}, or null.
-nlohmann::ordered_json to_json(const std::optional<DeviceMemory>& memory);
-std::optional<DeviceMemory> device_memory_from_json(const nlohmann::json& in);
+Fields fields_of(StepTime& step);
+Fields fields_of(MemoryUse& use);
+Fields fields_of(DeviceMemory& memory);
+Fields fields_of(Staleness& staleness);
+Fields fields_of(RankRecord::Evaluation& evaluation);
+Fields fields_of(Timeline::Slice& slice);
 
-/// An object {p50, max}, or null.
-nlohmann::ordered_json to_json(const std::optional<Staleness>& staleness);
-std::optional<Staleness> staleness_from_json(const nlohmann::json& in);
-
-nlohmann::json to_json(const RankRecord& record);
-RankRecord rank_record_from_json(const nlohmann::json& in);
+/// The figures that rows have of each rank; rows have no records of single steps.
+Fields row_fields_of(RankRecord& record);
+/// All figures, which a rank sends to its launcher.
+Fields fields_of(RankRecord& record);
 
 }  // namespace ringside

@@ -40,7 +40,7 @@ void add_times(Row& row, std::size_t warmup) {
     const Quantiles of_rank = quantiles(std::move(totals));
     if (of_rank.median > row.step_ms.median) row.step_ms = of_rank;
     row.time_ms.serving_optimizer =
-        std::max(row.time_ms.serving_optimizer, 1e3 * rank.serving_optimizer_s);
+        std::max(row.time_ms.serving_optimizer, rank.serving_optimizer_ms);
   }
   auto& time = row.time_ms;
   time.compute = mean_ms(measured, Activity::compute);
@@ -87,68 +87,10 @@ int usable_cores(const RunPlan& plan) {
   return static_cast<int>(threads * static_cast<std::int64_t>(plan.ranks.size()));
 }
 
-/// A rank of the plan and, if the rank finished, its record.
-ordered_json rank_json(const RankPlan& plan, const RankRecord* record) {
-  ordered_json out = {{"rank", plan.rank},
-                      {"role", plan.role()},
-                      {"worker", plan.worker},
-                      {"server", plan.server},
-                      {"device", plan.device},
-                      {"ordinal", plan.ordinal},
-                      {"environment", plan.environment}};
-  if (!record) return out;
-  out["host"] = record->host;
-  out["bytes_sent_per_step"] = record->bytes_sent_per_step;
-  out["bytes_received_per_step"] = record->bytes_received_per_step;
-  out["bytes_computed"] = record->bytes_computed;
-  out["evaluation"] = {{"seconds", record->evaluation_s},
-                       {"bytes_sent", record->evaluation_bytes.sent},
-                       {"bytes_received", record->evaluation_bytes.received}};
-  out["serving_optimizer_ms"] = 1e3 * record->serving_optimizer_s;
-  out["memory"] = {{"peak", record->at_peak.total()},
-                   {"at_peak", to_json(record->at_peak)},
-                   {"rss", record->rss},
-                   {"rss_of_peers", record->rss_of_peers},
-                   {"device", to_json(record->device_memory)}};
-  return out;
-}
-
-RankRecord rank_from_json(const json& in) {
-  RankRecord record;
-  in.at("rank").get_to(record.rank);
-  in.at("role").get_to(record.role);
-  in.at("host").get_to(record.host);
-  in.at("bytes_sent_per_step").get_to(record.bytes_sent_per_step);
-  in.at("bytes_received_per_step").get_to(record.bytes_received_per_step);
-  in.at("bytes_computed").get_to(record.bytes_computed);
-  const json& evaluation = in.at("evaluation");
-  evaluation.at("seconds").get_to(record.evaluation_s);
-  evaluation.at("bytes_sent").get_to(record.evaluation_bytes.sent);
-  evaluation.at("bytes_received").get_to(record.evaluation_bytes.received);
-  record.serving_optimizer_s = in.at("serving_optimizer_ms").get<double>() / 1e3;
-  record.at_peak = memory_use_from_json(in.at("memory").at("at_peak"));
-  in.at("memory").at("rss").get_to(record.rss);
-  in.at("memory").at("rss_of_peers").get_to(record.rss_of_peers);
-  record.device_memory = device_memory_from_json(in.at("memory").value("device", json()));
-  return record;
-}
-
-ordered_json number_or_null(const std::optional<double>& number) {
-  return number ? ordered_json(*number) : ordered_json();
-}
-
-ordered_json prediction_json(const std::optional<Prediction>& predicted) {
-  if (!predicted) return nullptr;
-  return {{"step_ms", predicted->step_ms},
-          {"memory_peak", predicted->memory_peak},
-          {"error", predicted->error}};
-}
-
-/// The plan's fields; a row has them under the same names, except "id".
-RunPlan plan_from_row(const json& row, const DefaultOptions& defaults) {
-  json plan = row;
-  plan["id"] = row.at("run");
-  return run_plan_from_json(plan, defaults);
+/// Adds the figures of a finished rank to the rank's plan.
+void add_record(ordered_json& rank, const RankRecord& record) {
+  rank.update(to_json(row_fields_of(const_cast<RankRecord&>(record))));  // only read
+  rank["memory"]["peak"] = record.at_peak.total();
 }
 
 }  // namespace
@@ -226,84 +168,74 @@ Row failed_row(const RunPlan& plan, const std::string& error) {
   return row;
 }
 
+/// A row's own fields. Its JSON has those of the plan besides, and figures derived from both.
+static Fields fields_of(Row& row) {
+  auto& time = row.time_ms;
+  return {{"attempt", &row.attempt},
+          {"parameters", &row.parameters},
+          {"loss", &row.loss},
+          {"skipped_steps", &row.skipped_steps},
+          {"evaluations", Structs(&row.evaluations)},
+          {"parameter_hash", &row.parameter_hash},
+          {"samples_per_s", &row.samples_per_s},
+          {"tokens_per_s", &row.tokens_per_s},
+          {"step_ms", Fields{{"median", &row.step_ms.median},
+                             {"p10", &row.step_ms.p10},
+                             {"p90", &row.step_ms.p90}}},
+          {"time_ms", Fields{{"compute", &time.compute},
+                             {"communication", &time.communication},
+                             {"exposed", &time.exposed},
+                             {"optimizer", &time.optimizer},
+                             {"data", &time.data},
+                             {"idle", &time.idle},
+                             {"serving_optimizer", &time.serving_optimizer}}},
+          {"cores", &row.cores},
+          {"bytes_minimum_per_step", &row.bytes_minimum_per_step},
+          {"staleness", Structs(&row.staleness)},
+          {"predicted", Structs(&row.predicted)},
+          {"load", Structs(&row.load)},
+          {"status", &row.status},
+          {"error", &row.error}};
+}
+
+Fields fields_of(Prediction& predicted) {
+  return {{"step_ms", &predicted.step_ms},
+          {"memory_peak", &predicted.memory_peak},
+          {"error", &predicted.error}};
+}
+
 ordered_json to_json(const Row& row) {
   const RunPlan& plan = row.plan;
   const TrainConfig& train = plan.train;
-  ordered_json ranks = ordered_json::array();
-  for (std::size_t r = 0; r < plan.ranks.size(); ++r)
-    ranks.push_back(rank_json(plan.ranks[r], r < row.ranks.size() ? &row.ranks[r] : nullptr));
-  ordered_json evaluations = ordered_json::array();
-  for (const auto& e : row.evaluations)
-    evaluations.push_back({{"step", e.step},
-                           {"loss", e.loss},
-                           {"first_term", e.first_term},
-                           {"perplexity", number_or_null(perplexity(row, e))},
-                           {"accuracy", e.accuracy},
-                           {"seconds", e.seconds}});
-  const auto& time = row.time_ms;
+  ordered_json out = {{"schema", Row::schema}};
+  out.update(to_json(plan));
+  out.update(to_json(fields_to_read(row)));
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    ordered_json& rank = out["ranks"][r];
+    rank["role"] = plan.ranks[r].role();
+    if (r < row.ranks.size()) add_record(rank, row.ranks[r]);
+  }
+  for (std::size_t e = 0; e < row.evaluations.size(); ++e) {
+    const auto value = perplexity(row, row.evaluations[e]);
+    out["evaluations"][e]["perplexity"] = value ? ordered_json(*value) : ordered_json();
+  }
   const std::string disturbed = disturbance(row);
-  return {{"schema", Row::schema},
-          {"experiment", plan.experiment},
-          {"run", plan.id},
-          {"label", plan.label},
-          {"purpose", name_of(plan.purpose)},
-          {"sum_tree", to_json(plan.sums)},
-          {"scheme", plan.scheme},
-          {"options", to_json(plan.options.fields())},
-          {"promise", name_of(plan.promise)},
-          {"device", to_json(fields_to_read(plan.device))},
-          {"sim", to_json(fields_to_read(plan.sim))},
-          {"cluster", plan.cluster ? ordered_json(sim::to_json(*plan.cluster)) : ordered_json()},
-          {"shared_device", shares_device(plan)},
-          {"world", plan.world},
-          {"servers", plan.servers},
-          {"repeat", plan.repeat},
-          {"line", plan.line},
-          {"place", plan.place},
-          {"attempt", row.attempt},
-          {"seed", train.seed},
-          {"model", to_json(fields_to_read(plan.model))},
-          {"data", to_json(fields_to_read(plan.data))},
-          {"train", to_json(fields_to_read(train))},
-          {"optimizer", to_json(fields_to_read(plan.optimizer))},
-          {"parameters", row.parameters},
-          {"dtypes",
-           {{"parameter", train.precision},
-            {"gradient", train.precision},
-            {"communication", train.precision},
-            {"master", name_of(DType::f32)},
-            {"moments", name_of(DType::f32)}}},
-          {"global_batch", train.global_batch},
-          {"micro_batch", train.micro_batch},
-          {"accumulation", train.accumulation},
-          {"steps", train.steps},
-          {"warmup", train.warmup},
-          {"loss", row.loss},
-          {"skipped_steps", row.skipped_steps},
-          {"evaluations", evaluations},
-          {"parameter_hash", row.parameter_hash},
-          {"samples_per_s", row.samples_per_s},
-          {"tokens_per_s", row.tokens_per_s},
-          {"step_ms",
-           {{"median", row.step_ms.median}, {"p10", row.step_ms.p10}, {"p90", row.step_ms.p90}}},
-          {"time_ms",
-           {{"compute", time.compute},
-            {"communication", time.communication},
-            {"exposed", time.exposed},
-            {"optimizer", time.optimizer},
-            {"data", time.data},
-            {"idle", time.idle},
-            {"serving_optimizer", time.serving_optimizer}}},
-          {"gpus", gpus(plan)},
-          {"cores", row.cores ? ordered_json(*row.cores) : ordered_json()},
-          {"ranks", ranks},
-          {"bytes_minimum_per_step", row.bytes_minimum_per_step},
-          {"staleness", to_json(row.staleness)},
-          {"predicted", prediction_json(row.predicted)},
-          {"load", to_json(row.load)},
-          {"disturbed", disturbed.empty() ? ordered_json() : ordered_json(disturbed)},
-          {"status", row.status},
-          {"error", row.error}};
+  out["disturbed"] = disturbed.empty() ? ordered_json() : ordered_json(disturbed);
+  out["shared_device"] = shares_device(plan);
+  out["gpus"] = gpus(plan);
+  const std::string_view precision = name_of(train.precision);
+  out["dtypes"] = {{"parameter", precision},
+                   {"gradient", precision},
+                   {"communication", precision},
+                   {"master", name_of(DType::f32)},
+                   {"moments", name_of(DType::f32)}};
+  out.update({{"seed", train.seed},
+              {"global_batch", train.global_batch},
+              {"micro_batch", train.micro_batch},
+              {"accumulation", train.accumulation},
+              {"steps", train.steps},
+              {"warmup", train.warmup}});
+  return out;
 }
 
 Row row_from_json(const json& in, const DefaultOptions& defaults) {
@@ -311,41 +243,10 @@ Row row_from_json(const json& in, const DefaultOptions& defaults) {
     throw Error("a row of schema {}, but this program reads schema {}; run the comparison anew",
                 schema, Row::schema);
   Row row;
-  row.plan = plan_from_row(in, defaults);
-  in.at("parameters").get_to(row.parameters);
-  in.at("loss").get_to(row.loss);
-  in.at("skipped_steps").get_to(row.skipped_steps);
-  for (const auto& e : in.at("evaluations"))
-    row.evaluations.push_back({e.at("step").get<std::int64_t>(), e.at("loss").get<double>(),
-                               e.at("first_term").get<double>(), e.at("accuracy").get<double>(),
-                               e.at("seconds").get<double>()});
-  in.at("parameter_hash").get_to(row.parameter_hash);
-  in.at("samples_per_s").get_to(row.samples_per_s);
-  in.at("tokens_per_s").get_to(row.tokens_per_s);
-  const json& step = in.at("step_ms");
-  row.step_ms = {step.at("median").get<double>(), step.at("p10").get<double>(),
-                 step.at("p90").get<double>()};
-  const json& time = in.at("time_ms");
-  time.at("compute").get_to(row.time_ms.compute);
-  time.at("communication").get_to(row.time_ms.communication);
-  time.at("exposed").get_to(row.time_ms.exposed);
-  time.at("optimizer").get_to(row.time_ms.optimizer);
-  time.at("data").get_to(row.time_ms.data);
-  time.at("idle").get_to(row.time_ms.idle);
-  time.at("serving_optimizer").get_to(row.time_ms.serving_optimizer);
-  if (const json& predicted = in.at("predicted"); !predicted.is_null())
-    row.predicted = {predicted.at("step_ms").get<double>(),
-                     predicted.at("memory_peak").get<std::int64_t>(),
-                     predicted.at("error").get<std::string>()};
-  if (const json& cores = in.at("cores"); !cores.is_null()) row.cores = cores.get<double>();
-  row.load = machine_load_from_json(in.at("load"));
-  in.at("attempt").get_to(row.attempt);
-  in.at("status").get_to(row.status);
-  in.at("error").get_to(row.error);
-  if (row.status == "ok")
-    for (const auto& rank : in.at("ranks")) row.ranks.push_back(rank_from_json(rank));
-  in.at("bytes_minimum_per_step").get_to(row.bytes_minimum_per_step);
-  row.staleness = staleness_from_json(in.at("staleness"));
+  row.plan = run_plan_from_json(in, defaults);
+  read_json(in, fields_of(row));
+  if (row.status != "ok") return row;
+  for (const json& rank : in.at("ranks")) read_json(rank, row_fields_of(row.ranks.emplace_back()));
   return row;
 }
 

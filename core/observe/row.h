@@ -19,6 +19,8 @@ struct Prediction {
   std::string error{};           // why there is no prediction; the other members are then 0
 };
 
+Fields fields_of(Prediction& predicted);
+
 struct Quantiles {
   double median = 0, p10 = 0, p90 = 0;
 };

@@ -6,12 +6,6 @@
 
 namespace ringside {
 
-std::string_view name_of(Activity activity) {
-  constexpr std::array<std::string_view, activities> names = {"compute", "communication", "exposed",
-                                                              "optimizer", "data"};
-  return names[static_cast<std::size_t>(activity)];
-}
-
 Timeline::Scope::Scope(Timeline& timeline, Activity activity, std::string name)
     : timeline_(timeline), activity_(activity), name_(std::move(name)), begin_(timeline.now()) {
   timeline_.device_.begin_range(name_);

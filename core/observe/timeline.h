@@ -5,8 +5,10 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/base/named_enum.h"
 #include "core/device/device.h"
 
 namespace ringside {
@@ -16,7 +18,9 @@ namespace ringside {
 /// is hidden.
 enum class Activity : std::uint8_t { compute, communication, exposed, optimizer, data };
 inline constexpr std::size_t activities = 5;
-std::string_view name_of(Activity activity);
+inline constexpr std::string_view activity_names[] = {"compute", "communication", "exposed",
+                                                      "optimizer", "data"};
+constexpr EnumNames names_of(Activity) { return activity_names; }
 
 /// Seconds of one step by activity. Spans of one activity may overlap (several messages in flight);
 /// the time during which there is at least one span is counted once.

@@ -59,7 +59,7 @@ bool FlatOptimizer::settle(int round, std::span<const double> totals, const Step
 void FlatOptimizer::each_alike(
     const ParameterRange& range, const StepInfo& info,
     const std::function<void(const ParameterRange&, const Scalars&)>& update) const {
-  if (config_.decay == "all" || config_.weight_decay == 0)
+  if (config_.decay == Decay::all || config_.weight_decay == 0)
     return update(range, scalars(info, static_cast<float>(config_.weight_decay)));
   const std::vector<Stretch> stretches = stretches_in(range);
   for (std::size_t i = 0; i < stretches.size();) {
@@ -88,7 +88,8 @@ std::vector<ParameterMap::Stretch> FlatOptimizer::stretches_in(const ParameterRa
 }
 
 float FlatOptimizer::decay_of(const Stretch& stretch) const {
-  return config_.decay == "all" || stretch.matrix ? static_cast<float>(config_.weight_decay) : 0.0f;
+  return config_.decay == Decay::all || stretch.matrix ? static_cast<float>(config_.weight_decay)
+                                                       : 0.0f;
 }
 
 FlatOptimizer::Scalars FlatOptimizer::scalars(const StepInfo& info, float weight_decay) const {

@@ -16,56 +16,28 @@ struct After {
   double progress;     // of the rest of the run, in [0, 1]
 };
 
-/// The factor by which a schedule multiplies the learning rate.
-struct Schedule {
-  std::string_view name;
-  double (*share)(const OptimizerConfig&, const After&);
-};
+/// The factor by which the schedule multiplies the learning rate.
+double share(const OptimizerConfig& config, const After& after) {
+  const double last = config.final_lr_share;
+  switch (config.schedule) {
+    case Schedule::constant:
+      return 1;
+    case Schedule::linear:
+      return 1 + (last - 1) * after.progress;
+    case Schedule::cosine:
+      return last + (1 - last) * 0.5 * (1 + std::cos(std::numbers::pi * after.progress));
+    case Schedule::step:
+      return std::pow(config.step_factor, static_cast<double>(after.steps / config.step_every));
+  }
+  return 1;
+}
 
-constexpr Schedule schedules[] = {
-    {"constant", [](const OptimizerConfig&, const After&) { return 1.0; }},
-    {"linear", [](const OptimizerConfig& c,
-                  const After& after) { return 1 + (c.final_lr_share - 1) * after.progress; }},
-    {"cosine",
-     [](const OptimizerConfig& c, const After& after) {
-       return c.final_lr_share +
-              (1 - c.final_lr_share) * 0.5 * (1 + std::cos(std::numbers::pi * after.progress));
-     }},
-    {"step",
-     [](const OptimizerConfig& c, const After& after) {
-       return std::pow(c.step_factor, static_cast<double>(after.steps / c.step_every));
-     }},
-};
-
-struct Scaling {
-  std::string_view name;
-  double (*factor)(double replicas);
-};
-
-constexpr Scaling scalings[] = {
-    {"none", [](double) { return 1.0; }},
-    {"sqrt", [](double replicas) { return std::sqrt(replicas); }},
-    {"linear", [](double replicas) { return replicas; }},
-};
+double factor(LrScaling scaling, double replicas) {
+  if (scaling == LrScaling::none) return 1;
+  return scaling == LrScaling::sqrt ? std::sqrt(replicas) : replicas;
+}
 
 constexpr std::int64_t most_warmup_steps = 1'000'000'000'000;
-
-struct Named {
-  std::string_view name;
-};
-constexpr Named kinds[] = {{"adamw"}, {"lamb"}, {"sgd"}};
-constexpr Named decays[] = {{"all"}, {"matrices"}};
-
-/// Returns the row of a table with this name; an unknown name throws Error that lists the names.
-template <class Row, std::size_t n>
-const Row& find(const Row (&table)[n], std::string_view key, std::string_view name) {
-  std::string known;
-  for (const Row& row : table) {
-    if (row.name == name) return row;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
-  }
-  throw Error("optimizer.{} = \"{}\" is not known; choose one of: {}", key, name, known);
-}
 
 }  // namespace
 
@@ -99,21 +71,19 @@ Fields fields_of(OptimizerConfig& config) {
 }
 
 double scaled_lr(const OptimizerConfig& config, std::int64_t replicas) {
-  const Scaling& scaling = find(scalings, "lr_scaling", config.lr_scaling);
-  return config.lr * scaling.factor(static_cast<double>(replicas));
+  return config.lr * factor(config.lr_scaling, static_cast<double>(replicas));
 }
 
 double learning_rate(const OptimizerConfig& config, std::int64_t step, const RunSize& run) {
-  const Schedule& schedule = find(schedules, "schedule", config.schedule);
   const double lr = scaled_lr(config, run.replicas);
   const auto warmup = config.warmup_steps;
   if (step < warmup) return lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
   const auto way = static_cast<double>(std::max<std::int64_t>(1, run.steps - 1 - warmup));
   const double progress = std::min(1.0, static_cast<double>(step - warmup) / way);
-  return lr * schedule.share(config, {step - warmup, progress});
+  return lr * share(config, {step - warmup, progress});
 }
 
-void check(const OptimizerConfig& c) {
+void check_settings(const OptimizerConfig& c) {
   const auto need = [](bool ok, std::string_view name, auto value, std::string_view rule) {
     if (!ok) throw Error("optimizer.{} = {} is out of range; it has to be {}", name, value, rule);
   };
@@ -123,10 +93,6 @@ void check(const OptimizerConfig& c) {
     return value >= 0 && std::isfinite(in_fp32(value));
   };
   const auto below_1 = [&](double value) { return value >= 0 && in_fp32(value) < 1; };
-  find(kinds, "kind", c.kind);
-  find(decays, "decay", c.decay);
-  find(schedules, "schedule", c.schedule);
-  find(scalings, "lr_scaling", c.lr_scaling);
   need(not_negative(c.lr), "lr", c.lr, "0 or more, and finite in fp32");
   need(below_1(c.beta1), "beta1", c.beta1, "in [0, 1), in fp32 too");
   need(below_1(c.beta2), "beta2", c.beta2, "in [0, 1), in fp32 too");

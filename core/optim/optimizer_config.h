@@ -3,10 +3,26 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/base/fields.h"
 
 namespace ringside {
+
+/// The parameters that weight_decay holds for.
+enum class Decay : std::uint8_t { all, matrices };
+inline constexpr std::string_view decay_names[] = {"all", "matrices"};
+constexpr EnumNames names_of(Decay) { return decay_names; }
+
+/// How the learning rate goes on after its warm-up.
+enum class Schedule : std::uint8_t { constant, linear, cosine, step };
+inline constexpr std::string_view schedule_names[] = {"constant", "linear", "cosine", "step"};
+constexpr EnumNames names_of(Schedule) { return schedule_names; }
+
+/// How the learning rate grows with the number of replicas.
+enum class LrScaling : std::uint8_t { none, sqrt, linear };
+inline constexpr std::string_view lr_scaling_names[] = {"none", "sqrt", "linear"};
+constexpr EnumNames names_of(LrScaling) { return lr_scaling_names; }
 
 struct OptimizerConfig {
   std::string kind = "adamw";
@@ -17,14 +33,14 @@ struct OptimizerConfig {
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 0.0;
-  std::string decay = "all";
+  Decay decay = Decay::all;
   double clip_norm = 0;
-  std::string schedule = "constant";
+  Schedule schedule = Schedule::constant;
   std::int64_t warmup_steps = 0;
   double final_lr_share = 0.1;
   std::int64_t step_every = 1000;
   double step_factor = 0.1;
-  std::string lr_scaling = "none";
+  LrScaling lr_scaling = LrScaling::none;
   bool operator==(const OptimizerConfig&) const = default;
 };
 
@@ -36,17 +52,16 @@ struct RunSize {
   std::int64_t replicas = 1;  // ranks that compute, or ranks that `single` stands for
 };
 
-/// Returns the learning rate scaled to this number of replicas. Throws Error for an unknown
-/// scaling.
+/// Returns the learning rate scaled to this number of replicas.
 double scaled_lr(const OptimizerConfig& config, std::int64_t replicas);
 
 /// Returns the learning rate of a step (counted from 0). With L = scaled_lr() it is L (step + 1) /
 /// (warmup_steps + 1) during the warm-up. Afterwards the schedule decides: from L down to L
-/// final_lr_share at the last step, or L step_factor^k after k times step_every steps. Throws Error
-/// for an unknown schedule or scaling.
+/// final_lr_share at the last step, or L step_factor^k after k times step_every steps.
 double learning_rate(const OptimizerConfig& config, std::int64_t step, const RunSize& run);
 
-/// Throws Error for a setting that is unknown or out of range.
-void check(const OptimizerConfig& config);
+/// Throws Error for a setting that is out of range. The optimizers know their kinds
+/// (core/optim/optimizers.h).
+void check_settings(const OptimizerConfig& config);
 
 }  // namespace ringside

@@ -2,6 +2,7 @@
 
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/optim/adamw.h"
@@ -17,16 +18,27 @@ struct OptimizerRow {
 };
 constexpr OptimizerRow rows[] = {{"adamw", make_adamw}, {"sgd", make_sgd}, {"lamb", make_lamb}};
 
+const OptimizerRow& find_row(const std::string& kind) {
+  std::vector<std::string_view> names;
+  for (const OptimizerRow& row : rows) {
+    if (row.name == kind) return row;
+    names.push_back(row.name);
+  }
+  throw Error("optimizer.kind = \"{}\" is not known; choose {}", kind, one_of(names));
+}
+
 }  // namespace
+
+void check(const OptimizerConfig& config) {
+  find_row(config.kind);
+  check_settings(config);
+}
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const RunSize& run,
                                           Device& device, const Tensor& parameters,
                                           ParameterMap map) {
   check(config);
-  for (const OptimizerRow& row : rows)
-    if (row.name == config.kind) return row.make(config, run, device, parameters, std::move(map));
-  throw Error("optimizer.kind = '{}' passed check(), but no code makes this optimizer",
-              config.kind);
+  return find_row(config.kind).make(config, run, device, parameters, std::move(map));
 }
 
 }  // namespace ringside

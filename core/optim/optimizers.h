@@ -7,6 +7,9 @@
 
 namespace ringside {
 
+/// Throws Error for a kind that is unknown or a setting that is out of range.
+void check(const OptimizerConfig& config);
+
 /// Makes the optimizer that the configuration names, for a flat range of parameters that holds its
 /// initial values. Throws Error as check() does.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const RunSize& run,

@@ -7,7 +7,9 @@
 namespace ringside {
 namespace {
 
-bool shares_cores(const sim::ClusterSpec& cluster) { return cluster.device.kind == "cpu"; }
+bool shares_cores(const sim::ClusterSpec& cluster) {
+  return cluster.device.kind == sim::DeviceKind::cpu;
+}
 
 }  // namespace
 
@@ -38,7 +40,7 @@ void check_places(const RunPlan& plan) {
 void check_products(const RunPlan& plan) {
   const auto& tflops = plan.cluster->device.tflops;
   const bool tf32 = plan.device.tf32 && parameter_dtype(plan.train) == DType::f32;
-  const std::string dtype = tf32 ? "tf32" : plan.train.precision;
+  const std::string dtype(tf32 ? "tf32" : name_of(plan.train.precision));
   if (tflops.contains(dtype)) return;
   std::vector<std::string_view> known;
   for (const auto& [name, rate] : tflops) known.push_back(name);

@@ -8,26 +8,36 @@
 #include "core/base/json_fields.h"
 
 namespace ringside {
-namespace {
-
-Promise promise_named(const std::string& name) {
-  for (const Promise promise : {Promise::same_run, Promise::own_algorithm})
-    if (name == name_of(promise)) return promise;
-  throw Error("promise = '{}': choose '{}' or '{}'", name, name_of(Promise::same_run),
-              name_of(Promise::own_algorithm));
+Fields fields_of(RankPlan& rank) {
+  return {{"rank", &rank.rank},     {"worker", &rank.worker},   {"server", &rank.server},
+          {"device", &rank.device}, {"ordinal", &rank.ordinal}, {"environment", &rank.environment}};
 }
 
-Purpose purpose_named(const std::string& name) {
-  for (const Purpose purpose : {Purpose::asked, Purpose::reference, Purpose::all_cores})
-    if (name == name_of(purpose)) return purpose;
-  throw Error("purpose = '{}': choose '{}', '{}' or '{}'", name, name_of(Purpose::asked),
-              name_of(Purpose::reference), name_of(Purpose::all_cores));
-}
-
-}  // namespace
-
-std::string_view name_of(Promise promise) {
-  return promise == Promise::same_run ? "same run" : "own algorithm";
+/// All members but `save`, which few runs have. The options are those of the plan's scheme.
+static Fields fields_of(RunPlan& plan) {
+  return {{"experiment", &plan.experiment},
+          {"run", &plan.id},
+          {"label", &plan.label},
+          {"purpose", &plan.purpose},
+          {"sum_tree", Fields{{"groups", &plan.sums.groups},
+                              {"micro_batches", &plan.sums.micro_batches},
+                              {"lr", &plan.sums.lr}}},
+          {"scheme", &plan.scheme},
+          {"options", plan.options.fields()},
+          {"promise", &plan.promise},
+          {"world", &plan.world},
+          {"servers", &plan.servers},
+          {"repeat", &plan.repeat},
+          {"line", &plan.line},
+          {"place", &plan.place},
+          {"model", fields_of(plan.model)},
+          {"data", fields_of(plan.data)},
+          {"train", fields_of(plan.train)},
+          {"optimizer", fields_of(plan.optimizer)},
+          {"device", fields_of(plan.device)},
+          {"sim", fields_of(plan.sim)},
+          {"cluster", Structs(&plan.cluster)},
+          {"ranks", Structs(&plan.ranks)}};
 }
 
 Fields fields_of(SimConfig& config) {
@@ -47,11 +57,6 @@ Fields fields_of(DeviceConfig& config) {
           {"cluster", &config.cluster,
            "cluster file: sim: what is simulated; else this machine, as `ringside calibrate` "
            "measured it, for predictions"}};
-}
-
-std::string_view name_of(Purpose purpose) {
-  if (purpose == Purpose::all_cores) return "all cores";
-  return purpose == Purpose::reference ? "reference" : "asked";
 }
 
 std::string RankPlan::role() const {
@@ -84,75 +89,17 @@ bool same_case(const RunPlan& a, const RunPlan& b) {
   return repeated == a;
 }
 
-nlohmann::json to_json(const SumTree& sums) {
-  return {{"groups", sums.groups}, {"micro_batches", sums.micro_batches}, {"lr", sums.lr}};
-}
-
-nlohmann::json to_json(const RunPlan& plan) {
-  nlohmann::json ranks = nlohmann::json::array();
-  for (const RankPlan& rank : plan.ranks)
-    ranks.push_back({{"rank", rank.rank},
-                     {"worker", rank.worker},
-                     {"server", rank.server},
-                     {"device", rank.device},
-                     {"ordinal", rank.ordinal},
-                     {"environment", rank.environment}});
-  return {{"id", plan.id},
-          {"label", plan.label},
-          {"purpose", name_of(plan.purpose)},
-          {"line", plan.line},
-          {"place", plan.place},
-          {"sum_tree", to_json(plan.sums)},
-          {"experiment", plan.experiment},
-          {"scheme", plan.scheme},
-          {"options", to_json(plan.options.fields())},
-          {"promise", name_of(plan.promise)},
-          {"world", plan.world},
-          {"servers", plan.servers},
-          {"repeat", plan.repeat},
-          {"model", to_json(fields_to_read(plan.model))},
-          {"data", to_json(fields_to_read(plan.data))},
-          {"train", to_json(fields_to_read(plan.train))},
-          {"optimizer", to_json(fields_to_read(plan.optimizer))},
-          {"device", to_json(fields_to_read(plan.device))},
-          {"sim", to_json(fields_to_read(plan.sim))},
-          {"cluster", plan.cluster ? sim::to_json(*plan.cluster) : nlohmann::json()},
-          {"save", plan.save},
-          {"ranks", ranks}};
+nlohmann::ordered_json to_json(const RunPlan& plan) {
+  nlohmann::ordered_json out = to_json(fields_to_read(plan));
+  if (!plan.save.empty()) out["save"] = plan.save;
+  return out;
 }
 
 RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defaults) {
   RunPlan plan;
-  in.at("id").get_to(plan.id);
-  in.at("label").get_to(plan.label);
-  plan.purpose = purpose_named(in.at("purpose").get<std::string>());
-  in.at("line").get_to(plan.line);
-  in.at("place").get_to(plan.place);
-  const auto& sums = in.at("sum_tree");
-  plan.sums = {sums.at("groups").get<std::int64_t>(), sums.at("micro_batches").get<std::int64_t>(),
-               sums.at("lr").get<double>()};
-  in.at("experiment").get_to(plan.experiment);
-  in.at("scheme").get_to(plan.scheme);
-  plan.options = defaults(plan.scheme);
-  read_json(in.at("options"), plan.options.fields());
-  plan.promise = promise_named(in.at("promise").get<std::string>());
-  in.at("world").get_to(plan.world);
-  in.at("servers").get_to(plan.servers);
-  in.at("repeat").get_to(plan.repeat);
-  plan.model = read_json<ModelConfig>(in.at("model"));
-  plan.data = read_json<DataConfig>(in.at("data"));
-  plan.train = read_json<TrainConfig>(in.at("train"));
-  plan.optimizer = read_json<OptimizerConfig>(in.at("optimizer"));
-  plan.device = read_json<DeviceConfig>(in.at("device"));
-  plan.sim = read_json<SimConfig>(in.at("sim"));
-  if (const auto& cluster = in.at("cluster"); !cluster.is_null())
-    plan.cluster = sim::cluster_from_json(cluster);
+  plan.options = defaults(in.at("scheme").get<std::string>());
+  read_json(in, fields_of(plan));
   plan.save = in.value("save", "");
-  for (const auto& rank : in.at("ranks"))
-    plan.ranks.push_back({rank.at("rank").get<int>(), rank.at("worker").get<int>(),
-                          rank.at("server").get<int>(), rank.value("device", ""),
-                          rank.value("ordinal", -1),
-                          rank.value("environment", std::vector<std::string>{})});
   return plan;
 }
 

@@ -58,6 +58,8 @@ struct RankPlan {
   bool operator==(const RankPlan&) const = default;
 };
 
+Fields fields_of(RankPlan& rank);
+
 /// Why a run is made.
 enum class Purpose : std::uint8_t {
   asked,      // the run is compared
@@ -65,7 +67,8 @@ enum class Purpose : std::uint8_t {
               // nothing
   all_cores   // `single` with as many threads as the runs of the largest world have together
 };
-std::string_view name_of(Purpose purpose);
+inline constexpr std::string_view purpose_names[] = {"asked", "reference", "all cores"};
+constexpr EnumNames names_of(Purpose) { return purpose_names; }
 
 /// The order in which a run adds up the gradients of a step: first `micro_batches` within each of
 /// `groups`, then the groups. A tree with one group, or with one micro-batch in each group, is a
@@ -84,7 +87,8 @@ enum class Promise : std::uint8_t {
   same_run,      // the same training run as `single` over the same micro-batches
   own_algorithm  // an algorithm of the scheme's own, whose losses may differ
 };
-std::string_view name_of(Promise promise);
+inline constexpr std::string_view promise_names[] = {"same run", "own algorithm"};
+constexpr EnumNames names_of(Promise) { return promise_names; }
 
 /// One run: one scheme at one world, executed once. `world` counts workers.
 struct RunPlan {
@@ -133,9 +137,9 @@ inline bool computes(const RunPlan& plan) { return !plan.cluster || plan.sim.num
 /// Returns the default options of a scheme; throws Error for an unknown scheme.
 using DefaultOptions = std::function<Options(const std::string& scheme)>;
 
-nlohmann::json to_json(const SumTree& sums);
-nlohmann::json to_json(const RunPlan& plan);
-/// Reads what to_json() wrote; throws nlohmann::json::exception for anything else.
+nlohmann::ordered_json to_json(const RunPlan& plan);
+/// Reads what to_json() wrote; throws nlohmann::json::exception or Error for anything else. Other
+/// members of the object are left alone.
 RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defaults);
 
 }  // namespace ringside

@@ -3,11 +3,27 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/base/fields.h"
 #include "core/tensor/dtype.h"
 
 namespace ringside {
+
+/// After which micro-batch of a step gradients are reduced over ranks.
+enum class Reduce : std::uint8_t {
+  by_scheme,  // as the scheme prefers: the planner replaces this value
+  last,
+  every
+};
+inline constexpr std::string_view reduce_names[] = {"auto", "last", "every"};
+constexpr EnumNames names_of(Reduce) { return reduce_names; }
+
+/// The numbers of parameters, gradients, activations and communication. Master weights and moments
+/// are fp32 in any case.
+enum class Precision : std::uint8_t { fp32, bf16, fp16 };
+inline constexpr std::string_view precision_names[] = {"fp32", "bf16", "fp16"};
+constexpr EnumNames names_of(Precision) { return precision_names; }
 
 struct TrainConfig {
   std::int64_t steps = 30;
@@ -15,9 +31,9 @@ struct TrainConfig {
   std::int64_t global_batch = 16;
   std::int64_t micro_batch = 0;
   std::int64_t accumulation = 1;
-  std::string reduce = "auto";
+  Reduce reduce = Reduce::by_scheme;
   bool recompute = false;
-  std::string precision = "fp32";
+  Precision precision = Precision::fp32;
   std::int64_t seed = 1;
   std::string initial_weights;
   std::int64_t evaluate_every = 0;
@@ -28,11 +44,10 @@ struct TrainConfig {
 
 Fields fields_of(TrainConfig& config);
 
-/// The dtype of parameters, gradients, activations and communication; masters and moments are fp32.
-inline DType parameter_dtype(const TrainConfig& train) {
-  for (const DType dtype : {DType::bf16, DType::f16})
-    if (train.precision == name_of(dtype)) return dtype;
-  return DType::f32;
+/// The dtype of parameters, gradients, activations and communication.
+constexpr DType parameter_dtype(const TrainConfig& train) {
+  constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
+  return dtypes[static_cast<std::size_t>(train.precision)];
 }
 
 }  // namespace ringside

@@ -61,4 +61,8 @@ LossValue value_of(Device& device, const Loss& loss) {
   return value;
 }
 
+Fields fields_of(LossValue& loss) {
+  return {{"loss", &loss.loss}, {"first_term", &loss.first_term}, {"accuracy", &loss.accuracy}};
+}
+
 }  // namespace ringside

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/fields.h"
 #include "core/device/device.h"
 #include "core/models/model.h"
 
@@ -22,6 +23,8 @@ struct LossValue {
   double first_term = 0;  // the loss of the first term alone, in evaluation
   double accuracy = 0;    // of the first term, in evaluation
 };
+
+Fields fields_of(LossValue& loss);
 
 /// What some samples add to the loss. The numbers may still be on the device: value_of() fetches
 /// them.

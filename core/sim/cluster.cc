@@ -1,194 +1,11 @@
 #include "core/sim/cluster.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
-
-#include "core/base/error.h"
-#include "core/sim/cluster_fields.h"
 
 namespace ringside::sim {
-namespace {
 
-constexpr std::array topologies = {Topology::pcie, Topology::nvlink_switch, Topology::mesh};
-constexpr std::array<std::string_view, 4> dtypes = {"fp32", "tf32", "fp16", "bf16"};
-/// Of a cluster, all of which one process simulates; and of anything else that is counted.
-constexpr std::int64_t most_devices = 1'000'000;
-/// Any other number, be it GB, GB/s, TFLOP/s or microseconds: bytes, operations and picoseconds of
-/// larger ones could not be counted.
-constexpr double largest = 1e9, smallest = 1e-9;
-
-/// Throws ClusterProblem; find_problem() catches it.
-class Checker {
- public:
-  explicit Checker(const ClusterSpec& cluster) : c_(cluster) {}
-
-  void run() const {
-    check_ranges(c_, "");
-    if (c_.machines * c_.devices > most_devices)
-      refuse("machines", "are too many: {} of {} devices, where {} devices are the most",
-             c_.machines, c_.devices, most_devices);
-    check_device(c_.device, "device");
-    check_device(c_.host, "host");
-    if (c_.host.kind != "cpu") refuse("host.kind", "must be cpu, but is {}", c_.host.kind);
-    check_machine();
-    check_network();
-    check_collective();
-    check_ranges(c_.message, "message.");
-  }
-
- private:
-  template <class... Args>
-  [[noreturn]] static void refuse(const std::string& field, fmt::format_string<Args...> reason,
-                                  Args&&... args) {
-    throw ClusterProblem{field, fmt::format(reason, std::forward<Args>(args)...)};
-  }
-
-  /// Every number of a struct, whose fields are called prefix + name.
-  template <class Struct>
-  static void check_ranges(const Struct& s, const std::string& prefix) {
-    visit_fields(s, [&](std::string_view name, const auto& value, Range range) {
-      using T = std::remove_cvref_t<decltype(value)>;
-      const std::string field = prefix + std::string(name);
-      if constexpr (std::is_integral_v<T>) {
-        if (value > most_devices)
-          refuse(field, "must be at most {}, but is {}", most_devices, value);
-      }
-      if constexpr (std::is_arithmetic_v<T>) check_range(field, static_cast<double>(value), range);
-    });
-  }
-
-  static void check_range(const std::string& field, double value, Range range) {
-    if (!std::isfinite(value)) refuse(field, "must be finite, but is {}", value);
-    if (value > largest) refuse(field, "must be at most {}, but is {}", largest, value);
-    if (range == Range::positive && value <= 0)
-      refuse(field, "must be more than 0, but is {}", value);
-    if (range == Range::share && (value <= 0 || value > 1))
-      refuse(field, "must be more than 0 and at most 1, but is {}", value);
-    if (range == Range::not_negative && value < 0)
-      refuse(field, "must not be negative, but is {}", value);
-    if ((range == Range::positive || range == Range::share) && value < smallest)
-      refuse(field, "must be at least {}, but is {}", smallest, value);
-  }
-
-  static void check_curve(const Efficiency& curve, const std::string& field) {
-    if (curve.points.empty()) refuse(field, "has no points");
-    double before = 0;
-    for (const auto& [time, share] : curve.points) {
-      if (!std::isfinite(time) || time <= before)
-        refuse(field, "must have times above 0 that ascend, but {} follows on {}", time, before);
-      if (!(share > 0 && share <= 16))
-        refuse(field, "must be shares above 0, and at most 16, but one is {}", share);
-      if (time > largest) refuse(field, "must have times up to {}, but one is {}", largest, time);
-      if (share < smallest)
-        refuse(field, "must be shares from {} on, but one is {}", smallest, share);
-      before = time;
-    }
-  }
-
-  static void check_device(const DeviceSpec& device, const std::string& field) {
-    check_ranges(device, field + ".");
-    if (device.kind != "gpu" && device.kind != "cpu")
-      refuse(field + ".kind", "must be gpu or cpu, but is {}", device.kind);
-    if (device.kind == "gpu" && device.cores != 1)
-      refuse(field + ".cores", "must be 1 for a gpu, which one rank has to itself, but is {}",
-             device.cores);
-    if (device.tflops.empty()) refuse(field + ".tflops", "is missing");
-    for (const auto& [dtype, value] : device.tflops) {
-      if (std::find(dtypes.begin(), dtypes.end(), dtype) == dtypes.end())
-        refuse(field + ".tflops." + dtype, "is of no known dtype: {}", fmt::join(dtypes, ", "));
-      check_range(field + ".tflops." + dtype, value, Range::positive);
-      if (!device.efficiency.count(dtype)) refuse(field + ".efficiency." + dtype, "is missing");
-    }
-    for (const auto& [dtype, classes] : device.efficiency) {
-      if (!device.tflops.count(dtype))
-        refuse(field + ".efficiency." + dtype, "is of a dtype that tflops does not have");
-      for (const auto& [name, curve] : classes)
-        check_curve(curve, field + ".efficiency." + dtype + "." + name);
-    }
-  }
-
-  void check_machine() const {
-    if (c_.topology != Topology::pcie) check_ranges(c_.peer, "peer.");
-    check_ranges(c_.pcie, "pcie.");
-    if (c_.topology != Topology::mesh && !c_.mesh.empty())
-      refuse("mesh", "belongs to topology mesh, but the topology is {}", name_of(c_.topology));
-    if (c_.topology == Topology::mesh && c_.mesh.empty()) refuse("mesh", "is missing");
-    for (const auto& [a, b] : c_.mesh) {
-      for (const std::int64_t device : {a, b})
-        if (device < 0 || device >= c_.devices)
-          refuse("mesh", "names device {}, but devices are 0 to {}", device, c_.devices - 1);
-      if (a == b) refuse("mesh", "connects device {} with itself", a);
-    }
-    if (c_.ring.empty()) return;
-    std::vector<std::int64_t> sorted = c_.ring;
-    std::sort(sorted.begin(), sorted.end());
-    bool each_once = static_cast<std::int64_t>(sorted.size()) == c_.devices;
-    for (std::size_t i = 0; each_once && i < sorted.size(); ++i)
-      each_once = sorted[i] == static_cast<std::int64_t>(i);
-    if (!each_once) refuse("ring", "must name each of the devices 0 to {} once", c_.devices - 1);
-  }
-
-  void check_network() const {
-    if (c_.machines == 1) return;
-    check_ranges(c_.nic, "nic.");
-    if (c_.devices % c_.nics != 0)
-      refuse("nics", "must divide the {} devices of a machine, but is {}", c_.devices, c_.nics);
-  }
-
-  void check_collective() const {
-    const CollectiveSpec& collective = c_.collective;
-    check_ranges(collective, "collective.");
-    if (collective.kind != "nccl" && collective.kind != "shm")
-      refuse("collective.kind", "must be nccl or shm, but is {}", collective.kind);
-    if (collective.kind == "nccl") return;
-    check_curve(collective.sum, "collective.sum");
-    check_curve(collective.copy, "collective.copy");
-  }
-
-  const ClusterSpec& c_;
-};
-
-template <class Struct>
-nlohmann::json json_of(const Struct& s) {
-  nlohmann::json out = nlohmann::json::object();
-  visit_fields(
-      s, [&](std::string_view name, const auto& value, Range) { out[std::string(name)] = value; });
-  return out;
-}
-
-template <class Struct>
-void read_fields(Struct& s, const nlohmann::json& in) {
-  visit_fields(s, [&](std::string_view name, auto& value, Range) {
-    in.at(std::string(name)).get_to(value);
-  });
-}
-
-nlohmann::json json_of_device(const DeviceSpec& device) {
-  nlohmann::json out = json_of(device);
-  out["name"] = device.name;
-  out["tflops"] = device.tflops;
-  out["efficiency"] = nlohmann::json::object();
-  for (const auto& [dtype, classes] : device.efficiency)
-    for (const auto& [name, curve] : classes) out["efficiency"][dtype][name] = curve.points;
-  return out;
-}
-
-DeviceSpec device_of(const nlohmann::json& in) {
-  DeviceSpec device;
-  read_fields(device, in);
-  in.at("name").get_to(device.name);
-  in.at("tflops").get_to(device.tflops);
-  for (const auto& [dtype, classes] : in.at("efficiency").items())
-    for (const auto& [name, points] : classes.items())
-      points.get_to(device.efficiency[dtype][name].points);
-  return device;
-}
-
-}  // namespace
+using enum Range;
 
 double Efficiency::at(double ideal_us) const {
   if (points.empty()) return 0;
@@ -202,74 +19,57 @@ double Efficiency::at(double ideal_us) const {
   return y0 + (y1 - y0) * std::log(ideal_us / x0) / std::log(x1 / x0);
 }
 
-std::string_view name_of(Topology topology) {
-  switch (topology) {
-    case Topology::pcie:
-      return "pcie";
-    case Topology::nvlink_switch:
-      return "switch";
-    case Topology::mesh:
-      return "mesh";
-  }
-  return "unknown";
+Fields fields_of(LinkSpec& link) {
+  return {{"bandwidth_gbs", &link.gbs, {}, positive},
+          {"latency_us", &link.latency_us, {}, not_negative},
+          {"step_us", &link.step_us, {}, not_negative}};
 }
 
-std::optional<Topology> topology_of(std::string_view name) {
-  for (const Topology topology : topologies)
-    if (name_of(topology) == name) return topology;
-  return std::nullopt;
+Fields fields_of(DeviceSpec& device) {
+  return {{"name", &device.name},
+          {"kind", &device.kind},
+          {"cores", &device.cores, {}, positive},
+          {"busy_share", &device.busy_share, {}, share},
+          {"memory_gb", &device.memory_gb, {}, positive},
+          {"bandwidth_gbs", &device.bandwidth_gbs, {}, positive},
+          {"launch_us", &device.launch_us, {}, not_negative},
+          {"tflops", &device.tflops},
+          {"efficiency", &device.efficiency}};
 }
 
-std::optional<ClusterProblem> find_problem(const ClusterSpec& cluster) {
-  try {
-    Checker(cluster).run();
-  } catch (const ClusterProblem& problem) {
-    return problem;
-  }
-  return std::nullopt;
+Fields fields_of(MessageSpec& message) {
+  return {{"send_us", &message.send_us, {}, not_negative},
+          {"receive_us", &message.receive_us, {}, not_negative},
+          {"send_us_per_mb", &message.send_us_per_mb, {}, not_negative},
+          {"receive_us_per_mb", &message.receive_us_per_mb, {}, not_negative}};
 }
 
-void check(const ClusterSpec& cluster) {
-  if (const auto problem = find_problem(cluster))
-    throw Error("cluster {}: {} {}", cluster.name, problem->field, problem->reason);
+Fields fields_of(CollectiveSpec& collective) {
+  return {{"kind", &collective.kind},
+          {"base_us", &collective.base_us, {}, not_negative},
+          {"sum", &collective.sum.points},
+          {"copy", &collective.copy.points}};
 }
 
-nlohmann::json to_json(const ClusterSpec& cluster) {
-  nlohmann::json out = json_of(cluster);
-  out["device"] = json_of_device(cluster.device);
-  out["host"] = json_of_device(cluster.host);
-  out["topology"] = name_of(cluster.topology);
-  out["peer"] = json_of(cluster.peer);
-  out["mesh"] = cluster.mesh;
-  out["ring"] = cluster.ring;
-  out["pcie"] = json_of(cluster.pcie);
-  out["nic"] = json_of(cluster.nic);
-  out["collective"] = json_of(cluster.collective);
-  out["collective"]["sum"] = cluster.collective.sum.points;
-  out["collective"]["copy"] = cluster.collective.copy.points;
-  out["message"] = json_of(cluster.message);
-  return out;
-}
-
-ClusterSpec cluster_from_json(const nlohmann::json& in) {
-  ClusterSpec cluster;
-  read_fields(cluster, in);
-  cluster.device = device_of(in.at("device"));
-  cluster.host = device_of(in.at("host"));
-  const auto topology = topology_of(in.at("topology").get<std::string>());
-  if (!topology)
-    throw Error("cluster {}: unknown topology {}", cluster.name, in.at("topology").dump());
-  cluster.topology = *topology;
-  read_fields(cluster.peer, in.at("peer"));
-  in.at("mesh").get_to(cluster.mesh);
-  in.at("ring").get_to(cluster.ring);
-  read_fields(cluster.pcie, in.at("pcie"));
-  read_fields(cluster.nic, in.at("nic"));
-  read_fields(cluster.collective, in.at("collective"));
-  in.at("collective").at("sum").get_to(cluster.collective.sum.points);
-  in.at("collective").at("copy").get_to(cluster.collective.copy.points);
-  read_fields(cluster.message, in.at("message"));
-  return cluster;
+Fields fields_of(ClusterSpec& cluster) {
+  return {{"name", &cluster.name},
+          {"source", &cluster.source},
+          {"machines", &cluster.machines, {}, positive},
+          {"devices", &cluster.devices, {}, positive},
+          {"device", fields_of(cluster.device)},
+          {"host", fields_of(cluster.host)},
+          {"topology", &cluster.topology},
+          {"peer", fields_of(cluster.peer)},
+          {"mesh", &cluster.mesh},
+          {"ring", &cluster.ring},
+          {"pcie", fields_of(cluster.pcie)},
+          {"pcie_root_gbs", &cluster.pcie_root_gbs, {}, not_negative},
+          {"nics", &cluster.nics, {}, positive},
+          {"nic", fields_of(cluster.nic)},
+          {"machines_per_switch", &cluster.machines_per_switch, {}, not_negative},
+          {"oversubscription", &cluster.oversubscription, {}, positive},
+          {"collective", fields_of(cluster.collective)},
+          {"message", fields_of(cluster.message)}};
 }
 
 }  // namespace ringside::sim

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "core/base/fields.h"
 
 namespace ringside::sim {
 
@@ -19,18 +21,25 @@ struct Efficiency {
   double at(double ideal_us) const;
   bool operator==(const Efficiency&) const = default;
 };
+/// Files have the points alone.
+inline FieldValue field_value(Efficiency& efficiency) { return &efficiency.points; }
 
-/// What ranks compute on. GB = 1e9 bytes, TFLOP/s = 1e12 operations a second.
+/// A GPU belongs to one rank; the cores of a CPU are shared by its ranks.
+enum class DeviceKind : std::uint8_t { gpu, cpu };
+inline constexpr std::string_view device_kind_names[] = {"gpu", "cpu"};
+constexpr EnumNames names_of(DeviceKind) { return device_kind_names; }
+
+/// A device on which ranks compute. GB = 1e9 bytes, TFLOP/s = 1e12 operations a second.
 struct DeviceSpec {
   std::string name;
-  std::string kind = "gpu";  // gpu: one rank each; cpu: its cores are shared by its ranks
-  std::int64_t cores = 1;    // that compute side by side, one a rank
-  double busy_share = 1;     // of its speed that a core keeps while all of them compute
-  double memory_gb = 0;      // what ranks can allocate
-  double bandwidth_gbs = 0;  // of its memory; cpu: of one core
-  double launch_us = 0;      // before each operation
-  std::map<std::string, double> tflops{};  // by dtype: "fp32"; cpu: of one core
-  /// By dtype, then by class (core/device/cost.h).
+  DeviceKind kind = DeviceKind::gpu;
+  std::int64_t cores = 1;    // cores that compute side by side, one for each rank
+  double busy_share = 1;     // the share of its speed that a core keeps while all cores compute
+  double memory_gb = 0;      // memory that ranks can allocate
+  double bandwidth_gbs = 0;  // bandwidth of the memory; for a CPU, of one core
+  double launch_us = 0;      // time before each operation
+  std::map<std::string, double> tflops{};  // by dtype, such as "fp32"; for a CPU, of one core
+  /// By dtype, then by class of operations (core/device/cost.h).
   std::map<std::string, std::map<std::string, Efficiency>> efficiency{};
   bool operator==(const DeviceSpec&) const = default;
 };
@@ -39,7 +48,8 @@ struct DeviceSpec {
 struct LinkSpec {
   double gbs = 0;
   double latency_us = 0;
-  /// Of one step of a collective over it, the library's own work included (NCCL's latency model).
+  /// Latency of one step of a collective over the link, with the library's own work (NCCL's model
+  /// of latency).
   double step_us = 0;
   bool operator==(const LinkSpec&) const = default;
 };
@@ -47,15 +57,21 @@ struct LinkSpec {
 /// How the devices of a machine reach each other: through one switch, over links of pairs (others
 /// go through PCIe), or through PCIe alone.
 enum class Topology : std::uint8_t { pcie, nvlink_switch, mesh };
+inline constexpr std::string_view topology_names[] = {"pcie", "switch", "mesh"};
+constexpr EnumNames names_of(Topology) { return topology_names; }
+
+/// The algorithms of collectives. nccl: rings with NCCL's latencies. shm: every rank sums its part
+/// straight out of its peers' memory, which occupies the rank's core.
+enum class CollectiveKind : std::uint8_t { nccl, shm };
+inline constexpr std::string_view collective_kind_names[] = {"nccl", "shm"};
+constexpr EnumNames names_of(CollectiveKind) { return collective_kind_names; }
 
 /// Collectives between the ranks of a cluster.
 struct CollectiveSpec {
-  /// nccl: rings, with NCCL's latencies. shm: every rank sums its part straight out of its peers'
-  /// memory, which occupies its core.
-  std::string kind = "nccl";
-  double base_us = 0;  // once an operation
-  /// shm: bytes a second that one rank reads and writes while it sums, copies; share of its
-  /// device's bandwidth.
+  CollectiveKind kind = CollectiveKind::nccl;
+  double base_us = 0;  // time that every collective takes once
+  /// shm: the bytes per second that one rank reads and writes while it sums and while it copies, as
+  /// shares of its device's bandwidth.
   Efficiency sum{}, copy{};
   bool operator==(const CollectiveSpec&) const = default;
 };
@@ -71,9 +87,9 @@ struct MessageSpec {
 /// `machines` equal machines, complete: nothing is looked up in a catalog any more.
 struct ClusterSpec {
   std::string name;
-  std::string source;  // where its figures come from
+  std::string source;  // where the figures come from
   std::int64_t machines = 1;
-  std::int64_t devices = 1;  // a machine
+  std::int64_t devices = 1;  // in each machine
   DeviceSpec device;
   DeviceSpec host;  // the CPU of each machine: dedicated servers run there
 
@@ -86,7 +102,7 @@ struct ClusterSpec {
   LinkSpec pcie;             // between a device and the host, or a NIC; for a cpu: its memory
   double pcie_root_gbs = 0;  // shared by all PCIe traffic of a machine, each way; 0: no such limit
 
-  std::int64_t nics = 1;  // a machine; device d uses NIC d * nics / devices
+  std::int64_t nics = 1;  // in each machine; device d uses NIC d * nics / devices
   LinkSpec nic;
   /// Machines of one leaf switch of a fat tree; 0: one switch for all. `oversubscription`:
   /// bandwidth of a leaf's machines by that of its uplink.
@@ -98,20 +114,12 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
-/// What cannot be: of no machines, a bandwidth of 0, an efficiency of 0, a mesh of devices that
-/// there are not. Which classes of operations there are is the device's business.
-struct ClusterProblem {
-  std::string field;   // "device.memory_gb", "peer.bandwidth_gbs", "device.efficiency.fp32.linear"
-  std::string reason;  // "must be more than 0, but is -3"
-};
-/// The first, if there is one.
-std::optional<ClusterProblem> find_problem(const ClusterSpec& cluster);
-/// Throws it as an Error.
-void check(const ClusterSpec& cluster);
-
-/// What a field of a cluster is called is what its file calls it.
-nlohmann::json to_json(const ClusterSpec& cluster);
-/// Throws nlohmann::json::exception, or Error, for what to_json did not write.
-ClusterSpec cluster_from_json(const nlohmann::json& in);
+/// Fields have the names that the keys of a cluster file have. Their ranges are those that
+/// find_problem() checks.
+Fields fields_of(LinkSpec& link);
+Fields fields_of(DeviceSpec& device);
+Fields fields_of(MessageSpec& message);
+Fields fields_of(CollectiveSpec& collective);
+Fields fields_of(ClusterSpec& cluster);
 
 }  // namespace ringside::sim

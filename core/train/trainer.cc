@@ -268,4 +268,11 @@ std::string Trainer::parameter_hash() {
   return visited ? hash.digest() : "";
 }
 
+Fields fields_of(Progress& progress) {
+  return {{"step", &progress.step},
+          {"loss", &progress.loss},
+          {"seconds", &progress.seconds},
+          {"held_out", Structs(&progress.held_out)}};
+}
+
 }  // namespace ringside

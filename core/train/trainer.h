@@ -20,6 +20,8 @@ struct Progress {
   std::optional<LossValue> held_out;  // present if the model was evaluated after this step
 };
 
+Fields fields_of(Progress& progress);
+
 /// Trains `model` as the plan says: data, micro-batches, evaluation, figures. A trainer does the
 /// part of one worker; all workers of a run do the same.
 class Trainer {

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/processor.h"
+#include "core/sim/cluster_check.h"
 
 namespace ringside {
 
@@ -19,7 +20,7 @@ sim::ClusterSpec calibrate(std::int64_t threads,
   cluster.name = calibration_name(threads);
   cluster.source = "measured by `ringside calibrate`";
   cluster.device.name = "processor";
-  cluster.device.kind = "cpu";
+  cluster.device.kind = sim::DeviceKind::cpu;
   cluster.device.cores = std::max<std::int64_t>(1, allowed_cores().value_or(1) / threads);
   cluster.device.memory_gb = 1e-9 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                              static_cast<double>(sysconf(_SC_PAGESIZE));

@@ -32,7 +32,7 @@ struct Measurements {
 };
 
 RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro_batches,
-                const std::string& precision = "fp32") {
+                Precision precision = Precision::fp32) {
   RunPlan plan;
   plan.scheme = "single";
   plan.model = model;
@@ -224,23 +224,22 @@ void measure_device(sim::DeviceSpec& device, std::int64_t threads) {
   struct {
     std::int64_t layers, filters, batch;
   } images[] = {{10, 16, 8}, {10, 64, 16}};
-  for (const std::string_view precision : find_device("cpu").precisions) {
-    const std::string name(precision);
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
     for (const auto& s : shapes)
-      if (name == "fp32" || s.in_16_bits)
+      if (precision == Precision::fp32 || s.in_16_bits)
         measure_training(all,
                          plan_of({.kind = s.kind,
                                   .layers = s.layers,
                                   .heads = s.heads,
                                   .width = s.width,
                                   .context = s.context},
-                                 s.batch, s.micro_batches, name),
+                                 s.batch, s.micro_batches, precision),
                          threads);
     for (const auto& s : images)
-      measure_training(
-          all,
-          plan_of({.kind = "resnet", .layers = s.layers, .filters = s.filters}, s.batch, 1, name),
-          threads);
+      measure_training(all,
+                       plan_of({.kind = "resnet", .layers = s.layers, .filters = s.filters},
+                               s.batch, 1, precision),
+                       threads);
   }
   measure_flats(all, threads);
   device.busy_share =

@@ -194,7 +194,7 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
                                 std::min(ideal / taken, largest_share));
     }
   };
-  cluster.collective.kind = "shm";
+  cluster.collective.kind = sim::CollectiveKind::shm;
   cluster.collective.base_us = base / micro;
   measure(cluster.collective.sum, {all_reduce, reduce_scatter});
   measure(cluster.collective.copy, {all_gather});

@@ -1,13 +1,12 @@
 // ringside list
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "core/base/json_fields.h"
 #include "core/base/nearest.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/models/presets.h"
 #include "experiments/cli/commands.h"
+#include "experiments/config/toml.h"
 #include "experiments/registry/registry.h"
 
 namespace ringside {
@@ -30,7 +29,7 @@ bool can_be_used(const DeviceRow& row) {
 
 /// "layers = 4"
 std::string text_of(const Field& field) {
-  return fmt::format("{} = {}", field.name, to_json(field.value).dump());
+  return fmt::format("{} = {}", field.name, toml_text(field.value));
 }
 
 void list_schemes() {
@@ -72,8 +71,7 @@ void list_data() { list_table(dataset_rows(), "data sets (data.kind)"); }
 void list_devices() {
   std::cout << "devices (device.kind)\n";
   for (const DeviceRow& row : device_rows())
-    std::cout << fmt::format("  {:<8} {}; {}{}\n", row.name, row.summary,
-                             fmt::join(row.precisions, ", "),
+    std::cout << fmt::format("  {:<8} {}{}\n", row.name, row.summary,
                              can_be_used(row) ? "" : " - not usable here, see `ringside doctor`");
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/explain.h"
+#include "core/base/json_fields.h"
 #include "core/launch/launch.h"
 #include "experiments/cli/commands.h"
 #include "experiments/registry/registry.h"
@@ -20,19 +21,11 @@ int rank_command(const Arguments& arguments) {
     return complain(wrong_input, error.what());
   }
   try {
-    const auto report = [&](const Progress& progress) {
-      nlohmann::json told = {
-          {"step", progress.step}, {"loss", progress.loss}, {"seconds", progress.seconds}};
-      if (progress.held_out)
-        told["held_out"] = {{"loss", progress.held_out->loss},
-                            {"first_term", progress.held_out->first_term},
-                            {"accuracy", progress.held_out->accuracy}};
-      link->report_progress(told);
-    };
+    const auto report = [&](const Progress& progress) { link->report_progress(to_json(progress)); };
     if (link->plan().cluster) {
       nlohmann::json records = nlohmann::json::array();
       for (const RankRecord& record : simulate(link->plan(), report))
-        records.push_back(to_json(record));
+        records.emplace_back(to_json(record));
       link->finish(records);
       return ok;
     }

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cost.h"
-#include "core/sim/cluster_fields.h"
+#include "core/sim/cluster_check.h"
 #include "experiments/config/cluster_tables.h"
 
 namespace ringside {
@@ -20,45 +20,16 @@ std::vector<std::string> class_names() {
   return names;
 }
 
-void convert(const TomlTarget& from, sim::Topology& out) {
-  std::string name;
-  from.to(name);
-  const auto topology = sim::topology_of(name);
-  if (!topology) from.refuse("pcie, switch or mesh");
-  out = *topology;
-}
-
-/// Reads an efficiency: a list of points, or one share that holds for operations of any length.
-void convert(const TomlTarget& from, sim::Efficiency& out) {
-  static constexpr std::string_view wanted = "a share or a list of [microseconds, share]";
-  out.points.clear();
-  if (from.value.is_number()) {
-    out.points.emplace_back(1, 0);
-    return from.to(out.points[0].second);
-  }
-  if (!from.value.is_array() || from.value.empty()) from.refuse(wanted);
-  for (const auto& point : from.value) {
-    if (!point.is_array() || point.size() != 2 || !point[0].is_number() || !point[1].is_number())
-      from.refuse(wanted);
-    out.points.emplace_back(point[0].get<double>(), point[1].get<double>());
-  }
-}
-
-void convert(const TomlTarget& from, std::vector<std::pair<std::int64_t, std::int64_t>>& out) {
-  static constexpr std::string_view wanted = "a list of pairs of devices, as in [[0, 1], [1, 2]]";
-  if (!from.value.is_array()) from.refuse(wanted);
-  out.clear();
-  for (const auto& pair : from.value) {
-    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_integer() ||
-        !pair[1].is_number_integer())
-      from.refuse(wanted);
-    out.emplace_back(pair[0].get<std::int64_t>(), pair[1].get<std::int64_t>());
-  }
-}
-
-template <class T>
-void convert(const TomlTarget& from, T& out) {
-  from.to(out);
+/// Puts a value of the file into a field. An efficiency is a list of points, or one share that
+/// holds for operations of any length.
+void put(const TomlValue& from, const std::string& key, const FieldValue& out) {
+  auto* const* points = std::get_if<std::vector<std::pair<double, double>>*>(&out);
+  if (!points) return from.data.put(out, from.place, key);
+  double share = 0;
+  if (from.data.put(&share))
+    **points = {{1, share}};
+  else if (!from.data.put(out) || (*points)->empty())
+    from.data.refuse("a share or a list of [microseconds, share]", from.place, key);
 }
 
 /// Reads the values of one table into a struct that find_problem() calls `field`, and remembers the
@@ -74,13 +45,12 @@ class Reader {
 
   /// Reads the value at `path` into `out`; false if the table has no such value. `as` is the field
   /// that the value belongs to, where this is not `path`.
-  template <class T>
-  bool get(const TomlPath& path, T& out, const TomlPath& as = {}) {
+  bool get(const TomlPath& path, const FieldValue& out, const TomlPath& as = {}) {
     know(path[0]);
     const auto it = table_.values.find(path);
     if (it == table_.values.end()) return false;
     const std::string key = fmt::format("{}", fmt::join(path, "."));
-    convert(TomlTarget{it->second.value, it->second.place, key}, out);
+    put(it->second, key, out);
     const std::string field = as.empty() ? key : fmt::format("{}", fmt::join(as, "."));
     places_[field_.empty() ? field : field_ + "." + field] = it->second.place;
     used_.insert(path);
@@ -90,16 +60,19 @@ class Reader {
   /// Adds a key that did_you_mean() may suggest.
   void know(const std::string& key) { known_.push_back(key); }
 
-  template <class T>
-  void need(const std::string& key, T& out) {
+  void need(const std::string& key, const FieldValue& out) {
     if (!get({key}, out)) lack(key);
   }
 
-  /// Reads all fields of a struct whose fields are text or numbers; throws Error if one is missing.
-  template <class Struct>
-  void need_fields(Struct& out) {
-    visit_fields(
-        out, [&](std::string_view key, auto& value, sim::Range) { need(std::string(key), value); });
+  /// Reads the single values among `fields`; the others are tables of their own. Throws Error, with
+  /// `hint` at its end, if the table lacks a field that is not among `optional`.
+  void read(const Fields& fields, const std::set<std::string_view>& optional = {},
+            const std::string& hint = "") {
+    for (const Field& field : fields) {
+      const std::string key(field.name);
+      if (is_single(field.value) && !get({key}, field.value) && !optional.contains(field.name))
+        lack(key, hint);
+    }
   }
 
   /// Throws Error that says which key the table lacks; `hint` stands at its end.
@@ -134,29 +107,26 @@ class Builder {
     cluster.name = file_.stem().string();
     Reader reader = the("cluster", "");
     places_[""] = reader.table().place;
-    visit_fields(cluster, [&](std::string_view key, auto& value, sim::Range) {
-      reader.get({std::string(key)}, value);
-    });
+    for (const Field& field : fields_of(cluster))
+      if (is_single(field.value)) reader.get({std::string(field.name)}, field.value);
     cluster.device = device(reader, "device");
     cluster.host = device(reader, "host");
-    reader.need("topology", cluster.topology);
-    reader.get({"mesh"}, cluster.mesh);
-    reader.get({"ring"}, cluster.ring);
+    reader.need("topology", &cluster.topology);
     cluster.pcie = link(reader, "pcie", true);
     cluster.peer = link(reader, "peer", cluster.topology != sim::Topology::pcie);
     cluster.nic = link(reader, "nic", cluster.machines > 1);
     reader.close();
 
     Reader collective = the("collective", "collective");
-    collective.need_fields(cluster.collective);
-    if (!collective.get({"sum"}, cluster.collective.sum) && cluster.collective.kind == "shm")
-      collective.lack("sum");
-    if (!collective.get({"copy"}, cluster.collective.copy) && cluster.collective.kind == "shm")
-      collective.lack("copy");
+    collective.read(fields_of(cluster.collective), {"sum", "copy"});
+    if (cluster.collective.kind == sim::CollectiveKind::shm) {
+      collective.need("sum", &cluster.collective.sum.points);
+      collective.need("copy", &cluster.collective.copy.points);
+    }
     collective.close();
 
     Reader message = the("message", "message");
-    message.need_fields(cluster.message);
+    message.read(fields_of(cluster.message));
     message.close();
 
     if (const auto problem = find_problem(cluster))
@@ -181,7 +151,7 @@ class Builder {
   /// Reads the device that key `field` of the cluster names.
   sim::DeviceSpec device(Reader& cluster, const std::string& field) {
     std::string name;
-    cluster.need(field, name);
+    cluster.need(field, &name);
     return device(name, field, places_.at(field));
   }
 
@@ -189,17 +159,15 @@ class Builder {
                          const std::string& place) {
     Reader reader(tables_.resolve("device", name, place), field, places_);
     std::string like;
-    reader.get({"like"}, like);
+    reader.get({"like"}, &like);
     sim::DeviceSpec out;
     out.name = name;
-    visit_fields(out, [&](std::string_view view, auto& value, sim::Range) {
-      const std::string key(view);
-      const bool has_default = key == "kind" || key == "cores" || key == "busy_share";
-      if (!reader.get({key}, value) && !has_default) reader.lack(key, other_than("device", name));
-    });
+    Fields fields = fields_of(out);
+    std::erase_if(fields, [](const Field& field) { return field.name == "name"; });
+    reader.read(fields, {"kind", "cores", "busy_share"}, other_than("device", name));
     reader.know("tflops");
     for (const auto& [path, value] : reader.table().values)
-      if (path.size() == 2 && path[0] == "tflops") reader.get(path, out.tflops[path[1]]);
+      if (path.size() == 2 && path[0] == "tflops") reader.get(path, &out.tflops[path[1]]);
     if (out.tflops.empty()) reader.lack("tflops.fp32", other_than("device", name));
     read_efficiency(reader, out);
     reader.close();
@@ -228,8 +196,8 @@ class Builder {
         const std::string& name = classes[i];
         const TomlPath path = {"efficiency", dtype, name};
         sim::Efficiency curve;
-        const bool everywhere = reader.get({"efficiency", name}, curve, path);
-        if (reader.get(path, curve) || everywhere)
+        const bool everywhere = reader.get({"efficiency", name}, &curve.points, path);
+        if (reader.get(path, &curve.points) || everywhere)
           out.efficiency[dtype][name] = curve;
         else if (!stand_in(static_cast<OpClass>(i)))
           reader.lack(fmt::format("efficiency.{} (or efficiency.{}.{})", name, dtype, name));
@@ -238,7 +206,7 @@ class Builder {
 
   sim::LinkSpec link(Reader& cluster, const std::string& field, bool needed) {
     std::string name;
-    if (!cluster.get({field}, name)) {
+    if (!cluster.get({field}, &name)) {
       if (needed) cluster.lack(field);
       return {};
     }
@@ -248,12 +216,9 @@ class Builder {
   sim::LinkSpec link(const std::string& name, const std::string& field, const std::string& place) {
     Reader reader(tables_.resolve("link", name, place), field, places_);
     std::string like;
-    reader.get({"like"}, like);
+    reader.get({"like"}, &like);
     sim::LinkSpec out;
-    visit_fields(out, [&](std::string_view key, auto& value, sim::Range) {
-      if (!reader.get({std::string(key)}, value))
-        reader.lack(std::string(key), other_than("link", name));
-    });
+    reader.read(fields_of(out), {}, other_than("link", name));
     reader.close();
     return out;
   }

@@ -37,7 +37,7 @@ void merge(ClusterTable& table, const ClusterTable& over) {
 
 void add(std::map<TomlPath, ClusterTable>& tables, const TomlValue& value) {
   const TomlPath& path = value.path;
-  const bool is_table = value.value.is_object();
+  const bool is_table = value.data.is_table();
   std::vector<std::string> known = table_kinds();
   if (std::find(known.begin(), known.end(), path[0]) == known.end()) {
     const bool in_table = is_table || path.size() > 1;
@@ -92,7 +92,7 @@ ClusterTable ClusterTables::resolve(const std::string& kind, const std::string& 
   const auto like = table.values.find({"like"});
   if (like == table.values.end()) return table;
   std::string other;
-  TomlTarget{like->second.value, like->second.place, "like"}.to(other);
+  like->second.data.put(&other, like->second.place, "like");
   within.push_back(name);
   if (std::find(within.begin(), within.end(), other) != within.end())
     throw Error("{}: {} '{}' is `like` itself, directly or through other tables",
@@ -126,7 +126,7 @@ void ClusterTables::load(const std::filesystem::path& file,
 void ClusterTables::include(const TomlValue& value, const std::filesystem::path& file,
                             const std::vector<std::filesystem::path>& within) {
   std::vector<std::string> names;
-  TomlTarget{value.value, value.place, "include"}.to(names);
+  value.data.put(&names, value.place, "include");
   for (const std::string& name : names) {
     const auto target = (file.parent_path() / name).lexically_normal();
     if (!std::filesystem::is_regular_file(target))

@@ -2,22 +2,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/sim/cluster_fields.h"
 #include "experiments/config/cluster_file.h"
 #include "experiments/config/toml.h"
 
 namespace ringside {
 namespace {
-
-/// One share that holds for operations of any length is written as a plain number.
-nlohmann::json json_of(const sim::Efficiency& curve) {
-  if (curve.points.size() == 1 && curve.points[0].first == 1) return curve.points[0].second;
-  return curve.points;
-}
 
 class Writer {
  public:
@@ -34,28 +26,37 @@ class Writer {
     for (const std::string& part : name) keys.push_back(toml_key(part));
     out_ += fmt::format("{}[{}]\n", out_.empty() ? "" : "\n", fmt::join(keys, "."));
   }
-  void value(std::string_view key, const nlohmann::json& value) {
-    out_ += fmt::format("{} = {}\n", toml_key(std::string(key)), toml_text(value));
+  /// Lists that are empty are left out. One share that holds for operations of any length is
+  /// written as a plain number.
+  void value(std::string_view key, const FieldValue& value) {
+    std::string text = toml_text(value);
+    if (text == "[]") return;
+    auto* const* points = std::get_if<std::vector<std::pair<double, double>>*>(&value);
+    if (points && (*points)->size() == 1 && (*points)->front().first == 1)
+      text = toml_text(&(*points)->front().second);
+    out_ += fmt::format("{} = {}\n", toml_key(std::string(key)), text);
   }
-  template <class Struct>
-  void fields(const Struct& s) {
-    visit_fields(s,
-                 [&](std::string_view key, const auto& field, sim::Range) { value(key, field); });
+  /// Writes the single values among `fields`.
+  void values(const Fields& fields) {
+    for (const Field& field : fields)
+      if (is_single(field.value)) value(field.name, field.value);
   }
 
-  void device(const sim::DeviceSpec& device) {
+  void device(sim::DeviceSpec device) {
     table({"device", device.name});
-    fields(device);
-    value("tflops", device.tflops);
-    for (const auto& [dtype, classes] : device.efficiency) {
+    Fields fields = fields_of(device);
+    std::erase_if(fields, [](const Field& field) { return field.name == "name"; });
+    values(fields);
+    value("tflops", Table(&device.tflops));
+    for (auto& [dtype, classes] : device.efficiency) {
       table({"device", device.name, "efficiency", dtype});
-      for (const auto& [name, curve] : classes) value(name, json_of(curve));
+      for (auto& [name, curve] : classes) value(name, &curve.points);
     }
   }
   void link(const std::string& name, const sim::LinkSpec& link) {
     if (link.gbs == 0) return;
     table({"link", name});
-    fields(link);
+    values(fields_to_read(link));
   }
 
   std::string text() && { return std::move(out_); }
@@ -67,33 +68,28 @@ class Writer {
 }  // namespace
 
 std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& comment) {
-  const nlohmann::json json = to_json(cluster);
-  if (cluster.device.name == cluster.host.name && json.at("device") != json.at("host"))
+  if (cluster.device.name == cluster.host.name && !(cluster.device == cluster.host))
     throw Error("cluster {}: device and host are both called '{}', but differ; rename one",
                 cluster.name, cluster.host.name);
   Writer out;
   out.comment(comment);
   out.table({"cluster"});
-  out.fields(cluster);
-  out.value("device", cluster.device.name);
-  out.value("host", cluster.host.name);
-  out.value("topology", name_of(cluster.topology));
-  if (!cluster.mesh.empty()) out.value("mesh", cluster.mesh);
-  if (!cluster.ring.empty()) out.value("ring", cluster.ring);
-  for (const auto& [name, link] :
+  out.values(fields_to_read(cluster));
+  const auto name = [&](std::string_view key, std::string of) { out.value(key, &of); };
+  name("device", cluster.device.name);
+  name("host", cluster.host.name);
+  for (const auto& [key, link] :
        {std::pair("peer", &cluster.peer), {"pcie", &cluster.pcie}, {"nic", &cluster.nic}})
-    if (link->gbs != 0) out.value(name, name);
+    if (link->gbs != 0) name(key, key);
   out.device(cluster.device);
   if (cluster.host.name != cluster.device.name) out.device(cluster.host);
   out.link("peer", cluster.peer);
   out.link("pcie", cluster.pcie);
   out.link("nic", cluster.nic);
   out.table({"collective"});
-  out.fields(cluster.collective);
-  if (!cluster.collective.sum.points.empty()) out.value("sum", json_of(cluster.collective.sum));
-  if (!cluster.collective.copy.points.empty()) out.value("copy", json_of(cluster.collective.copy));
+  out.values(fields_to_read(cluster.collective));
   out.table({"message"});
-  out.fields(cluster.message);
+  out.values(fields_to_read(cluster.message));
   return std::move(out).text();
 }
 

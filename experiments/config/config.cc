@@ -34,7 +34,7 @@ class Binder {
   explicit Binder(ExperimentConfig& config) : config_(config) {}
 
   /// Sets the value at `path`. Relative paths of files are taken relative to `folder`.
-  void assign(const Path& path, const nlohmann::json& value, const std::string& place,
+  void assign(const Path& path, const TomlData& value, const std::string& place,
               const std::filesystem::path& folder) {
     place_ = place;
     if (path[0] == "name" && path.size() == 1) return set(&config_.name, value, "name");
@@ -49,7 +49,7 @@ class Binder {
                     place_, table, table, table);
       assign_field(fields, path, 1, value);
     }
-    if (!known) refuse_top(path[0], value.is_object() || path.size() > 1);
+    if (!known) refuse_top(path[0], value.is_table() || path.size() > 1);
     const auto make_absolute = [&](std::string& file) {
       if (file.empty()) return;
       file = std::filesystem::absolute(folder / file).lexically_normal().string();
@@ -83,7 +83,7 @@ class Binder {
             {"compare", fields_of(config_.compare)}};
   }
 
-  void assign_preset(const nlohmann::json& value) {
+  void assign_preset(const TomlData& value) {
     std::string name;
     set(&name, value, "model.preset");
     try {
@@ -93,13 +93,13 @@ class Binder {
     }
   }
 
-  void set(const FieldValue& out, const nlohmann::json& value, const std::string& key) {
-    std::visit([&](auto* kept) { TomlTarget{value, place_, key}.to(*kept); }, out);
+  void set(const FieldValue& out, const TomlData& value, const std::string& key) {
+    value.put(out, place_, key);
   }
 
   /// `depth` says how many names at the beginning of `path` are the table's name.
   void assign_field(const Fields& fields, const Path& path, std::size_t depth,
-                    const nlohmann::json& value) {
+                    const TomlData& value) {
     std::vector<std::string> known;
     for (const Field& field : fields) {
       if (path.size() == depth + 1 && path[depth] == field.name)
@@ -110,7 +110,7 @@ class Binder {
     refuse_key(path, depth, known);
   }
 
-  void assign_option(const Path& path, const nlohmann::json& value) {
+  void assign_option(const Path& path, const TomlData& value) {
     if (path.size() < 3)
       throw Error("{}: write a scheme's option in [scheme.NAME], or as scheme.NAME.KEY", place_);
     const SchemeRow& row = find_row(path[1]);
@@ -154,13 +154,13 @@ void assign_file(Binder& binder, const std::filesystem::path& file) {
     throw Error("{}: not a file; name an experiment file (*.toml)", file.string());
   const auto values = read_toml(file);
   for (const TomlValue& one : values)
-    if (is_preset(one.path)) binder.assign(one.path, one.value, one.place, file.parent_path());
+    if (is_preset(one.path)) binder.assign(one.path, one.data, one.place, file.parent_path());
   for (const TomlValue& one : values) {
     if (is_preset(one.path)) continue;
-    if (one.value.is_object())
+    if (one.data.is_table())
       binder.check_table(one.path, one.place);
     else
-      binder.assign(one.path, one.value, one.place, file.parent_path());
+      binder.assign(one.path, one.data, one.place, file.parent_path());
   }
 }
 
@@ -173,7 +173,7 @@ void assign_override(Binder& binder, const std::string& override_text) {
   Path path;
   std::istringstream names(override_text.substr(0, equals));
   for (std::string name; std::getline(names, name, '.');) path.push_back(name);
-  binder.assign(path, toml_value(override_text.substr(equals + 1), place), place,
+  binder.assign(path, toml_data(override_text.substr(equals + 1), place), place,
                 std::filesystem::current_path());
 }
 

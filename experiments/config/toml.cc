@@ -7,11 +7,13 @@
 #include <cctype>
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
 #include <tuple>
 
 #include "core/base/error.h"
+#include "core/base/json_fields.h"
 
 namespace ringside {
 namespace {
@@ -33,39 +35,77 @@ std::string_view type_of(const nlohmann::json& value) {
   }
 }
 
-bool convert(const nlohmann::json& value, std::string& out) {
-  if (value.is_string()) out = value.get<std::string>();
-  return value.is_string();
+/// Puts data of the right type into a value; returns false, and changes nothing, for data of
+/// another type.
+bool take(const nlohmann::json& data, std::string* out) {
+  if (data.is_string()) *out = data.get<std::string>();
+  return data.is_string();
 }
-bool convert(const nlohmann::json& value, bool& out) {
-  if (value.is_boolean()) out = value.get<bool>();
-  return value.is_boolean();
+bool take(const nlohmann::json& data, bool* out) {
+  if (data.is_boolean()) *out = data.get<bool>();
+  return data.is_boolean();
 }
-bool convert(const nlohmann::json& value, std::int64_t& out) {
-  if (value.is_number_integer()) out = value.get<std::int64_t>();
-  return value.is_number_integer();
+bool take(const nlohmann::json& data, std::int64_t* out) {
+  if (data.is_number_integer()) *out = data.get<std::int64_t>();
+  return data.is_number_integer();
 }
-bool convert(const nlohmann::json& value, double& out) {
-  if (!value.is_number() || !std::isfinite(value.get<double>())) return false;
-  out = value.get<double>();
+bool take(const nlohmann::json& data, double* out) {
+  if (!data.is_number() || !std::isfinite(data.get<double>())) return false;
+  *out = data.get<double>();
   return true;
 }
-template <class T>
-bool convert(const nlohmann::json& value, std::vector<T>& out) {
-  T one;
-  if (convert(value, one)) {
-    out = {one};
+template <class Number>
+bool take(const nlohmann::json& data, std::pair<Number, Number>* out) {
+  return data.is_array() && data.size() == 2 && take(data[0], &out->first) &&
+         take(data[1], &out->second);
+}
+template <class Element>
+bool take(const nlohmann::json& data, std::vector<Element>* out) {
+  Element one;
+  if (!data.is_array()) {
+    if (!take(data, &one)) return false;
+    *out = {one};
     return true;
   }
-  if (!value.is_array()) return false;
-  std::vector<T> values;
-  for (const nlohmann::json& element : value) {
-    if (!convert(element, one)) return false;
-    values.push_back(one);
+  std::vector<Element> all;
+  for (const nlohmann::json& element : data) {
+    if (!take(element, &one)) return false;
+    all.push_back(one);
   }
-  out = std::move(values);
+  *out = std::move(all);
   return true;
 }
+bool take(const nlohmann::json& data, const Choice& out) {
+  return data.is_string() && out.set(data.get<std::string>());
+}
+/// Values of other types stand in no TOML file.
+template <class Other>
+bool take(const nlohmann::json&, const Other&) {
+  return false;
+}
+
+/// Says what a value takes.
+struct Wanted {
+  std::string operator()(std::string*) const { return "a string"; }
+  std::string operator()(bool*) const { return "true or false"; }
+  std::string operator()(std::int64_t*) const { return "an integer"; }
+  std::string operator()(double*) const { return "a finite number"; }
+  std::string operator()(std::vector<std::string>*) const {
+    return "a string or a list of strings";
+  }
+  std::string operator()(std::vector<std::int64_t>*) const {
+    return "an integer or a list of integers";
+  }
+  template <class Number>
+  std::string operator()(std::vector<std::pair<Number, Number>>*) const {
+    return "a list of pairs of numbers, as in [[0, 1], [1, 2]]";
+  }
+  std::string operator()(const Choice& choice) const { return one_of(choice.names()); }
+  template <class Other>
+  std::string operator()(const Other&) const {
+    return "left out";
+  }
+};
 
 /// Throws Error that begins with `place` for dates and times, the kinds of TOML value that no key
 /// takes.
@@ -161,9 +201,9 @@ class Flattener {
       }
       const auto begin = node.source().begin;
       const std::string place = place_of(node);
-      found_.emplace_back(
-          Position{begin.line, begin.column},
-          TomlValue{std::move(path), json_of(node, place), place, inner ? place : place_of(table)});
+      found_.emplace_back(Position{begin.line, begin.column},
+                          TomlValue{std::move(path), TomlData(json_of(node, place)), place,
+                                    inner ? place : place_of(table)});
     }
   }
 
@@ -214,23 +254,23 @@ std::vector<TomlValue> read_toml(const std::filesystem::path& file) {
   }
 }
 
-nlohmann::json toml_value(const std::string& text, const std::string& place) {
+TomlData toml_data(const std::string& text, const std::string& place) {
   if (line_of_deep_key(text) > 0) throw Error("{}: a key has more than {} parts", place, deepest);
   try {
     const toml::table parsed = toml::parse("value = " + text);
     const toml::node* value = parsed.get("value");
     const bool date = value->is_date() || value->is_time() || value->is_date_time();
-    if (parsed.size() == 1 && !date) return json_of(*value, place);
+    if (parsed.size() == 1 && !date) return TomlData(json_of(*value, place));
   } catch (const toml::parse_error&) {
     if (text.empty() || text.find_first_of("\"'[]{}\n") != std::string::npos)
       throw Error(
           "{}: the value is not valid TOML; quote strings, as in compare.schemes='[\"ddp\"]'",
           place);
   }
-  return text;
+  return TomlData(text);
 }
 
-std::string toml_text(const nlohmann::json& value) { return text_of(value); }
+std::string toml_text(const FieldValue& value) { return text_of(to_json(value)); }
 
 std::string toml_key(const std::string& name) {
   const bool bare = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -240,29 +280,29 @@ std::string toml_key(const std::string& name) {
   return bare ? name : text_of(name);
 }
 
-void TomlTarget::refuse(std::string_view wanted) const {
-  std::string text = toml_text(value);
-  if (text.size() > 40) text = text.substr(0, 37) + "...";
-  throw Error("{}: {} must be {}, but {} is {}", place, key, wanted, text, type_of(value));
+TomlData::TomlData(nlohmann::json data)
+    : data_(std::make_shared<const nlohmann::json>(std::move(data))) {}
+
+bool TomlData::is_table() const { return data_->is_object(); }
+std::string TomlData::text() const { return text_of(*data_); }
+
+bool TomlData::put(const FieldValue& out) const {
+  return std::visit([&](const auto& kept) { return take(*data_, kept); }, out);
 }
 
-void TomlTarget::to(std::string& out) const {
-  if (!convert(value, out)) refuse("a string");
+void TomlData::put(const FieldValue& out, const std::string& place, const std::string& key) const {
+  if (put(out)) return;
+  const auto* choice = std::get_if<Choice>(&out);
+  if (choice && data_->is_string())
+    throw Error("{}: {} = {} is not known; choose {}", place, key, text(), one_of(choice->names()));
+  refuse(std::visit(Wanted(), out), place, key);
 }
-void TomlTarget::to(bool& out) const {
-  if (!convert(value, out)) refuse("true or false");
-}
-void TomlTarget::to(std::int64_t& out) const {
-  if (!convert(value, out)) refuse("an integer");
-}
-void TomlTarget::to(double& out) const {
-  if (!convert(value, out)) refuse("a finite number");
-}
-void TomlTarget::to(std::vector<std::string>& out) const {
-  if (!convert(value, out)) refuse("a string or a list of strings");
-}
-void TomlTarget::to(std::vector<std::int64_t>& out) const {
-  if (!convert(value, out)) refuse("an integer or a list of integers");
+
+void TomlData::refuse(std::string_view wanted, const std::string& place,
+                      const std::string& key) const {
+  std::string shown = text();
+  if (shown.size() > 40) shown = shown.substr(0, 37) + "...";
+  throw Error("{}: {} must be {}, but {} is {}", place, key, wanted, shown, type_of(*data_));
 }
 
 }  // namespace ringside

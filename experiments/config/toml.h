@@ -1,21 +1,47 @@
 // TOML files as flat lists of values, each with its place in the file.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "core/base/fields.h"
 
 namespace ringside {
 
+/// Data that a TOML file may hold; dates are refused. Copies are cheap.
+class TomlData {
+ public:
+  explicit TomlData(nlohmann::json data);
+
+  bool is_table() const;
+  /// The text with which TOML writes the data on one line.
+  std::string text() const;
+  /// Puts the data into a single value (is_single()); returns false, and changes nothing, if the
+  /// data have another type. A double takes integers too, and must be finite. A list of numbers or
+  /// strings may be given as one element. An enum takes one of its names.
+  bool put(const FieldValue& out) const;
+  /// Does the same, or throws Error that begins with `place`: "PLACE: KEY must be an integer, but
+  /// 1.5 is a number with a fraction".
+  void put(const FieldValue& out, const std::string& place, const std::string& key) const;
+  /// Throws Error: "PLACE: KEY must be WANTED, but ...".
+  [[noreturn]] void refuse(std::string_view wanted, const std::string& place,
+                           const std::string& key) const;
+
+ private:
+  std::shared_ptr<const nlohmann::json> data_;
+};
+
 /// One value of a file: [scheme.ps] servers = 2 has the path {"scheme", "ps", "servers"}. An empty
-/// table has an empty object as its value. Dates are refused.
+/// table is a value too.
 struct TomlValue {
   std::vector<std::string> path;
-  nlohmann::json value;  // integers stay integers, numbers with a fraction are floats
-  std::string place;     // "file.toml:12"
-  std::string table;     // where the value's table begins
+  TomlData data;
+  std::string place;  // "file.toml:12"
+  std::string table;  // where the value's table begins
 };
 
 /// The values in the order of the file. Throws Error that names the file, and the line that is not
@@ -24,28 +50,10 @@ std::vector<TomlValue> read_toml(const std::filesystem::path& file);
 
 /// The value after the "=" of "--set key=value". Text that is not a TOML value is taken as a bare
 /// word. Errors begin with `place`.
-nlohmann::json toml_value(const std::string& text, const std::string& place);
+TomlData toml_data(const std::string& text, const std::string& place);
 
 /// A value, and a name in a key or in the head of a table, as TOML writes them on one line.
-std::string toml_text(const nlohmann::json& value);
+std::string toml_text(const FieldValue& value);
 std::string toml_key(const std::string& name);
-
-/// Puts `value` into `out`, or throws Error: "PLACE: KEY must be an integer, but 1.5 is a number
-/// with a fraction". A double takes integers too, and must be finite. A list may be given as one
-/// element.
-struct TomlTarget {
-  const nlohmann::json& value;
-  const std::string& place;
-  const std::string& key;
-
-  void to(bool& out) const;
-  void to(std::int64_t& out) const;
-  void to(double& out) const;
-  void to(std::string& out) const;
-  void to(std::vector<std::string>& out) const;
-  void to(std::vector<std::int64_t>& out) const;
-  /// Throws Error: "PLACE: KEY must be WANTED, but ...".
-  [[noreturn]] void refuse(std::string_view wanted) const;
-};
 
 }  // namespace ringside

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/interchange/weights.h"
+#include "core/optim/optimizers.h"
 #include "core/sim/world.h"
 
 namespace ringside {
@@ -26,8 +27,6 @@ void check_train(const TrainConfig& train, const DataConfig& data) {
   require_between("train.global_batch", train.global_batch, 1, most_samples);
   require_between("train.micro_batch", train.micro_batch, 0, most_samples);
   require_between("train.accumulation", train.accumulation, 1, most_samples);
-  if (train.reduce != "auto" && train.reduce != "last" && train.reduce != "every")
-    throw Error("train.reduce = '{}' is unknown; choose auto, last or every", train.reduce);
   require_at_least("train.seed", train.seed, 0);
   require_at_least("train.evaluate_every", train.evaluate_every, 0);
   require_between("train.evaluate_batches", train.evaluate_batches, 1, most_samples);
@@ -47,9 +46,6 @@ void check_kinds(const ExperimentConfig& config) {
   find_model(config.model.kind);
   find_dataset(config.data.kind);
   const DeviceRow& device = find_device(config.device.kind);
-  check_precision(config.train, device);
-  if (device.name == "sim" && config.sim.numerics)
-    check_precision(config.train, find_device("cpu"));
   if (config.device.tf32 && device.name == "cpu")
     throw Error("device.tf32 = true: device 'cpu' has no tensor cores; leave it out");
   require_at_least("sim.message_ranks", config.sim.message_ranks, 1);
@@ -108,13 +104,6 @@ void require_between(std::string_view key, std::int64_t value, std::int64_t leas
                      std::int64_t most) {
   require_at_least(key, value, least);
   if (value > most) throw Error("{} = {} must be at most {}", key, value, most);
-}
-
-void check_precision(const TrainConfig& train, const DeviceRow& device) {
-  const auto& there = device.precisions;
-  if (std::find(there.begin(), there.end(), train.precision) == there.end())
-    throw Error("train.precision = '{}' is not supported: device '{}' computes in {}",
-                train.precision, device.name, fmt::join(there, ", "));
 }
 
 void check_world(std::string_view key, std::int64_t world) {

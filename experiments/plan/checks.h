@@ -24,8 +24,6 @@ void check_config(const ExperimentConfig& config);
 /// Checks which runs a comparison has.
 void check_compare(const CompareConfig& compare);
 void check_world(std::string_view key, std::int64_t world);
-/// Checks that the device computes in train.precision.
-void check_precision(const TrainConfig& train, const DeviceRow& device);
 
 /// Makes the device, the model and the data of the plan once in this process and drops them again.
 /// So an impossible shape or a missing file is one line of error and not a failed run.

@@ -79,14 +79,6 @@ void give_devices(RunPlan& plan, const Servers& servers) {
         "scheme {}: simulated servers run on the hosts of the cluster anyway; leave "
         "server_device out",
         plan.scheme);
-  if (servers.computes_losses && !servers.device.empty()) {
-    try {
-      check_precision(plan.train, find_device(servers.device));
-    } catch (const Error& error) {
-      throw Error("scheme {}: its master computes losses on server_device = '{}': {}", plan.scheme,
-                  servers.device, error.what());
-    }
-  }
   std::map<std::string, int> counts;  // kept, because looking for GPUs takes a while
   int given = 0;
   for (RankPlan& rank : plan.ranks) {
@@ -138,10 +130,10 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.model = config.model;
   plan.data = config.data;
   plan.train = config.train;
-  if (row.max_world == 1 || (plan.train.reduce == "auto" && !row.reduces_each_micro_batch))
-    plan.train.reduce = "last";
-  else if (plan.train.reduce == "auto")
-    plan.train.reduce = "every";
+  if (row.max_world == 1)
+    plan.train.reduce = Reduce::last;
+  else if (plan.train.reduce == Reduce::by_scheme)
+    plan.train.reduce = row.reduces_each_micro_batch ? Reduce::every : Reduce::last;
   plan.optimizer = config.optimizer;
   plan.device = config.device;
   plan.sim = config.sim;
@@ -177,7 +169,7 @@ RunPlan plan_reference(const ExperimentConfig& config, int world) {
   changed.train.micro_batch *= group;
   if (group > 1) {  // then `single` has fewer replicas than the run has ranks
     changed.optimizer.lr = scaled_lr(config.optimizer, world);
-    changed.optimizer.lr_scaling = "none";
+    changed.optimizer.lr_scaling = LrScaling::none;
   }
   changed.scheme_options[std::string(reference_scheme)] = SingleOptions{.replicas = world / group};
   RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, 0);

@@ -143,8 +143,8 @@ SchemeRow server_row(std::string_view name, std::string_view summary, Make make,
   r.check = [](const Options& options) { ps::check(options.as<Own>()); };
   r.servers = [](const Options& options, int) {
     const Own& o = options.as<Own>();
-    return Servers{static_cast<int>(ps::server_count(o)), o.placement == "beside",
-                   o.server_device == "same" ? "" : o.server_device, ps::computes_losses(o)};
+    return Servers{static_cast<int>(ps::server_count(o)), o.placement == ps::Placement::beside,
+                   o.server_device == ps::ServerDevice::same ? "" : "cpu"};
   };
   r.make = [make](const RankContext& context, const Options& options) {
     return make(context, options.as<Own>());
@@ -204,14 +204,12 @@ const std::vector<DeviceRow>& device_rows() {
   static const std::vector<DeviceRow> rows = {
       {.name = "cpu",
        .summary = "this machine's processor, through oneDNN",
-       .precisions = {"fp32", "bf16", "fp16"},
        .count = any_number,
        .environment = openmp_environment,
        .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
        .links = {between_processes, ps::zmq_transport}},
       {.name = "cuda",
        .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
-       .precisions = {"fp32", "bf16", "fp16"},
        .count = gpus_here,
        .environment = nccl_environment,
        .make = [](const RunPlan& plan, int rank, sim::World*) -> std::unique_ptr<Device> {
@@ -221,7 +219,6 @@ const std::vector<DeviceRow>& device_rows() {
        .links = {between_gpus, ps::zmq_transport}},
       {.name = "sim",
        .summary = "machines of a cluster file, simulated (device.cluster)",
-       .precisions = {"fp32", "bf16", "fp16"},
        .count = any_number_simulated,
        .environment = simulation_environment,
        .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {

@@ -20,7 +20,6 @@ struct Servers {
   int count = 0;
   bool beside = false;   // server i runs in the process of worker i; otherwise in one of its own
   std::string device{};  // kind of servers in processes of their own; empty: the run's
-  bool computes_losses = false;  // on the servers, in the run's precision
 };
 
 struct SchemeRow {
@@ -74,8 +73,6 @@ struct DatasetRow {
 struct DeviceRow {
   std::string_view name;
   std::string_view summary;
-  /// The dtypes that parameters, gradients and activations may have (train.precision).
-  std::vector<std::string_view> precisions;
   /// How many devices of this kind the machine has; ranks take them in turn. 0 if the devices need
   /// no numbers. If none can be used, throws Error that says what is missing.
   std::function<int()> count;

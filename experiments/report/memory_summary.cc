@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/base/json_fields.h"
+
 namespace ringside {
 namespace {
 
@@ -24,10 +26,6 @@ void add_rank(RoleMemory& role, const RankRecord& rank) {
   role.at_peak = rank.at_peak;
   role.resident = rank.rss - rank.rss_of_peers;
   role.device = rank.device_memory;
-}
-
-nlohmann::ordered_json to_json(const BytesRange& range) {
-  return {{"low", range.low}, {"high", range.high}};
 }
 
 }  // namespace
@@ -61,17 +59,26 @@ MemorySummary summarise_memory(const std::vector<const Row*>& repeats) {
   return memory;
 }
 
+static Fields fields_of(BytesRange& range) { return {{"low", &range.low}, {"high", &range.high}}; }
+
+static Fields fields_of(RoleMemory& role) {
+  return {{"role", &role.role},
+          {"ranks", &role.ranks},
+          {"peak", fields_of(role.peak)},
+          {"rank", &role.rank},
+          {"at_peak", fields_of(role.at_peak)},
+          {"resident", &role.resident},
+          {"device", Structs(&role.device)}};
+}
+
+static Fields fields_of(MemorySummary& memory) {
+  return {{"all_ranks", fields_of(memory.job)}, {"roles", Structs(&memory.roles)}};
+}
+
 nlohmann::ordered_json to_json(const MemorySummary& memory) {
-  nlohmann::ordered_json roles = nlohmann::ordered_json::array();
-  for (const RoleMemory& role : memory.roles)
-    roles.push_back({{"role", role.role},
-                     {"ranks", role.ranks},
-                     {"peak", to_json(role.peak)},
-                     {"rank", role.rank},
-                     {"at_peak", to_json(role.at_peak)},
-                     {"resident", role.resident},
-                     {"device", to_json(role.device)}});
-  return {{"peak", memory.peak()}, {"all_ranks", to_json(memory.job)}, {"roles", roles}};
+  nlohmann::ordered_json out = {{"peak", memory.peak()}};
+  out.update(to_json(fields_to_read(memory)));
+  return out;
 }
 
 }  // namespace ringside

@@ -78,26 +78,6 @@ Verdict verdict(const Row& row, const Reference& reference) {
 
 }  // namespace
 
-std::string_view name_of(Sameness sameness) {
-  switch (sameness) {
-    case Sameness::reference:
-      return "reference";
-    case Sameness::bit_identical:
-      return "bit-identical";
-    case Sameness::to_rounding:
-      return "to rounding";
-    case Sameness::different:
-      return "DIFFERENT";
-    case Sameness::not_computed:
-      return "not computed";
-    case Sameness::unknown:
-      return "no reference";
-    case Sameness::own_algorithm:
-      return "own algorithm";
-  }
-  return "unknown";
-}
-
 double largest_rounding(const RunPlan& plan) {
   if (parameter_dtype(plan.train) != DType::f32) return 1e-2;
   return plan.device.kind == "cuda" ? 1e-4 : 1e-5;

@@ -20,7 +20,10 @@ enum class Sameness : std::uint8_t {
   unknown,        // no reference has finished
   own_algorithm,  // the scheme promises no more than that
 };
-std::string_view name_of(Sameness sameness);
+inline constexpr std::string_view sameness_names[] = {
+    "reference",    "bit-identical", "to rounding",  "DIFFERENT",
+    "not computed", "no reference",  "own algorithm"};
+constexpr EnumNames names_of(Sameness) { return sameness_names; }
 
 struct Verdict {
   Sameness sameness = Sameness::unknown;

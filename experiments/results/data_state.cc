@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_fields.h"
 #include "core/base/utf8.h"
 #include "core/data/text.h"
 #include "core/interchange/safetensors.h"
@@ -54,18 +55,19 @@ std::string first_change(const DataState& before, const DataState& after) {
   return changed.empty() ? missing(after, before) : changed;
 }
 
-nlohmann::json to_json(const DataState& state) {
-  nlohmann::json out = nlohmann::json::array();
-  for (const auto& file : state.files)
-    out.push_back({{"path", file.path}, {"bytes", file.bytes}, {"modified_ns", file.modified_ns}});
+Fields fields_of(DataState::File& file) {
+  return {{"path", &file.path}, {"bytes", &file.bytes}, {"modified_ns", &file.modified_ns}};
+}
+
+nlohmann::ordered_json to_json(const DataState& state) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const DataState::File& file : state.files) out.push_back(to_json(file));
   return out;
 }
 
 DataState data_state_from_json(const nlohmann::json& in) {
   DataState state;
-  for (const auto& file : in)
-    state.files.push_back({file.at("path").get<std::string>(), file.at("bytes").get<std::int64_t>(),
-                           file.at("modified_ns").get<std::int64_t>()});
+  for (const auto& file : in) state.files.push_back(read_json<DataState::File>(file));
   return state;
 }
 

@@ -35,7 +35,10 @@ void check_apart(const DataConfig& config, const std::filesystem::path& results)
 /// no such file.
 std::string first_change(const DataState& before, const DataState& after);
 
-nlohmann::json to_json(const DataState& state);
+Fields fields_of(DataState::File& file);
+
+/// A list of files.
+nlohmann::ordered_json to_json(const DataState& state);
 DataState data_state_from_json(const nlohmann::json& in);
 
 }  // namespace ringside

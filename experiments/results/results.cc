@@ -29,7 +29,7 @@ constexpr std::string_view files_of_a_comparison[] = {
 /// stand for.
 nlohmann::json common_part(const RunPlan& plan, bool asked) {
   nlohmann::json common = to_json(plan);
-  for (const char* own : {"id", "label", "purpose", "line", "place", "sum_tree", "scheme",
+  for (const char* own : {"run", "label", "purpose", "line", "place", "sum_tree", "scheme",
                           "options", "world", "servers", "repeat", "ranks"})
     common.erase(own);
   if (!asked) {
@@ -135,7 +135,7 @@ std::optional<nlohmann::json> ResultsFolder::read_environment() const {
 
 nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data) {
   nlohmann::json plans = nlohmann::json::array();
-  for (const RunPlan& run : runs) plans.push_back(to_json(run));
+  for (const RunPlan& run : runs) plans.emplace_back(to_json(run));
   return {{"schema", Row::schema}, {"data", to_json(data)}, {"runs", plans}};
 }
 

@@ -33,7 +33,7 @@ StepShape step_shape(const RunPlan& plan, const Model& model) {
   return {.world = plan.world,
           .servers = plan.servers,
           .micro_batches = plan.train.accumulation,
-          .reductions = plan.train.reduce == "every" ? plan.train.accumulation : 1,
+          .reductions = plan.train.reduce == Reduce::every ? plan.train.accumulation : 1,
           .parameter_bytes = element * model.parameter_count(),
           .lent_bytes = element * lent,
           .input_bytes = plan.train.global_batch * model.input_bytes(),
@@ -139,7 +139,7 @@ class Companion {
 
 /// Adds the server's figures to the worker's record, for a rank that both works and serves.
 void add_serving(RankRecord& record, const RankRecord& serving) {
-  record.serving_optimizer_s = serving.serving_optimizer_s;
+  record.serving_optimizer_ms = serving.serving_optimizer_ms;
   record.bytes_sent_per_step += serving.bytes_sent_per_step;
   record.bytes_received_per_step += serving.bytes_received_per_step;
   record.bytes_computed = record.bytes_computed || serving.bytes_computed;

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_fields.h"
+#include "core/train/trainer.h"
 
 namespace ringside {
 namespace {
@@ -15,19 +17,15 @@ class StepCollector {
   StepCollector(int world, const std::function<void(const Step&)>& on_step)
       : world_(world), on_step_(on_step) {}
 
-  void add(const nlohmann::json& progress) {
-    const auto number = progress.at("step").get<std::int64_t>();
-    Pending& pending = pending_[number];
-    pending.step.steps_done = number;
-    pending.step.loss += progress.at("loss").get<double>();
-    pending.step.seconds = std::max(pending.step.seconds, progress.at("seconds").get<double>());
-    if (const auto held_out = progress.find("held_out"); held_out != progress.end())
-      pending.step.held_out = {.loss = held_out->at("loss").get<double>(),
-                               .first_term = held_out->at("first_term").get<double>(),
-                               .accuracy = held_out->at("accuracy").get<double>()};
+  void add(const Progress& progress) {
+    Pending& pending = pending_[progress.step];
+    pending.step.steps_done = progress.step;
+    pending.step.loss += progress.loss;
+    pending.step.seconds = std::max(pending.step.seconds, progress.seconds);
+    if (progress.held_out) pending.step.held_out = progress.held_out;
     if (++pending.workers < world_) return;
     on_step_(pending.step);
-    pending_.erase(number);
+    pending_.erase(progress.step);
   }
 
  private:
@@ -45,7 +43,7 @@ Row row_of(const RunPlan& plan, const LaunchResult& result) {
   try {
     std::vector<RankRecord> records;
     for (const nlohmann::json& record : result.records)
-      records.push_back(rank_record_from_json(record));
+      records.push_back(read_json<RankRecord>(record));
     return make_row(plan, std::move(records));
   } catch (const nlohmann::json::exception& error) {
     return failed_row(plan, fmt::format("a rank's record cannot be read: {}", error.what()));
@@ -64,7 +62,8 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
     result = launch(
         plan, start.program,
         [&](int rank, const nlohmann::json& progress) {
-          if (plan.ranks[static_cast<std::size_t>(rank)].worker >= 0) steps.add(progress);
+          if (plan.ranks[static_cast<std::size_t>(rank)].worker >= 0)
+            steps.add(read_json<Progress>(progress));
         },
         start.interrupted);
   } catch (const std::exception& error) {

@@ -6,11 +6,6 @@
 
 namespace ringside::ps {
 
-void check_consistency(const std::string& consistency) {
-  if (consistency == "bsp") return;
-  throw Error("consistency = '{}' is not known; servers offer only bsp", consistency);
-}
-
 Clocks::Clocks(int workers, std::int64_t pushes)
     : pushes_(pushes), pushed_(static_cast<std::size_t>(workers)) {}
 

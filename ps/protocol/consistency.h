@@ -3,12 +3,17 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "core/base/named_enum.h"
 
 namespace ringside::ps {
 
-/// Throws Error for a consistency that servers do not offer; the error lists those that they offer.
-void check_consistency(const std::string& consistency);
+/// What workers may see of each other's updates.
+enum class Consistency : std::uint8_t { bsp };
+inline constexpr std::string_view consistency_names[] = {"bsp"};
+constexpr EnumNames names_of(Consistency) { return consistency_names; }
 
 /// Counts what each worker has pushed to one chunk; a step has `pushes` gradients. Bulk synchronous
 /// (BSP; Valiant, CACM 1990): no worker sees values, or pushes again, before every worker has

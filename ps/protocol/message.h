@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/named_enum.h"
 #include "core/tensor/tensor.h"
 
 namespace ringside::ps {
@@ -29,14 +31,11 @@ enum class Kind : std::uint8_t {
   failed,     // the worker's last word, with its reason in text; no reply
   error       // a reply: the reason, in text
 };
-inline constexpr std::size_t kinds = 12;
-
-constexpr std::string_view name_of(Kind kind) {
-  constexpr std::string_view names[kinds] = {"push",   "push_pull", "pull",   "measure",
-                                             "settle", "sum",       "inputs", "loss",
-                                             "alive",  "done",      "failed", "error"};
-  return names[static_cast<std::size_t>(kind)];
-}
+inline constexpr std::string_view kind_names[] = {"push",   "push_pull", "pull",   "measure",
+                                                  "settle", "sum",       "inputs", "loss",
+                                                  "alive",  "done",      "failed", "error"};
+constexpr EnumNames names_of(Kind) { return kind_names; }
+inline constexpr std::size_t kinds = std::size(kind_names);
 
 struct Header {
   /// Drawn anew for every run. A sender that does not know the token does not belong to the run.

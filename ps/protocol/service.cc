@@ -169,7 +169,7 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   const auto measured = static_cast<double>(std::max<std::int64_t>(1, train.steps - train.warmup));
   RankRecord record;
   record.processor_s = meter.processor_s();
-  record.serving_optimizer_s = server.optimizer_seconds() / measured;
+  record.serving_optimizer_ms = 1e3 * server.optimizer_seconds() / measured;
   record.bytes_sent_per_step = static_cast<double>(meter.measured().sent) / measured;
   record.bytes_received_per_step = static_cast<double>(meter.measured().received) / measured;
   record.at_peak = context.device.ledger().at_peak();

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "core/base/named_enum.h"
 #include "core/scheme/rank_context.h"
 #include "ps/protocol/channel.h"
 
@@ -14,9 +16,14 @@ namespace ringside::ps {
 /// requests of a client.
 inline constexpr int high_water_mark = 64;
 
+/// How ZeroMQ reaches another process of this machine.
+enum class ZmqProtocol : std::uint8_t { ipc, tcp };
+inline constexpr std::string_view zmq_protocol_names[] = {"ipc", "tcp"};
+constexpr EnumNames names_of(ZmqProtocol) { return zmq_protocol_names; }
+
 /// What a scheme asks of any transport.
 struct TransportOptions {
-  std::string transport = "ipc";  // between processes: ipc or tcp
+  ZmqProtocol transport = ZmqProtocol::ipc;
   /// tcp: the port of the first server; the others take the ports after it. 0: any free port.
   std::int64_t port = 0;
   /// The name of the port's option in errors.

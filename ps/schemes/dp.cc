@@ -112,8 +112,7 @@ Fields fields_of(DpOptions& options) {
 }
 
 void check(const DpOptions& options) {
-  check_placement("dp", options.placement, options.server_device);
-  check_transport("dp", options.transport, options.port, server_count(options));
+  check_port("dp", options.transport, options.port, server_count(options));
 }
 
 std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options) {
@@ -137,7 +136,7 @@ double dp_minimum_bytes(const StepShape& shape, const DpOptions& options) {
   const auto batch = static_cast<double>(shape.input_bytes + shape.logit_bytes);
   const double worker = static_cast<double>(shape.reductions) * parameters +
                         static_cast<double>(shape.logit_bytes) / n;
-  if (options.placement == "dedicated") return std::max(n * parameters + batch, worker);
+  if (options.placement == Placement::dedicated) return std::max(n * parameters + batch, worker);
   return n == 1 ? 0 : std::max((n - 1) * (parameters + batch / n), worker);
 }
 

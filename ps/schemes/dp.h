@@ -2,19 +2,19 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "core/base/fields.h"
 #include "core/observe/record.h"
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
+#include "ps/schemes/server_options.h"
 
 namespace ringside::ps {
 
 struct DpOptions {
-  std::string placement = "beside";
-  std::string server_device = "same";
-  std::string transport = "ipc";
+  Placement placement = Placement::beside;
+  ServerDevice server_device = ServerDevice::same;
+  ZmqProtocol transport = ZmqProtocol::ipc;
   std::int64_t port = 0;
 };
 
@@ -23,8 +23,6 @@ Fields fields_of(DpOptions& options);
 /// Throws Error for option values that are not allowed.
 void check(const DpOptions& options);
 inline std::int64_t server_count(const DpOptions&) { return 1; }
-/// Whether servers need more operations of their device than the flat ones.
-inline bool computes_losses(const DpOptions&) { return true; }
 
 /// The master reads the global batch and sends every worker its inputs and, once a step, the
 /// parameters. The workers send back the logits; the master computes the loss, sends out the

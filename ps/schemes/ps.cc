@@ -77,9 +77,7 @@ Fields fields_of(PsOptions& options) {
 void check(const PsOptions& options) {
   if (options.servers < 1 || options.servers > most_servers)
     throw Error("scheme.ps.servers = {} must lie between 1 and {}", options.servers, most_servers);
-  check_placement("ps", options.placement, options.server_device);
-  check_transport("ps", options.transport, options.port, options.servers);
-  check_consistency(options.consistency);
+  check_port("ps", options.transport, options.port, options.servers);
 }
 
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {
@@ -99,7 +97,7 @@ double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
   const auto parameters = static_cast<double>(shape.parameter_bytes);
   const double n = shape.world, s = shape.servers;
   const auto r = static_cast<double>(shape.reductions);
-  if (options.placement == "dedicated") return parameters * std::max(r, n / s);
+  if (options.placement == Placement::dedicated) return parameters * std::max(r, n / s);
   const double worker_and_server = parameters * (r * (s - 1) + (n - 1)) / s;
   return shape.servers < shape.world ? std::max(r * parameters, worker_and_server)
                                      : worker_and_server;

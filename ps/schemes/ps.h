@@ -2,21 +2,22 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "core/base/fields.h"
 #include "core/observe/record.h"
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
+#include "ps/protocol/consistency.h"
+#include "ps/schemes/server_options.h"
 
 namespace ringside::ps {
 
 struct PsOptions {
   std::int64_t servers = 2;
-  std::string placement = "dedicated";
-  std::string server_device = "same";
-  std::string consistency = "bsp";
-  std::string transport = "ipc";
+  Placement placement = Placement::dedicated;
+  ServerDevice server_device = ServerDevice::same;
+  Consistency consistency = Consistency::bsp;
+  ZmqProtocol transport = ZmqProtocol::ipc;
   std::int64_t port = 0;
 };
 
@@ -25,8 +26,6 @@ Fields fields_of(PsOptions& options);
 /// Throws Error for option values that are not allowed.
 void check(const PsOptions& options);
 inline std::int64_t server_count(const PsOptions& options) { return options.servers; }
-/// Servers of ps only add up gradients and update parameters.
-inline bool computes_losses(const PsOptions&) { return false; }
 
 /// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
 /// after the unit's last backward, in chunks of at most 1 MB; the server answers each chunk with

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_fields.h"
 
 namespace ringside {
 namespace {
@@ -124,10 +125,8 @@ TEST_F(Load, TheThresholdIsAShareOfWhatTheRunCanUse) {
 
 TEST_F(Load, IsWrittenAndReadBack) {
   const MachineLoad load{2.5, 2, 0.1, 0.2, 0.3, 4, 5};
-  const auto again = machine_load_from_json(nlohmann::json::parse(to_json(load).dump()));
-  ASSERT_TRUE(again.has_value());
+  const auto again = read_json<MachineLoad>(nlohmann::json::parse(to_json(load).dump()));
   EXPECT_EQ(to_json(again), to_json(load));
-  EXPECT_FALSE(machine_load_from_json(nullptr).has_value());
 }
 
 TEST_F(Load, ThisMachineCanBeRead) {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/base/json_fields.h"
 
 namespace ringside {
 namespace {
@@ -68,7 +69,7 @@ std::vector<RankRecord> records() {
   records[0].evaluations = {{3, 1.5, 1.25, 0.75, 0.25}};
   records[0].skipped_steps = 2;
   records[0].tokens_per_sample = 10;
-  records[2].serving_optimizer_s = 0.01;
+  records[2].serving_optimizer_ms = 10;
   records[2].at_peak[MemoryKind::optimizer] = 1000;
   records[2].rss = 5000;
   records[0].device_memory = DeviceMemory{11, 12, 13};
@@ -161,7 +162,7 @@ TEST(Row, HasNoStalenessUnlessRanksReportIt) {
   auto stale = records();
   stale[0].staleness = Staleness{2, 3};
   stale[1].staleness = Staleness{1, 5};
-  const auto received = [](const RankRecord& r) { return rank_record_from_json(to_json(r)); };
+  const auto received = [](const RankRecord& r) { return read_json<RankRecord>(to_json(r)); };
   std::transform(stale.begin(), stale.end(), stale.begin(), received);
   const auto json = to_json(make_row(plan(), stale));
   EXPECT_EQ(json["staleness"]["p50"], 1);

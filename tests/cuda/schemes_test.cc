@@ -49,7 +49,7 @@ TEST_P(PeersOnGpus, TrainAnMlpInMicroBatchesAsSingleDoes) {
 
 TEST_P(PeersOnGpus, TrainInBf16AsSingleDoes) {
   auto config = tiny_on_gpus("gpt");
-  config.train.precision = "bf16";
+  config.train.precision = Precision::bf16;
   config.train.steps = 3;
   EXPECT_LT(distance(config), 2e-2);
 }

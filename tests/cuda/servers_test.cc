@@ -41,7 +41,7 @@ TEST_P(CudaServers, EndWithTheBitsOfSingle) {
 
 TEST_P(CudaServers, TrainInBf16) {
   ExperimentConfig config = experiment();
-  config.train.precision = "bf16";
+  config.train.precision = Precision::bf16;
   const Row reference = testing::reference_of(config, 2);
   const Row row = testing::run(plan_training(config, GetParam().scheme, 2));
   EXPECT_LE(testing::largest_difference(row.loss, reference.loss), 1e-2);
@@ -56,23 +56,24 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         ServerCase{.name = "dp_beside",
                    .scheme = "dp",
-                   .options = ps::DpOptions{.placement = "beside"},
+                   .options = ps::DpOptions{.placement = ps::Placement::beside},
                    .beside = true},
         ServerCase{.name = "dp_dedicated",
                    .scheme = "dp",
-                   .options = ps::DpOptions{.placement = "dedicated"}},
+                   .options = ps::DpOptions{.placement = ps::Placement::dedicated}},
         ServerCase{.name = "ps_dedicated", .scheme = "ps", .options = ps::PsOptions{.servers = 2}},
         ServerCase{.name = "ps_beside",
                    .scheme = "ps",
-                   .options = ps::PsOptions{.servers = 1, .placement = "beside"},
+                   .options = ps::PsOptions{.servers = 1, .placement = ps::Placement::beside},
                    .beside = true},
         ServerCase{.name = "ps_on_the_cpu",
                    .scheme = "ps",
-                   .options = ps::PsOptions{.servers = 2, .server_device = "cpu"},
+                   .options = ps::PsOptions{.servers = 2, .server_device = ps::ServerDevice::cpu},
                    .on_the_cpu = true},
         ServerCase{.name = "dp_on_the_cpu",
                    .scheme = "dp",
-                   .options = ps::DpOptions{.placement = "dedicated", .server_device = "cpu"},
+                   .options = ps::DpOptions{.placement = ps::Placement::dedicated,
+                                            .server_device = ps::ServerDevice::cpu},
                    .on_the_cpu = true}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -60,7 +60,7 @@ bucket_mb = 2
   EXPECT_EQ(config.train.steps, 7);
   EXPECT_EQ(config.train.timeout_s, 3.0);
   EXPECT_EQ(config.optimizer.lr, 1.0);
-  EXPECT_EQ(config.optimizer.schedule, "cosine");
+  EXPECT_EQ(config.optimizer.schedule, Schedule::cosine);
   EXPECT_EQ(config.device.threads, 2);
   EXPECT_THAT(config.compare.schemes, ElementsAre("single", "ddp"));
   EXPECT_THAT(config.compare.worlds, ElementsAre(1, 4));
@@ -129,6 +129,31 @@ TEST_F(Config, RefusesWrongTypesAndSaysWhatIsWanted) {
   EXPECT_THAT(complaint("[model]\nkind = 3\n"),
               HasSubstr("model.kind must be a string, but 3 is an integer"));
   EXPECT_THAT(complaint("[train]\nsteps = {a = 1}\n"), HasSubstr("unknown key 'steps.a'"));
+}
+
+/// Every key whose value is one of a few names.
+TEST_F(Config, RefusesUnknownNamesOfValuesAndListsTheKnownOnes) {
+  EXPECT_THAT(
+      complaint("[train]\nprecision = \"fp8\"\n"),
+      HasSubstr("trial.toml:2: train.precision = \"fp8\" is not known; choose fp32, bf16 or "
+                "fp16"));
+  EXPECT_THAT(complaint("[train]\nprecision = 16\n"),
+              HasSubstr("train.precision must be fp32, bf16 or fp16, but 16 is an integer"));
+  EXPECT_THAT(complaint("", {"train.reduce=never"}), HasSubstr("choose auto, last or every"));
+  EXPECT_THAT(complaint("", {"model.stem=mnist"}), HasSubstr("choose imagenet or cifar"));
+  EXPECT_THAT(complaint("", {"optimizer.decay=some"}), HasSubstr("choose all or matrices"));
+  EXPECT_THAT(complaint("", {"optimizer.schedule=stairs"}),
+              HasSubstr("choose constant, linear, cosine or step"));
+  EXPECT_THAT(complaint("", {"optimizer.lr_scaling=cubic"}),
+              HasSubstr("choose none, sqrt or linear"));
+  EXPECT_THAT(complaint("", {"scheme.ps.consistency=ssp"}), HasSubstr("choose bsp"));
+  for (const std::string scheme : {"scheme.ps.", "scheme.dp."}) {
+    EXPECT_THAT(
+        complaint("", {scheme + "placement=near"}),
+        HasSubstr(scheme + "placement = \"near\" is not known; choose dedicated or beside"));
+    EXPECT_THAT(complaint("", {scheme + "server_device=gpu"}), HasSubstr("choose same or cpu"));
+    EXPECT_THAT(complaint("", {scheme + "transport=udp"}), HasSubstr("choose ipc or tcp"));
+  }
 }
 
 TEST_F(Config, RefusesUnknownSchemesAndOptions) {

@@ -182,8 +182,9 @@ TEST(Planner, ReferencesHaveTheLearningRateOfTheRanksThatTheyStandFor) {
   const auto peak = [](const RunPlan& run) { return run.sums.lr; };
   for (const std::int64_t group : {1, 2, 8}) {
     config.model.batch_norm_group = group;
-    for (const auto& [scaling, lr] :
-         {std::pair{"none", 0.1}, {"sqrt", 0.1 * std::sqrt(8.0)}, {"linear", 0.1 * 8}}) {
+    for (const auto& [scaling, lr] : {std::pair{LrScaling::none, 0.1},
+                                      {LrScaling::sqrt, 0.1 * std::sqrt(8.0)},
+                                      {LrScaling::linear, 0.1 * 8}}) {
       config.optimizer.lr_scaling = scaling;
       const auto runs = plan_comparison(config);
       EXPECT_EQ(peak(runs.back()), lr);
@@ -192,9 +193,9 @@ TEST(Planner, ReferencesHaveTheLearningRateOfTheRanksThatTheyStandFor) {
                                 return run.scheme == "single" && run.sums == runs.back().sums;
                               }),
                 1)
-          << scaling << ", groups of " << group;
+          << name_of(scaling) << ", groups of " << group;
     }
-    config.optimizer.lr_scaling = "sqrt";
+    config.optimizer.lr_scaling = LrScaling::sqrt;
     const auto runs = plan_comparison(config);
     const RunPlan& reference = runs.front();
     const auto replicas = reference.options.as<SingleOptions>().replicas;
@@ -202,24 +203,21 @@ TEST(Planner, ReferencesHaveTheLearningRateOfTheRanksThatTheyStandFor) {
     EXPECT_EQ(learning_rate(reference.optimizer, 0, {10, replicas}),
               learning_rate(runs.back().optimizer, 0, {10, 8}));
   }
-  config.optimizer.lr_scaling = "cubic";
-  EXPECT_THAT(complaint(config), HasSubstr("optimizer.lr_scaling = \"cubic\" is not known"));
 }
 
 TEST(Planner, GradientsAreReducedAsTheSchemeDoesUnlessTold) {
   auto config = experiment();
-  const auto reduce = [&](const char* asked, const char* scheme) {
+  const auto reduce = [&](Reduce asked, const char* scheme) {
     config.train.reduce = asked;
     return plan_training(config, scheme, scheme == std::string("single") ? 1 : 2).train.reduce;
   };
   for (const char* scheme : {"single", "ddp", "ps", "dp"})
-    EXPECT_EQ(reduce("auto", scheme), "last");
-  EXPECT_EQ(reduce("auto", "fsdp"), "every");
+    EXPECT_EQ(reduce(Reduce::by_scheme, scheme), Reduce::last);
+  EXPECT_EQ(reduce(Reduce::by_scheme, "fsdp"), Reduce::every);
   for (const char* scheme : {"ddp", "fsdp", "ps", "dp"})
-    for (const char* asked : {"last", "every"}) EXPECT_EQ(reduce(asked, scheme), asked) << scheme;
-  EXPECT_EQ(reduce("every", "single"), "last") << "there is nobody to reduce with";
-  EXPECT_THAT(complaint([&] { reduce("never", "ddp"); }),
-              HasSubstr("train.reduce = 'never' is unknown; choose auto, last or every"));
+    for (const Reduce asked : {Reduce::last, Reduce::every})
+      EXPECT_EQ(reduce(asked, scheme), asked) << scheme;
+  EXPECT_EQ(reduce(Reduce::every, "single"), Reduce::last) << "there is nobody to reduce with";
 }
 
 TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
@@ -253,7 +251,7 @@ TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
 TEST(Planner, ReferencesOfBatchNormGroupsAreRunsOfTheirOwn) {
   auto config = experiment();
   norm_in_groups(config, 8);
-  config.optimizer.lr_scaling = "linear";
+  config.optimizer.lr_scaling = LrScaling::linear;
   config.compare.schemes = {"single", "ddp"};
   config.compare.worlds = {1, 2, 4};
   config.compare.repeats = 2;
@@ -304,7 +302,7 @@ TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
   EXPECT_EQ(apart.ranks[1].server, -1);
   EXPECT_EQ(apart.ranks[3].worker, -1);
   EXPECT_EQ(apart.ranks[3].server, 1);
-  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = "beside"};
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::beside};
   const RunPlan beside = plan_training(config, "ps", 2);
   ASSERT_EQ(beside.ranks.size(), 2u);
   EXPECT_EQ(beside.ranks[1].role(), "worker+server");
@@ -313,7 +311,7 @@ TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
 
 TEST(Planner, DevicesOfACpuAreNotToldApart) {
   auto config = experiment();
-  config.scheme_options["ps"] = ps::PsOptions{.server_device = "cpu"};
+  config.scheme_options["ps"] = ps::PsOptions{.server_device = ps::ServerDevice::cpu};
   const RunPlan plan = plan_training(config, "ps", 2);
   for (const RankPlan& rank : plan.ranks) {
     EXPECT_EQ(device_kind(plan, rank), "cpu");
@@ -338,8 +336,9 @@ TEST(Planner, OptionsAreCompleteAndChecked) {
   auto config = experiment();
   config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 3};
   EXPECT_EQ(plan_training(config, "ddp", 2).options, peer::DdpOptions{.bucket_mb = 3});
-  config.scheme_options["ps"] = ps::PsOptions{.consistency = "whenever"};
-  EXPECT_THAT(complaint([&] { plan_training(config, "ps", 2); }), HasSubstr("whenever"));
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 4097};
+  EXPECT_THAT(complaint([&] { plan_training(config, "ps", 2); }),
+              HasSubstr("scheme.ps.servers = 4097"));
 }
 
 TEST(Planner, RefusesBatchesThatDoNotDivide) {
@@ -373,15 +372,11 @@ TEST(Planner, RefusesWhatCannotBeRun) {
   EXPECT_THAT(with([](auto& c) { c.compare.schemes = {"dpp"}; }), HasSubstr("did you mean 'dp'?"));
   EXPECT_THAT(with([](auto& c) { c.compare.repeats = 0; }), HasSubstr("compare.repeats = 0"));
   EXPECT_THAT(with([](auto& c) { c.train.steps = 5; }), HasSubstr("train.warmup = 5"));
-  EXPECT_THAT(
-      with([](auto& c) { c.train.precision = "fp8"; }),
-      HasSubstr("train.precision = 'fp8' is not supported: device 'cpu' computes in fp32, bf16"));
   EXPECT_THAT(with([](auto& c) { c.device.tf32 = true; }), HasSubstr("device.tf32 = true"));
-  EXPECT_THAT(with([](auto& c) { c.scheme_options["ps"] = ps::PsOptions{.server_device = "gpu"}; }),
-              HasSubstr("scheme.ps.server_device = 'gpu': choose same or cpu"));
   EXPECT_THAT(with([](auto& c) {
-                c.scheme_options["ps"] =
-                    ps::PsOptions{.servers = 1, .placement = "beside", .server_device = "cpu"};
+                c.scheme_options["ps"] = ps::PsOptions{.servers = 1,
+                                                       .placement = ps::Placement::beside,
+                                                       .server_device = ps::ServerDevice::cpu};
               }),
               HasSubstr("servers beside workers use the device of their worker"));
   EXPECT_THAT(with([](auto& c) { c.train.global_batch = 0; }), HasSubstr("train.global_batch = 0"));

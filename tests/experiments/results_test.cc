@@ -177,7 +177,7 @@ TEST_F(Results, ARowOfAFailedRunIsWrittenWhateverItsErrorSays) {
 TEST_F(Results, ResumingKnowsTheReferencesOfBatchNormGroups) {
   auto config = made_up_experiment();
   norm_in_groups(config, 2);
-  config.optimizer.lr_scaling = "linear";
+  config.optimizer.lr_scaling = LrScaling::linear;
   config.compare.repeats = 1;
   config.compare.schemes = {"ddp"};
   const auto runs = plan_comparison(config);

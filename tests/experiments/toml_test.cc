@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "tests/support/complaint.h"
@@ -51,11 +52,11 @@ inline = { two = 2, one = -1 }
   EXPECT_THAT(lines, ElementsAre(":1", ":2", ":4", ":6", ":7", ":7", ":8"));
   EXPECT_EQ(tables[2], ":3");
   EXPECT_EQ(tables[6], ":8");
-  EXPECT_TRUE(values[0].value.is_number_integer());
-  EXPECT_TRUE(values[1].value.is_number_float());
-  EXPECT_EQ(values[2].value, nlohmann::json::parse(R"([1, [2, "x"], {"a": true}])"));
-  EXPECT_EQ(values[3].value, "text");
-  EXPECT_EQ(values[6].value, nlohmann::json::object());
+  EXPECT_EQ(values[0].data.text(), "1");
+  EXPECT_EQ(values[1].data.text(), "2.0");
+  EXPECT_EQ(values[2].data.text(), R"([1, [2, "x"], { a = true }])");
+  EXPECT_EQ(values[3].data.text(), "\"text\"");
+  EXPECT_TRUE(values[6].data.is_table());
 }
 
 TEST(Toml, ThatIsNoneIsRefusedByFileAndLine) {
@@ -84,7 +85,7 @@ TEST(Toml, KeysOfManyPartsAreRefused) {
   EXPECT_THAT(complaint("x = {" + dotted(200000) + " = 1}\n"), EndsWith("more than 16 parts"));
   EXPECT_THAT(complaint("[" + dotted(10) + "]\n" + dotted(10) + " = 1\n"),
               HasSubstr("more than 16 tables are nested"));
-  EXPECT_THROW(toml_value("{" + dotted(200000) + " = 1}", "p"), Error);
+  EXPECT_THROW(toml_data("{" + dotted(200000) + " = 1}", "p"), Error);
   const std::string dots(100, '.');
   EXPECT_EQ(complaint("a = \"" + dots + "\" # " + dots + "\nb = '''\n" + dots + "'''\nc = '" +
                       dots + "'\nd = [" +
@@ -96,51 +97,59 @@ TEST(Toml, KeysOfManyPartsAreRefused) {
                       "]\n"),
             "nothing");
   const std::string path = "../../../../../../../../../../../../../../../../../../text.txt";
-  EXPECT_EQ(toml_value(path, "p"), path);
+  EXPECT_EQ(toml_data(path, "p").text(), "\"" + path + "\"");
 }
 
 TEST(Toml, AValueOfTheCommandLineMayBeABareWord) {
-  EXPECT_EQ(toml_value("3", "p"), 3);
-  EXPECT_EQ(toml_value("1e-2", "p"), 1e-2);
-  EXPECT_EQ(toml_value("\"3\"", "p"), "3");
-  EXPECT_EQ(toml_value("[\"a\", \"b\"]", "p"), nlohmann::json::parse(R"(["a", "b"])"));
-  EXPECT_EQ(toml_value("../data/text.txt", "p"), "../data/text.txt");
-  EXPECT_EQ(toml_value("1979-05-27", "p"), "1979-05-27");
-  EXPECT_THROW(toml_value("[ddp]", "p"), Error);
-  EXPECT_THROW(toml_value("", "p"), Error);
+  const auto text = [](const char* typed) { return toml_data(typed, "p").text(); };
+  EXPECT_EQ(text("3"), "3");
+  EXPECT_EQ(text("1e-2"), "0.01");
+  EXPECT_EQ(text("\"3\""), "\"3\"");
+  EXPECT_EQ(text("['a', 'b']"), "[\"a\", \"b\"]");
+  EXPECT_EQ(text("../data/text.txt"), "\"../data/text.txt\"");
+  EXPECT_EQ(text("1979-05-27"), "\"1979-05-27\"");
+  EXPECT_THROW(text("[ddp]"), Error);
+  EXPECT_THROW(text(""), Error);
 }
 
 TEST(Toml, ItsTextIsReadBackAsTheSameValue) {
   const TemporaryFolder folder;
-  const auto value = nlohmann::json::parse(
-      R"({"a": [1, 2.0, 1e300, -0.1, true], "b c": {"": "q\"\\\u0001\u007f\u00e9\n", "d": []}})");
-  const auto file = folder.write("a.toml", "x = [" + toml_text(value) + "]\n");
-  EXPECT_EQ(read_toml(file).at(0).value.at(0), value);
-  EXPECT_TRUE(read_toml(file).at(0).value[0]["a"][1].is_number_float());
-  EXPECT_EQ(toml_text(nlohmann::json(0.1)), "0.1");
-  EXPECT_EQ(toml_text(nlohmann::json(std::nan(""))), "nan");
+  const TomlData data(nlohmann::json::parse(
+      R"({"a": [1, 2.0, 1e300, -0.1, true], "b c": {"": "q\"\\\u0001\u007f\u00e9\n", "d": []}})"));
+  const auto file = folder.write("a.toml", "x = [" + data.text() + "]\n");
+  EXPECT_EQ(read_toml(file).at(0).data.text(), "[" + data.text() + "]");
+  EXPECT_THAT(data.text(), HasSubstr("[1, 2.0, 1e+300, -0.1, true]"));
+  EXPECT_THAT(data.text(), HasSubstr("\\u007f"));
+  double number = 0.1;
+  EXPECT_EQ(toml_text(&number), "0.1");
+  number = std::nan("");
+  EXPECT_EQ(toml_text(&number), "nan");
   EXPECT_EQ(toml_key("a100-sxm_80"), "a100-sxm_80");
   EXPECT_EQ(toml_key("a b"), "\"a b\"");
   EXPECT_EQ(toml_key(""), "\"\"");
 }
 
-TEST(Toml, ATargetTakesItsTypeOrSaysWhatIsWanted) {
-  const std::string place = "f:1", key = "k";
-  const auto complaint = [&](const nlohmann::json& value, auto out) {
-    return testing::complaint([&] { TomlTarget{value, place, key}.to(out); });
+TEST(Toml, AFieldTakesItsTypeOrTheErrorSaysWhatIsWanted) {
+  const auto complaint = [](const std::string& text, auto out) {
+    return testing::complaint([&] { toml_data(text, "").put(&out, "f:1", "k"); });
   };
-  EXPECT_EQ(complaint(3, 0.0), "nothing");
-  EXPECT_EQ(complaint(3, std::vector<std::int64_t>{}), "nothing");
-  EXPECT_EQ(complaint(1.5, std::int64_t{}),
+  EXPECT_EQ(complaint("3", 0.0), "nothing");
+  EXPECT_EQ(complaint("3", std::vector<std::int64_t>{}), "nothing");
+  EXPECT_EQ(complaint("1.5", std::int64_t{}),
             "f:1: k must be an integer, but 1.5 is a number with a fraction");
   EXPECT_EQ(complaint("yes", false), "f:1: k must be true or false, but \"yes\" is a string");
-  EXPECT_EQ(complaint(nlohmann::json::array({1}), std::string()),
-            "f:1: k must be a string, but [1] is a list");
+  EXPECT_EQ(complaint("[1]", std::string()), "f:1: k must be a string, but [1] is a list");
   EXPECT_EQ(complaint(std::string(60, 'x'), 0.0),
             "f:1: k must be a finite number, but \"" + std::string(36, 'x') + "... is a string");
-  std::vector<std::string> one;
-  TomlTarget{"word", place, key}.to(one);
-  EXPECT_THAT(one, ElementsAre("word"));
+  std::vector<std::string> words;
+  EXPECT_TRUE(toml_data("word", "").put(&words));
+  EXPECT_THAT(words, ElementsAre("word"));
+  std::vector<std::pair<double, double>> points;
+  EXPECT_TRUE(toml_data("[[1, 0.5], [2, 3]]", "").put(&points));
+  EXPECT_THAT(points, ElementsAre(std::pair(1.0, 0.5), std::pair(2.0, 3.0)));
+  for (const char* none : {"[1, 2]", "[[1, 2, 3]]", "[[1]]", "[[1, 'x']]", "7"})
+    EXPECT_FALSE(toml_data(none, "").put(&points)) << none;
+  EXPECT_THAT(points, ElementsAre(std::pair(1.0, 0.5), std::pair(2.0, 3.0)));
 }
 
 }  // namespace

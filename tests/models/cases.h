@@ -24,7 +24,7 @@ inline std::vector<Case> cases() {
     change(config);
     return config;
   };
-  const auto images = [](std::string kind, std::int64_t layers, std::string stem,
+  const auto images = [](std::string kind, std::int64_t layers, StemShape stem,
                          std::int64_t image) {
     return ModelConfig{.kind = std::move(kind),
                        .layers = layers,
@@ -33,7 +33,7 @@ inline std::vector<Case> cases() {
                        .channels = 2,
                        .classes = 5,
                        .filters = 4,
-                       .stem = std::move(stem)};
+                       .stem = stem};
   };
   return {
       {"gpt", of("gpt", [](ModelConfig&) {})},
@@ -50,9 +50,9 @@ inline std::vector<Case> cases() {
                     c.masked = 2;
                     c.segments = 3;
                   })},
-      {"resnet_18_of_large_images", images("resnet", 18, "imagenet", 30)},
-      {"resnet_14_of_small_images", images("resnet", 14, "cifar", 10)},
-      {"vgg_11", images("vgg", 11, "cifar", 32)},
+      {"resnet_18_of_large_images", images("resnet", 18, StemShape::imagenet, 30)},
+      {"resnet_14_of_small_images", images("resnet", 14, StemShape::cifar, 10)},
+      {"vgg_11", images("vgg", 11, StemShape::cifar, 32)},
   };
 }
 

@@ -15,18 +15,18 @@
 namespace ringside {
 namespace {
 
-OptimizerConfig schedule(const std::string& name, std::int64_t warmup) {
+OptimizerConfig schedule(Schedule kind, std::int64_t warmup) {
   OptimizerConfig config;
   config.lr = 0.5;
-  config.schedule = name;
+  config.schedule = kind;
   config.warmup_steps = warmup;
   config.final_lr_share = 0.2;
   return config;
 }
 
 TEST(LearningRate, RisesLinearlyWhileWarmingUp) {
-  for (const char* name : {"constant", "linear", "cosine"}) {
-    const auto config = schedule(name, 4);
+  for (const Schedule kind : {Schedule::constant, Schedule::linear, Schedule::cosine}) {
+    const auto config = schedule(kind, 4);
     for (std::int64_t step = 0; step <= 4; ++step)
       EXPECT_DOUBLE_EQ(learning_rate(config, step, {100}), 0.5 * static_cast<double>(step + 1) / 5);
   }
@@ -36,25 +36,26 @@ TEST(LearningRate, FollowsItsScheduleToTheLastStep) {
   const std::int64_t warmup = 4, steps = 25;
   for (std::int64_t step = warmup; step < steps; ++step) {
     const double progress = static_cast<double>(step - warmup) / 20;
-    EXPECT_DOUBLE_EQ(learning_rate(schedule("constant", warmup), step, {steps}), 0.5);
-    EXPECT_DOUBLE_EQ(learning_rate(schedule("linear", warmup), step, {steps}),
+    EXPECT_DOUBLE_EQ(learning_rate(schedule(Schedule::constant, warmup), step, {steps}), 0.5);
+    EXPECT_DOUBLE_EQ(learning_rate(schedule(Schedule::linear, warmup), step, {steps}),
                      0.5 * (1 - 0.8 * progress));
-    EXPECT_DOUBLE_EQ(learning_rate(schedule("cosine", warmup), step, {steps}),
+    EXPECT_DOUBLE_EQ(learning_rate(schedule(Schedule::cosine, warmup), step, {steps}),
                      0.5 * (0.2 + 0.4 * (1 + std::cos(std::numbers::pi * progress))));
   }
-  for (const char* name : {"linear", "cosine"})
+  for (const Schedule kind : {Schedule::linear, Schedule::cosine})
     for (std::int64_t step : {steps - 1, steps, steps + 100})
-      EXPECT_DOUBLE_EQ(learning_rate(schedule(name, warmup), step, {steps}), 0.1);
+      EXPECT_DOUBLE_EQ(learning_rate(schedule(kind, warmup), step, {steps}), 0.1);
 }
 
 TEST(LearningRate, IsFullWhereARunHasOneStep) {
-  for (const char* name : {"constant", "linear", "cosine"})
-    EXPECT_DOUBLE_EQ(learning_rate(schedule(name, 0), 0, {1}), 0.5);
+  for (const Schedule kind : {Schedule::constant, Schedule::linear, Schedule::cosine})
+    EXPECT_DOUBLE_EQ(learning_rate(schedule(kind, 0), 0, {1}), 0.5);
 }
 
 TEST(LearningRate, GrowsWithTheReplicasAsItIsTold) {
-  auto config = schedule("linear", 4);
-  for (const auto& [scaling, factor] : {std::pair{"none", 1.0}, {"sqrt", 3.0}, {"linear", 9.0}}) {
+  auto config = schedule(Schedule::linear, 4);
+  for (const auto& [scaling, factor] :
+       {std::pair{LrScaling::none, 1.0}, {LrScaling::sqrt, 3.0}, {LrScaling::linear, 9.0}}) {
     config.lr_scaling = scaling;
     EXPECT_DOUBLE_EQ(scaled_lr(config, 1), 0.5);
     EXPECT_DOUBLE_EQ(scaled_lr(config, 9), 0.5 * factor);
@@ -95,7 +96,7 @@ OptimizerConfig settings(const std::string& name) {
   config.lr = 0.01;
   config.momentum = name == "plain" ? 0 : 0.9;
   config.weight_decay = 0.1;
-  config.schedule = "cosine";
+  config.schedule = Schedule::cosine;
   config.warmup_steps = 2;
   return config;
 }
@@ -231,16 +232,11 @@ TEST(Optimizer, RefusesWhatItDoesNotKnow) {
     return "no error";
   };
   EXPECT_EQ(message(settings("adam")),
-            "optimizer.kind = \"adam\" is not known; choose one of: adamw, lamb, sgd");
-  EXPECT_EQ(
-      message(schedule("stairs", 0)),
-      "optimizer.schedule = \"stairs\" is not known; choose one of: constant, linear, cosine, "
-      "step");
+            "optimizer.kind = \"adam\" is not known; choose adamw, sgd or lamb");
   OptimizerConfig config;
   config.beta2 = 1;
   EXPECT_EQ(message(config),
             "optimizer.beta2 = 1 is out of range; it has to be in [0, 1), in fp32 too");
-  EXPECT_THROW(learning_rate(schedule("stairs", 0), 0, {1}), Error);
 }
 
 TEST(Optimizer, SettingsHaveBounds) {
@@ -285,8 +281,6 @@ TEST(Optimizer, SettingsHaveBounds) {
   EXPECT_TRUE(refused({.warmup_steps = -1}, "warmup_steps"));
   EXPECT_TRUE(refused({.warmup_steps = std::numeric_limits<std::int64_t>::max()}, "warmup_steps"));
   EXPECT_TRUE(refused({.step_every = 0}, "step_every"));
-  EXPECT_TRUE(refused({.decay = "some"}, "decay"));
-  EXPECT_TRUE(refused({.lr_scaling = "cubic"}, "lr_scaling"));
   EXPECT_TRUE(refused({.kind = "adamw", .nesterov = true}, "nesterov"));
   EXPECT_TRUE(refused({.kind = "sgd", .momentum = 0, .nesterov = true}, "nesterov"));
   EXPECT_FALSE(refused({.kind = "sgd", .nesterov = true}, "nesterov"));

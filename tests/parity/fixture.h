@@ -28,6 +28,14 @@ inline std::vector<float> floats_of(const StoredTensor& from) {
   return out;
 }
 
+/// A struct with the fields that `in` has, and defaults for the others.
+template <HasFields Struct>
+Struct over_defaults(const nlohmann::json& in) {
+  nlohmann::json all = to_json(Struct{});
+  all.update(in);
+  return read_json<Struct>(all);
+}
+
 class Fixture {
  public:
   explicit Fixture(const std::string& name)
@@ -41,8 +49,8 @@ class Fixture {
     const auto table = [&](const char* key) {
       return nlohmann::json::parse(about.at(key).get<std::string>());
     };
-    model_ = read_json<ModelConfig>(table("model"));
-    optimizer_ = read_json<OptimizerConfig>(table("optimizer"));
+    model_ = over_defaults<ModelConfig>(table("model"));
+    optimizer_ = over_defaults<OptimizerConfig>(table("optimizer"));
     steps_ = std::stoll(about.at("steps").get<std::string>());
   }
 

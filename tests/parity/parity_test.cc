@@ -191,7 +191,7 @@ TEST_P(Parity, LossesOfTenSteps) {
   plan.train.steps = fixture_.steps();
   plan.train.warmup = 0;
   plan.train.global_batch = plan.train.micro_batch = data_.size();
-  plan.train.precision = name_of(dtype_);
+  plan.train.precision = value_named<Precision>(name_of(dtype_)).value();
   plan.ranks = {{.rank = 0, .worker = 0}};
   MemoryStore store;
   Timeline timeline(*device_);

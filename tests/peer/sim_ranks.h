@@ -79,10 +79,10 @@ inline Simulated one_pass() {
   Simulated out{small_cluster(1), {}};
   sim::ClusterSpec& cluster = out.cluster;
   cluster.topology = sim::Topology::pcie;
-  cluster.device.kind = "cpu";
+  cluster.device.kind = sim::DeviceKind::cpu;
   cluster.device.cores = 4;
   cluster.device.bandwidth_gbs = 10;
-  cluster.collective.kind = "shm";
+  cluster.collective.kind = sim::CollectiveKind::shm;
   cluster.collective.sum.points = {{1, 0.5}};
   cluster.collective.copy.points = {{1, 0.8}};
   return out;

@@ -15,7 +15,7 @@ inline sim::ClusterSpec cpu_machines(int machines) {
   cluster.name = "processors";
   cluster.machines = machines;
   cluster.device.name = "processor";
-  cluster.device.kind = "cpu";
+  cluster.device.kind = sim::DeviceKind::cpu;
   cluster.device.cores = 4;
   cluster.device.memory_gb = 4;
   cluster.device.bandwidth_gbs = 20;
@@ -26,7 +26,7 @@ inline sim::ClusterSpec cpu_machines(int machines) {
   cluster.host = cluster.device;
   cluster.pcie = {.gbs = 10, .latency_us = 1, .step_us = 1};
   cluster.nic = {.gbs = 1, .latency_us = 5, .step_us = 5};
-  cluster.collective.kind = "shm";
+  cluster.collective.kind = sim::CollectiveKind::shm;
   cluster.collective.sum.points = {{1, 1}};
   cluster.collective.copy.points = {{1, 1}};
   return cluster;

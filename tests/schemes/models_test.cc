@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, SchemeModels, testing::every_scheme_at({1, 2,
 
 TEST(DataParallel, HandsOutImagesThatAreLargerThanAChunkOfTheModel) {
   auto config = tiny_resnet();
-  config.model.stem = "imagenet";
+  config.model.stem = StemShape::imagenet;
   config.model.image = 160;  // 4 images of 300 KiB
   config.model.filters = 1;
   config.model.vocabulary = 16;

@@ -97,7 +97,7 @@ class OverflowOfOneRank : public testing::SchemeAtWorld {
 
   static ExperimentConfig sixteen_bits() {
     auto config = testing::tiny("mlp");
-    config.train.precision = "fp16";
+    config.train.precision = Precision::fp16;
     return config;
   }
 };
@@ -113,7 +113,7 @@ TEST_P(OverflowOfOneRank, SkipsTheStepOnAllBeforeTheNormsOfLamb) {
 TEST_P(OverflowOfOneRank, SkipsTheStepOnAllWhateverTheOtherMicroBatches) {
   auto config = sixteen_bits();
   config.train.accumulation = 2;
-  config.train.reduce = "last";
+  config.train.reduce = Reduce::last;
   config.scheme_options["ps"] = ps::PsOptions{.servers = 2};
   expect_nobody_steps(config, 2);
 }

@@ -129,7 +129,7 @@ TEST(SimulatedWorld, WantsAsManyDevicesAsWorkers) {
 TEST(SimulatedWorld, TheErrorOfAServerBesideAWorkerIsHeard) {
   for (const char* scheme : {"dp", "ps"}) {
     auto config = heavy(small_cluster(2));
-    config.scheme_options["ps"] = ps::PsOptions{.servers = 1, .placement = "beside"};
+    config.scheme_options["ps"] = ps::PsOptions{.servers = 1, .placement = ps::Placement::beside};
     // The replica and its activations fit; the optimizer's state does not.
     config.cluster->device.memory_gb = 0.3;
     try {
@@ -154,9 +154,9 @@ TEST(SimulatedWorld, WhatIsNotComputedHasNoLosses) {
 
 TEST(SimulatedWorld, RanksBeyondTheCoresOfACpuDoNotSpeedItUp) {
   auto cluster = small_cluster(1);
-  cluster.device.kind = "cpu";
+  cluster.device.kind = sim::DeviceKind::cpu;
   cluster.device.cores = 2;
-  cluster.collective = {.kind = "shm", .sum = {{{1, 1}}}, .copy = {{{1, 1}}}};
+  cluster.collective = {.kind = sim::CollectiveKind::shm, .sum = {{{1, 1}}}, .copy = {{{1, 1}}}};
   const auto config = heavy(cluster);
   const auto step_ms = [&](int world) {
     return run_simulated(plan_training(config, "ddp", world)).step_ms.median;

@@ -33,14 +33,14 @@ TEST_P(SchemeSums, ClippedGradientsEndWithTheBitsOfSingle) {
   expect_the_bits_of_single(config);
   config.scheme_options["ps"] = ps::PsOptions{.servers = 3};
   config.train.accumulation = 2;
-  config.train.reduce = "last";
+  config.train.reduce = Reduce::last;
   expect_the_bits_of_single(config);
 }
 
 TEST_P(SchemeSums, LambEndsWithTheBitsOfSingle) {
   auto config = tiny("gpt");
   config.optimizer.kind = "lamb";
-  config.optimizer.decay = "matrices";
+  config.optimizer.decay = Decay::matrices;
   expect_the_bits_of_single(config);
   config.optimizer.clip_norm = 0.5;
   expect_the_bits_of_single(config);
@@ -48,15 +48,15 @@ TEST_P(SchemeSums, LambEndsWithTheBitsOfSingle) {
 
 TEST_P(SchemeSums, DecayGroupsAndScaledRatesEndWithTheBitsOfSingle) {
   auto config = tiny("mlp");
-  config.optimizer.decay = "matrices";
-  config.optimizer.lr_scaling = "sqrt";
-  config.optimizer.schedule = "step";
+  config.optimizer.decay = Decay::matrices;
+  config.optimizer.lr_scaling = LrScaling::sqrt;
+  config.optimizer.schedule = Schedule::step;
   config.optimizer.step_every = 2;
   expect_the_bits_of_single(config);
 }
 
 TEST_P(SchemeSums, SixteenBitsEndWithTheBitsOfSingle) {
-  for (const char* precision : {"bf16", "fp16"}) {
+  for (const Precision precision : {Precision::bf16, Precision::fp16}) {
     auto config = tiny("mlp");
     config.train.precision = precision;
     expect_the_bits_of_single(config);
@@ -66,7 +66,7 @@ TEST_P(SchemeSums, SixteenBitsEndWithTheBitsOfSingle) {
 /// A gradient of the loss of 2^16 / 24, times what the large weights of steps this long make of it.
 TEST_P(SchemeSums, AnOverflowSkipsTheStepOnAllRanks) {
   auto config = tiny("mlp");
-  config.train.precision = "fp16";
+  config.train.precision = Precision::fp16;
   config.train.steps = 12;
   config.optimizer.kind = "sgd";
   config.optimizer.lr = 3;
@@ -85,15 +85,15 @@ TEST_P(SchemeSums, ReducingAtEveryMicroBatchAgreesToRounding) {
   auto config = tiny("mlp");
   config.train.accumulation = 3;
   config.train.global_batch = 36;
-  config.train.reduce = "every";
+  config.train.reduce = Reduce::every;
   const Row every = run(plan_training(config, scheme(), world()));
-  config.train.reduce = "last";
+  config.train.reduce = Reduce::last;
   const Row last = run(plan_training(config, scheme(), world()));
   const Row reference = reference_of(config, world());
   EXPECT_EQ(last.parameter_hash, reference.parameter_hash);
   EXPECT_EQ(every.parameter_hash == last.parameter_hash, world() == 1);
   EXPECT_LT(largest_difference(every.loss, last.loss), 1e-5);
-  config.train.reduce = "every";
+  config.train.reduce = Reduce::every;
   const Row fsdp = run(plan_training(config, "fsdp", world()));
   EXPECT_EQ(every.parameter_hash, fsdp.parameter_hash) << "one tree for all schemes";
   config.train.accumulation = 1;
@@ -113,7 +113,7 @@ TEST(FsdpWithATiedTable, GathersItOnceMoreForItsReader) {
   auto config = tiny("gpt");
   config.model.tied = true;
   config.train.accumulation = 2;
-  for (const char* reduce : {"every", "last"}) {
+  for (const Reduce reduce : {Reduce::every, Reduce::last}) {
     config.train.reduce = reduce;
     const Row row = run(plan_training(config, "fsdp", 2));
     EXPECT_NEAR(row.ranks[0].bytes_sent_per_step, row.bytes_minimum_per_step,

@@ -70,7 +70,7 @@ TEST_P(TrafficAtWorld, PsWorkersSendTheirGradientAndServersTheirPartToAll) {
 }
 
 TEST_P(TrafficAtWorld, ADedicatedMasterOfDpSendsTheParametersToAllWorkers) {
-  const Row row = run("dp", ps::DpOptions{.placement = "dedicated"});
+  const Row row = run("dp", ps::DpOptions{.placement = ps::Placement::dedicated});
   const double inputs = 24 * 8 * 4, logits = 24 * 256 * 4;  // of the global batch
   ASSERT_EQ(row.ranks.back().role, "server");
   const double master = world() * parameter_bytes(row) + inputs + logits;

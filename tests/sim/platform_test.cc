@@ -37,7 +37,7 @@ ClusterSpec gpus(Topology topology) {
   cluster.name = "test";
   cluster.machines = 2;
   cluster.devices = 8;
-  cluster.host.kind = "cpu";
+  cluster.host.kind = sim::DeviceKind::cpu;
   cluster.topology = topology;
   cluster.peer = {.gbs = 100, .latency_us = 1};
   cluster.pcie = {.gbs = 20, .latency_us = 2};
@@ -159,7 +159,7 @@ TEST(Platform, OversubscriptionSlowsWhatLeavesTheLeaf) {
 TEST(Platform, APlaceToItself) {
   ClusterSpec cluster = gpus(Topology::pcie);
   EXPECT_EQ(times(cluster, {{{0, 0}, {0, 0}, 1e9}})[0], 0);
-  cluster.device.kind = "cpu";
+  cluster.device.kind = sim::DeviceKind::cpu;
   cluster.device.cores = 4;
   const std::vector<Transfer> copies{{{0, 0}, {0, 0}, 1e9}, {{0, 0}, {0, 0}, 1e9}};
   for (const double time : times(cluster, copies)) EXPECT_NEAR(time, 0.1 + 2e-6, near);

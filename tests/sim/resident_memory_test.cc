@@ -20,7 +20,7 @@ TEST(World, AThousandRanksTakeTensOfMegabytes) {
   ClusterSpec cluster;
   cluster.machines = 128;
   cluster.devices = 8;
-  cluster.host.kind = "cpu";
+  cluster.host.kind = sim::DeviceKind::cpu;
   cluster.topology = Topology::nvlink_switch;
   cluster.peer.gbs = cluster.pcie.gbs = cluster.nic.gbs = 10;
   cluster.nics = 8;

@@ -23,7 +23,7 @@ ClusterSpec cluster() {
   spec.name = "test";
   spec.machines = 9;
   spec.devices = 1;
-  spec.host.kind = "cpu";
+  spec.host.kind = sim::DeviceKind::cpu;
   spec.host.cores = 2;
   spec.pcie = {.gbs = 16, .latency_us = 2};
   spec.nic = {.gbs = 1, .latency_us = 5};

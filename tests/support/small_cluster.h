@@ -22,7 +22,7 @@ inline sim::ClusterSpec small_cluster(std::int64_t devices) {
         {1, 0.5}};
   cluster.host = cluster.device;
   cluster.host.name = "host";
-  cluster.host.kind = "cpu";
+  cluster.host.kind = sim::DeviceKind::cpu;
   cluster.host.cores = 8;
   cluster.topology = sim::Topology::nvlink_switch;
   cluster.peer = {.gbs = 10, .latency_us = 1, .step_us = 3};

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/sim/cluster_check.h"
 
 namespace ringside::sim {
 namespace {

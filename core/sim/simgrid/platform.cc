@@ -66,7 +66,7 @@ void join(s4u::NetZone* star, s4u::NetZone* child, NetPoint* gateway, const Dupl
 double latency(const ClusterSpec& cluster, Place from, Place to) {
   constexpr double micro = 1e-6;
   const double pcie = cluster.pcie.latency_us * micro;
-  if (from == to) return cluster.device.kind == "cpu" ? pcie : 0;
+  if (from == to) return cluster.device.kind == DeviceKind::cpu ? pcie : 0;
   const double ends = (from.device < 0 ? 0 : pcie) + (to.device < 0 ? 0 : pcie);
   if (from.machine != to.machine) return ends + cluster.nic.latency_us * micro;
   const bool devices = from.device >= 0 && to.device >= 0;
@@ -113,7 +113,7 @@ s4u::Host* Platform::make_host(Place place, s4u::NetZone* machine) {
   const std::string name = device ? fmt::format("machine {} device {}", place.machine, place.device)
                                   : fmt::format("machine {} host", place.machine);
   const DeviceSpec& spec = device ? cluster_.device : cluster_.host;
-  const std::int64_t cores = device && spec.kind != "cpu" ? 1 : spec.cores;
+  const std::int64_t cores = device && spec.kind != DeviceKind::cpu ? 1 : spec.cores;
   // One resource for all cores together; no work gets more than one core of it.
   const double together = static_cast<double>(cores) * spec.busy_share;
   s4u::Host* host = machine->create_host(name, operations_of_second * std::max(1.0, together));
@@ -154,7 +154,7 @@ NetPoint* Platform::make_machine(int index, s4u::NetZone* parent) {
       if (cluster_.topology == Topology::nvlink_switch)
         end.peer = make_duplex(zone, host->get_name() + " port", cluster_.peer.gbs);
     }
-    if (cluster_.device.kind == "cpu")
+    if (cluster_.device.kind == DeviceKind::cpu)
       end.memory = make_link(zone, host->get_name() + " memory", cluster_.pcie.gbs);
     ends.push_back(end);
   }
@@ -206,7 +206,7 @@ s4u::Host* Platform::at(Place place) const {
 }
 
 bool Platform::connected(Place from, Place to) const {
-  return !(from == to) || cluster_.device.kind == "cpu";
+  return !(from == to) || cluster_.device.kind == DeviceKind::cpu;
 }
 
 }  // namespace ringside::sim

@@ -16,7 +16,7 @@ namespace ringside::peer {
 namespace {
 
 void start_services(const std::shared_ptr<SimGroup>& group) {
-  if (group->world().cluster().collective.kind == "shm")
+  if (group->world().cluster().collective.kind == sim::CollectiveKind::shm)
     serve_one_pass(group);
   else if (group->size() <= group->options().message_ranks)
     serve_messages(group);

@@ -23,7 +23,8 @@ class Busy {
 
   void add(sim::Place from, sim::Place to, double share) {
     if (from == to) {
-      if (cluster_.device.kind == "cpu") cross({memory, from.machine, from.device}, pcie(), share);
+      if (cluster_.device.kind == sim::DeviceKind::cpu)
+        cross({memory, from.machine, from.device}, pcie(), share);
       return;
     }
     const bool devices = has_device(from) && has_device(to);

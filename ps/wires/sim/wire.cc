@@ -11,15 +11,15 @@ constexpr double for_ever = std::numeric_limits<double>::infinity();
 
 /// The place where the I/O threads of a rank run.
 sim::Place cpu_of(const sim::ClusterSpec& cluster, sim::Place place) {
-  return cluster.device.kind == "cpu" ? place : sim::Place{place.machine, -1};
+  return cluster.device.kind == sim::DeviceKind::cpu ? place : sim::Place{place.machine, -1};
 }
 
 /// CPU seconds at one end of a message. Between GPUs of one machine no CPU touches the bytes: a
 /// copy engine moves them, and asking the engine takes as long as launching a kernel.
 double seconds(const sim::ClusterSpec& cluster, sim::Place from, sim::Place to, double us,
                double us_per_mb, double bytes) {
-  const bool by_copy_engine = cluster.device.kind == "gpu" && from.machine == to.machine &&
-                              from.device >= 0 && to.device >= 0;
+  const bool by_copy_engine = cluster.device.kind == sim::DeviceKind::gpu &&
+                              from.machine == to.machine && from.device >= 0 && to.device >= 0;
   if (by_copy_engine) return cluster.device.launch_us * 1e-6;
   return (us + us_per_mb * bytes * 1e-6) * 1e-6;
 }

@@ -7,18 +7,6 @@
 namespace ringside::ps {
 namespace {
 
-TEST(Consistency, BspIsTheOneThatServersKeep) {
-  EXPECT_NO_THROW(check_consistency("bsp"));
-  for (const char* other : {"ssp", "asp", "BSP", ""}) {
-    try {
-      check_consistency(other);
-      FAIL() << other;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(fmt::format("'{}'", other)), std::string::npos);
-    }
-  }
-}
-
 TEST(Clocks, AReaderWaitsForEveryWorker) {
   Clocks clocks(3);
   clocks.push(2, 0);

@@ -48,7 +48,8 @@ INSTANTIATE_TEST_SUITE_P(Runs, SimulatedPs,
 TEST_P(SimulatedPs, EndsWithTheBitsOfASequentialSum) {
   const Case& c = GetParam();
   const RunPlan plan = tiny_plan(c.world, c.servers, c.beside, c.micro_batches);
-  const PsOptions options{.servers = c.servers, .placement = c.beside ? "beside" : "dedicated"};
+  const PsOptions options{.servers = c.servers,
+                          .placement = c.beside ? Placement::beside : Placement::dedicated};
   expect_run_of(reference(c.world, c.micro_batches), plan,
                 simulate(plan, options, cluster_with_costs(c.machines)).ranks);
 }
@@ -61,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Runs, SimulatedDp,
 TEST_P(SimulatedDp, EndsWithTheBitsOfASequentialSum) {
   const Case& c = GetParam();
   const RunPlan plan = tiny_plan(c.world, c.servers, c.beside, c.micro_batches);
-  const DpOptions options{.placement = c.beside ? "beside" : "dedicated"};
+  const DpOptions options{.placement = c.beside ? Placement::beside : Placement::dedicated};
   expect_run_of(reference(c.world, c.micro_batches), plan,
                 simulate(plan, options, cluster_with_costs(c.machines)).ranks);
 }
@@ -88,7 +89,8 @@ TEST(SimulatedSchemes, AStepOfDpIsAsLongAsTheMastersLinkIsBusy) {
   RunPlan plan = tiny_plan(8, 1, false, 1);
   plan.model.width = 1200;
   plan.model.context = 1;
-  const Simulated run = simulate(plan, DpOptions{.placement = "dedicated"}, cpu_machines(9), false);
+  const Simulated run =
+      simulate(plan, DpOptions{.placement = Placement::dedicated}, cpu_machines(9), false);
   ASSERT_EQ(run.ranks[0].error, "");
   const double parameters = 4.0 * static_cast<double>(run.ranks[0].worker.parameters);
   const StepTime& step = run.ranks[3].worker.steps.at(2);

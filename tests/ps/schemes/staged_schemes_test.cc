@@ -11,14 +11,14 @@ using testing::StagedDevice;
 
 struct Case {
   int world, servers;
-  std::string placement;
+  Placement placement;
 };
 class StagedSchemesTest : public ::testing::TestWithParam<Case> {
  protected:
   template <class Options>
   static void expect_the_bits_of_a_sequential_sum(const Options& options) {
     const Case& c = GetParam();
-    const bool beside = c.placement == "beside";
+    const bool beside = c.placement == Placement::beside;
     const RunPlan plan = testing::tiny_plan(c.world, c.servers, beside, 2);
     // Values as they are, for the kernels of the CPU; copies that take a while.
     const auto results =
@@ -29,18 +29,21 @@ class StagedSchemesTest : public ::testing::TestWithParam<Case> {
 };
 std::string text(const ::testing::TestParamInfo<Case>& info) {
   return std::to_string(info.param.world) + "Workers" + std::to_string(info.param.servers) +
-         info.param.placement;
+         std::string(name_of(info.param.placement));
 }
 
 class StagedPsTest : public StagedSchemesTest {};
 INSTANTIATE_TEST_SUITE_P(Ps, StagedPsTest,
-                         ::testing::Values(Case{1, 1, "dedicated"}, Case{2, 1, "beside"},
-                                           Case{3, 2, "dedicated"}, Case{3, 3, "beside"}),
+                         ::testing::Values(Case{1, 1, Placement::dedicated},
+                                           Case{2, 1, Placement::beside},
+                                           Case{3, 2, Placement::dedicated},
+                                           Case{3, 3, Placement::beside}),
                          text);
 class StagedDpTest : public StagedSchemesTest {};
 INSTANTIATE_TEST_SUITE_P(Dp, StagedDpTest,
-                         ::testing::Values(Case{1, 1, "dedicated"}, Case{2, 1, "dedicated"},
-                                           Case{3, 1, "beside"}),
+                         ::testing::Values(Case{1, 1, Placement::dedicated},
+                                           Case{2, 1, Placement::dedicated},
+                                           Case{3, 1, Placement::beside}),
                          text);
 
 TEST_P(StagedPsTest, EndsWithTheBitsOfASequentialSum) {

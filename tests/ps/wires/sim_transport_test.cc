@@ -146,9 +146,9 @@ TEST(SimTransport, TheCpusPartOfAMessageCompetesWithComputing) {
 
 TEST(SimTransport, OfAGpuTheHostsCpuDoesTheWork) {
   sim::ClusterSpec cluster = testing::cpu_machines(1);
-  cluster.device.kind = "gpu";
+  cluster.device.kind = sim::DeviceKind::gpu;
   cluster.device.cores = 1;
-  cluster.collective.kind = "nccl";
+  cluster.collective.kind = sim::CollectiveKind::nccl;
   cluster.message.send_us_per_mb = 10000;
   double end = 0;
   const double seconds = play(

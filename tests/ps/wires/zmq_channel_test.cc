@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
@@ -27,9 +28,9 @@ std::unique_ptr<Device> make_device(bool staged) {
   return std::make_unique<testing::StagedDevice>(1);
 }
 
-/// Where a test runs: "inproc" is what a shared hub is for.
+/// Where a test runs. Ends that share a hub reach each other within the process (inproc).
 struct Place {
-  std::string transport;
+  std::optional<ZmqProtocol> transport;  // none: the ends share a hub
   bool staged = false;
 };
 
@@ -41,9 +42,9 @@ struct Pair {
         worker_device(make_device(place.staged)),
         timeline(std::make_unique<Timeline>(*worker_device)) {
     const auto hub = std::make_shared<Hub>();
-    const bool inside = place.transport == "inproc";
+    const bool inside = !place.transport;
     TransportOptions options;
-    options.transport = inside ? "ipc" : place.transport;
+    if (place.transport) options.transport = *place.transport;
     options.timeout_s = timeout_s;
     ServerEnd end = open_server(*server_device, hub, token, 0, options);
     server = std::move(end.channel);
@@ -67,14 +68,17 @@ Message question(std::vector<Tensor> frames = {}) {
 
 class ZmqChannelTest : public ::testing::TestWithParam<Place> {
  protected:
-  static bool inside() { return GetParam().transport == "inproc"; }
+  static bool inside() { return !GetParam().transport; }
 };
 INSTANTIATE_TEST_SUITE_P(Transports, ZmqChannelTest,
-                         ::testing::Values(Place{"inproc"}, Place{"ipc"}, Place{"tcp"},
-                                           Place{"inproc", true}, Place{"ipc", true},
-                                           Place{"tcp", true}),
+                         ::testing::Values(Place{}, Place{ZmqProtocol::ipc},
+                                           Place{ZmqProtocol::tcp}, Place{{}, true},
+                                           Place{ZmqProtocol::ipc, true},
+                                           Place{ZmqProtocol::tcp, true}),
                          [](const auto& info) {
-                           return info.param.transport + (info.param.staged ? "Staged" : "");
+                           const auto& transport = info.param.transport;
+                           return std::string(transport ? name_of(*transport) : "inproc") +
+                                  (info.param.staged ? "Staged" : "");
                          });
 
 TEST_P(ZmqChannelTest, MovesHeadersAndFramesBothWays) {
@@ -198,7 +202,7 @@ TEST_P(ZmqChannelTest, TimeBlockedInASendIsExposed) {
 }
 
 TEST(ZmqChannel, SendsWithoutCopies) {
-  Pair pair({"ipc"});
+  Pair pair({ZmqProtocol::ipc});
   const Tensor frame = counting(*pair.worker_device, {1 << 18});
   const std::int64_t before = pair.worker_device->ledger().current().total();
   pair.client->send(0, question({frame}));
@@ -207,7 +211,7 @@ TEST(ZmqChannel, SendsWithoutCopies) {
 }
 
 TEST(ZmqChannel, WithinAProcessFramesAreViewsOfTheSendersMemory) {
-  Pair pair({"inproc"});
+  Pair pair({});
   const Tensor frame = counting(*pair.worker_device, {64});
   pair.client->send(0, question({frame}));
   const auto received = pair.server->receive(patience_s);
@@ -217,24 +221,24 @@ TEST(ZmqChannel, WithinAProcessFramesAreViewsOfTheSendersMemory) {
 
 TEST(ZmqChannel, AnUnreadMessageGivesItsMemoryBack) {
   auto device = make_cpu_device(1);
-  for (const char* transport : {"inproc", "ipc"}) {
+  for (const Place& place : {Place{}, Place{ZmqProtocol::ipc}}) {
     {
-      Pair pair({transport});
+      Pair pair(place);
       pair.client->send(0, question({counting(*device, {1 << 16})}));
     }
-    EXPECT_EQ(device->ledger().current().total(), 0) << transport;
+    EXPECT_EQ(device->ledger().current().total(), 0) << (place.transport ? "ipc" : "inproc");
   }
 }
 
 TEST(ZmqChannel, ConnectionsThatSendTooLargeFramesAreCut) {
-  Pair pair({"ipc"});
+  Pair pair({ZmqProtocol::ipc});
   pair.client->send(0, question({counting(*pair.worker_device, {(1 << 18) + 1})}));
   EXPECT_FALSE(pair.server->receive(0.2));
 }
 
 TEST(ZmqChannel, ATakenPortIsOneClearError) {
   const auto device = make_cpu_device(1);
-  TransportOptions options{.transport = "tcp", .port_option = "scheme.ps.port"};
+  TransportOptions options{.transport = ZmqProtocol::tcp, .port_option = "scheme.ps.port"};
   const ServerEnd first = open_server(*device, std::make_shared<Hub>(), token, 0, options);
   EXPECT_EQ(first.endpoint.rfind("tcp://127.0.0.1:", 0), 0u) << "listens on loopback alone";
   options.port = std::stoll(first.endpoint.substr(first.endpoint.rfind(':') + 1));

@@ -1,0 +1,165 @@
+#include "core/sim/cluster_check.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/base/error.h"
+
+namespace ringside::sim {
+namespace {
+
+constexpr std::array<std::string_view, 4> dtypes = {"fp32", "tf32", "fp16", "bf16"};
+/// Of a cluster, all of which one process simulates; and of anything else that is counted.
+constexpr std::int64_t most_devices = 1'000'000;
+/// Any other number, be it GB, GB/s, TFLOP/s or microseconds: bytes, operations and picoseconds of
+/// larger ones could not be counted.
+constexpr double largest = 1e9, smallest = 1e-9;
+
+/// Throws ClusterProblem; find_problem() catches it.
+class Checker {
+ public:
+  explicit Checker(const ClusterSpec& cluster) : c_(cluster) {}
+
+  void run() const {
+    check_ranges(c_, "");
+    if (c_.machines * c_.devices > most_devices)
+      refuse("machines", "are too many: {} of {} devices, where {} devices are the most",
+             c_.machines, c_.devices, most_devices);
+    check_device(c_.device, "device");
+    check_device(c_.host, "host");
+    if (c_.host.kind != DeviceKind::cpu)
+      refuse("host.kind", "must be cpu, but is {}", name_of(c_.host.kind));
+    check_machine();
+    check_network();
+    check_collective();
+    check_ranges(c_.message, "message.");
+  }
+
+ private:
+  template <class... Args>
+  [[noreturn]] static void refuse(const std::string& field, fmt::format_string<Args...> reason,
+                                  Args&&... args) {
+    throw ClusterProblem{field, fmt::format(reason, std::forward<Args>(args)...)};
+  }
+
+  /// Checks every number of a struct, whose fields are called prefix + name in messages.
+  template <class Struct>
+  static void check_ranges(const Struct& s, const std::string& prefix) {
+    for (const auto& [name, value, description, range] : fields_to_read(s)) {
+      const std::string field = prefix + std::string(name);
+      if (const auto* number = std::get_if<double*>(&value)) check_range(field, **number, range);
+      if (const auto* count = std::get_if<std::int64_t*>(&value)) {
+        if (**count > most_devices)
+          refuse(field, "must be at most {}, but is {}", most_devices, **count);
+        check_range(field, static_cast<double>(**count), range);
+      }
+    }
+  }
+
+  static void check_range(const std::string& field, double value, Range range) {
+    if (!std::isfinite(value)) refuse(field, "must be finite, but is {}", value);
+    if (value > largest) refuse(field, "must be at most {}, but is {}", largest, value);
+    if (range == Range::positive && value <= 0)
+      refuse(field, "must be more than 0, but is {}", value);
+    if (range == Range::share && (value <= 0 || value > 1))
+      refuse(field, "must be more than 0 and at most 1, but is {}", value);
+    if (range == Range::not_negative && value < 0)
+      refuse(field, "must not be negative, but is {}", value);
+    if ((range == Range::positive || range == Range::share) && value < smallest)
+      refuse(field, "must be at least {}, but is {}", smallest, value);
+  }
+
+  static void check_curve(const Efficiency& curve, const std::string& field) {
+    if (curve.points.empty()) refuse(field, "has no points");
+    double before = 0;
+    for (const auto& [time, share] : curve.points) {
+      if (!std::isfinite(time) || time <= before)
+        refuse(field, "must have times above 0 that ascend, but {} follows on {}", time, before);
+      if (!(share > 0 && share <= 16))
+        refuse(field, "must be shares above 0, and at most 16, but one is {}", share);
+      if (time > largest) refuse(field, "must have times up to {}, but one is {}", largest, time);
+      if (share < smallest)
+        refuse(field, "must be shares from {} on, but one is {}", smallest, share);
+      before = time;
+    }
+  }
+
+  static void check_device(const DeviceSpec& device, const std::string& field) {
+    check_ranges(device, field + ".");
+    if (device.kind == DeviceKind::gpu && device.cores != 1)
+      refuse(field + ".cores", "must be 1 for a gpu, which one rank has to itself, but is {}",
+             device.cores);
+    if (device.tflops.empty()) refuse(field + ".tflops", "is missing");
+    for (const auto& [dtype, value] : device.tflops) {
+      if (std::find(dtypes.begin(), dtypes.end(), dtype) == dtypes.end())
+        refuse(field + ".tflops." + dtype, "is of no known dtype: {}", fmt::join(dtypes, ", "));
+      check_range(field + ".tflops." + dtype, value, Range::positive);
+      if (!device.efficiency.count(dtype)) refuse(field + ".efficiency." + dtype, "is missing");
+    }
+    for (const auto& [dtype, classes] : device.efficiency) {
+      if (!device.tflops.count(dtype))
+        refuse(field + ".efficiency." + dtype, "is of a dtype that tflops does not have");
+      for (const auto& [name, curve] : classes)
+        check_curve(curve, field + ".efficiency." + dtype + "." + name);
+    }
+  }
+
+  void check_machine() const {
+    if (c_.topology != Topology::pcie) check_ranges(c_.peer, "peer.");
+    check_ranges(c_.pcie, "pcie.");
+    if (c_.topology != Topology::mesh && !c_.mesh.empty())
+      refuse("mesh", "belongs to topology mesh, but the topology is {}", name_of(c_.topology));
+    if (c_.topology == Topology::mesh && c_.mesh.empty()) refuse("mesh", "is missing");
+    for (const auto& [a, b] : c_.mesh) {
+      for (const std::int64_t device : {a, b})
+        if (device < 0 || device >= c_.devices)
+          refuse("mesh", "names device {}, but devices are 0 to {}", device, c_.devices - 1);
+      if (a == b) refuse("mesh", "connects device {} with itself", a);
+    }
+    if (c_.ring.empty()) return;
+    std::vector<std::int64_t> sorted = c_.ring;
+    std::sort(sorted.begin(), sorted.end());
+    bool each_once = static_cast<std::int64_t>(sorted.size()) == c_.devices;
+    for (std::size_t i = 0; each_once && i < sorted.size(); ++i)
+      each_once = sorted[i] == static_cast<std::int64_t>(i);
+    if (!each_once) refuse("ring", "must name each of the devices 0 to {} once", c_.devices - 1);
+  }
+
+  void check_network() const {
+    if (c_.machines == 1) return;
+    check_ranges(c_.nic, "nic.");
+    if (c_.devices % c_.nics != 0)
+      refuse("nics", "must divide the {} devices of a machine, but is {}", c_.devices, c_.nics);
+  }
+
+  void check_collective() const {
+    const CollectiveSpec& collective = c_.collective;
+    check_ranges(collective, "collective.");
+    if (collective.kind == CollectiveKind::nccl) return;
+    check_curve(collective.sum, "collective.sum");
+    check_curve(collective.copy, "collective.copy");
+  }
+
+  const ClusterSpec& c_;
+};
+
+}  // namespace
+
+std::optional<ClusterProblem> find_problem(const ClusterSpec& cluster) {
+  try {
+    Checker(cluster).run();
+  } catch (const ClusterProblem& problem) {
+    return problem;
+  }
+  return std::nullopt;
+}
+
+void check(const ClusterSpec& cluster) {
+  if (const auto problem = find_problem(cluster))
+    throw Error("cluster {}: {} {}", cluster.name, problem->field, problem->reason);
+}
+
+}  // namespace ringside::sim

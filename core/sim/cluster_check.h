@@ -1,0 +1,24 @@
+// Which clusters cannot be simulated.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/sim/cluster.h"
+
+namespace ringside::sim {
+
+/// What is wrong with a cluster: for instance no machines, a bandwidth of 0, an efficiency of 0, or
+/// a mesh that names devices that do not exist. Names of classes of operations are not checked:
+/// these belong to devices.
+struct ClusterProblem {
+  std::string field;   // "device.memory_gb", "peer.bandwidth_gbs", "device.efficiency.fp32.linear"
+  std::string reason;  // "must be more than 0, but is -3"
+};
+
+/// Returns the first problem; none if the cluster can be simulated.
+std::optional<ClusterProblem> find_problem(const ClusterSpec& cluster);
+/// Throws the first problem as an Error.
+void check(const ClusterSpec& cluster);
+
+}  // namespace ringside::sim

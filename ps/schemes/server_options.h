@@ -1,0 +1,27 @@
+// Options that all schemes with servers have.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/named_enum.h"
+#include "ps/protocol/transport.h"
+
+namespace ringside::ps {
+
+/// Whether servers have processes of their own or live within workers' processes.
+enum class Placement : std::uint8_t { dedicated, beside };
+inline constexpr std::string_view placement_names[] = {"dedicated", "beside"};
+constexpr EnumNames names_of(Placement) { return placement_names; }
+
+/// The kind of device of dedicated servers: the workers' kind or a CPU.
+enum class ServerDevice : std::uint8_t { same, cpu };
+inline constexpr std::string_view server_device_names[] = {"same", "cpu"};
+constexpr EnumNames names_of(ServerDevice) { return server_device_names; }
+
+/// Throws Error for a port that is out of range, or that the transport does not have; the error
+/// names the scheme's option.
+void check_port(std::string_view scheme, ZmqProtocol transport, std::int64_t port,
+                std::int64_t servers);
+
+}  // namespace ringside::ps
