@@ -15,7 +15,8 @@ namespace ringside::sim {
 
 /// The share of the roofline that operations of one class reach, by their ideal time on it
 /// (microseconds): small ones reach less. Linear in log(time) between its points, constant beyond
-/// them. May exceed 1 where data fits into caches that the device's bandwidth does not tell of.
+/// them. May exceed 1 where data fits into caches that the device's bandwidth does not tell of, and
+/// where a kernel needs fewer operations than its cost (core/device/cost.h) counts.
 struct Efficiency {
   std::vector<std::pair<double, double>> points{};  // (ideal microseconds, share), ascending
   double at(double ideal_us) const;

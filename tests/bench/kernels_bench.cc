@@ -3,9 +3,11 @@
 //
 //     kernels_bench [THREADS] [--benchmark_filter=...]
 //
-// gflops: floating-point operations a second; gbytes: bytes that must be read and written, a
-// second, in the fastest run; of_peak, of_copy: the part of the machine's own figure. gpt_step:
-// `products` is the part of the time that products of linear layers and attention take at least.
+// gflops: floating-point operations a second, as the definition of the operation counts them, so
+// that a kernel which needs fewer (Winograd's convolutions) may exceed the peak; gbytes: bytes that
+// must be read and written, a second; both in the fastest run. of_peak, of_copy: the part of the
+// machine's own figure. gpt_step: `products` is the part of the time that products of linear layers
+// and attention take at least.
 //
 // What bounds a GPT's step on one thread: the multiply-adds. About nine tenths of it are products,
 // those of linear layers at nine tenths of the peak, which leaves little to win. The rest is
