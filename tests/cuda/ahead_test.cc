@@ -73,6 +73,7 @@ INSTANTIATE_TEST_SUITE_P(Schemes, StepsOnGpus, ::testing::Values("single", "ddp"
 
 TEST_P(StepsOnGpus, AreEnqueuedWithoutAWait) {
   auto config = testing::tiny_on_gpus("gpt");
+  config.train.steps = stopped_step + 2;
   config.train.accumulation = 2;
   const RunPlan plan = plan_training(config, GetParam(), 1);
   const auto device = cuda::make_cuda_device({});

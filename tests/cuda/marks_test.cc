@@ -12,7 +12,8 @@ namespace {
 using testing::complaint;
 using ::testing::Each;
 
-/// Event times and the host's clock may differ by what it takes to enqueue.
+/// Event times may differ from the host's clock by the time that enqueuing takes. Another anchor
+/// (core/device/cuda/module/marks.h) corrects this difference, so times may step back by as much.
 constexpr double tolerance_s = 2e-3;
 
 class CudaMarks : public OnGpu {
@@ -37,7 +38,7 @@ TEST_F(CudaMarks, LieWhereTheHostsClockSaysAndInOrder) {
     const Tensor work = filled(1 << 14, 1);
     const Mark after = device().mark();
     const double time = device().time(mark);
-    EXPECT_GE(time, last);
+    EXPECT_GE(time, last - tolerance_s);
     EXPECT_GE(time, before - tolerance_s);
     EXPECT_LE(time, device().time(after));
     EXPECT_GE(device().seconds(mark, after), 0);
@@ -79,7 +80,7 @@ TEST_F(CudaMarks, MayBeAskedInAnyOrder) {
   }
   std::vector<double> times(marks.size());
   for (std::size_t i = marks.size(); i-- > 0;) times[i] = device().time(marks[i]);
-  for (std::size_t i = 1; i < times.size(); ++i) EXPECT_GE(times[i], times[i - 1] - 1e-6);
+  for (std::size_t i = 1; i < times.size(); ++i) EXPECT_GE(times[i], times[i - 1] - tolerance_s);
 }
 
 TEST_F(CudaMarks, OfAMomentAreThatMoment) {

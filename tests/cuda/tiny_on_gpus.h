@@ -14,6 +14,7 @@ inline ExperimentConfig tiny_on_gpus(const std::string& model) {
       .kind = model, .layers = 1, .heads = 2, .width = 10, .context = 5, .vocabulary = 23};
   config.data = {};
   config.data.kind = "synthetic";
+  config.train.steps = 3;
   config.train.global_batch = 12;
   return config;
 }

@@ -20,7 +20,7 @@ TEST_P(ResidentMemory, IsWithin15PercentOfTheLedger) {
 [model]
 kind = "mlp"
 layers = 3
-width = 4096
+width = 3584
 context = 32
 [data]
 path = "text.txt"
