@@ -80,7 +80,7 @@ class RankProcess {
  private:
   pid_t pid_ = 0;
   int status_ = 0;
-  bool known_ = false;  // the status, of a rank that has ended
+  bool known_ = false;  // whether status_ is the exit status of the ended process
   std::unique_ptr<JsonLine> line_;
   RankOutput output_;
 };
@@ -132,7 +132,7 @@ RankProcess::RankProcess(const RankProgram& program, const std::vector<std::stri
   pid_ = fork();
   if (pid_ == 0) {  // only async-signal-safe calls from here on
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher) _exit(1);  // it died before the line above
+    if (getppid() != launcher) _exit(1);  // the launcher died before prctl()
     fcntl(sockets[1], F_SETFD, 0);
     output_.become_standard_streams();
     execve(program.file.c_str(), argv.data(), envp.data());
@@ -183,26 +183,26 @@ class Launch {
   }
 
   void serve_once() {
-    bool hung_up = false;  // its exit status is due any moment
+    bool hung_up = false;  // whether a rank has disconnected, so that it ends any moment
     for (const auto& rank : ranks_) hung_up |= rank->running() && !rank->connected();
     read_all(hung_up ? reap_ms : poll_ms);
     if (!complaints_.empty()) {
-      // A rank reports why it fails before another rank can suffer from it, so a cause has arrived
-      // by now.
+      // A rank reports its failure before another rank can fail as a consequence. So when any
+      // report is here, the report of the cause has arrived too.
       read_all(0);
       fail(complaints_.begin()->second);
     }
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       RankProcess& rank = *ranks_[r];
-      if (rank.connected() || !rank.running()) continue;  // first hear it out, then ask for its end
+      if (rank.connected() || !rank.running()) continue;  // its messages are read to the end first
       rank.reap();
       if (!rank.running()) read_output(r);
       if (!rank.running() && (result_.records[r].is_null() || !rank.ended_well())) judge_end(r);
     }
   }
 
-  /// If something else killed a rank, that explains what other ranks may have reported about it
-  /// before.
+  /// Fails the run because of a rank's end. Other ranks may have reported a failure before because
+  /// that rank was gone: if something other than this launcher killed it, its end is the error.
   void judge_end(std::size_t r) {
     const std::string why = fmt::format("{} {}{}{}", name(r), ranks_[r]->exit_text(), last_step_[r],
                                         ranks_[r]->explanation());
@@ -215,7 +215,7 @@ class Launch {
 
   /// Reads what ranks have sent, or send within `timeout_ms`.
   void read_all(int timeout_ms) {
-    std::vector<pollfd> watched;  // poll() leaves out what is negative
+    std::vector<pollfd> watched;  // poll() skips entries whose file is negative
     for (const auto& rank : ranks_) {
       watched.push_back({rank->connected() ? rank->line().socket() : -1, POLLIN, 0});
       watched.push_back({rank->output().file(), POLLIN, 0});
@@ -285,10 +285,10 @@ class Launch {
   std::vector<std::string> last_step_;
   std::map<std::string, std::string> values_;
   std::map<std::string, std::vector<std::size_t>> waiting_;
-  std::multimap<double, std::string> complaints_;  // by when a rank had them
+  std::multimap<double, std::string> complaints_;  // by the time of the failure
   std::optional<SteadyTime> ending_;
-  bool forced_ = false;     // SIGKILL is ours
-  bool explained_ = false;  // `error` names a rank that was killed
+  bool forced_ = false;     // whether this launcher has sent SIGKILL
+  bool explained_ = false;  // whether `error` names a rank that was killed
   LaunchResult result_;
 };
 

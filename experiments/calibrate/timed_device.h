@@ -1,4 +1,4 @@
-// A device that takes the time of every operation.
+// A device that measures how long every operation takes.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ struct TimedOp {
   double seconds = 0;
 };
 
-/// Passes every call on to `device`, and keeps how long each operation took, in order. `device`
+/// Passes every call on to `device`, and keeps the operations in order with their times. `device`
 /// must run an operation before its kernel returns. For use by one thread.
 class TimedDevice : public Device {
  public:

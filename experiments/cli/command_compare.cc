@@ -40,8 +40,9 @@ struct Comparison {
   std::optional<ResultsFolder> folder;
 };
 
-/// This machine as `ringside calibrate` measured it; nothing if it was never measured, or if the
-/// experiment simulates its ranks anyway.
+/// This machine as `ringside calibrate` measured it; none if no measurement of this machine is
+/// there, or if the ranks do not run on this machine's CPU. Throws Error if device.cluster names a
+/// file that cannot be used.
 std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& config,
                                                    const std::string& results) {
   if (config.cluster) return {};
@@ -62,9 +63,9 @@ std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& confi
   if (machine.name == here) return machine;
   if (named)
     throw Error(
-        "device.cluster: {} describes '{}', but this machine is '{}'; to simulate the cluster set "
-        "device.kind=sim, to predict this machine use the file that `ringside calibrate --threads "
-        "{}` writes",
+        "device.cluster: {} describes '{}', but this machine is '{}'; to simulate that cluster, "
+        "set device.kind=sim; to predict runs on this machine, use the file that `ringside "
+        "calibrate --threads {}` writes",
         file, machine.name, here, config.device.threads);
   std::cerr << fmt::format("No predictions: {} describes '{}', but this machine is '{}'", file,
                            machine.name, here)

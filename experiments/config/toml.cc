@@ -78,13 +78,13 @@ bool take(const nlohmann::json& data, std::vector<Element>* out) {
 bool take(const nlohmann::json& data, const Choice& out) {
   return data.is_string() && out.set(data.get<std::string>());
 }
-/// Values of other types stand in no TOML file.
+/// Fields of other types take no data of a TOML file.
 template <class Other>
 bool take(const nlohmann::json&, const Other&) {
   return false;
 }
 
-/// Says what a value takes.
+/// Says which data a field takes, or that it takes none.
 struct Wanted {
   std::string operator()(std::string*) const { return "a string"; }
   std::string operator()(bool*) const { return "true or false"; }
@@ -128,7 +128,7 @@ nlohmann::json json_of(const toml::node& node, const std::string& place) {
   throw Error("{}: no key takes a date or time; write text in quotes", place);
 }
 
-/// The most tables within each other. The parser takes any number, and every level costs stack.
+/// The largest depth of nested tables. The parser has no limit, and every level takes stack.
 constexpr std::size_t deepest = 16;
 
 /// The position behind the string that begins at `at`.

@@ -1,4 +1,5 @@
-// cuDNN's graphs, built once for each shape and kept. Only the *_cudnn.cc files include cuDNN.
+// cuDNN's graphs, built once for each shape and kept. Only the *_cudnn.cc files include this
+// header.
 #pragma once
 
 #include <cudnn.h>
