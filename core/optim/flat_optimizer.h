@@ -8,7 +8,8 @@
 
 namespace ringside {
 
-/// Keeps the master values, the norm of the gradients, the decay groups and the count of updates.
+/// Keeps the master values, clips gradients by their norm, gives each parameter its weight decay,
+/// and counts the updates.
 class FlatOptimizer : public Optimizer {
  public:
   int rounds() const override { return norm_rounds() + own_rounds(); }
@@ -31,8 +32,8 @@ class FlatOptimizer : public Optimizer {
   FlatOptimizer(const OptimizerConfig& config, const RunSize& run, Device& device,
                 const Tensor& parameters, ParameterMap map);
 
-  /// Calls `update` for parts of the range in which all elements decay alike; the parts are as few
-  /// as possible.
+  /// Calls `update` for the parts of the range in which all elements have the same weight decay;
+  /// the parts are as few as possible.
   void each_alike(const ParameterRange& range, const StepInfo& info,
                   const std::function<void(const ParameterRange&, const Scalars&)>& update) const;
   /// own_rounds(): the number of rounds after the round of the norm, 0 or 1. own_sums(): the number

@@ -13,16 +13,17 @@
 
 namespace ringside::sim {
 
-/// The share of the roofline that operations of one class reach, by their ideal time on it
-/// (microseconds): small ones reach less. Linear in log(time) between its points, constant beyond
-/// them. May exceed 1 where data fits into caches that the device's bandwidth does not tell of, and
-/// where a kernel needs fewer operations than its cost (core/device/cost.h) counts.
+/// The share of the roofline's speed that operations of one class reach, by the ideal time that
+/// they would take at that speed: short operations reach less. The share is linear in log(time)
+/// between the points and constant beyond them. It may exceed 1 where data fits into caches, which
+/// are faster than the device's bandwidth, and where a kernel needs fewer operations than its cost
+/// (core/device/cost.h) counts.
 struct Efficiency {
   std::vector<std::pair<double, double>> points{};  // (ideal microseconds, share), ascending
   double at(double ideal_us) const;
   bool operator==(const Efficiency&) const = default;
 };
-/// Files have the points alone.
+/// A file has the list of points as the value.
 inline FieldValue field_value(Efficiency& efficiency) { return &efficiency.points; }
 
 /// A GPU belongs to one rank; the cores of a CPU are shared by its ranks.
@@ -55,8 +56,8 @@ struct LinkSpec {
   bool operator==(const LinkSpec&) const = default;
 };
 
-/// How the devices of a machine reach each other: through one switch, over links of pairs (others
-/// go through PCIe), or through PCIe alone.
+/// How the devices of a machine reach each other: through PCIe, through one switch, or over links
+/// between pairs of devices (in a mesh, pairs without a link use PCIe).
 enum class Topology : std::uint8_t { pcie, nvlink_switch, mesh };
 inline constexpr std::string_view topology_names[] = {"pcie", "switch", "mesh"};
 constexpr EnumNames names_of(Topology) { return topology_names; }
@@ -77,15 +78,15 @@ struct CollectiveSpec {
   bool operator==(const CollectiveSpec&) const = default;
 };
 
-/// Messages between workers and servers: what the sender's and the receiver's CPU spend on each
-/// message and byte, before and after it is on its way.
+/// Messages between workers and servers: the time that the sender's CPU spends on a message before
+/// it leaves, and the receiver's CPU after it has arrived, for each message and for each MB of it.
 struct MessageSpec {
   double send_us = 0, receive_us = 0;
   double send_us_per_mb = 0, receive_us_per_mb = 0;  // MB = 1e6 bytes
   bool operator==(const MessageSpec&) const = default;
 };
 
-/// `machines` equal machines, complete: nothing is looked up in a catalog any more.
+/// `machines` equal machines. Devices and links are described here in full, not named.
 struct ClusterSpec {
   std::string name;
   std::string source;  // where the figures come from
@@ -100,13 +101,13 @@ struct ClusterSpec {
   std::vector<std::pair<std::int64_t, std::int64_t>> mesh{};
   /// The order in which rings go through the devices of a machine; empty: 0, 1, 2, ...
   std::vector<std::int64_t> ring{};
-  LinkSpec pcie;             // between a device and the host, or a NIC; for a cpu: its memory
+  LinkSpec pcie;             // from a device to the host or a NIC; from a CPU also to itself
   double pcie_root_gbs = 0;  // shared by all PCIe traffic of a machine, each way; 0: no such limit
 
   std::int64_t nics = 1;  // in each machine; device d uses NIC d * nics / devices
   LinkSpec nic;
-  /// Machines of one leaf switch of a fat tree; 0: one switch for all. `oversubscription`:
-  /// bandwidth of a leaf's machines by that of its uplink.
+  /// Number of machines at each leaf switch of a fat tree; 0: one switch for all machines.
+  /// `oversubscription`: the bandwidth of a leaf's machines divided by the bandwidth of its uplink.
   std::int64_t machines_per_switch = 0;
   double oversubscription = 1;
 

@@ -43,8 +43,8 @@ class Reader {
 
   const ClusterTable& table() const { return table_; }
 
-  /// Reads the value at `path` into `out`; false if the table has no such value. `as` is the field
-  /// that the value belongs to, where this is not `path`.
+  /// Reads the value at `path` into `out`; false if the table has no such value. `as` names the
+  /// field that the value belongs to; if `as` is empty, the field is named by `path`.
   bool get(const TomlPath& path, const FieldValue& out, const TomlPath& as = {}) {
     know(path[0]);
     const auto it = table_.values.find(path);
@@ -231,8 +231,8 @@ class Builder {
     return did_you_mean(name, others);
   }
 
-  /// The place of the field in the file; if the field was not read, that of the nearest enclosing
-  /// part.
+  /// The place of the field in the file; if the field was not read, the place of the nearest
+  /// enclosing table.
   std::string place_of(std::string field) const {
     for (;;) {
       const auto it = places_.find(field);

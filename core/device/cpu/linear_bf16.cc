@@ -1,5 +1,5 @@
-// Linear layers in bf16 through oneDNN, on processors that multiply bf16: without a copy of any
-// operand, and twice as fast as fp32 where the processor does 64 operations a cycle.
+// Linear layers in bf16 through oneDNN, on processors with instructions that multiply bf16. No
+// operand is copied, and on such processors products may take half the time of fp32.
 #include <string_view>
 #include <vector>
 
@@ -78,7 +78,7 @@ void deactivate(Runner& runner, const LinearBackward& op, const Desc& values) {
                                             {DNNL_ARG_DIFF_SRC, dy}});
 }
 
-/// Sums of the rows in fp32. Each thread has some of the columns.
+/// Adds all rows up into one, in fp32. Each thread adds some of the columns.
 void sum_rows(const Context& context, const Tensor& rows, const Tensor& out) {
   const std::int64_t count = rows.shape()[0], columns = rows.shape()[1];
   parallel_for(context.threads, columns, 64, [&](std::int64_t begin, std::int64_t end, int) {

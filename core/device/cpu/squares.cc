@@ -33,7 +33,8 @@ struct Magnitudes {
 };
 
 Magnitudes magnitudes(const float* values, std::int64_t count) {
-  std::uint32_t before_smallest = ~0u, largest = 0;  // zero, less one, is the largest of all
+  std::uint32_t before_smallest = ~0u,
+                largest = 0;  // for zeros, bits - 1 wraps around to the largest value
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffff;
     before_smallest = std::min(before_smallest, bits - 1);
@@ -42,7 +43,7 @@ Magnitudes magnitudes(const float* values, std::int64_t count) {
   return {before_smallest + 1, largest};
 }
 
-/// The exponent of a float's leading bit, or for subnormal numbers one that is not below it.
+/// The exponent of a float's leading bit; for subnormal numbers -126, which is larger.
 int exponent(std::uint32_t bits) { return std::max(static_cast<int>(bits >> 23), 1) - 127; }
 
 /// 2^exponent, within the normal range.

@@ -114,7 +114,7 @@ s4u::Host* Platform::make_host(Place place, s4u::NetZone* machine) {
                                   : fmt::format("machine {} host", place.machine);
   const DeviceSpec& spec = device ? cluster_.device : cluster_.host;
   const std::int64_t cores = device && spec.kind != DeviceKind::cpu ? 1 : spec.cores;
-  // One resource for all cores together; no work gets more than one core of it.
+  // One resource stands for all cores together; an operation gets the speed of one core at most.
   const double together = static_cast<double>(cores) * spec.busy_share;
   s4u::Host* host = machine->create_host(name, operations_of_second * std::max(1.0, together));
   host->seal();
