@@ -40,17 +40,17 @@ class CifarDataset final : public Dataset {
                         bytes, record()));
       files_.append(std::move(file), static_cast<std::int64_t>(bytes / record()), 0);
     }
-    part_ = part_of(files_.items(), split, holdout);
+    samples_ = samples_of(files_.items(), split, holdout);
   }
 
-  std::int64_t size() const override { return part_.size; }
+  std::int64_t size() const override { return samples_.size; }
   Shape input_shape() const override { return {side, side, channels}; }
   DType input_dtype() const override { return DType::f32; }
   Shape target_shape() const override { return {1}; }
 
   void read(std::int64_t sample, std::span<std::byte> input,
             std::span<std::int32_t> target) const override {
-    const auto place = files_.find(part_.begin + sample);
+    const auto place = files_.find(samples_.begin + sample);
     const auto record = record_at(place);
     target[0] = label(place, record[format_.label]);
     const auto image = std::span(record).subspan(format_.header);
@@ -84,8 +84,8 @@ class CifarDataset final : public Dataset {
 
   void check() const override {
     std::array<std::byte, 1> value;
-    for (std::int64_t i = 0; i < part_.size; ++i) {
-      const auto place = files_.find(part_.begin + i);
+    for (std::int64_t i = 0; i < samples_.size; ++i) {
+      const auto place = files_.find(samples_.begin + i);
       files_.read(place.file, static_cast<std::size_t>(place.item) * record() + format_.label,
                   value);
       label(place, value[0]);
@@ -94,12 +94,12 @@ class CifarDataset final : public Dataset {
 
  private:
   std::size_t record() const { return format_.header + pixels; }
-  std::vector<std::byte> record_at(const FileRow::Place& place) const {
+  std::vector<std::byte> record_at(const FileRow::Position& place) const {
     std::vector<std::byte> out(record());
     files_.read(place.file, static_cast<std::size_t>(place.item) * record(), out);
     return out;
   }
-  std::int32_t label(const FileRow::Place& place, std::byte value) const {
+  std::int32_t label(const FileRow::Position& place, std::byte value) const {
     check_label(files_.path(place.file),
                 static_cast<std::size_t>(place.item) * record() + format_.label, value, classes_);
     return std::to_integer<std::int32_t>(value);
@@ -109,7 +109,7 @@ class CifarDataset final : public Dataset {
   std::int64_t classes_;
   bool augment_;
   FileRow files_;  // of records
-  Part part_;
+  SampleRange samples_;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace ringside {
 
 namespace fs = std::filesystem;
 
-Part part_of(std::int64_t whole, Split split, double holdout) {
+SampleRange samples_of(std::int64_t whole, Split split, double holdout) {
   if (!(holdout >= 0 && holdout < 1))
     throw Error("data.holdout = {} is out of range; it has to be in [0, 1)", holdout);
   const auto held_out = static_cast<std::int64_t>(std::floor(static_cast<double>(whole) * holdout));
@@ -90,7 +90,7 @@ void FileRow::append(RegularFile file, std::int64_t items, std::size_t header) {
   files_.push_back(std::move(file));
 }
 
-FileRow::Place FileRow::find(std::int64_t item) const {
+FileRow::Position FileRow::find(std::int64_t item) const {
   const auto file =
       static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), item) - ends_.begin());
   return {file, item - (file == 0 ? 0 : ends_[file - 1]), ends_[file] - item};

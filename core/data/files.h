@@ -23,13 +23,13 @@ struct DataFiles {
 };
 
 /// Samples [begin, begin + size) of a list.
-struct Part {
+struct SampleRange {
   std::int64_t begin = 0, size = 0;
 };
 
 /// Splits a list of `whole` samples: the last `holdout` share is held out, the rest is for
 /// training. Throws Error if `holdout` is not in [0, 1).
-Part part_of(std::int64_t whole, Split split, double holdout);
+SampleRange samples_of(std::int64_t whole, Split split, double holdout);
 
 /// A file on a disk, open for reading, that nobody may change meanwhile.
 class RegularFile {
@@ -68,13 +68,13 @@ class FileRow {
   void append(RegularFile file, std::int64_t items, std::size_t header);
   std::int64_t items() const { return ends_.empty() ? 0 : ends_.back(); }
 
-  struct Place {
+  struct Position {
     std::size_t file;
     std::int64_t item;  // within the file
     std::int64_t left;  // items of the file from `item` on
   };
   /// Finds the item with this number, which must be below items().
-  Place find(std::int64_t item) const;
+  Position find(std::int64_t item) const;
 
   std::size_t files() const { return files_.size(); }
   const std::filesystem::path& path(std::size_t file) const { return files_[file].path(); }

@@ -78,17 +78,17 @@ class IdxDataset final : public Dataset {
     labels_.read(label_header_, label_values_);
     shape_ = {pixels.extents[1], pixels.extents[2],
               pixels.extents.size() > 3 ? pixels.extents[3] : 1};
-    part_ = part_of(pixels.extents[0], split, holdout);
+    samples_ = samples_of(pixels.extents[0], split, holdout);
   }
 
-  std::int64_t size() const override { return part_.size; }
+  std::int64_t size() const override { return samples_.size; }
   Shape input_shape() const override { return shape_; }
   DType input_dtype() const override { return DType::f32; }
   Shape target_shape() const override { return {1}; }
 
   void read(std::int64_t sample, std::span<std::byte> input,
             std::span<std::int32_t> target) const override {
-    const auto image = static_cast<std::size_t>(part_.begin + sample);
+    const auto image = static_cast<std::size_t>(samples_.begin + sample);
     target[0] = label(image);
     const auto count = static_cast<std::size_t>(shape_.count());
     std::vector<std::byte> pixels(count);
@@ -100,7 +100,8 @@ class IdxDataset final : public Dataset {
   }
 
   void check() const override {
-    for (std::int64_t i = 0; i < part_.size; ++i) label(static_cast<std::size_t>(part_.begin + i));
+    for (std::int64_t i = 0; i < samples_.size; ++i)
+      label(static_cast<std::size_t>(samples_.begin + i));
   }
 
  private:
@@ -116,7 +117,7 @@ class IdxDataset final : public Dataset {
   PixelScale scale_;
   std::size_t image_header_ = 0, label_header_ = 0;
   Shape shape_;
-  Part part_;
+  SampleRange samples_;
 };
 
 /// Returns images and labels of one of MNIST's two sets if both files exist, else nothing.

@@ -44,16 +44,16 @@ class TextDataset final : public Dataset {
       const auto bytes = static_cast<std::int64_t>(file.size());
       files_.append(std::move(file), bytes, 0);
     }
-    const Part part = part_of(files_.items(), split, holdout);
-    begin_ = part.begin;
-    size_ = part.size - context;
+    const SampleRange samples = samples_of(files_.items(), split, holdout);
+    begin_ = samples.begin;
+    size_ = samples.size - context;
     if (size_ < 1)
       throw Error(
           "data: the {} split of {}{} has {} bytes, but a window needs {}; give more text or "
           "change model.context or data.holdout",
           split == Split::training ? "training" : "held-out",
           paths.empty() ? "no file" : paths.front().string(),
-          paths.size() > 1 ? fmt::format(" and {} more files", paths.size() - 1) : "", part.size,
+          paths.size() > 1 ? fmt::format(" and {} more files", paths.size() - 1) : "", samples.size,
           context + 1);
   }
 
@@ -78,7 +78,7 @@ class TextDataset final : public Dataset {
   /// Copies bytes from `at` on, across the files.
   void copy(std::int64_t at, std::span<std::byte> out) const {
     while (!out.empty()) {
-      const FileRow::Place place = files_.find(at);
+      const FileRow::Position place = files_.find(at);
       const auto count = std::min(static_cast<std::size_t>(place.left), out.size());
       files_.read(place.file, static_cast<std::size_t>(place.item), out.first(count));
       out = out.subspan(count);

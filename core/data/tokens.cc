@@ -68,17 +68,17 @@ class TokenDataset final : public Dataset {
       token_bytes_ = token_bytes;
       files_.append(std::move(file), tokens, header_bytes);
     }
-    part_ = part_of(files_.items(), split, holdout);
-    if (part_.size <= context)
+    samples_ = samples_of(files_.items(), split, holdout);
+    if (samples_.size <= context)
       throw Error(
           "data: the {} split of {} has {} tokens, but a window needs {}; give more files or "
           "change "
           "model.context or data.holdout",
           split == Split::training ? "training" : "held-out",
-          paths.empty() ? "no file" : paths.front().string(), part_.size, context + 1);
+          paths.empty() ? "no file" : paths.front().string(), samples_.size, context + 1);
   }
 
-  std::int64_t size() const override { return part_.size - context_; }
+  std::int64_t size() const override { return samples_.size - context_; }
   Shape input_shape() const override { return {context_}; }
   DType input_dtype() const override { return DType::i32; }
   Shape target_shape() const override { return {task_ == Task::every_token ? context_ : 1}; }
@@ -87,7 +87,7 @@ class TokenDataset final : public Dataset {
             std::span<std::int32_t> target) const override {
     std::vector<std::int32_t> window(static_cast<std::size_t>(context_) + 1);
     auto out = std::span(window);
-    each_piece(part_.begin + sample, context_ + 1, [&](const FileRow::Place& place) {
+    each_piece(samples_.begin + sample, context_ + 1, [&](const FileRow::Position& place) {
       const auto count = static_cast<std::size_t>(place.left);
       if (token_bytes_ == 2)
         copy<std::uint16_t>(place, out.first(count));
@@ -103,7 +103,7 @@ class TokenDataset final : public Dataset {
   void check() const override {
     constexpr std::int64_t at_once = 1 << 16;
     if (token_bytes_ == 2 && vocabulary_ > std::numeric_limits<std::uint16_t>::max()) return;
-    each_piece(part_.begin, part_.size, [&](FileRow::Place place) {
+    each_piece(samples_.begin, samples_.size, [&](FileRow::Position place) {
       for (std::int64_t left = place.left; left > 0; left -= at_once, place.item += at_once) {
         place.left = std::min(left, at_once);
         if (token_bytes_ == 2)
@@ -119,7 +119,7 @@ class TokenDataset final : public Dataset {
   template <class Use>
   void each_piece(std::int64_t begin, std::int64_t count, const Use& use) const {
     while (count > 0) {
-      FileRow::Place place = files_.find(begin);
+      FileRow::Position place = files_.find(begin);
       place.left = std::min(place.left, count);
       use(place);
       begin += place.left;
@@ -128,7 +128,7 @@ class TokenDataset final : public Dataset {
   }
 
   template <class Token>
-  std::vector<Token> tokens(const FileRow::Place& place) const {
+  std::vector<Token> tokens(const FileRow::Position& place) const {
     std::vector<Token> out(static_cast<std::size_t>(place.left));
     files_.read(place.file, static_cast<std::size_t>(place.item) * sizeof(Token),
                 std::as_writable_bytes(std::span(out)));
@@ -136,7 +136,7 @@ class TokenDataset final : public Dataset {
   }
 
   template <class Token>
-  void copy(const FileRow::Place& place, std::span<std::int32_t> out) const {
+  void copy(const FileRow::Position& place, std::span<std::int32_t> out) const {
     const std::vector<Token> from = tokens<Token>(place);
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (static_cast<std::int64_t>(from[i]) >= vocabulary_) refuse<Token>(place, i, from[i]);
@@ -147,7 +147,7 @@ class TokenDataset final : public Dataset {
   /// Checks the largest token first, in a loop that compilers vectorise; only if it is too large,
   /// looks for the first one that is.
   template <class Token>
-  void look_at(const FileRow::Place& place) const {
+  void look_at(const FileRow::Position& place) const {
     const std::vector<Token> from = tokens<Token>(place);
     Token largest = 0;
     for (const Token token : from) largest = std::max(largest, token);
@@ -157,7 +157,7 @@ class TokenDataset final : public Dataset {
   }
 
   template <class Token>
-  [[noreturn]] void refuse(const FileRow::Place& place, std::size_t i, Token token) const {
+  [[noreturn]] void refuse(const FileRow::Position& place, std::size_t i, Token token) const {
     throw bad_file(files_.path(place.file),
                    header_bytes + (static_cast<std::size_t>(place.item) + i) * sizeof(Token),
                    fmt::format("token {} is beyond the vocabulary of {}", token, vocabulary_),
@@ -168,7 +168,7 @@ class TokenDataset final : public Dataset {
   Task task_;
   std::size_t token_bytes_ = 0;
   FileRow files_;  // of tokens
-  Part part_;
+  SampleRange samples_;
 };
 
 }  // namespace

@@ -91,25 +91,25 @@ void list_keys() {
   keys("compare", CompareConfig{});
 }
 
-struct Part {
+struct Section {
   std::string_view name;
   void (*list)();
 };
-constexpr Part parts[] = {{"schemes", list_schemes},
-                          {"models", list_models},
-                          {"data", list_data},
-                          {"devices", list_devices},
-                          {"keys", list_keys}};
+constexpr Section sections[] = {{"schemes", list_schemes},
+                                {"models", list_models},
+                                {"data", list_data},
+                                {"devices", list_devices},
+                                {"keys", list_keys}};
 
 }  // namespace
 
 int list_command(const Arguments& arguments) {
   std::vector<std::string> known;
   bool found = false;
-  for (const Part& part : parts) {
-    known.emplace_back(part.name);
-    if (!arguments.list.empty() && arguments.list != part.name) continue;
-    part.list();
+  for (const Section& section : sections) {
+    known.emplace_back(section.name);
+    if (!arguments.list.empty() && arguments.list != section.name) continue;
+    section.list();
     found = true;
   }
   std::cout << std::flush;

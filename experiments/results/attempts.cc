@@ -19,7 +19,7 @@ int attempts(const std::vector<Row>& rows, const std::string& run) {
       std::count_if(rows.begin(), rows.end(), [&](const Row& row) { return row.plan.id == run; }));
 }
 
-bool settled(const std::vector<Row>& rows, const std::string& run, int most) {
+bool finished(const std::vector<Row>& rows, const std::string& run, int most) {
   return attempts(rows, run) >= most || std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
            return row.plan.id == run && disturbance(row).empty();
          });

@@ -13,7 +13,7 @@ int attempts(const std::vector<Row>& rows, const std::string& run);
 
 /// Whether the run need not be made again: because it failed, an attempt was undisturbed, or `most`
 /// attempts were made.
-bool settled(const std::vector<Row>& rows, const std::string& run, int most);
+bool finished(const std::vector<Row>& rows, const std::string& run, int most);
 
 /// Returns the attempt that counts for every run in `rows`, in the order in which the runs appear.
 /// A failed attempt counts first, else the attempt that was disturbed least, and of equal attempts

@@ -52,7 +52,7 @@ std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std:
                                     int most_attempts) {
   std::vector<RunPlan> remaining;
   for (const RunPlan& run : runs)
-    if (!settled(done, run.id, most_attempts)) remaining.push_back(run);
+    if (!finished(done, run.id, most_attempts)) remaining.push_back(run);
   std::stable_sort(remaining.begin(), remaining.end(),
                    [](const RunPlan& a, const RunPlan& b) { return a.place < b.place; });
   return remaining;
@@ -89,7 +89,7 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
       rank.steps = {};
     }
     display.end_run(row);
-    if (settled(rows, runs[i].id, maker.most_attempts)) ++i;
+    if (finished(rows, runs[i].id, maker.most_attempts)) ++i;
   }
   return {std::move(rows), false};
 }

@@ -15,14 +15,14 @@ constexpr std::int64_t grain = 1 << 14;  // elements that are worth a thread
 /// What an update reads and writes. `values` are the master values, or the parameters themselves if
 /// these have fp32.
 template <class T>
-struct Range {
+struct UpdateOperands {
   T* parameters;
   const T* gradients;
   float* values;
   float scale;  // of the gradients
 
   template <class Op>
-  static Range of(const Op& op) {
+  static UpdateOperands of(const Op& op) {
     T* parameters = op.parameters.template data<T>();
     const T* gradients = op.gradients.template data<T>();
     if constexpr (std::is_same_v<T, float>)
@@ -30,20 +30,20 @@ struct Range {
     else
       return {parameters, gradients, op.master.template data<float>(), op.gradient_scale};
   }
-  Range from(std::int64_t begin) const {
+  UpdateOperands from(std::int64_t begin) const {
     return {parameters + begin, gradients + begin, values + begin, scale};
   }
 };
 
 /// Rounds the master values to the parameters.
 template <class T>
-void publish(const Range<T>& range, std::int64_t count) {
+void publish(const UpdateOperands<T>& range, std::int64_t count) {
   if constexpr (!std::is_same_v<T, float>)
     for (std::int64_t i = 0; i < count; ++i) store(range.parameters[i], range.values[i]);
 }
 
 template <class T>
-void plain_step(const Range<T>& range, std::int64_t count, float lr, float decay) {
+void plain_step(const UpdateOperands<T>& range, std::int64_t count, float lr, float decay) {
   float* __restrict p = range.values;
   const T* __restrict g = range.gradients;
   const float scale = range.scale;
@@ -52,8 +52,8 @@ void plain_step(const Range<T>& range, std::int64_t count, float lr, float decay
 
 /// At step 1 the velocity becomes the gradient, whatever its memory held.
 template <bool first, bool nesterov, class T>
-void momentum_step(const Range<T>& range, float* __restrict u, std::int64_t count, float lr,
-                   float decay, float momentum) {
+void momentum_step(const UpdateOperands<T>& range, float* __restrict u, std::int64_t count,
+                   float lr, float decay, float momentum) {
   float* __restrict p = range.values;
   const T* __restrict gradients = range.gradients;
   const float scale = range.scale;
@@ -67,7 +67,7 @@ void momentum_step(const Range<T>& range, float* __restrict u, std::int64_t coun
 template <class T>
 void adamw_step(const Context& context, const AdamW& op) {
   const auto with = AdamWFactors::of(op);
-  const auto all = Range<T>::of(op);
+  const auto all = UpdateOperands<T>::of(op);
   float* m_all = op.first_moment.data<float>();
   float* v_all = op.second_moment.data<float>();
   parallel_for(context.threads, op.parameters.count(), grain,
@@ -93,11 +93,11 @@ void sgd_step(const Context& context, const Sgd& op) {
   const auto with_momentum =
       op.step == 1 ? (op.nesterov ? momentum_step<true, true, T> : momentum_step<true, false, T>)
                    : (op.nesterov ? momentum_step<false, true, T> : momentum_step<false, false, T>);
-  const auto all = Range<T>::of(op);
+  const auto all = UpdateOperands<T>::of(op);
   float* u_all = op.velocity.data<float>();
   parallel_for(context.threads, op.parameters.count(), grain,
                [=](std::int64_t begin, std::int64_t end, int) {
-                 const Range<T> range = all.from(begin);
+                 const UpdateOperands<T> range = all.from(begin);
                  if (momentum == 0)
                    plain_step(range, end - begin, lr, decay);
                  else
