@@ -11,10 +11,10 @@ namespace ringside {
 namespace {
 
 constexpr double longest_timeout_s = 1e6;
-/// Limits, because every step is a number in the row, and every sample of a batch is held in
-/// memory.
+/// Steps are limited because a row has the loss of every step; samples, because a batch is held in
+/// memory as a whole.
 constexpr std::int64_t most_steps = 1'000'000'000, most_samples = 1 << 24;
-/// The most elements of a tensor, so that its bytes can still be counted.
+/// The most elements of a tensor: its number of bytes must fit into 63 bits.
 constexpr std::int64_t most_elements = std::int64_t{1} << 60;
 
 void check_train(const TrainConfig& train, const DataConfig& data) {
@@ -47,7 +47,7 @@ void check_kinds(const ExperimentConfig& config) {
   find_dataset(config.data.kind);
   const DeviceRow& device = find_device(config.device.kind);
   if (config.device.tf32 && device.name == "cpu")
-    throw Error("device.tf32 = true: device 'cpu' has no tensor cores; leave it out");
+    throw Error("device.tf32 = true: device 'cpu' has no tensor cores; leave device.tf32 out");
   require_at_least("sim.message_ranks", config.sim.message_ranks, 1);
   require_at_least("sim.traced_ranks", config.sim.traced_ranks, 0);
   require_between("device.threads", config.device.threads, 1, most_threads);
@@ -72,8 +72,8 @@ void check_list(std::string_view key, const std::vector<T>& list) {
       throw Error("{} names {} twice", key, list[i]);
 }
 
-/// Throws Error if an activation could have more elements than can be counted. No activation has
-/// more elements than a micro-batch's positions times a unit's parameters, or than the scores of
+/// Throws Error if an activation could have more than most_elements. No activation has more
+/// elements than a micro-batch's positions times a unit's parameters, or than the scores of
 /// attention.
 void check_countable(const RunPlan& plan, const Model& model) {
   std::int64_t widest = 1;
@@ -89,8 +89,8 @@ void check_countable(const RunPlan& plan, const Model& model) {
       countable({samples, plan.model.heads, context, context}))
     return;
   throw Error(
-      "train.micro_batch = {}: its activations could have more elements than can be counted; "
-      "lower it, or the sizes in [model]",
+      "train.micro_batch = {}: an activation could have more than 2^60 elements; lower "
+      "train.micro_batch, or the sizes in [model]",
       samples);
 }
 

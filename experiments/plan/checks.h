@@ -21,7 +21,7 @@ void require_between(std::string_view key, std::int64_t value, std::int64_t leas
 /// Checks what all runs of an experiment have in common: name, train, data, model, device and
 /// optimizer.
 void check_config(const ExperimentConfig& config);
-/// Checks which runs a comparison has.
+/// Checks the lists and the numbers of [compare].
 void check_compare(const CompareConfig& compare);
 void check_world(std::string_view key, std::int64_t world);
 

@@ -16,7 +16,7 @@ struct BytesRange {
   std::int64_t low = 0, high = 0;
 };
 
-/// The memory of the busiest rank of one role.
+/// The memory of one role's busiest rank, the rank with the largest peak.
 struct RoleMemory {
   std::string role{};  // "worker", "server", "worker+server"
   int ranks = 0;       // number of ranks with this role

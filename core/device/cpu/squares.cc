@@ -33,8 +33,8 @@ struct Magnitudes {
 };
 
 Magnitudes magnitudes(const float* values, std::int64_t count) {
-  std::uint32_t before_smallest = ~0u,
-                largest = 0;  // for zeros, bits - 1 wraps around to the largest value
+  // For zeros, bits - 1 wraps around to the largest value.
+  std::uint32_t before_smallest = ~0u, largest = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffff;
     before_smallest = std::min(before_smallest, bits - 1);

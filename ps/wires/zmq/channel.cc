@@ -14,8 +14,8 @@ namespace {
 
 constexpr auto last_words = std::chrono::milliseconds(1000);
 
-/// The time between two looks at copies under way doubles with each look, so that a message is late
-/// by no more than its copy took.
+/// The channel looks repeatedly whether copies are finished. The time from one look to the next
+/// doubles, so that a message is delayed by no more than the time that its copy took.
 constexpr double shortest_slice_s = 50e-6, longest_slice_s = 1e-3;
 
 void sleep_for(double seconds) {
@@ -84,7 +84,7 @@ void ZmqChannel::poll(double timeout_s, const Socket* sending) {
   }
 }
 
-/// Returns whether anything happened.
+/// Returns whether a socket is ready or a signal ended the wait.
 bool ZmqChannel::poll_sockets(double timeout_s, const Socket* sending) {
   std::vector<zmq::pollitem_t> items;
   for (Socket& socket : sockets_) {
@@ -150,7 +150,8 @@ bool ZmqChannel::has_to_wait(const Socket& socket, int peer, const Message& mess
 
 bool ZmqChannel::has_room(int peer) const { return staged_->waiting(peer) < high_water_mark; }
 
-/// Counts the bytes at once: a rank's count belongs to the message that the rank has just sent.
+/// Counts the bytes now, not when they leave, so that they count for the step in which the message
+/// was sent (and, on a server, for the request that it answers).
 void ZmqChannel::stage(int peer, Message message) {
   Parts parts = pack(std::move(message));
   count_sent(parts);
