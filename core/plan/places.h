@@ -6,9 +6,10 @@
 
 namespace ringside {
 
-/// Where a rank of a simulated run lives. Worker w lives on device w, machine by machine, and round
-/// the cluster again where devices are CPUs with several cores. Dedicated servers live on the hosts
-/// of the machines, one machine after the other.
+/// Where a rank of a simulated run lives. Worker w lives on device w, counted machine by machine;
+/// workers beyond the last device, which only CPUs take, begin at the first device again. Dedicated
+/// servers are spread over the machines in turn, and live on the machine's host, or on its device 0
+/// if devices are CPUs.
 sim::Place place_of(const RunPlan& plan, int rank);
 
 /// Throws Error if the plan has more workers than its cluster has devices for.

@@ -12,10 +12,11 @@ namespace ringside::sim {
 namespace {
 
 constexpr std::array<std::string_view, 4> dtypes = {"fp32", "tf32", "fp16", "bf16"};
-/// Of a cluster, all of which one process simulates; and of anything else that is counted.
+/// The most devices of a cluster, since one process simulates all of them; and the largest value of
+/// any other whole number.
 constexpr std::int64_t most_devices = 1'000'000;
-/// Any other number, be it GB, GB/s, TFLOP/s or microseconds: bytes, operations and picoseconds of
-/// larger ones could not be counted.
+/// Bounds of all other numbers (GB, GB/s, TFLOP/s and microseconds): in bytes, operations or
+/// picoseconds, larger values could overflow.
 constexpr double largest = 1e9, smallest = 1e-9;
 
 /// Throws ClusterProblem; find_problem() catches it.
@@ -26,7 +27,7 @@ class Checker {
   void run() const {
     check_ranges(c_, "");
     if (c_.machines * c_.devices > most_devices)
-      refuse("machines", "are too many: {} of {} devices, where {} devices are the most",
+      refuse("machines", "are too many: {} machines of {} devices have more than {} devices",
              c_.machines, c_.devices, most_devices);
     check_device(c_.device, "device");
     check_device(c_.host, "host");
@@ -77,12 +78,12 @@ class Checker {
     double before = 0;
     for (const auto& [time, share] : curve.points) {
       if (!std::isfinite(time) || time <= before)
-        refuse(field, "must have times above 0 that ascend, but {} follows on {}", time, before);
+        refuse(field, "must have ascending times above 0, but {} comes after {}", time, before);
       if (!(share > 0 && share <= 16))
         refuse(field, "must be shares above 0, and at most 16, but one is {}", share);
       if (time > largest) refuse(field, "must have times up to {}, but one is {}", largest, time);
       if (share < smallest)
-        refuse(field, "must be shares from {} on, but one is {}", smallest, share);
+        refuse(field, "must be shares of at least {}, but one is {}", smallest, share);
       before = time;
     }
   }
@@ -90,12 +91,13 @@ class Checker {
   static void check_device(const DeviceSpec& device, const std::string& field) {
     check_ranges(device, field + ".");
     if (device.kind == DeviceKind::gpu && device.cores != 1)
-      refuse(field + ".cores", "must be 1 for a gpu, which one rank has to itself, but is {}",
+      refuse(field + ".cores", "must be 1 for a gpu, because one rank uses a whole gpu, but is {}",
              device.cores);
     if (device.tflops.empty()) refuse(field + ".tflops", "is missing");
     for (const auto& [dtype, value] : device.tflops) {
       if (std::find(dtypes.begin(), dtypes.end(), dtype) == dtypes.end())
-        refuse(field + ".tflops." + dtype, "is of no known dtype: {}", fmt::join(dtypes, ", "));
+        refuse(field + ".tflops." + dtype, "has an unknown dtype; the known dtypes are {}",
+               fmt::join(dtypes, ", "));
       check_range(field + ".tflops." + dtype, value, Range::positive);
       if (!device.efficiency.count(dtype)) refuse(field + ".efficiency." + dtype, "is missing");
     }

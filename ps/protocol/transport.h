@@ -12,8 +12,8 @@
 
 namespace ringside::ps {
 
-/// The number of messages under way to one peer at which send() blocks; more than the unanswered
-/// requests of a client.
+/// send() blocks while so many messages are under way to the peer. A client never has so many
+/// unanswered requests at a server.
 inline constexpr int high_water_mark = 64;
 
 /// How ZeroMQ reaches another process of this machine.
@@ -48,8 +48,9 @@ class Transport {
   /// Opens the end of this rank's server. Blocks until the run's token is known.
   virtual Connection listen(const RankContext& context, const TransportOptions& options) = 0;
   /// Opens the end of this rank's worker, connected to all servers; messages to a server on the
-  /// same rank stay in the rank. A send that blocks is recorded as exposed. Blocks until all
-  /// servers listen; throws Error that names the missing server after the options' deadline.
+  /// same rank stay in the rank. The time in which a send blocks is recorded as Activity::exposed.
+  /// Blocks until all servers listen; throws Error that names the missing server after the options'
+  /// deadline.
   virtual Connection connect(const RankContext& context, const TransportOptions& options) = 0;
 };
 

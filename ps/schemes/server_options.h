@@ -19,8 +19,8 @@ enum class ServerDevice : std::uint8_t { same, cpu };
 inline constexpr std::string_view server_device_names[] = {"same", "cpu"};
 constexpr EnumNames names_of(ServerDevice) { return server_device_names; }
 
-/// Throws Error for a port that is out of range, or that the transport does not have; the error
-/// names the scheme's option.
+/// Throws Error for a port that is out of range, and for any port but 0 if the transport has no
+/// ports. The error names the scheme's option.
 void check_port(std::string_view scheme, ZmqProtocol transport, std::int64_t port,
                 std::int64_t servers);
 

@@ -285,7 +285,8 @@ TEST_F(ClusterFile, MistakesAreRefusedByFileLineAndReason) {
       {"[device.fast.efficiency.fp32]", "[device.fast.efficiency.fp23]",
        "mine.toml:25: unknown dtype 'fp23' in efficiency of [device.fast]; did you mean 'fp32'?"},
       {"bf16 = 300", "b16 = 300",
-       "mine.toml:15: device.tflops.b16 is of no known dtype: fp32, tf32, fp16, bf16"},
+       "mine.toml:15: device.tflops.b16 has an unknown dtype; the known dtypes are fp32, tf32, "
+       "fp16, bf16"},
       // types
       {"machines = 2", "machines = \"two\"",
        "mine.toml:2: machines must be an integer, but \"two\" is a string"},
@@ -322,8 +323,8 @@ TEST_F(ClusterFile, MistakesAreRefusedByFileLineAndReason) {
        "one "
        "is 17"},
       {"[1000, 0.9]", "[10, 0.9]",
-       "mine.toml:17: device.efficiency.bf16.linear must have times above 0 that ascend, but 10 "
-       "follows on 10"},
+       "mine.toml:17: device.efficiency.bf16.linear must have ascending times above 0, but 10 "
+       "comes after 10"},
       {"nics = 2", "nics = 3",
        "mine.toml:9: nics must divide the 4 devices of a machine, but is 3"},
       {"nics = 2", "nics = 2\nring = [0, 1]",

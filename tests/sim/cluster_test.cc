@@ -108,7 +108,7 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
       {[](auto& c) { c.host.cores = 1000001; }, "host.cores",
        "must be at most 1000000, but is 1000001"},
       {[](auto& c) { c.machines = 300000; }, "machines",
-       "are too many: 300000 of 4 devices, where 1000000 devices are the most"},
+       "are too many: 300000 machines of 4 devices have more than 1000000 devices"},
       {[](auto& c) { c.nic.gbs = 1e300; }, "nic.bandwidth_gbs",
        "must be at most 1000000000, but is 1e+300"},
       {[](auto& c) { c.nic.gbs = 1e-300; }, "nic.bandwidth_gbs",
@@ -122,7 +122,7 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
       {[](auto& c) {
          c.device.efficiency["fp32"]["linear"].points = {{1, 1e-300}};
        },
-       "device.efficiency.fp32.linear", "must be shares from 1e-09 on, but one is 1e-300"},
+       "device.efficiency.fp32.linear", "must be shares of at least 1e-09, but one is 1e-300"},
       {[](auto& c) { c.nics = 3; }, "nics", "must divide the 4 devices of a machine, but is 3"},
       {[](auto& c) { c.nics = 8; }, "nics", "must divide the 4 devices of a machine, but is 8"},
       {[](auto& c) { c.nic.gbs = 0; }, "nic.bandwidth_gbs", "must be more than 0, but is 0"},
@@ -138,13 +138,13 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
        },
        "host.kind", "must be cpu, but is gpu"},
       {[](auto& c) { c.device.cores = 2; }, "device.cores",
-       "must be 1 for a gpu, which one rank has to itself, but is 2"},
+       "must be 1 for a gpu, because one rank uses a whole gpu, but is 2"},
       {[](auto& c) { c.device.memory_gb = 0; }, "device.memory_gb",
        "must be more than 0, but is 0"},
       {[](auto& c) { c.device.tflops["fp32"] = 0; }, "device.tflops.fp32",
        "must be more than 0, but is 0"},
       {[](auto& c) { c.device.tflops["fp23"] = 1; }, "device.tflops.fp23",
-       "is of no known dtype: fp32, tf32, fp16, bf16"},
+       "has an unknown dtype; the known dtypes are fp32, tf32, fp16, bf16"},
       {[](auto& c) { c.device.tflops = {}; }, "device.tflops", "is missing"},
       {[](auto& c) { c.device.efficiency.erase("bf16"); }, "device.efficiency.bf16", "is missing"},
       {[](auto& c) { c.device.tflops.erase("bf16"); }, "device.efficiency.bf16",
@@ -152,7 +152,7 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
       {[](auto& c) {
          c.device.efficiency["fp32"]["linear"].points = {{1, 0.5}, {1, 0.6}};
        },
-       "device.efficiency.fp32.linear", "must have times above 0 that ascend, but 1 follows on 1"},
+       "device.efficiency.fp32.linear", "must have ascending times above 0, but 1 comes after 1"},
       {[](auto& c) {
          c.host.efficiency["fp32"]["optimizer"].points = {{1, 0}};
        },

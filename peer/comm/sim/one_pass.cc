@@ -1,4 +1,5 @@
-// Collectives straight from the peers' memory, as peer/comm/shm/communicator.cc runs them.
+// Simulates the collectives of peer/comm/shm/communicator.cc, where every rank reads its peers'
+// memory directly.
 #include <algorithm>
 #include <vector>
 
