@@ -1,4 +1,4 @@
-// Makes the tensors that layers need; used by layers alone.
+// Makes the tensors that layers and models need.
 #pragma once
 
 #include "core/nn/unit.h"

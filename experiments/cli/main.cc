@@ -41,8 +41,8 @@ void take_default_signals() {
       SIGCHLD,
       SIG_DFL);  // if SIGCHLD is ignored, the launcher cannot learn the exit status of ranks
   std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGXFSZ, SIG_IGN);  // write() then reports a file over the size limit as an error,
-                                  // with the file's name
+  std::signal(SIGXFSZ, SIG_IGN);  // write() then fails if a file grows over the size limit, and the
+                                  // program can name the file in its error
 }
 
 /// Opens /dev/null in place of every closed standard stream, whose number would otherwise go to a

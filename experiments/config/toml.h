@@ -48,8 +48,9 @@ struct TomlValue {
 /// valid TOML.
 std::vector<TomlValue> read_toml(const std::filesystem::path& file);
 
-/// The value after the "=" of "--set key=value". Text that is not a TOML value is taken as a bare
-/// word. Errors begin with `place`.
+/// The value after the "=" of "--set key=value". Text that is not a TOML value, such as `ddp`, is
+/// taken as a string. Throws Error that begins with `place` if such text is empty or has quotes,
+/// brackets, braces or line ends, and if a value within a list or table is a date or time.
 TomlData toml_data(const std::string& text, const std::string& place);
 
 /// A value, and a name in a key or in the head of a table, as TOML writes them on one line.
