@@ -8,15 +8,18 @@
 
 namespace ringside {
 
-/// Returns all runs of a comparison: the missing references first, then repeat 0 of every scheme
-/// and world, then repeat 1, and so on. The runs are made in the order of RunPlan::place: repeat by
-/// repeat, and in an order within each repeat that train.seed shuffles. So no scheme always runs on
-/// a machine that is still cold, or always after the same other scheme. Throws Error for whatever
-/// cannot be run; the error names the key, its value and a value that would do.
+/// Returns all runs of a comparison: first the references that other runs must equal, unless they
+/// are compared themselves, then repeat 0 of every scheme and world, then repeat 1, and so on. The
+/// runs are made in the order of RunPlan::place: repeat by repeat, and in an order within each
+/// repeat that train.seed shuffles. So no scheme always runs on a machine that is still cold, or
+/// always after the same other scheme. Throws Error for whatever cannot be run; the error names the
+/// key, its value and a value that would do.
 ///
-/// `cores` is how many cores this process may run on; 0 if that is not known. If the runs of the
-/// largest world on CPUs have more threads than `single`, a case of `single` with as many threads
-/// (at most one for each core) is added: it tells what the same cores do without a scheme.
+/// `cores` is how many cores this process may run on; 0 if that is not known. With
+/// compare.all_cores, a comparison of `single` with others on CPUs gets one more case: `single`
+/// with as many threads as a run of the largest world has in all, but at most one for each core.
+/// This case shows what the same cores do without a scheme. It is left out if it would have no more
+/// threads than `single` has anyway.
 ///
 /// A rank computes its share (global_batch / world) in max(accumulation, ceil(share / micro_batch))
 /// micro-batches of equal size. A scheme with a largest world runs at the worlds up to that one; if

@@ -25,8 +25,9 @@ std::vector<fs::path> all(DataFiles files) {
 
 std::vector<fs::path> none(const DataConfig&) { return {}; }
 
-/// Makes both parts of a data set; `part` makes one of them out of some files. If files are marked
-/// as held out, all of them are; otherwise a share (`holdout`) of the other files is.
+/// Makes both parts of a data set; `part` makes one of them out of some files. The held-out part
+/// consists of the files that are marked as held out or, if there are none, of a share (`holdout`)
+/// of the training files. A `holdout` of 0 means no held-out part.
 template <class Make>
 Datasets of_files(const DataFiles& files, double holdout, const Make& part) {
   if (holdout == 0) return {part(files.training, Split::training, 0.0), nullptr};
@@ -97,7 +98,7 @@ Datasets make_idx(const DataConfig& data, const ModelConfig& model, Task task) {
 DatasetRow cifar_row(Cifar set, std::string_view name, std::string_view summary) {
   const auto make = [set, name](const DataConfig& data, const ModelConfig& model, Task task) {
     require_task(name, task, {Task::image_class});
-    bool training = true;  // until the first part is made
+    bool training = true;  // until the training part has been made, which comes first
     return of_files(cifar_files(set, data.path), data.holdout,
                     [&](const Files& files, Split split, double holdout) {
                       auto part = cifar_dataset(set, files, model.classes,
@@ -148,12 +149,13 @@ const std::vector<DatasetRow>& dataset_rows() {
        [](const DataConfig& data) { return all(idx_files(data.path)); }, false, make_idx},
       cifar_row(Cifar::ten, "cifar10", "binary version; test_batch.bin is held out"),
       cifar_row(Cifar::hundred, "cifar100", "binary version, fine labels; test.bin is held out"),
-      {"synthetic", "random tokens, drawn by position; needs no path, and never ends", none, false,
+      {"synthetic", "random tokens that the program makes; needs no path, and never ends", none,
+       false,
        [](const DataConfig& data, const ModelConfig& model, Task task) {
          return make_synthetic("synthetic", {Task::every_token, Task::last_token}, data, model,
                                task);
        }},
-      {"synthetic-masked", "pairs of sentences of such tokens, some of them hidden", none, false,
+      {"synthetic-masked", "pairs of sentences of random tokens, some of them hidden", none, false,
        [](const DataConfig& data, const ModelConfig& model, Task task) {
          return make_synthetic("synthetic-masked", {Task::masked_tokens}, data, model, task);
        }},

@@ -189,13 +189,14 @@ const std::vector<SchemeRow>& scheme_rows() {
 
 const std::vector<ModelRow>& model_rows() {
   static const std::vector<ModelRow> rows = {
-      {"gpt", "decoder-only transformer; one unit a block", make_gpt},
-      {"bert", "encoder-only transformer with both heads of its pre-training; one unit a block",
+      {"gpt", "decoder-only transformer; each block is one unit", make_gpt},
+      {"bert",
+       "encoder-only transformer with both heads of its pre-training; each block is one unit",
        make_bert},
       {"mlp", "feed-forward language model on a fixed context", make_mlp},
-      {"resnet", "residual network of convolutions on images; one unit a block", make_resnet,
+      {"resnet", "residual network of convolutions on images; each block is one unit", make_resnet,
        /*batch_norms=*/true},
-      {"vgg", "plain convolutions on images; one unit for the layers up to each pool", make_vgg},
+      {"vgg", "plain convolutions on images; the layers up to each pool are one unit", make_vgg},
   };
   return rows;
 }

@@ -19,7 +19,7 @@ namespace ringside {
 struct Servers {
   int count = 0;
   bool beside = false;   // server i runs in the process of worker i; otherwise in one of its own
-  std::string device{};  // kind of servers in processes of their own; empty: the run's
+  std::string device{};  // device kind of dedicated servers; empty: that of the run
 };
 
 struct SchemeRow {
@@ -30,7 +30,7 @@ struct SchemeRow {
   Options defaults;
   std::function<void(const Options&)> check;
   std::function<Servers(const Options&, int world)> servers;
-  Promise promise = Promise::same_run;  // rows with another promise get no speed-up
+  Promise promise = Promise::same_run;  // schemes with another promise get no speed-up
   /// The largest number of workers; 0 if any number will do.
   int max_world = 0;
   /// Whether train.reduce = "auto" means "every": the scheme sums over ranks after every
@@ -49,7 +49,7 @@ struct ModelRow {
   std::string_view summary;
   /// Makes the model. Throws Error for an impossible shape (a width that the heads do not divide).
   std::function<Model(const ModelConfig&, Device&)> make;
-  bool batch_norms = false;  // whether it has any, so that model.batch_norm_group may be set
+  bool batch_norms = false;  // whether it has any; else model.batch_norm_group must be 1
 };
 
 struct Datasets {
@@ -79,8 +79,8 @@ struct DeviceRow {
   /// Returns RankPlan::environment for a rank of the plan. The plan must say on which device every
   /// rank runs.
   std::function<std::vector<std::string>(const RunPlan&, int rank)> environment;
-  /// Makes the device of one rank of the plan. Simulated ranks live in `world`; null makes a device
-  /// that is only good for checking the plan's model.
+  /// Makes the device of one rank of the plan. A simulated rank lives in `world`; without a world
+  /// its device is only good for checking the plan's model. Real devices ignore `world`.
   std::function<std::unique_ptr<Device>(const RunPlan&, int rank, sim::World* world)> make;
   /// Connects the ranks of a run whose workers compute on devices of this kind.
   Links links;

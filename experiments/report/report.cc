@@ -149,7 +149,8 @@ Baselines baselines(const std::vector<Case>& cases) {
   std::int64_t most_threads = 0;
   for (const Case& one : cases) {
     const RunPlan& plan = one.repeats[0]->plan;
-    // A resumed comparison may have one for the largest world of before as well.
+    // A comparison that was resumed with a larger world has two such cases: the one with more
+    // threads belongs to the larger world.
     if (plan.purpose == Purpose::all_cores && plan.device.threads > most_threads) {
       most_threads = plan.device.threads;
       out.all_cores = rates_of(one);
@@ -180,7 +181,7 @@ std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
   const Baselines by = baselines(cases);
   for (const Case& one : cases) {
     CaseSummary summary = summarise_case(one, rows);
-    // Rows that were not computed are taken as the same run if their scheme promises that.
+    // A simulation without numerics is taken as the same run if its scheme promises that.
     const bool same_run = summary.promise == Promise::same_run &&
                           summary.verdict.sameness != Sameness::different &&
                           summary.verdict.sameness != Sameness::unknown;

@@ -58,7 +58,7 @@ struct CaseSummary {
   double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
   double data_ms = 0, idle_ms = 0, other_ms = 0;  // other: data and idle
   double bytes_sent_per_step = 0;                 // of the busiest rank
-  bool bytes_computed = false;                    // by a closed form (Traffic::computed)
+  bool bytes_computed = false;                    // not counted (Traffic::computed)
   double bytes_minimum_per_step = 0;
   MemorySummary memory;
   /// What a simulation of this machine predicted, and its error: predicted / measured - 1.
@@ -73,8 +73,8 @@ struct CaseSummary {
 };
 
 /// Returns one summary for each case, in the order of RunPlan::line, except that cases of `single`
-/// come first. Speed-ups are taken against the case of `single` that was asked for with the fewest
-/// micro-batches.
+/// come first. Speed-ups are taken against the case of `single` that was asked for; of several, the
+/// one with the fewest micro-batches.
 std::vector<CaseSummary> summarise(const std::vector<Row>& rows);
 
 /// Cases of one world that a comparison cannot rank, because the intervals of their speed-ups have

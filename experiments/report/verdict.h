@@ -18,7 +18,7 @@ enum class Sameness : std::uint8_t {
   different,
   not_computed,   // simulated without numerics
   unknown,        // no reference has finished
-  own_algorithm,  // the scheme promises no more than that
+  own_algorithm,  // not compared: the scheme promises no equal run
 };
 inline constexpr std::string_view sameness_names[] = {
     "reference",    "bit-identical", "to rounding",  "DIFFERENT",
@@ -35,7 +35,7 @@ Verdict verdict(const std::vector<const Row*>& repeats, const std::vector<Row>& 
 
 /// The largest relative difference that losses of one training run may have because sums are added
 /// up in another order: 1e-5 on the CPU; 1e-4 on GPUs, whose libraries choose an order from call to
-/// call; 1e-2 for bf16, which has 8 bits.
+/// call; 1e-2 for 16-bit parameters (bf16 has 8 significant bits).
 double largest_rounding(const RunPlan& plan);
 
 /// The largest |a - b| / |b| over all steps; infinite if the losses differ in length.

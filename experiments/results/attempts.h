@@ -16,8 +16,8 @@ int attempts(const std::vector<Row>& rows, const std::string& run);
 bool finished(const std::vector<Row>& rows, const std::string& run, int most);
 
 /// Returns the attempt that counts for every run in `rows`, in the order in which the runs appear.
-/// A failed attempt counts first, else the attempt that was disturbed least, and of equal attempts
-/// the first. The pointers point into `rows`.
+/// If an attempt failed, it counts; otherwise the attempt that was disturbed least, and of equal
+/// attempts the first. The pointers point into `rows`.
 std::vector<const Row*> rows_that_count(const std::vector<Row>& rows);
 
 }  // namespace ringside

@@ -22,8 +22,8 @@ nlohmann::ordered_json describe_environment(const std::vector<std::string>& vari
                                             const Program& program, bool gpus);
 
 /// Throws Error if `now` differs from `before` in built commit, processor or cores, since figures
-/// of both do not belong into one table; the error names the first difference. If the commit is
-/// dirty or unknown, the programs must be the same file.
+/// from two environments do not belong in one table; the error names the first difference. If the
+/// commit is dirty or unknown, the hashes of the program's file must also be equal.
 void check_same_environment(const nlohmann::json& before, const nlohmann::json& now);
 
 /// The commit that is checked out in the repository around `folder`; empty if `folder` lies in

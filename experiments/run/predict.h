@@ -19,7 +19,7 @@ class Predictor {
   /// `machine` is the calibrated machine; without one nothing is predicted.
   Predictor(std::optional<sim::ClusterSpec> machine, RankStart start);
   /// Returns the prediction for the run's case. Blocks while a case is simulated for the first
-  /// time. Returns nothing without a machine.
+  /// time. Returns nothing without a machine, and nothing for `single` on all cores.
   std::optional<Prediction> predict(const RunPlan& measured);
 
  private:

@@ -10,8 +10,8 @@
 
 namespace ringside {
 
-/// On a terminal, one line that is written anew all the time. Elsewhere plain lines: one at the end
-/// of each run, and between these at most one every two seconds.
+/// Prints one line at the end of each run. In between, a terminal shows one line that is
+/// overwritten again and again; other outputs get at most one more line every two seconds.
 class ProgressDisplay {
  public:
   /// `columns` is the width of the terminal; 0 if `out` is no terminal. `runs` are all runs to
@@ -26,7 +26,7 @@ class ProgressDisplay {
   void step(std::int64_t steps_done, double seconds);
   /// Ends the present run and shows its result.
   void end_run(const Row& row);
-  /// Ends the line that is written anew, so that other text can be printed below it.
+  /// Erases the line that is overwritten again and again, so that other text can take its place.
   void leave_line();
 
   /// The estimated seconds until all runs are done; negative while nothing is known. A run is

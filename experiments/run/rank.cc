@@ -40,8 +40,8 @@ StepShape step_shape(const RunPlan& plan, const Model& model) {
           .logit_bytes = element * plan.train.global_batch * model.logits_per_sample()};
 }
 
-/// The communicator in which this worker's batch norms share their statistics; null if they use
-/// this worker's rows alone.
+/// Makes the communicator in which this worker's batch norms share their statistics, and gives it
+/// to the units. Returns null if the batch norms use this worker's rows alone.
 std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, Model& model) {
   const RunPlan& plan = context.plan;
   const auto size = static_cast<int>(plan.model.batch_norm_group);
@@ -55,8 +55,8 @@ std::unique_ptr<Communicator> join_batch_norms(const RankContext& context, Model
   return group;
 }
 
-/// The values that parameters and running statistics start with, from a file; null if the plan's
-/// seed draws them.
+/// Opens the file with the initial values of the parameters, and sets the units' running statistics
+/// from it. Returns null if the plan names no file: then the plan's seed draws the values.
 std::shared_ptr<const InitialValues> initial_weights(const RunPlan& plan, const Model& model) {
   if (plan.train.initial_weights.empty()) return nullptr;
   auto values = open_weights(plan.train.initial_weights, model, plan.model);
@@ -121,7 +121,7 @@ class Companion {
       error_ = std::current_exception();
     }
   }
-  /// The server notices when its worker ends, with success or failure, and ends too.
+  /// Blocks until the server has ended. It ends after its worker, whether that succeeded or failed.
   void wait() {
     constexpr double look_again_s = 3600;
     while (world_ && !done_) ended_->wait(look_again_s);

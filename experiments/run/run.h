@@ -31,8 +31,8 @@ struct Step {
   std::optional<LossValue> held_out;
 };
 
-/// Runs one plan in new processes, and blocks until they have ended. A failed run is a row that
-/// says so.
+/// Runs one plan in new processes, and blocks until they have ended. If the run fails, nothing is
+/// thrown: the row says why.
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step);
 

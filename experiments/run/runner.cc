@@ -82,8 +82,8 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     if (row.status == "ok" && last_counts(rows))
       folder.write(fmt::format("traces/{}.json", runs[i].id), trace(row.ranks).dump());
     folder.append(row);
-    // The details of every step have been written; they are dropped, since a comparison may be
-    // long.
+    // The details of every step have been written. They are dropped to save memory, since a
+    // comparison may have many runs.
     for (RankRecord& rank : row.ranks) {
       rank.slices = {};
       rank.steps = {};

@@ -10,9 +10,10 @@
 
 namespace ringside {
 
-/// Runs the ranks of a plan that has a cluster as actors of one world, in this thread, and blocks
-/// until they have ended. Returns the records by rank, with virtual times. `progress` is called for
-/// every worker's steps. Throws the first error of a rank, with the rank's number.
+/// Simulates a plan that has a cluster: its ranks are actors of one world, which runs in this
+/// thread. Blocks until the ranks have ended. Returns the records by rank, with virtual times.
+/// `progress` is called for every step of every worker. Throws the first error of a rank, with the
+/// rank's number.
 std::vector<RankRecord> simulate(const RunPlan& plan,
                                  const std::function<void(const Progress&)>& progress);
 
