@@ -34,8 +34,8 @@ WorkPtr CallingCommunicator::broadcast(const Tensor& array, int root) {
 WorkPtr CallingCommunicator::all_to_all(const Tensor& in, const Tensor& out) {
   if (in.count() != out.count() || in.dtype() != out.dtype() || in.count() % size() != 0)
     throw Error(
-        "{}: all_to_all of {} elements ({}) into {} ({}) among {} ranks; both must be the same "
-        "multiple of the ranks",
+        "{}: all_to_all of {} elements ({}) into {} ({}) among {} ranks; both tensors must have "
+        "the same dtype and the same size, a multiple of the number of ranks",
         name_, in.count(), name_of(in.dtype()), out.count(), name_of(out.dtype()), size());
   return begin(call_of(Call::Kind::all_to_all, in), in, out);
 }
@@ -59,7 +59,7 @@ void CallingCommunicator::check_parts(const char* what, const Tensor& array,
 
 void CallingCommunicator::check_rank(const char* what, int rank) const {
   if (rank < 0 || rank >= size())
-    throw Error("{}: {}: no rank {} among {}", name_, what, rank, size());
+    throw Error("{}: {}: there is no rank {} in a group of {}", name_, what, rank, size());
 }
 
 }  // namespace ringside::peer

@@ -61,7 +61,7 @@ class LocalCommunicator : public CallingCommunicator {
     return std::make_unique<LocalWork>(name(), std::move(state));
   }
 
-  /// Matches the oldest message that was sent with the oldest that was received.
+  /// Copies the oldest tensor that was sent into the oldest that waits to receive.
   void meet() {
     copy(sent_.front()->tensor, received_.front()->tensor);
     for (auto* end : {&sent_, &received_}) {
@@ -74,7 +74,7 @@ class LocalCommunicator : public CallingCommunicator {
 
   void copy(const Tensor& in, const Tensor& out) {
     if (in.bytes() != out.bytes())
-      throw Error("{}: {} bytes cannot be copied to {}", name(), in.bytes(), out.bytes());
+      throw Error("{}: {} bytes cannot be copied to {} bytes", name(), in.bytes(), out.bytes());
     const bool same = in.buffer() == out.buffer() && in.byte_offset() == out.byte_offset();
     if (in.bytes() > 0 && !same) device_.kernels().copy({.in = in, .out = out});
   }

@@ -32,7 +32,7 @@ std::vector<std::string> errors_in_group(int size, double timeout_s,
 }
 
 constexpr const char* advice =
-    "another rank did not come to it, or failed; see what that one says, or raise train.timeout_s";
+    "another rank failed or is late; see what that rank says, or raise train.timeout_s";
 
 TEST(NcclFailures, RanksThatDoNotJoinAreNamed) {
   const auto gpu = cuda::make_cuda_device({});
@@ -128,10 +128,9 @@ TEST(NcclFailures, AMessageThatNobodySendsIsNamed) {
 TEST(NcclFailures, AMessageToOneselfNeedsItsOtherEnd) {
   const auto errors =
       errors_in_group(1, 60, [](const Rank& r) { r.comm.send(r.floats(4), 0)->wait(); });
-  EXPECT_EQ(
-      errors[0],
-      "test: rank 0 of 1: message of 16 bytes from rank 0 to rank 0 has no other end and would "
-      "wait for ever");
+  EXPECT_EQ(errors[0],
+            "test: rank 0 of 1: message of 16 bytes from rank 0 to rank 0 was not both sent and "
+            "received, and would wait for ever");
 }
 
 TEST(NcclFailures, ARankThatEndsEarlyIsNoticedByItsDeadline) {
@@ -176,7 +175,7 @@ TEST(NcclFailures, ASplitThatNotAllComeToFails) {
     if (r.rank == 0) r.comm.split(0, 0);
   });
   EXPECT_EQ(errors[0],
-            "test: rank 0 of 2: split into test/2.0: not all ranks came to it within 0.3 s; raise "
+            "test: rank 0 of 2: split into test/2.0: not all ranks took part within 0.3 s; raise "
             "train.timeout_s");
 }
 
@@ -192,10 +191,11 @@ TEST(NcclFailures, WrongArgumentsAreRefusedAtTheCall) {
         {[&] { r.comm.all_gather(r.floats(2), r.floats(5)); }, "do not make an array of 5"},
         {[&] { r.comm.reduce_scatter(r.floats(5), r.floats(2)); }, "do not make an array of 5"},
         {[&] { r.comm.all_gather(halves, r.floats(4)); }, "2 parts of 2 elements (bf16)"},
-        {[&] { r.comm.all_to_all(r.floats(3), r.floats(3)); }, "the same multiple of the ranks"},
-        {[&] { r.comm.broadcast(r.floats(1), 2); }, "broadcast: no rank 2 among 2"},
-        {[&] { r.comm.send(r.floats(1), -1); }, "send: no rank -1 among 2"},
-        {[&] { r.comm.recv(r.floats(1), 2); }, "recv: no rank 2 among 2"},
+        {[&] { r.comm.all_to_all(r.floats(3), r.floats(3)); }, "a multiple of the number of ranks"},
+        {[&] { r.comm.broadcast(r.floats(1), 2); },
+         "broadcast: there is no rank 2 in a group of 2"},
+        {[&] { r.comm.send(r.floats(1), -1); }, "send: there is no rank -1 in a group of 2"},
+        {[&] { r.comm.recv(r.floats(1), 2); }, "recv: there is no rank 2 in a group of 2"},
         {[&] { r.comm.split(-1, 0); }, "colour -1 must be 0 or more"}};
     for (const auto& [call, text] : wrong) EXPECT_THAT(complaint(call), HasSubstr(text));
     r.comm.barrier();  // and the group is still whole

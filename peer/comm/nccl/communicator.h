@@ -22,11 +22,11 @@ namespace ringside::peer {
 ///
 /// Work::wait(), and every place where the host waits for the device, notice a rank that does not
 /// come or a failure of NCCL. They abort the communicator and throw an Error that names operation,
-/// group and rank; every later call throws the same Error. `timeout_s` is the deadline of the
-/// beginning, of every operation from the moment when it could have begun, and of the end (the
-/// destructor waits for the other ranks' unless there was an error). Throws Error that says what to
-/// install if NCCL is missing. The device (a cuda::CudaDevice) and the store outlive the
-/// communicator.
+/// group and rank; every later call throws the same Error. `timeout_s` limits how long the ranks
+/// may take to connect, how long an operation may take from the moment when it could begin, and how
+/// long the destructor waits for the destructors of the other ranks (not at all after an error).
+/// Throws Error that says what to install if NCCL is missing. The device (a cuda::CudaDevice) and
+/// the store outlive the communicator.
 std::unique_ptr<Communicator> make_nccl_communicator(Device& device, Store& store,
                                                      const Group& group, double timeout_s);
 

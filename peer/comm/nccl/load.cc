@@ -11,8 +11,8 @@ Function* load(const char* symbol) {
     return reinterpret_cast<Function*>(module_symbol(nccl_module_name, symbol));
   } catch (const Error& error) {
     throw Error(
-        "NCCL: {}; install NCCL (2.23 or newer) beside the CUDA toolkit where they are missing, "
-        "then run scripts/setup -DRINGSIDE_CUDA=ON",
+        "NCCL: {}; install the CUDA toolkit and NCCL (2.23 or newer) if they are missing, then run "
+        "scripts/setup -DRINGSIDE_CUDA=ON",
         error.what());
   }
 }

@@ -136,7 +136,8 @@ class ShmCommunicator : public CallingCommunicator {
     }
   }
 
-  /// The rank `step` after this rank: ranks do not all begin with the same memory.
+  /// The rank that is `step` ranks after this one, in a circle. Every rank begins with itself, so
+  /// that ranks do not all read from the same rank at once.
   int after(int step) const { return (rank() + step) % size(); }
 
   static std::byte* first_byte(const Tensor& tensor) {
@@ -179,8 +180,9 @@ class ShmCommunicator : public CallingCommunicator {
     sum_in_order(op.in.dtype(), {all.first.data(), all.first.size()}, {&target, 1}, count);
   }
 
-  /// Peers read the parts of this rank's array that are not its own. This rank reads its part of
-  /// their arrays and, with `stores`, writes that part to them.
+  /// Counts the bytes of a sum over arrays of `count` elements, of which this rank sums up `part`.
+  /// This rank reads its part from the arrays of all peers, and the peers read their parts from
+  /// this rank's array. With `stores`, every rank also writes the sum of its part to all peers.
   void count_sums(const Operation& op, std::size_t count, std::size_t part, bool stores) {
     const std::size_t element = size_of(op.in.dtype());
     const auto others = static_cast<std::int64_t>((count - part) * element);
@@ -189,7 +191,9 @@ class ShmCommunicator : public CallingCommunicator {
     received_ += own + (stores ? others : 0);
   }
 
-  /// Copies `bytes` from rank r's `in`; this rank sends as many to rank r, or none in a broadcast.
+  /// Copies `bytes` bytes from offset `from` of rank r's `in` (for this rank: `own`) to offset `to`
+  /// of `out`. Counts as many bytes as sent, because rank r copies from this rank too, except in a
+  /// broadcast.
   void copy(int r, const Tensor& own, std::size_t from, const Tensor& out, std::size_t to,
             std::size_t bytes) {
     if (bytes == 0) return;

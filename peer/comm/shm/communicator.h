@@ -13,12 +13,12 @@ namespace ringside::peer {
 /// Blocks until all have called, at most `timeout_s`, which is also the deadline of every later
 /// wait. The device and the store must outlive the communicator.
 ///
-/// A collective is one pass between two barriers: rank r reads its part from the memory of all
-/// ranks, sums it in registers in rank order and stores the result to all ranks (3-5 times as fast
-/// as staged copies). One thread of the communicator runs collectives in order, another moves
-/// messages; a caller that waits helps. A rank that does not come is named to all others, and so is
-/// a rank whose communicator has ended. No file stays open and nothing is left behind. A group of
-/// one rank needs none of this.
+/// A collective is one pass between two barriers. In an all_reduce rank r reads its part from the
+/// memory of all ranks, sums it in registers in rank order and stores the result to all ranks (3-5
+/// times as fast as staged copies). One thread of the communicator runs collectives in order,
+/// another moves messages; a caller that waits helps. If a rank does not come in time, or its
+/// communicator has ended, the other ranks throw an Error that names it. No file stays open, and
+/// nothing is left behind. A group of one rank gets a local communicator (peer/comm/local.h).
 std::unique_ptr<Communicator> make_shm_communicator(Device& device, Store& store,
                                                     const Group& group, double timeout_s);
 

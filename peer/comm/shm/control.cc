@@ -16,7 +16,7 @@ struct alignas(64) Control::Header {
   static constexpr std::uint64_t expected_magic = 0x52696e6773696465;  // "Ringside"
   std::uint64_t magic;
   std::int32_t size;
-  std::atomic<std::uint32_t> broken;  // 0: no; 1: being written; 2: see text
+  std::atomic<std::uint32_t> broken;  // 0: no; 1: the text is being written; 2: the text says why
   char text[512];
 };
 
@@ -120,7 +120,7 @@ void Control::arrive(std::uint64_t number, const Call& call, const Address& in) 
 void Control::leave(std::uint64_t number) {
   const std::uint32_t left = arrival(number) + 1;
   of(rank()).phase.set(left);
-  // A break of the group meanwhile is no reason to let go of memory that a peer still reads.
+  // Keeps waiting if the group breaks meanwhile, because a peer may still read this rank's memory.
   if (wait_for_all(left, false) != Outcome::all_here)
     fail(fmt::format("{}: {} did not end {} within {} s", name(), missing(left),
                      describe(number, of(rank()).call), timeout_s_));
@@ -133,7 +133,7 @@ Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
   for (int r = 0; r < size(); ++r) {
     Rank& peer = of(r);
     for (;;) {
-      // Read before the phase, so that the peer's last arrival still counts.
+      // Reads `gone` before the phase, so that the last arrival of a peer that has left counts.
       const bool gone = peer.gone.load() != 0;
       const std::uint32_t seen = peer.phase.value();
       if (reached(seen, phase)) break;

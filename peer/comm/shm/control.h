@@ -22,8 +22,8 @@ struct Address {
   std::uint64_t bytes = 0;
 };
 
-/// A group's shared state, seen by one rank. When operation n has ended the flag `phase` of every
-/// rank holds 2 n + 1 or more; a rank that comes to operation n + 1 sets its own to 2 n + 2. An
+/// A group's shared state, seen by one rank. A rank that comes to operation n sets its flag `phase`
+/// to 2 n, and to 2 n + 1 when it leaves the operation, which ends when all ranks have left it. An
 /// error on one rank breaks the group: all ranks then throw the same text.
 class Control {
  public:
@@ -93,7 +93,7 @@ class Control {
   Group group_;
   double timeout_s_;
   bool spin_;
-  File file_;  // only rank 0 has it; others open it through its number
+  File file_;  // open on rank 0 until all ranks have opened and mapped it too
   std::optional<Mapping> mapping_;
 };
 

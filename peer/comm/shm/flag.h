@@ -49,7 +49,7 @@ class Backoff {
   void restart() { rounds_ = 0; }
 
  private:
-  int spins_, rounds_ = 0;  // of 32 looks, half a microsecond or so
+  int spins_, rounds_ = 0;  // a round that spins looks 32 times, for about half a microsecond
 };
 
 }  // namespace ringside::peer

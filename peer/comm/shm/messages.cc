@@ -82,7 +82,7 @@ void Messages::run(std::unique_lock<std::mutex>& lock, const Message* message) {
   Flag& bell = control_.of(control_.rank()).bell;
   const auto over = [&] { return message ? message->done : waiting_ == 0; };
   while (!over()) {
-    const std::uint32_t seen = bell.value();  // before the look, so that no ring is missed
+    const std::uint32_t seen = bell.value();  // before advance(), so that no ring is missed
     if (advance(lock)) {
       backoff.restart();
       continue;
@@ -193,7 +193,7 @@ bool Messages::fail_all(const std::string& what) {
   bool any = false;
   for (auto* lanes : {&sending_, &receiving_})
     for (Lane& lane : *lanes) {
-      if (lane.copying) continue;  // the thread that copies comes here next
+      if (lane.copying) continue;  // the thread that copies will fail this lane afterwards
       for (const MessagePtr& message : lane.waiting) {
         message->error = what;
         message->span.end = device_.mark();

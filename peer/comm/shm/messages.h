@@ -17,8 +17,8 @@ namespace ringside::peer {
 
 /// This rank's messages. Messages of the same pair and direction run one after the other; different
 /// pairs and directions do not wait for each other. A thread of this class moves messages on, and
-/// so does every caller that waits. A message that its peer does not meet within the group's
-/// deadline breaks the group.
+/// so does every caller that waits. If the peer does not post its end of a message within
+/// the group's deadline, the group breaks.
 class Messages {
  public:
   /// A tensor that is sent or filled, and where it lies.
@@ -43,7 +43,7 @@ class Messages {
     bool sending = false;
     int peer = 0;
     Work::Span span;
-    WaitingTime waited{0, 0};  // since its turn
+    WaitingTime waited{0, 0};  // since its turn began
     bool done = false;
     std::string error;
   };
@@ -51,7 +51,7 @@ class Messages {
   struct Lane {
     std::deque<MessagePtr> waiting;
     std::uint32_t turn = 0;  // number of the first message, counted from 1, while it is under way
-    std::uint32_t over = 0;  // messages that are over
+    std::uint32_t over = 0;  // number of messages that are over
     bool copying = false;
   };
   class MessageWork;

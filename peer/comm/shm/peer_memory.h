@@ -14,14 +14,15 @@
 
 namespace ringside::peer {
 
-/// Tells peers where tensors of this rank lie, and maps the files that peers tell of: at first use,
-/// until this object ends. Thread-safe.
+/// Tells peers where tensors of this rank lie, and maps the files that hold the peers' tensors. A
+/// file is mapped at its first use and stays mapped until this object ends. Thread-safe.
 class PeerMemory {
  public:
   /// Returns where `tensor` lies. Throws Error if the tensor is not fp32, bf16 or fp16, or not in
   /// the symmetric heap.
   Address publish(const Tensor& tensor);
-  /// Returns the first byte of `address`, mapped as long as the pointer is held. Throws Error.
+  /// Returns the first byte of `address`, mapped as long as the pointer is held. Throws Error if
+  /// the file cannot be opened or mapped, has been replaced, or ends before the tensor does.
   std::shared_ptr<std::byte> find(const Address& address);
 
  private:

@@ -24,9 +24,10 @@ void start_services(const std::shared_ptr<SimGroup>& group) {
     serve_flows(group);
 }
 
-/// True while an exception unwinds an object that was made when fewer exceptions were under way.
-/// The object must then not call the world, which may be ending the actor: actors share one thread
-/// and so its count of exceptions, and the count must be restored before another actor runs.
+/// Tells whether an exception is destroying the object that has this member: whether more
+/// exceptions are under way than when the object was made. Such an object must not call the world,
+/// which may be ending the actor by that exception. All actors share one thread, and so its count
+/// of exceptions, which must have its old value again before another actor runs.
 class Unwinding {
  public:
   bool now() const { return std::uncaught_exceptions() > before_; }

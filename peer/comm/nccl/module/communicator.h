@@ -14,13 +14,13 @@
 
 namespace ringside::peer {
 
-/// Only barrier() and split() wait for the device. Whoever waits calls check(), which notices
-/// errors of NCCL and operations past their deadline. Either aborts the group for good.
+/// Only barrier() and split() wait for the device. Every thread that waits for the device calls
+/// check(), which aborts the group for good if NCCL failed or an operation is past its deadline.
 class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
  public:
   /// `handle` is connected. The device and the store outlive the communicator.
   NcclCommunicator(cuda::CudaDevice& device, Store& store, Handle handle, double timeout_s);
-  /// Ends the group in order if all ranks do; aborts the group after an error or at the deadline.
+  /// Ends the group together with the other ranks; aborts it after an error or at the deadline.
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -40,8 +40,8 @@ class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
   ncclResult_t enqueue(const Call& call, const Tensor& in, const Tensor& out);
   ncclResult_t enqueue_exchange(const Tensor& in, const Tensor& out);
 
-  /// Makes later compute wait for the operation. If `blocks`, first blocks until a message that is
-  /// not launched yet has been launched.
+  /// Makes later compute wait for the operation. If the operation is a message that has not been
+  /// launched yet, first blocks until it is launched, provided that `blocks` is true.
   void wait(const OperationPtr& operation, bool blocks);
   void look();
 

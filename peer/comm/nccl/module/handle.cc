@@ -72,11 +72,11 @@ Handle Handle::split(int colour, int key, const std::string& group, const Clock&
                      double timeout_s) {
   const std::string what = fmt::format("split into {}", group);
   ncclConfig_t config = non_blocking();
-  ncclComm_t comm = nullptr;  // written when the parent is through
+  ncclComm_t comm = nullptr;  // NCCL writes it while the call is in progress
   try {
     bring_through(ncclCommSplit(comm_, colour, key, &comm, &config), what, clock, timeout_s);
   } catch (const Error&) {
-    abort();  // NCCL's thread may be about to write `comm`; this ends it
+    abort();  // ends NCCL's thread, which may be about to write `comm`
     throw;
   }
   Handle child(store_, self_, comm);
@@ -110,7 +110,7 @@ bool Handle::finish(const Clock& clock, double timeout_s) noexcept {
     ncclCommDestroy(std::exchange(comm_, nullptr));
     return true;
   } catch (const Error&) {
-    abort();  // the others did not come to the end; they know the reason
+    abort();  // the other ranks did not come; their own errors say why
     return false;
   }
 }
@@ -119,7 +119,7 @@ void Handle::bring_through(ncclResult_t result, const std::string& what, const C
                            double timeout_s) {
   const auto done = [&] { return is_through(std::exchange(result, ncclInProgress), what); };
   if (!poll(clock, timeout_s, done))
-    throw Error("{}: {}: not all ranks came to it within {} s; raise train.timeout_s", self_.place,
+    throw Error("{}: {}: not all ranks took part within {} s; raise train.timeout_s", self_.place,
                 what, timeout_s);
 }
 

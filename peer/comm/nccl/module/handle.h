@@ -17,8 +17,8 @@ namespace ringside::peer {
 bool poll(const Clock& clock, double timeout_s, const std::function<bool()>& done);
 
 /// A non-blocking communicator: a call leaves it in progress, and no other call may follow until
-/// the first is through. Destruction without finish() aborts it. Errors begin with the rank's
-/// place. For one thread at a time.
+/// the first is through. Destruction without finish() aborts it. Texts of errors begin with
+/// NcclRank::place. For one thread at a time.
 class Handle {
  public:
   /// Announces this rank; the other ranks need not be there yet. The store must live until all
@@ -44,7 +44,7 @@ class Handle {
   Handle split(int colour, int key, const std::string& group, const Clock& clock, double timeout_s);
 
   const NcclRank& self() const { return self_; }
-  /// Null before the ranks are connected, and after abort().
+  /// Null before this rank has begun to connect, and after abort() or finish().
   ncclComm_t get() const { return comm_; }
 
   /// Whether the call that returned `result` is through: only then has it enqueued its operation.
@@ -54,7 +54,7 @@ class Handle {
 
   /// Ends all operations under way on this rank, and the communicator.
   void abort() noexcept;
-  /// Ends the communicator in order, together with the other ranks; aborts it after `timeout_s`.
+  /// Ends the communicator together with the other ranks; aborts it after `timeout_s`.
   /// Returns whether the other ranks came.
   bool finish(const Clock& clock, double timeout_s) noexcept;
 

@@ -13,7 +13,7 @@ void check(int ordinal, cudaError_t status, const char* call) {
 }
 
 constexpr const char* advice =
-    "another rank did not come to it, or failed; see what that one says, or raise train.timeout_s";
+    "another rank failed or is late; see what that rank says, or raise train.timeout_s";
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Lane::~Lane() {
 
 void Lane::launch(const OperationPtr& operation, const Mark& mark,
                   const std::function<ncclResult_t()>& call) {
-  is_busy();  // forgets what is over
+  is_busy();  // removes operations that have ended
   device_.wait_on(stream_, mark);
   begin_ = device_.mark_on(stream_);
   launching_ = operation;

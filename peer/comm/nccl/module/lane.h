@@ -14,9 +14,8 @@
 
 namespace ringside::peer {
 
-/// An operation, from its call to its end. It owns its tensors until later compute waits for the
-/// operation; their memory is then reused in the order of compute, and so after the operation's
-/// end.
+/// An operation, from its call to its end. It keeps its tensors until later compute has been made
+/// to wait for its end: their memory can then only be reused by compute that runs after that end.
 struct Operation {
   std::string what;  // "operation 3 (all_reduce of 4096 bytes)"
   Tensor in, out;
@@ -38,7 +37,7 @@ class Lane {
   Handle& handle() { return handle_; }
   cudaStream_t stream() const { return stream_; }
 
-  /// Lets `call` enqueue the operation, to run after `mark`. The launch before must be through.
+  /// Lets `call` enqueue the operation, to run after `mark`. The previous launch must be through.
   void launch(const OperationPtr& operation, const Mark& mark,
               const std::function<ncclResult_t()>& call);
   /// Whether the last launch is through; if so, the operation has its marks. Throws Error that
@@ -46,8 +45,8 @@ class Lane {
   /// time.
   bool is_through();
 
-  /// Throws Error that names the operation under way if NCCL failed, or if the operation could have
-  /// begun `timeout_s` ago.
+  /// Throws Error that names the operation under way if NCCL failed, or if the operation has not
+  /// ended `timeout_s` after it could begin.
   void look();
   /// is_busy(): whether an operation is under way. last(): the end of the last operation under way.
   bool is_busy();
@@ -62,7 +61,7 @@ class Lane {
   const double timeout_s_;
   cudaStream_t stream_ = nullptr;
   std::deque<OperationPtr> under_way_;
-  // The launch that is not through.
+  // The launch that is not through yet: its operation, the mark before it, and when it was called.
   OperationPtr launching_;
   Mark begin_;
   double since_ = 0;

@@ -32,7 +32,8 @@ void NcclMessages::launch(const Operation& message) {
                        [&](const Message& each) { return each.operation.get() == &message; });
   };
   if (waits_in(sent_to_self_) || waits_in(received_from_self_))
-    throw Error("{}: {} has no other end and would wait for ever", self_.place, message.what);
+    throw Error("{}: {} was not both sent and received, and would wait for ever", self_.place,
+                message.what);
   // Every step of connecting and launching has a deadline of its own.
   poll(device_.clock(), std::numeric_limits<double>::infinity(), [&] {
     advance();
@@ -96,7 +97,7 @@ void NcclMessages::post_to_self(const Message& message, bool sends) {
   const Operation& to = *received_from_self_.front().operation;
   if (from.in.bytes() != to.in.bytes())
     throw Error("{}: {} is received with {} bytes", self_.place, from.what, to.in.bytes());
-  // The copy runs on the compute stream: there is no other rank to run beside.
+  // The copy waits for no other rank, so it can run on the compute stream.
   const auto stream = static_cast<cudaStream_t>(device_.compute_stream());
   const Mark begin = device_.mark();
   if (from.in.count() > 0) {

@@ -26,7 +26,8 @@ class NcclMessages {
   /// names the message if NCCL fails, or if the other rank did not come to its first message in
   /// time.
   void advance();
-  /// Blocks until the message has been launched; throws as above.
+  /// Blocks until the message has been launched. Throws Error as advance() does, and for a message
+  /// to this rank itself that was not both sent and received.
   void launch(const Operation& message);
   /// Looks for errors on every lane, as Lane::look() does.
   void look();
@@ -42,9 +43,9 @@ class NcclMessages {
   /// The messages from one rank to another.
   struct Way {
     Lane lane;
-    int to;  // within the communicator of the two
+    int to;  // number of the other rank in the communicator of the two
     bool sends;
-    double since;
+    double since;  // when messages began to wait
     std::deque<Message> waiting{};
   };
 

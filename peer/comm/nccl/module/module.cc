@@ -1,4 +1,4 @@
-// What the module with NCCL in it offers.
+// The functions that the NCCL module exports.
 #include "peer/comm/nccl/nccl_module.h"
 
 #include "peer/comm/nccl/module/communicator.h"
