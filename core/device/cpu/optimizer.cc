@@ -1,5 +1,5 @@
-// Optimizer updates on flat ranges. Compiled without relaxed arithmetic, because the bits must not
-// depend on the place in the range (core/device/ops/flat.h).
+// Optimizer updates on flat ranges. Compiled without relaxed arithmetic, because the bits of an
+// element must not depend on its place in the range (core/device/ops/flat.h).
 #include <cmath>
 #include <type_traits>
 
@@ -10,7 +10,7 @@
 namespace ringside::cpu {
 namespace {
 
-constexpr std::int64_t grain = 1 << 14;  // elements that are worth a thread
+constexpr std::int64_t grain = 1 << 14;  // fewer elements are not worth a thread
 
 /// What an update reads and writes. `values` are the master values, or the parameters themselves if
 /// these have fp32.

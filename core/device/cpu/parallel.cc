@@ -9,8 +9,9 @@
 #include "core/base/error.h"
 #include "core/base/explain.h"
 
-// The OpenMP runtime that oneDNN is linked with, by its binary interface: a compiler whose own
-// OpenMP is another one would bring a second pool of threads.
+// Functions of libgomp, the OpenMP runtime that oneDNN uses. They are called directly, without
+// OpenMP's pragmas: a compiler with another runtime would translate these to calls of its own
+// runtime, which would start a second pool of threads.
 extern "C" {
 void GOMP_parallel(void (*run)(void*), void* data, unsigned threads, unsigned flags);
 int omp_get_thread_num();
@@ -50,7 +51,7 @@ void set_team(int threads) {
   if (const int limit = omp_get_thread_limit(); threads > limit)
     throw Error("cpu: device.threads = {}, but OMP_THREAD_LIMIT = {}; unset OMP_THREAD_LIMIT",
                 threads, limit);
-  // All three hold for the calling thread only.
+  // All three settings apply to the calling thread only.
   omp_set_dynamic(0);
   omp_set_max_active_levels(1);
   omp_set_num_threads(threads);

@@ -17,10 +17,10 @@ namespace ringside::cpu {
 Error refused_by_onednn(const std::string& operation, int status,
                         std::string_view explanation = {});
 
-/// The next parallel regions of the calling thread have teams of `threads`, whatever OMP_DYNAMIC,
-/// OMP_NUM_THREADS and OMP_MAX_ACTIVE_LEVELS say: oneDNN divides its work by what it asked for, and
-/// computes only a part of it on a smaller team. Throws Error where OMP_THREAD_LIMIT keeps the team
-/// smaller.
+/// Makes the next parallel regions of the calling thread run on `threads` threads, whatever
+/// OMP_DYNAMIC, OMP_NUM_THREADS and OMP_MAX_ACTIVE_LEVELS say. oneDNN divides its work by the
+/// number of threads that it asks for; if it got fewer, a part of the result would not be computed.
+/// Throws Error if OMP_THREAD_LIMIT is less than `threads`.
 void set_team(int threads);
 
 /// Runs body(begin, end, thread) on up to `threads` threads, `thread` in [0, threads), over
@@ -30,9 +30,9 @@ void set_team(int threads);
 void parallel_for(int threads, std::int64_t count, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t, int)>& body);
 
-/// c = alpha op(a) op(b) + beta c, row-major, op(a) [m, k] and op(b) [k, n], `ld*` elements from a
-/// row of the stored matrix to the next; `transpose` says that op transposes. Inside parallel_for
-/// on one thread, else on `threads`.
+/// c = alpha op(a) op(b) + beta c, row-major, with op(a) [m, k] and op(b) [k, n]. `ld*` is the
+/// number of elements from one row of the stored matrix to the next; `transpose_*` says that op
+/// transposes. gemm() runs on one thread if it is called inside parallel_for, else on `threads`.
 struct Gemm {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;

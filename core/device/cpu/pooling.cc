@@ -9,7 +9,7 @@ namespace ringside::cpu {
 namespace {
 
 /// The part of a window that lies in the image, along one axis: positions [begin, end) of the
-/// window; position i of the window is at `at` + i of the image.
+/// window. Position i of the window is position `at` + i of the image.
 struct Overlap {
   std::int64_t at, begin, end;
 
@@ -20,7 +20,8 @@ struct Overlap {
         end(std::min(size, extent - at)) {}
 };
 
-/// Takes values that are larger than the largest so far. A NaN is taken too, and stays.
+/// For each channel, takes x as the largest value so far if it is larger, and records its `place`
+/// in the window. A NaN is taken too, and stays.
 void take_larger(const float* __restrict x, std::uint8_t place, float* __restrict most,
                  std::uint8_t* __restrict where, std::int64_t channels) {
 #pragma omp simd

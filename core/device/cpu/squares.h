@@ -18,8 +18,8 @@ constexpr std::int64_t squares_block = 2048;
 void add_squares(const float* values, std::int64_t count, ExactSum& sum);
 
 /// Calls add(block, sum) for all blocks in [0, blocks) on up to `threads` threads, each with a sum
-/// of its own and at least `grain` blocks, and returns the total. A Sum is an ExactSum or has
-/// several.
+/// of its own and at least `grain` blocks, and returns the total. Sum is ExactSum, or a struct of
+/// several of them with a function add() of its own.
 template <class Sum = ExactSum, class AddBlock>
 Sum exact_sum(int threads, std::int64_t blocks, std::int64_t grain, const AddBlock& add) {
   std::vector<Sum> of_threads(static_cast<std::size_t>(threads));

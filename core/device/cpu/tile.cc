@@ -8,7 +8,8 @@
 namespace ringside::cpu {
 namespace {
 
-/// A column of the left side after the other.
+/// Walks through the columns of a left side with constant strides; operator[] reads row r of the
+/// present column.
 struct Strided {
   const float* __restrict a;
   std::int64_t row, column;
@@ -16,6 +17,7 @@ struct Strided {
   float operator[](std::int64_t r) const { return a[r * row]; }
   void next() { a += column; }
 };
+/// The same for a left side whose rows lie anywhere in memory.
 template <std::int64_t Rows>
 struct Scattered {
   const float* rows[Rows];
@@ -29,7 +31,8 @@ struct Scattered {
   void next() { ++p; }
 };
 
-/// m = Rows and n = Vectors * lanes, known when this is compiled: so the sums are registers.
+/// Computes a tile with m = Rows and n = Vectors * lanes. Both are known when this is compiled, so
+/// the compiler keeps the sums in registers.
 template <std::int64_t Rows, std::int64_t Vectors, class Column>
 [[gnu::always_inline]] inline void multiply(std::int64_t k, Column left,
                                             const float* __restrict panel, float* __restrict c,
@@ -77,11 +80,11 @@ constexpr auto multiplies(std::index_sequence<Index...>) {
   return std::array<Multiply, sizeof...(Index)>{
       multiply_strided<Index / most_vectors + 1, Index % most_vectors + 1>...};
 }
-/// By rows and vectors, each less one.
+/// multiply_strided<Rows, Vectors> has the index (Rows - 1) * most_vectors + Vectors - 1.
 constexpr auto all = multiplies(std::make_index_sequence<tile_rows * most_vectors>());
 
-/// One step of a transposition: swaps what stands Distance off the diagonal of blocks of 2
-/// Distance.
+/// One step of a transposition: divides the matrix into square blocks of 2 Distance rows, and swaps
+/// the upper right quarter of each block with its lower left quarter.
 template <std::int64_t Distance, std::size_t... Lane>
 void swap_blocks(Vector* rows, std::index_sequence<Lane...>) {
   constexpr int width = sizeof...(Lane), distance = Distance;
@@ -108,7 +111,8 @@ void multiply_tile(std::int64_t m, std::int64_t n, std::int64_t k, Left left, co
   const std::int64_t vectors = (n + lanes - 1) / lanes;
   const Multiply run = all[static_cast<std::size_t>((m - 1) * most_vectors + vectors - 1)];
   if (n == vectors * lanes) return run(k, left, panel, c, ldc, add);
-  // The last vector is not whole: what is past n is no memory of ours.
+  // The last vector reaches past column n of c, where nothing may be written. So the tile is
+  // computed in memory of its own first.
   alignas(64) float whole[tile_rows * tile_columns];
   run(k, left, panel, whole, tile_columns, false);
   for (std::int64_t i = 0; i < m; ++i)

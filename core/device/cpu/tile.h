@@ -1,6 +1,6 @@
-// Products of matrices that stay in the caches: what is too small, or too triangular, for a call of
-// oneDNN. A tile of the result is held in registers while its whole sum runs (Goto and van de Geijn
-// 2008), so a sum's order is that of k alone.
+// Products of matrices that stay in the caches: those that are too small for a call of oneDNN, or
+// of which only a triangle is needed. A tile of the result is held in registers while its products
+// are added up (Goto and van de Geijn 2008). The order of the additions depends on k alone.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace ringside::cpu {
 
-/// The extents of a tile: all that fits into the registers.
+/// The extents of a tile, the largest whose sums fit into the registers.
 constexpr std::int64_t tile_rows = 6;
 constexpr std::int64_t tile_columns = lanes * (lanes == 16 ? 4 : 2);
 
-/// The most rows of a panel that stay in the first cache while rows of the left side pass by.
+/// The most rows of a panel that are used at a time. They stay in a cache while all rows of the
+/// left side are multiplied by them.
 constexpr std::int64_t slice_rows = 256;
 
 constexpr std::int64_t round_up(std::int64_t count, std::int64_t to) {
@@ -26,29 +27,32 @@ struct Left {
   std::int64_t row, column;
 };
 
-/// c = left panel, or c += with `add`: [m, k] times [k, n], row-major with `ldc` elements a row. m
-/// is at most tile_rows, n at most tile_columns. Row p of the panel begins at panel[p *
-/// tile_columns] and is whole, whatever n is; k may be 0.
+/// c = left * panel, or c += left * panel with `add`: [m, k] times [k, n]. c is row-major, with
+/// `ldc` elements from one row to the next. m is at most tile_rows, n at most tile_columns; k may
+/// be 0. Row p of the panel begins at panel[p * tile_columns] and has tile_columns elements even if
+/// n is less.
 void multiply_tile(std::int64_t m, std::int64_t n, std::int64_t k, Left left, const float* panel,
                    float* c, std::int64_t ldc, bool add);
 
-/// The same with a left side whose rows lie anywhere, n = tile_columns: element (i, p) at
-/// rows[i][offset + p].
+/// The same for n = tile_columns and a left side whose rows lie anywhere in memory: its element
+/// (i, p) is rows[i][offset + p].
 void multiply_rows(std::int64_t m, std::int64_t k, const float* const* rows, std::int64_t offset,
                    const float* panel, float* c, std::int64_t ldc, bool add);
 
-/// c = left panels, or c += with `add`: [m, k] times [k, n] of any extents, but n is a multiple of
-/// tile_columns.
+/// c = left * panels, or c += left * panels with `add`: [m, k] times [k, n]. n must be a multiple
+/// of tile_columns; m and k have no limit.
 void multiply_panels(std::int64_t m, std::int64_t n, std::int64_t k, Left left, const float* panels,
                      float* c, std::int64_t ldc, bool add);
 
-/// Floats of [k, n] as panels: [n / tile_columns rounded up][k][tile_columns].
+/// The number of floats in the panels of a matrix [k, n]. The panels lie in memory as
+/// [n / tile_columns rounded up][k][tile_columns].
 constexpr std::int64_t panels_size(std::int64_t k, std::int64_t n) {
   return k * round_up(n, tile_columns);
 }
-/// Row-major `from` [k, n] as panels, with zeros past n.
+/// Writes the row-major matrix `from` [k, n] as panels, with zeros past column n.
 void pack_panels(std::int64_t k, std::int64_t n, const float* from, std::int64_t ld, float* panels);
-/// The transpose of row-major `from` [n, k], times `factor`, as panels of [k, n].
+/// Writes the transpose of the row-major matrix `from` [n, k], times `factor`, as panels of [k, n],
+/// with zeros past column n.
 void pack_transposed(std::int64_t k, std::int64_t n, const float* from, std::int64_t ld,
                      float factor, float* panels);
 

@@ -33,6 +33,7 @@ class Widening {
   std::vector<std::pair<Tensor, Tensor>> results_;  // fp32 workspace, operand
 };
 
+/// Visits operands to find out whether any of them has 16 bits.
 class NarrowOperands {
  public:
   bool any = false;

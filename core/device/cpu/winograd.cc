@@ -6,9 +6,9 @@
 namespace ringside::cpu {
 namespace {
 
-// The matrices: each maps a line of `from` vectors to one of `to`.
+// The matrices of winograd.h. Each maps a line of `from` vectors to a line of `to` vectors.
 
-struct B {  // transposed
+struct B {  // maps by B^T
   static constexpr int from = 4, to = 4;
   static void map(const Vector (&in)[from], Vector (&out)[to]) {
     out[0] = in[0] - in[2];
@@ -53,7 +53,7 @@ struct ATransposed {
   }
 };
 
-/// out = M in M^T, of squares of vectors.
+/// out = M in M^T, for square matrices `in` and `out` whose elements are vectors.
 template <class M>
 [[gnu::always_inline]] inline void apply(const Vector (&in)[M::from * M::from],
                                          Vector (&out)[M::to * M::to]) {
@@ -80,7 +80,7 @@ float* at(Points tile, std::int64_t channel) {
   return tile.data + channel / tile_columns * tile.panel + channel % tile_columns;
 }
 
-/// From rows of channels to points.
+/// Writes the points of M in M^T; rows[i] are the channels of element i of the matrix `in`.
 template <class M>
 void transform(const float* const (&rows)[M::from * M::from], std::int64_t channels, Points to) {
   for (std::int64_t c = 0; c < channels; c += lanes) {
@@ -94,7 +94,8 @@ void transform(const float* const (&rows)[M::from * M::from], std::int64_t chann
   }
 }
 
-/// From points to rows of channels, by way of finish(vector, channel).
+/// Computes out = M points M^T and writes finish(vector, channel) of each vector of `out`; rows[i]
+/// receives the channels of element i.
 template <class M, class Finish>
 void transform_back(Points from, std::int64_t channels, float* const (&rows)[M::to * M::to],
                     const Finish& finish) {

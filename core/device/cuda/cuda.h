@@ -39,7 +39,8 @@ struct Options {
   bool tf32 = false;
 };
 
-/// Asked repeatedly while the host waits for the device. Ends the wait by throwing Error.
+/// Something that can end a wait: check() is called repeatedly while the host waits for the device,
+/// and ends the wait by throwing Error.
 class Watch {
  public:
   virtual ~Watch() = default;
@@ -48,8 +49,8 @@ class Watch {
 
 /// A GPU. One stream computes, in order; copies and communication run beside it on streams of their
 /// own. All functions are thread-safe, except those of `kernels()` that need scratch memory. Every
-/// function that blocks the host asks the watches. Throws Error that names the failing call if CUDA
-/// fails.
+/// function that blocks the host checks the watches meanwhile. Throws Error that names the failing
+/// call if CUDA fails.
 class CudaDevice : public Device {
  public:
   bool runs_behind() const override { return true; }

@@ -5,11 +5,12 @@
 namespace ringside::cuda {
 namespace {
 
-// gelu(x) = x s(2u), with u = sqrt(2 / pi) (x + 0.044715 x^3) and the logistic function s; s(2u) =
-// (1 + tanh(u)) / 2.
+// gelu(x) = x (1 + tanh(u)) / 2, with u = sqrt(2 / pi) (x + 0.044715 x^3). The kernels compute
+// (1 + tanh(u)) / 2 as s(2u), where s is the logistic function.
 constexpr float two_root = 1.5957691216f;  // 2 sqrt(2 / pi)
 constexpr float cubic = 0.044715f;
 
+/// Returns s(2u).
 __device__ __forceinline__ float logistic(float x) {
   return 1.0f / (1.0f + __expf(-two_root * (x + cubic * x * x * x)));
 }

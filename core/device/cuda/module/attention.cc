@@ -10,10 +10,10 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr std::int64_t most_heads = 65535;  // largest number of rows in a grid
+constexpr std::int64_t most_heads = 65535;  // largest y extent of a grid
 
-/// Where the parts of a sample lie in memory: in a row the heads lie side by side, first of q, then
-/// of k, then of v.
+/// Where the parts of a sample lie in memory. Each position has a row, in which all heads of q lie
+/// side by side, then all heads of k, then all heads of v.
 struct Geometry {
   std::int64_t samples, positions, heads, depth;
   DType dtype;
@@ -47,9 +47,9 @@ struct Geometry {
   }
 };
 
-/// Workspace of `count` squares [heads, T, T] in fp32 for a group of heads. If the dtype has 16
-/// bits, there are as many squares in 16 bits, which products read; with fp32 products read the
-/// fp32 squares.
+/// Workspace for `count` tensors [heads, T, T] in fp32, for a group of heads. If the dtype has 16
+/// bits, there are also `count` tensors of that dtype, for the results of the softmax that products
+/// read. If the dtype is fp32, those results take the place of the fp32 tensors.
 class Squares {
  public:
   Squares(const Context& context, const Geometry& g, int count, std::int64_t most_bytes)
@@ -75,7 +75,7 @@ class Squares {
   Tensor f32_, rounded_;
 };
 
-/// squares = alpha a b^T, for a and b [T, D] of each head.
+/// square = alpha a b^T, for a and b [T, D] of each head.
 Product onto_square(const Geometry& g, std::int64_t heads, float alpha, const void* a,
                     std::int64_t lda, const void* b, std::int64_t ldb, float* square) {
   return {.in = g.dtype,

@@ -70,7 +70,7 @@ void describe_forward(fe::graph::Graph& graph, const Key& key) {
 
 void describe_backward(fe::graph::Graph& graph, const Key& key) {
   const std::int64_t packed = 3 * key.width();
-  // Without the deterministic option dq is added in the order in which blocks finish.
+  // Without the deterministic option the terms of dq are added in the order in which blocks finish.
   auto options = fe::graph::SDPA_backward_attributes()
                      .set_name("attention_backward")
                      .set_deterministic_algorithm(true)

@@ -1,6 +1,6 @@
 // Batch norm. Sums over rows are computed in two steps: each block sums a part of the rows, then
-// the parts are summed. The number of parts depends on the shape and the device alone, and so do
-// the bits.
+// the sums of the parts are added. The number of parts depends on the device and on the shape,
+// dtype and alignment of the operands alone, and so do the bits of the result.
 #include "core/device/cuda/module/column_sums.h"
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/spread.cuh"
@@ -10,8 +10,8 @@ namespace ringside::cuda {
 namespace {
 
 constexpr float epsilon = 1e-5f;
-// Rows that a thread loads at once. There are more of them where fewer operands are read, as
-// registers are limited.
+// Rows that a thread loads at once: of one operand, or of each of several operands. Registers limit
+// these numbers.
 constexpr int of_one = 4, of_many = 2;
 constexpr int final_rows = 8;  // threads that share the parts of a channel
 constexpr int final_columns = 32;
@@ -39,7 +39,7 @@ struct Moments {
   }
 };
 
-/// The rows that block x of the grid sums.
+/// The rows [begin, end) of part number `part` of `parts`. Block x of the grid sums part x.
 struct Part {
   std::int64_t begin, end;
 
@@ -65,7 +65,7 @@ __device__ __forceinline__ void over_rows(std::int64_t first, std::int64_t end, 
   }
 }
 
-/// Writes the mean and the squared deviations of each part to `parts` [parts, 2, C].
+/// Writes the mean and the sum of squared deviations of each part to `parts` [parts, 2, C].
 template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void part_moments(const T* x, std::int64_t rows,
                                                                Spread at, float* parts) {
@@ -143,7 +143,9 @@ __global__ __launch_bounds__(spread_threads) void merge_groups(const float* grou
   Moments all = {};
   for (int i = 0; i < count; ++i) {
     const float* group = groups + i * 2 * channels + channel;
-    all.merge({1, group[0], group[channels]});  // the sum of squares of one row with this variance
+    // Groups have equally many rows, so each counts as one row whose squared deviation is the
+    // group's variance.
+    all.merge({1, group[0], group[channels]});
   }
   mean[channel] = all.mean;
   variance[channel] = all.squares / all.count;
@@ -211,7 +213,7 @@ __global__ __launch_bounds__(spread_threads) void normalise(Forward<T> op, Sprea
       });
 }
 
-/// Operands that both operations of the backward read.
+/// Operands that both operations of the backward pass read.
 template <class T>
 struct Gradient {
   const T *dy, *x, *y;  // y is null without relu
@@ -230,7 +232,7 @@ struct Gradient {
     if (y) out.y = load<n>(y + here);
     return out;
   }
-  /// Returns dz.
+  /// Returns dz, the gradient before relu: dy, but 0 where relu made y 0.
   template <int n>
   __device__ __forceinline__ Floats<n> before_relu(const Read<n>& from) const {
     Floats<n> out = unpack(from.dy);
@@ -243,7 +245,7 @@ struct Gradient {
   }
 };
 
-/// Writes the sums of each part to `parts` [parts, 2 C].
+/// Writes the sums of dz, and of dz times the normalised x, of each part to `parts` [parts, 2 C].
 template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void part_sums(Gradient<T> op, Spread at,
                                                             float* parts) {
@@ -293,7 +295,7 @@ struct Backward {
   Gradient<T> from;
   const T* weight;
   const float* sums;  // [2, C]
-  float share;        // 1 / rows of the group
+  float share;        // 1 / (number of rows of the group)
   T *dx, *dresidual;
 };
 

@@ -10,7 +10,8 @@ namespace {
 constexpr int part_rows = 8;    // threads that share the rows of a part
 constexpr int final_rows = 32;  // threads that share the parts
 
-/// Block (x, y) sums n columns for each thread, over every gridDim.y-th group of part_rows rows.
+/// Each thread sums n columns. Block (x, y) takes every gridDim.y-th group of part_rows rows, from
+/// group y on, and writes row y of `parts`.
 template <class T, int n>
 __global__ __launch_bounds__(warp* part_rows) void sum_rows(const T* in, std::int64_t rows,
                                                             std::int64_t columns, float* parts) {
@@ -61,7 +62,7 @@ template <class T, int n>
 void sum_columns_by(const Context& context, const Tensor& in, const Tensor& out) {
   const std::int64_t rows = in.shape()[0], columns = in.shape()[1];
   const unsigned across = blocks_for(columns, warp * n);
-  // Enough blocks for every multiprocessor, but parts that are large enough to be worth adding.
+  // Enough blocks to occupy every multiprocessor, but not so many that a part has only a few rows.
   const std::int64_t most = std::max<std::int64_t>(1, 8 * context.multiprocessors / across);
   const unsigned count = std::max(1u, blocks_for(rows, 8 * part_rows, most));
   const Tensor parts = context.device.tensor({count, columns}, MemoryKind::workspace);

@@ -26,7 +26,7 @@ void for_each_group(const ConvolutionExtents& e, DType dtype, std::int64_t most_
     visit(first, std::min(most, e.images - first));
 }
 
-/// The rows of a product over `images` images of x, from image `first` on.
+/// The patches of `images` images of x from image `first` on: the rows that products read.
 Tensor patches(const Context& context, const ConvolutionExtents& e, const Tensor& x,
                std::int64_t first, std::int64_t images) {
   const std::int64_t rows = images * e.positions();
@@ -36,7 +36,7 @@ Tensor patches(const Context& context, const ConvolutionExtents& e, const Tensor
   return out;
 }
 
-/// The rows of those images in y [B, P, Q, K].
+/// The rows of `images` images of y [B, P, Q, K] from image `first` on.
 Tensor rows_of(const Tensor& y, const ConvolutionExtents& e, std::int64_t first,
                std::int64_t images) {
   return y.view(first * e.positions() * e.filters, {images * e.positions(), e.filters});

@@ -21,8 +21,8 @@ class FusedConvolution {
   virtual ~FusedConvolution() = default;
   /// Includes bias and relu if the operation has them.
   virtual bool forward(const ConvolutionForward& op) = 0;
-  /// Each computes dx or dweight alone. If the layer has a relu, the caller must have applied its
-  /// gradient to dy.
+  /// input_gradient() computes dx, weight_gradient() dweight. If the layer has a relu, the caller
+  /// must have multiplied dy by the relu's derivative.
   virtual bool input_gradient(const ConvolutionBackward& op) = 0;
   virtual bool weight_gradient(const ConvolutionBackward& op) = 0;
 };

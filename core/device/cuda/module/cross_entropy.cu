@@ -36,9 +36,9 @@ __device__ float exponentials(const Floats<n>& values, float shift) {
   return sum;
 }
 
-/// For a row or a part of it: the largest logit, and the sum of e^(logit - largest). Starts at the
-/// least finite number, because nothing can be subtracted from minus infinity. A NaN never becomes
-/// the largest logit, but shows in the sum.
+/// For a row or a part of it: the largest logit, and the sum of e^(logit - largest). The largest
+/// starts at the least finite number, because minus infinity minus itself would be NaN. A NaN among
+/// the logits never becomes the largest, but makes the sum NaN.
 struct Softmax {
   float most = -FLT_MAX, sum = 0;
 };
@@ -73,7 +73,7 @@ __global__ __launch_bounds__(threads) void kept(Operands<T> op) {
 #pragma unroll
   for (int p = 0; p < packs; ++p)
     if (column(p) < classes) values[p] = load<n>(logits + column(p));
-  // Read before any thread writes the gradient, which may be the same memory.
+  // Read before any thread writes the gradient, which may lie in the memory of the logits.
   const float wanted = load_float(logits + target);
   Softmax all;
 #pragma unroll
@@ -94,7 +94,7 @@ __global__ __launch_bounds__(threads) void kept(Operands<T> op) {
                       gradient(unpack(values[p]), all, op.scale, target, column(p)));
 }
 
-/// For any row: reads it again for the gradient, usually from the cache.
+/// For rows of any length: reads the row again for the gradient, usually from the cache.
 template <class T, int n, int threads>
 __global__ __launch_bounds__(threads) void reread(Operands<T> op) {
   const std::int64_t row = blockIdx.x;

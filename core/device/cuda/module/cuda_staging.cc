@@ -18,8 +18,8 @@ class PinnedCopy final : public Outgoing {
         compute_(compute) {}
 
   ~PinnedCopy() override {
-    // The source's memory is reused in the order of compute. If a copy is still under way, compute
-    // has to wait for it; otherwise compute could overwrite the source. Errors do not matter: a
+    // The compute stream may reuse the source's memory. If the copy is still under way, that stream
+    // has to wait for it; otherwise later work could overwrite the source. Errors do not matter: a
     // broken context copies nothing any more.
     if (source_) cudaStreamWaitEvent(compute_, copied_->get(), 0);
   }
@@ -67,7 +67,8 @@ class CudaStaging final : public Staging {
   Tensor in(const Tensor& host) override {
     make_current();
     const std::size_t bytes = host.bytes();
-    // Allocated in the order of the copies' stream, so that the copy need not wait for compute.
+    // Allocated in the order of the copies' stream, so that the copy need not wait for the compute
+    // stream.
     const Tensor tensor(parts_.allocate(bytes, in_.get()), 0, host.shape(), host.dtype());
     if (bytes > 0) {
       const PinnedCache::Block block = parts_.pinned.take(bytes);

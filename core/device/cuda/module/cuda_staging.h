@@ -1,4 +1,5 @@
-// Copies from and to pinned memory; each direction has a stream of its own beside compute.
+// Copies from and to pinned memory. Each direction has a stream of its own, beside the compute
+// stream.
 #pragma once
 
 #include <functional>

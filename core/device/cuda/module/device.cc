@@ -18,7 +18,8 @@
 namespace ringside::cuda {
 namespace {
 
-/// CUDA's current device belongs to a thread. Streams, events and pinned memory are made on it.
+/// Sets the current device of the calling thread. CUDA makes streams, events and pinned memory on
+/// that device.
 void make_current(int ordinal) { check(cudaSetDevice(ordinal), "cudaSetDevice"); }
 
 int made_current(int ordinal) {
@@ -37,7 +38,7 @@ class GpuDevice final : public CudaDevice {
   ~GpuDevice() override {
     kernels_ = {};
     // Enqueued work may still use the members that are destroyed here. Copies need no wait of their
-    // own: compute waits for every copy whose end nobody has seen.
+    // own: the compute stream waits for every copy whose end the host has not seen.
     try {
       make_current(ordinal_);
       marks_.synchronize();
@@ -103,8 +104,8 @@ class GpuDevice final : public CudaDevice {
   void unwatch(Watch& watch) override { waits_.unwatch(watch); }
 
  private:
-  /// Allocates memory that is first used in the order of `stream` and freed in the order of
-  /// compute.
+  /// Allocates memory that is first used in the order of `stream` and freed in the order of the
+  /// compute stream.
   std::shared_ptr<Buffer> allocate_on(cudaStream_t stream, std::size_t bytes, MemoryKind kind) {
     make_current(ordinal_);
     std::byte* data = pool_.allocate(bytes, stream);

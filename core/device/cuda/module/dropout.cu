@@ -1,5 +1,6 @@
-// Dropout: whether an element is dropped depends on its number alone. Compiled without relaxed
-// arithmetic, because the bits must not depend on the place in the range (core/device/ops/flat.h).
+// Dropout. Whether an element is dropped depends on its number (core/device/ops/flat.h), and not on
+// its place in the range. Compiled without relaxed arithmetic, because the bits of an element must
+// not depend on that place either.
 #include <cmath>
 
 #include "core/base/random.h"
@@ -74,7 +75,7 @@ void drop(const Context& context, const Dropout& op) {
                          .key = {key[0], key[1]},
                          .layer = op.layer,
                          .step = op.step,
-                         // The smallest word that is at least probability * 2^32.
+                         // The smallest word that keeps its element: at least probability * 2^32.
                          .threshold = static_cast<std::uint32_t>(
                              std::ceil(static_cast<double>(op.probability) * 0x1p32)),
                          .scale = 1 / (1 - op.probability)};

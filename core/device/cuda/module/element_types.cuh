@@ -11,7 +11,7 @@
 
 namespace ringside::cuda {
 
-/// The tensor's data under the type that CUDA uses for its elements.
+/// The tensor's data, as a pointer to the type that CUDA uses for its elements.
 template <class T>
 T* data(const Tensor& tensor) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>)

@@ -125,7 +125,7 @@ Sorted sort_by_token(const Context& context, const Tensor& tokens, std::int64_t 
                                           0, std::max(bits, 1), context.stream),
           "embedding_backward: cub::DeviceRadixSort");
   };
-  sort(nullptr, nullptr, nullptr, nullptr);  // returns the number of bytes that sorting needs
+  sort(nullptr, nullptr, nullptr, nullptr);  // only sets sort_bytes to what sorting needs
 
   const auto part = static_cast<std::size_t>(count + 63) / 64 * 64 * sizeof(std::int32_t);
   const auto begins_bytes = static_cast<std::size_t>(rows / 64 + 1) * 64 * sizeof(std::int32_t);

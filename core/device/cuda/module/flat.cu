@@ -1,5 +1,5 @@
 // Flat operations that move or add elements. Compiled without relaxed arithmetic, because the bits
-// must not depend on the place in the range (core/device/ops/flat.h).
+// of an element must not depend on its place in the range (core/device/ops/flat.h).
 #include "core/device/cuda/module/elementwise.cuh"
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/reduce.cuh"
@@ -125,9 +125,9 @@ void cast_range(const Context& context, const Cast& op) {
 constexpr int square_threads = 256, square_groups = 8;
 constexpr std::int64_t square_blocks = 1024;
 
-/// Each block sums every gridDim-th stretch of threads x groups. Which elements a thread adds, and
-/// in which order, does not depend on their address: if the address is not aligned, the elements of
-/// a group are read one by one.
+/// Each block sums every gridDim-th stretch of elements. In a stretch each thread adds
+/// square_groups groups of n elements. Which elements a thread adds, and in which order, does not depend on their
+/// address: if the address is not aligned, the elements of a group are read one by one.
 template <class T>
 __global__ __launch_bounds__(square_threads) void sum_squares(const T* in, std::int64_t count,
                                                               bool aligned, double* parts) {

@@ -20,10 +20,10 @@ Kernel<Op> bound(const Context& context, const std::shared_ptr<Matmul>& matmul,
   return [context, matmul, kernel](const Op& op) { kernel(context, *matmul, op); };
 }
 
-constexpr std::int64_t scratch_bytes = std::int64_t{256}
-                                       << 20;  // for operations in their plain form
+/// The most workspace for an attention or a convolution that cuDNN does not compute.
+constexpr std::int64_t scratch_bytes = std::int64_t{256} << 20;
 
-/// Uses the fused form if there is one for the operation's shape, else the plain form.
+/// Runs cuDNN's fused attention if it supports the operation's shape, else `plain`.
 template <class Op>
 Kernel<Op> attention(const Context& context, const std::shared_ptr<Matmul>& matmul,
                      const std::shared_ptr<FusedAttention>& fused,

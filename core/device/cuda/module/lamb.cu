@@ -1,5 +1,5 @@
-// LAMB's two operations on flat ranges. Compiled without relaxed arithmetic, because the bits must
-// not depend on the place in the range (core/device/ops/flat.h).
+// LAMB's two operations on flat ranges. Compiled without relaxed arithmetic, because the bits of an
+// element must not depend on its place in the range (core/device/ops/flat.h).
 #include <cmath>
 
 #include "core/device/cuda/module/elementwise.cuh"
@@ -9,8 +9,8 @@
 namespace ringside::cuda {
 namespace {
 
-/// Computed on the host, in fp64 where precision matters: u = m unbias / (sqrt(v) root + epsilon) +
-/// decay p.
+/// The factors of one step, computed on the host, in fp64 where precision matters. The direction of
+/// the update is u = m unbias / (sqrt(v) root + epsilon) + decay p.
 struct LambFactors {
   float beta1, fresh1, beta2, fresh2, unbias, root, epsilon, decay;
 
@@ -82,9 +82,9 @@ struct Moments {
   }
 };
 
-/// Each block has every gridDim-th stretch. Which elements a thread adds, and in which order, does
-/// not depend on their address: if the address is not aligned, the elements of a group are read one
-/// by one.
+/// Each block takes every gridDim-th stretch of elements. In a stretch each thread has `groups`
+/// groups of `width` elements. Which elements a thread adds, and in which order, does not depend on their
+/// address: if the address is not aligned, the elements of a group are read one by one.
 template <class T>
 __global__ __launch_bounds__(threads) void moments(Moments<T> op, bool aligned) {
   double sums[2] = {};

@@ -160,13 +160,13 @@ struct Backward {
   const float *mean, *rstd;
   const T* dresidual;
   T* dx;
-  float* parts;  // [blocks, 2, width]: of dweight and dbias
+  float* parts;  // [blocks, 2, width]: each block's part of dweight and of dbias
   std::int64_t rows, width;
 };
 
-/// Each thread has `packs` ranges of columns and keeps their sums over the rows of its block. Rows
-/// are loaded `at_once` together, so that enough memory accesses are in flight and one barrier
-/// serves all of them.
+/// Each thread has `packs` ranges of columns and keeps their sums over the rows of its block. It
+/// loads `at_once` rows together, so that enough memory accesses are in flight and one barrier
+/// serves all of these rows.
 template <class T, int packs, int at_once, int most_threads>
 __global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
   constexpr int n = in_16_bytes<T>;
@@ -211,7 +211,7 @@ __global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
           dbias[p].at[i] += g.at[i];
         }
       }
-    // Loaded while the block adds.
+    // These loads run while block_sum() adds.
     Pack<T, n> residual[at_once][packs] = {};
 #pragma unroll
     for (int r = 0; r < at_once; ++r)
@@ -252,8 +252,8 @@ __global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
   }
 }
 
-/// For any width and alignment: the sums over rows are kept in memory, each by the one thread that
-/// adds to it.
+/// For any width and alignment: the sums over rows are kept in memory. Only one thread adds to each
+/// of them.
 template <class T>
 __global__ __launch_bounds__(block_threads) void backward_reread(Backward<T> op) {
   float* dweight = op.parts + std::int64_t{blockIdx.x} * 2 * op.width;
@@ -312,8 +312,9 @@ void backward(const Context& context, const LayerNormBackward& op) {
   const auto threads =
       kept ? static_cast<unsigned>((columns + warp - 1) / warp * warp) : unsigned{block_threads};
   const std::int64_t at_once = !kept ? 1 : packs <= 256 ? 4 : packs <= 512 ? 2 : 1;
-  // As many blocks as run at a time, which registers limit, because each block leaves a part to be
-  // added. Their number depends on the shape and the device alone, and so do the bits.
+  // Only as many blocks as can run at a time, because each block leaves a partial sum to be added
+  // later. Registers limit how many run. The number of blocks depends on the device and on the
+  // shape, dtype and alignment of the operands alone, and so do the bits of the sums.
   constexpr std::int64_t resident_threads = sizeof(T) == 2 ? 384 : 576;
   const std::int64_t resident =
       context.multiprocessors * std::max<std::int64_t>(1, resident_threads / threads);

@@ -13,7 +13,7 @@ void* raw(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
 /// Tries gelu as part of the product. In fp32 a kernel of our own computes gelu instead, because
 /// cuBLASLt does not promise that its gelu is more precise than its tensor cores.
 bool gelu_on_the_way(Matmul& matmul, Product product, const LinearForward& op) {
-  const bool aligned = product.n % 8 == 0;  // rows of `pre`: a rule of cuBLASLt
+  const bool aligned = product.n % 8 == 0;  // cuBLASLt requires this of the rows of `pre`
   if (op.activation != Activation::gelu || op.y.dtype() == DType::f32 || !aligned) return false;
   product.c = raw(op.y);
   product.pre = raw(op.pre);
@@ -22,7 +22,7 @@ bool gelu_on_the_way(Matmul& matmul, Product product, const LinearForward& op) {
   return matmul.try_run(product);
 }
 
-/// Tries the bias's gradient as part of the product. Not in fp32: with TF32 the sums might be of
+/// Tries the bias's gradient as part of the product, but not in fp32: with TF32 cuBLASLt might sum
 /// rounded inputs.
 bool sums_on_the_way(Matmul& matmul, Product dweight, const Tensor& dbias) {
   if (dweight.in == DType::f32) return false;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int least_major = 8;  // the kernels are built for 8.0 and newer
 
-/// CUDA writes version 13.0 as 13000; its libraries write theirs as, for example, 90100.
+/// CUDA writes version 13.0 as 13000; cuBLASLt writes version 13.0.1 as 130001.
 std::string cuda_version_text(int version) {
   return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }

@@ -19,9 +19,9 @@ namespace ringside::cuda {
 /// but not over hours. So the time of a mark is counted from an anchor, an earlier event whose time
 /// is known. The first anchor is compared with the host's clock. Later the mark of every
 /// synchronize(), and once a second a mark of the compute stream, becomes the next anchor as soon
-/// as it is reached. An anchor's time is limited to the interval between the moments when the host
-/// recorded it and saw it reached. The clocks of GPU and host drift apart by microseconds a second;
-/// this limit keeps the difference from adding up.
+/// as it is reached. An anchor's time is limited to the interval from the moment when the host
+/// recorded the anchor to the moment when it saw the anchor reached. The clocks of GPU and host
+/// drift apart by microseconds a second; this limit keeps the difference from adding up.
 class Marks {
  public:
   /// Waits until the first anchor is reached on `compute`. `events` must have timing. All three

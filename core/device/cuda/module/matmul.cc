@@ -108,7 +108,7 @@ struct Matmul::Plan {
 
 Matmul::Matmul(const Context& context)
     : context_(context),
-      // NVIDIA's recommendation: 32 MB for Hopper and newer GPUs, 4 MB for older ones.
+      // NVIDIA's recommendation: 32 MiB for Hopper and newer GPUs, 4 MiB for older ones.
       workspace_bytes_(std::size_t{context.major >= 9 ? 32u : 4u} << 20) {
   use(context_);
   check(cublasLtCreate(&handle_), "cublasLtCreate");
@@ -123,7 +123,7 @@ void* Matmul::workspace() {
 
 Matmul::Key Matmul::key_of(const Product& p) {
   int align_c = alignment(p.c, p.stride_c, p.out);
-  // cuBLASLt takes no alignment of its own for these two, so c's alignment covers them.
+  // cuBLASLt has no separate alignments of bias and pre, so the alignment of c covers them.
   for (const void* more : {p.bias, static_cast<const void*>(p.pre)})
     align_c = std::min(align_c, alignment(more));
   return {.in = p.in,
@@ -165,7 +165,7 @@ std::unique_ptr<Matmul::Plan> Matmul::make_plan(const Key& key, const Product& p
   if (product.bias)
     set(plan->description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
         static_cast<std::int32_t>(type_of(key.out)));
-  // The type of `pre` is that of c: cuBLASLt allows another one for fp8 alone.
+  // `pre` has the type of c: cuBLASLt allows a different type only with fp8.
   if (product.pre) set(plan->description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.n);
   plan->point(product);
   describe(plan->a, key.in, key.transpose_a ? key.k : key.m, key.transpose_a ? key.m : key.k,

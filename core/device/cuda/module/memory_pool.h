@@ -18,7 +18,7 @@ class MemoryPool {
   MemoryPool& operator=(const MemoryPool&) = delete;
 
   /// Returns memory for use by work of `stream` that is enqueued later, or null if there is not
-  /// enough. For 0 bytes it also returns an address of its own.
+  /// enough. Even an allocation of 0 bytes has an address of its own.
   std::byte* allocate(std::size_t bytes, cudaStream_t stream);
   /// Frees memory once `stream` has done what is enqueued now. Ignores errors: they mean that the
   /// context is broken, and then its memory is gone anyway.

@@ -1,5 +1,5 @@
-// Optimizer updates on flat ranges. Compiled without relaxed arithmetic, because the bits must not
-// depend on the place in the range (core/device/ops/flat.h).
+// Optimizer updates on flat ranges. Compiled without relaxed arithmetic, because the bits of an
+// element must not depend on its place in the range (core/device/ops/flat.h).
 #include "core/device/adamw_factors.h"
 #include "core/device/cuda/module/elementwise.cuh"
 #include "core/device/cuda/module/kernels.h"

@@ -6,7 +6,8 @@
 namespace ringside::cuda {
 namespace {
 
-/// The kernels divide by these, so they are int: there are fewer than 2^31 positions at a time.
+/// The extents as int, because the kernels divide by them and 32-bit division is faster. `rows` is
+/// less than 2^31.
 struct Extents {
   int height, width, channels, filter_height, filter_width, out_height, out_width, stride, padding;
   std::int64_t rows;
@@ -24,7 +25,7 @@ struct Extents {
         rows(rows) {}
 };
 
-/// Each thread copies n channels of one place of the filter, in one row.
+/// Each thread copies n channels of one pixel under the filter, to one row of the patches.
 template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void take(Extents of, Spread at, const T* x,
                                                        T* patches) {
