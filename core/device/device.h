@@ -29,8 +29,9 @@ struct Mark {
   std::shared_ptr<void> event{};
 };
 
-/// Memory that the ledger does not count, in bytes, as the device's driver reports it. `reserved`
-/// is the most that the allocator has ever taken from the driver for the ledger's buffers.
+/// Memory in bytes as the device's driver reports it, in addition to what the ledger counts.
+/// `reserved` is the most that the allocator has ever taken from the driver for the ledger's
+/// buffers.
 /// `outside` is the part of `capacity` that is in use now and was not taken by the allocator: the
 /// CUDA context, libraries, other processes.
 struct DeviceMemory {
@@ -38,17 +39,18 @@ struct DeviceMemory {
 };
 
 /// What a rank computes on. Operations that are enqueued through kernels() run in order; on the CPU
-/// an operation has run when the call returns. Only one thread at a time may use kernels() that
-/// need scratch memory. Flat operations, cross_entropy (see ops.h), allocate(), write(), read() and
-/// the clock are thread-safe.
+/// an operation has run when the call returns. Flat operations, cross_entropy (see ops.h),
+/// allocate(), write(), read() and the clock are thread-safe. All other operations may need the
+/// device's scratch memory: only one thread at a time may enqueue them.
 class Device {
  public:
   virtual ~Device() = default;
 
   /// Returns uninitialised memory, aligned for any operation. The ledger counts the buffer until
-  /// its last owner lets go of it. Kinds parameter, gradient and communication lie in the symmetric
-  /// heap, which peers on the same host can map. If there is not enough memory, throws Error that
-  /// names the request and what holds the rest. The device must outlive the buffer.
+  /// its last owner lets go of it. Buffers of the kinds parameter, gradient and communication lie
+  /// in the symmetric heap, which peers on the same host can map. If there is not enough memory,
+  /// throws Error that names the request and how much memory each kind holds. The device must
+  /// outlive the buffer.
   virtual std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) = 0;
 
   /// Wraps memory of the host that a library owns (for example a received message). The ledger
@@ -82,12 +84,12 @@ class Device {
   /// Makes an object that copies to and from the host's memory beside compute. Returns null on
   /// devices whose memory the host reads and writes directly. The device must outlive the object.
   virtual std::unique_ptr<Staging> staging() { return nullptr; }
-  /// Makes an object that fills tensors beside compute, without waiting for what is enqueued
-  /// meanwhile, as write() would. No operation enqueued so far may use these tensors. Returns null
-  /// on devices whose host waits for compute anyway; use write() there. The device must outlive the
-  /// object. Thread-safe.
+  /// Makes an object that fills tensors beside compute. Unlike write(), its copies do not wait for
+  /// operations that are enqueued after this call. No operation enqueued so far may use these
+  /// tensors. Returns null on devices whose host waits for compute anyway; use write() there. The
+  /// device must outlive the object. Thread-safe.
   virtual std::unique_ptr<Upload> upload() { return nullptr; }
-  /// Returns nothing on devices whose driver has no counts of its own.
+  /// The driver's report of memory; empty on devices whose driver has none.
   virtual std::optional<DeviceMemory> memory() const { return {}; }
 
   /// For profilers: operations that this thread enqueues between begin_range() and end_range() are

@@ -1,4 +1,4 @@
-// The clock of devices that compute in real time.
+// SteadyClock: the clock of devices that compute in real time.
 #pragma once
 
 #include "core/base/seconds_now.h"

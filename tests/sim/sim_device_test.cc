@@ -216,8 +216,8 @@ TEST(SimDevice, NamesThePlaceTheRequestAndTheHoldersWhenMemoryEnds) {
   const auto state = device->allocate(12'000'000, MemoryKind::optimizer);
   EXPECT_EQ(complaint([&] { device->allocate(14'000'000'000, MemoryKind::communication); }),
             "sim gpu (machine 0, device 3): no memory for 14.0 GB of kind communication; held: "
-            "parameter 2.7 GB, optimizer 12.0 MB; it has 16.0 GB; use a smaller model or batch, or "
-            "share it out among more devices");
+            "parameter 2.7 GB, optimizer 12.0 MB; the device has 16.0 GB; use a smaller model or "
+            "batch, or share it out among more devices");
   EXPECT_EQ(device->ledger().at_peak().total(), 2'712'000'000);
   EXPECT_NO_THROW(device->allocate(16'000'000'000 - 2'712'000'000, MemoryKind::workspace));
   EXPECT_THROW(device->allocate(16'000'000'000 - 2'712'000'000 + 1, MemoryKind::workspace), Error);
@@ -361,10 +361,9 @@ TEST(SimDeviceInAWorld, DevicesOfOnePlaceShareItsMemoryAndOthersDoNot) {
       ++given;
     });
     if (device.place() == Place{0, 0}) {
-      EXPECT_NE(
-          text.find(
-              "held: nothing; it has 16.0 GB, of which other ranks in this place hold 9.0 GB"),
-          std::string::npos)
+      EXPECT_NE(text.find("held: nothing; the device has 16.0 GB, of which other ranks in this "
+                          "place hold 9.0 GB"),
+                std::string::npos)
           << text;
     } else {
       EXPECT_EQ(text, "nothing");

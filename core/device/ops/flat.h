@@ -1,5 +1,6 @@
 // Flat operations: elementwise, on ranges of any length, thread-safe. The bits of an element do not
-// depend on its place in the range, as shards must agree with the whole. See core/device/ops.h.
+// depend on its place in the range, so that a shard has the same bits as that part of the whole
+// tensor. See core/device/ops.h.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +25,22 @@ struct Blend {
   Tensor in{}, out{};
   float in_scale = 1, out_scale = 0;
 };
-/// Converts from fp32 to another dtype or to fp32 from another dtype. With one dtype it copies.
+/// Converts from fp32 to another dtype or to fp32 from another dtype. Copies if both tensors have
+/// the same dtype.
 struct Cast {
   Tensor in{}, out{};
 };
-/// out = the sum of the squares as an ExactSum: exact on CPUs; GPUs add up in fp64, in an order of
-/// their own but always the same. Not finite if and only if an element is not.
+/// out = the sum of the squares, stored as ExactSum::store() does. The sum is exact on CPUs; GPUs
+/// add up in fp64, always in the same order. Not finite if and only if an element is not.
 struct SumOfSquares {
   Tensor in{};
   Tensor out{};  // [ExactSum::digits] fp64
 };
 /// out = in * mask / (1 - probability); `in` and `out` may be the same tensor. Element i has the
-/// number e = `first` + i, and is kept if word e % 4 of philox({e / 4, its upper half, layer,
-/// step}, key) is at least probability * 2^32; the key is dropout_key(`seed`) (core/base/random.h).
-/// So the mask does not depend on the rank. Backward is the same operation on the gradient.
+/// number e = `first` + i, and is kept if word e % 4 of philox({lower half of e / 4, upper half of
+/// e / 4, layer, step}, key) is at least probability * 2^32; the key is dropout_key(`seed`)
+/// (core/base/random.h). So the mask does not depend on the rank. Backward is the same operation on
+/// the gradient.
 struct Dropout {
   Tensor in{}, out{};
   float probability = 0;  // [0, 1)
@@ -50,8 +53,9 @@ struct Dropout {
 // values, which are updated and then rounded to the parameters; for fp32 parameters `master` is
 // empty. Gradients are multiplied by `gradient_scale` first. `step` counts from 1.
 
-/// AdamW (Loshchilov 2019, algorithm 2): p -= lr * decay * p; m and v are moving averages; p -= lr
-/// * m^ / (sqrt(v^) + epsilon).
+/// AdamW (Loshchilov 2019, algorithm 2): p -= lr * decay * p, then p -= lr * m^ / (sqrt(v^) +
+/// epsilon). The moments m and v are moving averages of g and g^2; m^ and v^ are m and v with their
+/// bias corrected.
 struct AdamW {
   Tensor parameters{}, gradients{};
   Tensor master{};                         // fp32
@@ -71,14 +75,15 @@ struct Sgd {
   std::int64_t step = 1;
 };
 /// LAMB (You et al. 2020, algorithm 2) in two operations. LambMoments updates the moments m and v
-/// as AdamW does, and sums what the layer's trust ratio needs, with the direction u = m^ /
-/// (sqrt(v^) + epsilon) + decay * p. LambUpdate then computes p -= rate * u.
+/// as AdamW does, and sums the squares of p and of the direction u = m^ / (sqrt(v^) + epsilon) +
+/// decay * p. From these sums the caller computes the layer's trust ratio, and with it `rate`.
+/// LambUpdate then computes p -= rate * u.
 struct LambMoments {
   Tensor parameters{}, gradients{}, master{}, first_moment{}, second_moment{};
   float beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
   float gradient_scale = 1;
   std::int64_t step = 1;
-  Tensor squares{};  // [2, ExactSum::digits] fp64: sums of p^2 and u^2, as of SumOfSquares
+  Tensor squares{};  // [2, ExactSum::digits] fp64: sums of p^2 and u^2, as in SumOfSquares
 };
 struct LambUpdate {
   Tensor parameters{}, master{}, first_moment{}, second_moment{};

@@ -78,7 +78,7 @@ struct AttentionForward {
   Tensor qkv{};  // [B, T, 3, H, D]
   bool causal = true;
   Tensor y{};  // [B, T, H, D]
-  // [B, H, T] fp32: log-sum-exp of each row of scores, from which backward recomputes them
+  // [B, H, T] fp32: log-sum-exp of each row of scores; backward recomputes probabilities with it
   Tensor statistics{};
 };
 struct AttentionBackward {
@@ -89,7 +89,8 @@ struct AttentionBackward {
   Tensor dqkv{};             // [B, T, 3, H, D]
 };
 
-/// losses[i] = -log softmax(logits[i])[targets[i]] in nats; dlogits = scale * its gradient.
+/// losses[i] = -log softmax(logits[i])[targets[i]] in nats; dlogits = scale * the gradient of
+/// losses[i].
 struct CrossEntropy {
   Tensor logits{};   // [M, V]
   Tensor targets{};  // [M] int32

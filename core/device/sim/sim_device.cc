@@ -23,7 +23,7 @@ constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
 /// Figures exist for fp32 and the two 16-bit types; all other dtypes use those of fp32.
 std::size_t index_of(DType dtype) { return dtype == DType::bf16 ? 1 : dtype == DType::f16 ? 2 : 0; }
 
-/// The name in a device's figures for the dtype in which it computes an operation of this class.
+/// The name of the dtype whose figures in `device` apply to operations of this class and dtype.
 std::string figures_name(OpClass kind, DType dtype, const DeviceSpec& device, bool tf32) {
   const std::string name(name_of(dtypes[index_of(dtype)]));
   if (!is_product(kind)) return device.tflops.contains(name) ? name : "fp32";
@@ -79,8 +79,8 @@ struct Timing {
   }
 };
 
-/// The timings of a device. A dtype in which the device computes no products is refused when such a
-/// product runs.
+/// The timings of a device. A dtype that the device's figures lack is refused only when a product
+/// in this dtype runs.
 class Timings {
  public:
   Timings(const DeviceSpec& device, bool tf32) : device_(device), tf32_(tf32) {
@@ -104,7 +104,7 @@ class Timings {
   std::array<std::array<std::optional<Timing>, std::size(dtypes)>, op_classes> timings_{};
 };
 
-/// Bytes that all devices of a place hold together, as the ranks of one CPU share its memory.
+/// Bytes that all devices of a place hold together: the ranks that share a CPU share its memory.
 using Held = std::atomic<std::int64_t>;
 
 struct HeldByPlace {
@@ -188,7 +188,8 @@ class RooflineDevice final : public SimDevice, private Clock {
   void share() override { shared_ = true; }
 
  private:
-  /// The world rounds the times at which waits end; the clock must not go back by that.
+  /// The world rounds the times at which waits end. Taking the maximum keeps the clock from going
+  /// back because of that.
   double now() const override {
     return last_ = std::max(last_, (world_ ? world_->now() : 0) + pending_);
   }
@@ -228,7 +229,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   [[noreturn]] void refuse(std::size_t bytes, MemoryKind kind) const {
     const MemoryUse own = ledger().current();
     const std::int64_t others = *held_ - own.total();
-    std::string cause = fmt::format("it has {}", memory_text(capacity_));
+    std::string cause = fmt::format("the device has {}", memory_text(capacity_));
     if (others > 0)
       cause += fmt::format(", of which other ranks in this place hold {}",
                            memory_text(static_cast<double>(others)));
@@ -257,8 +258,10 @@ class RooflineDevice final : public SimDevice, private Clock {
 void check_place(const ClusterSpec& cluster, Place place) {
   if (place.machine < 0 || place.machine >= cluster.machines || place.device < -1 ||
       place.device >= cluster.devices)
-    throw Error("cluster {}: there is no device {} of machine {}; it has {} machines of {} devices",
-                cluster.name, place.device, place.machine, cluster.machines, cluster.devices);
+    throw Error(
+        "cluster {}: there is no device {} of machine {}; the cluster has {} machines of {} "
+        "devices",
+        cluster.name, place.device, place.machine, cluster.machines, cluster.devices);
 }
 
 }  // namespace

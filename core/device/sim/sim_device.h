@@ -19,8 +19,9 @@ namespace ringside::sim {
 /// Time runs lazily: operations add to the `pending` time, which the clock and marks include. An
 /// actor must call catch_up() before it does anything else with the world, and before it ends, so
 /// that others see its actions at the right time; the simulated communicator and channels do so.
-/// Several actors may share a device (a server and the worker beside it): no time is pending when
-/// another actor runs, so each actor takes the time of its own operations. For one thread.
+/// Several actors (a server and the worker beside it) may share a device after share(): no time is
+/// then pending when another actor runs, so each actor takes the time of its own operations. For
+/// one thread.
 class SimDevice : public Device {
  public:
   /// Throws Error if the device is not part of a world.

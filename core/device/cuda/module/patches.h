@@ -1,5 +1,5 @@
-// Convolution as a matrix product: each row has the part of an image that lies under the filter at
-// one position.
+// Patches turn a convolution into a matrix product. Each patch is a row of a matrix: the part of an
+// image that lies under the filter at one position of the output.
 #pragma once
 
 #include "core/device/cuda/module/context.h"
@@ -28,21 +28,22 @@ struct ConvolutionExtents {
             stride,
             padding};
   }
+  /// Number of elements of a patch.
   std::int64_t patch() const { return filter_height * filter_width * channels; }
   std::int64_t positions() const { return out_height * out_width; }  // for each image
-  /// Whether the rows would be the pixels themselves.
+  /// Whether the patches are the pixels of the images, so that x itself is the matrix.
   bool is_product() const {
     return filter_height == 1 && filter_width == 1 && stride == 1 && padding == 0;
   }
   auto operator<=>(const ConvolutionExtents&) const = default;
 };
 
-/// patches[(b, p, q)][(r, s, c)] for `images` images from image `first` of x on; both tensors have
-/// one dtype.
+/// Writes patches[(b, p, q)][(r, s, c)] for images [first, first + images) of x. Both tensors have
+/// the same dtype.
 void take_patches(const Context& context, const ConvolutionExtents& extents, const Tensor& x,
                   std::int64_t first, std::int64_t images, const Tensor& patches);
-/// The reverse: each pixel of those images of dx becomes the sum of its copies in the fp32
-/// `patches`, in the order of the filter.
+/// The reverse for images [first, first + images) of dx: each pixel becomes the sum of its copies
+/// in `patches` (fp32), added in the order of (r, s).
 void add_patches(const Context& context, const ConvolutionExtents& extents, const Tensor& patches,
                  std::int64_t first, std::int64_t images, const Tensor& dx);
 

@@ -8,8 +8,8 @@
 namespace ringside::cuda {
 namespace {
 
-/// Sizes are rounded up to four classes between a power of two and the next. So at most a fourth of
-/// a block is unused, and units of similar size share blocks.
+/// Rounds a size up to one of four classes between a power of two and the next, so that requests of
+/// similar size share blocks. At most a fifth of a block larger than `least` is unused.
 std::size_t size_class(std::size_t bytes) {
   constexpr std::size_t least = 4096;
   bytes = std::max(bytes, least);

@@ -7,9 +7,9 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int threads = 256;
-constexpr std::int64_t most_rows = 65535;  // largest number of rows in a grid
+constexpr std::int64_t most_rows = 65535;  // largest extent of a grid along y
 
-/// The elements of c lie along the grid's x, the products of the batch along y.
+/// Along x the grid has the elements of c, along y the products of the batch.
 template <class In, class Out>
 __global__ __launch_bounds__(threads) void product_elements(Product p) {
   const std::int64_t element = std::int64_t{blockIdx.x} * threads + threadIdx.x;

@@ -1,5 +1,6 @@
 // Pooling. Each thread computes a few channels of one position: of the output in forward, of the
-// input in backward. In backward it adds the windows that contain the position in a fixed order.
+// input in backward. The backward of max pooling adds the gradients of all windows that contain the
+// position in a fixed order.
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/spread.cuh"
 #include "core/device/cuda/module/vectors.cuh"
@@ -7,8 +8,8 @@
 namespace ringside::cuda {
 namespace {
 
-/// Extents of images, windows and output. `positions` is the number of positions that threads
-/// compute.
+/// Extents of images, windows and output. `positions` is the number of positions that the kernel
+/// computes, in all images together.
 struct Windows {
   int height, width, out_height, out_width, size, stride, padding;
   std::int64_t positions;
@@ -137,7 +138,8 @@ __global__ __launch_bounds__(spread_threads) void give_mean(Spread at, const T* 
   store_floats<n>(dx + index * at.columns + at.column(), values);
 }
 
-/// Calls run(std::integral_constant<int, n>), where n is the number of channels in an access.
+/// Calls run(std::integral_constant<int, n>), where n is the number of channels that one
+/// memory access reads or writes.
 template <class T, class Run, class... Operands>
 void by_channels(std::int64_t channels, const Run& run, const Operands*... operands) {
   constexpr int n = in_16_bytes<T>;

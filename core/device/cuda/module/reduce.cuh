@@ -32,7 +32,7 @@ __device__ __forceinline__ float warp_max(float value) {
 // call, and all receive the result. Consecutive calls of one function must alternate between the
 // slots 0 and 1, so that one barrier for each call is enough.
 
-/// n sums at once, in place.
+/// Replaces each of the n values by its sum over the block.
 template <int n, class T>
 __device__ __forceinline__ void block_sum(T (&values)[n], int slot) {
   __shared__ T parts[2][n][warp];
@@ -58,13 +58,14 @@ __device__ __forceinline__ T block_sum(T value, int slot) {
   return values[0];
 }
 
-/// Stores a sum of squares, rounded as it is, as ExactSum does: to ExactSum::digits doubles.
+/// Stores a sum of squares, which has already been rounded to fp64, as the doubles that
+/// ExactSum::store() writes, one for each digit.
 __device__ inline void store_exact(double sum, double* out) {
   constexpr int digits = static_cast<int>(ExactSum::digits);
   const bool finite = sum < ldexp(1.0, ExactSum::lowest_bit + digits * ExactSum::digit_bits);
   for (int i = digits - 1; i >= 0; --i) {
     const double unit = ldexp(1.0, ExactSum::lowest_bit + i * ExactSum::digit_bits);
-    out[i] = finite ? floor(sum / unit) : sum;  // of infinities and NaN one
+    out[i] = finite ? floor(sum / unit) : sum;  // else infinite or NaN
     sum -= out[i] * unit;
   }
 }

@@ -6,8 +6,8 @@
 namespace ringside::cuda {
 
 /// Scores of `heads` heads of one sample, each [T, T], with row t for query t. With `causal` query
-/// t sees keys 0 to t. All pointers are to the first of these heads. `p` may be written in place of
-/// `scores` if it is fp32.
+/// t sees keys 0 to t. All pointers are to the first of these heads. If `dtype` is fp32, `p` may be
+/// the memory of `scores`.
 struct SoftmaxForward {
   const float* scores;
   void* p;            // [heads, T, T] of `dtype`: probabilities; 0 for keys not seen

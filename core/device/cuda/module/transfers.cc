@@ -47,7 +47,7 @@ Transfers::Chunk& Transfers::chunk(std::unique_lock<std::mutex>& lock) {
       lock.unlock();
       waits_.until([&] { return last->reached(); });
       lock.lock();
-      continue;  // another thread may have taken it
+      continue;  // another thread may have taken the chunk meanwhile
     }
     ring_[next].used = 0;
     current_ = next;
@@ -80,7 +80,7 @@ void Transfers::read(const Tensor& tensor, std::span<std::byte> to) {
       to = to.subspan(bytes);
     }
   } catch (...) {
-    pinned_.give_back(block, copied);  // a watch may end the wait, but not the copy
+    pinned_.give_back(block, copied);  // the copy may still run after a watch ended the wait
     throw;
   }
   pinned_.give_back(block, nullptr);

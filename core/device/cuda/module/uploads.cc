@@ -36,7 +36,8 @@ class Uploads::CudaUpload final : public Upload {
 
  private:
   Uploads& uploads_;
-  std::optional<Event> free_;  // when compute has left the memory; empty once the stream waits
+  /// Reached when compute no longer uses the memory; empty once the stream waits for it.
+  std::optional<Event> free_;
   bool is_under_way_ = false;
 };
 

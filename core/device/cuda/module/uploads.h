@@ -1,4 +1,4 @@
-// Copies into new tensors, on a stream of its own beside compute.
+// Copies from the host into new tensors, on a separate stream beside compute.
 #pragma once
 
 #include "core/device/cuda/module/stream.h"
@@ -7,13 +7,14 @@
 
 namespace ringside::cuda {
 
-/// The stream and the pinned memory that all uploads share in turn. Thread-safe.
+/// Makes uploads, which all share one stream and its pinned memory. Thread-safe.
 class Uploads {
  public:
   /// For the thread's current device. The other arguments must outlive this object.
   Uploads(int ordinal, EventPool& events, PinnedCache& pinned, Waits& waits, cudaStream_t compute);
 
-  /// Makes an upload into tensors whose memory is free once compute has done what is enqueued now.
+  /// Makes an upload. Its copies wait for the compute that is enqueued now, which may still use the
+  /// memory that they write to.
   std::unique_ptr<Upload> make();
 
  private:

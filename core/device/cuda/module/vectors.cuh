@@ -21,8 +21,8 @@ template <class T>
 bool is_aligned(const T* pointer, int elements) {
   return reinterpret_cast<std::uintptr_t>(pointer) % (sizeof(T) * elements) == 0;
 }
-/// Whether every row of `width` elements can be read by accesses of 16 bytes. True for a null
-/// pointer if the width fits.
+/// Whether every row of `width` elements can be read by accesses of 16 bytes. For a null pointer
+/// only the width counts.
 template <class T>
 bool has_aligned_rows(const T* pointer, std::int64_t width) {
   return width % in_16_bytes<T> == 0 && is_aligned(pointer, in_16_bytes<T>);
