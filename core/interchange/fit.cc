@@ -10,7 +10,7 @@ namespace {
 
 /// Other programs pad the table of tokens to a multiple of this number of rows.
 constexpr std::int64_t padded_to = 128;
-/// Number of items that are listed for each kind of fault; the others are counted.
+/// Number of items that are listed for each kind of fault; the others are only counted.
 constexpr std::size_t most_listed = 8;
 
 std::string listed(const std::vector<std::string>& items, std::string_view what) {

@@ -13,7 +13,7 @@ namespace ringside {
 bool is_llmc_model(const std::string& path);
 
 /// Maps the file. Tensors have the names "wte", "wpe", "lnfw", "lnfb", and "ln1w.0".. for each
-/// layer. The table of tokens has the file's padded rows; weights lie as in memory, [out, in].
+/// layer. The table of tokens has the file's padded rows. Weights are [out, in], as in Ringside.
 /// Throws Error that names the file, the byte and what stands there if the magic number or version
 /// is unknown, if sizes differ from `config`, or if the file is longer or shorter than its sizes
 /// say.

@@ -17,8 +17,8 @@ enum class Order : std::uint8_t {
 };
 
 /// The name in the file for a unit's parameter. A '*' in `unit` stands for a number, which replaces
-/// the '*' in `name`. If the file divides a parameter by rows into `parts`, this rule is for
-/// `part`.
+/// the '*' in `name`. If files divide the rows of a parameter among `parts` tensors, this rule
+/// names tensor number `part` of them.
 struct Rule {
   std::string_view unit, parameter, name;
   Order order = Order::same;
@@ -126,8 +126,8 @@ std::string filled(std::string_view pattern, const std::string& number) {
   return out;
 }
 
-/// Gives `tensor` the extents of its shape in another order: extent i in the file is our axis
-/// axes[i].
+/// Sets the extents and strides of `tensor` for a file that has the axes of its shape in another
+/// order: axis i in the file is axis axes[i] of the shape.
 void store_axes(NamedTensor& tensor, std::initializer_list<std::size_t> axes) {
   tensor.extents.clear();
   for (const std::size_t axis : axes) tensor.extents.push_back(tensor.shape[axis]);
@@ -214,8 +214,8 @@ Names bert_names(const Model& model) {
   return names;
 }
 
-/// Parameters already have torchvision's names. The first linear layer's columns are ordered by
-/// position, then channel, here; in torchvision by channel, then position.
+/// Parameters already have torchvision's names. In Ringside the columns of the first linear layer
+/// are ordered by position, then channel; in torchvision by channel, then position.
 Names vgg_names(const Model& model, const ModelConfig& config) {
   Names names;
   std::int64_t channels = config.channels;
@@ -239,8 +239,8 @@ Names vgg_names(const Model& model, const ModelConfig& config) {
   return names;
 }
 
-/// The names of unit and parameter together are torchvision's; stem and head are no modules in
-/// torchvision, so there the parameter's name alone is.
+/// "UNIT.PARAMETER" is torchvision's name. Stem and head are no modules in torchvision: for them
+/// the name is "PARAMETER" alone.
 Names resnet_names(const Model& model) {
   Names names;
   for (std::size_t u = 0; u < model.units.size(); ++u) {

@@ -17,7 +17,7 @@ struct NamedTensor {
   enum class Source : std::uint8_t {
     parameter,
     statistic,  // elements of a running statistic
-    counter     // how often PyTorch moved a statistic; Ringside does not use this
+    counter     // how often PyTorch moved a statistic; written, but never read
   };
   std::string name{};
   std::vector<std::int64_t> extents{};  // in the file
@@ -35,10 +35,10 @@ struct NamedTensor {
 /// The names of all tensors of a model, and of other tensors that its files may have.
 struct Names {
   std::vector<NamedTensor> tensors{};
-  /// Files whose names lack this prefix are read too.
+  /// A prefix that files may leave out of the names of their tensors.
   std::string prefix{};
-  /// Another name of a tensor (`tensor` is its index in `tensors`) that is tied. Never written; if
-  /// a file has both, their values must be the same.
+  /// A second name that files may have for tensors[tensor], because the model ties two layers to
+  /// it. Ringside never writes this name. If a file has both, their values must be the same.
   struct Tie {
     std::string name;
     std::size_t tensor;
@@ -55,8 +55,8 @@ struct Names {
 };
 
 /// Names of the common files: gpt and bert as in Hugging Face's GPT2LMHeadModel and
-/// BertForPreTraining, resnet and vgg as in torchvision, mlp under our own names. Throws Error for
-/// a kind of model, or a parameter, without a name.
+/// BertForPreTraining, resnet and vgg as in torchvision, mlp under our own names. Throws Error if
+/// there are no names for the kind of model or for one of its parameters.
 Names names_of(const Model& model, const ModelConfig& config);
 
 /// Names of llm.c's model files, for gpt (core/interchange/llmc.h).

@@ -26,8 +26,9 @@ constexpr ElementSize element_sizes[] = {
     {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U8", 1},   {"BOOL", 1},
 };
 
-/// Refuses depth, and names that come twice, which the parsed value would not show. (A callback of
-/// json::parse() could as well, but with one the parser takes time that is quadratic in the names.)
+/// Looks through JSON before it is parsed. Throws Error if it is nested too deep, or if a name
+/// comes twice, which the parsed value would not show. (A callback of json::parse() could check
+/// this too, but makes the parser take time that is quadratic in the number of names.)
 class Looker final : public json::json_sax_t {
  public:
   explicit Looker(const std::string& path) : path_(path) {}

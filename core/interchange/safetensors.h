@@ -31,8 +31,8 @@ StoredTensors open_safetensors(const std::string& path);
 /// read.
 std::vector<std::string> safetensors_files(const std::string& path);
 
-/// Writes a file that is whole or not there: under another name until finish(). Tensors may come in
-/// any order.
+/// Writes a file that appears under its name only when finish() has made it complete. Tensors may
+/// come in any order.
 class SafetensorsWriter {
  public:
   struct Tensor {
@@ -41,19 +41,20 @@ class SafetensorsWriter {
     std::size_t element_bytes = 4;
   };
 
-  /// Throws Error with the system's reason, here and below.
+  /// This and all other functions throw Error with the system's reason if the file cannot be
+  /// written.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors);
 
   /// Writes all bytes of tensors[index], row-major.
   void write(std::size_t index, std::span<const std::byte> bytes);
-  /// The file is there when this returns; without it nothing is left. Throws Error if a tensor is
-  /// missing.
+  /// Gives the file its name. If this is never called, no file is left. Throws Error if a tensor
+  /// has not been written.
   void finish();
 
  private:
   WholeFile file_;
   std::vector<Tensor> tensors_;
-  std::vector<std::size_t> offsets_;  // in the file
+  std::vector<std::size_t> offsets_;  // of the tensors, in the file
   std::vector<bool> written_;
 };
 

@@ -18,14 +18,14 @@ namespace ringside {
 /// A whole file of weights, mapped into memory, read-only. An empty file has no bytes.
 class MappedFile {
  public:
-  /// Throws Error for what cannot be read and for what is no regular file.
+  /// Throws Error if the file cannot be read or is no regular file.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, file_.size()}; }
-  /// Throws Error if somebody has changed the file, whose bytes cannot be read then.
+  /// Throws Error if the file was changed after it was opened: its bytes are then no longer valid.
   void check_unchanged() const { file_.check_unchanged(); }
 
  private:
@@ -33,7 +33,8 @@ class MappedFile {
   const std::byte* data_ = nullptr;
 };
 
-/// Row-major, little-endian, not aligned. Any number of extents; none: one element.
+/// A tensor in a file: row-major, little-endian, not aligned. A tensor without extents has one
+/// element.
 struct StoredTensor {
   std::string dtype;  // as safetensors calls it: "F32", "BF16", "F16", ..
   std::vector<std::int64_t> extents;
@@ -45,7 +46,7 @@ struct StoredTensor {
 struct StoredTensors {
   std::string path;
   std::map<std::string, StoredTensor> tensors;
-  std::vector<std::shared_ptr<const MappedFile>> files;  // which the tensors' bytes are of
+  std::vector<std::shared_ptr<const MappedFile>> files;  // to which the tensors' bytes belong
 
   /// Throws Error if somebody has changed a file.
   void check_unchanged() const {

@@ -18,8 +18,8 @@ constexpr std::int64_t values_at_once = 1 << 16;
 
 constexpr float to_float(float value) { return value; }
 
-/// Calls visit(i, e) for elements [begin, end) of the model's tensor: e is the place of element i
-/// in the file.
+/// Calls visit(i, e) for elements [begin, end) of the model's tensor: element i is element e of the
+/// file's tensor.
 template <class Visit>
 void for_each_element(const NamedTensor& tensor, std::int64_t begin, std::int64_t end,
                       const Visit& visit) {
@@ -46,7 +46,7 @@ void load_as(const NamedTensor& tensor, const StoredTensor& from, std::int64_t b
   });
 }
 
-/// Converts elements of the model's tensor from `begin` on, as many as `out` has.
+/// Reads elements [begin, begin + out.size()) of the model's tensor and converts them to fp32.
 void load(const NamedTensor& tensor, const StoredTensor& from, std::int64_t begin,
           std::span<float> out) {
   switch (*parameter_dtype_of(from.dtype)) {
@@ -101,7 +101,7 @@ class FromFile final : public InitialValues {
 
  private:
   /// Throws Error for values that are not finite, or too large for the dtype that they are rounded
-  /// to. The loss would not be finite either, and would be blamed on the learning rate.
+  /// to. Otherwise the loss would not be finite, and the learning rate would be blamed for it.
   static void check_finite(const NamedTensor& tensor, const StoredTensor& stored,
                            std::span<const float> values, DType dtype) {
     const auto rounded = [dtype](float value) {
@@ -121,7 +121,7 @@ class FromFile final : public InitialValues {
     for (std::int64_t at = 0; at < out.count(); at += values_at_once) {
       const std::int64_t count = std::min(values_at_once, out.count() - at);
       values.resize(static_cast<std::size_t>(count));
-      // Bytes behind the end of a file that was cut short cannot be read: that would be a SIGBUS.
+      // If the file was cut short meanwhile, reading behind its new end would raise SIGBUS.
       file_.check_unchanged();
       load(tensor, stored, begin + at, values);
       check_finite(tensor, stored, values, out.dtype());

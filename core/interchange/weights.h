@@ -13,12 +13,13 @@
 
 namespace ringside {
 
-/// Of a safetensors file, the index of several, or a model file of llm.c. Throws Error that lists
-/// what does not fit the model: tensors that are missing, that nobody knows, of other extents or no
-/// floating dtype. A table of tokens may have more rows, up to the next multiple of 128, which are
-/// left out. The file is mapped as long as the result lives; fp32, bf16 and fp16 become what is
-/// asked for by way of fp32, so what was written is read with the same bits. Values that are not
-/// finite in the dtype asked for are refused when they are read.
+/// Opens a safetensors file, the index of several such files, or a model file of llm.c. Throws
+/// Error that lists what does not fit the model: tensors that are missing, that the model does not
+/// have, that have other extents, or that are not in fp32, bf16 or fp16. A table of tokens may have
+/// more rows, up to the next multiple of 128; the additional rows are left out. The file stays
+/// mapped as long as the result lives. Values are converted to fp32 and then to the dtype of the
+/// tensor that receives them, which keeps the bits if file and tensor have one dtype. Values that
+/// are not finite in the tensor's dtype are refused when they are read.
 std::shared_ptr<const InitialValues> open_weights(const std::string& path, const Model& model,
                                                   const ModelConfig& config);
 

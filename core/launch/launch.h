@@ -26,7 +26,7 @@ struct LaunchResult {
 /// error: their reader may stop reading, and that must not stop a rank.
 struct RankProgram {
   std::string file;
-  std::vector<std::string> arguments;    // the number of the rank's socket is added
+  std::vector<std::string> arguments;    // the number of the rank's socket is appended
   std::vector<std::string> environment;  // "NAME=VALUE"; entries of the rank's plan take precedence
   /// Takes what ranks write to their standard output and error (warnings of libraries); must not
   /// block.
@@ -45,7 +45,7 @@ LaunchResult launch(const RunPlan& plan, const RankProgram& program,
 /// A rank's end of the connection to its launcher.
 class LauncherLink {
  public:
-  /// Takes the socket that launch() passed as the last argument. Throws Error if `socket` is not
+  /// `socket` is the number that launch() passed as the last argument. Throws Error if it is not
   /// such a socket.
   LauncherLink(int socket, const DefaultOptions& defaults);
   ~LauncherLink();

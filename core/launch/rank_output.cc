@@ -53,7 +53,7 @@ std::string RankOutput::read() {
       close(std::exchange(file_, -1));
   }
   remember(text);
-  if (file_ < 0) remember("\n");  // the last line may have no end
+  if (file_ < 0) remember("\n");  // the last line may lack its line break
   return text;
 }
 
