@@ -47,7 +47,7 @@ class EmbeddingUnit final : public Unit {
 };
 
 /// x += attention(norm(x)); x += mlp(norm(x)). Initial weights that project into the residual
-/// stream are divided by the root of the number of such projections (Radford et al. 2019).
+/// stream are divided by the square root of the number of such projections (Radford et al. 2019).
 class Block final : public Unit {
  public:
   Block(std::string name, const ModelConfig& c, Device& device)

@@ -7,8 +7,8 @@
 
 namespace ringside {
 
-/// Returns the images in the unit's dtype. Throws Error if their shape is not [B, image, image,
-/// channels].
+/// Returns the images in the dtype in which the unit computes. Throws Error if their shape is not
+/// [B, image, image, channels].
 inline Tensor image_input(const Unit& unit, const ModelConfig& config, const Tensor& images) {
   const Shape& in = images.shape();
   if (in.rank() != 4 || in[1] != config.image || in[2] != config.image || in[3] != config.channels)

@@ -24,7 +24,7 @@ class InitialValues {
   virtual void write_statistics(const Unit& unit) const { static_cast<void>(unit); }
 };
 
-/// Values that depend on the seed and the position in the model alone: see initialise().
+/// Values that depend only on the seed and on their position in the model: see initialise().
 std::shared_ptr<const InitialValues> drawn_values(std::uint64_t seed);
 
 }  // namespace ringside

@@ -25,9 +25,9 @@ float initial_value(const Init& init, std::uint64_t seed, std::uint64_t position
   throw Error("unknown kind {} of initial value", static_cast<int>(init.kind));
 }
 
-/// What a size may be at most. Products of them are the sizes of parameters: with 16 bytes for
-/// each of all parameters (gradient, master and moments included) the largest model that these
-/// allow stays below 2^63 bytes. More layers would take minutes to build.
+/// The largest allowed value of a size. Within these limits the bytes of every model can be
+/// computed without overflow: with 16 bytes for each parameter (gradient, master and moments
+/// included) they stay below 2^63. More layers would take minutes to build.
 struct Largest {
   std::string_view name;
   std::int64_t size;
@@ -60,8 +60,8 @@ Fields fields_of(ModelConfig& config) {
   return {
       {"kind", &config.kind, "which model (see `ringside list`)"},
       {"layers", &config.layers,
-       "gpt, bert: transformer blocks; mlp: hidden layers; resnet, vgg: what stands in the name, "
-       "18"},
+       "gpt, bert: transformer blocks; mlp: hidden layers; resnet, vgg: the number in the "
+       "model's name, as in ResNet-18"},
       {"heads", &config.heads, "gpt, bert: attention heads; they must divide the width"},
       {"width", &config.width, "gpt, bert, mlp: size of the hidden state"},
       {"context", &config.context, "gpt, bert, mlp: tokens that the model looks at"},
@@ -71,16 +71,17 @@ Fields fields_of(ModelConfig& config) {
       {"tied", &config.tied, "gpt: the head's matrix is the embedding's table of tokens"},
       {"dropout", &config.dropout, "gpt, bert, vgg: share of values that training sets to 0"},
       {"masked", &config.masked,
-       "bert: positions of a sample whose tokens are hidden and asked for"},
-      {"segments", &config.segments, "bert: kinds of segments that tokens may belong to"},
+       "bert: positions of a sample whose tokens are hidden and predicted"},
+      {"segments", &config.segments, "bert: number of kinds of segments that tokens may belong to"},
       {"image", &config.image, "resnet, vgg: height and width of an image"},
-      {"channels", &config.channels, "resnet, vgg: values of a position of an image (colours: 3)"},
-      {"classes", &config.classes, "resnet, vgg: number of different images"},
-      {"filters", &config.filters, "resnet, vgg: channels behind the first convolution"},
+      {"channels", &config.channels, "resnet, vgg: values for each pixel of an image (colours: 3)"},
+      {"classes", &config.classes, "resnet, vgg: number of classes that images may belong to"},
+      {"filters", &config.filters, "resnet, vgg: channels after the first convolution"},
       {"stem", &config.stem,
-       "resnet, vgg: 'imagenet' for images of about 224 positions a side, 'cifar' for small ones"},
+       "resnet, vgg: 'imagenet' for images of about 224 pixels a side, 'cifar' for small ones"},
       {"batch_norm_group", &config.batch_norm_group,
-       "resnet: so many ranks normalise their micro-batches together; it must divide the world"}};
+       "resnet: number of ranks that normalise their micro-batches together; it must divide the "
+       "number of all ranks"}};
 }
 
 std::int64_t Model::parameter_count() const { return first_parameter(units.size()); }

@@ -14,13 +14,14 @@
 
 namespace ringside {
 
-/// The first layers of a residual network, and the size of the images for which it was published.
+/// The data set whose images a model was published for. It decides the first layers of a ResNet and
+/// the width of the linear layers of a VGG.
 enum class StemShape : std::uint8_t { imagenet, cifar };
 inline constexpr std::string_view stem_names[] = {"imagenet", "cifar"};
 constexpr EnumNames names_of(StemShape) { return stem_names; }
 
-/// The [model] table of an experiment file. What a kind of model makes of each field is said in the
-/// header of that kind.
+/// The [model] table of an experiment file. The header of each kind of model says what the fields
+/// mean for that kind.
 struct ModelConfig {
   std::string kind = "gpt";
   std::int64_t layers = 4;
@@ -44,18 +45,19 @@ struct ModelConfig {
 
 Fields fields_of(ModelConfig& config);
 
-/// Throws Error that names the first of these sizes that is below 1, or any size that is so large
-/// that the bytes of a model or of its optimizer could overflow.
+/// Throws Error if one of these sizes is below 1, or if any size of `config` is so large that the
+/// number of bytes of a model or of its optimizer could overflow. The error names the size.
 void check_sizes(const ModelConfig& config, std::initializer_list<std::string_view> sizes);
-/// Throws Error for a share that is not in [0, 1) in fp32, in which kernels compute.
+/// Throws Error unless `dropout` lies in [0, 1), also after rounding to fp32, which kernels use.
 void check_dropout(const ModelConfig& config);
-/// Throws Error for sizes as check_sizes() does, heads that do not divide the width, more context
-/// than positions, and as check_dropout() does.
+/// Throws Error as check_sizes() and check_dropout() do, for heads that do not divide the width,
+/// and for a context longer than the table of positions.
 void check_transformer(const ModelConfig& config);
+/// The number of rows of the table of positions.
 inline std::int64_t rows_of_positions(const ModelConfig& config) {
   return config.positions == 0 ? config.context : config.positions;
 }
-/// Throws Error for sizes as check_sizes() does, and for an unknown stem.
+/// Throws Error as check_sizes() does for the sizes of image models.
 void check_images(const ModelConfig& config);
 
 /// One term of the loss: the mean cross-entropy over `rows` rows of `classes` logits in each
@@ -71,16 +73,16 @@ struct LossTerm {
 struct Model {
   std::vector<std::unique_ptr<Unit>> units;
   Task task = Task::every_token;
-  Shape input{};  // of a sample; its elements have the type that the task says
+  Shape input{};  // of a sample; its elements have the dtype input_dtype(task)
   std::vector<LossTerm> terms;
 
   /// The number of parameters of the whole model, and of the units before `unit`, which is the
   /// position of the unit's first parameter in the model's order.
   std::int64_t parameter_count() const;
   std::int64_t first_parameter(std::size_t unit) const;
-  /// Of a sample.
+  /// Bytes of the input of one sample.
   std::int64_t input_bytes() const;
-  /// Elements of logits that a sample has.
+  /// Number of logits that the model computes for one sample.
   std::int64_t logits_per_sample() const;
 };
 

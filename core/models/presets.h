@@ -16,8 +16,8 @@ struct Preset {
   ModelConfig config;
   /// The exact number of parameters; a test counts them.
   std::int64_t parameters = 0;
-  /// The number of parameters without the heads of the pre-training, if the literature counts so;
-  /// else 0.
+  /// The number of parameters without the heads of the pre-training, if publications give this
+  /// number; else 0.
   std::int64_t encoder = 0;
 };
 

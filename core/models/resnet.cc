@@ -37,11 +37,13 @@ class Stem final : public Unit {
   std::optional<MaxPool> pool_;
 };
 
+/// One convolution of a block's path.
 struct Step {
   std::int64_t size, stride, out;
 };
 
-/// relu(path(x) + x). If the path changes the extents, x goes through a 1x1 convolution.
+/// relu(path(x) + x). If the path changes the extents, the x that is added goes through a 1x1
+/// convolution and a batch norm first.
 class Block final : public Unit {
  public:
   Block(std::string name, Device& device, std::int64_t in, std::int64_t stride,
@@ -67,7 +69,8 @@ class Block final : public Unit {
   }
 
   Tensor backward(const Tensor& grad_output) override {
-    Tensor d = grad_output;  // the last norm makes it the residual's gradient
+    // The backward of the last norm turns `grad_output` into the gradient of the residual.
+    Tensor d = grad_output;
     for (std::size_t i = path_.size(); i-- > 0;) d = path_[i].backward(d);
     device().kernels().add(
         {.in = around_ ? around_->backward(grad_output) : grad_output, .out = d});

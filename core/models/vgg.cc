@@ -15,7 +15,8 @@ namespace {
 /// Convolutions with relu, then a max pool that halves height and width.
 class Stage final : public Unit {
  public:
-  /// `place` is the first layer's index in torchvision's list, which includes relus and pools.
+  /// `place` is the index of the stage's first convolution in torchvision's list of layers, which
+  /// includes relus and pools.
   Stage(std::int64_t index, const ModelConfig& c, std::int64_t place, std::int64_t in,
         std::int64_t out, int convolutions, Device& device)
       : Unit(fmt::format("stage.{}", index), device),
@@ -42,7 +43,7 @@ class Stage final : public Unit {
 
  private:
   ModelConfig config_;
-  bool first_;  // whether its input is data
+  bool first_;  // whether the input is the images of the data set
   std::vector<Convolution> convolutions_;
   MaxPool pool_;
 };

@@ -12,7 +12,7 @@ namespace ringside {
 /// values, or 8 `filters` with `stem` "cifar"; `dropout`, 0.5 in the paper, follows the first two).
 /// Parameters have torchvision's names, but the columns of "classifier.0.weight" are in the order
 /// of our images (height, width, channel). Initial values are torchvision's. Throws Error for sizes
-/// below 1, a `dropout` outside [0, 1), or an invalid `image`, `layers` or `stem`.
+/// below 1, a `dropout` outside [0, 1), or an invalid `image` or `layers`.
 Model make_vgg(const ModelConfig& config, Device& device);
 
 }  // namespace ringside

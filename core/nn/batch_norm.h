@@ -6,16 +6,17 @@
 namespace ringside {
 
 /// y = (x - mean) / sqrt(variance + 1e-5) * weight + bias for each channel (Ioffe and Szegedy
-/// 2015); then a residual is added and a relu applied. In training, mean and variance are those of
-/// the micro-batch, taken over all ranks of the unit's group if the unit has joined one (all these
-/// ranks must have equally many samples). In evaluation they are the running statistics.
-/// Parameters: "NAME.weight" [channels], initially 1; "NAME.bias" [channels], initially 0.
-/// Statistics: "NAME.running_mean", initially 0, and "NAME.running_var", initially 1.
+/// 2015); then an optional residual is added, and with `relu` a relu is applied. In training, mean
+/// and variance are those of the micro-batch, taken over all ranks of the unit's group if the unit
+/// has joined one (all these ranks must have equally many samples). In evaluation they are the
+/// running statistics. Parameters: "NAME.weight" [channels], initially 1; "NAME.bias" [channels],
+/// initially 0. Statistics: "NAME.running_mean", initially 0, and "NAME.running_var", initially 1.
 ///
-/// The running statistics of every micro-batch (Unit::Statistic) move once a step, by a tenth
-/// towards what this micro-batch has, with the variance as of a sample: rows / (rows - 1) times
-/// that of the batch. As that is linear, their mean moves by a tenth towards the mean over the
-/// micro-batches of the step. (PyTorch moves one statistic at each micro-batch.)
+/// Each micro-batch of a step has its own running statistics (Unit::Statistic). Once a step they
+/// move by a tenth towards the mean and variance of this micro-batch; the variance is first
+/// multiplied by rows / (rows - 1), as for a sample of a population. Since the moves are linear,
+/// the mean of the running statistics moves by a tenth towards the mean over the micro-batches of
+/// the step. (PyTorch has one running statistic and moves it at each micro-batch.)
 class BatchNorm {
  public:
   BatchNorm(Unit& unit, const std::string& name, std::int64_t channels, bool relu);
@@ -32,9 +33,10 @@ class BatchNorm {
   /// the group.
   Tensor batch_statistics(const Tensor& x) const;
   void move_running(const Tensor& statistics, std::int64_t rows, const Pass& pass);
-  /// That of one micro-batch.
+  /// The running statistic number `statistic` of one micro-batch.
   const Tensor& running(std::size_t statistic, std::int64_t micro_batch);
-  /// Those of the later micro-batches begin as the first one's.
+  /// Makes the running statistics of later micro-batches that do not exist yet, as copies of those
+  /// of the first micro-batch.
   void make_running(std::int64_t micro_batches);
   Tensor first(const Tensor& pair) const { return pair.range(0, channels_); }
   Tensor second(const Tensor& pair) const { return pair.range(channels_, channels_); }

@@ -6,7 +6,8 @@
 
 namespace ringside {
 
-/// Has the parameters and statistics of both layers, each under a name of its own.
+/// Has the parameters and statistics of both layers: those of the convolution under the name
+/// `convolution`, those of the batch norm under the name `norm`.
 class ConvNorm {
  public:
   ConvNorm(Unit& unit, const std::string& convolution, const std::string& norm, std::int64_t in,

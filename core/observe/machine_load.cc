@@ -16,9 +16,9 @@ namespace ringside {
 namespace {
 
 /// Shares of the processor time that the run could have used; a run that lost more counts as
-/// disturbed. On a quiet machine daemons take about 1%; if other processes take a tenth, a speed-up
-/// moves by as much as schemes differ. Steal and quotas are 0 on a quiet machine, so small shares
-/// of them are telling.
+/// disturbed. On a quiet machine daemons take about 1%; if other processes take a tenth, a measured
+/// speed-up changes by as much as schemes differ. On a quiet machine the hypervisor and quotas take
+/// nothing, so that even a small share shows a disturbance.
 constexpr double most_of_others = 0.1, most_stolen = 0.02, most_throttled = 0.02;
 /// The system counts processor time in ticks of 10 ms, so a few ticks mean nothing.
 constexpr double least_seconds = 0.05;
@@ -47,7 +47,8 @@ std::string control_group(const std::string& text) {
   return "/";
 }
 
-/// Seconds throttled, from version 2 of control groups or from version 1.
+/// Seconds during which a quota held up this process's control group. Control groups of version 2
+/// and of version 1 keep this figure in different files.
 double throttled_seconds(const LoadSource& source) {
   const std::string group = control_group(source.read("/proc/self/cgroup"));
   for (const std::string& folder : {group + "/", std::string("/")})
@@ -83,8 +84,9 @@ double usable_seconds(const MachineLoad& load, int usable) {
   return load.seconds * std::max(1, std::min(usable, load.cores));
 }
 
-/// Seconds of others that the run felt. Cores that the run leaves idle take others' work, but no
-/// scheduler places all of that work there, and caches are shared: half of their time counts.
+/// Processor seconds of other processes that may have slowed the run. Cores that the run leaves
+/// idle can do that work, but no scheduler places all of it there, and caches are shared. So only
+/// half of the idle cores' time is subtracted.
 double felt_seconds(const MachineLoad& load, int usable) {
   const double idle = load.seconds * load.cores - usable_seconds(load, usable);
   return std::max(0.0, load.others_s - idle / 2);
@@ -166,7 +168,8 @@ std::string disturbance(const MachineLoad& load, int usable) {
     add("others used " + cores(load.others_s));
   if (too_much(load.stolen_s, all, most_stolen)) add("the hypervisor took " + cores(load.stolen_s));
   if (too_much(load.throttled_s, load.seconds, most_throttled))
-    add(fmt::format("a quota stopped it for {:.1f} of {:.1f} s", load.throttled_s, load.seconds));
+    add(fmt::format("a quota stopped the run for {:.1f} of {:.1f} s", load.throttled_s,
+                    load.seconds));
   if (load.heat_events > 0) add("heat lowered the clock");
   // If there are more ranks than cores, ranks are interrupted on a quiet machine too.
   if (!out.empty() && load.interruptions > 0)

@@ -25,8 +25,8 @@ struct MachineLoad {
 /// 2 cores"; empty if nothing disturbed the run. The thresholds stand in machine_load.cc.
 std::string disturbance(const MachineLoad& load, int usable);
 
-/// The share of its processor time that such a run lost, to find out which of two runs was
-/// disturbed less.
+/// The share of its processor time that a run lost to disturbances. It tells which of two runs was
+/// disturbed less. `usable` is as for disturbance().
 double lost_share(const MachineLoad& load, int usable);
 
 Fields fields_of(MachineLoad& load);
@@ -55,7 +55,7 @@ class LoadMeter {
  public:
   explicit LoadMeter(LoadSource source = this_machine());
   /// Returns the load until now. All ranks must have ended and must have been waited for: otherwise
-  /// their time counts as that of others. A figure that the system does not tell is 0.
+  /// their time counts as time of other processes. A figure that the system does not provide is 0.
   MachineLoad read() const;
 
  private:

@@ -90,7 +90,7 @@ TEST_F(Load, SaysWhatTheHypervisorTheQuotaAndHeatTook) {
   EXPECT_EQ(read.heat_events, 2);
   const std::string text = disturbance(read, 2);
   EXPECT_THAT(text, HasSubstr("the hypervisor took 0.2 of 2 cores"));
-  EXPECT_THAT(text, HasSubstr("a quota stopped it for 0.3 of 2.0 s"));
+  EXPECT_THAT(text, HasSubstr("a quota stopped the run for 0.3 of 2.0 s"));
   EXPECT_THAT(text, HasSubstr("heat lowered the clock"));
 }
 
