@@ -1,4 +1,5 @@
-// Sums without rounding, which do not depend on who adds up which part, or in which order.
+// Sums without rounding: the order of the additions, and which rank adds up which part, do not
+// change them.
 #pragma once
 
 #include <array>
@@ -30,7 +31,7 @@ class ExactSum {
   /// Returns the value of a stored sum, or of several stored sums added digit by digit, rounded to
   /// nearest once.
   static double value(std::span<const double, digits> stored);
-  /// Returns the value of sum `i` of many stored one after the other.
+  /// Returns the value of sum `i` of many sums that are stored one after the other.
   static double value(std::span<const double> stored, std::size_t i) {
     return value(stored.subspan(i * digits).first<digits>());
   }

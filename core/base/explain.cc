@@ -26,14 +26,14 @@ std::string limit_text(std::string_view what, decltype(RLIMIT_AS) resource, rlim
   return limit ? fmt::format("; {} limited to {} {}", what, *limit / unit, shown) : "";
 }
 
-/// Why the system refuses a thread. It gives the same error for too many threads and for a stack
-/// that gets no memory.
+/// The possible reasons why the system refuses a thread. The system gives the same error for too
+/// many threads and for a stack that gets no memory.
 std::string thread_limit_text() {
   const auto limit = limit_of(RLIMIT_NPROC);
   const std::string number = limit ? fmt::format(" ({} with ulimit -u)", *limit) : "";
   const std::string memory = memory_limit_hint();
   return fmt::format(
-      "{}this user may have no more processes and threads{}: end others, or raise it",
+      "{}this user may have no more processes and threads{}: end others, or raise the limit",
       memory.empty() ? "" : "its stack may not fit" + memory + "; or ", number);
 }
 

@@ -30,7 +30,7 @@ concept HasFields = std::default_initializable<Struct> && requires(Struct& value
   { fields_of(value) } -> std::same_as<Fields>;
 };
 
-/// Structs with fields in a container: a std::vector, or a std::optional of none or one.
+/// The structs with named fields that a std::vector or a std::optional holds.
 class Structs {
  public:
   template <HasFields Struct>
@@ -40,9 +40,10 @@ class Structs {
 
   bool is_list() const { return is_list_; }
   std::size_t size() const { return size_(structs_); }
-  /// New structs have default values. An optional holds one struct for every `size` above 0.
+  /// New structs have default values. An optional becomes empty if `size` is 0 and holds one struct
+  /// otherwise.
   void resize(std::size_t size) const { resize_(structs_, size); }
-  /// Valid until the container changes its size.
+  /// The fields of struct `i`, valid until the container changes its size.
   Fields operator[](std::size_t i) const { return at_(structs_, i); }
 
  private:
@@ -55,7 +56,8 @@ class Structs {
 
 class Table;
 
-/// A pointer to the value of a field, or the fields of a struct within the struct.
+/// Access to the value of a field: a pointer to it, or, if the value is itself a struct, the fields
+/// of that struct.
 using FieldValue =
     std::variant<bool*, int*, std::int64_t*, double*, std::string*, Choice, std::optional<double>*,
                  std::vector<std::string>*, std::vector<std::int64_t>*, std::vector<double>*,
@@ -80,8 +82,8 @@ class Table {
   void (*at_)(void*, const std::string&, FieldValue&);
 };
 
-/// Makes a FieldValue of a map's value. A struct that files know by one of its members has an
-/// overload of this function beside it.
+/// Makes a FieldValue of a map's value. If a struct stands in files as one of its members alone, an
+/// overload beside that struct returns the member.
 template <class Value>
 FieldValue field_value(Value& value) {
   return &value;

@@ -1,4 +1,4 @@
-// Fields as JSON: the only functions that write and read them.
+// Fields as JSON. Only these functions write and read it.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,14 +11,15 @@ namespace ringside {
 nlohmann::ordered_json to_json(const FieldValue& value);
 /// Returns an object with all fields under their names, in their order.
 nlohmann::ordered_json to_json(const Fields& fields);
-template <HasFields Struct, class Json = nlohmann::ordered_json>  // incomplete here
+/// Json is a template parameter because ordered_json is an incomplete type in this header.
+template <HasFields Struct, class Json = nlohmann::ordered_json>
 Json to_json(const Struct& value) {
   return to_json(fields_to_read(value));
 }
 
 /// Reads what to_json() wrote. A missing field or a value of the wrong type throws
-/// nlohmann::json::exception; an enum's value without a name throws Error. Unknown names are left
-/// alone.
+/// nlohmann::json::exception; a string that names no value of its enum throws Error. Members of the
+/// object that are no field are ignored.
 void read_json(const nlohmann::json& in, const Fields& out);
 
 template <HasFields Struct>

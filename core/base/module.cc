@@ -9,7 +9,8 @@
 namespace ringside {
 namespace {
 
-/// The program's folder, or its parent folder, as test programs need it.
+/// The path of `file` in the program's folder, or in the parent folder if the file is only there:
+/// test programs lie one folder below the modules.
 std::filesystem::path module_path(const std::string& file) {
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   const auto here = folder / file, above = folder.parent_path() / file;

@@ -36,7 +36,7 @@ constexpr std::optional<Enum> value_named(std::string_view name) {
   return std::nullopt;
 }
 
-/// "ipc or tcp", "pcie, switch or mesh"
+/// The names as a phrase: "ipc or tcp", "pcie, switch or mesh".
 std::string one_of(EnumNames names);
 
 /// A pointer to an enum of any type, which reads and writes the enum by name. The enum must outlive

@@ -36,9 +36,9 @@ double random_uniform(std::uint64_t seed, Stream stream, std::uint64_t position)
 double random_normal(std::uint64_t seed, Stream stream, std::uint64_t position);
 
 /// Returns the image of `position` under a permutation of [0, size) that (seed, key) selects. The
-/// permutation is a Feistel network over the next even power of two, applied again until the value
-/// is below `size` (Black and Rogaway 2002). It needs no memory; each application costs ten Philox
-/// calls, and less than four are needed on average.
+/// permutation is a Feistel network over the smallest power of four that is not below `size`,
+/// applied again until the value is below `size` (Black and Rogaway 2002). It needs no memory; each
+/// application costs ten Philox calls, and less than four are needed on average.
 std::uint64_t permuted(std::uint64_t position, std::uint64_t size, std::uint64_t seed,
                        std::uint64_t key);
 

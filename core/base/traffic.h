@@ -10,8 +10,8 @@ namespace ringside {
 struct Traffic {
   std::int64_t sent = 0;
   std::int64_t received = 0;
-  /// Whether some of the bytes were not counted but computed from the sizes of the operations. The
-  /// closed form belongs to one algorithm, and the library that moved the bytes may have used
+  /// Whether some of the bytes were not counted but computed from the sizes of the operations. Such
+  /// a computation assumes one algorithm, and the library that moved the bytes may have used
   /// another.
   bool computed = false;
 

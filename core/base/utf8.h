@@ -9,8 +9,8 @@ namespace ringside {
 /// Whether the bytes are UTF-8. Names of files and variables of the environment may be any bytes.
 bool is_utf8(std::string_view text);
 
-/// Returns `text` itself if it is UTF-8. Otherwise writes each byte that is not ASCII as "\xE9", so
-/// that names which differ in such a byte remain different.
+/// Returns `text` itself if it is UTF-8. Otherwise replaces each byte that is not ASCII by its
+/// number, written like "\xE9", so that names which differ in such a byte remain different.
 std::string utf8_text(std::string_view text);
 
 }  // namespace ringside

@@ -6,8 +6,8 @@
 namespace ringside {
 
 /// The length of a wait, to compare with a deadline. The time during which this process was stopped
-/// (Ctrl-Z, SIGSTOP) does not count: the processes that it waits for were stopped too. So each look
-/// adds at most twice the time after which the waiting caller looks again.
+/// (Ctrl-Z, SIGSTOP) does not count: the processes that it waits for were stopped too. So each call
+/// of seconds() adds at most twice the longest time that should pass between two calls.
 class WaitingTime {
  public:
   /// The waiting caller calls seconds() at least every `nap_s` seconds.

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr mode_t new_file = 0666;  // less what umask takes
+constexpr mode_t new_file = 0666;  // without the bits that umask clears
 constexpr std::string_view ending = ".part";
 
 /// "NAME.HOST.", the beginning of the names of this host's drafts.
@@ -37,7 +37,8 @@ bool has_ended(std::string_view process) {
   return kill(id, 0) != 0 && errno == ESRCH;
 }
 
-/// Whether the folder's file system has no nameless files.
+/// Whether open() failed with `cause` because the folder's file system has no nameless files, so
+/// that the draft needs a name.
 bool wants_a_name(int cause) {
   return cause == EOPNOTSUPP || cause == EISDIR || cause == ENOENT || cause == EINVAL;
 }

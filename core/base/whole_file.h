@@ -12,8 +12,8 @@ namespace ringside {
 /// publish() nothing is left. The draft has no name if the file system allows that (O_TMPFILE), so
 /// that not even SIGKILL leaves a draft behind. Otherwise the draft lies beside the file as
 /// NAME.HOST.PID.part, and the next writer of the same file removes drafts of processes of this
-/// host that have ended. For one thread. Every call throws Error with the file's name and the
-/// system's cause.
+/// host that have ended. To be used by one thread. If the system refuses, every call throws Error
+/// with the file's name and the system's cause.
 class WholeFile {
  public:
   /// `path` may be a link: the file to which the link leads is replaced.
@@ -24,7 +24,8 @@ class WholeFile {
   WholeFile& operator=(const WholeFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
-  /// Writes bytes at `offset`, in any order of calls; blocks.
+  /// Blocks while it writes `bytes` at `offset`. The calls may write the parts of the file in any
+  /// order.
   void write(std::span<const std::byte> bytes, std::size_t offset);
   /// Gives the draft the file's name and, if it replaces a file, that file's mode. Blocks until
   /// everything is on the disk.

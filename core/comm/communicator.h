@@ -32,18 +32,19 @@ using WorkPtr = std::unique_ptr<Work>;
 /// A group of ranks that communicate, as one of its ranks sees the group.
 struct Group {
   std::string name;  // no other group of the run has it
-  int rank = 0;      // of the caller, in the group
+  int rank = 0;      // the caller's rank in the group
   int size = 1;
 };
 
-/// A group of ranks that call the same operations in the same order. Tensors are of kinds
-/// parameter, gradient or communication (the symmetric heap), and fp32, bf16 or fp16. All ranks get
-/// the same bits of a sum, whatever the algorithm's timing. Sums run in rank order, in fp32, and
-/// each sum is rounded if the tensors have 16 bits; only NCCL's sums have an order of their own.
-/// Collectives of one communicator run in the order of their calls; messages (send, recv) run
-/// beside them, in order for each pair of ranks. After an error every later operation throws. A
-/// Work must not outlive its communicator. Below, S are the bytes of the whole array and p is the
-/// number of ranks; the stated bytes are those that each rank sends.
+/// A group of ranks that call the same operations in the same order. Tensors have elements of fp32,
+/// bf16 or fp16, and their memory is of a kind that lies in the symmetric heap: parameter, gradient
+/// or communication. All ranks get the same bits of a sum, whatever the algorithm's timing. The
+/// values of the ranks are added in rank order, in fp32; for bf16 and fp16 every addition is
+/// rounded to that type. Only NCCL adds in an order of its own. Collectives of one communicator run
+/// in the order of their calls; messages (send, recv) run beside them, in order for each pair of
+/// ranks. After an error every later operation throws. A Work must not outlive its communicator.
+/// Below, S are the bytes of the whole array and p is the number of ranks; the stated bytes are
+/// those that each rank sends.
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
@@ -63,8 +64,8 @@ class Communicator {
   virtual WorkPtr broadcast(const Tensor& array, int root) = 0;
   /// Copies part j of rank i's `in` to part i of rank j's `out`. (p-1)/p S.
   virtual WorkPtr all_to_all(const Tensor& in, const Tensor& out) = 0;
-  /// Send or receive a message between two ranks, matched in order for each pair of ranks. The
-  /// sender sends S.
+  /// Send or receive a message. The n-th message that a rank sends to another rank goes to that
+  /// rank's n-th recv() from it. The sender sends S.
   virtual WorkPtr send(const Tensor& array, int to) = 0;
   virtual WorkPtr recv(const Tensor& array, int from) = 0;
   /// Blocks until every rank has called barrier().

@@ -14,7 +14,8 @@ enum class Cifar : std::uint8_t { ten, hundred };
 
 /// `paths` is either a list of files or a folder. The folder holds some or all of data_batch_1.bin
 /// to data_batch_5.bin and test_batch.bin, or for CIFAR-100 train.bin and test.bin. Files whose
-/// names begin with "test" are held out. Throws Error that names the missing file.
+/// names begin with "test" are held out, unless there are no others. Throws Error that names the
+/// missing file or folder.
 DataFiles cifar_files(Cifar set, const std::vector<std::string>& paths);
 
 /// Inputs are fp32 [32, 32, 3], each channel (pixel / 255 - mean) / deviation with the channel's

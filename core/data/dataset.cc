@@ -11,9 +11,8 @@ Fields fields_of(DataConfig& config) {
           {"path", &config.path,
            "a file or folder, or a list of them; relative to the experiment file"},
           {"holdout", &config.holdout,
-           "share of the data, its last part, kept for evaluation; a set with files of its own for "
-           "that "
-           "keeps those, if this is not 0"},
+           "share of the data, at its end, that is held out for evaluation; if the data set has "
+           "test files of its own, any share above 0 holds out exactly those"},
           {"mean", &config.mean, "idx: subtracted from pixels, which are 0 to 1"},
           {"std", &config.deviation, "idx: what pixels are then divided by"},
           {"augment", &config.augment,

@@ -56,8 +56,8 @@ class Dataset {
   /// Writes one sample. The spans must have the sizes that the shapes above give.
   virtual void read(std::int64_t sample, std::span<std::byte> input,
                     std::span<std::int32_t> target) const = 0;
-  /// Changes an input that read() has written, as the random `bits` say. The caller passes other
-  /// bits in every epoch.
+  /// Augments an input that read() has written; the random `bits` decide how. The caller passes
+  /// different bits in every epoch.
   virtual void augment(std::span<std::byte> input, std::uint64_t bits) const {
     static_cast<void>(input), static_cast<void>(bits);
   }
@@ -67,7 +67,7 @@ class Dataset {
   virtual void check() const {}
 };
 
-/// Of the elements of a sample.
+/// The element type of the inputs of a data set for `task`.
 constexpr DType input_dtype(Task task) {
   return task == Task::image_class ? DType::f32 : DType::i32;
 }

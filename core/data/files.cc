@@ -26,7 +26,7 @@ SampleRange samples_of(std::int64_t whole, Split split, double holdout) {
 RegularFile::RegularFile(fs::path path, std::string_view setting)
     : path_(std::move(path)),
       setting_(setting),
-      // O_NONBLOCK: opening a pipe waits for its other end.
+      // Without O_NONBLOCK, opening a pipe would wait for its other end.
       descriptor_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   const auto fail = [&](std::string_view cause) {
     close();
@@ -61,7 +61,7 @@ void RegularFile::read(std::size_t offset, std::span<std::byte> out) const {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0)
       throw Error("{}: {} cannot be read: {}", setting_, path_.string(), std::strerror(errno));
-    if (count == 0) break;  // it is shorter now
+    if (count == 0) break;  // the file is shorter than when it was opened
     offset += static_cast<std::size_t>(count);
     out = out.subspan(static_cast<std::size_t>(count));
   }
@@ -82,7 +82,8 @@ void RegularFile::check_unchanged(int descriptor) const {
 }
 
 void FileRow::append(RegularFile file, std::int64_t items, std::size_t header) {
-  // A process may have some 1000 files open, and its ranks have several rows.
+  // A process may have some 1000 files open, and its ranks read several rows of files. So only the
+  // first files of a row stay open.
   constexpr std::size_t most_open = 64;
   if (files_.size() >= most_open) file.close();
   ends_.push_back(this->items() + items);

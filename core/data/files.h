@@ -34,8 +34,9 @@ SampleRange samples_of(std::int64_t whole, Split split, double holdout);
 /// A file on a disk, open for reading, that nobody may change meanwhile.
 class RegularFile {
  public:
-  /// Never blocks. Throws Error for what cannot be read and for pipes, devices, sockets and
-  /// folders, under the name of the setting that the path comes from.
+  /// Opens the file without blocking. Throws Error if the path cannot be read or is a pipe, device,
+  /// socket or folder. Messages begin with `setting`, the name of the setting that the path comes
+  /// from.
   explicit RegularFile(std::filesystem::path path, std::string_view setting = "data.path");
   ~RegularFile();
   RegularFile(RegularFile&& other) noexcept;
@@ -47,7 +48,7 @@ class RegularFile {
   /// Fills `out` with the bytes from `offset` on, all within size(). Safe to call from several
   /// threads. Throws Error as check_unchanged() does.
   void read(std::size_t offset, std::span<std::byte> out) const;
-  /// Throws Error if size or time of the file are others than when it was opened.
+  /// Throws Error if the file's size or time of modification has changed since it was opened.
   void check_unchanged() const;
   /// Gives the descriptor back; each later read opens the file anew.
   void close();
@@ -56,7 +57,7 @@ class RegularFile {
   void check_unchanged(int descriptor) const;
 
   std::filesystem::path path_;
-  std::string_view setting_;  // a literal
+  std::string_view setting_;  // of a string literal
   int descriptor_ = -1;
   struct stat status_ {};
 };
@@ -64,7 +65,7 @@ class RegularFile {
 /// Several files read as one list of items; each file holds a contiguous range of them.
 class FileRow {
  public:
-  /// `items` that the file holds, and the bytes in front of them.
+  /// Adds a file that holds `items` items after a header of `header` bytes.
   void append(RegularFile file, std::int64_t items, std::size_t header);
   std::int64_t items() const { return ends_.empty() ? 0 : ends_.back(); }
 
@@ -78,7 +79,7 @@ class FileRow {
 
   std::size_t files() const { return files_.size(); }
   const std::filesystem::path& path(std::size_t file) const { return files_[file].path(); }
-  /// Bytes of the items of a file, from `offset` after its header on.
+  /// Fills `out` with bytes of a file's items; `offset` counts from the end of the file's header.
   void read(std::size_t file, std::size_t offset, std::span<std::byte> out) const {
     files_[file].read(headers_[file] + offset, out);
   }

@@ -16,7 +16,7 @@ constexpr std::uint32_t label_magic = 0x00000801, image_magic = 0x00000803;
 constexpr std::uint32_t channel_magic = 0x00000804;
 constexpr std::size_t word = 4;
 
-/// Big-endian.
+/// The number that four bytes in big-endian order hold at `offset`.
 std::uint32_t word_at(const RegularFile& file, std::size_t offset) {
   if (file.size() < offset + word)
     throw bad_file(file.path(), file.size(), "the file ends within its header");
@@ -120,7 +120,8 @@ class IdxDataset final : public Dataset {
   SampleRange samples_;
 };
 
-/// Returns images and labels of one of MNIST's two sets if both files exist, else nothing.
+/// Returns the paths of the images and labels of one of MNIST's two sets (train or t10k) if both
+/// files exist, else an empty list.
 std::vector<fs::path> pair_in(const fs::path& folder, const std::string& set) {
   for (const char* dot : {"-", "."}) {
     const fs::path images = folder / (set + "-images" + dot + "idx3-ubyte");

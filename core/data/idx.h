@@ -13,7 +13,8 @@ namespace ringside {
 /// Returns files in pairs: images, then labels. `paths` is a folder or a list of files. The folder
 /// uses MNIST's names: train-images-idx3-ubyte, train-labels-idx1-ubyte and, held out, t10k-...; if
 /// it holds only one of the two pairs, that pair is for training. A list has two files (images,
-/// labels) or four, of which the last two are held out. Throws Error that names the missing file.
+/// labels) or four, of which the last two are held out. Throws Error if the folder holds neither
+/// pair or the list has another length.
 DataFiles idx_files(const std::vector<std::string>& paths);
 
 /// Inputs are fp32 [H, W, C], made of uint8 images [H, W] or [H, W, C] as (pixel / 255 - mean) /

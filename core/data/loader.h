@@ -1,4 +1,4 @@
-// The loader: makes the batches of a step.
+// The loader: makes the batches of every step.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace ringside {
 
-/// Inputs and targets of some samples, in memory of kind data. Where a scheme keeps the targets at
-/// a master, `targets` of its workers is empty.
+/// Inputs and targets of some samples, in memory of kind data. If a scheme keeps the targets at a
+/// master, the batches of the workers have empty `targets`.
 struct Batch {
   Tensor inputs;   // [B, ...]
   Tensor targets;  // [B, ...] int32; if the loss has several terms: flat, term after term
@@ -29,7 +29,8 @@ struct BatchSlice {
 BatchSlice next_slice(const BatchSlice& slice, std::int64_t micro_batch,
                       std::int64_t micro_batches);
 
-/// Makes the batches of a run. Sample j of step s is the same on every rank and in every world.
+/// Makes the batches of a run. Sample j of step s is the same on every rank and for any number of
+/// ranks.
 class Loader {
  public:
   /// When samples are read: when read() asks for them, or ahead, after expect(), by a thread of the
@@ -45,15 +46,15 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// Returns new tensors of kind data with shape [count, extents of a sample]. Waits for a batch
-  /// that expect() announced if it is not finished, and rethrows what reading it threw.
-  /// Thread-safe.
+  /// Returns new tensors of kind data with shape [count, extents of a sample]. If expect()
+  /// announced the slice, waits until the loader's thread has read it, and rethrows an error of
+  /// that thread. Thread-safe.
   Batch read(const BatchSlice& slice) const;
 
-  /// Announces that this slice will be read. With Reading::ahead the calling thread allocates its
-  /// memory at once, so that memory peaks do not depend on timing, and the loader's thread fills it
-  /// beside compute; the memory is held until read() returns it or the loader ends. Does not block.
-  /// Thread-safe.
+  /// Announces that this slice will be read. With Reading::ahead the calling thread allocates the
+  /// batch's memory at once, so that memory peaks do not depend on timing, and the loader's thread
+  /// fills it while the device computes; the loader holds the memory until read() returns the batch
+  /// or the loader ends. Does not block. Thread-safe.
   void expect(const BatchSlice& slice) const;
 
   /// Number of whole global batches in the data set.

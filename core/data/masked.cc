@@ -79,8 +79,9 @@ class MaskedDataset final : public Dataset {
     return words;
   }
 
-  /// Goes through the words and takes each with probability (words still wanted) / (words left), so
-  /// that the number is exact and all choices are equally likely (Knuth, volume 2, algorithm S).
+  /// Hides as many words as `positions` has places. Goes through the words and takes each with
+  /// probability (words still wanted) / (words left), so that the number is exact and all choices
+  /// are equally likely (Knuth, volume 2, algorithm S).
   template <class Bits>
   void hide(std::span<std::int32_t> tokens, std::size_t separator,
             std::span<std::int32_t> positions, std::span<std::int32_t> target,

@@ -12,12 +12,13 @@ namespace ringside {
 inline constexpr std::int64_t special_tokens = 3;
 
 /// Number of ordinary tokens in a pair of sentences: `context` less [CLS] and two [SEP]. Throws
-/// Error if `context` has no room for two words, or the vocabulary none for the special tokens.
+/// Error if `context` has no room for two ordinary tokens, or if `vocabulary` has no tokens besides
+/// the special ones.
 std::int64_t pair_length(std::int64_t context, std::int64_t vocabulary);
 
 /// Samples of Task::masked_tokens: input int32 [2 T + P], target int32 [P + 1], with T = context
-/// and P = masked. A pair is one sample of `plain`, cut in the middle; its inputs must have
-/// pair_length() tokens below vocabulary - 3. In half of the pairs the second half comes from
+/// and P = masked. A pair is one sample of `plain`, cut in the middle. The inputs of `plain` must
+/// have pair_length() tokens below vocabulary - 3. In half of the pairs the second half comes from
 /// another sample (target 1). Positions to predict are chosen from both halves and listed in
 /// ascending order: 80% of them read [MASK], 10% a random token and 10% keep their token. All
 /// choices depend on (seed, sample) alone. Throws Error if `masked` tokens cannot be hidden.

@@ -6,17 +6,17 @@
 
 namespace ringside {
 
-/// The order of a data set in each epoch, and its parts for `world` ranks. The rules are those of
-/// PyTorch's DistributedSampler: (seed, epoch) selects a permutation; the parts of the ranks are
-/// disjoint and of equal size; if the size is no multiple of the batch, either the last samples of
-/// the epoch are dropped or the epoch is padded with its first samples. Unlike in PyTorch, a rank
-/// takes a contiguous slice of each global batch, so that sample j of step s does not depend on the
-/// world.
+/// The order of a data set's samples in each epoch, and their division among ranks. The rules are
+/// those of PyTorch's DistributedSampler: (seed, epoch) selects a permutation; the parts of the
+/// ranks are disjoint and of equal size; if the size is no multiple of the batch, either the last
+/// samples of the epoch are dropped or the epoch is padded with its first samples. Unlike in
+/// PyTorch, a rank takes a contiguous slice of each global batch, so that sample j of step s does
+/// not depend on the number of ranks.
 class Sampler {
  public:
   enum class Tail : std::uint8_t { drop, pad };
 
-  /// Throws Error if there are no samples, or fewer than a batch with Tail::drop.
+  /// Throws Error if there are no samples or, with Tail::drop, fewer than one global batch.
   Sampler(std::int64_t size, std::int64_t global_batch, std::uint64_t seed, bool shuffle = true,
           Tail tail = Tail::drop);
 
@@ -26,7 +26,8 @@ class Sampler {
   /// epochs.
   std::int64_t sample(std::int64_t step, std::int64_t j) const;
 
-  /// All samples of one rank in one epoch, step by step; `world` must divide the global batch.
+  /// All samples of one of `world` ranks in one epoch, step by step; `world` must divide the global
+  /// batch.
   std::vector<std::int64_t> epoch_of_rank(std::int64_t epoch, int rank, int world) const;
 
  private:

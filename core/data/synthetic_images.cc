@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t noise_values = std::size_t{1} << 16;
 constexpr double noise_deviation = 0.5;
 constexpr std::uint64_t class_seed = 0;
-/// Smaller positions in the random stream are for noise.
+/// The position of sample 0 in the random stream. The positions before it are for noise.
 constexpr std::uint64_t first_sample = std::uint64_t{1} << 40;
 
 class SyntheticImages final : public Dataset {
@@ -31,7 +31,8 @@ class SyntheticImages final : public Dataset {
           "data: {} synthetic images of {} classes cannot be made; there have to be 1 or more of "
           "each",
           samples, classes);
-    // A row starts anywhere in the first noise_values and may extend into the rest.
+    // The noise of an image's row begins anywhere in the first noise_values and may extend into the
+    // values behind them.
     noise_.resize(noise_values + static_cast<std::size_t>(image[1] * image[2]));
     for (std::size_t i = 0; i < noise_.size(); ++i)
       noise_[i] =
@@ -52,7 +53,7 @@ class SyntheticImages final : public Dataset {
     const auto columns = static_cast<std::size_t>(shape_[1]);
     const auto channels = static_cast<std::size_t>(shape_[2]);
 
-    // The wave of a class: its number of periods in each direction, and its phase.
+    // The wave of a class: its number of periods in each direction, and its phases.
     const auto kind = static_cast<std::size_t>(target[0]);
     const auto start = [&](std::size_t i) {
       return random_uniform(class_seed, Stream::synthetic_data, kind * (channels + 1) + i);

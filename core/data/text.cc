@@ -88,7 +88,7 @@ class TextDataset final : public Dataset {
 
   std::int64_t context_;
   Task task_;
-  FileRow files_;  // of bytes
+  FileRow files_;  // its items are bytes
   std::int64_t begin_ = 0, size_ = 0;
 };
 

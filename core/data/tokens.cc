@@ -20,7 +20,7 @@ struct Format {
 };
 constexpr Format formats[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 
-/// Checks a file's header; how many tokens of which size it holds.
+/// Checks a file's header. Returns the number of the file's tokens and the bytes of a token.
 std::pair<std::int64_t, std::size_t> read_header(const RegularFile& file) {
   refuse_compressed(file);
   if (file.size() < header_bytes)
@@ -145,7 +145,7 @@ class TokenDataset final : public Dataset {
   }
 
   /// Checks the largest token first, in a loop that compilers vectorise; only if it is too large,
-  /// looks for the first one that is.
+  /// looks for the first token that is too large.
   template <class Token>
   void look_at(const FileRow::Position& place) const {
     const std::vector<Token> from = tokens<Token>(place);
@@ -167,7 +167,7 @@ class TokenDataset final : public Dataset {
   std::int64_t context_, vocabulary_;
   Task task_;
   std::size_t token_bytes_ = 0;
-  FileRow files_;  // of tokens
+  FileRow files_;  // its items are tokens
   SampleRange samples_;
 };
 
