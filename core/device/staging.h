@@ -26,9 +26,9 @@ class Outgoing {
 class Staging {
  public:
   virtual ~Staging() = default;
-  /// Starts a copy of `tensor` to the host, as `tensor` is after the compute enqueued so far.
-  /// `tensor` must not change until the copy is complete; the copy keeps its buffer alive until
-  /// then. Does not block.
+  /// Starts a copy of `tensor` to the host, after the compute enqueued so far. `tensor` must not
+  /// change until the copy is complete; the copy keeps the buffer of `tensor` alive until then.
+  /// Does not block.
   virtual std::unique_ptr<Outgoing> out(const Tensor& tensor) = 0;
   /// Copies `host` into a new tensor on the device (kind communication). Compute that is enqueued
   /// later sees the copied values. The caller may reuse `host` when in() returns.

@@ -14,7 +14,7 @@ using layer::zeros;
 constexpr float deviation = 0.02f;
 constexpr Init normal{Init::Kind::normal, deviation};
 
-/// The units pass the residual stream [B, T, width] on to each other.
+/// Maps int32 [B, T] to the residual stream [B, T, width], which the units pass on to each other.
 class EmbeddingUnit final : public Unit {
  public:
   EmbeddingUnit(const ModelConfig& c, Device& device)

@@ -62,7 +62,7 @@ __global__ __launch_bounds__(spread_threads) void take_largest(Windows of, Sprea
           load_floats<n>(image + (std::int64_t{top + r} * of.width + left + s) * at.columns);
 #pragma unroll
       for (int i = 0; i < n; ++i) {
-        // A NaN is taken too, and stays.
+        // A NaN counts as the largest value: it is taken, and stays.
         const bool taken = !(values.at[i] <= most.at[i]) && most.at[i] == most.at[i];
         if (!first && !taken) continue;
         most.at[i] = values.at[i];

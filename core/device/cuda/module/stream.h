@@ -7,8 +7,8 @@
 
 namespace ringside::cuda {
 
-/// Belongs to the thread's current device. Runs beside all other streams. Work that is enqueued
-/// when the object is destroyed still runs.
+/// A stream of the thread's current device, which runs beside all other streams. Work that is still
+/// enqueued when the object is destroyed runs nevertheless.
 class Stream {
  public:
   Stream() {
