@@ -1,4 +1,4 @@
-// The threads of a kernel.
+// The threads of a CPU kernel, and its calls of oneDNN.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ class Error;
 namespace ringside::cpu {
 
 /// The error for an operation for which oneDNN returned `status`, with oneDNN's own explanation if
-/// there is one. The usual cause is missing memory, so the limit of memory is named.
+/// there is one. The usual cause is missing memory, so the error names the limit of memory if one
+/// is set.
 Error refused_by_onednn(const std::string& operation, int status,
                         std::string_view explanation = {});
 

@@ -37,7 +37,7 @@ std::unique_ptr<CudaDevice> make_cuda_device(const Options& options) {
 
 CudaDevice& cuda_device(Device& device) {
   if (auto* gpu = dynamic_cast<CudaDevice*>(&device)) return *gpu;
-  throw Error("ranks of NCCL need a GPU; name one with device.kind = \"cuda\"");
+  throw Error("NCCL works only between GPUs; set device.kind = \"cuda\"");
 }
 
 }  // namespace ringside::cuda

@@ -33,8 +33,7 @@ decltype(auto) with_type(DType dtype, Visit&& visit) {
     case DType::f16:
       return visit(std::type_identity<__half>());
     default:
-      throw Error("a kernel of {} was asked for; GPUs compute in fp32, bf16 and fp16",
-                  name_of(dtype));
+      throw Error("GPUs compute in fp32, bf16 and fp16, not in {}", name_of(dtype));
   }
 }
 

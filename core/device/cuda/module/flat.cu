@@ -126,8 +126,9 @@ constexpr int square_threads = 256, square_groups = 8;
 constexpr std::int64_t square_blocks = 1024;
 
 /// Each block sums every gridDim-th stretch of elements. In a stretch each thread adds
-/// square_groups groups of n elements. Which elements a thread adds, and in which order, does not depend on their
-/// address: if the address is not aligned, the elements of a group are read one by one.
+/// square_groups groups of n elements. Which elements a thread adds, and in which order, does not
+/// depend on their address: if the address is not aligned, the elements of a group are read one by
+/// one.
 template <class T>
 __global__ __launch_bounds__(square_threads) void sum_squares(const T* in, std::int64_t count,
                                                               bool aligned, double* parts) {

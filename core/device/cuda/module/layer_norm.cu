@@ -89,7 +89,8 @@ __global__ __launch_bounds__(block_threads) void forward_kept(Forward<T> op) {
 template <class T>
 __global__ __launch_bounds__(block_threads) void forward_reread(Forward<T> op) {
   const std::int64_t row = blockIdx.x, begin = row * op.width;
-  // A thread reads the same elements each time, so `sum` may be the memory of x or the residual.
+  // A thread reads the same elements each time, so `sum` may lie in the memory of x or of the
+  // residual.
   const auto value = [&](std::int64_t c) {
     return load_float(op.x + begin + c) + (op.residual ? load_float(op.residual + begin + c) : 0);
   };
