@@ -31,9 +31,9 @@ struct RankRecord {
   std::int64_t skipped_steps = 0;
   /// Processor seconds of all threads of the rank's process during the measured steps.
   double processor_s = 0;
-  /// Milliseconds a step that a serving rank spends in the optimizer.
+  /// The time per step that a serving rank spends in the optimizer, in milliseconds.
   double serving_optimizer_ms = 0;
-  /// Bytes a step, over the measured steps alone.
+  /// Mean bytes per measured step.
   double bytes_sent_per_step = 0;
   double bytes_received_per_step = 0;
   bool bytes_computed = false;  // computed by a closed form, not counted (Traffic::computed)
@@ -54,17 +54,16 @@ struct RankRecord {
   /// send in a step.
   std::int64_t parameters = 0;
   double minimum_bytes_per_step = 0;
-  /// Only in the record of worker 0: hash of the parameters (XXH3-128 in hexadecimal), held-out
-  /// losses.
+  /// Hash of the parameters (XXH3-128 in hexadecimal); only worker 0 reports it.
   std::string parameter_hash;
   struct Evaluation {
     std::int64_t step;
-    double loss;        // the sum of all terms
+    double loss;        // the sum of all terms of the loss
     double first_term;  // the loss of the first term alone
     double accuracy;    // of the first term: share of rows whose largest logit is at the target
     double seconds;     // since the beginning of the first step
   };
-  std::vector<Evaluation> evaluations;
+  std::vector<Evaluation> evaluations;  // the same for every worker
   /// None if the scheme has no stale gradients.
   std::optional<Staleness> staleness{};
   /// Spans of the last steps, for a trace.
@@ -78,7 +77,7 @@ Fields fields_of(Staleness& staleness);
 Fields fields_of(RankRecord::Evaluation& evaluation);
 Fields fields_of(Timeline::Slice& slice);
 
-/// The figures that rows have of each rank; rows have no records of single steps.
+/// The figures that rows have of each rank; rows have no figures of single steps.
 Fields row_fields_of(RankRecord& record);
 /// All figures, which a rank sends to its launcher.
 Fields fields_of(RankRecord& record);

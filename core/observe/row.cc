@@ -52,8 +52,8 @@ void add_times(Row& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data;
 }
 
-/// Seconds of all measured steps together, of the worker with the largest sum: work that a scheme
-/// does in only a few steps counts as much as work in each step.
+/// The time of all measured steps together, in seconds, of the slowest worker. The figure is a sum
+/// and not a median, so that it includes work that a scheme does in only a few steps.
 double measured_s(const Row& row) {
   double slowest_s = 0;
   for (const RankRecord& rank : row.ranks) {
@@ -168,7 +168,8 @@ Row failed_row(const RunPlan& plan, const std::string& error) {
   return row;
 }
 
-/// A row's own fields. Its JSON has those of the plan besides, and figures derived from both.
+/// The fields of a row without those of its plan. The row's JSON has both, and figures derived from
+/// them.
 static Fields fields_of(Row& row) {
   auto& time = row.time_ms;
   return {{"attempt", &row.attempt},

@@ -25,16 +25,17 @@ struct Quantiles {
   double median = 0, p10 = 0, p90 = 0;
 };
 
-/// Quantiles by nearest rank among the sorted values: always an observed value, and the lower of
-/// the two in the middle. All are 0 if there are no values.
+/// Quantiles by nearest rank among the sorted values. Each is one of the values: the median of an
+/// even number of values is the lower of the two in the middle. All are 0 if there are no values.
 Quantiles quantiles(std::vector<double> values);
 
-/// Fields in the order and with the names of the contract (ARCHITECTURE.md, "The contract of a
-/// run"). Warm-up steps and evaluations are left out of every figure about time. step_ms is that of
-/// the worker whose median is largest; samples_per_s are the samples of all measured steps over the
-/// sum of their times, of the worker with the largest sum. The shares of a step are means over
-/// workers and measured steps, so compute + exposed + optimizer + data + idle is the mean step
-/// (communication runs beside them).
+/// The fields are explained in ARCHITECTURE.md, "The contract of a run". Warm-up steps and
+/// evaluations are left out of every figure about time. step_ms is that of the worker whose median
+/// is largest; samples_per_s is the number of samples of all measured steps, divided by the time
+/// that the slowest worker needs for these steps. The times in time_ms, except serving_optimizer,
+/// are means over workers and measured steps: compute + exposed + optimizer + data + idle is the
+/// mean time of a step. (communication is not in this sum, because it overlaps the other
+/// activities.)
 struct Row {
   static constexpr int schema = 3;
   RunPlan plan;
@@ -60,7 +61,7 @@ struct Row {
   std::optional<Prediction> predicted;
   /// What else the machine did during the run; none for simulated ranks.
   std::optional<MachineLoad> load;
-  int attempt = 0;            // a disturbed run is repeated
+  int attempt = 0;            // counted from 0; a disturbed run is repeated
   std::string status = "ok";  // "ok" or "failed"
   std::string error;
 };
@@ -78,7 +79,7 @@ std::optional<double> perplexity(const Row& row, const RankRecord::Evaluation& e
 /// Says what disturbed the run (core/observe/machine_load.h). Empty for a run that was not
 /// disturbed, that failed, or whose ranks were simulated.
 std::string disturbance(const Row& row);
-/// The share of its processor time that the run lost to others; 0 if nothing disturbed the run.
+/// The share of its processor time that the run lost to whatever disturbed it; 0 if nothing did.
 double lost_share(const Row& row);
 
 /// Makes the row of a run that finished; `records` are in rank order.

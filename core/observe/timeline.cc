@@ -16,8 +16,8 @@ Timeline::Scope::~Scope() {
   try {
     timeline_.add(activity_, std::move(name_), begin_, timeline_.now());
   } catch (const Error&) {
-    // A failed device gives no more marks; the next call that uses the device reports the failure,
-    // or is already reporting it.
+    // A failed device gives no more marks. This failure need not be reported here: the next call
+    // that uses the device throws it, if it is not being thrown already.
   }
 }
 
@@ -33,8 +33,8 @@ void Timeline::begin_step() {
   steps_.emplace_back(mark, mark);
 }
 
-/// A run may have any number of steps. Spans that are too old after the next step are added up and
-/// dropped.
+/// Adds up and drops the spans that began before the last `steps_with_spans` steps, the coming step
+/// included. So the number of kept spans does not grow with the number of steps.
 void Timeline::add_up_old_spans() {
   std::lock_guard lock(mutex_);
   if (steps_.size() < steps_with_spans) return;

@@ -1,4 +1,4 @@
-// What a rank did when.
+// What a rank did, and when.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,7 @@
 namespace ringside {
 
 /// What a span of time was spent on. `exposed`: the rank's main thread waits for communication.
-/// `communication`: communication is under way, whether the main thread waits or the communication
-/// is hidden.
+/// `communication`: communication is under way, whether or not the main thread waits for it.
 enum class Activity : std::uint8_t { compute, communication, exposed, optimizer, data };
 inline constexpr std::size_t activities = 5;
 inline constexpr std::string_view activity_names[] = {"compute", "communication", "exposed",
@@ -34,7 +33,7 @@ class Timeline {
  public:
   explicit Timeline(Device& device) : device_(device) {}
 
-  /// Records from its construction to its end.
+  /// Adds a span that lasts from the construction of this object to its destruction.
   class Scope {
    public:
     Scope(Timeline& timeline, Activity activity, std::string name);
@@ -62,8 +61,7 @@ class Timeline {
   /// in; time outside of steps is not counted.
   std::vector<StepTime> step_times() const;
 
-  /// Spans that began within step `first_step` or later, for a trace; only spans of the last steps
-  /// are kept.
+  /// The number of steps, the last ones, whose spans are kept.
   static constexpr std::size_t steps_with_spans = 4;
   struct Slice {
     std::string activity;
@@ -71,6 +69,7 @@ class Timeline {
     double begin_s;    // on the device's clock
     double duration_s;
   };
+  /// Returns the kept spans that began within step `first_step` or later, for a trace.
   std::vector<Slice> slices(std::int64_t first_step) const;
 
  private:
@@ -80,10 +79,10 @@ class Timeline {
     Mark begin, end;
   };
 
-  /// The totals of all spans so far.
+  /// The totals of spans that have been added up.
   struct Sums {
     std::vector<StepTime> steps;
-    double covered_to[activities] = {};  // seconds since the first step
+    double covered_to[activities] = {};  // end of these spans, in seconds since the first step
   };
   void add_up_old_spans();
   void add_up(std::span<const Span> spans, Sums& sums) const;

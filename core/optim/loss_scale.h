@@ -10,7 +10,8 @@ namespace ringside {
 /// The factor by which fp16 gradients are multiplied so that small gradients do not vanish. The
 /// factor is halved when a step's gradients overflow (all ranks skip the step) and doubled after
 /// 2,000 steps in a row without overflow. It is a power of two, so it changes no mantissa. For
-/// other dtypes the factor is always 1. All ranks count alike.
+/// other dtypes the factor is always 1. The factor is the same on all ranks, as they skip the same
+/// steps.
 class LossScale {
  public:
   explicit LossScale(DType dtype)

@@ -30,21 +30,23 @@ struct StepInfo {
   float loss_scale = 1;   // factor by which the gradients have been multiplied
 };
 
-/// Elements [begin, begin + parameters.count()) of an optimizer's range; one dtype.
+/// Elements [begin, begin + parameters.count()) of an optimizer's range. Parameters and gradients
+/// have one dtype.
 struct ParameterRange {
   std::int64_t begin = 0;
   Tensor parameters, gradients;
 };
 
 /// Updates one flat range of parameters. The range may be the whole model, a shard or a server's
-/// part: the bits are the same. Owns its state (fp32, kind optimizer): moments, zero at first, and
-/// for parameters of 16 bits their master values, which at first equal the parameters.
+/// part: the resulting bits are the same. The optimizer owns its state (fp32,
+/// MemoryKind::optimizer): moments, zero at first, and for parameters of 16 bits their master
+/// values, which at first equal the parameters.
 ///
-/// Some updates need sums over the whole model first. These come in rounds. In a round every
-/// optimizer of the model measures its range, as ExactSums (core/base/exact_sum.h); the parts are
-/// added up, double by double, without rounding; all optimizers settle on the totals. If there are
-/// no rounds an element may be updated as soon as its gradient is there. For the thread that owns
-/// the optimizer.
+/// Some updates need sums over the whole model first. The sums are made in rounds. In a round every
+/// optimizer of the model measures its own range and returns ExactSums (core/base/exact_sum.h). The
+/// caller adds these up over all optimizers, double by double, which is exact, and gives the totals
+/// to settle() of every optimizer. If there are no rounds, an element may be updated as soon as its
+/// gradient is there. Only the thread that owns an optimizer may call it.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -66,13 +68,14 @@ class Optimizer {
   virtual void update(const ParameterRange& range, const StepInfo& info) = 0;
 };
 
-/// The answers of Optimizer::rounds() and settle() for gradients of that dtype, for callers that
-/// only pass sums on.
+/// For callers that pass sums on but have no optimizer: rounds_of() returns what
+/// Optimizer::rounds() would return for this dtype of gradients, and overflowed() whether settle()
+/// would return false.
 int rounds_of(const OptimizerConfig& config, DType gradients);
 bool overflowed(DType gradients, int round, std::span<const double> totals);
 
-/// Does all rounds of an optimizer whose whole range is `range`; `sum` replaces the parts of all
-/// optimizers by their totals. Returns false as settle() does.
+/// Does all rounds of an optimizer whose whole range is `range`. `sum` replaces this optimizer's
+/// sums by the totals over all optimizers of the model. Returns false as settle() does.
 bool settle_rounds(Optimizer& optimizer, const ParameterRange& range, const StepInfo& info,
                    const std::function<void(std::span<double>)>& sum);
 

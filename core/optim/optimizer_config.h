@@ -9,12 +9,12 @@
 
 namespace ringside {
 
-/// The parameters that weight_decay holds for.
+/// The parameters to which weight_decay applies.
 enum class Decay : std::uint8_t { all, matrices };
 inline constexpr std::string_view decay_names[] = {"all", "matrices"};
 constexpr EnumNames names_of(Decay) { return decay_names; }
 
-/// How the learning rate goes on after its warm-up.
+/// How the learning rate changes after its warm-up.
 enum class Schedule : std::uint8_t { constant, linear, cosine, step };
 inline constexpr std::string_view schedule_names[] = {"constant", "linear", "cosine", "step"};
 constexpr EnumNames names_of(Schedule) { return schedule_names; }
@@ -56,12 +56,13 @@ struct RunSize {
 double scaled_lr(const OptimizerConfig& config, std::int64_t replicas);
 
 /// Returns the learning rate of a step (counted from 0). With L = scaled_lr() it is L (step + 1) /
-/// (warmup_steps + 1) during the warm-up. Afterwards the schedule decides: from L down to L
-/// final_lr_share at the last step, or L step_factor^k after k times step_every steps.
+/// (warmup_steps + 1) during the warm-up. Afterwards the schedule decides: `constant` keeps L,
+/// `linear` and `cosine` go from L down to L final_lr_share at the last step, and `step` has L
+/// step_factor^k after k times step_every steps.
 double learning_rate(const OptimizerConfig& config, std::int64_t step, const RunSize& run);
 
-/// Throws Error for a setting that is out of range. The optimizers know their kinds
-/// (core/optim/optimizers.h).
+/// Throws Error for a setting that is out of range. Does not check whether `kind` is known; that is
+/// done in core/optim/optimizers.h.
 void check_settings(const OptimizerConfig& config);
 
 }  // namespace ringside

@@ -43,20 +43,21 @@ static Fields fields_of(RunPlan& plan) {
 Fields fields_of(SimConfig& config) {
   return {
       {"numerics", &config.numerics,
-       "compute for real too: the losses and the hash of a run on the CPU"},
+       "also compute for real, with the losses and the hash of a run on the CPU"},
       {"message_ranks", &config.message_ranks,
-       "collectives of up to so many ranks run message by message, of more as equivalent flows"},
-      {"traced_ranks", &config.traced_ranks, "the trace shows the first so many ranks"}};
+       "collectives of up to this many ranks run message by message, larger ones as equivalent "
+       "flows"},
+      {"traced_ranks", &config.traced_ranks, "how many ranks, from rank 0 on, the trace shows"}};
 }
 
 Fields fields_of(DeviceConfig& config) {
   return {{"kind", &config.kind, "which device (see `ringside list`)"},
-          {"threads", &config.threads, "cpu: threads a rank computes with"},
+          {"threads", &config.threads, "cpu: number of threads with which a rank computes"},
           {"tf32", &config.tf32,
            "cuda, sim: products of fp32 on tensor cores, with 10 bits of mantissa"},
           {"cluster", &config.cluster,
-           "cluster file: sim: what is simulated; else this machine, as `ringside calibrate` "
-           "measured it, for predictions"}};
+           "cluster file; for sim: the cluster to simulate; for other devices: this machine as "
+           "`ringside calibrate` measured it, for predictions"}};
 }
 
 std::string RankPlan::role() const {

@@ -49,8 +49,8 @@ struct RankPlan {
   int rank = 0;
   int worker = -1;
   int server = -1;
-  std::string device{};  // device kind, if it is not that of the run
-  int ordinal = -1;      // number among this machine's devices of the kind; -1: not told apart
+  std::string device{};  // device kind, if it differs from the kind of the run
+  int ordinal = -1;      // index among the machine's devices of that kind; -1: not numbered
   /// How the environment of the rank's process differs from the launcher's: "NAME=VALUE" sets a
   /// variable, "NAME" removes it.
   std::vector<std::string> environment{};
@@ -63,18 +63,19 @@ Fields fields_of(RankPlan& rank);
 /// Why a run is made.
 enum class Purpose : std::uint8_t {
   asked,      // the run is compared
-  reference,  // other runs must equal this run, which is made once and first; its speed says
-              // nothing
-  all_cores   // `single` with as many threads as the runs of the largest world have together
+  reference,  // other runs must equal this run, which is made only once, before all others; its
+              // speed is not compared
+  all_cores   // `single` with the threads of all ranks of the largest world, at most one per core
 };
 inline constexpr std::string_view purpose_names[] = {"asked", "reference", "all cores"};
 constexpr EnumNames names_of(Purpose) { return purpose_names; }
 
-/// The order in which a run adds up the gradients of a step: first `micro_batches` within each of
-/// `groups`, then the groups. A tree with one group, or with one micro-batch in each group, is a
-/// plain sequence: {1, all}. Micro-batches whose batch norms share their statistics count as the
-/// one micro-batch that they equal, up to rounding. Runs of one experiment with equal trees and
-/// equal learning rates must end with equal bits.
+/// The order in which a run adds up the gradients of a step: first those of `micro_batches`
+/// micro-batches within each of `groups` groups, then the sums of the groups. A tree with one
+/// group, or with one micro-batch in each group, is a plain sequence, and is stored as one group of
+/// all micro-batches. Micro-batches whose batch norms share their statistics count as one larger
+/// micro-batch, which they equal up to rounding. Runs of one experiment with equal trees and equal
+/// learning rates must end with equal bits.
 struct SumTree {
   std::int64_t groups = 1;
   std::int64_t micro_batches = 1;
@@ -82,7 +83,7 @@ struct SumTree {
   bool operator==(const SumTree&) const = default;
 };
 
-/// What a scheme promises of its results.
+/// What a scheme promises about its results.
 enum class Promise : std::uint8_t {
   same_run,      // the same training run as `single` over the same micro-batches
   own_algorithm  // an algorithm of the scheme's own, whose losses may differ
@@ -95,7 +96,7 @@ struct RunPlan {
   std::string id;     // "ddp-w2-r0": a file name, unique within the comparison
   std::string label;  // "ddp", "single x2": the run's name in tables, beside its world
   Purpose purpose = Purpose::asked;
-  int line = 0;   // number of the run's case in the tables of the comparison
+  int line = 0;   // which line of the comparison's tables shows this run and its repeats
   int place = 0;  // position in the order in which the comparison makes its runs
   SumTree sums;
   std::string experiment;
@@ -122,13 +123,14 @@ struct RunPlan {
 inline const std::string& device_kind(const RunPlan& plan, const RankPlan& rank) {
   return rank.device.empty() ? plan.device.kind : rank.device;
 }
-/// Whether several ranks share a device that is meant for one rank: then times say nothing.
+/// Whether several ranks share a device that is meant for one rank. In that case measured times
+/// tell nothing about the schemes.
 bool shares_device(const RunPlan& plan);
 /// The number of GPUs of this machine that all ranks use together; 0 for a run on CPUs or a
 /// simulated run.
 int gpus(const RunPlan& plan);
 
-/// Whether one run repeats the other: the plans differ at most in id, repeat, place and save.
+/// Whether one run repeats the other: the plans differ at most in id, repeat, line, place and save.
 bool same_case(const RunPlan& a, const RunPlan& b);
 
 /// Whether losses and parameters of the run are real: not in a simulation without numerics.

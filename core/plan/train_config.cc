@@ -9,21 +9,21 @@ Fields fields_of(TrainConfig& config) {
       {"global_batch", &config.global_batch, "samples a step, over all ranks"},
       {"micro_batch", &config.micro_batch,
        "most samples that a rank computes at once; 0: no limit"},
-      {"accumulation", &config.accumulation, "least number of micro-batches a rank and step"},
+      {"accumulation", &config.accumulation, "least number of micro-batches of a rank in a step"},
       {"reduce", &config.reduce,
-       "gradients go over ranks after the 'last' micro-batch (fsdp: every rank then holds whole "
-       "ones) or at 'every' one; auto: last, but for fsdp every"},
+       "reduce gradients over ranks after the 'last' micro-batch of a step (fsdp: every rank then "
+       "holds whole gradients) or after 'every' micro-batch; auto: every for fsdp, else last"},
       {"recompute", &config.recompute,
-       "keep the units' inputs alone and compute activations again in backward: less memory, more "
-       "compute"},
+       "keep only the inputs of units, and compute their activations again in backward: less "
+       "memory, more compute"},
       {"precision", &config.precision,
-       "fp32; bf16, fp16: of parameters, gradients and activations, with fp32 master weights (fp16 "
-       "with dynamic loss scaling)"},
-      {"seed", &config.seed, "of the initial values and of the order of the data"},
+       "fp32, bf16 or fp16 for parameters, gradients and activations; bf16 and fp16 have fp32 "
+       "master weights, and fp16 has dynamic loss scaling"},
+      {"seed", &config.seed, "seed of the initial values and of the order of the data"},
       {"initial_weights", &config.initial_weights,
-       "file of weights to begin with, relative to the experiment file: safetensors by the names "
-       "of Hugging Face or torchvision, an index of several, or a model file of llm.c; '': drawn "
-       "by seed"},
+       "file of weights to begin with, relative to the experiment file: safetensors with the names "
+       "of Hugging Face or torchvision, an index of several such files, or a model file of llm.c; "
+       "'': weights are drawn with train.seed"},
       {"evaluate_every", &config.evaluate_every,
        "steps between evaluations on held-out data; 0: never"},
       {"evaluate_batches", &config.evaluate_batches, "global batches an evaluation looks at"},

@@ -19,8 +19,8 @@ enum class Reduce : std::uint8_t {
 inline constexpr std::string_view reduce_names[] = {"auto", "last", "every"};
 constexpr EnumNames names_of(Reduce) { return reduce_names; }
 
-/// The numbers of parameters, gradients, activations and communication. Master weights and moments
-/// are fp32 in any case.
+/// The number format of parameters, gradients, activations and communication. Master weights and
+/// moments are fp32 in any case.
 enum class Precision : std::uint8_t { fp32, bf16, fp16 };
 inline constexpr std::string_view precision_names[] = {"fp32", "bf16", "fp16"};
 constexpr EnumNames names_of(Precision) { return precision_names; }

@@ -14,7 +14,7 @@
 
 namespace ringside {
 
-/// One rank of a run, and the objects that it works with. Everything that it refers to outlives it.
+/// One rank of a run, and the objects that the rank works with. All of these outlive the context.
 struct RankContext {
   const RunPlan& plan;
   int rank;
@@ -24,16 +24,16 @@ struct RankContext {
   /// Objects shared between the threads of a rank that computes and serves; null if the rank has
   /// one thread.
   Shared* shared = nullptr;
-  /// Null: the initial values are drawn with the plan's seed.
+  /// Given initial values; null if they are drawn with the plan's seed.
   std::shared_ptr<const InitialValues> initial_values{};
   /// Connections to the other ranks.
   Links links{};
 
   /// What the plan says about this rank.
   const RankPlan& self() const { return plan.ranks[static_cast<std::size_t>(rank)]; }
-  /// Makes a communicator. Collective: every rank of the group calls this function; it blocks until
-  /// all have called, at most train.timeout_s. Throws Error that names the ranks that have not. The
-  /// device and the store of this context outlive the communicator.
+  /// Makes a communicator. Collective: every rank of the group calls this function, which blocks
+  /// until all have called it, at most train.timeout_s. Throws Error that names the ranks that have
+  /// not called it by then. The device and the store of this context outlive the communicator.
   std::unique_ptr<Communicator> communicator(const Group& group) const {
     return links.communicator(*this, group);
   }

@@ -10,8 +10,9 @@ namespace ringside {
 /// of this rank's micro-batches are added up in order. Schemes that keep a full copy (all but fsdp)
 /// pass their backward hooks on to the replica.
 ///
-/// A gradient of a later micro-batch is computed apart, in a range of the size of the largest unit,
-/// and then added: the bits of g0 + g1 must not depend on who computed g1.
+/// After the first micro-batch, a unit's gradients are computed in a range of their own, as large
+/// as the largest unit, and then added: the bits of g0 + g1 must not depend on which rank computed
+/// g1.
 class Replica {
  public:
   /// Allocates and initialises the parameters, and binds the units to them. The model and the
@@ -35,7 +36,7 @@ class Replica {
   Model& model_;
   const RankContext& context_;
   Tensor parameters_, gradients_;
-  Tensor scratch_;  // of the largest unit, made when the first later micro-batch needs it
+  Tensor scratch_;  // as large as the largest unit; made for the second micro-batch
 };
 
 }  // namespace ringside

@@ -17,9 +17,9 @@ namespace ringside {
 /// The trainer calls, on one thread, attach() once and then, for every step and micro-batch, fetch,
 /// [before_forward, forward, after_forward] for each unit, loss, [before_backward, backward,
 /// after_backward] for each unit from the last to the first. After the last micro-batch it calls
-/// step(), and drain() if nothing may outlast the step. Evaluation calls only the forward hooks,
-/// with Pass::training false. `unit` is the index in the model. A call that blocks waits for peers,
-/// and throws Error if they do not come.
+/// step(), and drain() if no communication may outlast the step. Evaluation calls only the forward
+/// hooks, with Pass::training false. `unit` is the unit's index in the model. A call that blocks
+/// waits for peers, and throws Error if they do not come.
 class SyncScheme {
  public:
   virtual ~SyncScheme() = default;
@@ -34,7 +34,7 @@ class SyncScheme {
   virtual void after_backward(std::size_t unit, const Pass&) { (void)unit; }
 
   /// Makes the parameters of the next step out of the gradients of this step, or begins to. Returns
-  /// false, on all ranks, if gradients were not finite and nothing has changed (StepInfo).
+  /// false, on all ranks, if fp16 gradients were not finite; then nothing has changed.
   virtual bool step(const StepInfo& info) = 0;
 
   /// Blocks until the parameters of the next step are here and no communication that step() began
@@ -56,7 +56,7 @@ class SyncScheme {
   using ParameterVisitor = std::function<void(const Unit&, const Tensor& values)>;
   virtual void visit_parameters(const ParameterVisitor& visit) = 0;
 
-  /// What this rank's part of the scheme sent and received so far.
+  /// What this rank's part of the scheme has sent and received so far.
   virtual Traffic traffic() const { return {}; }
 
  protected:

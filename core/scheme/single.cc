@@ -10,8 +10,9 @@
 namespace ringside {
 namespace {
 
-/// Micro-batch m belongs to replica m / k, where a replica has k micro-batches. The Replica adds up
-/// the gradients of one replica; their sum is then added to the total.
+/// Micro-batch m belongs to replica m / k, where each replica has k micro-batches. The member
+/// `replica_` adds up the gradients of one replica after the other; each replica's sum is then
+/// added to `total_`.
 class Single : public SyncScheme {
  public:
   Single(const RankContext& context, const SingleOptions& options)
@@ -84,8 +85,8 @@ class Single : public SyncScheme {
 
 Fields fields_of(SingleOptions& options) {
   return {{"replicas", &options.replicas,
-           "add gradients up as that many ranks would: each one's micro-batches first, then the "
-           "ranks"}};
+           "add up gradients as this many ranks would: first the micro-batches of each rank, then "
+           "the sums of the ranks"}};
 }
 
 std::unique_ptr<SyncScheme> make_single(const RankContext& context, const SingleOptions& options) {

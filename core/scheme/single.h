@@ -14,8 +14,8 @@ struct SingleOptions {
 
 Fields fields_of(SingleOptions& options);
 
-/// Runs the micro-batches of all `replicas` one after the other. `replicas` must divide their
-/// number; otherwise throws Error at attach().
+/// Runs the micro-batches of all `replicas` one after the other. The number of micro-batches must
+/// be a multiple of `replicas`; otherwise attach() throws Error.
 std::unique_ptr<SyncScheme> make_single(const RankContext& context, const SingleOptions& options);
 
 }  // namespace ringside

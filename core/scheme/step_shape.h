@@ -5,7 +5,7 @@
 
 namespace ringside {
 
-/// Counts; and bytes, those of inputs and logits for the global batch.
+/// Counts, and sizes in bytes. The sizes of inputs and logits are for the global batch.
 struct StepShape {
   int world = 1;
   int servers = 0;

@@ -9,8 +9,8 @@
 namespace ringside::sim {
 
 /// What is wrong with a cluster: for instance no machines, a bandwidth of 0, an efficiency of 0, or
-/// a mesh that names devices that do not exist. Names of classes of operations are not checked:
-/// these belong to devices.
+/// a mesh that names devices that do not exist. The names of classes of operations, such as
+/// "linear", are not checked: core/device defines these.
 struct ClusterProblem {
   std::string field;   // "device.memory_gb", "peer.bandwidth_gbs", "device.efficiency.fp32.linear"
   std::string reason;  // "must be more than 0, but is -3"

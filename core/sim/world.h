@@ -20,12 +20,12 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-/// Work or a flow under way. Its end does not stop it; the end of the actor that started it stops
-/// work, and not a flow.
+/// Work or a flow under way. The destruction of a Job stops neither. When the actor that started
+/// them ends, its work stops, and its flows go on.
 class Job {
  public:
   virtual ~Job() = default;
-  /// Blocks the calling actor until it is over.
+  /// Blocks the calling actor until the work or flow is over.
   virtual void wait() = 0;
 };
 using JobPtr = std::unique_ptr<Job>;
@@ -61,11 +61,11 @@ class World {
   virtual ~World() = default;
 
   virtual const ClusterSpec& cluster() const = 0;
-  /// Where actors find each other: one object of each type for the whole world.
+  /// The objects through which actors find each other: one of each type for the whole world.
   virtual Shared& shared() = 0;
 
-  /// Starts an actor, at once or when run() is called. A `service` is ended when the last actor
-  /// anywhere that is not a service has ended.
+  /// Starts an actor, at once or when run() is called. A `service` is stopped when all actors that
+  /// are not services have ended.
   virtual void spawn(const std::string& name, Place place, std::function<void()> body,
                      bool service = false) = 0;
   /// Blocks until all actors have ended. May be called once. Throws the first error that left an
@@ -75,15 +75,16 @@ class World {
   /// Seconds of virtual time since the world was made.
   virtual double now() const = 0;
 
-  // ---- The rest is for actors.
+  // ---- The functions below are for actors.
 
   /// Computes for `seconds` on one core of `place`, longer while others share the cores. work()
   /// blocks the calling actor, start_work() does not.
   virtual void work(Place place, double seconds) = 0;
   virtual JobPtr start_work(Place place, double seconds) = 0;
   virtual void sleep(double seconds) = 0;
-  /// `bytes` on their way, at the rate that the links between the places leave them, after their
-  /// latency. Between a place and itself: through its memory (pcie of a cpu), or at once.
+  /// Starts a flow of `bytes`. After the latency of the links between the places, the flow moves at
+  /// the rate that other flows on these links leave it. A flow from a place to itself goes through
+  /// memory (ClusterSpec::pcie) if the cluster's devices are CPUs; otherwise it needs no time.
   virtual JobPtr start_flow(Place from, Place to, double bytes) = 0;
   /// Latency of the links between two places, in seconds.
   virtual double latency(Place from, Place to) = 0;

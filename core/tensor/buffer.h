@@ -36,7 +36,7 @@ struct SymmetricAddress {
   std::size_t offset = 0;
 };
 
-/// Owns one allocation. The last owner's end returns it to its device, which must outlive the
+/// Owns one allocation, which the destructor returns to the device. The device must outlive the
 /// buffer. `data()` is null on a device whose buffers have no memory.
 class Buffer {
  public:

@@ -27,7 +27,8 @@ std::unique_ptr<s4u::Engine> Engine::start() {
         "a process can have one simulated world at a time; end the first one before making a "
         "second");
   xbt_log_control_set("root.thres:critical ker_engine.app:file:/dev/null");
-  // The first engine of a process chooses, while it is made, what actors run on.
+  // What actors run on, threads or a lighter kind of context, is fixed for the whole process when
+  // its first engine is made.
   std::string arguments[] = {"ringside", "--cfg=contexts/factory:" RINGSIDE_SIMGRID_CONTEXTS,
                              "--cfg=contexts/stack-size:1024"};
   char* argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};

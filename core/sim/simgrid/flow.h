@@ -95,13 +95,15 @@ class Flows {
   std::vector<simgrid::s4u::CommPtr> ended_;
 };
 
-/// Keeps work whose owner has released it until it has ended, as SimGrid would stop it otherwise.
+/// Keeps work that its owner has released until the work has ended; otherwise SimGrid would stop
+/// it.
 class Works {
  public:
   void keep(simgrid::s4u::ExecPtr work) { works_.push_back(std::move(work)); }
   void sweep() {
     if (works_.size() < limit_) return;
-    limit_ = std::numeric_limits<std::size_t>::max();  // others run in test() and must not sweep
+    // Other actors run during test(); they must not sweep.
+    limit_ = std::numeric_limits<std::size_t>::max();
     for (simgrid::s4u::ExecPtr& work : std::exchange(works_, {}))
       if (!work->test()) works_.push_back(std::move(work));
     limit_ = 16 + 2 * works_.size();

@@ -8,15 +8,15 @@
 
 namespace ringside::sim {
 
-/// Speed of a core. Work is measured in nanoseconds, because SimGrid treats very small amounts as
-/// 0.
+/// Speed of a core, in operations per second for SimGrid. An operation of work thus takes a
+/// nanosecond. (With work counted in seconds, SimGrid would treat small amounts as 0.)
 inline constexpr double operations_of_second = 1e9;
 
 /// Seconds until the first byte of a flow arrives. Each of these counts its latency once: a PCIe
 /// link, a pair of switch ports, a link of a mesh, a way from NIC to NIC. So the latency is pcie
 /// from device to host; peer between devices of a machine, or 2 pcie if no peer link joins them;
-/// pcie + nic + pcie between devices of two machines; nic between two hosts. From a CPU to itself
-/// it is pcie, from a GPU to itself 0.
+/// pcie + nic + pcie between devices of two machines; nic between two hosts. From a place to itself
+/// it is pcie if the cluster's devices are CPUs, otherwise 0.
 double latency(const ClusterSpec& cluster, Place from, Place to);
 
 /// Throws Error if a bandwidth that a route needs is 0. To be called before an engine is made, as
@@ -38,8 +38,8 @@ class Platform {
 
   /// Returns the host of a place. Throws Error if the cluster has no such place.
   simgrid::s4u::Host* at(Place place) const;
-  /// Whether a flow between the places needs time. It needs none from a place to itself on machines
-  /// with GPUs.
+  /// Whether a flow between the places needs time. On machines with GPUs, a flow from a place to
+  /// itself needs none.
   bool connected(Place from, Place to) const;
 
  private:

@@ -19,7 +19,7 @@ inline constexpr double for_ever = std::numeric_limits<double>::infinity();
 /// actors run while one of them calls release().
 class Blocker {
  public:
-  /// Actors may call this, and SimGrid may between actors.
+  /// May be called by an actor, and by SimGrid while no actor runs.
   void release() {
     released_ = true;
     semaphore_->release();
@@ -39,9 +39,10 @@ class Blocker {
 };
 using BlockerPtr = std::shared_ptr<Blocker>;
 
-/// The actors that wait without a deadline, by name, and what each waits for.
+/// The names of all actors, and what each of them waits for if it is blocked.
 class Waiting {
  public:
+  /// Notes what the calling actor waits for, until the end of the scope.
   class Scope {
    public:
     Scope(Waiting& waiting, const char* what) : waiting_(waiting) {
@@ -58,6 +59,7 @@ class Waiting {
   void add(simgrid::s4u::ActorPtr actor) { names_[actor->get_pid()] = actor->get_name(); }
   void remove(long pid) { names_.erase(pid); }
 
+  /// The blocked actors, for an error: "'rank 0' for a message, 'rank 1' for an event".
   std::string text() const {
     constexpr std::size_t shown = 8;
     std::string text;

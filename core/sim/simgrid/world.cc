@@ -81,7 +81,7 @@ class SimEvent : public Event {
   }
 
  private:
-  /// Removes the waiter however the wait ends: SimGrid may also end the actor in it.
+  /// Removes the waiter however the wait ends: SimGrid may also end the actor during the wait.
   struct Leave {
     std::vector<BlockerPtr>& waiters;
     const BlockerPtr& blocker;
@@ -277,9 +277,9 @@ class SimWorld : public World {
   Platform platform_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::exception_ptr error_;
-  bool abandoned_ = false;                         // whether it was destroyed without a run
-  const double begin_ = s4u::Engine::get_clock();  // where the world before this one ended
-  double end_ = begin_;  // end of the last actor; SimGrid goes on with what is under way
+  bool abandoned_ = false;                         // set by the destructor: bodies no longer start
+  const double begin_ = s4u::Engine::get_clock();  // SimGrid's clock goes on from the world before
+  double end_ = begin_;  // when the last actor ended; flows may go on after that
 };
 
 }  // namespace
