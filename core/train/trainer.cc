@@ -70,7 +70,8 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.steps = context_.timeline.step_times();
   record.slices = context_.timeline.slices(std::max<std::int64_t>(0, train.steps - traced_steps));
   record.parameters = model_.parameter_count();
-  // Both are recorded before the hash, and while the scheme still maps its memory.
+  // Figures of memory are recorded before parameter_hash(), which needs memory of its own, and
+  // while the scheme still maps its memory.
   record.at_peak = context_.device.ledger().at_peak();
   record.device_memory = context_.device.memory();
   if (!context_.plan.cluster) note_process_memory(record);
@@ -100,7 +101,7 @@ std::vector<double> Trainer::train_step(std::int64_t step) {
                                         .micro_batch = m,
                                         .micro_batches = micro_batches,
                                         .seed = static_cast<std::uint64_t>(train.seed)}));
-  // No call above, nor step(), waits for the device unless peers have to be waited for.
+  // Neither the calls above nor step() wait for the device, unless they have to wait for peers.
   loss_scale_.update(scheme_.step({step, loss_scale_.value()}));
   if (drains_after(step)) scheme_.drain();
   context_.device.synchronize();
@@ -181,7 +182,7 @@ LossValue Trainer::evaluate(std::int64_t step) {
   // apart.)
   const bool apart = context_.device.has_values();
   const std::int64_t places = apart ? context_.plan.world * micro_batches : 1;
-  std::array<double, 3> sums{};  // loss, that of the first term, accuracy
+  std::array<double, 3> sums{};  // loss, loss of the first term, accuracy
   std::vector<double> shares(sums.size() * static_cast<std::size_t>(places));
   for (std::int64_t b = 0; b < batches; ++b)
     for (std::int64_t m = 0; m < micro_batches; ++m) {

@@ -38,14 +38,14 @@ class Trainer {
   /// Returns this rank's share of the loss, by micro-batch.
   std::vector<double> train_step(std::int64_t step);
   bool evaluated_after(std::int64_t step) const;
-  /// Whether no communication may be in flight after the step. Measured steps begin and end so, and
-  /// so do evaluations: communication that a scheme lets run on into the next step is then counted
-  /// once, and within a step.
+  /// Whether the step ends with SyncScheme::drain(), so that no communication is in flight after
+  /// it: the last warm-up step, the last step, and every step before an evaluation. Communication
+  /// that a scheme lets run on into the next step is thus counted once, and within a step.
   bool drains_after(std::int64_t step) const;
   /// Returns the loss without its gradient; the numbers may still be on the device.
   Loss train_micro_batch(Pass pass);
-  /// Runs forward for this rank's part, in the pass's micro-batch, of a global batch of `loader`.
-  /// Records in the pass which samples these are.
+  /// Runs forward on those samples of a global batch of `loader` that belong to this rank and to
+  /// the pass's micro-batch. Records in the pass which samples these are.
   Loss forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader);
   void recompute(std::size_t unit, Pass pass);
   LossValue evaluate(std::int64_t step);

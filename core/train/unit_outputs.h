@@ -1,4 +1,4 @@
-// Which unit's output was the first that was not finite, to explain a diverged loss.
+// Finds the first unit whose output was not finite, to explain a loss that is not finite.
 #pragma once
 
 #include <string>
@@ -12,11 +12,12 @@ namespace ringside {
 /// loss was not finite.
 class UnitOutputs {
  public:
-  /// Records the output of `unit`, one of `units`, in a training pass.
+  /// Records the output of the unit with index `unit` in a training pass; `units` is the number of
+  /// units.
   void look_at(Device& device, const Pass& pass, std::size_t unit, std::size_t units,
                const Tensor& output);
-  /// Returns for instance "the output of unit block.3 is the first that is not finite" in the
-  /// step's passes. Blocks.
+  /// Says which output of the last step was the first that was not finite, for instance "the output
+  /// of unit block.3 is the first that is not finite". Blocks.
   std::string first_not_finite(const Model& model) const;
 
  private:

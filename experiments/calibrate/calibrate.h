@@ -12,13 +12,13 @@ namespace ringside {
 
 /// Returns a cluster of one machine: this one, whose ranks are processes of `threads` threads on
 /// its cores. The call blocks for about half a minute and keeps the cores busy, so nothing else
-/// should run. `told` hears what is being measured. Throws Error where something cannot be
-/// measured.
+/// should run. Calls `told` with the name of each kind of measurement before it begins. Throws
+/// Error where something cannot be measured.
 sim::ClusterSpec calibrate(std::int64_t threads,
                            const std::function<void(const std::string&)>& told);
 
 /// The name of a calibration's cluster. It names the machine and the threads of a rank, since the
-/// figures hold for no others.
+/// figures hold for these alone.
 std::string calibration_name(std::int64_t threads);
 
 // ---- the parts of calibrate()

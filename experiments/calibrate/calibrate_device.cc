@@ -25,10 +25,10 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// What was measured: the operations, and the time that passed between them.
+/// What was measured: the operations, and the mean time between two of them.
 struct Measurements {
   std::vector<TimedOp> ops;
-  std::vector<double> gaps;  // seconds for each operation
+  std::vector<double> gaps;  // seconds; one value for each plan
 };
 
 RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro_batches,
@@ -102,8 +102,8 @@ double measure_busy_share(const RunPlan& plan, std::int64_t cores, std::int64_t 
   return std::min(1.0, best);
 }
 
-/// Runs a flat operation on pieces of `count` elements, one piece after the other, through arrays
-/// that are much larger: schemes run it this way on buckets, shards and chunks.
+/// Runs a flat operation on pieces of `count` elements, one piece after the other, through larger
+/// arrays: schemes run such operations this way on buckets, shards and chunks.
 template <class Op>
 void measure_flat(Measurements& out, Device& device, std::int64_t count, const Kernel<Op>& kernel,
                   const std::function<Op(std::int64_t begin)>& piece, std::int64_t whole) {
@@ -167,7 +167,8 @@ std::string figures_name(const OpCost& cost) {
   return std::string(name_of(is_16 ? cost.dtype : DType::f32));
 }
 
-/// Sets the peak from the fastest product of each dtype, and the bandwidth from the largest copy.
+/// Sets the peak from the fastest product of each dtype, and the bandwidth from the elementwise
+/// operation that moves the most bytes.
 void set_roofline(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
   double most_bytes = 0;
   for (const TimedOp& op : ops) {
@@ -182,9 +183,9 @@ void set_roofline(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
   }
 }
 
-/// Puts operations of one class, one dtype and about the same ideal time together. Their efficiency
-/// is the sum of their ideal times divided by the sum of their measured times, so that a
-/// simulation's sum comes out right.
+/// Groups operations of one class, one dtype and about the same ideal time. The efficiency of a
+/// group is the sum of its ideal times divided by the sum of its measured times, so that a
+/// simulation of all its operations takes the measured time.
 void set_efficiency(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
   struct Bin {
     double ideal = 0, taken = 0, logarithms = 0;

@@ -115,8 +115,8 @@ class EchoRank {
     }
   }
 
-  /// Sends one message of `count` elements at a time. Each message so wakes a thread that waits for
-  /// it, as between the computations of training.
+  /// Sends one message of `count` elements at a time. So each message wakes a thread that waits for
+  /// it, as messages between the computations of training do.
   EchoTimes ask(std::int64_t count, int messages) {
     const auto connection = transport_->connect(context_, {.timeout_s = timeout_s});
     ps::Channel& channel = *connection.channel;
@@ -156,7 +156,7 @@ class EchoRank {
   std::unique_ptr<ps::Transport> transport_;
 };
 
-/// The lowest times of several tries.
+/// Returns the lowest times of several tries.
 EchoTimes echo(std::int64_t count, int messages) {
   constexpr int tries = 5;
   const RunPlan plan = echo_plan();
@@ -178,7 +178,8 @@ EchoTimes echo(std::int64_t count, int messages) {
 void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
   constexpr std::int64_t smallest = 1 << 8, largest = 1 << 23;  // elements
   const double base = seconds_of(all_reduce, smallest, 2001, threads);
-  // Where both ranks share one core, the core spends twice as long as one rank needs.
+  // The share of the measured time that belongs to one rank: half of it if both ranks share one
+  // core.
   const double own = std::min(1.0, static_cast<double>(cluster.device.cores) / 2);
   const auto measure = [&](sim::Efficiency& curve, std::initializer_list<Collective> collectives) {
     for (std::int64_t count = smallest << 5; count <= largest; count *= 4) {

@@ -1,5 +1,6 @@
-// The commit that this program was built from. The source is written at every build
-// (cmake/built_commit.cmake) and linked into the program alone; tests do without it.
+// The commit that this program was built from. Every build writes the source file that defines
+// built_commit() (see cmake/built_commit.cmake). Only the program is linked with it, the tests are
+// not.
 #pragma once
 
 #include <string_view>

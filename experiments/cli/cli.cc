@@ -67,11 +67,13 @@ int run_command(const Process& process) {
   train->add_option("--world", arguments.world, "number of workers")
       ->type_name("N")
       ->capture_default_str();
-  train->add_option("--output", arguments.output, "write the run's row, and the environment (JSON)")
+  train
+      ->add_option("--output", arguments.output,
+                   "write a JSON file with the run's figures and its environment")
       ->type_name("FILE");
   train
       ->add_option("--save", arguments.save,
-                   "write the trained weights (safetensors, by the names of Hugging Face or "
+                   "write the trained weights (safetensors, with the names of Hugging Face or "
                    "torchvision), which train.initial_weights reads")
       ->type_name("FILE");
 

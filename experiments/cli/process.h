@@ -11,7 +11,7 @@ namespace ringside {
 struct Process {
   std::vector<std::string> arguments;    // without the program's name
   std::vector<std::string> environment;  // "NAME=value"
-  std::string program;                   // how to start it again
+  std::string program;                   // path that starts the program again
   std::string built_commit;              // see experiments/cli/built_commit.h
   /// Once this is called, a first request to stop makes `interrupted` true, and only a second one
   /// ends the process. Rank processes do not call it: they end at once.

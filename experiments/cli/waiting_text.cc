@@ -7,7 +7,8 @@ namespace ringside {
 void WaitingText::append(std::string_view text) {
   const std::size_t waiting = oldest_.size() - taken_;
   if (newest_.empty() && waiting + text.size() <= half_) {
-    if (taken_ > waiting) {  // so bytes move seldom, and few of them
+    // Removed bytes are erased only when fewer bytes remain and have to move.
+    if (taken_ > waiting) {
       oldest_.erase(0, taken_);
       taken_ = 0;
     }

@@ -26,7 +26,7 @@ class WaitingText {
   const std::size_t half_;
   std::string oldest_;  // the first `taken_` bytes have been removed
   std::size_t taken_ = 0;
-  std::string newest_;  // in use while the oldest text fills its half
+  std::string newest_;  // in use once the oldest text has filled its half
   std::size_t left_out_ = 0;
 };
 

@@ -10,8 +10,8 @@
 namespace ringside {
 namespace {
 
-/// The most files that include each other in a row, and the most tables that are like each other in
-/// a row.
+/// The most files in a chain in which each includes the next, and the most tables in a chain in
+/// which each is `like` the next.
 constexpr std::size_t longest_chain = 16;
 
 std::string join(const TomlPath& path) { return fmt::format("{}", fmt::join(path, ".")); }

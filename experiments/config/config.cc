@@ -54,8 +54,9 @@ class Binder {
       if (file.empty()) return;
       file = std::filesystem::absolute(folder / file).lexically_normal().string();
       if (!is_utf8(file))
-        throw Error("{}: the path {} is not UTF-8, as plans must be; rename it, or link to it",
-                    place, utf8_text(file));
+        throw Error(
+            "{}: the path {} is not UTF-8, as paths in plans must be; rename it, or link to it",
+            place, utf8_text(file));
     };
     if (path == Path{"data", "path"})
       for (std::string& file : config_.data.path) make_absolute(file);

@@ -26,7 +26,7 @@ Fields fields_of(CompareConfig& config);
 /// The experiment as the file and the command line ask for it. Names and types have been checked;
 /// the planner checks whether the values make sense.
 struct ExperimentConfig {
-  std::string name;  // by default the file's name
+  std::string name;  // by default the file's name without .toml
   ModelConfig model;
   DataConfig data;
   TrainConfig train;
@@ -34,8 +34,8 @@ struct ExperimentConfig {
   DeviceConfig device;
   SimConfig sim;
   CompareConfig compare;
-  /// The options of the schemes of which a [scheme.X] table or an override gave some; complete,
-  /// with defaults for the others.
+  /// The options of every scheme for which a [scheme.X] table or an override sets at least one;
+  /// options that are not set have their defaults.
   std::map<std::string, Options> scheme_options;
   /// The cluster of the file that device.cluster names, for device.kind "sim".
   std::optional<sim::ClusterSpec> cluster;

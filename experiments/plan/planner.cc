@@ -26,7 +26,8 @@ Options options_of(const ExperimentConfig& config, const SchemeRow& row) {
   return options;
 }
 
-/// The ranks whose gradients are added up: the workers, or the replicas that `single` stands for.
+/// The number of ranks whose gradients are added up: the workers, or the replicas that `single`
+/// stands for.
 std::int64_t replicas_of(const RunPlan& plan) {
   return plan.scheme == reference_scheme ? plan.options.as<SingleOptions>().replicas : plan.world;
 }
@@ -57,8 +58,9 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
   plan.servers = servers.count;
   for (int worker = 0; worker < plan.world; ++worker) plan.ranks.push_back({worker, worker, -1});
   if (servers.beside && servers.count > plan.world)
-    throw Error("scheme {}: {} servers do not fit beside {} workers; ask for at most one each",
-                plan.scheme, servers.count, plan.world);
+    throw Error(
+        "scheme {}: {} servers do not fit beside {} workers; ask for at most one per worker",
+        plan.scheme, servers.count, plan.world);
   for (int server = 0; server < servers.count; ++server) {
     if (servers.beside)
       plan.ranks[static_cast<std::size_t>(server)].server = server;
@@ -67,7 +69,8 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
   }
 }
 
-/// Gives every rank its kind of device, its number among them, and its environment.
+/// Gives every rank its kind of device, the number of its device within that kind, and its
+/// environment.
 void give_devices(RunPlan& plan, const Servers& servers) {
   if (servers.beside && !servers.device.empty())
     throw Error(
@@ -101,7 +104,7 @@ SumTree sum_tree(const RunPlan& plan) {
 }
 
 /// Checks that batch norms over a group of ranks can compute what one rank with all their samples
-/// would.
+/// would. A group size above the world is lowered to the world.
 void check_batch_norm_groups(RunPlan& plan) {
   std::int64_t& group = plan.model.batch_norm_group;
   require_at_least("model.batch_norm_group", group, 1);
@@ -207,7 +210,8 @@ std::vector<RunPlan> missing_references(const ExperimentConfig& config,
 }
 
 /// Plans `single` with the threads of all ranks of the largest world together. Returns nothing if
-/// `single` has as many threads anyway, or was not asked for.
+/// `single` has as many threads anyway or was not asked for, if compare.all_cores is false, or if
+/// the device is not the CPU.
 std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& config,
                                          const std::vector<RunPlan>& runs, int cores, int repeat) {
   int largest_world = 1;
@@ -240,7 +244,8 @@ void shuffle(std::vector<RunPlan>& runs, int first) {
   }
 }
 
-/// Throws Error if two runs have the same id: files and rows are found by their run's id.
+/// Throws Error if two runs have the same id, because files and rows are found by the id of their
+/// run.
 void check_ids(const std::vector<RunPlan>& runs) {
   std::set<std::string> ids;
   for (const RunPlan& run : runs)
