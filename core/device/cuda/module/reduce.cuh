@@ -29,8 +29,8 @@ __device__ __forceinline__ float warp_max(float value) {
 }
 
 // Sums and maxima over a one-dimensional block of whole warps, up to 1024 threads. All threads must
-// call these functions, and all receive the result. Consecutive calls of one function must alternate
-// between the slots 0 and 1, so that one barrier for each call is enough.
+// call these functions, and all receive the result. Consecutive calls of one function must
+// alternate between the slots 0 and 1, so that one barrier for each call is enough.
 
 /// Replaces each of the n values by its sum over the block.
 template <int n, class T>
