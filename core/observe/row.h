@@ -56,8 +56,9 @@ struct Row {
   /// all ranks divided by the wall time of the slowest worker. None for simulated ranks.
   std::optional<double> cores;
   std::vector<RankRecord> ranks;
-  double bytes_minimum_per_step = 0;   // of the busiest rank
-  std::optional<Staleness> staleness;  // of the rank with the largest; none if no rank reports any
+  double bytes_minimum_per_step = 0;  // of the busiest rank
+  std::optional<Staleness>
+      staleness;  // of the rank with the largest `max`; none if no rank reports any
   std::optional<Prediction> predicted;
   /// What else the machine did during the run; none for simulated ranks.
   std::optional<MachineLoad> load;

@@ -1,4 +1,4 @@
-// Plan: which rank runs what, and where. The ranks of a run know nothing else.
+// Plan: which rank runs what, and where. The plan is all that the ranks of a run are told.
 #pragma once
 
 #include <cstdint>

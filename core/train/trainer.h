@@ -22,8 +22,8 @@ struct Progress {
 
 Fields fields_of(Progress& progress);
 
-/// Trains `model` as the plan says: data, micro-batches, evaluation, figures. A trainer does the
-/// part of one worker; all workers of a run do the same.
+/// Trains `model` as the plan says: reads data, runs micro-batches, evaluates, and records figures.
+/// A trainer does the part of one worker; all workers of a run do the same.
 class Trainer {
  public:
   /// `held_out` may be null. All arguments outlive the trainer.

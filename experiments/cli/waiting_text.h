@@ -7,9 +7,9 @@
 
 namespace ringside {
 
-/// A queue of text. If its reader takes too little, the queue keeps the oldest and the newest text.
-/// In place of the text between them the reader gets one line, which says how many bytes were left
-/// out. For one thread.
+/// A queue of text. If its reader takes the text too slowly, the queue keeps the oldest and the
+/// newest text. In place of the text between them the reader gets one line, which says how many
+/// bytes were left out. For one thread.
 class WaitingText {
  public:
   /// Holds at most about `most` bytes: half of them are for the oldest text, half for the newest.

@@ -13,7 +13,7 @@ namespace ringside::sim {
 inline constexpr double operations_of_second = 1e9;
 
 /// Seconds until the first byte of a flow arrives. Each of these counts its latency once: a PCIe
-/// link, a pair of switch ports, a link of a mesh, a way from NIC to NIC. So the latency is pcie
+/// link, a pair of switch ports, a link of a mesh, the path from NIC to NIC. So the latency is pcie
 /// from device to host; peer between devices of a machine, or 2 pcie if no peer link joins them;
 /// pcie + nic + pcie between devices of two machines; nic between two hosts. From a place to itself
 /// it is pcie if the cluster's devices are CPUs, otherwise 0.
@@ -24,9 +24,9 @@ double latency(const ClusterSpec& cluster, Place from, Place to);
 void require_bandwidths(const ClusterSpec& cluster);
 
 /// Makes one SimGrid host for each device and one for each machine's CPU. A machine is a zone with
-/// a list of routes; machines form a star, leaf switches a star of stars, so that memory grows with
-/// the number of machines, not with its square. Links are full duplex. An engine must exist; it
-/// owns everything that is made here.
+/// a list of routes; machines form a star, or a star of stars if there are leaf switches, so that
+/// memory grows with the number of machines, not with its square. Links are full duplex. An engine
+/// must exist; it owns everything that is made here.
 ///
 /// These links have no latency; the code that starts a flow adds it. Otherwise SimGrid would share
 /// links by weights of 1 / latency, and SimGrid 3.32 forgets the links of flows whose latencies end
