@@ -14,8 +14,8 @@ double bytes(const Operands&... operands) {
   return (0.0 + ... + static_cast<double>(operands.bytes()));
 }
 
-/// Number of pairs of a query and a key that it sees, over all samples and heads, times the width
-/// of a head.
+/// Number of pairs of a query and a key that the query sees, over all samples and heads, times the
+/// width of a head.
 double attended(const Tensor& qkv, bool causal) {
   const auto extent = [&](std::size_t i) { return static_cast<double>(qkv.shape()[i]); };
   const double positions = extent(1);
@@ -33,8 +33,8 @@ double rows_touched(const Tensor& table, std::int64_t lookups) {
          static_cast<double>(size_of(table.dtype()));
 }
 
-/// Bytes of updating parameters. With master values, these are read and written, and the parameters
-/// are only written.
+/// Bytes that an update of parameters reads and writes. If there are master values, the update
+/// reads and writes these and only writes the parameters.
 double updated(const Tensor& parameters, const Tensor& master) {
   return master ? bytes(parameters, master, master) : 2 * bytes(parameters);
 }

@@ -13,7 +13,7 @@
 namespace ringside {
 
 /// A best-fit allocator with coalescing over segments of memory. Freed blocks are reused, so a
-/// training step that repeats the sizes of the last one makes no system call and touches no new
+/// training step that repeats the sizes of the step before makes no system call and touches no new
 /// page. Cost: O(log free blocks) a call. Thread-safe.
 class Arena {
  public:
@@ -41,8 +41,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Returns uninitialised memory. Takes a new segment if no free block is large enough; throws
-  /// Error with the system's reason if the system gives none.
+  /// Returns uninitialised memory. Takes a new segment if no free block is large enough; if the
+  /// system refuses the segment, throws Error with the system's reason.
   Block allocate(std::size_t bytes);
   void free(const Block& block);
 

@@ -17,7 +17,8 @@ namespace {
 
 // A multiple of the tile's rows, so that tiles of rows and tiles of keys begin at the same places.
 constexpr std::int64_t block_rows = 16 * tile_rows;
-// A score with probability 0. Unlike with infinity, another score can be subtracted from it.
+// The score of a key that the query does not see, so that its probability is 0. It is finite,
+// because other scores are subtracted from it.
 constexpr float unseen = std::numeric_limits<float>::lowest();
 
 /// Where the parts of one sample and head lie in memory.
@@ -80,8 +81,9 @@ void softmax_row_backward(float* __restrict p, float* __restrict dp, std::int64_
   }
 }
 
-/// c [rows, keys seen] = a [rows, depth] times the panels of a transposed [positions, depth], for
-/// the rows of a tile that ends before `end`. Keys that no row sees are left out.
+/// c [rows, keys seen] = a [rows, depth] times the transpose of a matrix [positions, depth], which
+/// `panels` hold, for the rows of a tile that ends before `end`. Keys that no row sees are left
+/// out.
 void row_products(const Geometry& g, std::int64_t rows, std::int64_t end, const float* a,
                   std::int64_t lda, const float* panels, float* c) {
   const std::int64_t keys = g.padded(end);
@@ -90,8 +92,8 @@ void row_products(const Geometry& g, std::int64_t rows, std::int64_t end, const 
                   panels + j * g.depth, c + j, g.score_stride(), false);
 }
 
-/// c [rows, depth] = left [rows, keys] times the panels of [positions, depth], starting at the
-/// panels' row `first`.
+/// c [rows, depth] = left [rows, keys] times the rows [first, first + keys) of a matrix [positions,
+/// depth], which `panels` hold.
 void depth_products(const Geometry& g, std::int64_t rows, std::int64_t keys, Left left,
                     const float* panels, std::int64_t first, float* c, std::int64_t ldc, bool add) {
   for (std::int64_t j = 0; j < g.depth; j += tile_columns)
@@ -120,8 +122,8 @@ void forward_head(const AttentionForward& op, const Geometry& g, std::int64_t sa
       float* row = scores + r * g.score_stride();
       const std::int64_t padded = g.padded(end);
       std::fill(row + g.seen(begin + r), row + padded, unseen);
-      // The exponentials are the probabilities times their sum. The division is done on the output,
-      // which has fewer columns.
+      // Each exponential is a probability times the sum of the row's exponentials. Instead of the
+      // row, the output is divided by that sum, because the output has fewer columns.
       const float most = highest(row, padded);
       const float sum = exponentials(row, padded, most, row);
       statistics[begin + r] = most + std::log(sum);
@@ -181,8 +183,8 @@ void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t 
       depth_products(g, rows, g.seen(end - 1), {dp_tile, ld, 1}, keys, 0, dq + begin * stride,
                      stride, false);
     }
-    // With a causal mask only rows from `key` on see a key. They begin within the first tile that
-    // sees it.
+    // With a causal mask only the rows from `key` on see any of these keys. A tile of rows begins
+    // at row `key`, so the scores of these rows cover all of these keys.
     for (std::int64_t key = 0; key < g.seen(block_end - 1); key += tile_rows) {
       const std::int64_t keys_here = std::min(tile_rows, g.positions - key);
       const std::int64_t from = g.causal ? std::max(block, key) : block;
@@ -195,7 +197,8 @@ void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t 
   }
 }
 
-/// Runs head(sample, head, scratch) for all samples and heads; each thread has `floats` of scratch.
+/// Runs head(sample, head, scratch) for all samples and heads; each thread has scratch memory for
+/// `floats` values.
 template <class Head>
 void for_each_head(const Context& context, const Geometry& g, std::int64_t floats, Head head) {
   const Tensor scratch = context.device.tensor(Shape{context.threads, round_up(floats, lanes)},

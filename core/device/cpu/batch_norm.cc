@@ -16,9 +16,9 @@ constexpr std::int64_t unroll = 4;  // rows that are added to a sum at once
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// How sums over rows are computed: the rows of a block, which stays in the cache, in fp32; the
-/// blocks of a part in fp64; then the parts in order. The division depends on the extents alone,
-/// not on the number of threads.
+/// How sums over rows are divided: the rows of a block, which stays in the cache, are added in
+/// fp32, the blocks of a part in fp64, and then the parts in order. Blocks and parts depend on the
+/// extents alone, not on the number of threads.
 struct Partition {
   std::int64_t rows, channels;
   std::int64_t block = std::clamp<std::int64_t>(6144 / std::max<std::int64_t>(channels, 1), 8, 256);

@@ -1,5 +1,5 @@
-// Convolutions: through oneDNN, which chooses how it wants the weights laid out, where our own
-// products are not faster.
+// Convolutions: by our own products where they are faster, else by oneDNN, which chooses the layout
+// of the weights.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -18,7 +18,7 @@ using onednn::Desc;
 using onednn::Runner;
 using onednn::Tag;
 
-/// The extents of a convolution and what oneDNN calls them.
+/// The extents of a convolution in oneDNN's order, and its operands as oneDNN describes them.
 struct Extents {
   dnnl::memory::dims x, weight, bias, y, strides, padding;
   dnnl::memory::data_type type;  // of all operands
@@ -46,8 +46,8 @@ struct Extents {
   }
 };
 
-/// Small images are computed faster in a layout of oneDNN's own, which leaves out the padding, and
-/// cost little to bring there.
+/// Whether oneDNN computes faster in an image layout of its own, in which it leaves out the
+/// padding. This holds for small images, which cost little to convert.
 bool is_small(const Extents& of) {
   constexpr std::int64_t vector = 16;
   return of.weight[2] > 1 && of.y[2] * of.y[3] <= 49 && of.x[1] % vector == 0 &&
@@ -127,7 +127,7 @@ void through_relu(const Context& context, const T* y_all, T* dy_all, std::int64_
   });
 }
 
-/// Threads share out the channels, so that every sum has the order of the rows.
+/// Each thread has some of the channels, so that every sum adds the rows in order.
 void bias_gradient(const Context& context, const ConvolutionBackward& op) {
   const std::int64_t K = op.dbias.count(), rows = op.dy.count() / K;
   const float* dy = op.dy.data<float>();

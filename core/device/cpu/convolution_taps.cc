@@ -7,8 +7,8 @@
 namespace ringside::cpu {
 namespace {
 
-/// Positions of the result along one axis at which a place of the kernel meets the image: [begin,
-/// end); the first meets it at `at`.
+/// Along one axis, the positions [begin, end) of the result at which a place of the kernel lies on
+/// a pixel of the image, not on the padding. At position `begin` this is pixel `at`.
 struct Meeting {
   std::int64_t begin, end, at;
 
@@ -20,7 +20,8 @@ struct Meeting {
   std::int64_t count() const { return std::max<std::int64_t>(0, end - begin); }
 };
 
-/// Copies from each of `images` the rows and columns that two ranges name, every `stride`th one.
+/// Copies from each of `images` images `rows` rows from `top` on and of each row `columns` pixels
+/// from `left` on, taking every `stride`th row and pixel.
 struct Pack {
   const float* from;
   std::int64_t images, height, width, channels;
@@ -48,7 +49,7 @@ struct Pack {
 bool taps_are_faster(const ConvolutionBackward& op) {
   const Shape &dy = op.dy.shape(), &weight = op.weight.shape();
   const std::int64_t P = dy[1], Q = dy[2], K = weight[0], R = weight[1], C = weight[3];
-  // With vectors of 32 bytes these products win on larger images too.
+  // With vectors of 32 bytes these products are faster on larger images too.
   constexpr std::int64_t small = RINGSIDE_VECTOR_BYTES == 32 ? 64 : 49;
   return op.x.dtype() == DType::f32 && R > 1 && std::min(K, C) >= 128 &&
          (P * Q <= small || op.stride > 1);

@@ -10,12 +10,13 @@
 namespace ringside::cpu {
 namespace {
 
-// A group of images stays in the second cache while all weights pass by it.
-constexpr std::int64_t group_positions = 192;  // at least; whole images
+// Images are multiplied in groups, which stay in the second cache while all weights pass through
+// it. A group consists of the fewest whole images that have this number of positions.
+constexpr std::int64_t group_positions = 192;
 
-/// A stack of images [images, height, width, channels] and the windows that look at it: `rows` x
-/// `columns` pixels, one for each position of [images, down, across], `stride` pixels apart, the
-/// first one `margin` pixels above and to the left of the image.
+/// Images [images, height, width, channels] and the windows of `rows` x `columns` pixels on them.
+/// There is a window for each position of [images, down, across]; windows are `stride` pixels
+/// apart, and the first one of an image begins `margin` pixels above and to the left of the image.
 struct Windows {
   const float* images_data;
   std::int64_t images, height, width, channels;
@@ -29,7 +30,7 @@ struct Windows {
   std::int64_t padded_size() const { return (height + 2 * margin) * padded_width() * channels; }
 };
 
-/// Image `i` between margins of zeros.
+/// Copies image `i` to `to`, with margins of zeros around it.
 void pad(const Windows& of, std::int64_t i, float* to) {
   const std::int64_t row = of.width * of.channels, side = of.margin * of.channels;
   const std::int64_t above = of.margin * of.padded_width() * of.channels;
@@ -43,7 +44,7 @@ void pad(const Windows& of, std::int64_t i, float* to) {
   std::fill_n(to, above, 0.0f);
 }
 
-/// result [positions of `begins`, channels] = windows times panels.
+/// result [begins.size(), channels] = the windows that begin at `begins`, times panels.
 void multiply_group(const Windows& of, const std::vector<const float*>& begins, const float* panels,
                     std::int64_t channels, float* result) {
   const auto positions = static_cast<std::int64_t>(begins.size());
@@ -62,9 +63,9 @@ void multiply_group(const Windows& of, const std::vector<const float*>& begins, 
       }
 }
 
-/// result [images, down, across, channels] = windows times panels of [rows * columns * channels of
-/// the windows, channels], whose number is a multiple of tile_columns. `finish(begin, end)` is
-/// called for the images whose results are there.
+/// result [images, down, across, channels] = windows times `panels`, which hold a matrix [of.rows *
+/// of.columns * of.channels, channels]; `channels` is a multiple of tile_columns. Calls
+/// finish(begin, end) when the results of images [begin, end) are complete.
 template <class Finish>
 void multiply(const Context& context, const Windows& of, const float* panels, std::int64_t channels,
               float* result, const Finish& finish) {
@@ -141,8 +142,9 @@ void image_gradient_by_windows(const Context& context, const ConvolutionBackward
   const std::int64_t K = w[0], R = w[1], S = w[2], C = w[3];
   const Tensor panels =
       context.device.tensor(Shape{panels_size(R * S * K, C)}, MemoryKind::workspace, DType::f32);
-  // A pixel's gradient is the sum over the window of results that it was in, whose last one saw it
-  // through the kernel's first place.
+  // A pixel's gradient is a sum over the window of results that depend on the pixel. The kernel is
+  // turned by half a circle, because the last of these results used the pixel with the kernel's
+  // first place.
   parallel_for(
       context.threads, C / tile_columns, 1, [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t c = begin * tile_columns; c < end * tile_columns; c += tile_columns)

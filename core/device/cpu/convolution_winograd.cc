@@ -11,18 +11,18 @@
 namespace ringside::cpu {
 namespace {
 
-// The most tiles that are multiplied together. A block of 64 channels stays in the second cache,
-// and of 512 channels in the third one; the transformed weights, or their gradient, come by once
-// for each block.
+// The most tiles of a block, which are multiplied together. A block with 64 channels stays in the
+// second cache, a block with 512 channels in the third; the transformed weights, or their gradient,
+// pass through the cache once for each block.
 constexpr std::int64_t block_tiles = 24 * tile_rows;
 
-/// Floats from one of 16 matrices of `size` floats to the next. Modulo 4 KB the 16 distances are
-/// spread evenly: at equal ones the same elements of all matrices would share one set of the first
-/// cache.
+/// Floats from the start of one of 16 matrices of `size` floats to the start of the next. Modulo 4
+/// KB the 16 starts are spread evenly: if they were equal, the same elements of all matrices would
+/// share one set of the first cache.
 constexpr std::int64_t apart(std::int64_t size) { return round_up(size, 1024) + 64; }
 
-/// 16 matrices [rows, channels], one for each point. Their rows are a line of the cache longer than
-/// their channels, for the same reason.
+/// 16 matrices [rows, channels], one for each point of a transformed tile. A row is longer than its
+/// channels by one line of the cache, which spreads the rows over the sets of the cache too.
 struct Matrices {
   std::int64_t row, point;
 
@@ -60,8 +60,8 @@ struct Images {
         width(tensor.shape()[2]),
         channels(tensor.shape()[3]) {}
 
-  /// The channels of size x size pixels of image `i`, the first of them at (top, left); `outside`
-  /// for pixels beyond the image.
+  /// Points `pixels` to the channels of size x size pixels of image `i`, of which the first is at
+  /// (top, left); pixels beyond the image get `outside`.
   template <std::int64_t size>
   void square(std::int64_t i, std::int64_t top, std::int64_t left, Float* outside,
               Float* (&pixels)[size * size]) const {
@@ -74,7 +74,7 @@ struct Images {
   }
 };
 
-/// The tiles of 2x2 results that images consist of, row by row of an image after the other.
+/// The tiles of 2x2 results that images consist of, image after image and row by row.
 struct Tiles {
   std::int64_t images, down, across;
 
@@ -89,7 +89,7 @@ struct Tiles {
   std::int64_t left(std::int64_t tile) const { return tile % across * 2; }
 };
 
-/// The channels of the nine places of kernel k, of weights [K, 3, 3, channels].
+/// Points `places` to the channels of the nine places of kernel k, of weights [K, 3, 3, channels].
 template <class Float>
 void kernel(Float* weights, std::int64_t k, std::int64_t channels, Float* (&places)[9]) {
   for (std::int64_t i = 0; i < 9; ++i) places[i] = weights + (k * 9 + i) * channels;
@@ -100,7 +100,7 @@ Tensor forward_weights(const Context& context, const Tensor& weight) {
   const std::int64_t K = weight.shape()[0], C = weight.shape()[3];
   const float* weights = weight.data<float>();
   const Panels panels(C, K);
-  const Matrices rows(tile_columns, C);  // before they are transposed to one panel of each point
+  const Matrices rows(tile_columns, C);  // of each point, before they become a panel
   const Tensor out = floats(context, panels.size());
   const Tensor scratch = floats(context, context.threads * rows.size());
   const auto make_panel = [&](std::int64_t k, float* own) {
@@ -138,8 +138,8 @@ Tensor backward_weights(const Context& context, const Tensor& weight) {
   return out;
 }
 
-/// Convolutions of images `from`, between margins of zeros, with transformed weights: panels of
-/// [channels of from, channels of to].
+/// A convolution of images `from`, with margins of zeros around them, and transformed weights,
+/// which are panels of [channels of from, channels of to].
 struct Convolution {
   Images<const float> from;
   std::int64_t margin;
@@ -216,8 +216,9 @@ void convolve_by_winograd(const Context& context, const ConvolutionForward& op) 
 }
 
 void image_gradient_by_winograd(const Context& context, const ConvolutionBackward& op) {
-  // A pixel's gradient is the sum over the window of results that it was in, whose last one saw it
-  // through the kernel's first place.
+  // A pixel's gradient is a sum over the window of results that depend on the pixel. The kernel is
+  // turned by half a circle, because the last of these results used the pixel with the kernel's
+  // first place.
   Convolution{.from = Images<const float>(op.dy),
               .margin = 2 - op.padding,
               .weights = backward_weights(context, op.weight),
@@ -235,7 +236,8 @@ void weight_gradient_by_winograd(const Context& context, const ConvolutionBackwa
   const Tensor pixel_data = floats(context, Panels(together, C).size());
   const Tensor dweight_data = floats(context, dweights.size());
   const std::vector<float> zeros(static_cast<std::size_t>(std::max(C, K)));
-  // Blocks come one after the other, each on all threads: every sum has the order of the tiles.
+  // Blocks come one after the other, each on all threads, so that every sum adds the tiles in
+  // order.
   for (std::int64_t begin = 0; begin < tiles.count(); begin += together) {
     const std::int64_t count = std::min(together, tiles.count() - begin);
     const Panels pixels(count, C);

@@ -7,17 +7,18 @@
 
 namespace ringside::cpu {
 
-/// Whether that is faster than all other ways: 16 multiplications take the place of 36, but the
-/// weights are transformed at every call, and images whose extents are odd have tiles that are not
-/// full. The answer does not depend on the number of images, so that an image has the same results
-/// in every batch. For 512 channels and images of 4x4 it is wrong with fewer than about eight
-/// images.
+/// Whether Winograd's algorithm is faster than all other ways. 16 multiplications take the place of
+/// 36, but the weights are transformed at every call, and images whose extents are odd have tiles
+/// that are not full. The answer does not depend on the number of images, so that an image has the
+/// same results in every batch. Therefore it is wrong for fewer than about eight images of 4x4 with
+/// 512 channels.
 bool winograd_is_faster(const ConvolutionForward& op);
 bool winograd_is_faster(const ConvolutionBackward& op);
 
-/// op.y of fp32 operands.
+/// Computes op.y of fp32 operands.
 void convolve_by_winograd(const Context& context, const ConvolutionForward& op);
-/// op.dx and op.dweight of fp32 operands; the relu lies behind.
+/// Compute op.dx and op.dweight of fp32 operands. op.dy must already be the gradient before the
+/// relu.
 void image_gradient_by_winograd(const Context& context, const ConvolutionBackward& op);
 void weight_gradient_by_winograd(const Context& context, const ConvolutionBackward& op);
 

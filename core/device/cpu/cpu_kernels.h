@@ -64,9 +64,9 @@ void average_pool_forward(const Context&, const AveragePoolForward&);
 void average_pool_backward(const Context&, const AveragePoolBackward&);
 void cross_entropy(const Context&, const CrossEntropy&);
 
-/// Linear layers whose bf16 operands are multiplied directly, not converted to fp32 first as in all
-/// other layers (core/device/cpu/widened.h). May be called only if has_bf16_products(). The
-/// convolutions above take bf16 themselves.
+/// Linear layers that multiply bf16 operands directly, without converting them to fp32 first, as
+/// the products of core/device/cpu/widened.h do. May be called only if has_bf16_products(); then
+/// the convolutions above take bf16 operands too.
 void linear_forward_bf16(const Context&, const LinearForward&);
 void linear_backward_bf16(const Context&, const LinearBackward&);
 /// Whether the processor has instructions that multiply bf16, which oneDNN then uses.

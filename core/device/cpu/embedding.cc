@@ -44,8 +44,8 @@ void embedding_backward(const Context& context, const EmbeddingBackward& op) {
   const auto scatter = [&](const Tensor& table, auto row_of) {
     float* rows = table.data<float>();
     const std::int64_t table_rows = table.shape()[0];
-    // Each thread has some of the columns, so every row of the table is added to in the order of
-    // the tokens.
+    // Each thread has some of the columns, so that every row of the table adds up its gradients in
+    // the order of the tokens.
     parallel_for(context.threads, width, 64, [&](std::int64_t begin, std::int64_t end, int) {
       for (std::int64_t r = 0; r < table_rows; ++r)
         std::fill(rows + r * width + begin, rows + r * width + end, 0.0f);

@@ -1,5 +1,5 @@
-// Flat operations that move or add elements. Compiled without relaxed arithmetic, because the bits
-// must not depend on the place in the range (core/device/ops/flat.h).
+// Flat operations that move or add elements. Compiled without relaxed arithmetic, because an
+// element's bits must not depend on its place in the range (core/device/ops/flat.h).
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -11,7 +11,7 @@
 namespace ringside::cpu {
 namespace {
 
-constexpr std::int64_t grain = 1 << 15;  // elements that are worth a thread
+constexpr std::int64_t grain = 1 << 15;  // fewer elements are not worth a thread
 
 template <class T>
 void fill_range(T* out, std::int64_t begin, std::int64_t end, float value) {

@@ -20,7 +20,7 @@ std::string cpu_instructions() {
       case dnnl::cpu_isa::avx512_core_bf16:
         return "AVX-512";
       default:
-        return "all that it knows";  // newer than AVX-512, or no x86
+        return "all instructions that it knows";  // newer than AVX-512, or no x86
     }
   };
   return fmt::format("vectors of {} bytes, oneDNN with {}", RINGSIDE_VECTOR_BYTES,

@@ -1,5 +1,5 @@
-// LAMB's two passes over a layer. Compiled without relaxed arithmetic, because the bits must not
-// depend on the place in the range (core/device/ops/flat.h).
+// LAMB's two passes over a layer. Compiled without relaxed arithmetic, because an element's bits
+// must not depend on its place in the range (core/device/ops/flat.h).
 #include <algorithm>
 #include <cmath>
 
@@ -41,8 +41,8 @@ struct Squares {
   }
 };
 
-/// Moves the moments of elements [begin, end), at most squares_block of them, and adds the squares
-/// of their parameters and directions to `squares`.
+/// Updates the moments of elements [begin, end), at most squares_block of them, and adds the
+/// squares of their parameters and directions to `squares`.
 template <class T>
 void moments(const LambMoments& op, std::int64_t begin, std::int64_t end, Squares& squares) {
   const Direction direction = Direction::of(op);

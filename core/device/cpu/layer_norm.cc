@@ -7,7 +7,7 @@
 namespace ringside::cpu {
 namespace {
 
-constexpr std::int64_t grain = 32;  // rows that are worth a thread
+constexpr std::int64_t grain = 32;  // fewer rows are not worth a thread
 
 /// out = a + b; `out` may be a or b.
 void add_rows(const float* a, const float* b, float* out, std::int64_t count) {
@@ -33,7 +33,7 @@ RowStatistics statistics(const float* __restrict row, std::int64_t width, float 
   return {mean, 1 / std::sqrt(squares / static_cast<float>(width) + epsilon)};
 }
 
-/// Means over a row of the scaled gradient, and of the scaled gradient times the normalised row.
+/// For a row: the mean of dy * weight, and the mean of dy * weight * (the normalised row).
 struct Projections {
   float ones, normal;
 };
@@ -56,7 +56,7 @@ Projections add_parameter_gradients(RowStatistics row, const float* __restrict d
   return {sum / static_cast<float>(width), dot / static_cast<float>(width)};
 }
 
-/// `residual` may be null, and may be dx.
+/// Writes the row's dx, to which `residual` is added. `residual` may be null, and may be dx.
 void input_gradient(RowStatistics row, Projections onto, const float* dy, const float* x,
                     const float* weight, float* dx, const float* residual, std::int64_t width) {
   if (residual) {

@@ -1,4 +1,4 @@
-// Linear layers: oneDNN's matrix product with bias and activation around it.
+// Linear layers: the bias, oneDNN's matrix product and the activation.
 #include <algorithm>
 
 #include "core/device/cpu/cpu_kernels.h"
@@ -20,11 +20,13 @@ inline float gelu_slope(float x) {
   return s + x * s * (1.0f - s) * (two_root * (1.0f + 3.0f * cubic * x * x));
 }
 
-/// The normal distribution function and its density, at one value.
+/// The standard normal distribution at one value: the probability of values below it, and the
+/// density.
 struct Normal {
   float below, density;
 };
-/// Error at most 1e-7: Abramowitz and Stegun 7.1.26 for the tail, which has no cancellation.
+/// Its error is at most 1e-7. The tail is computed by Abramowitz and Stegun 7.1.26, which has no
+/// cancellation.
 inline Normal normal(float x) {
   constexpr float root_half = 0.7071067812f, density_at_0 = 0.3989422804f;
   const float z = (x < 0 ? -x : x) * root_half;

@@ -14,13 +14,13 @@ using Desc = dnnl::memory::desc;
 using Tag = dnnl::memory::format_tag;
 using Arguments = std::unordered_map<int, dnnl::memory>;
 
-/// fp32 and bf16 alone: oneDNN 2 does not support fp16 on CPUs.
+/// oneDNN's name of `dtype`, which is fp32 or bf16: oneDNN 2 does not support fp16 on CPUs.
 inline dnnl::memory::data_type type_of(DType dtype) {
   return dtype == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-/// Runs oneDNN's primitives. They are made with scratch memory of ours: oneDNN's own would tie a
-/// primitive to the thread that made it.
+/// Runs oneDNN's primitives. They compute in scratch memory of the device, because oneDNN's own
+/// scratch memory would tie a primitive to the thread that made it.
 class Runner {
  public:
   explicit Runner(const Context& context) : context_(context) { set_team(context.threads); }
