@@ -12,8 +12,8 @@
 namespace ringside::peer {
 namespace {
 
-/// With reductions at every micro-batch, a bucket's sum comes back and is added up before the next
-/// micro-batch overwrites the bucket.
+/// If the gradients of every micro-batch are reduced, a bucket's sum is added to the total gradient
+/// before the next micro-batch overwrites the bucket.
 class Ddp : public SyncScheme {
  public:
   Ddp(const RankContext& context, const DdpOptions& options)

@@ -10,8 +10,8 @@
 namespace ringside::peer {
 
 /// Waits for `work` on the rank's main thread and lets go of `work`. Records the wait as exposed,
-/// and the operation, from its launch to its end, as communication. The difference of the two was
-/// hidden.
+/// and the operation, from its launch to its end, as communication. The part of the operation that
+/// is not exposed was hidden behind other work.
 inline void wait_exposed(Timeline& timeline, const std::string& name, WorkPtr work) {
   {
     const auto span = timeline.scope(Activity::exposed, "wait " + name);

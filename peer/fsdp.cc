@@ -13,8 +13,8 @@
 namespace ringside::peer {
 namespace {
 
-/// Whole units (gathered parameters, gradients on their way to their shards) are of kind
-/// communication, except gradients that wait for the last micro-batch.
+/// The memory of whole units (gathered parameters, gradients on their way to their shards) is of
+/// kind communication, except that of gradients that are added up until the last micro-batch.
 class Fsdp : public SyncScheme {
  public:
   Fsdp(const RankContext& context, const FsdpOptions& options)
@@ -54,7 +54,7 @@ class Fsdp : public SyncScheme {
   void before_backward(std::size_t unit, const Pass& pass) override {
     const Tensor parameters = gathered_->get_with_lender(unit);
     if (prefetch_ && unit > 0) gathered_->begin(unit - 1);
-    while (scattering_.size() > 1) finish_scatter();  // with this unit's, at most two are alive
+    while (scattering_.size() > 1) finish_scatter();  // at most two whole gradients are alive
     const std::int64_t count = this->unit(unit).layout().count();
     if (whole_ && pass.micro_batch == 0) {
       gradient_ = shards_->of_whole(whole_, unit);
@@ -68,7 +68,7 @@ class Fsdp : public SyncScheme {
 
   void after_backward(std::size_t unit, const Pass& pass) override {
     gathered_->free(unit);
-    // The unit before this one is gathered already, because it is computed next.
+    // With prefetch, a lender that is computed next stays gathered.
     if (const auto lender = gathered_->lender(unit); lender && !(prefetch_ && *lender + 1 == unit))
       gathered_->free(*lender);
     if (whole_)
@@ -81,7 +81,7 @@ class Fsdp : public SyncScheme {
 
   bool step(const StepInfo& info) override {
     if (optimizer_->rounds() > 0) return step_at_once(info);
-    // Updates gradients that have arrived while the rest is on its way.
+    // Updates each unit once its gradient has arrived, while gradients of others are on their way.
     for (std::size_t u = shards_->units(); u-- > 0;) {
       while (!scattering_.empty() && scattering_.front().unit >= u) finish_scatter();
       const auto span =
@@ -106,7 +106,8 @@ class Fsdp : public SyncScheme {
   Traffic traffic() const override { return communicator_->traffic(); }
 
  private:
-  /// A gradient on its way to its shard. `part` is to be added to the shard, or empty.
+  /// A gradient on its way to its shard. `part` receives this rank's part, which is then added to
+  /// the shard; it is empty if the shard itself receives the part.
   struct Scattering {
     std::size_t unit;
     Tensor part;
@@ -118,15 +119,16 @@ class Fsdp : public SyncScheme {
   DType dtype() const { return parameter_dtype(context().plan.train); }
   Unit& unit(std::size_t u) const { return *model_->units[u]; }
 
-  /// Sends the unit's gradient to its shards. A step's first gradient goes into its place; a later
-  /// one goes to its place in the whole gradient and is added from there.
+  /// Sends the unit's gradient to its shards. A step's first gradient is summed directly into the
+  /// shard. A later one is summed into this rank's part of `gradient_`, and finish_scatter() adds
+  /// this part to the shard.
   void scatter(std::size_t u, bool first) {
     const Tensor part = first ? shards_->of_own(gradients_, u) : shards_->of_unit(gradient_, u);
     WorkPtr work = communicator_->reduce_scatter(gradient_, part);
     scattering_.push_back({u, first ? Tensor{} : part, gradient_, std::move(work)});
   }
 
-  /// Adds the micro-batch's gradient to those before; after the last micro-batch sends the sum.
+  /// Adds the gradient to that of the micro-batches before; sends the sum after the last one.
   void scatter_in_the_end(std::size_t u, const Pass& pass) {
     const std::int64_t count = unit(u).layout().count();
     const Tensor sum = shards_->of_whole(whole_, u);
@@ -139,7 +141,7 @@ class Fsdp : public SyncScheme {
     scatter(u, true);
   }
 
-  /// The sums over the whole model come before any update.
+  /// For optimizers that need sums over the whole model before they update anything.
   bool step_at_once(const StepInfo& info) {
     while (!scattering_.empty()) finish_scatter();
     const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
@@ -166,7 +168,7 @@ class Fsdp : public SyncScheme {
   Model* model_ = nullptr;
   std::optional<Shards> shards_;
   Tensor parameters_, gradients_;  // of this rank's shards
-  Tensor whole_;                   // gradients of all units that wait for the last micro-batch
+  Tensor whole_;                   // whole gradients, added up until the last micro-batch
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<GatheredUnits> gathered_;
   Tensor gradient_;  // of the unit in backward

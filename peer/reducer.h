@@ -37,8 +37,8 @@ class Reducer {
   Reducer(Device& device, Timeline& timeline, std::vector<Bucket> buckets, const Tensor& gradients,
           Operation operation);
 
-  /// Adds up the sums of every micro-batch in `total`, a gradient of the whole model, so that
-  /// buckets may be sent once for each micro-batch.
+  /// Makes finalize() add up the sums of all micro-batches in `total`, a gradient of the whole
+  /// model. A bucket may then be summed over ranks once in each micro-batch.
   void add_up_in(const Tensor& total) { total_ = total; }
 
   const std::vector<Bucket>& buckets() const { return buckets_; }

@@ -11,10 +11,9 @@
 namespace ringside::peer {
 
 /// Every unit's range is padded with zeros so that it divides into equal shards, one for each rank;
-/// rank r keeps the r-th shard of every unit. A rank's shards stand one after the other, in unit
-/// order, in ranges of the rank's own (for parameters, gradients, optimizer state), called "own"
-/// below. Whole units with their padding stand one after the other in "whole" ranges, which have as
-/// many times more elements as there are ranks.
+/// rank r keeps the r-th shard of every unit. An "own range" has a rank's shards of all units one
+/// after the other, in unit order; parameters, gradients and optimizer state have such ranges. A
+/// "whole range" has all units with their padding one after the other.
 class Shards {
  public:
   /// The model outlives this object.
@@ -45,8 +44,8 @@ class Shards {
   struct Shard {
     std::int64_t begin, count;  // in own ranges
   };
-  /// begin_in_unit(): where this rank's shard begins in the unit. real_count(): how many of its
-  /// elements are not padding.
+  /// begin_in_unit(): where this rank's shard begins in the unit. real_count(): how many of the
+  /// shard's elements are not padding.
   std::int64_t begin_in_unit(std::size_t unit) const { return rank_ * shards_[unit].count; }
   std::int64_t real_count(std::size_t unit) const;
 

@@ -9,7 +9,7 @@
 namespace ringside::peer {
 namespace {
 
-// Vectors are written by hand: a target may be a source, and that keeps compilers from vectorising.
+// Vectorised by hand: compilers do not vectorise these loops, because a target may be a source.
 typedef float Lanes __attribute__((vector_size(64)));
 constexpr std::size_t lanes = sizeof(Lanes) / sizeof(float);
 constexpr std::size_t unroll = 4;
@@ -57,7 +57,7 @@ void sum_floats(std::span<const float* const> sources, std::span<float* const> t
 bf16 rounded(float value, bf16) { return to_bf16(value); }
 fp16 rounded(float value, fp16) { return to_fp16(value); }
 
-/// Works in blocks that stay in the nearest cache.
+/// Adds up block by block; a block stays in the processor's nearest cache.
 template <class T>
 void sum_rounded(std::span<const std::byte* const> sources, std::span<std::byte* const> targets,
                  std::size_t count) {

@@ -14,10 +14,9 @@ constexpr bool summable(DType dtype) {
 }
 
 /// Sets every targets[t][i] to sources[0][i] + sources[1][i] + ..., added in that order in fp32.
-/// For bf16 and fp16 every sum is rounded before the next value is added, as the addition of two
-/// tensors does, so the bits are those of ranks added one after the other. The arrays have `count`
-/// elements of a summable dtype. A target may be one of the sources, but must not overlap a source
-/// otherwise.
+/// For bf16 and fp16 every sum is rounded before the next value is added. The result has the same
+/// bits as if whole tensors were added one after the other. The arrays have `count` elements of a
+/// summable dtype. A target may be one of the sources, but must not overlap a source otherwise.
 void sum_in_order(DType dtype, std::span<const std::byte* const> sources,
                   std::span<std::byte* const> targets, std::size_t count);
 

@@ -9,13 +9,16 @@
 
 namespace ringside::peer {
 
-/// All ranks of the group call this function; they live in one world. The cluster says how an
-/// operation proceeds. "nccl": rings of the devices in the order of the machines, with several
-/// machines one ring for each NIC, and with NCCL's latencies (a base and one a step; tuning.cc of
-/// NCCL 2). "shm": one pass between two barriers, which occupies the ranks' cores. Where devices
-/// have values (numerics), sums run in rank order, as everywhere. Cost of the rings, where a is the
-/// latency of a step, b the seconds a byte: all-reduce 2(p-1) a + 2(p-1)/p S b; reduce-scatter and
-/// all-gather half of that; broadcast (p-1) a + S b; all-to-all (p-1) a + (p-1)/p S b.
+/// Makes a communicator of simulated ranks. All ranks of the group call this function, and their
+/// devices belong to the same world. The cluster's collective.kind chooses what is simulated:
+///   - "nccl": rings that lead through the devices, machine by machine. If there are several
+///     machines, there is one ring for each NIC. As in NCCL 2 (tuning.cc), an operation has a base
+///     latency, and each of its steps has a latency.
+///   - "shm": all ranks read and write shared memory between two barriers, each on its own core.
+/// If the devices hold values (sim.numerics), sums run in rank order. The seconds of an operation
+/// on rings besides the base latency, where a is the latency of a step and b the seconds for a
+/// byte: all-reduce 2(p-1) a + 2(p-1)/p S b; reduce-scatter and all-gather half of that; broadcast
+/// (p-1) a + S b; all-to-all (p-1) a + (p-1)/p S b.
 std::unique_ptr<Communicator> make_sim_communicator(sim::SimDevice& device, const Group& group,
                                                     const SimOptions& options);
 

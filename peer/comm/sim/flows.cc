@@ -1,4 +1,4 @@
-// Collectives of large groups: one flow for all bytes from one rank to another.
+// Collectives of large groups: all bytes that one rank sends to another move as one flow.
 #include <utility>
 #include <vector>
 
@@ -39,8 +39,8 @@ class Flows {
       run(rings_.latency_once(), rings_.flows(), once * chunk);
   }
 
-  /// Moves `bytes` of a hop. All flows begin to move when `latency` is over; a flow's own latency
-  /// is a part of it.
+  /// Moves `bytes` over each hop. All bytes begin to move `latency` seconds from now. A flow's
+  /// own latency is a part of these seconds, so flows of long latency are started first.
   void run(double latency, const std::vector<RingFlow>& flows, double bytes) {
     if (bytes == 0) return world_.sleep(latency);
     std::vector<sim::JobPtr> under_way;

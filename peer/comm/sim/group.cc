@@ -43,7 +43,8 @@ std::shared_ptr<SimGroup> SimGroup::join(
   if (group->size() != size)
     throw Error("{}: {} ranks here, {} on others; all ranks must give the same size", name, size,
                 group->size());
-  if (rank < 0 || rank >= size) throw Error("{}: no rank {} among {}", name, rank, size);
+  if (rank < 0 || rank >= size)
+    throw Error("{}: there is no rank {} in a group of {}", name, rank, size);
   Member& member = group->member(rank);
   if (member.joined) throw Error("{}: rank {} of {} joins twice", name, rank, size);
   group->throw_if_broken();
@@ -116,7 +117,7 @@ void SimGroup::check_agreement(Operation& operation, int rank) const {
     return operation.entries[static_cast<std::size_t>(r)].call;
   };
   if (agree(call(rank), operation.call) || !operation.mismatch.empty()) return;
-  int other = 0;  // the lowest other rank here; its call is the first rank's
+  int other = 0;  // the lowest other rank that has come; its call agrees with `operation.call`
   while (!operation.entries[static_cast<std::size_t>(other)].here || other == rank) ++other;
   const int low = std::min(rank, other), high = std::max(rank, other);
   operation.mismatch = disagreement(name(), operation.number, low, call(low), high, call(high));
@@ -173,7 +174,7 @@ void SimGroup::finish_all(const OperationPtr& operation) {
       advance(r);
     }
   }
-  operation->changed->notify_all();  // last, because other actors run while this call wakes them
+  operation->changed->notify_all();  // comes last: it lets other actors run
 }
 
 bool SimGroup::advance(int rank) {
@@ -197,7 +198,8 @@ void SimGroup::end(Operation& operation, int rank) {
   entry.end = world().now();
   progress.ended = operation.number;
   progress.last_end = entry.end;
-  // Traffic is counted for any dtype: another element size would only shift the borders of parts.
+  // Counts elements as fp32, whatever their dtype is: with another element size only the borders
+  // between the ranks' parts would shift a little.
   traffic(rank) = traffic(rank) + traffic_of(entry.call, rank, size(), sizeof(float));
   if (++operation.ended < size()) return;
   operations_.pop_front();
@@ -222,7 +224,7 @@ void SimGroup::leave(int rank, bool unwinding) {
 
 void SimGroup::break_quietly(const std::string& what) {
   if (broken_.empty()) broken_ = what;
-  // The values will not be moved any more.
+  // No operation will move values any more, so their tensors are not needed.
   for (const OperationPtr& operation : operations_)
     for (Entry& entry : operation->entries) entry.in = entry.out = {};
   messages_.drop_tensors();

@@ -17,17 +17,18 @@
 namespace ringside::peer {
 
 /// One object for all ranks of a group. A world's actors run one at a time, so nothing is locked.
-/// Ranks call operations and wait for them; services of the world, which the algorithm started, let
-/// simulated time pass for the operations and finish them. A rank that waits finds an error at the
-/// operation's turn, and the error breaks the group: all ranks then throw the same text.
+/// Ranks call operations and wait for them. The group's services (background actors of the world)
+/// let the simulated time of the operations pass and finish them. If ranks call different
+/// operations, or a rank does not come, a rank that waits notices this when the operation is the
+/// next to end, and breaks the group: all ranks then throw Error with the same text.
 class SimGroup : public SimMembers {
  public:
   /// A collective as one rank called it.
   struct Entry {
     Call call;
-    Tensor in, out;      // kept until the operation's end
-    double arrival = 0;  // of the rank, in seconds of the world
-    double end = 0;
+    Tensor in, out;         // kept until the operation's end
+    double arrival = 0;     // when the rank came, in seconds of the world's clock
+    double end = 0;         // when the operation ended for the rank
     bool here = false;      // the rank came
     bool finished = false;  // the rank's part of the algorithm is over
   };
@@ -36,7 +37,7 @@ class SimGroup : public SimMembers {
     Call call;                   // of the first rank that came
     std::vector<Entry> entries;  // by rank
     int arrived = 0, finished = 0, ended = 0;
-    std::string mismatch;  // ranks called different operations
+    std::string mismatch;  // the error if ranks called different operations; else empty
     std::unique_ptr<sim::Event> changed;
   };
   using OperationPtr = std::shared_ptr<Operation>;
@@ -58,30 +59,31 @@ class SimGroup : public SimMembers {
   bool ended(const Operation& operation, int rank) const {
     return progress(rank).ended >= operation.number;
   }
-  /// For a rank that an exception ends: all ranks' tensors are let go of and the group is broken,
-  /// without a call of the world, which may be ending the actor. A rank that waits learns of the
-  /// break at the latest when its deadline is over.
+  /// Called when an exception ends the rank. Breaks the group and lets go of all ranks' tensors.
+  /// Does not call the world, which may be ending the rank's actor, and so wakes nobody: a rank
+  /// that waits learns of the break at the latest when its deadline is over.
   void abandon(int rank, const std::string& what);
-  /// The rank will not come to any later operation. `unwinding`: an exception ends the rank, as for
-  /// abandon().
+  /// Says that the rank will not come to any later operation. `unwinding` says that an exception
+  /// ends the rank; like abandon(), the function then does not call the world.
   void leave(int rank, bool unwinding);
 
   // ---- for services
 
   /// Blocks until `rank`, or with -1 every rank, has come to operation `number`. Returns null if
-  /// the group is closed or broken, or if ranks called different operations.
+  /// all ranks have left instead, if the group is broken or if ranks called different operations.
   OperationPtr next(int rank, std::uint64_t number);
   bool usable(const Operation& operation) const {
     return broken_.empty() && operation.mismatch.empty();
   }
-  /// finish(): the rank's part ends now; finish_all(): all parts end once all ranks have come. The
-  /// first part that ends moves the values for all ranks.
+  /// finish() says that the rank's part of the algorithm is over, finish_all() that the parts of
+  /// all ranks are. An operation ends for a rank once the rank's part is over, all ranks have come
+  /// and the operations before it have ended. The first such end moves the values of all ranks.
   void finish(const OperationPtr& operation, int rank);
   void finish_all(const OperationPtr& operation);
 
  private:
   struct Progress {
-    std::uint64_t called = 0, ended = 0;  // operations
+    std::uint64_t called = 0, ended = 0;  // how many operations
     double last_end = 0;
     std::unique_ptr<sim::Event> arrival;
   };
@@ -106,8 +108,8 @@ class SimGroup : public SimMembers {
   SimMessages messages_{*this};
 };
 
-/// Does at once what the operation does to values: sums in rank order, copies. `entries` are those
-/// of all ranks.
+/// Carries out an operation on the ranks' values: adds them up in rank order, or copies them.
+/// `entries` are the operation's entries of all ranks.
 void move_values(const std::vector<SimGroup::Entry>& entries);
 
 }  // namespace ringside::peer

@@ -13,10 +13,12 @@
 
 namespace ringside::peer {
 
-/// Messages of the same pair and direction run one after the other. Each is one flow, which starts
-/// once both ranks have come; a service for each pair lets the time pass.
+/// The messages from one rank to another are moved one after the other. Each message is one flow,
+/// which starts once both ranks have posted the message. A service for each sender and receiver
+/// lets the simulated time pass.
 class SimMessages {
  public:
+  /// A message as its sender, or its receiver, has posted it.
   struct Message {
     Tensor tensor;  // kept until the message is over
     std::uint64_t bytes = 0;
@@ -34,15 +36,17 @@ class SimMessages {
   explicit SimMessages(SimMembers& group) : group_(group) {}
 
   MessagePtr post(const Tensor& tensor, bool sending, int from, int to);
-  /// Blocks until the message is over. Throws Error that names the missing peer.
+  /// Blocks until the message is over. Throws Error if the peer is missing, which the error names,
+  /// or if sender and receiver gave different sizes.
   void await(const Message& message);
 
-  /// wake_all() wakes all ranks that wait; drop_tensors() lets go of tensors without a call of the
-  /// world.
+  /// wake_all() wakes all waiting ranks and services. drop_tensors() lets go of the tensors of all
+  /// messages and does not call the world.
   void wake_all();
   void drop_tensors();
 
  private:
+  /// The messages from one rank to another.
   struct Lane {
     std::deque<MessagePtr> sending, receiving;
     std::uint64_t over = 0;  // number of messages that are over

@@ -16,7 +16,8 @@ int nic_of(const sim::ClusterSpec& cluster, sim::Place place) {
   return has_device(place) ? static_cast<int>(place.device * cluster.nics / cluster.devices) : 0;
 }
 
-/// Seconds that each link is busy when every flow moves one byte. The links are those of the world.
+/// How long each link of the cluster is busy, in seconds, when every flow moves its share of one
+/// byte. The links are the same as in the simulated world.
 class Busy {
  public:
   explicit Busy(const sim::ClusterSpec& cluster) : cluster_(cluster) {}
@@ -80,11 +81,11 @@ class Busy {
   std::map<Link, double> busy_;
 };
 
-/// Ranks of one machine in the order of its ring, and the ranks through which rings may enter: the
-/// first rank of each NIC.
+/// The ranks of one machine in the order in which rings lead through them. A ring may enter the
+/// machine at the first rank of each NIC.
 struct Machine {
   std::vector<int> ranks;
-  std::vector<std::size_t> entries;
+  std::vector<std::size_t> entries;  // where in `ranks` rings may enter
 };
 
 std::vector<Machine> machines_of(const sim::ClusterSpec& cluster,
@@ -154,8 +155,8 @@ void Rings::add_ring(const std::vector<int>& order) {
     steps.push_back(step(from, to));
     ring.total += steps.back();
   }
-  // The slowest way once round leaves out the fastest hop; twice round, the two fastest hops in a
-  // row.
+  // Data that goes once round a ring crosses all hops but one; data that goes twice round leaves
+  // out two neighbouring hops the second time. The slowest way leaves out the fastest hops.
   double fastest = std::numeric_limits<double>::infinity(), fastest_two = fastest;
   for (std::size_t i = 0; i < p; ++i) {
     fastest = std::min(fastest, steps[i]);

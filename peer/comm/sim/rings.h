@@ -17,8 +17,8 @@ constexpr bool goes_round_twice(Call::Kind kind) {
   return kind == Call::Kind::all_reduce || kind == Call::Kind::barrier || kind == Call::Kind::split;
 }
 
-/// A flow of bytes between two places, at the same time as others. `share` is its part of the bytes
-/// that one hop of one ring carries.
+/// A flow of bytes between two places, at the same time as other flows. It moves `share` times the
+/// bytes of one hop of one ring; the share is above 1 if hops of several rings are merged.
 struct RingFlow {
   sim::Place from, to;
   double latency = 0;  // of the route
@@ -26,9 +26,10 @@ struct RingFlow {
 };
 
 /// The rings (channels) of a group. A ring leads through the ranks machine by machine, and within a
-/// machine in the cluster's order. With several machines there are as many rings as NICs that the
-/// ranks of each machine use; each ring enters the machines through another NIC and carries its
-/// part of the bytes. Ranks that cannot be told apart by their devices go in rank order.
+/// machine in the order of devices that the cluster gives (ClusterSpec::ring); ranks on the same
+/// device follow each other in rank order. On one machine there is one ring. On several machines
+/// there are as many rings as NICs that the ranks of every machine use; each ring enters the
+/// machines through another NIC and carries an equal part of the bytes.
 class Rings {
  public:
   explicit Rings(const SimGroup& group);
@@ -45,15 +46,16 @@ class Rings {
   double fastest_step() const { return fastest_; }
   double step(int from, int to) const { return step_seconds(world_, place(from), place(to)); }
 
-  /// Seconds of latency: of the slowest way once (p - 1 hops) or twice (2 p - 2 hops) round a ring,
-  /// and of the slowest chain from the root to the rank before it. NCCL's model counts the same
-  /// hops except one: the slowest way of p - 1 hops crosses a hop between machines that NCCL leaves
-  /// out.
+  /// Seconds of latency. latency_once(): the slowest way once round a ring (p - 1 hops).
+  /// latency_twice(): the slowest way twice round a ring (2 p - 2 hops). latency_of_chain(): the
+  /// slowest way of a broadcast, from the root to the rank before it. NCCL's model counts the same
+  /// hops with one exception: of p - 1 hops it counts one between machines fewer than here, and one
+  /// within a machine more.
   double latency_once() const { return once_; }
   double latency_twice() const { return twice_; }
   double latency_of_chain(int root) const;
-  /// Seconds of latency of round s of an all-to-all, s from 0 to p - 2: every rank sends to the
-  /// rank s + 1 after itself.
+  /// Seconds of latency of an all-to-all's round s, where s is from 0 to p - 2. In this round every
+  /// rank r sends to rank (r + s + 1) mod p.
   double latency_of_round(int round) const;
 
   /// The flows of all rings; flows with the same two ends are merged.
@@ -61,9 +63,10 @@ class Rings {
   std::vector<RingFlow> flows_of_chain(int root) const;
   std::vector<RingFlow> flows_of_round(int round) const;
 
-  /// Seconds a byte of one hop of one ring while all hops are under way and nothing else is. A ring
-  /// moves at the pace of its slowest link, because a fast link gets its bytes slice by slice and
-  /// cannot pass them on earlier.
+  /// The seconds in which every hop of every ring moves one byte, all at the same time and without
+  /// other traffic. A ring moves at the pace of its slowest link, because a fast link gets its
+  /// bytes slice by slice from slower links and cannot pass them on earlier. pace_of_chain() and
+  /// pace_of_round() are the same for the hops of a broadcast and of an all-to-all's round.
   double pace() const { return pace_; }
   double pace_of_chain(int root) const { return pace_of(flows_of_chain(root)); }
   double pace_of_round(int round) const { return pace_of(flows_of_round(round)); }
@@ -71,12 +74,13 @@ class Rings {
  private:
   struct Ring {
     std::vector<int> next, previous;  // by rank
-    double total = 0;                 // steps of all hops
+    double total = 0;                 // seconds of latency of all hops
   };
   const Ring& of(int channel) const { return rings_[static_cast<std::size_t>(channel)]; }
   void add_ring(const std::vector<int>& order);
   double pace_of(const std::vector<RingFlow>& flows) const;
-  /// Merged and sorted: flows of long latency come first, since they set out first.
+  /// Merges flows with the same two ends. Returns flows of long latency first, because they are
+  /// started first.
   std::vector<RingFlow> merged(std::vector<RingFlow> flows) const;
   RingFlow flow(int from, int to) const;
 
@@ -88,14 +92,14 @@ class Rings {
   double pace_ = 0;
 };
 
-/// These functions start the services that run a group's operations. serve_messages() runs them
-/// message by message: each rank has a stream that begins when the rank has come.
+/// These functions start the services that run a group's operations. serve_messages() simulates
+/// every message of an operation; each rank begins when it has come.
 void serve_messages(const std::shared_ptr<SimGroup>& group);
-/// Waits until all ranks have come, then lets the latencies pass, then runs one flow for each pair
-/// of ranks with all bytes that go from the one to the other.
+/// For each operation the service waits until all ranks have come and lets the latencies pass. Then
+/// all bytes that one rank sends to another move as one flow.
 void serve_flows(const std::shared_ptr<SimGroup>& group);
-/// Shared memory: between two barriers every rank sums or copies its part on its core. Throws Error
-/// if the ranks are on several machines.
+/// Simulates collectives in shared memory: between two barriers every rank sums or copies its part
+/// on its own core. Throws Error if the ranks are on several machines.
 void serve_one_pass(const std::shared_ptr<SimGroup>& group);
 
 }  // namespace ringside::peer

@@ -9,7 +9,7 @@ namespace ringside::peer {
 
 inline bool has_device(sim::Place place) { return place.device >= 0; }
 
-/// The number of a mesh's links that join this pair of devices.
+/// The number of links that directly join two devices of a mesh; 0 in other topologies.
 std::int64_t links_between(const sim::ClusterSpec& cluster, sim::Place a, sim::Place b);
 
 /// Seconds that a step of a collective between two places takes besides moving bytes: step_us of

@@ -1,4 +1,4 @@
-// Collectives of small groups: rings message by message.
+// Collectives of small groups: every message along the rings is simulated.
 #include <algorithm>
 #include <any>
 #include <cmath>
@@ -19,23 +19,25 @@ namespace {
 constexpr double for_ever = std::numeric_limits<double>::infinity();
 using Kind = Call::Kind;
 
-/// The bytes of one step of one ring. A broadcast is passed on while it comes in, so it has a
-/// packet for the head (the bytes may leave), one for the bytes and one for the tail (the sender
-/// has everything).
+/// The bytes of one step of one ring. A rank passes a broadcast on while the bytes still come in,
+/// so a broadcast has three packets on each hop: the head (the receiver may begin to pass on), the
+/// body (the bytes) and the tail (the sender has received everything).
 struct Packet {
   std::uint64_t operation = 0;
   int channel = 0, step = 0;
   int from = 0, to = 0;
   double bytes = 0;
   double posted = 0;
-  /// Seconds: the latency of the route; the time of a step, of which that latency is a part; and
-  /// the time of the bytes on the slowest link of all packets under way at a time.
+  /// In seconds. latency: of the route. step_time: of the step without its bytes; the route's
+  /// latency is a part of it. pace: of the bytes, on the slowest link that any hop of the rings (or
+  /// of the all-to-all's round) crosses, while all these hops are under way.
   double latency = 0, step_time = 0, pace = 0;
 };
 enum BroadcastStep { head, body, tail, broadcast_steps };
 
-/// The ranks of a group, each with a stream for each ring. A step takes its latency and the time of
-/// its bytes on the link, but no less than at the pace of the ring's slowest link.
+/// The ranks of a group, each with a stream for each ring. A step takes its latency and the time
+/// that its bytes need on their route, or the time at the pace of the slowest link if that is
+/// longer.
 class Streams {
  public:
   explicit Streams(const std::shared_ptr<SimGroup>& group)
@@ -201,7 +203,7 @@ class Streams {
         if (!last) send(*operation, call, channel, step, rank);
       return;
     }
-    // When the second of bytes and tail arrives, this rank has everything.
+    // This rank has everything once both the body and the tail have arrived.
     const auto key = std::tuple(operation->number, channel, rank);
     if (half_done_.insert(key).second) return;
     half_done_.erase(key);
