@@ -52,8 +52,8 @@ class Reader : public cereal::InputArchive<Reader> {
   std::span<const std::byte> bytes_;
 };
 
-// Cereal finds these functions by argument-dependent look-up, for the parts of its own vector and
-// string.
+// Cereal's own code for vectors and strings calls these functions; it finds them by
+// argument-dependent look-up.
 
 template <class T>
 concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
@@ -141,14 +141,16 @@ void serialize(Archive& archive, FrameShape& frame) {
   serialize_enum(archive, frame.dtype, dtypes);
   auto rank = static_cast<std::uint8_t>(frame.shape.rank());
   archive(rank);
-  if (rank > Shape::max_rank) throw Error("message header: a frame has {} extents", rank);
+  if (rank > Shape::max_rank)
+    throw Error("message header: a frame has {} extents, which is too many", rank);
   std::array<std::int64_t, Shape::max_rank> extents{};
   std::int64_t elements = 1;
   for (std::size_t i = 0; i < rank; ++i) {
     extents[i] = frame.shape[i];
     archive(extents[i]);
     if (extents[i] < 0 || (extents[i] > 0 && elements > max_elements / extents[i]))
-      throw Error("message header: a frame has an extent of {}", extents[i]);
+      throw Error("message header: a frame has an extent of {}, which is negative or too large",
+                  extents[i]);
     elements *= extents[i];
   }
   frame.shape = make_shape(rank, extents);

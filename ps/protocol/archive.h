@@ -1,4 +1,4 @@
-// Headers as bytes.
+// Message headers as bytes.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace ringside::ps {
 
-/// The longest header that is sent or read, in bytes; a longer text in a header is cut.
+/// The longest header that decode() reads, in bytes. encode() cuts a header's text if it is long.
 inline constexpr std::size_t max_header_bytes = 4096;
 
 struct FrameShape {
@@ -22,14 +22,14 @@ struct Decoded {
   std::vector<FrameShape> frames;
 };
 
-/// Returns the message as bytes: magic number and version, the header, then the extents of the
-/// frames (Cereal, little-endian).
+/// Returns the message without the frames' values as bytes: magic number and version, the header,
+/// then the dtypes and the extents of the frames (Cereal, little-endian).
 std::vector<std::byte> encode(const Message& message);
 
 /// Reads what encode() wrote, and trusts nothing. Throws Error that names the cause if the magic
-/// number or the version is another, a size is larger than the bytes left, an enum or a boolean has
-/// a value that does not exist, extents are negative or huge, or bytes are missing or left over.
-/// Allocates memory in proportion to the length of `bytes`.
+/// number or the version is not this program's, a size is larger than the bytes left, an enum or a
+/// boolean has a value that does not exist, extents are negative or huge, or bytes are missing or
+/// left over. Allocates memory in proportion to the length of `bytes`.
 Decoded decode(std::span<const std::byte> bytes);
 
 }  // namespace ringside::ps

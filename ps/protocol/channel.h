@@ -26,8 +26,8 @@ class Channel {
   /// to that peer. Throws Error that names the peer if the peer is gone or takes no message within
   /// the channel's deadline. A server can send only to a worker that has written to it before.
   /// Where the host does not share the device's memory, the frames are copied first: the message
-  /// leaves in a later call of the channel, or at the channel's end, and that call throws its
-  /// errors.
+  /// leaves in a later call of the channel, or when the channel is destroyed. If the message cannot
+  /// be sent then, the later call throws the error.
   virtual void send(int peer, Message message) = 0;
 
   /// Sends without blocking and without throwing, for last words. Returns false if the peer takes
@@ -37,7 +37,7 @@ class Channel {
   /// Returns the next message of any peer, or none after `timeout_s` (with 0 the call does not
   /// block). Received frames count as memory of kind communication until their last view is gone. A
   /// message from a sender that cannot belong to this run, or with a header that makes no sense, is
-  /// answered with an error and skipped.
+  /// answered with an error and skipped by a server; a worker throws Error for such a header.
   virtual std::optional<Received> receive(double timeout_s) = 0;
 
   /// Bytes of headers and frames that left or reached this rank; data that stays in the rank is not

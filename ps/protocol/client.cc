@@ -16,7 +16,7 @@ Client::Client(std::unique_ptr<Channel> channel, const ClientConfig& config, con
       timeline_(timeline),
       lines_(static_cast<std::size_t>(config.servers)),
       exceptions_(std::uncaught_exceptions()) {
-  // The first message, so that every server can reach this worker, whatever the server has to say.
+  // Sends every server a first message, because a server can reach only workers that have sent one.
   for (int server = 0; server < config_.servers; ++server) tell(server, {});
 }
 
@@ -67,8 +67,7 @@ void Client::wait(const std::string& what, const std::function<bool()>& done) {
     if (left <= 0)
       throw Error(
           "no answer within {:g} s to {}; raise train.timeout_s if the server is really busy for "
-          "so "
-          "long",
+          "so long",
           config_.timeout_s, *request);
     if (receive(std::min(left, nap))) silence = WaitingTime(clock_.now(), nap);
     say_alive();
@@ -157,7 +156,7 @@ void Client::send(int server, Message message) {
   lines_[static_cast<std::size_t>(server)].last_sent = clock_.now();
 }
 
-/// Lets servers tell a worker that computes for long from a dead one.
+/// Lets servers tell a worker that computes for a long time from a dead worker.
 void Client::say_alive() {
   for (int server = 0; server < config_.servers; ++server)
     if (clock_.now() - lines_[static_cast<std::size_t>(server)].last_sent > config_.timeout_s / 4)

@@ -20,11 +20,12 @@ struct ClientConfig {
   double timeout_s = 60;
 };
 
-/// Keeps a few requests in flight to every server and matches replies to requests. Works only
-/// inside its calls. Every call throws Error that names the server when a server refuses a request,
-/// gives up, or is silent for `timeout_s` while the client awaits an answer. Records each request
-/// until its reply as communication, and as exposed the time that the calling thread spends on
-/// waiting and on handling replies. For one thread.
+/// Keeps a few requests in flight to every server and matches replies to requests. Has no thread of
+/// its own: it sends and receives only while one of its functions is called. Every function throws
+/// Error that names the server when a server refuses a request, gives up, or is silent for
+/// `timeout_s` while the client awaits an answer. Records as communication the time from each
+/// request to its reply, and as exposed the time in which the calling thread waits or handles
+/// replies. For one thread.
 class Client {
  public:
   /// The most unanswered requests at one server; further requests wait in the client. The number is
@@ -83,7 +84,7 @@ class Client {
   void sign(Message& message) const;
   void send(int server, Message message);
   void say_alive();
-  /// What the first request without a reply is called; none if every request has its reply.
+  /// Describes the first request that has no reply yet; none if every request has its reply.
   std::optional<std::string> awaited() const;
 
   std::unique_ptr<Channel> channel_;

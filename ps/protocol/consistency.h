@@ -1,4 +1,4 @@
-// When a server may answer which request.
+// The rules for when a server may take a push and answer a request.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ enum class Consistency : std::uint8_t { bsp };
 inline constexpr std::string_view consistency_names[] = {"bsp"};
 constexpr EnumNames names_of(Consistency) { return consistency_names; }
 
-/// Counts what each worker has pushed to one chunk; a step has `pushes` gradients. Bulk synchronous
-/// (BSP; Valiant, CACM 1990): no worker sees values, or pushes again, before every worker has
-/// pushed all earlier gradients.
+/// Counts the gradients that each worker has pushed for one chunk; every worker pushes `pushes`
+/// gradients in a step. The rule is bulk synchronous (BSP; Valiant, CACM 1990): no worker sees new
+/// values, or pushes its next gradient, before every worker has pushed all earlier gradients.
 class Clocks {
  public:
   explicit Clocks(int workers, std::int64_t pushes = 1);
@@ -29,7 +29,8 @@ class Clocks {
   std::int64_t pushed(int worker) const {
     return pushed_[static_cast<std::size_t>(worker)] / pushes_;
   }
-  /// The number of steps that every worker has pushed. Values after so many updates may be read.
+  /// The number of steps of which every worker has pushed every gradient. Workers may read the
+  /// values after so many updates.
   std::int64_t complete() const;
 
  private:

@@ -9,8 +9,8 @@
 namespace ringside::ps {
 namespace {
 
-/// The number of updates whose marks are kept. A device with a queue needs a while before it knows
-/// the times of marks, and reading them early would wait. The number is larger than the updates of
+/// The number of updates whose marks are kept. On a device with a queue the time of a mark is known
+/// only after a while, and reading it earlier would block. The number is larger than the updates of
 /// one step of a model of a few hundred megabytes.
 constexpr std::size_t most_updates = 1024;
 

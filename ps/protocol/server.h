@@ -26,7 +26,7 @@ struct ServerConfig {
   DType dtype = DType::f32;  // dtype of parameters and gradients
   OptimizerConfig optimizer{};
   std::int64_t steps = 1;   // steps of the run
-  std::int64_t pushes = 1;  // gradients of a worker, chunk and step: each micro-batch's or a sum
+  std::int64_t pushes = 1;  // how often a worker pushes each chunk's gradient in a step
   std::int64_t warmup = 0;  // steps left out of optimizer_seconds()
 };
 
@@ -39,15 +39,16 @@ using Replies = std::vector<Reply>;
 /// A passive object: messages go in, replies come out; it has no thread and no socket. The server
 /// sums a chunk's gradients in rank order (a gradient that arrives early waits its turn) and adds
 /// up the sums of several pushes a step. Then the optimizer updates the chunk, and the workers that
-/// asked get views of the new values. If the optimizer needs sums over the whole model first (its
-/// rounds), workers ask for this server's part of these sums, which is there once all of its chunks
-/// have their gradients; they bring back the totals over all servers, and the first worker that
-/// brings the last totals has all chunks updated. The server holds parameters, gradient sums and
-/// optimizer state of its own chunks. For one thread at a time.
+/// asked get views of the new values. Some optimizers need sums over the whole model before they
+/// update, in one or more rounds. In each round the workers ask for this server's part of the sums,
+/// and get it once all chunks of the server have their gradients. The workers add up the parts of
+/// all servers and send back the totals. When the first worker sends the totals of the last round,
+/// the server updates all of its chunks. The server holds parameters, gradient sums and optimizer
+/// state of its own chunks. For one thread at a time.
 class Server {
  public:
-  /// Makes the initial values of those of `chunks` that belong to this server. The device outlives
-  /// it.
+  /// Writes the initial values of those chunks that belong to this server. The device outlives the
+  /// server.
   Server(const Model& model, const std::vector<Chunk>& chunks, Device& device,
          const ServerConfig& config);
   virtual ~Server() = default;
@@ -60,9 +61,9 @@ class Server {
   bool is_done(int worker) const { return done_[static_cast<std::size_t>(worker)]; }
   /// Whether every worker has said that it is done.
   bool finished() const;
-  /// The reason that the first worker to give up gave; empty while no worker has given up.
+  /// Names the first worker that gave up, and its reason; empty while no worker has given up.
   const std::string& failure() const { return failure_; }
-  /// The number of updates that every chunk of this server has had.
+  /// The number of steps for which every worker has pushed every chunk of this server.
   std::int64_t steps() const;
   /// Seconds spent in the optimizer after the warm-up. Blocks until the updates have run.
   double optimizer_seconds();
@@ -74,11 +75,12 @@ class Server {
   Device& device() const { return device_; }
 
  private:
+  /// A worker that waits for a reply about a chunk.
   struct Reader {
     int worker;
     Header reply;
     std::int64_t pushes;  // pushes that must be complete before the reply
-    bool values;          // whether the reply has the values, or only says that they are there
+    bool values;          // whether the reply carries the chunk's values; else it is empty
   };
   struct Slot {
     Chunk chunk;
@@ -87,8 +89,9 @@ class Server {
     std::vector<Tensor> waiting;  // by worker: gradients that came before their turn
     int next = 0;                 // the worker whose turn it is
     std::vector<Reader> readers;
-    std::int64_t done = 0;  // pushes of all workers that are added up and, where one is the step's
-                            // last, in the parameters
+    /// How many pushes are over. A push is over once the gradients of all workers are added up
+    /// and, if it is the last push of its step, the chunk is updated.
+    std::int64_t done = 0;
   };
 
   /// The rounds of sums of one step.
@@ -96,9 +99,9 @@ class Server {
     std::int64_t step = 0;
     float loss_scale = 1;
     std::vector<std::vector<double>> sums{};    // this server's sums, by round
-    std::vector<std::vector<double>> totals{};  // by round
+    std::vector<std::vector<double>> totals{};  // over all servers, by round
     std::vector<std::size_t> asked{};           // rounds that each worker has asked for
-    std::vector<bool> settled{};                // by worker
+    std::vector<bool> settled{};                // whether each worker has sent the last totals
   };
 
   void check_sender(int worker, const Header& header) const;
@@ -113,12 +116,13 @@ class Server {
   // server_rounds.cc
   Replies measure(int worker, const Header& header, const std::vector<Tensor>& frames);
   Replies settle(int worker, const Header& header, const std::vector<Tensor>& frames);
-  /// The rounds of the header's step; throws Error if that step is not under way.
+  /// The rounds of the header's step. Throws Error unless it is the current step or the one before,
+  /// or if the loss scale differs from another worker's.
   Rounds& rounds_of_step(const Header& header);
   std::vector<double> totals_in(const Header& header, std::int64_t round,
                                 const std::vector<Tensor>& frames) const;
-  /// Settles on the totals of a round; if another worker brought them before, throws Error unless
-  /// both are equal.
+  /// Gives the totals of a round to the optimizer. If another worker has sent totals of this round
+  /// before, only compares the two, and throws Error if they differ.
   void take_totals(Rounds& rounds, std::size_t round, std::vector<double> totals);
   Replies answer_measures();
   Replies end_rounds(bool finite);
@@ -130,11 +134,11 @@ class Server {
   std::vector<Slot> slots_;
   std::map<std::int64_t, std::size_t> slot_at_;  // index of a slot, by its first element
   Tensor parameters_, sums_;                     // the server's own range
-  Tensor partial_;  // the sum of a later push; empty if there is one push a step
+  Tensor partial_;  // the sum of a push after the step's first; empty if there is one push a step
   std::unique_ptr<Optimizer> optimizer_;
   std::deque<std::pair<Mark, Mark>> updates_;  // begin and end of the updates not yet added up
   double optimizer_seconds_ = 0;
-  Rounds rounds_, last_rounds_;  // of this step, and of the step that ended before
+  Rounds rounds_, last_rounds_;  // of the current step, and of the one before
   std::size_t gathered_ = 0;     // chunks whose gradients are complete
   std::vector<Reply> measures_;  // replies whose sums are still missing
   std::int64_t sums_done_ = 0;

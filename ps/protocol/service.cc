@@ -11,7 +11,7 @@ namespace {
 
 /// Longest sleep between two checks for silent workers.
 constexpr double patience_s = 1;
-/// How long a server that fails waits for workers that it could not tell so far.
+/// How long a server that fails waits for workers that it could not tell yet.
 constexpr double last_moment_s = 2;
 
 /// When each worker last sent a message.
@@ -62,15 +62,16 @@ class Attendance {
   std::vector<Worker> workers_;
 };
 
-/// Bytes of the messages about measured steps, and the process's processor time between one message
-/// and the next. A worker may be a message ahead of the others, so the meter cannot go by the
-/// moment at which a step begins.
+/// Adds up the bytes of the messages about measured steps, and the process's processor time from
+/// the message before to each of these messages. Workers may send messages about the next step
+/// while others still send those about the current step, so there is no moment at which a step
+/// begins for the server.
 class Meter {
  public:
   Meter(const Channel& channel, const TrainConfig& train) : channel_(channel), train_(train) {}
 
-  /// Counts the bytes that the channel has moved since the last call; they belong to the message
-  /// with this header.
+  /// Counts the bytes that the channel has moved, and the processor time, since the last call; they
+  /// belong to the message with this header.
   void note(const Header& header) {
     const Traffic now = channel_.traffic();
     const double processor_now = processor_seconds();

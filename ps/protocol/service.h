@@ -1,4 +1,4 @@
-// The loop around a server.
+// The loop in which a server receives and answers messages.
 #pragma once
 
 #include "core/observe/record.h"

@@ -56,7 +56,7 @@ class Dp : public ReplicaScheme {
     if (reply.frames.size() != 1 || reply.frames[0].shape() != logits.shape() ||
         reply.frames[0].dtype() != logits.dtype())
       throw Error("the master sent no gradient of the {} logits", logits.shape().text());
-    // A master within this process has written the gradient there itself.
+    // A master within this process has written the gradient into `logits` itself.
     if (reply.frames[0].buffer() != logits.buffer())
       context().device.kernels().copy({.in = reply.frames[0], .out = logits});
     return {.known = {.loss = reply.header.scalar}, .gradient = logits};
@@ -97,7 +97,7 @@ class Dp : public ReplicaScheme {
   }
 
   DpOptions options_;
-  bool current_ = false;  // the replica has, or has asked for, the master's values
+  bool current_ = false;  // the replica has, or has asked for, the newest values
 };
 
 }  // namespace
@@ -105,9 +105,9 @@ class Dp : public ReplicaScheme {
 Fields fields_of(DpOptions& options) {
   return {{"placement", &options.placement,
            "the master: beside worker 0, or dedicated (a process of its own)"},
-          {"port", &options.port, "tcp: of the master; 0: any that is free"},
+          {"port", &options.port, "tcp: port of the master; 0: any free port"},
           {"server_device", &options.server_device,
-           "of a dedicated master: same as the workers', or cpu"},
+           "device of a dedicated master: same as the workers', or cpu"},
           {"transport", &options.transport, "between processes: ipc or tcp (loopback)"}};
 }
 

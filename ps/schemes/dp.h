@@ -27,10 +27,10 @@ inline std::int64_t server_count(const DpOptions&) { return 1; }
 /// The master reads the global batch and sends every worker its inputs and, once a step, the
 /// parameters. The workers send back the logits; the master computes the loss, sends out the
 /// gradient of the logits, sums the workers' gradients and updates. All this runs one after the
-/// other: no communication is hidden behind compute. In an evaluation the workers read and compute,
-/// with the master's parameters. Bytes a step, where P are the bytes of the parameters, I and L
-/// those of the inputs and the logits of the global batch: the master sends N P + I + L; a worker
-/// that pushes R gradients sends R P + L / N.
+/// other: no communication is hidden behind compute. In an evaluation the workers read the data
+/// and compute the loss themselves, with the master's parameters. Let P be the bytes of the
+/// parameters, and I and L the bytes of the inputs and the logits of the global batch. In a step
+/// the master sends N P + I + L, and a worker that pushes R gradients sends R P + L / N.
 std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options);
 
 /// What the master's rank does until all workers are done; see ps/protocol/service.h. `loader`
@@ -39,8 +39,8 @@ RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model&
                     const Loader& loader);
 
 /// The least bytes that the busiest rank must send in a step. A dedicated master sends N P + I + L,
-/// a master beside worker 0 (N - 1) (P + (I + L) / N); a worker on a rank of its own sends R P + L
-/// / N.
+/// a master beside worker 0 sends (N - 1) (P + (I + L) / N); a worker on a rank of its own sends
+/// R P + L / N.
 double dp_minimum_bytes(const StepShape& shape, const DpOptions& options);
 
 }  // namespace ringside::ps

@@ -43,8 +43,8 @@ class Ps : public ReplicaScheme {
   }
 
  private:
-  /// Values that wait for sums over the whole model would fill the client's window, so the worker
-  /// asks for them afterwards.
+  /// Requests for values that are updated only after sums over the whole model would stay without
+  /// a reply and fill the client's window, so step() asks for such values afterwards.
   void push(std::size_t unit, std::int64_t step) override {
     if (in_rounds_)
       link().push(unit, step);
@@ -57,7 +57,7 @@ class Ps : public ReplicaScheme {
   }
 
   PsOptions options_;
-  bool in_rounds_;  // the optimizers need sums over the model first
+  bool in_rounds_;  // the optimizer needs sums over the model before it updates
 };
 
 }  // namespace
@@ -66,10 +66,10 @@ Fields fields_of(PsOptions& options) {
   return {
       {"consistency", &options.consistency, "bsp: every worker sees every step's update"},
       {"placement", &options.placement,
-       "dedicated: processes of their own; beside: within the workers'"},
-      {"port", &options.port, "tcp: of the first server, the others follow; 0: any that is free"},
+       "dedicated: processes of their own; beside: within the workers' processes"},
+      {"port", &options.port, "tcp: port of the first server, the others follow; 0: any free port"},
       {"server_device", &options.server_device,
-       "of dedicated servers: same as the workers', or cpu"},
+       "device of dedicated servers: same as the workers', or cpu"},
       {"servers", &options.servers, "servers that the parameters are spread over"},
       {"transport", &options.transport, "between processes: ipc or tcp (loopback)"}};
 }

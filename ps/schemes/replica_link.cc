@@ -74,8 +74,8 @@ std::vector<double> ReplicaLink::total(const StepInfo& info, int round,
   std::vector<double> total = std::move(parts[0]);
   for (std::size_t p = 1; p < parts.size(); ++p) {
     if (parts[p].size() != total.size())
-      throw Error("server {} sent {} sums, server {} {}", servers_[p], parts[p].size(), servers_[0],
-                  total.size());
+      throw Error("server {} sent {} sums, but server {} sent {}", servers_[p], parts[p].size(),
+                  servers_[0], total.size());
     for (std::size_t i = 0; i < total.size(); ++i) total[i] += parts[p][i];
   }
   return total;

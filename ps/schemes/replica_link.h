@@ -11,8 +11,8 @@
 namespace ringside::ps {
 
 /// Moves gradients of the replica to the servers, and values of the servers into the replica, chunk
-/// by chunk. All calls go through the client and throw its errors; only settle(), wait_for() and
-/// drain() block.
+/// by chunk. All calls go through the client and throw its errors; only settle() and wait_for()
+/// block.
 class ReplicaLink {
  public:
   /// All arguments outlive the link.
@@ -22,7 +22,8 @@ class ReplicaLink {
   /// Sends the step's only or last gradient of the unit. The gradient must not change until the
   /// values of the step have come.
   void push(std::size_t unit, std::int64_t step);
-  /// Does the same as push(); the updated values are written to the replica when they come.
+  /// Does the same as push() and asks for the updated values, which are written to the replica when
+  /// they come.
   void push_pull(std::size_t unit, std::int64_t step);
   /// Sends the unit's gradient of an earlier micro-batch, which must not change until wait_for()
   /// has returned.
@@ -35,8 +36,8 @@ class ReplicaLink {
   /// when they come.
   void pull(std::int64_t steps);
 
-  /// Handles the replies that have come. Then blocks while values of the unit, or the servers'
-  /// words that its gradients have arrived, are still missing.
+  /// Handles the replies that have come. Then blocks until no reply about the unit is missing: a
+  /// reply brings values, or says that a gradient of push_part() has been added up.
   void wait_for(std::size_t unit);
 
   /// Calls `visit` with the replica's values of every unit.
@@ -44,9 +45,10 @@ class ReplicaLink {
 
  private:
   Message request(Kind kind, const Chunk& chunk, std::int64_t step, std::int64_t micro_batch) const;
-  /// A message with the totals of a round; without totals before round 0.
+  /// Makes a message about the sums of a round. It brings `totals` to the server; they are empty in
+  /// a request for round 0.
   Message about_sums(Kind kind, const StepInfo& info, int round, const std::vector<double>& totals);
-  /// The totals of a round; `before` are the totals of the round before.
+  /// Returns the totals of a round; `before` are the totals of the previous round.
   std::vector<double> total(const StepInfo& info, int round, const std::vector<double>& before);
   void ask_values(Kind kind, const Chunk& chunk, std::int64_t step);
   void take(const Chunk& chunk, const Message& reply);
@@ -59,7 +61,7 @@ class ReplicaLink {
   std::vector<int> servers_;  // servers that have chunks
   int rounds_;
   std::int64_t last_push_;    // the number of a step's last push
-  std::vector<int> missing_;  // how many chunks asked for have not come, by unit
+  std::vector<int> missing_;  // how many replies have not come, by unit
 };
 
 }  // namespace ringside::ps

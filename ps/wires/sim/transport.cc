@@ -59,8 +59,8 @@ class SimChannel : public Channel {
  protected:
   static bool takes(const Line& line) { return line.under_way() < high_water_mark; }
 
-  /// Blocks until `done()` is true or the timeout is over. Arrivals, and peers that take messages,
-  /// can make `done()` true.
+  /// Blocks until `done()` is true or the timeout is over. Tests `done()` again when a message
+  /// arrives and when a peer takes one.
   template <class Done>
   void wait_for_change(double timeout_s, Done done) {
     const double deadline = device_.world().now() + timeout_s;
@@ -134,7 +134,8 @@ class WorkerChannel : public SimChannel {
     throw Error("worker {}: there is no server {}", end().id, server);
   }
 
-  /// A server that takes no message may have said why, or may itself wait for this worker to read.
+  /// Receives while it waits: a server that takes no message may have sent the reason, or may
+  /// itself wait until this worker receives.
   void wait_until_it_takes(Line& line, Kind kind) override {
     const double deadline = clock().now() + options().timeout_s;
     const auto span = timeline_.scope(

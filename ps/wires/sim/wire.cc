@@ -24,7 +24,8 @@ double seconds(const sim::ClusterSpec& cluster, sim::Place from, sim::Place to, 
   return (us + us_per_mb * bytes * 1e-6) * 1e-6;
 }
 
-/// From now on the message refers to no memory of the sender. May be called twice.
+/// Replaces the message's frames by their shapes and, if there are values, by copies of the values.
+/// After that the message refers to no memory of the sender. May be called twice.
 void land(Parcel& parcel, bool has_values) {
   for (const Tensor& frame : parcel.message.frames) {
     parcel.shapes.push_back({frame.dtype(), frame.shape()});

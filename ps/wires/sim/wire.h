@@ -26,7 +26,7 @@ struct Parcel {
   std::vector<std::vector<std::byte>> values{};
 };
 
-/// The end of a worker or of a server.
+/// A worker's or a server's end of its connections.
 struct End {
   int rank = 0;
   int id = 0;  // number of the worker or of the server
@@ -72,8 +72,8 @@ class Line {
 };
 
 /// A rank's I/O threads, as services of the world. The first spends the CPU time of sending, the
-/// second that of receiving. The third spends no time: when a message of a line has arrived it
-/// starts the next message of that line.
+/// second the CPU time of receiving. The third spends no time: when a message has arrived, it
+/// starts the next message on the same line.
 class Io {
  public:
   Io(sim::World& world, int rank, sim::Place place);

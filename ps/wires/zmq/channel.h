@@ -1,4 +1,4 @@
-// What both ends of a channel over ZeroMQ have in common. Only these two include this file.
+// What both ends of a channel over ZeroMQ have in common. Only their sources include this file.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace ringside::ps {
 
 struct Socket {
   zmq::socket_t zmq;
-  bool inside = false;
+  bool inside = false;  // connects a worker and a server of one process
 };
 
 /// Where the host does not share the device's memory, messages that leave the process wait until
@@ -33,16 +33,16 @@ class ZmqChannel : public Channel {
   /// `timeout_s`. Meanwhile sends the messages that become ready.
   void poll(double timeout_s, const Socket* sending);
 
-  /// Returns false if the peer takes no message within the deadline. `id` is empty on a worker's
-  /// socket.
+  /// Returns false if the peer takes no message within the deadline. `id` is the routing_id() of
+  /// the worker to which a server sends; it is empty on a worker's socket.
   bool send_on(Socket& socket, const std::string& id, Message message,
                zmq::send_flags flags = zmq::send_flags::none);
   static bool send_parts(Socket& socket, const std::string& id, const Parts& parts,
                          zmq::send_flags flags);
   bool send_if_taken(Socket& socket, const std::string& id, Message message);
 
-  /// Whether a message has to wait for copies: for those of its own frames, or of a message before
-  /// it.
+  /// Whether a message has to wait until its own frames, or those of a message before it, are
+  /// copied to the host.
   bool has_to_wait(const Socket& socket, int peer, const Message& message) const;
   bool has_room(int peer) const;
   void stage(int peer, Message message);
@@ -53,8 +53,8 @@ class ZmqChannel : public Channel {
   /// Sends the first message that waits for the peer; blocks until its frames are copied. Returns
   /// false, or throws, as deliver() does.
   bool send_oldest(int peer, zmq::send_flags flags);
-  /// Sends the waiting messages that become ready within the time for last words. For the end of a
-  /// channel.
+  /// Called when the channel is destroyed: sends the waiting messages that become ready within a
+  /// second.
   void finish();
 
   /// Returns the parts of the socket's next message; empty if no message is there.

@@ -12,14 +12,15 @@
 
 namespace ringside::ps {
 
-/// A server's end. Workers must know its `token`.
+/// A server's end of a channel.
 struct ServerEnd {
   std::unique_ptr<Channel> channel;
   std::string endpoint;  // for workers of other ranks
 };
 
-/// Listens on a name that leaves no file (ipc) or on 127.0.0.1 (tcp), and within the hub. If the
-/// port is taken, throws Error that names the port and its option.
+/// Listens on a name that leaves no file (ipc) or on 127.0.0.1 (tcp), and within the hub. Refuses
+/// workers that do not know `token`. If the port is taken, throws Error that names the port and its
+/// option.
 ServerEnd open_server(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int server,
                       const TransportOptions& options);
 

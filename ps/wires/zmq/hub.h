@@ -12,7 +12,7 @@ namespace ringside::ps {
 
 /// The ZeroMQ context of one rank: a worker and a server that share a hub reach each other inside
 /// the process. The rank's channels hold the hub; its destructor blocks until their messages have
-/// left, at most a second. It has one I/O thread.
+/// left, at most a second. The hub has one I/O thread.
 class Hub {
  public:
   zmq::context_t& context() { return context_; }

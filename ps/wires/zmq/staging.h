@@ -20,8 +20,8 @@ struct Parts {
 };
 
 /// Messages that wait until their frames are copied to the host. Messages to one peer leave in the
-/// order in which they were added; messages to different peers do not wait for each other. Works
-/// only inside its calls. For one thread.
+/// order in which they were added; messages to different peers do not wait for each other. Has no
+/// thread of its own: it sends only while one of its functions is called. For one thread.
 class StagedMessages {
  public:
   explicit StagedMessages(std::unique_ptr<Staging> staging) : staging_(std::move(staging)) {}
@@ -34,7 +34,7 @@ class StagedMessages {
   /// Sends a message; returns false if the peer takes no message now.
   using Send = std::function<bool(int peer, const Parts& parts)>;
   /// Sends the messages that are ready. Does not block if `send` does not. If `send` or the device
-  /// throws Error, the messages to that peer are dropped.
+  /// throws Error, the messages to that peer are dropped and the error is thrown on.
   void send_ready(const Send& send);
   /// Sends the oldest message to the peer; there must be one. Blocks until its frames are copied.
   /// Returns false, or throws, as `send` does.

@@ -16,7 +16,7 @@ std::shared_ptr<Hub> hub_of(const RankContext& context) {
   return context.shared ? context.shared->get<Hub>() : std::make_shared<Hub>();
 }
 
-/// Not a lasting secret: the token tells the messages of one run on this host from those of others.
+/// Not a lasting secret: the token tells the messages of a run from those of other runs.
 std::uint64_t draw_token() {
   std::random_device random;
   return (std::uint64_t{random()} << 32) | random();

@@ -118,7 +118,7 @@ TEST(Archive, RefusesFramesThatCannotBe) {
   }
   auto bytes = good;
   bytes[extent_at - 1] = std::byte{6};
-  EXPECT_EQ(refusal(bytes), "message header: a frame has 6 extents");
+  EXPECT_EQ(refusal(bytes), "message header: a frame has 6 extents, which is too many");
   bytes = good;
   bytes[extent_at - 2] = std::byte{6};
   EXPECT_EQ(refusal(bytes), "message header: a value is 6, but the largest is 5") << "a dtype";
