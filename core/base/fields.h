@@ -82,8 +82,8 @@ class Table {
   void (*at_)(void*, const std::string&, FieldValue&);
 };
 
-/// Makes a FieldValue of a map's value. If a struct stands in files as one of its members alone, an
-/// overload beside that struct returns the member.
+/// Makes a FieldValue of a map's value. If files hold a single member in place of a whole struct,
+/// an overload beside that struct returns this member.
 template <class Value>
 FieldValue field_value(Value& value) {
   return &value;

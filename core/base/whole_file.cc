@@ -100,7 +100,7 @@ void WholeFile::publish() {
   file_ = -1;
 }
 
-/// Only a file with a name can replace another file, so the draft gets one.
+/// Only a file with a name can replace another file, so the draft gets a name.
 void WholeFile::give_name() {
   const std::string open_file = fmt::format("/proc/self/fd/{}", file_);
   const std::string stem = path_.parent_path() / draft_prefix(path_);

@@ -35,7 +35,7 @@ std::int64_t Sampler::sample(std::int64_t step, std::int64_t j) const {
 
 std::vector<std::int64_t> Sampler::epoch_of_rank(std::int64_t epoch, int rank, int world) const {
   if (world < 1 || rank < 0 || rank >= world || global_batch_ % world != 0)
-    throw Error("data: a global batch of {} cannot be divided equally, for rank {} of {}",
+    throw Error("data: a global batch of {} cannot be divided equally among ranks: rank {} of {}",
                 global_batch_, rank, world);
   const std::int64_t part = global_batch_ / world;
   std::vector<std::int64_t> samples;
