@@ -1,4 +1,4 @@
-// Fields as JSON. Only these functions write and read it.
+// Fields as JSON: only these functions convert fields to JSON and back.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -61,8 +61,8 @@ std::uint64_t permuted(std::uint64_t position, std::uint64_t size, std::uint64_t
   do {
     std::uint64_t left = position >> half_bits, right = position & mask;
     for (std::uint32_t round = 1; round <= rounds; ++round) {
-      // `right` has at most 32 bits, so its conversion loses none. The last word of this counter is
-      // never 0. In draw() it is always 0, so the two functions never use the same counter.
+      // `right` has at most 32 bits, so its conversion loses no bits. The last word of this counter
+      // is never 0. In draw() it is always 0, so the two functions never use the same counter.
       const auto r = philox({static_cast<std::uint32_t>(right), key_low, key_high,
                              static_cast<std::uint32_t>(Stream::sampler) << 8 | round},
                             halves(seed));

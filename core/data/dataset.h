@@ -28,7 +28,7 @@ struct DataConfig {
 
 Fields fields_of(DataConfig& config);
 
-/// What a model learns to predict from a sample: the input and the target.
+/// What a model learns to predict from a sample. Each value is described as input -> target.
 enum class Task : std::uint8_t {
   every_token,    // int32 [T] -> the token that follows each position
   last_token,     // int32 [T] -> the token that follows the last

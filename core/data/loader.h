@@ -64,7 +64,8 @@ class Loader {
   class Ahead;
 
   Batch allocate(const BatchSlice& slice) const;
-  /// Copies through `upload`, or through the device's queue if `upload` is null.
+  /// Reads the samples of the slice and copies them to the batch through `upload`, or through the
+  /// device's queue if `upload` is null.
   void fill(const BatchSlice& slice, const Batch& batch, Upload* upload) const;
 
   const Dataset& dataset_;

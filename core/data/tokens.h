@@ -21,8 +21,8 @@ DataFiles token_files(const std::vector<std::string>& paths);
 /// magic 20240801, version 7 and tokens as uint32; all little-endian. The last `holdout` share of
 /// the tokens is the held-out split. Throws Error that names file and offset for a wrong magic,
 /// version or size, and for a split that is too short. check() reads every token once, as fast as
-/// the disk or memory gives them, unless all 16-bit numbers are in the vocabulary and the files
-/// hold such tokens.
+/// the disk or memory gives them, unless the tokens have 16 bits and every 16-bit number is in the
+/// vocabulary.
 std::unique_ptr<Dataset> token_dataset(const std::vector<std::filesystem::path>& files,
                                        std::int64_t context, std::int64_t vocabulary, Task task,
                                        Split split, double holdout);

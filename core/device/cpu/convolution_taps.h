@@ -10,7 +10,7 @@ namespace ringside::cpu {
 /// window lies in the padding, which these products leave out, or if the stride is above 1.
 bool taps_are_faster(const ConvolutionBackward& op);
 
-/// Computes op.dweight of fp32 operands. op.dy must already be the gradient before the relu.
+/// Computes op.dweight from fp32 operands. op.dy must already be the gradient before the relu.
 void weight_gradient_by_taps(const Context& context, const ConvolutionBackward& op);
 
 }  // namespace ringside::cpu

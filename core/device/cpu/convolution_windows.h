@@ -12,9 +12,10 @@ namespace ringside::cpu {
 bool windows_are_faster(const ConvolutionForward& op);
 bool windows_are_faster(const ConvolutionBackward& op);
 
-/// Computes op.y of fp32 operands.
+/// Computes op.y from fp32 operands.
 void convolve_windows(const Context& context, const ConvolutionForward& op);
-/// Computes op.dx of fp32 operands at stride 1. op.dy must already be the gradient before the relu.
+/// Computes op.dx from fp32 operands at stride 1. op.dy must already be the gradient before the
+/// relu.
 void image_gradient_by_windows(const Context& context, const ConvolutionBackward& op);
 
 }  // namespace ringside::cpu

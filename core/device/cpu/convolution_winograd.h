@@ -15,9 +15,9 @@ namespace ringside::cpu {
 bool winograd_is_faster(const ConvolutionForward& op);
 bool winograd_is_faster(const ConvolutionBackward& op);
 
-/// Computes op.y of fp32 operands.
+/// Computes op.y from fp32 operands.
 void convolve_by_winograd(const Context& context, const ConvolutionForward& op);
-/// Compute op.dx and op.dweight of fp32 operands. op.dy must already be the gradient before the
+/// Compute op.dx and op.dweight from fp32 operands. op.dy must already be the gradient before the
 /// relu.
 void image_gradient_by_winograd(const Context& context, const ConvolutionBackward& op);
 void weight_gradient_by_winograd(const Context& context, const ConvolutionBackward& op);
