@@ -17,8 +17,9 @@ class Work {
   virtual ~Work() = default;
   /// Makes the result visible to compute that is enqueued later. Until wait() returns the caller
   /// must not touch the operation's tensors. On a CPU wait() blocks; on a GPU only later compute
-  /// waits, and the host continues. Throws Error that names the operation and the missing ranks
-  /// when a peer does not arrive within the communicator's deadline or calls another operation.
+  /// waits, and the host continues. Throws Error if a peer does not arrive within the
+  /// communicator's deadline, or calls another operation. The Error names the operation and the
+  /// ranks that it concerns.
   virtual void wait() = 0;
 
   /// The start and the end of the operation on its device. May be called only after wait().
@@ -38,8 +39,8 @@ struct Group {
 
 /// A group of ranks that call the same operations in the same order. Tensors have elements of fp32,
 /// bf16 or fp16, and their memory is of a kind that lies in the symmetric heap: parameter, gradient
-/// or communication. All ranks get the same bits of a sum, whatever the algorithm's timing. The
-/// values of the ranks are added in rank order, in fp32; for bf16 and fp16 every addition is
+/// or communication. All ranks get bitwise the same sum, no matter which ranks are early or late.
+/// The values of the ranks are added in rank order, in fp32; for bf16 and fp16 every addition is
 /// rounded to that type. Only NCCL adds in an order of its own. Collectives of one communicator run
 /// in the order of their calls; messages (send, recv) run beside them, in order for each pair of
 /// ranks. After an error every later operation throws. A Work must not outlive its communicator.
@@ -54,11 +55,11 @@ class Communicator {
 
   /// Replaces every rank's `array` by the sum of all of them. 2 (p-1)/p S.
   virtual WorkPtr all_reduce(const Tensor& array) = 0;
-  /// Fills each rank's `part` (count n) with elements [rank n, (rank + 1) n) of the sum of all
-  /// `array`s (count p n). `part` may be that range of `array` itself. (p-1)/p S.
+  /// Fills each rank's `part` (count n) with elements [rank * n, (rank + 1) * n) of the sum of
+  /// all `array`s (count p * n). `part` may be that range of `array` itself. (p-1)/p S.
   virtual WorkPtr reduce_scatter(const Tensor& array, const Tensor& part) = 0;
-  /// Fills `array` (count p n) with all ranks' `part`s (count n) in rank order. `part` may be this
-  /// rank's range of `array`. (p-1)/p S.
+  /// Fills `array` (count p * n) with all ranks' `part`s (count n) in rank order. `part` may be
+  /// this rank's range of `array`. (p-1)/p S.
   virtual WorkPtr all_gather(const Tensor& part, const Tensor& array) = 0;
   /// Copies the root's `array` to all ranks. The root sends (p-1) S.
   virtual WorkPtr broadcast(const Tensor& array, int root) = 0;

@@ -17,7 +17,7 @@ namespace ringside {
 namespace {
 
 constexpr double timeout_s = 30, micro = 1e-6, mega = 1e6;
-constexpr double largest_share = 16;  // the largest share that a cluster file may have
+constexpr double largest_share = 16;  // cluster files allow no larger share of the ideal speed
 
 /// Other work on the machine makes measurements slower, never faster, so low values are the truer
 /// ones.
@@ -37,7 +37,7 @@ double cpu_seconds() {
 // ---- collectives
 
 struct Collective {
-  /// Bytes that each of two ranks reads and writes for an array of one byte.
+  /// Bytes that each of two ranks reads and writes, for each byte of the array.
   double bytes;
   std::function<WorkPtr(Communicator&, const Tensor& array, const Tensor& part)> run;
 };
@@ -115,8 +115,8 @@ class EchoRank {
     }
   }
 
-  /// Sends one message of `count` elements at a time. So each message wakes a thread that waits for
-  /// it, as messages between the computations of training do.
+  /// Sends messages of `count` elements, each after the reply to the one before. So each
+  /// message has to wake its receiver, as messages usually do in training.
   EchoTimes ask(std::int64_t count, int messages) {
     const auto connection = transport_->connect(context_, {.timeout_s = timeout_s});
     ps::Channel& channel = *connection.channel;

@@ -30,8 +30,8 @@ struct RoleMemory {
 
 struct MemorySummary {
   std::vector<RoleMemory> roles;  // workers first
-  /// The sum of the peaks of all ranks. The peaks need not come at the same moment, so this much
-  /// memory is enough, and less may be.
+  /// The sum of the peaks of all ranks. The peaks need not come at the same moment, so the job
+  /// never needs more memory than this, but may need less.
   BytesRange job;
   /// The largest peak of any rank, in bytes.
   std::int64_t peak() const;

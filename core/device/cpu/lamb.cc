@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::int64_t grain = 1 << 14;  // fewer elements are not worth a thread
 
-/// u = m rate / (sqrt(v) root + epsilon) + decay p. The factors are AdamW's for lr = 1.
+/// u = rate * m / (root * sqrt(v) + epsilon) + decay * p. The factors `rate` and `root` are AdamW's
+/// for lr = 1.
 struct Direction {
   float rate, root, epsilon, decay;
 

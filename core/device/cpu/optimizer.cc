@@ -35,7 +35,7 @@ struct UpdateOperands {
   }
 };
 
-/// Rounds the master values to the parameters.
+/// Writes the master values, rounded, to the parameters, unless they are the same memory.
 template <class T>
 void publish(const UpdateOperands<T>& range, std::int64_t count) {
   if constexpr (!std::is_same_v<T, float>)

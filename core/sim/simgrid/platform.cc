@@ -128,7 +128,7 @@ NetPoint* Platform::make_machine(int index, s4u::NetZone* parent) {
   zone->set_parent(parent);
   NetPoint* gateway = zone->create_router(prefix + " gateway");
 
-  // Hosts and links; the host's CPU comes first.
+  // Hosts and links. The first host, device -1, is the machine's own CPU.
   const auto devices = static_cast<int>(cluster_.devices);
   struct End {
     NetPoint* point;

@@ -24,10 +24,11 @@ void start_services(const std::shared_ptr<SimGroup>& group) {
     serve_flows(group);
 }
 
-/// Tells whether an exception is destroying the object that has this member: whether more
-/// exceptions are under way than when the object was made. Such an object must not call the world,
-/// which may be ending the actor by that exception. All actors share one thread, and so its count
-/// of exceptions, which must have its old value again before another actor runs.
+/// A member that tells whether its object is being destroyed by an exception. This is so if more
+/// exceptions are under way than when the object was made. The object then must not call the world,
+/// for two reasons. The world itself may have thrown the exception, to end the actor. And a call
+/// may let another actor run; all actors share one thread, so that actor would count this exception
+/// as its own.
 class Unwinding {
  public:
   bool now() const { return std::uncaught_exceptions() > before_; }
@@ -49,7 +50,7 @@ class CollectiveWork : public Work {
     }
     try {
       wait();
-    } catch (...) {  // a rank that waits for a later operation learns of it
+    } catch (...) {  // the group is broken now, so later operations throw this error
     }
   }
   CollectiveWork(const CollectiveWork&) = delete;

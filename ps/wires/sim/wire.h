@@ -21,7 +21,8 @@ struct Parcel {
   Message message;
   double bytes = 0;     // header and frames, as they travel
   double ready_at = 0;  // when the sender's CPU had finished its part
-  /// The frames as they arrive; `values` only where the simulation has values.
+  /// These replace the message's frames by the time it arrives at another rank. `values` stays
+  /// empty if the receiving end has no values.
   std::vector<FrameShape> shapes{};
   std::vector<std::vector<std::byte>> values{};
 };
@@ -37,7 +38,7 @@ struct End {
   std::unique_ptr<sim::Event> changed{};           // a message came, or a peer took a message
 };
 
-/// One direction between two ends: a connection, on which one message travels after the other.
+/// One direction of the connection between two ends. Only one message travels on it at a time.
 class Line {
  public:
   Line(End& from, End& to) : from_(from), to_(to) {}

@@ -37,8 +37,8 @@ class GpuDevice final : public CudaDevice {
 
   ~GpuDevice() override {
     kernels_ = {};
-    // Enqueued work may still use the members that are destroyed here. Copies need no wait of their
-    // own: the compute stream waits for every copy whose end the host has not seen.
+    // Enqueued work may still use the members that are destroyed here. It is enough to wait for
+    // the compute stream, because that stream itself waits for all unfinished copies.
     try {
       make_current(ordinal_);
       marks_.synchronize();
@@ -104,8 +104,8 @@ class GpuDevice final : public CudaDevice {
   void unwatch(Watch& watch) override { waits_.unwatch(watch); }
 
  private:
-  /// Allocates memory that is first used in the order of `stream` and freed in the order of the
-  /// compute stream.
+  /// Allocates memory. Its first use must be on `stream`; when it is released, it becomes free once
+  /// the compute stream has done what is enqueued by then.
   std::shared_ptr<Buffer> allocate_on(cudaStream_t stream, std::size_t bytes, MemoryKind kind) {
     make_current(ordinal_);
     std::byte* data = pool_.allocate(bytes, stream);
