@@ -11,8 +11,9 @@ struct Kernel2d {
 };
 
 /// y = x * weight, then what After names: nothing, + bias, or + bias and relu. Parameters:
-/// "NAME.weight" [out, size, size, in], initially N(0, sqrt(2 / (out size^2))) (He et al. 2015 for
-/// the backward pass, as in torchvision); "NAME.bias" [out] unless After is nothing, initially 0.
+/// "NAME.weight" [out, size, size, in], initially normal with mean 0 and standard deviation
+/// sqrt(2 / (out * size^2)) (He et al. 2015, their variant for the backward pass, as in
+/// torchvision); "NAME.bias" [out] unless After is nothing, initially 0.
 class Convolution {
  public:
   enum class After : std::uint8_t { nothing, bias, bias_and_relu };
@@ -20,11 +21,11 @@ class Convolution {
   Convolution(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out,
               Kernel2d kernel, After after = After::nothing);
 
-  /// Maps [B, H, W, in] to [B, P, Q, out], with P = (H + 2 padding - size) / stride + 1. Throws
-  /// Error if `x` does not have `in` channels.
+  /// Maps [B, H, W, in] to [B, P, Q, out], with P = (H + 2 * padding - size) / stride + 1.
+  /// Throws Error if `x` does not have `in` channels.
   Tensor forward(const Tensor& x, const Pass& pass);
   /// Maps [B, P, Q, out] to [B, H, W, in], or returns an empty tensor if the gradient is not
-  /// `wanted`. With a relu `dy` is overwritten.
+  /// `wanted`. If the layer has a relu, `dy` is overwritten.
   Tensor backward(const Tensor& dy, bool wanted = true);
 
  private:

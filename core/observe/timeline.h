@@ -61,7 +61,7 @@ class Timeline {
   /// in; time outside of steps is not counted.
   std::vector<StepTime> step_times() const;
 
-  /// The number of steps, the last ones, whose spans are kept.
+  /// Spans are kept for this many steps, the last ones of the run so far.
   static constexpr std::size_t steps_with_spans = 4;
   struct Slice {
     std::string activity;
@@ -82,11 +82,11 @@ class Timeline {
   /// The totals of spans that have been added up.
   struct Sums {
     std::vector<StepTime> steps;
-    double covered_to[activities] = {};  // end of these spans, in seconds since the first step
+    double covered_to[activities] = {};  // latest end, in seconds since the first step
   };
   void add_up_old_spans();
   void add_up(std::span<const Span> spans, Sums& sums) const;
-  /// Index of the first step that ends after `seconds`, counted from `origin`.
+  /// Index of the first step that ends more than `seconds` after `origin`.
   std::size_t step_at(double seconds, Mark origin) const;
 
   Device& device_;

@@ -8,8 +8,8 @@ namespace ringside {
 
 using TableLine = std::vector<std::string>;
 
-/// A Markdown table with aligned columns. The first column is aligned to the left, the others to
-/// the right. The last column is aligned to the left, and may be wider than `widest_last`. The
+/// A Markdown table with aligned columns: the first and the last to the left, the others to the
+/// right. Cells of the last column that are wider than `widest_last` do not widen the column. The
 /// first line holds the names of the columns.
 std::string text_table(const std::vector<TableLine>& lines, std::size_t widest_last = 20);
 

@@ -22,8 +22,8 @@ struct Decoded {
   std::vector<FrameShape> frames;
 };
 
-/// Returns the message without the frames' values as bytes: magic number and version, the header,
-/// then the dtypes and the extents of the frames (Cereal, little-endian).
+/// Returns a message as bytes, except for the values of its frames: magic number and version, the
+/// header, then the dtypes and the extents of the frames (Cereal, little-endian).
 std::vector<std::byte> encode(const Message& message);
 
 /// Reads what encode() wrote, and trusts nothing. Throws Error that names the cause if the magic

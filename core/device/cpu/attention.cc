@@ -1,8 +1,9 @@
 // Attention by blocks of query rows. The data of a block stays in the cache, and with a causal mask
 // a tile of rows computes only with keys up to its own end. Backward recomputes the probabilities
 // from the log-sum-exp of their rows (Dao et al. 2022, but without the online softmax, because
-// whole rows fit into the cache here). Operations: forward 4 B H T^2 D, backward 10 B H T^2 D; half
-// of that with a causal mask.
+// whole rows fit into the cache here). With B samples, H heads, T positions and a head's depth of
+// D, forward takes 4 * B * H * T^2 * D operations and backward 10 * B * H * T^2 * D; a causal mask
+// halves both.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +18,7 @@ namespace {
 
 // A multiple of the tile's rows, so that tiles of rows and tiles of keys begin at the same places.
 constexpr std::int64_t block_rows = 16 * tile_rows;
-// The score of a key that the query does not see, so that its probability is 0. It is finite,
+// The score of a key that the query does not see; it makes the key's probability 0. It is finite,
 // because other scores are subtracted from it.
 constexpr float unseen = std::numeric_limits<float>::lowest();
 

@@ -15,7 +15,8 @@ class ExceptionState {
   ExceptionState() : own_(std::exchange(of_thread(), {})) {}
   ~ExceptionState() {
     State& now = of_thread();
-    // SimGrid ends a waiting service by an exception. If one is leaving this scope, it counts too.
+    // SimGrid ends a waiting service by an exception. If such an exception is leaving this scope,
+    // it is counted too.
     now = {own_.caught, own_.uncaught + now.uncaught};
   }
   ExceptionState(const ExceptionState&) = delete;

@@ -12,11 +12,12 @@ namespace ringside::sim {
 /// nanosecond. (With work counted in seconds, SimGrid would treat small amounts as 0.)
 inline constexpr double operations_of_second = 1e9;
 
-/// Seconds until the first byte of a flow arrives. Each of these counts its latency once: a PCIe
-/// link, a pair of switch ports, a link of a mesh, the path from NIC to NIC. So the latency is pcie
-/// from device to host; peer between devices of a machine, or 2 pcie if no peer link joins them;
-/// pcie + nic + pcie between devices of two machines; nic between two hosts. From a place to itself
-/// it is pcie if the cluster's devices are CPUs, otherwise 0.
+/// Seconds until the first byte of a flow arrives: the sum of the latencies on its way, which are
+/// the cluster's pcie.latency_us for each PCIe link, peer.latency_us for a link of a mesh or for a
+/// pair of switch ports, and nic.latency_us for the path from NIC to NIC. So the latency is pcie
+/// from a device to its host; peer between two devices of a machine, or 2 * pcie if no peer link
+/// joins them; pcie + nic + pcie between devices of two machines; nic between two hosts. From a
+/// place to itself it is pcie if the cluster's devices are CPUs, otherwise 0.
 double latency(const ClusterSpec& cluster, Place from, Place to);
 
 /// Throws Error if a bandwidth that a route needs is 0. To be called before an engine is made, as

@@ -16,8 +16,8 @@ constexpr int of_one = 4, of_many = 2;
 constexpr int final_rows = 8;  // threads that share the parts of a channel
 constexpr int final_columns = 32;
 
-/// Moments of some rows of a channel: their number, their mean, and the sum of squared deviations
-/// from it.
+/// Moments of some rows of a channel: the number of rows, their mean, and the sum of squared
+/// deviations from the mean.
 struct Moments {
   float count, mean, squares;
 
@@ -245,7 +245,7 @@ struct Gradient {
   }
 };
 
-/// Writes the sums of dz, and of dz times the normalised x, of each part to `parts` [parts, 2 C].
+/// Writes the sums of dz, and of dz times the normalised x, of each part to `parts` [parts, 2 * C].
 template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void part_sums(Gradient<T> op, Spread at,
                                                             float* parts) {

@@ -84,8 +84,8 @@ __global__ __launch_bounds__(spread_threads) void give_to_largest(Windows of, Sp
   if (!at.works() || index >= of.positions) return;
   const Position in(index, of.height, of.width);
   const int row = in.row + of.padding, column = in.column + of.padding;
-  // first() is the first window that reaches this place; last_row and last_column are the last
-  // windows that begin at or before it.
+  // Along one axis, first(place) is the first window that reaches `place`. last_row and last_column
+  // are the last windows that begin at or before `row` and `column`.
   const auto first = [&](int place) {
     return place < of.size ? 0 : (place - of.size) / of.stride + 1;
   };

@@ -37,12 +37,13 @@ class Lane {
   Handle& handle() { return handle_; }
   cudaStream_t stream() const { return stream_; }
 
-  /// Lets `call` enqueue the operation, to run after `mark`. The previous launch must be through.
+  /// Lets `call` enqueue the operation, to run after `mark`. The previous launch must be through
+  /// (see is_through()).
   void launch(const OperationPtr& operation, const Mark& mark,
               const std::function<ncclResult_t()>& call);
-  /// Whether the last launch is through; if so, the operation has its marks. Throws Error that
-  /// names the operation if NCCL failed, or if ranks that meet for the first time did not come in
-  /// time.
+  /// Whether NCCL has finished enqueueing the last launch; if so, the operation has its marks.
+  /// Throws Error that names the operation if NCCL failed, or if ranks that meet for the first time
+  /// did not come in time.
   bool is_through();
 
   /// Throws Error that names the operation under way if NCCL failed, or if the operation has not
