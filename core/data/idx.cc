@@ -45,7 +45,8 @@ Header read_header(const RegularFile& file, bool images) {
   std::int64_t total = 1;
   for (std::size_t offset = word; offset < header.bytes; offset += word) {
     const std::int64_t extent = word_at(file, offset);
-    // No file has that many bytes, and no product of two such extents overflows.
+    // No file has more than `most` bytes. The division by `total` below bounds the product of the
+    // extents by `most`, so the product does not overflow.
     constexpr std::int64_t most = std::int64_t{1} << 48;
     if (extent < 1) throw bad_file(file.path(), offset, "an extent of 0");
     if (extent > most / total)

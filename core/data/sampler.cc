@@ -25,7 +25,8 @@ Sampler::Sampler(std::int64_t size, std::int64_t global_batch, std::uint64_t see
 std::int64_t Sampler::sample(std::int64_t step, std::int64_t j) const {
   assert(step >= 0 && j >= 0 && j < global_batch_);
   const std::int64_t epoch = step / steps_per_epoch_;
-  // With Tail::pad this goes beyond the last sample and starts over (several times if necessary).
+  // With Tail::pad the last batch of an epoch may go beyond the last sample; it then starts over at
+  // the first (several times if necessary).
   const std::int64_t place = ((step % steps_per_epoch_) * global_batch_ + j) % size_;
   if (!shuffle_) return place;
   return static_cast<std::int64_t>(permuted(static_cast<std::uint64_t>(place),

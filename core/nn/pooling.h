@@ -10,7 +10,7 @@ class MaxPool {
  public:
   MaxPool(Unit& unit, Kernel2d window) : unit_(unit), window_(window) {}
 
-  /// [B, H, W, C] -> [B, P, Q, C], P = (H + 2 padding - size) / stride + 1.
+  /// [B, H, W, C] -> [B, P, Q, C], P = (H + 2 * padding - size) / stride + 1.
   Tensor forward(const Tensor& x, const Pass& pass);
   Tensor backward(const Tensor& dy);
 

@@ -10,7 +10,7 @@ namespace ringside {
 
 /// A stream into an open file. A thread writes the text, which waits in memory until the reader
 /// takes it (a pager may not be scrolled, or a terminal may be stopped by Ctrl-S). So printing
-/// never blocks. Of more text than `most_waiting` bytes the middle is left out (WaitingText).
+/// never blocks. If more than `most_waiting` bytes wait, their middle is left out (WaitingText).
 class OutputStream : public std::ostream {
  public:
   /// `interrupted` says whether the user wants the program to end. It is called ten times a second

@@ -7,10 +7,10 @@
 namespace ringside {
 namespace {
 
-/// The run of `single` that a row must equal; null if no such run has finished. If no run of
-/// `single` has the row's order of sums, another run of `single` serves to compare losses.
-/// (`single` on all cores needs a reference too: kernels of several threads may add up in another
-/// order.)
+/// The run of `single` that a row is compared with; null if no run of `single` has finished. If no
+/// run of `single` has the row's order of sums, another run of `single` serves to compare losses.
+/// A run of `single` on all cores is never a reference, because kernels of several threads may add
+/// up in another order.
 struct Reference {
   const Row* row = nullptr;
   bool same_sums = false;
@@ -52,8 +52,8 @@ double difference_of(const Row& a, const Row& b) {
   return std::max(largest_difference(a.loss, b.loss), largest_difference(held_out(a), held_out(b)));
 }
 
-/// Accuracies count samples: where losses agree to rounding, a few samples more or less may be
-/// right.
+/// Whether accuracies differ by at most 0.01. An accuracy counts right predictions: where losses
+/// agree to rounding, a few samples may still be predicted differently.
 bool close_accuracies(const Row& a, const Row& b) {
   return std::equal(
       a.evaluations.begin(), a.evaluations.end(), b.evaluations.begin(), b.evaluations.end(),
@@ -67,7 +67,7 @@ Verdict verdict(const Row& row, const Reference& reference) {
   if (reference.row == &row) return {Sameness::reference};
   const double difference = difference_of(row, *reference.row);
   if (reference.same_sums && same_bits(row, *reference.row)) {
-    // A repeat of the reference is no proof of anything, so it is called a reference too.
+    // That a repeat equals the reference proves nothing, so the repeat is called a reference too.
     const bool repeat = same_case(row.plan, reference.row->plan);
     return {repeat ? Sameness::reference : Sameness::bit_identical, difference};
   }

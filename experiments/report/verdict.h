@@ -1,4 +1,4 @@
-// The verdict whether a run is the training run that it should be.
+// The verdict on whether a run computed the training that it should have computed.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class Sameness : std::uint8_t {
   different,
   not_computed,   // simulated without numerics
   unknown,        // no reference has finished
-  own_algorithm,  // not compared: the scheme promises no equal run
+  own_algorithm,  // not compared: the scheme does not promise the results of `single`
 };
 inline constexpr std::string_view sameness_names[] = {
     "reference",    "bit-identical", "to rounding",  "DIFFERENT",
@@ -38,7 +38,7 @@ Verdict verdict(const std::vector<const Row*>& repeats, const std::vector<Row>& 
 /// call; 1e-2 for 16-bit parameters (bf16 has 8 significant bits).
 double largest_rounding(const RunPlan& plan);
 
-/// The largest |a - b| / |b| over all steps; infinite if the losses differ in length.
+/// The largest |a - b| / |b| over all steps; infinite if a and b differ in length.
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace ringside

@@ -67,7 +67,8 @@ struct MessageName {
   std::uint64_t number = 0;  // counted from 1 for each pair and direction
   int from = 0, to = 0;
 };
-/// The text for a message whose `peer`, one of its two ranks, is gone or, if not `gone`, late.
+/// The text for a message that failed because `peer`, one of its two ranks, ended too early
+/// (`gone`) or did not come within `timeout_s` (not `gone`).
 std::string missed_message(const std::string& group, int size, const MessageName& message,
                            std::uint64_t bytes, int peer, bool gone, double timeout_s);
 /// The text for a message whose sender and receiver gave different sizes.

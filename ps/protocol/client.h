@@ -84,7 +84,7 @@ class Client {
   void sign(Message& message) const;
   void send(int server, Message message);
   void say_alive();
-  /// Describes the first request that has no reply yet; none if every request has its reply.
+  /// Describes the first request that has no reply yet; nullopt if every request has its reply.
   std::optional<std::string> awaited() const;
 
   std::unique_ptr<Channel> channel_;

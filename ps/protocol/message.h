@@ -19,17 +19,18 @@ enum class Kind : std::uint8_t {
   push_pull,  // gradient of a range -> once all workers have pushed, the range's values (only after
               // the last push of a step; the replies to earlier pushes are empty)
   pull,       // -> values of a range, after `step` updates
-  measure,    // asks for round `micro_batch` of a step; loss scale in scalar, and the totals of the
-              // round before (fp64; none in round 0) -> this server's part of the round's sums
-  settle,     // loss scale in scalar, the totals of the last round; no reply
-  sum,        // fp64 frame, or none -> its sum over workers, in rank order; `step` is the number of
-              // sums before this one
-  inputs,     // samples [begin, begin + count) of a step -> their inputs
-  loss,       // logits, gradient scale in scalar -> loss in scalar, gradient of the logits
-  alive,      // says only that the sender is alive; no reply
-  done,       // the worker's last word; no reply
-  failed,     // the worker's last word, with its reason in text; no reply
-  error       // a reply: the reason, in text
+  measure,  // number of a round of sums in `micro_batch`, loss scale in scalar, totals of the round
+            // before (fp64; none in round 0) -> this server's part of the round's sums
+  settle,   // number of the last round in `micro_batch`, loss scale in scalar, totals of that
+            // round; no reply
+  sum,      // fp64 frame, or none -> its sum over workers, in rank order; `step` is the number of
+            // sums before this one
+  inputs,   // samples [begin, begin + count) of a step -> their inputs
+  loss,     // logits, gradient scale in scalar -> loss in scalar, gradient of the logits
+  alive,    // says only that the sender is alive; no reply
+  done,     // the worker's last word; no reply
+  failed,   // the worker's last word, with its reason in text; no reply
+  error     // a reply: the reason, in text
 };
 inline constexpr std::string_view kind_names[] = {"push",   "push_pull", "pull",   "measure",
                                                   "settle", "sum",       "inputs", "loss",

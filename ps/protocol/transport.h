@@ -12,7 +12,7 @@
 
 namespace ringside::ps {
 
-/// send() blocks while so many messages are under way to the peer. A client never has so many
+/// send() blocks while this many messages are under way to the peer. A client never has this many
 /// unanswered requests at a server.
 inline constexpr int high_water_mark = 64;
 
@@ -26,7 +26,7 @@ struct TransportOptions {
   ZmqProtocol transport = ZmqProtocol::ipc;
   /// tcp: the port of the first server; the others take the ports after it. 0: any free port.
   std::int64_t port = 0;
-  /// The name of the port's option in errors.
+  /// The name of the option that sets `port`, for errors.
   std::string port_option = "port";
   /// Larger frames are refused.
   std::int64_t max_frame_bytes = 1 << 20;

@@ -10,8 +10,8 @@ namespace ringside::cpu {
 /// Whether Winograd's algorithm is faster than all other ways. 16 multiplications take the place of
 /// 36, but the weights are transformed at every call, and images whose extents are odd have tiles
 /// that are not full. The answer does not depend on the number of images, so that an image has the
-/// same results in every batch. Therefore it is wrong for fewer than about eight images of 4x4 with
-/// 512 channels.
+/// same results in every batch. Therefore the answer is wrong for fewer than about eight images of
+/// 4x4 with 512 channels.
 bool winograd_is_faster(const ConvolutionForward& op);
 bool winograd_is_faster(const ConvolutionBackward& op);
 

@@ -8,9 +8,9 @@
 namespace ringside::cpu {
 namespace {
 
-// gelu(x) = x s(2u), with u = sqrt(2 / pi) (x + 0.044715 x^3) and the logistic function s; s(2u) =
-// (1 + tanh(u)) / 2.
-constexpr float two_root = 1.5957691216f;  // 2 sqrt(2 / pi)
+// gelu(x) = x * s(2 * u), where u = sqrt(2 / pi) * (x + 0.044715 * x^3) and s is the logistic
+// function, s(v) = 1 / (1 + e^-v). This equals the usual x * (1 + tanh(u)) / 2.
+constexpr float two_root = 1.5957691216f;  // 2 * sqrt(2 / pi)
 constexpr float cubic = 0.044715f;
 
 inline float gelu(float x) { return x / (1.0f + exponential(-two_root * (x + cubic * x * x * x))); }
@@ -25,8 +25,8 @@ inline float gelu_slope(float x) {
 struct Normal {
   float below, density;
 };
-/// Its error is at most 1e-7. The tail is computed by Abramowitz and Stegun 7.1.26, which has no
-/// cancellation.
+/// The error of `below` is at most 1e-7. The tail is computed by formula 7.1.26 of Abramowitz and
+/// Stegun, so a small probability is not the difference of two large numbers.
 inline Normal normal(float x) {
   constexpr float root_half = 0.7071067812f, density_at_0 = 0.3989422804f;
   const float z = (x < 0 ? -x : x) * root_half;
@@ -64,7 +64,7 @@ void activate(Activation activation, const float* __restrict pre, float* __restr
   }
 }
 
-/// dy *= activation'(pre)
+/// dy *= the derivative of the activation at `pre`.
 void deactivate(Activation activation, const float* __restrict pre, float* __restrict dy,
                 std::int64_t count) {
   if (activation == Activation::gelu) {

@@ -95,8 +95,8 @@ class Flows {
   std::vector<simgrid::s4u::CommPtr> ended_;
 };
 
-/// Keeps work that its owner has released until the work has ended; otherwise SimGrid would stop
-/// it.
+/// Holds work that its owner has released until the work has ended; SimGrid would stop work that
+/// nobody holds.
 class Works {
  public:
   void keep(simgrid::s4u::ExecPtr work) { works_.push_back(std::move(work)); }

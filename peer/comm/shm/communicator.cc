@@ -192,8 +192,8 @@ class ShmCommunicator : public CallingCommunicator {
   }
 
   /// Copies `bytes` bytes from offset `from` of rank r's `in` (for this rank: `own`) to offset `to`
-  /// of `out`. Counts as many bytes as sent, because rank r copies from this rank too, except in a
-  /// broadcast.
+  /// of `out`. Counts the bytes as received and, except in a broadcast, also as sent, because rank
+  /// r then copies as many from this rank.
   void copy(int r, const Tensor& own, std::size_t from, const Tensor& out, std::size_t to,
             std::size_t bytes) {
     if (bytes == 0) return;

@@ -63,7 +63,8 @@ class Messages {
   bool advance_sending(Lane& lane, int to);
   bool advance_receiving(std::unique_lock<std::mutex>& lock, Lane& lane, int from);
   void begin_turn(Lane& lane);
-  /// Breaks the group if the first message's peer will not raise `flag` any more, or is late.
+  /// Breaks the group if the peer of the lane's first message has ended, so that it will not raise
+  /// `flag` any more, or is late.
   void check_peer(const Lane& lane, const Flag& flag, int from, int to);
   void finish(Lane& lane);
   /// Fails all messages that are not over; returns whether there were any.

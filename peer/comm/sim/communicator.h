@@ -15,10 +15,14 @@ namespace ringside::peer {
 ///     machines, there is one ring for each NIC. As in NCCL 2 (tuning.cc), an operation has a base
 ///     latency, and each of its steps has a latency.
 ///   - "shm": all ranks read and write shared memory between two barriers, each on its own core.
-/// If the devices hold values (sim.numerics), sums run in rank order. The seconds of an operation
-/// on rings besides the base latency, where a is the latency of a step and b the seconds for a
-/// byte: all-reduce 2(p-1) a + 2(p-1)/p S b; reduce-scatter and all-gather half of that; broadcast
-/// (p-1) a + S b; all-to-all (p-1) a + (p-1)/p S b.
+/// If the devices hold values (sim.numerics), sums run in rank order.
+///
+/// Besides the base latency, an operation on rings takes these seconds, where p is the number of
+/// ranks, S the bytes of the whole array, a the latency of a step and b the seconds for a byte:
+///   - all-reduce: 2 * (p - 1) * a + 2 * (p - 1) / p * S * b
+///   - reduce-scatter and all-gather: half of that
+///   - broadcast: (p - 1) * a + S * b
+///   - all-to-all: (p - 1) * a + (p - 1) / p * S * b
 std::unique_ptr<Communicator> make_sim_communicator(sim::SimDevice& device, const Group& group,
                                                     const SimOptions& options);
 

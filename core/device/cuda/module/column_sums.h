@@ -11,8 +11,8 @@ namespace ringside::cuda {
 void sum_columns(const Context& context, const Tensor& in, const Tensor& out);
 
 /// The second half of such a sum: adds up the rows of the partial sums `parts`, fp32 [P, columns].
-/// The sums of the first columns go to `first`, those of the other columns to `second`, which may
-/// be empty.
+/// The sums of as many columns as `first` has elements go to `first`, those of the other columns to
+/// `second`, which may be empty.
 void sum_parts(const Context& context, const Tensor& parts, const Tensor& first,
                const Tensor& second);
 

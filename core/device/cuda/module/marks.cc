@@ -20,7 +20,7 @@ struct Marks::Anchor {
 
 struct Marks::State {
   std::optional<Event> event;            // empty once the value is known
-  std::shared_ptr<const Anchor> anchor;  // set as long as there is an event
+  std::shared_ptr<const Anchor> anchor;  // empty once `event` is empty
   double recorded_at = 0;
   double value = 0;
 };

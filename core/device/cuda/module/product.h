@@ -11,12 +11,12 @@ namespace ringside::cuda {
 enum class Epilogue : std::uint8_t {
   none,
   bias,        // + bias, one value for each column of c
-  gelu,        // `pre` receives the product, c its gelu
-  gelu_bias,   // as gelu, with the bias added first
+  gelu,        // `pre` receives the product, c the gelu of `pre`
+  gelu_bias,   // as gelu, but `pre` receives the product + bias
   sum_columns  // op(a)'s rows are summed over k into `bias`, one value for each row of c
 };
 
-/// c = alpha op(a) op(b), row-major, with op(a) [m, k] and op(b) [k, n]. `ld*` is the number of
+/// c = alpha * op(a) * op(b), row-major, with op(a) [m, k] and op(b) [k, n]. `ld*` is the number of
 /// elements from one row of the stored matrix to the next; `transpose_*` says that op transposes.
 /// There are `batch` such products, whose matrices lie `stride_*` elements apart. Sums run in fp32
 /// and are rounded once.

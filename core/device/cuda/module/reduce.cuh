@@ -13,7 +13,7 @@ inline constexpr int warp = 32;
 inline constexpr unsigned whole_warp = 0xffffffffu;
 
 // Every lane receives the result. All lanes have the same bits, because addition is commutative and
-// the lanes exchange in a butterfly.
+// the lanes exchange values in a butterfly.
 template <class T>
 __device__ __forceinline__ T warp_sum(T value) {
 #pragma unroll
@@ -65,7 +65,7 @@ __device__ inline void store_exact(double sum, double* out) {
   const bool finite = sum < ldexp(1.0, ExactSum::lowest_bit + digits * ExactSum::digit_bits);
   for (int i = digits - 1; i >= 0; --i) {
     const double unit = ldexp(1.0, ExactSum::lowest_bit + i * ExactSum::digit_bits);
-    out[i] = finite ? floor(sum / unit) : sum;  // else infinite or NaN
+    out[i] = finite ? floor(sum / unit) : sum;  // if not finite: infinite or NaN
     sum -= out[i] * unit;
   }
 }
@@ -81,7 +81,7 @@ __device__ __forceinline__ float block_max(float value, int slot) {
 }
 
 /// Sums over threadIdx.y in a block of `warp` x `rows` threads. The threads with y = 0 receive the
-/// n sums. All threads must call. The function may be called repeatedly.
+/// n sums. All threads must call the function; it may be called repeatedly.
 template <int rows, int n>
 __device__ __forceinline__ void sum_over_y(float (&values)[n]) {
   __shared__ float parts[rows][n][warp];  // in this order no two lanes share a bank

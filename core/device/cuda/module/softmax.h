@@ -5,21 +5,22 @@
 
 namespace ringside::cuda {
 
-/// Scores of `heads` heads of one sample, each [T, T], with row t for query t. With `causal` query
-/// t sees keys 0 to t. All pointers are to the first of these heads. If `dtype` is fp32, `p` may be
-/// the memory of `scores`.
+/// Scores of `heads` heads of one sample, each [T, T] with T = positions; row t is of query t. With
+/// `causal` query t sees keys 0 to t. All pointers are to the first of these heads. If `dtype` is
+/// fp32, `p` may be the memory of `scores`.
 struct SoftmaxForward {
   const float* scores;
   void* p;            // [heads, T, T] of `dtype`: probabilities; 0 for keys not seen
-  float* statistics;  // [heads, T]: log-sum-exp
+  float* statistics;  // [heads, T]: log-sum-exp of each row of scores
   std::int64_t heads, positions;
   bool causal;
   DType dtype;
 };
 void softmax_forward(const Context& context, const SoftmaxForward& op);
 
-/// p = e^(scores - statistics); ds = p (dp - dy . y), and 0 for keys that are not seen. In y and dy
-/// the rows of one head lie `y_stride` elements apart, and heads lie `depth` elements apart.
+/// p = e^(scores - statistics) and ds = p * (dp - d), where d is the dot product of the query's
+/// rows of dy and y; both are 0 for keys that are not seen. In y and dy the rows of one head lie
+/// `y_stride` elements apart, and heads lie `depth` elements apart.
 struct SoftmaxBackward {
   const float *scores, *dp;
   const float* statistics;

@@ -80,7 +80,7 @@ void Transfers::read(const Tensor& tensor, std::span<std::byte> to) {
       to = to.subspan(bytes);
     }
   } catch (...) {
-    pinned_.give_back(block, copied);  // the copy may still run after a watch ended the wait
+    pinned_.give_back(block, copied);  // the copy may still run if a watch ended the wait
     throw;
   }
   pinned_.give_back(block, nullptr);
