@@ -14,7 +14,8 @@ namespace ringside::peer {
 namespace {
 
 /// The memory of whole units (gathered parameters, gradients on their way to their shards) is of
-/// kind communication, except that of gradients that are added up until the last micro-batch.
+/// kind communication. Whole gradients that are added up until the last micro-batch are of kind
+/// gradient.
 class Fsdp : public SyncScheme {
  public:
   Fsdp(const RankContext& context, const FsdpOptions& options)
@@ -68,7 +69,7 @@ class Fsdp : public SyncScheme {
 
   void after_backward(std::size_t unit, const Pass& pass) override {
     gathered_->free(unit);
-    // With prefetch, a lender that is computed next stays gathered.
+    // With prefetch, a lender stays gathered if it is the next unit to be computed.
     if (const auto lender = gathered_->lender(unit); lender && !(prefetch_ && *lender + 1 == unit))
       gathered_->free(*lender);
     if (whole_)
@@ -128,7 +129,8 @@ class Fsdp : public SyncScheme {
     scattering_.push_back({u, first ? Tensor{} : part, gradient_, std::move(work)});
   }
 
-  /// Adds the gradient to that of the micro-batches before; sends the sum after the last one.
+  /// Adds the unit's gradient to the sum over the earlier micro-batches. After the last micro-batch
+  /// sends the sum to its shards.
   void scatter_in_the_end(std::size_t u, const Pass& pass) {
     const std::int64_t count = unit(u).layout().count();
     const Tensor sum = shards_->of_whole(whole_, u);

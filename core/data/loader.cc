@@ -32,7 +32,8 @@ Shape stacked(std::int64_t count, const Shape& sample) {
   }
 }
 
-/// Reorders targets: from sample after sample to part after part.
+/// Reorders targets that lie sample after sample, each with all its parts (the terms of the loss):
+/// the result has the first part of every sample, then the second part of every sample, and so on.
 std::vector<std::int32_t> part_by_part(const std::vector<std::int32_t>& targets,
                                        const std::vector<std::int64_t>& parts,
                                        std::size_t per_sample) {

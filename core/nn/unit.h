@@ -14,7 +14,7 @@ namespace ringside {
 /// For example an embedding, a transformer block or a hidden layer. A unit owns no parameters: a
 /// scheme binds it to the range that holds their values while it is computed. Between forward and
 /// backward a unit keeps the activations that backward needs, but no view of a parameter, so a
-/// scheme may rebind it in between. The device must outlive the unit.
+/// scheme may bind the unit to another range in between. The device must outlive the unit.
 class Unit {
  public:
   Unit(std::string name, Device& device) : name_(std::move(name)), device_(device) {}
@@ -48,7 +48,7 @@ class Unit {
   struct Statistic {
     std::string name;
     Tensor values;              // of the first micro-batch; evaluation computes with these
-    std::vector<Tensor> later;  // of later micro-batches; empty until a step has more than one
+    std::vector<Tensor> later;  // of later micro-batches; empty while steps have only one
   };
   const std::vector<Statistic>& statistics() const { return statistics_; }
   /// Sets the ranks over which batch norms combine their statistics; null: this rank alone. The

@@ -10,8 +10,8 @@
 namespace ringside {
 namespace {
 
-/// The sums of its own round are |p|^2 and |u|^2 of every parameter, in the model's order; u is the
-/// direction of the parameter's update (see LambMoments).
+/// LAMB has one round of its own. Its sums are |p|^2 and |u|^2 for every parameter p, in the
+/// model's order, where u is the direction of the update of p (see LambMoments).
 class LambOptimizer final : public FlatOptimizer {
  public:
   LambOptimizer(const OptimizerConfig& config, const RunSize& run, Device& device,

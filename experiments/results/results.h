@@ -13,8 +13,9 @@
 namespace ringside {
 
 /// The folder results/NAME with plan.json, environment.json, rows.jsonl, summary.json, summary.md
-/// and traces/. Other files in it are left alone, and so are earlier comparisons in before-N. One
-/// process at a time holds the folder, by a lock on the folder itself that ends with the process.
+/// and traces/. Other files in the folder are left alone, and so are the folders before-N, which
+/// hold earlier comparisons. One process at a time holds the folder, by a lock on the folder itself
+/// that ends with the process.
 class ResultsFolder {
  public:
   /// Makes the folder if it does not exist. Throws Error if the folder cannot be written, another
@@ -62,8 +63,8 @@ nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data
 /// options, world and what follows from these.
 void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs);
 
-/// Gives the kept rows the places that their cases have in the tables of `runs`; cases that `runs`
-/// do not have come after all others, in their old order.
+/// Sets the places of the kept rows in the tables: the place that each row's case has among `runs`.
+/// Cases that are not among `runs` come after all others, in their old order.
 void take_lines(std::vector<Row>& rows, const std::vector<RunPlan>& runs);
 
 }  // namespace ringside

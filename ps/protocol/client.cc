@@ -156,7 +156,8 @@ void Client::send(int server, Message message) {
   lines_[static_cast<std::size_t>(server)].last_sent = clock_.now();
 }
 
-/// Lets servers tell a worker that computes for a long time from a dead worker.
+/// Sends a sign of life to servers that this worker has sent nothing for a while, so that they can
+/// distinguish a worker that computes for a long time from a dead one.
 void Client::say_alive() {
   for (int server = 0; server < config_.servers; ++server)
     if (clock_.now() - lines_[static_cast<std::size_t>(server)].last_sent > config_.timeout_s / 4)

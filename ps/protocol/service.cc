@@ -11,7 +11,7 @@ namespace {
 
 /// Longest sleep between two checks for silent workers.
 constexpr double patience_s = 1;
-/// How long a server that fails waits for workers that it could not tell yet.
+/// How long a server that fails waits for workers to which it could not yet send the cause.
 constexpr double last_moment_s = 2;
 
 /// When each worker last sent a message.
@@ -62,16 +62,16 @@ class Attendance {
   std::vector<Worker> workers_;
 };
 
-/// Adds up the bytes of the messages about measured steps, and the process's processor time from
-/// the message before to each of these messages. Workers may send messages about the next step
-/// while others still send those about the current step, so there is no moment at which a step
-/// begins for the server.
+/// Adds up the bytes of the messages about measured steps, and the processor time that the process
+/// spends on each of these messages, counted from the message before it. Workers may send messages
+/// about the next step while others still send those about the current step, so there is no moment
+/// at which a step begins for the server.
 class Meter {
  public:
   Meter(const Channel& channel, const TrainConfig& train) : channel_(channel), train_(train) {}
 
-  /// Counts the bytes that the channel has moved, and the processor time, since the last call; they
-  /// belong to the message with this header.
+  /// Takes the bytes that the channel has moved, and the processor time, since the last call. Both
+  /// belong to the message with this header; they count if the message is about a measured step.
   void note(const Header& header) {
     const Traffic now = channel_.traffic();
     const double processor_now = processor_seconds();
@@ -107,7 +107,7 @@ class Meter {
   double last_processor_s_ = processor_seconds(), processor_s_ = 0;
 };
 
-/// Returns false if the worker takes no message now.
+/// Sends the cause of a failure to the worker. Returns false if the worker takes no message now.
 bool tell(Channel& channel, std::size_t worker, const std::string& cause) {
   Message message;
   message.header.kind = Kind::error;
@@ -131,7 +131,7 @@ void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, 
     try {
       if (const auto received = channel.receive(moment_s / 16)) attendance.heard(received->peer);
     } catch (const Error&) {
-      // The error may be about a peer that is gone; the cause that is being told counts.
+      // This error may only say that a peer is gone. The workers are to learn the first cause.
     }
   }
 }
