@@ -24,13 +24,13 @@ class GatheredUnits {
   void begin(std::size_t unit);
   /// Returns the unit's parameters without the padding; waits until they are gathered.
   Tensor get(std::size_t unit);
-  /// Does the same; the unit whose parameters this unit reads as well (Unit::lender) is then
-  /// gathered and bound too.
+  /// Does the same, but first gathers and binds the unit's lender, if there is one: the other unit
+  /// whose parameters this unit reads (Unit::lender).
   Tensor get_with_lender(std::size_t unit);
   /// Unbinds the unit and lets go of its parameters.
   void free(std::size_t unit);
 
-  /// The unit whose parameters this unit reads as well; most units read no others.
+  /// The unit's lender; most units have none.
   std::optional<std::size_t> lender(std::size_t unit) const { return lenders_[unit]; }
 
  private:

@@ -62,7 +62,7 @@ class Reducer {
   std::vector<Bucket> buckets_;
   Tensor gradients_, total_;
   Operation operation_;
-  std::vector<UnderWay> under_way_;  // indexed by bucket; `work` is null if it is not under way
+  std::vector<UnderWay> under_way_;  // by bucket; `work` is null unless the bucket is under way
 };
 
 }  // namespace ringside::peer

@@ -11,9 +11,9 @@
 namespace ringside {
 
 /// Lists the text files that `paths` stand for. A path to a file stands for that file. A path to a
-/// folder stands for all regular files below it without a NUL byte, sorted by path; hidden folders
-/// and folders named build* or results are skipped. Throws Error if a path does not exist, cannot
-/// be read or holds no text.
+/// folder stands for all regular files below it that contain no NUL byte, sorted by path; hidden
+/// folders and folders named build* or results are skipped. Throws Error if a path does not exist,
+/// cannot be read or holds no text.
 std::vector<std::filesystem::path> text_files(const std::vector<std::string>& paths);
 
 /// Whether a folder of this name is skipped when it lies below a path.

@@ -11,13 +11,13 @@
 namespace ringside {
 
 /// One tensor of a file, and the part of the model that it holds: elements [begin, begin +
-/// shape.count()) of a unit's range, or a statistic of the unit. Element (i, j, ..) of that part,
-/// which has extents `shape`, is element i strides[0] + j strides[1] + .. of the file's tensor.
+/// shape.count()) of a unit's range, or a statistic of the unit. That part has extents `shape`;
+/// its element (i, j, ..) is element i * strides[0] + j * strides[1] + .. of the file's tensor.
 struct NamedTensor {
   enum class Source : std::uint8_t {
     parameter,
     statistic,  // elements of a running statistic
-    counter     // how often PyTorch moved a statistic; written, but never read
+    counter     // how often PyTorch updated a statistic; written, but never read
   };
   std::string name{};
   std::vector<std::int64_t> extents{};  // in the file
@@ -44,13 +44,13 @@ struct Names {
     std::size_t tensor;
   };
   std::vector<Tie> ties{};
-  /// Endings of names that have changed: `once` was the old ending.
+  /// A new ending of names, and `once`, the old ending that some files still have.
   struct Renamed {
     std::string ending, once;
   };
   std::vector<Renamed> renamed{};
-  /// Endings of names that old programs wrote for tensors that are no parameters, such as masks and
-  /// positions.
+  /// Endings of names that old programs wrote for tensors that are not parameters, such as masks
+  /// and positions.
   std::vector<std::string> ignored{};
 };
 

@@ -68,8 +68,8 @@ struct LossTerm {
 };
 
 /// Units are computed first to last in forward and last to first in backward. The last unit returns
-/// the logits of B samples: [B rows, classes] if the loss has one term; flat, term after term, if
-/// it has several. The device must outlive the model.
+/// the logits of B samples: [B * rows, classes] if the loss has one term; flat, term after term, if
+/// the loss has several terms. The device must outlive the model.
 struct Model {
   std::vector<std::unique_ptr<Unit>> units;
   Task task = Task::every_token;

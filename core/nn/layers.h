@@ -18,11 +18,11 @@
 
 namespace ringside {
 
-/// PyTorch's initial values for weights and biases of a linear layer: uniform within 1 / sqrt(in)
-/// around 0.
+/// PyTorch's initial values for weights and biases of a linear layer: uniform between
+/// -1 / sqrt(in) and 1 / sqrt(in).
 Init uniform_for(std::int64_t in);
 
-/// y = activation(x weight^T + bias). Parameters: "NAME.weight" [out, in], "NAME.bias" [out].
+/// y = activation(x * weight^T + bias). Parameters: "NAME.weight" [out, in], "NAME.bias" [out].
 class Linear {
  public:
   /// Without a value for `bias` the layer has no bias.
@@ -97,7 +97,7 @@ class Embedding {
 };
 
 /// Multi-head self attention (Vaswani et al. 2017). Parameters: those of the linear layers
-/// "NAME.qkv" (width -> 3 width: queries, keys, values, each divided into heads) and "NAME.out".
+/// "NAME.qkv" (width -> 3 * width: queries, keys, values, each divided into heads) and "NAME.out".
 class SelfAttention {
  public:
   /// `heads` must divide `width`. Biases start at 0.

@@ -12,8 +12,8 @@
 
 namespace ringside {
 
-/// Staleness, counted in updates: how much older the parameters with which gradients were computed
-/// were than the parameters to which the gradients were applied.
+/// Staleness of gradients: the number of updates between the parameters from which a gradient was
+/// computed and the parameters to which it was applied.
 struct Staleness {
   double p50 = 0;  // over the measured steps
   double max = 0;
@@ -77,7 +77,7 @@ Fields fields_of(Staleness& staleness);
 Fields fields_of(RankRecord::Evaluation& evaluation);
 Fields fields_of(Timeline::Slice& slice);
 
-/// The figures that rows have of each rank; rows have no figures of single steps.
+/// The figures of a rank that go into a row of results; figures of single steps do not.
 Fields row_fields_of(RankRecord& record);
 /// All figures, which a rank sends to its launcher.
 Fields fields_of(RankRecord& record);

@@ -20,7 +20,7 @@ struct ParameterMap {
     std::size_t parameter = 0;  // index in the model's order
     bool matrix = false;        // two or more extents
   };
-  std::vector<Stretch> stretches;  // by `begin`; elements in no stretch are padding
+  std::vector<Stretch> stretches;  // sorted by `begin`; elements in no stretch are padding
   std::size_t parameters = 0;      // number of parameters of the whole model
 };
 

@@ -10,10 +10,10 @@ namespace ringside {
 
 /// Returns all runs of a comparison: first the references that other runs must equal, unless they
 /// are compared themselves, then repeat 0 of every scheme and world, then repeat 1, and so on. The
-/// runs are made in the order of RunPlan::place: repeat by repeat, and in an order within each
-/// repeat that train.seed shuffles. So no scheme always runs on a machine that is still cold, or
-/// always after the same other scheme. Throws Error for whatever cannot be run; the error names the
-/// key, its value and a value that would do.
+/// runs are carried out in the order of RunPlan::place: repeat by repeat, and in an order within
+/// each repeat that train.seed shuffles. So no scheme always runs on a machine that is still cold,
+/// or always after the same other scheme. Throws Error for whatever cannot be run; the error names
+/// the key, its value and a value that would do.
 ///
 /// `cores` is how many cores this process may run on; 0 if that is not known. With
 /// compare.all_cores, a comparison of `single` with others on CPUs gets one more case: `single`
@@ -22,11 +22,11 @@ namespace ringside {
 /// threads than `single` has anyway.
 ///
 /// A rank computes its share (global_batch / world) in max(accumulation, ceil(share / micro_batch))
-/// micro-batches of equal size. A scheme with a largest world runs at the worlds up to that one; if
-/// all worlds are larger, it runs at its largest world alone.
+/// micro-batches of equal size. A scheme that allows only worlds up to a limit runs at those
+/// of the asked worlds; if all asked worlds are larger, it runs at its limit alone.
 std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores = 0);
 
-/// Plans one run, as `ringside train` makes it. Throws Error as plan_comparison() does.
+/// Plans one run, as `ringside train` carries it out. Throws Error as plan_comparison() does.
 RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world);
 
 }  // namespace ringside

@@ -23,7 +23,8 @@ double most_bytes_sent(const Row& row) {
   return most;
 }
 
-/// The rows of one case: `repeats` has the row that counts of each repeat, `attempts` has all rows.
+/// The rows of one case: `attempts` holds all of them, `repeats` one for each repeat: the row that
+/// counts.
 struct Case {
   std::vector<const Row*> repeats, attempts;
 };
@@ -136,7 +137,7 @@ Rates rates_of(const Case& one) {
   return rates;
 }
 
-/// The cases by which speed-ups of others are measured.
+/// What the speed-ups of the other cases are measured against.
 struct Baselines {
   Rates single;     // from the asked case of `single` with the fewest micro-batches, not from a
                     // reference, which runs once and cold
@@ -203,7 +204,8 @@ std::vector<Tie> ties(const std::vector<CaseSummary>& cases) {
   std::vector<const CaseSummary*> measured;
   for (const CaseSummary& one : cases)
     if (one.speed_up.interval) measured.push_back(&one);
-  // If some intervals have a value in common, they all contain the lower end of one of them.
+  // Intervals that have a value in common all contain the lower end of one of them. So each lower
+  // end is tried as that value.
   for (const CaseSummary* lowest : measured) {
     Tie tie{lowest->world, {}};
     for (const CaseSummary* one : measured) {

@@ -30,7 +30,7 @@ class Clocks {
     return pushed_[static_cast<std::size_t>(worker)] / pushes_;
   }
   /// The number of steps of which every worker has pushed every gradient. Workers may read the
-  /// values after so many updates.
+  /// values that this number of updates has produced.
   std::int64_t complete() const;
 
  private:

@@ -17,8 +17,8 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// The size in fp32 that travels best as one frame. With other dtypes the chunks have the same
-/// elements, and so another size.
+/// The largest size of a chunk in fp32: the size that travels best as one frame. With another dtype
+/// a chunk has the same elements, but another number of bytes.
 inline constexpr std::int64_t max_chunk_bytes = 1 << 20;
 
 /// Cuts every unit into as few chunks as possible, each of at most `max_bytes` in fp32. The chunks
@@ -26,7 +26,7 @@ inline constexpr std::int64_t max_chunk_bytes = 1 << 20;
 /// each chunk, from the largest to the smallest, to the server that holds the fewest elements
 /// (longest processing time first, Graham 1969; the largest load is at most 4/3 of the best
 /// possible). Returns the chunks in the order of `begin`, the same on every rank. For n chunks
-/// the time is O(n log n + n servers).
+/// and s servers the time is O(n log n + n * s).
 std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts, int servers,
                              std::int64_t max_bytes = max_chunk_bytes);
 std::vector<Chunk> partition(const Model& model, int servers);

@@ -90,7 +90,7 @@ class ReplicaScheme : public SyncScheme {
   std::optional<Replica> replica_;
   std::unique_ptr<Client> client_;
   std::optional<ReplicaLink> link_;
-  bool every_;  // several micro-batches, and each is pushed
+  bool every_;  // a step has several micro-batches, and each is pushed
   std::int64_t steps_ = 0;
 };
 

@@ -122,7 +122,7 @@ struct Incoming {
   }
 };
 
-/// ones += dz, products += dz (x - mean), summed over the rows.
+/// ones += dz and products += dz * (x - mean), summed over the rows.
 template <bool relu, class T>
 void add_gradients(const T* __restrict dy, const T* __restrict x, const T* __restrict y,
                    const float* __restrict mean, std::int64_t rows, std::int64_t channels,
@@ -158,7 +158,7 @@ void with(bool condition, Body&& body) {
   body(std::false_type{});
 }
 
-/// y = (x - mean) scale + bias (+ residual), then relu.
+/// y = (x - mean) * scale + bias, plus residual if `add`; then relu if `relu`.
 template <bool add, bool relu, class T>
 void normalise(const T* __restrict x, const T* __restrict residual, const float* __restrict mean,
                const float* __restrict scale, const float* __restrict bias, T* __restrict y,
@@ -171,7 +171,7 @@ void normalise(const T* __restrict x, const T* __restrict residual, const float*
   }
 }
 
-/// Factors of each channel: dx = outer dz - inner (x - mean) - shift.
+/// Factors of each channel: dx = outer * dz - inner * (x - mean) - shift.
 struct Slopes {
   std::vector<float> outer, inner, shift;
 };

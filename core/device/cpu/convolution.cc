@@ -1,5 +1,5 @@
-// Convolutions: by our own products where they are faster, else by oneDNN, which chooses the layout
-// of the weights.
+// Convolutions. Our own products compute them where these are faster, else oneDNN, which chooses
+// the layout of the weights.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -46,8 +46,8 @@ struct Extents {
   }
 };
 
-/// Whether oneDNN computes faster in an image layout of its own, in which it leaves out the
-/// padding. This holds for small images, which cost little to convert.
+/// Whether the images are so small that oneDNN is faster in an image layout of its own, in which it
+/// computes nothing for the padding. Converting small images costs little.
 bool is_small(const Extents& of) {
   constexpr std::int64_t vector = 16;
   return of.weight[2] > 1 && of.y[2] * of.y[3] <= 49 && of.x[1] % vector == 0 &&

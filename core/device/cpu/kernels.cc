@@ -9,7 +9,7 @@ Kernel<Op> bound(const Context& context, void (*kernel)(const Context&, const Op
   return [context, kernel](const Op& op) { kernel(context, op); };
 }
 
-/// Uses `native` if x is bf16 and the processor multiplies bf16, else `kernel` by way of fp32.
+/// Uses `native` if x is bf16 and the processor multiplies bf16; else `kernel`, through widened().
 template <class Op>
 Kernel<Op> multiplying(const Context& context, void (*kernel)(const Context&, const Op&),
                        void (*native)(const Context&, const Op&), bool has_bf16) {

@@ -25,15 +25,16 @@ Error refused_by_onednn(const std::string& operation, int status,
 void set_team(int threads);
 
 /// Runs body(begin, end, thread) on up to `threads` threads, `thread` in [0, threads), over
-/// disjoint contiguous ranges that cover [0, count); no range is shorter than `grain` but the
-/// last. The threads are those of oneDNN, so the two never compete. Blocks; rethrows the first
+/// disjoint contiguous ranges that cover [0, count). Only the last range may be shorter than
+/// `grain`. The threads are those of oneDNN, so the two never compete. Blocks; rethrows the first
 /// exception of a body.
 void parallel_for(int threads, std::int64_t count, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t, int)>& body);
 
-/// c = alpha op(a) op(b) + beta c, row-major, with op(a) [m, k] and op(b) [k, n]. `ld*` is the
-/// number of elements from one row of the stored matrix to the next; `transpose_*` says that op
-/// transposes. gemm() runs on one thread if it is called inside parallel_for, else on `threads`.
+/// c = alpha * op(a) * op(b) + beta * c, row-major, with op(a) [m, k] and op(b) [k, n]. `ld*` is
+/// the number of elements from one row of the stored matrix to the next; `transpose_*` says that op
+/// transposes the matrix. gemm() runs on one thread if it is called inside parallel_for, else on
+/// `threads`.
 struct Gemm {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;

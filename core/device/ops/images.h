@@ -1,5 +1,6 @@
 // Operations of layers on images. Channels come last: inputs have B images, H x W positions and C
-// channels, outputs P x Q positions and K channels, with P = (H + 2 padding - R) / stride + 1. See
+// channels, outputs P x Q positions and K channels. For kernels or windows of R x S positions,
+// P = (H + 2 * padding - R) / stride + 1 and Q = (W + 2 * padding - S) / stride + 1. See
 // core/device/ops.h.
 #pragma once
 
@@ -23,7 +24,7 @@ struct ConvolutionBackward {
   Tensor dy{};      // [B, P, Q, K]
   Tensor x{};       // [B, H, W, C]
   Tensor weight{};  // [K, R, S, C]
-  Tensor y{};       // [B, P, Q, K], wanted if and only if there was a `relu`
+  Tensor y{};       // [B, P, Q, K], needed if and only if `relu`
   bool relu = false;
   std::int64_t stride = 1, padding = 0;
   Tensor dx{};       // [B, H, W, C], optional
@@ -31,8 +32,8 @@ struct ConvolutionBackward {
   Tensor dbias{};    // [K], optional
 };
 
-// Batch norm (Ioffe and Szegedy 2015) over M = B H W rows. It has several parts, so that ranks can
-// combine their statistics in between. Statistics are fp32; epsilon is 1e-5.
+// Batch norm (Ioffe and Szegedy 2015) over M = B * H * W rows. It has several parts, so that ranks
+// can combine their statistics in between. Statistics are fp32; epsilon is 1e-5.
 
 /// For each channel, the mean and the mean squared deviation from it.
 struct BatchNormStatistics {
@@ -56,13 +57,13 @@ struct BatchNormForward {
 /// sums[0] = the sum of dz, sums[1] = the sum of dz times the normalised x; these are the gradients
 /// of bias and weight. dz is dy; with `relu` it is 0 where y is not above 0.
 struct BatchNormReduce {
-  Tensor dy{}, x{}, y{};      // [M, C]; y wanted if and only if `relu`
+  Tensor dy{}, x{}, y{};      // [M, C]; y is needed if and only if `relu`
   Tensor mean{}, variance{};  // [C] fp32
   bool relu = false;
   Tensor sums{};  // [2, C] fp32
 };
-/// dx = weight rstd (dz - sums[0] / rows - xhat sums[1] / rows); dresidual = dz. Here rstd is 1 /
-/// sqrt(variance + epsilon), xhat the normalised x, and dz as in BatchNormReduce.
+/// dx = weight * rstd * (dz - sums[0] / rows - xhat * sums[1] / rows); dresidual = dz. Here rstd is
+/// 1 / sqrt(variance + epsilon), xhat is the normalised x, and dz is as in BatchNormReduce.
 struct BatchNormBackward {
   Tensor dy{}, x{}, y{};      // as in BatchNormReduce
   Tensor mean{}, variance{};  // [C] fp32

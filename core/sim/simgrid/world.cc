@@ -277,8 +277,9 @@ class SimWorld : public World {
   Platform platform_;
   std::shared_ptr<State> state_ = std::make_shared<State>();
   std::exception_ptr error_;
-  bool abandoned_ = false;                         // set by the destructor: bodies no longer start
-  const double begin_ = s4u::Engine::get_clock();  // SimGrid's clock goes on from the world before
+  bool abandoned_ = false;  // set by the destructor: bodies no longer start
+  /// Not always 0: SimGrid's clock continues from the previous world.
+  const double begin_ = s4u::Engine::get_clock();
   double end_ = begin_;  // when the last actor ended; flows may go on after that
 };
 

@@ -11,7 +11,7 @@
 namespace ringside::peer {
 
 /// The beginning of the file; the ranks and the lanes follow. A new file is all zeros, which is the
-/// right first value for every field but the first two.
+/// right first value for every field but `magic` and `size`.
 struct alignas(64) Control::Header {
   static constexpr std::uint64_t expected_magic = 0x52696e6773696465;  // "Ringside"
   std::uint64_t magic;

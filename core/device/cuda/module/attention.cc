@@ -47,9 +47,9 @@ struct Geometry {
   }
 };
 
-/// Workspace for `count` tensors [heads, T, T] in fp32, for a group of heads. If the dtype has 16
-/// bits, there are also `count` tensors of that dtype, for the results of the softmax that products
-/// read. If the dtype is fp32, those results take the place of the fp32 tensors.
+/// Workspace for `count` tensors [heads, T, T] in fp32, for a group of heads. Products read the
+/// results of the softmax in the dtype of the operands. If this dtype has 16 bits, `count` more
+/// tensors hold these results; if it is fp32, the results overwrite the fp32 tensors.
 class Squares {
  public:
   Squares(const Context& context, const Geometry& g, int count, std::int64_t most_bytes)
@@ -75,7 +75,7 @@ class Squares {
   Tensor f32_, rounded_;
 };
 
-/// square = alpha a b^T, for a and b [T, D] of each head.
+/// square = alpha * a * b^T, for a and b [T, D] of each head.
 Product onto_square(const Geometry& g, std::int64_t heads, float alpha, const void* a,
                     std::int64_t lda, const void* b, std::int64_t ldb, float* square) {
   return {.in = g.dtype,
@@ -97,7 +97,7 @@ Product onto_square(const Geometry& g, std::int64_t heads, float alpha, const vo
           .stride_c = g.square()};
 }
 
-/// c = alpha op(square) b, for b and c [T, D] of each head.
+/// c = alpha * op(square) * b, for b and c [T, D] of each head; op transposes if `transpose`.
 Product from_square(const Geometry& g, std::int64_t heads, float alpha, bool transpose,
                     const void* square, const void* b, std::int64_t ldb, void* c,
                     std::int64_t ldc) {

@@ -67,8 +67,8 @@ class CudaStaging final : public Staging {
   Tensor in(const Tensor& host) override {
     make_current();
     const std::size_t bytes = host.bytes();
-    // Allocated in the order of the copies' stream, so that the copy need not wait for the compute
-    // stream.
+    // Allocated on the stream of the copies and not on the compute stream, so that the copy need
+    // not wait for compute.
     const Tensor tensor(parts_.allocate(bytes, in_.get()), 0, host.shape(), host.dtype());
     if (bytes > 0) {
       const PinnedCache::Block block = parts_.pinned.take(bytes);

@@ -6,8 +6,8 @@
 
 namespace ringside::cuda {
 
-/// Enqueues a product of any shape and alignment, whose epilogue must be Epilogue::none. Slow: each
-/// thread computes one element of c. Sums run in fp32 in the order of k.
+/// Enqueues a product of any shape and alignment, whose epilogue must be Epilogue::none. It is
+/// slow: each thread computes one element of c, and adds up its products in order, in fp32.
 void plain_product(const Context& context, const Product& product);
 
 }  // namespace ringside::cuda

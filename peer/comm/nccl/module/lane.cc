@@ -1,4 +1,4 @@
-// Operations between marks, on a stream beside compute.
+// Enqueues each operation between two marks on a stream of its own, and watches for its end.
 #include "peer/comm/nccl/module/lane.h"
 
 #include "core/base/error.h"
