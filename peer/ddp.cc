@@ -90,7 +90,7 @@ class Ddp : public SyncScheme {
   std::unique_ptr<Communicator> communicator_;
   Model* model_ = nullptr;
   std::optional<Replica> replica_;
-  bool every_ = false;  // several micro-batches, and each is reduced
+  bool every_ = false;  // several micro-batches, and the gradient of each is reduced
   Tensor total_;        // the gradient that the optimizer gets
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<Reducer> reducer_;

@@ -68,8 +68,8 @@ class RankProcess {
                          strsignal(WTERMSIG(status_)));
     return fmt::format("ended with exit code {} before its work was done", WEXITSTATUS(status_));
   }
-  /// What explains the rank's end: the last line that the rank wrote, and limits that it may have
-  /// met.
+  /// What may explain the rank's end: the last line that the rank wrote, and a limit of the
+  /// system (`ulimit`, memory) that the rank may have reached.
   std::string explanation() const {
     const std::string& line = output_.last_line();
     const int signal = known_ && WIFSIGNALED(status_) ? WTERMSIG(status_) : 0;
@@ -183,7 +183,7 @@ class Launch {
   }
 
   void serve_once() {
-    bool hung_up = false;  // whether a rank has disconnected, so that it ends any moment
+    bool hung_up = false;  // whether a rank has disconnected, and so is about to end
     for (const auto& rank : ranks_) hung_up |= rank->running() && !rank->connected();
     read_all(hung_up ? reap_ms : poll_ms);
     if (!complaints_.empty()) {
@@ -201,8 +201,9 @@ class Launch {
     }
   }
 
-  /// Fails the run because of a rank's end. Other ranks may have reported a failure before because
-  /// that rank was gone: if something other than this launcher killed it, its end is the error.
+  /// Fails the run because rank `r` has ended. Other ranks may have noticed this end and reported
+  /// failures first. So if something other than this launcher killed rank `r`, the run's error
+  /// names the end of rank `r` and not those failures.
   void judge_end(std::size_t r) {
     const std::string why = fmt::format("{} {}{}{}", name(r), ranks_[r]->exit_text(), last_step_[r],
                                         ranks_[r]->explanation());

@@ -55,10 +55,10 @@ struct RunSize {
 /// Returns the learning rate scaled to this number of replicas.
 double scaled_lr(const OptimizerConfig& config, std::int64_t replicas);
 
-/// Returns the learning rate of a step (counted from 0). With L = scaled_lr() it is L (step + 1) /
-/// (warmup_steps + 1) during the warm-up. Afterwards the schedule decides: `constant` keeps L,
-/// `linear` and `cosine` go from L down to L final_lr_share at the last step, and `step` has L
-/// step_factor^k after k times step_every steps.
+/// Returns the learning rate of a step (counted from 0). Let L = scaled_lr(). During the warm-up
+/// the learning rate is L * (step + 1) / (warmup_steps + 1). Afterwards the schedule decides:
+/// `constant` keeps L, `linear` and `cosine` go from L down to L * final_lr_share at the last step,
+/// and `step` multiplies L by step_factor after every step_every steps since the warm-up.
 double learning_rate(const OptimizerConfig& config, std::int64_t step, const RunSize& run);
 
 /// Throws Error for a setting that is out of range. Does not check whether `kind` is known; that is

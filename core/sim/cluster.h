@@ -23,7 +23,7 @@ struct Efficiency {
   double at(double ideal_us) const;
   bool operator==(const Efficiency&) const = default;
 };
-/// A file has the list of points as the value.
+/// In a cluster file the value of an Efficiency is its list of points.
 inline FieldValue field_value(Efficiency& efficiency) { return &efficiency.points; }
 
 /// A GPU belongs to one rank; the cores of a CPU are shared by its ranks.
@@ -116,8 +116,8 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
-/// Fields have the names that the keys of a cluster file have. Their ranges are those that
-/// find_problem() checks.
+/// The names of the fields are the keys of a cluster file. find_problem() checks that values lie in
+/// the ranges of their fields.
 Fields fields_of(LinkSpec& link);
 Fields fields_of(DeviceSpec& device);
 Fields fields_of(MessageSpec& message);

@@ -1,6 +1,6 @@
 // The commit that this program was built from. Every build writes the source file that defines
-// built_commit() (see cmake/built_commit.cmake). Only the program is linked with it, the tests are
-// not.
+// built_commit() (see cmake/built_commit.cmake). Only the program is linked with that file;
+// the tests are not.
 #pragma once
 
 #include <string_view>

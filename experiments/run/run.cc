@@ -69,7 +69,8 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   } catch (const std::exception& error) {
     result.error = error.what();
   }
-  // Ctrl-C reaches the ranks too, which may die of it before the launcher notices the interruption.
+  // Ctrl-C reaches the ranks too. It may end them before the launcher notices the interruption, and
+  // then the launcher reports an error.
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
   RunOutcome outcome{row_of(plan, result)};
   if (meter) outcome.row.load = meter->read();

@@ -83,8 +83,8 @@ constexpr auto multiplies(std::index_sequence<Index...>) {
 /// multiply_strided<Rows, Vectors> has the index (Rows - 1) * most_vectors + Vectors - 1.
 constexpr auto all = multiplies(std::make_index_sequence<tile_rows * most_vectors>());
 
-/// One step of a transposition: divides the matrix into square blocks of 2 Distance rows, and swaps
-/// the upper right quarter of each block with its lower left quarter.
+/// One step of a transposition: divides the matrix into square blocks of 2 * Distance rows, and
+/// swaps the upper right quarter of each block with its lower left quarter.
 template <std::int64_t Distance, std::size_t... Lane>
 void swap_blocks(Vector* rows, std::index_sequence<Lane...>) {
   constexpr int width = sizeof...(Lane), distance = Distance;

@@ -31,7 +31,8 @@ struct Cast {
   Tensor in{}, out{};
 };
 /// out = the sum of the squares, stored as ExactSum::store() does. The sum is exact on CPUs; GPUs
-/// add up in fp64, always in the same order. Not finite if and only if an element is not.
+/// add up in fp64, always in the same order. The sum is not finite if and only if an element is not
+/// finite.
 struct SumOfSquares {
   Tensor in{};
   Tensor out{};  // [ExactSum::digits] fp64
@@ -51,7 +52,8 @@ struct Dropout {
 
 // All optimizers: parameters and gradients have one dtype. Parameters of 16 bits have fp32 `master`
 // values, which are updated and then rounded to the parameters; for fp32 parameters `master` is
-// empty. Gradients are multiplied by `gradient_scale` first. `step` counts from 1.
+// empty. Gradients are multiplied by `gradient_scale` first. `step` counts from 1. Below, p is a
+// parameter, g its gradient, and decay is `weight_decay`.
 
 /// AdamW (Loshchilov 2019, algorithm 2): p -= lr * decay * p, then p -= lr * m^ / (sqrt(v^) +
 /// epsilon). The moments m and v are moving averages of g and g^2; m^ and v^ are m and v with their

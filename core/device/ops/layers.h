@@ -36,8 +36,8 @@ struct LinearBackward {
   Tensor dbias{};    // [out], optional
 };
 
-/// y = token_table[tokens] + position_table[t]. Tokens lie in [0, V), which is checked where data
-/// enters the program.
+/// y = token_table[tokens] + position_table[t] for position t of a sample. Tokens lie in [0, V),
+/// which is checked where data enters the program.
 struct EmbeddingForward {
   Tensor tokens{};          // [B, T] int32
   Tensor token_table{};     // [V, C]

@@ -23,8 +23,8 @@ struct Address {
 };
 
 /// A group's shared state, seen by one rank. A rank that comes to operation n sets its flag `phase`
-/// to 2 n, and to 2 n + 1 when it leaves the operation, which ends when all ranks have left it. An
-/// error on one rank breaks the group: all ranks then throw the same text.
+/// to 2 * n, and to 2 * n + 1 when it leaves the operation. The operation ends when all ranks have
+/// left it. An error on one rank breaks the group: all ranks then throw the same text.
 class Control {
  public:
   struct alignas(64) Rank {
@@ -80,8 +80,9 @@ class Control {
   void come_together();
   std::size_t bytes() const;
   Header& header() const;
-  /// Waits until the phase of every rank has reached `phase`. Otherwise returns what happened
-  /// instead: a rank left, the time was over, or, with `heed_breaks`, the group broke.
+  /// Waits until the phase of every rank has reached `phase`. Ends the wait early if a rank that
+  /// has not reached `phase` is gone, if the timeout is over, or, with `heed_breaks`, if the group
+  /// is broken. Returns which of these happened.
   enum class Outcome : std::uint8_t { all_here, left, timed_out, broken };
   Outcome wait_for_all(std::uint32_t phase, bool heed_breaks);
   /// Names the ranks that have not reached `phase`; with `only_gone`, only those of them that are

@@ -12,7 +12,8 @@
 
 namespace ringside::peer {
 
-/// Whether the operation is a reduce-scatter and then an all-gather: 2 p - 2 steps of a ring.
+/// Whether the operation is a reduce-scatter and then an all-gather: 2 * p - 2 steps of a ring of p
+/// ranks.
 constexpr bool goes_round_twice(Call::Kind kind) {
   return kind == Call::Kind::all_reduce || kind == Call::Kind::barrier || kind == Call::Kind::split;
 }
@@ -46,11 +47,11 @@ class Rings {
   double fastest_step() const { return fastest_; }
   double step(int from, int to) const { return step_seconds(world_, place(from), place(to)); }
 
-  /// Seconds of latency. latency_once(): the slowest way once round a ring (p - 1 hops).
-  /// latency_twice(): the slowest way twice round a ring (2 p - 2 hops). latency_of_chain(): the
-  /// slowest way of a broadcast, from the root to the rank before it. NCCL's model counts the same
-  /// hops with one exception: of p - 1 hops it counts one between machines fewer than here, and one
-  /// within a machine more.
+  /// Seconds of latency in a group of p ranks. latency_once(): the slowest way once round a ring
+  /// (p - 1 hops). latency_twice(): the slowest way twice round a ring (2 * p - 2 hops).
+  /// latency_of_chain(): the slowest way of a broadcast, from the root to the rank before it.
+  /// NCCL's model has as many hops. But for every p - 1 hops, one hop that counts here as a hop
+  /// between machines counts there as a hop within a machine.
   double latency_once() const { return once_; }
   double latency_twice() const { return twice_; }
   double latency_of_chain(int root) const;

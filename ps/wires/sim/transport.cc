@@ -60,7 +60,7 @@ class SimChannel : public Channel {
   static bool takes(const Line& line) { return line.under_way() < high_water_mark; }
 
   /// Blocks until `done()` is true or the timeout is over. Tests `done()` again when a message
-  /// arrives and when a peer takes one.
+  /// arrives and when a peer takes a message.
   template <class Done>
   void wait_for_change(double timeout_s, Done done) {
     const double deadline = device_.world().now() + timeout_s;
