@@ -34,7 +34,7 @@ double rows_touched(const Tensor& table, std::int64_t lookups) {
 }
 
 /// Bytes that an update of parameters reads and writes. If there are master values, the update
-/// reads and writes these and only writes the parameters.
+/// reads and writes the master values, and writes the parameters without reading them.
 double updated(const Tensor& parameters, const Tensor& master) {
   return master ? bytes(parameters, master, master) : 2 * bytes(parameters);
 }

@@ -40,12 +40,13 @@ std::optional<OpClass> stand_in(OpClass kind);
 
 /// Floating-point operations, and bytes that must be read or written at least once. For linear
 /// layers, attention and convolutions only the products count. Linear layers and convolutions have
-/// one product in forward and two in backward. Each takes M x in x out multiplications and as many
-/// additions in a linear layer (M: rows), and B P Q K R S C of both in a convolution (extents as in
-/// ops/images.h). Attention has 2 products in forward and 5 in backward, which computes the scores
-/// again; for every pair of a query and a key that the query sees, each takes 2 B H D operations (B
-/// samples, H heads of width D). For all other operations the terms of the operation's formula
-/// count; a root or an exponential counts as one operation.
+/// one product in forward and two in backward. A product takes as many additions as
+/// multiplications: rows * in * out of each in a linear layer, and B * P * Q * K * R * S * C of
+/// each in a convolution (extents as in ops/images.h). Attention has 2 products in forward and 5 in
+/// backward, which computes the scores again; for every pair of a query and a key that the query
+/// sees, each product takes 2 * B * H * D operations (B samples, H heads of width D). For all other
+/// operations the terms of the operation's formula count; a root or an exponential counts as one
+/// operation.
 struct OpCost {
   OpClass kind = OpClass::elementwise;
   double operations = 0;

@@ -87,9 +87,9 @@ int usable_cores(const RunPlan& plan) {
   return static_cast<int>(threads * static_cast<std::int64_t>(plan.ranks.size()));
 }
 
-/// Adds the figures of a finished rank to the rank's plan.
+/// Adds the record of a finished rank to `rank`, which holds the rank's plan.
 void add_record(ordered_json& rank, const RankRecord& record) {
-  rank.update(to_json(row_fields_of(const_cast<RankRecord&>(record))));  // only read
+  rank.update(to_json(row_fields_of(const_cast<RankRecord&>(record))));  // to_json() only reads
   rank["memory"]["peak"] = record.at_peak.total();
 }
 

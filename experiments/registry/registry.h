@@ -30,7 +30,7 @@ struct SchemeRow {
   Options defaults;
   std::function<void(const Options&)> check;
   std::function<Servers(const Options&, int world)> servers;
-  Promise promise = Promise::same_run;  // schemes with another promise get no speed-up
+  Promise promise = Promise::same_run;  // reports give no speed-up for other promises
   /// The largest number of workers; 0 if any number will do.
   int max_world = 0;
   /// Whether train.reduce = "auto" means "every": the scheme sums over ranks after every
@@ -49,7 +49,7 @@ struct ModelRow {
   std::string_view summary;
   /// Makes the model. Throws Error for an impossible shape (a width that the heads do not divide).
   std::function<Model(const ModelConfig&, Device&)> make;
-  bool batch_norms = false;  // whether it has any; else model.batch_norm_group must be 1
+  bool batch_norms = false;  // whether the model has any; if not, batch_norm_group must be 1
 };
 
 struct Datasets {

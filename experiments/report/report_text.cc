@@ -13,8 +13,8 @@ bool simulated(const std::vector<CaseSummary>& cases) {
   return !cases.empty() && !cases[0].cluster.empty();
 }
 
-/// Says what the brackets behind a speed-up hold: a 95% interval, or, after few repeats, their
-/// range, which holds the true median less often.
+/// Says what the brackets behind a speed-up hold: a 95% interval, or, after few repeats, the range
+/// of the speed-ups of all repeats. Such a range holds the true median less often.
 std::string interval_text(const std::vector<CaseSummary>& cases) {
   int repeats = 0;
   for (const CaseSummary& one : cases) repeats = std::max(repeats, one.repeats - one.failed);

@@ -10,8 +10,8 @@ namespace ringside::ps {
 namespace {
 
 /// The number of updates whose marks are kept. On a device with a queue the time of a mark is known
-/// only after a while, and reading it earlier would block. The number is larger than the updates of
-/// one step of a model of a few hundred megabytes.
+/// only after a while, and reading the time earlier would block. One step of a model of a few
+/// hundred megabytes has fewer updates than this.
 constexpr std::size_t most_updates = 1024;
 
 }  // namespace

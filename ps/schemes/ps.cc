@@ -43,8 +43,9 @@ class Ps : public ReplicaScheme {
   }
 
  private:
-  /// Requests for values that are updated only after sums over the whole model would stay without
-  /// a reply and fill the client's window, so step() asks for such values afterwards.
+  /// If the optimizer updates only after sums over the whole model, this sends gradients without
+  /// asking for new values: the requests would stay without a reply and fill the client's window.
+  /// step() asks for these values after the sums.
   void push(std::size_t unit, std::int64_t step) override {
     if (in_rounds_)
       link().push(unit, step);

@@ -1,6 +1,6 @@
-// Products of matrices that stay in the caches: those that are too small for a call of oneDNN, or
-// of which only a triangle is needed. A tile of the result is held in registers while its products
-// are added up (Goto and van de Geijn 2008). The order of the additions depends on k alone.
+// Products of matrices that stay in the caches: products that are too small for a call of oneDNN,
+// or of whose result only a triangle is needed. A tile of the result is held in registers while its
+// terms are added up (Goto and van de Geijn 2008). The order of the additions depends on k alone.
 #pragma once
 
 #include <cstdint>

@@ -82,7 +82,7 @@ void Messages::run(std::unique_lock<std::mutex>& lock, const Message* message) {
   Flag& bell = control_.of(control_.rank()).bell;
   const auto over = [&] { return message ? message->done : waiting_ == 0; };
   while (!over()) {
-    const std::uint32_t seen = bell.value();  // before advance(), so that no ring is missed
+    const std::uint32_t seen = bell.value();  // before advance(), so that no wake-up is missed
     if (advance(lock)) {
       backoff.restart();
       continue;
@@ -104,7 +104,7 @@ bool Messages::advance(std::unique_lock<std::mutex>& lock) {
   } catch (const Error& e) {
     return fail_all(e.what());
   }
-  // Wakes a thread of this rank that sleeps until its message is over.
+  // Wakes a thread of this rank that sleeps until its message is done.
   if (moved) control_.of(control_.rank()).bell.increment();
   return moved;
 }

@@ -28,16 +28,16 @@ struct Packet {
   int from = 0, to = 0;
   double bytes = 0;
   double posted = 0;
-  /// In seconds. latency: of the route. step_time: of the step without its bytes; the route's
-  /// latency is a part of it. pace: of the bytes, on the slowest link that any hop of the rings (or
-  /// of the all-to-all's round) crosses, while all these hops are under way.
+  /// All in seconds. latency: the latency of the route. step_time: the time of the step, with this
+  /// latency but without its bytes. pace: the time that the bytes take on the slowest link that any
+  /// hop of the rings (or of the all-to-all's round) crosses, while all these hops are under way.
   double latency = 0, step_time = 0, pace = 0;
 };
 enum BroadcastStep { head, body, tail, broadcast_steps };
 
-/// The ranks of a group, each with a stream for each ring. A step takes its latency and the time
-/// that its bytes need on their route, or the time at the pace of the slowest link if that is
-/// longer.
+/// The ranks of a group, each with a stream for each ring. A step takes Packet::step_time and, in
+/// addition, the longer of two times: the time that its bytes need on their route, and
+/// Packet::pace.
 class Streams {
  public:
   explicit Streams(const std::shared_ptr<SimGroup>& group)
@@ -165,8 +165,9 @@ class Streams {
     return entry->second;
   }
 
-  /// The number of packets on their way between two ranks when the ring moves at its pace. Further
-  /// packets wait; otherwise the ring would take more than its share of the links.
+  /// The most packets that may be on their way between two ranks at a time: as many as there are
+  /// when the ring moves at its pace. Further packets wait; otherwise the ring would take more than
+  /// its share of the links.
   int most_under_way(const Packet& packet) const {
     const double between = rings_.fastest_step() + packet.pace;
     return between > 0 ? static_cast<int>(std::ceil((packet.latency + packet.pace) / between)) : 1;
@@ -223,7 +224,7 @@ class Streams {
   sim::World& world_;
   const Rings rings_;
   std::vector<Round> rounds_;     // of all-to-alls
-  std::map<int, double> chains_;  // paces, by root
+  std::map<int, double> chains_;  // the pace of the broadcasts from each root
   std::vector<std::unique_ptr<sim::Inbox>> inboxes_;
   std::unique_ptr<sim::Event> ready_event_;
   int ready_ = 0;

@@ -10,8 +10,8 @@ namespace {
 
 void* raw(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
 
-/// Tries gelu as part of the product. In fp32 a kernel of our own computes gelu instead, because
-/// cuBLASLt does not promise that its gelu is more precise than its tensor cores.
+/// Tries to compute gelu as part of the product. In fp32 a kernel of our own computes gelu instead,
+/// because cuBLASLt does not promise a gelu with more precision than tensor cores have.
 bool gelu_on_the_way(Matmul& matmul, Product product, const LinearForward& op) {
   const bool aligned = product.n % 8 == 0;  // cuBLASLt requires this of the rows of `pre`
   if (op.activation != Activation::gelu || op.y.dtype() == DType::f32 || !aligned) return false;
@@ -22,8 +22,8 @@ bool gelu_on_the_way(Matmul& matmul, Product product, const LinearForward& op) {
   return matmul.try_run(product);
 }
 
-/// Tries the bias's gradient as part of the product, but not in fp32: with TF32 cuBLASLt might sum
-/// rounded inputs.
+/// Tries to sum the bias's gradient as part of the product, but not in fp32: with TF32 cuBLASLt
+/// might sum rounded inputs.
 bool sums_on_the_way(Matmul& matmul, Product dweight, const Tensor& dbias) {
   if (dweight.in == DType::f32) return false;
   dweight.epilogue = Epilogue::sum_columns;

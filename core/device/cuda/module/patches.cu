@@ -25,7 +25,7 @@ struct Extents {
         rows(rows) {}
 };
 
-/// Each thread copies n channels of one pixel under the filter, to one row of the patches.
+/// Each thread copies n channels of one pixel that the filter covers into one row of `patches`.
 template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void take(Extents of, Spread at, const T* x,
                                                        T* patches) {
@@ -43,7 +43,8 @@ __global__ __launch_bounds__(spread_threads) void take(Extents of, Spread at, co
   store<n>(patches + row * at.columns + column, pack);
 }
 
-/// Each thread computes n channels of one pixel.
+/// Each thread computes n channels of one pixel of `dx`: their sum over all patches that contain
+/// the pixel.
 template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void add(Extents of, Spread at, const float* patches,
                                                       T* dx) {

@@ -18,7 +18,8 @@ __global__ __launch_bounds__(row_threads) void forward_row(SoftmaxForward op) {
   const std::int64_t seen = op.causal ? std::int64_t{blockIdx.x} + 1 : op.positions;
   const float* scores = op.scores + row * op.positions;
   T* p = static_cast<T*>(op.p) + row * op.positions;
-  // Starts at the least finite number, so that minus infinity is never subtracted below.
+  // The maximum starts at the least finite number, and so is never minus infinity: minus
+  // infinity subtracted from a score of minus infinity would give NaN.
   float most = -FLT_MAX, sum = 0;
   for (std::int64_t j = threadIdx.x; j < seen; j += row_threads) most = fmaxf(most, scores[j]);
   most = block_max(most, 0);
