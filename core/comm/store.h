@@ -8,12 +8,13 @@
 
 namespace ringside {
 
-/// Keys are written once. Safe from several threads.
+/// Each key is written only once. Thread-safe.
 class Store {
  public:
   virtual ~Store() = default;
   virtual void set(const std::string& key, const std::string& value) = 0;
-  /// Blocks until the key is set. Throws Error that names the key after `timeout_s`.
+  /// Blocks until the key is set. Throws Error that names the key if this takes longer than
+  /// `timeout_s`.
   virtual std::string get(const std::string& key, double timeout_s) = 0;
 };
 

@@ -11,8 +11,8 @@
 
 namespace ringside {
 
-/// Converts uint8 pixels to fp32 (value / 255 - mean) / deviation by a table; one object for each
-/// channel.
+/// Converts a uint8 pixel value to fp32, as (value / 255 - mean) / deviation. The results are kept
+/// in a table. Each channel has an object of its own.
 class PixelScale {
  public:
   PixelScale(double mean, double deviation) {

@@ -50,8 +50,8 @@ class Fitting {
   }
 
  private:
-  /// Looks for the name, for the name that the tensor once had, and for the name without the
-  /// prefix.
+  /// Looks for `name`, then for the names that such a tensor once had (names_.renamed), then for
+  /// `name` without names_.prefix. Returns null if the file has none of them.
   const StoredTensor* look_up(const std::string& name) {
     auto at = file_.tensors.find(name);
     for (const auto& [ending, once] : names_.renamed)

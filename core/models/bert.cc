@@ -23,7 +23,7 @@ Tensor columns(Device& device, const Tensor& all, std::int64_t begin, std::int64
   return out;
 }
 
-/// Maps int32 [B, 2 context + masked] to [B, context, width].
+/// Maps int32 [B, 2 * context + masked] to [B, context, width].
 class EmbeddingUnit final : public Unit {
  public:
   EmbeddingUnit(const ModelConfig& c, std::shared_ptr<bert::Asked> asked, Device& device)

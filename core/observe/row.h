@@ -57,7 +57,7 @@ struct Row {
   std::optional<double> cores;
   std::vector<RankRecord> ranks;
   double bytes_minimum_per_step = 0;  // of the busiest rank
-  /// Of the rank with the largest `max`; none if no rank reports any.
+  /// The staleness of the rank with the largest `max`; none if no rank reports a staleness.
   std::optional<Staleness> staleness;
   std::optional<Prediction> predicted;
   /// What else the machine did during the run; none for simulated ranks.

@@ -7,10 +7,11 @@
 
 namespace ringside {
 
-/// You et al., ICLR 2020, algorithm 2, with phi the identity. A parameter p moves along u = m^ /
-/// (sqrt(v^) + epsilon) + decay p by lr |p| / |u|, or by lr alone if one of the norms is 0. As
-/// NVIDIA's FusedLAMB does by default, parameters that do not decay also move by lr alone (biases
-/// and norms with decay "matrices"; all parameters without weight_decay).
+/// Algorithm 2 of You et al., ICLR 2020, with the identity as the function phi. An update subtracts
+/// lr * (|p| / |u|) * u from a parameter p. Here u = m / (sqrt(v) + epsilon) + weight_decay * p,
+/// where m and v are the moments after bias correction. If |p| or |u| is 0, the update subtracts
+/// lr * u. As NVIDIA's FusedLAMB does by default, it also subtracts lr * u from parameters without
+/// decay: biases and norms if `decay` is "matrices", and all parameters if weight_decay is 0.
 std::unique_ptr<Optimizer> make_lamb(const OptimizerConfig& config, const RunSize& run,
                                      Device& device, const Tensor& parameters, ParameterMap map);
 

@@ -39,8 +39,8 @@ class Trainer {
   std::vector<double> train_step(std::int64_t step);
   bool evaluated_after(std::int64_t step) const;
   /// Whether the step ends with SyncScheme::drain(), so that no communication is in flight after
-  /// it: the last warm-up step, the last step, and every step before an evaluation. Communication
-  /// that a scheme lets run on into the next step is thus counted once, and within a step.
+  /// it: the last warm-up step, the last step, and every step before an evaluation. So N measured
+  /// steps hold the communication of exactly N steps.
   bool drains_after(std::int64_t step) const;
   /// Returns the loss without its gradient; the numbers may still be on the device.
   Loss train_micro_batch(Pass pass);

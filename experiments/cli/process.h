@@ -13,8 +13,8 @@ struct Process {
   std::vector<std::string> environment;  // "NAME=value"
   std::string program;                   // path that starts the program again
   std::string built_commit;              // see experiments/cli/built_commit.h
-  /// Once this is called, a first request to stop makes `interrupted` true, and only a second one
-  /// ends the process. Rank processes do not call it: they end at once.
+  /// After this call, the first signal to stop only makes interrupted() return true, and the second
+  /// one ends the process. Rank processes do not call this function: the first signal ends them.
   std::function<void()> catch_interrupts;
   std::function<bool()> interrupted;
 };

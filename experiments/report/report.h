@@ -14,7 +14,8 @@
 namespace ringside {
 
 /// The rate of a case divided by that of another: the median of the ratios of all repeats that both
-/// cases finished. A ratio is taken within a repeat, because its runs are neighbours in time.
+/// cases finished. Only runs of the same repeat are compared, because they ran at nearly the same
+/// time.
 /// Negative if the ratio is not known or must not be stated.
 struct Ratio {
   double median = -1;
@@ -62,7 +63,7 @@ struct CaseSummary {
   double bytes_minimum_per_step = 0;
   MemorySummary memory;
   /// What a simulation of this machine predicted, and its error: predicted / measured - 1.
-  /// Milliseconds are negative if nothing was predicted.
+  /// predicted_ms and predicted_peak are negative if nothing was predicted.
   double predicted_ms = -1, predicted_ms_error = 0;
   double predicted_peak = -1, predicted_peak_error = 0;  // bytes
   std::string prediction_failure;                        // why nothing was predicted
@@ -73,8 +74,8 @@ struct CaseSummary {
 };
 
 /// Returns one summary for each case, in the order of RunPlan::line, except that cases of `single`
-/// come first. Speed-ups are taken against the case of `single` that was asked for; of several, the
-/// one with the fewest micro-batches.
+/// come first. Speed-ups are taken against the case of `single` that was asked for. If several were
+/// asked for, this is the one with the fewest micro-batches.
 std::vector<CaseSummary> summarise(const std::vector<Row>& rows);
 
 /// Cases of one world that a comparison cannot rank, because the intervals of their speed-ups have

@@ -5,8 +5,8 @@
 namespace ringside {
 namespace {
 
-// From the second step on, all steps take the same virtual time; schemes with servers need one step
-// more, since they work a step ahead.
+// All steps from the second on take the same virtual time. With servers this holds only from the
+// third on, because communication of one step runs on into the next.
 constexpr std::int64_t warmup = 2, steps = 4;
 
 }  // namespace

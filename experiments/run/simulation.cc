@@ -25,7 +25,7 @@ RankRecord simulate_rank(const RunPlan& plan, int rank, const RankSite& site,
     if (rank >= plan.sim.traced_ranks) record.slices.clear();
     return record;
   } catch (const Error& error) {
-    hear(error.what());  // an error from before the listener was in use
+    hear(error.what());  // run_rank() tells the listener no error of its preparations
     throw;
   }
 }

@@ -28,22 +28,23 @@ void check(const PsOptions& options);
 inline std::int64_t server_count(const PsOptions& options) { return options.servers; }
 
 /// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
-/// after the unit's last backward, in chunks of at most 1 MB; the server answers each chunk with
+/// after the unit's last backward, in chunks of at most 1 MiB; the server answers each chunk with
 /// its updated values. The worker takes values in between the units' computations, and a unit's
 /// next forward waits only for the unit's own values. If the optimizer needs sums over the model
-/// before an update, the worker pulls the values after these sums. Bytes a step, for N workers, S
-/// servers, R gradients a step and parameters of P bytes: a worker sends R P, a server sends N P /
-/// S.
+/// before an update, the worker pulls the values after these sums. With N workers, S servers,
+/// parameters of P bytes, and R gradients of each parameter in a step, a worker sends R * P bytes
+/// in a step and a server sends N * P / S bytes.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
 
 /// What a server's rank does until all workers are done; see ps/protocol/service.h.
 RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
                     const Loader& loader);
 
-/// The least bytes that the busiest rank must send in a step. With dedicated servers: max(R P, N P
-/// / S). With servers beside workers: the rank of worker i and server i sends the gradients except
-/// its own part, and the new values of its part to the other workers, R P (S - 1) / S + (N - 1) P /
-/// S; a rank with only a worker sends R P.
+/// The fewest bytes that the busiest rank must send in a step; for N, S, P and R see make_ps().
+/// With dedicated servers: max(R * P, N * P / S). With servers beside workers, a rank that has both
+/// sends the gradients of all parts but its server's own, R * P * (S - 1) / S bytes, and the new
+/// values of that part to the other workers, (N - 1) * P / S bytes; a rank that has only a worker
+/// sends R * P bytes.
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
 
 }  // namespace ringside::ps

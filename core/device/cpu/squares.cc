@@ -51,10 +51,11 @@ double power_of_two(int exponent) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
 
-/// Adds the squares, all below 2^top. The first slice ends at the bit 2^(top - first_bits).
+/// Adds the squares of `values` to `sum`; each square must be below 2^top. The last bit of the
+/// first slice has the value 2^(top - first_bits).
 template <int slices>
 void add_slices(const float* values, std::int64_t count, int top, ExactSum& sum) {
-  constexpr std::int64_t chains = 2;  // their additions do not wait for each other
+  constexpr std::int64_t chains = 2;  // sums whose additions do not wait for each other
   Doubles sums[slices][chains];
   double starts[slices] = {};
   for (int slice = 0; slice < slices; ++slice) {

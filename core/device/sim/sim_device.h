@@ -29,12 +29,12 @@ class SimDevice : public Device {
   virtual Place place() const = 0;
   /// Blocks the calling actor until the world's clock has reached the device's clock.
   virtual void catch_up() = 0;
-  /// From now on every operation calls catch_up(), so that actors that share the device find its
-  /// memory and time as they are at each operation.
+  /// From now on every operation calls catch_up(), so that each actor that shares the device finds
+  /// its memory and its time up to date.
   virtual void share() = 0;
 };
 
-/// Messages call the device "sim NAME (machine M, device D)". Without a `world` (null) the device's
+/// Errors call the device "sim NAME (machine M, device D)". Without a `world` (null) the device's
 /// clock starts at 0 and only operations move it; this is enough to make a model and look at it.
 /// With `tf32` products of fp32 take the time of tf32 on devices, but not on hosts. `numerics` may
 /// be null. Throws Error as check(cluster) does, if the cluster has no such place, and if the

@@ -87,7 +87,7 @@ class CudnnGraphs {
       graph->exists = build(handle_, graph->graph, key).is_good() &&
                       graph->graph.get_workspace_size(graph->workspace_bytes).is_good();
     } catch (const std::exception&) {
-      graph->exists = false;  // cuDNN refuses some shapes by an exception
+      graph->exists = false;  // cuDNN refuses some shapes by throwing
     }
     return *graph;
   }

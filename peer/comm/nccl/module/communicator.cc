@@ -62,7 +62,8 @@ NcclCommunicator::NcclCommunicator(cuda::CudaDevice& device, Store& store, Handl
 
 NcclCommunicator::~NcclCommunicator() {
   device_.unwatch(*this);
-  // After an error on this rank the others do not end in order, so finish() would wait in vain.
+  // After an error on this rank the other ranks do not end normally, so finish() would wait for
+  // them in vain.
   if (!failure_.empty() || std::uncaught_exceptions() > exceptions_) return;
   if (messages_.finish()) lane_.finish();
 }
@@ -76,8 +77,8 @@ WorkPtr NcclCommunicator::begin(const Call& call, const Tensor& in, const Tensor
     const auto operation =
         std::make_shared<Operation>(Operation{describe(++number_, call), in, out});
     lane_.launch(operation, device_.mark(), [&] { return enqueue(call, in, out); });
-    // Needs no deadline here: only ranks that meet for the first time can keep this waiting, and
-    // then is_through() throws at the deadline.
+    // This loop needs no deadline of its own: it waits only while ranks meet for the first time,
+    // and then is_through() throws at the deadline.
     poll(device_.clock(), std::numeric_limits<double>::infinity(), [&] {
       messages_.advance();
       return lane_.is_through();
