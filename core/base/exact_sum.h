@@ -12,7 +12,7 @@ namespace ringside {
 /// The exact sum of squares of fp32 values. Each square is a whole multiple of 2^-298, the square
 /// of the smallest fp32 value, and so is the sum. The sum is kept in digits of base 2^32 (the
 /// fixed-point accumulator of Kulisch). Ranks exchange a sum as doubles, one for each digit, all of
-/// them whole numbers. Adding up to 2^21 such sums digit by digit is exact as well, in any order.
+/// them whole numbers. Adding at most 2^21 such sums digit by digit is exact as well, in any order.
 /// Only value() rounds, once.
 class ExactSum {
  public:

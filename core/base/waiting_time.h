@@ -7,7 +7,7 @@ namespace ringside {
 
 /// The length of a wait, to compare with a deadline. The time during which this process was stopped
 /// (Ctrl-Z, SIGSTOP) does not count: the processes that it waits for were stopped too. So each call
-/// of seconds() adds at most twice the longest time that should pass between two calls.
+/// of seconds() adds at most 2 * nap_s to the wait.
 class WaitingTime {
  public:
   /// The waiting caller calls seconds() at least every `nap_s` seconds.

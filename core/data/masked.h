@@ -16,7 +16,7 @@ inline constexpr std::int64_t special_tokens = 3;
 /// the special ones.
 std::int64_t pair_length(std::int64_t context, std::int64_t vocabulary);
 
-/// Samples of Task::masked_tokens: input int32 [2 T + P], target int32 [P + 1], with T = context
+/// Samples of Task::masked_tokens: input int32 [2 * T + P], target int32 [P + 1], with T = context
 /// and P = masked. A pair is one sample of `plain`, cut in the middle. The inputs of `plain` must
 /// have pair_length() tokens below vocabulary - 3. In half of the pairs the second half comes from
 /// another sample (target 1). Positions to predict are chosen from both halves and listed in

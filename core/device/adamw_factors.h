@@ -7,8 +7,9 @@
 
 namespace ringside {
 
-/// Factors that the host computes, in fp64 where precision matters. The step is: m = beta1 m +
-/// fresh1 g; v = beta2 v + fresh2 g^2; p = keep p - rate m / (sqrt(v) root + epsilon).
+/// Factors that the host computes, in fp64 where precision matters. A step updates a parameter p
+/// with gradient g and moments m and v: m = beta1 * m + fresh1 * g; v = beta2 * v + fresh2 * g^2;
+/// p = keep * p - rate * m / (sqrt(v) * root + epsilon).
 struct AdamWFactors {
   float keep, beta1, fresh1, beta2, fresh2, rate, root, epsilon;
 

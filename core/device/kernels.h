@@ -14,8 +14,8 @@ using Kernel = std::function<void(const Op&)>;
 
 /// All operations of a device. Every device fills every slot; for_each_slot lets a test check this.
 /// An operation includes whatever libraries can compute in the same call: a linear layer, for
-/// instance, its bias and activation. A simulated device fills each slot with a function that
-/// derives the operation's cost from its operands.
+/// instance, includes its bias and activation. A simulated device fills each slot with a function
+/// that derives the operation's cost from its operands.
 struct Kernels {
   Kernel<Fill> fill{};
   Kernel<Copy> copy{};

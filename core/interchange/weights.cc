@@ -18,8 +18,8 @@ constexpr std::int64_t values_at_once = 1 << 16;
 
 constexpr float to_float(float value) { return value; }
 
-/// Calls visit(i, e) for elements [begin, end) of the model's tensor: element i is element e of the
-/// file's tensor.
+/// Calls visit(i, e) for each element i in [begin, end) of the model's tensor, where e is the
+/// number of the same element in the file's tensor.
 template <class Visit>
 void for_each_element(const NamedTensor& tensor, std::int64_t begin, std::int64_t end,
                       const Visit& visit) {
@@ -121,7 +121,7 @@ class FromFile final : public InitialValues {
     for (std::int64_t at = 0; at < out.count(); at += values_at_once) {
       const std::int64_t count = std::min(values_at_once, out.count() - at);
       values.resize(static_cast<std::size_t>(count));
-      // If the file was cut short meanwhile, reading behind its new end would raise SIGBUS.
+      // If the file was cut short meanwhile, reading past its new end would raise SIGBUS.
       file_.check_unchanged();
       load(tensor, stored, begin + at, values);
       check_finite(tensor, stored, values, out.dtype());

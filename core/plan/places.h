@@ -6,13 +6,14 @@
 
 namespace ringside {
 
-/// Where a rank of a simulated run lives. Worker w lives on device w, counted machine by machine;
-/// workers beyond the last device, which only CPUs take, begin at the first device again. Dedicated
-/// servers are spread over the machines in turn, and live on the machine's host, or on its device 0
-/// if devices are CPUs.
+/// Where a rank of a simulated run lives. Worker w lives on device w, counted machine by machine.
+/// If the devices are CPUs, there may be more workers than devices: after the last device the count
+/// begins at the first device again. Dedicated servers are spread over the machines in turn, and
+/// live on the machine's host, or on its device 0 if the devices are CPUs.
 sim::Place place_of(const RunPlan& plan, int rank);
 
-/// Throws Error if the plan has more workers than its cluster has devices for.
+/// Throws Error if the plan has more workers than its cluster has devices, unless the devices are
+/// CPUs.
 void check_places(const RunPlan& plan);
 /// Throws Error if the devices of the plan's cluster cannot compute products in the plan's
 /// precision.

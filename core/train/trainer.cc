@@ -178,8 +178,8 @@ LossValue Trainer::evaluate(std::int64_t step) {
   const std::int64_t micro_batches = context_.plan.train.accumulation;
   // Every micro-batch of every rank has a place of its own, which is 0 on the other ranks. So the
   // sum over ranks leaves every share as it is, and every rank adds up the shares in the same
-  // order, that of `single` over the same micro-batches. (Without values there is nothing to keep
-  // apart.)
+  // order, in which the scheme `single` adds up the same micro-batches. (If the device computes no
+  // values, there is nothing to keep apart.)
   const bool apart = context_.device.has_values();
   const std::int64_t places = apart ? context_.plan.world * micro_batches : 1;
   std::array<double, 3> sums{};  // loss, loss of the first term, accuracy
@@ -220,9 +220,9 @@ void Trainer::average_statistics() {
   const int world = context_.plan.world;
   if (count == 0 || (world == 1 && statistics[0]->later.empty())) return;
   Device& device = context_.device;
-  // The bits must not depend on which rank adds up which micro-batches. fp64 adds up to 2^9 values
-  // of fp32 without rounding if no value is more than 2^20 times another. Otherwise the mean in
-  // fp32 differs in about one of 2^28 cases.
+  // The bits must not depend on which rank adds up which micro-batches. The sum of at most 2^9 fp32
+  // values is exact in fp64 if no value is more than 2^20 times another. Otherwise the mean in fp32
+  // differs in about one of 2^28 cases.
   std::vector<double> sums(count);
   std::vector<float> values;
   const auto each = [&](const auto& visit) {

@@ -7,7 +7,8 @@ namespace ringside {
 void WaitingText::append(std::string_view text) {
   const std::size_t waiting = oldest_.size() - taken_;
   if (newest_.empty() && waiting + text.size() <= half_) {
-    // Removed bytes are erased only when fewer bytes remain and have to move.
+    // Erasing the bytes that were taken moves the bytes that remain, so it is put off until fewer
+    // bytes remain than were taken.
     if (taken_ > waiting) {
       oldest_.erase(0, taken_);
       taken_ = 0;

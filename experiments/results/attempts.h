@@ -11,8 +11,8 @@ namespace ringside {
 /// How many of `rows` are attempts at the run with id `run`.
 int attempts(const std::vector<Row>& rows, const std::string& run);
 
-/// Whether the run need not be made again: because it failed, an attempt was undisturbed, or `most`
-/// attempts were made.
+/// Whether the run need not be made again. That is so if it failed, if an attempt was undisturbed,
+/// or if `most` attempts were made.
 bool finished(const std::vector<Row>& rows, const std::string& run, int most);
 
 /// Returns the attempt that counts for every run in `rows`, in the order in which the runs appear.

@@ -116,8 +116,8 @@ class Server {
   // server_rounds.cc
   Replies measure(int worker, const Header& header, const std::vector<Tensor>& frames);
   Replies settle(int worker, const Header& header, const std::vector<Tensor>& frames);
-  /// The rounds of the header's step. Throws Error unless it is the current step or the one before,
-  /// or if the loss scale differs from another worker's.
+  /// The rounds of the header's step. Throws Error if that is neither the current step nor the one
+  /// before, or if the loss scale differs from another worker's.
   Rounds& rounds_of_step(const Header& header);
   std::vector<double> totals_in(const Header& header, std::int64_t round,
                                 const std::vector<Tensor>& frames) const;

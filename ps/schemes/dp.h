@@ -28,9 +28,10 @@ inline std::int64_t server_count(const DpOptions&) { return 1; }
 /// parameters. The workers send back the logits; the master computes the loss, sends out the
 /// gradient of the logits, sums the workers' gradients and updates. All this runs one after the
 /// other: no communication is hidden behind compute. In an evaluation the workers read the data
-/// and compute the loss themselves, with the master's parameters. Let P be the bytes of the
-/// parameters, and I and L the bytes of the inputs and the logits of the global batch. In a step
-/// the master sends N P + I + L, and a worker that pushes R gradients sends R P + L / N.
+/// and compute the loss themselves, with the master's parameters. Let N be the number of workers, P
+/// the bytes of the parameters, and I and L the bytes of the inputs and the logits of the global
+/// batch. In a step the master sends N * P + I + L bytes, and a worker that pushes each gradient R
+/// times sends R * P + L / N bytes.
 std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options);
 
 /// What the master's rank does until all workers are done; see ps/protocol/service.h. `loader`
@@ -38,9 +39,9 @@ std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions&
 RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
                     const Loader& loader);
 
-/// The least bytes that the busiest rank must send in a step. A dedicated master sends N P + I + L,
-/// a master beside worker 0 sends (N - 1) (P + (I + L) / N); a worker on a rank of its own sends
-/// R P + L / N.
+/// The least bytes that the busiest rank must send in a step, with the letters of make_dp(). A
+/// dedicated master sends N * P + I + L, a master beside worker 0 sends
+/// (N - 1) * (P + (I + L) / N); a worker on a rank of its own sends R * P + L / N.
 double dp_minimum_bytes(const StepShape& shape, const DpOptions& options);
 
 }  // namespace ringside::ps

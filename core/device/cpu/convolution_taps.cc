@@ -8,7 +8,7 @@ namespace ringside::cpu {
 namespace {
 
 /// Along one axis, the positions [begin, end) of the result at which a place of the kernel lies on
-/// a pixel of the image, not on the padding. At position `begin` this is pixel `at`.
+/// a pixel of the image, not on the padding. At position `begin` that place lies on pixel `at`.
 struct Meeting {
   std::int64_t begin, end, at;
 
@@ -20,8 +20,8 @@ struct Meeting {
   std::int64_t count() const { return std::max<std::int64_t>(0, end - begin); }
 };
 
-/// Copies from each of `images` images `rows` rows from `top` on and of each row `columns` pixels
-/// from `left` on, taking every `stride`th row and pixel.
+/// Copies a part of each of `images` images: `rows` rows, of which the first is `top`, and from
+/// each row `columns` pixels, of which the first is `left`. Takes every `stride`th row and pixel.
 struct Pack {
   const float* from;
   std::int64_t images, height, width, channels;

@@ -11,18 +11,18 @@
 namespace ringside::cpu {
 namespace {
 
-// The most tiles of a block, which are multiplied together. A block with 64 channels stays in the
-// second cache, a block with 512 channels in the third; the transformed weights, or their gradient,
-// pass through the cache once for each block.
+// The largest number of tiles in a block. The tiles of a block are multiplied together. A block
+// with 64 channels stays in the L2 cache, a block with 512 channels in the L3 cache; the
+// transformed weights, or their gradient, pass through the cache once for each block.
 constexpr std::int64_t block_tiles = 24 * tile_rows;
 
-/// Floats from the start of one of 16 matrices of `size` floats to the start of the next. Modulo 4
-/// KB the 16 starts are spread evenly: if they were equal, the same elements of all matrices would
-/// share one set of the first cache.
+/// Floats from the start of one of 16 matrices of `size` floats to the start of the next. The 16
+/// starts are spread evenly modulo 4 KB: if they were equal modulo 4 KB, the same elements of all
+/// matrices would share one set of the L1 cache.
 constexpr std::int64_t apart(std::int64_t size) { return round_up(size, 1024) + 64; }
 
-/// 16 matrices [rows, channels], one for each point of a transformed tile. A row is longer than its
-/// channels by one line of the cache, which spreads the rows over the sets of the cache too.
+/// 16 matrices [rows, channels], one for each point of a transformed tile. Behind the channels of a
+/// row, one cache line stays unused, which spreads the rows over the sets of the cache too.
 struct Matrices {
   std::int64_t row, point;
 
@@ -138,8 +138,8 @@ Tensor backward_weights(const Context& context, const Tensor& weight) {
   return out;
 }
 
-/// A convolution of images `from`, with margins of zeros around them, and transformed weights,
-/// which are panels of [channels of from, channels of to].
+/// A convolution of the images `from`, which have margins of zeros around them, with transformed
+/// weights, which are panels of [channels of `from`, channels of `to`].
 struct Convolution {
   Images<const float> from;
   std::int64_t margin;

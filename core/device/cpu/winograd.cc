@@ -53,7 +53,7 @@ struct ATransposed {
   }
 };
 
-/// out = M in M^T, for square matrices `in` and `out` whose elements are vectors.
+/// Computes out = M * in * M^T, for square matrices `in` and `out` whose elements are vectors.
 template <class M>
 [[gnu::always_inline]] inline void apply(const Vector (&in)[M::from * M::from],
                                          Vector (&out)[M::to * M::to]) {
@@ -80,7 +80,7 @@ float* at(Points tile, std::int64_t channel) {
   return tile.data + channel / tile_columns * tile.panel + channel % tile_columns;
 }
 
-/// Writes the points of M in M^T; rows[i] are the channels of element i of the matrix `in`.
+/// Writes the points of M * in * M^T; rows[i] are the channels of element i of the matrix `in`.
 template <class M>
 void transform(const float* const (&rows)[M::from * M::from], std::int64_t channels, Points to) {
   for (std::int64_t c = 0; c < channels; c += lanes) {
@@ -94,8 +94,8 @@ void transform(const float* const (&rows)[M::from * M::from], std::int64_t chann
   }
 }
 
-/// Computes out = M points M^T and writes finish(vector, channel) of each vector of `out`; rows[i]
-/// receives the channels of element i.
+/// Computes out = M * points * M^T and writes finish(vector, channel) for each vector of `out`;
+/// rows[i] receives the channels of element i of `out`.
 template <class M, class Finish>
 void transform_back(Points from, std::int64_t channels, float* const (&rows)[M::to * M::to],
                     const Finish& finish) {

@@ -41,7 +41,7 @@ class SimMessages {
   void await(const Message& message);
 
   /// wake_all() wakes all waiting ranks and services. drop_tensors() lets go of the tensors of all
-  /// messages and does not call the world.
+  /// messages; it calls no function of the simulated world.
   void wake_all();
   void drop_tensors();
 

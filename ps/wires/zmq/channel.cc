@@ -25,7 +25,8 @@ void sleep_for(double seconds) {
 /// A message that stays within the process travels as an object, not as bytes.
 struct Parcel {
   Message message;
-  /// ZeroMQ orders sender and receiver, but not in a way that a race detector sees.
+  /// Shows race detectors that the sender writes before the receiver reads. ZeroMQ ensures this
+  /// order, but not in a way that race detectors see.
   std::atomic<bool> sealed = false;
 };
 
@@ -57,8 +58,8 @@ Socket& ZmqChannel::add_socket(zmq::socket_type type, bool inside) {
   socket.zmq.set(opt::rcvhwm, high_water_mark);
   socket.zmq.set(opt::sndtimeo, static_cast<int>(options_.timeout_s * 1e3));
   // ZeroMQ's heartbeats stay off: if a socket's queue is full when its peer goes, the next
-  // heartbeat aborts the process (libzmq 4.3.4, !_io_error). Clients say themselves that they are
-  // alive.
+  // heartbeat aborts the process (libzmq 4.3.4: the assertion !_io_error fails). Clients themselves
+  // send messages which say that they are alive.
   socket.zmq.set(opt::maxmsgsize,
                  std::max<std::int64_t>(options_.max_frame_bytes, max_header_bytes));
   return socket;

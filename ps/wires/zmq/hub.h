@@ -11,8 +11,8 @@
 namespace ringside::ps {
 
 /// The ZeroMQ context of one rank: a worker and a server that share a hub reach each other inside
-/// the process. The rank's channels hold the hub; its destructor blocks until their messages have
-/// left, at most a second. The hub has one I/O thread.
+/// the process. The rank's channels hold the hub. The hub's destructor blocks until the messages of
+/// the channels have left, at most a second. The hub has one I/O thread.
 class Hub {
  public:
   zmq::context_t& context() { return context_; }

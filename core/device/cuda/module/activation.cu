@@ -5,18 +5,18 @@
 namespace ringside::cuda {
 namespace {
 
-// gelu(x) = x (1 + tanh(u)) / 2, with u = sqrt(2 / pi) (x + 0.044715 x^3). The kernels compute
-// (1 + tanh(u)) / 2 as s(2u), where s is the logistic function.
-constexpr float two_root = 1.5957691216f;  // 2 sqrt(2 / pi)
+// gelu(x) = x * (1 + tanh(u)) / 2, with u = sqrt(2 / pi) * (x + 0.044715 * x^3). The kernels
+// compute (1 + tanh(u)) / 2 as s(2 * u), where s is the logistic function.
+constexpr float two_root = 1.5957691216f;  // 2 * sqrt(2 / pi)
 constexpr float cubic = 0.044715f;
 
-/// Returns s(2u).
+/// Returns s(2 * u).
 __device__ __forceinline__ float logistic(float x) {
   return 1.0f / (1.0f + __expf(-two_root * (x + cubic * x * x * x)));
 }
 
-/// The normal distribution function, which is (1 + erf(x / sqrt(2))) / 2. That formula is not used:
-/// below 0 its digits cancel.
+/// The normal distribution function, which is (1 + erf(x / sqrt(2))) / 2. It is computed by another
+/// formula, because in the sum 1 + erf(x / sqrt(2)) digits cancel if x is below 0.
 __device__ __forceinline__ float normal(float x) { return 0.5f * erfcf(-0.70710678f * x); }
 __device__ __forceinline__ float normal_density(float x) {
   return 0.39894228f * __expf(-0.5f * x * x);

@@ -18,7 +18,8 @@ constexpr cudaDataType_t type_of(DType type) {
   return type == DType::bf16 ? CUDA_R_16BF : type == DType::f16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-/// Alignment in bytes of all matrices of a batch, up to the 16 that matter to algorithms.
+/// The alignment in bytes that all matrices of a batch have. At most 16, because more does not
+/// matter to the algorithms.
 int alignment(const void* first, std::int64_t stride = 0, DType type = DType::f32) {
   const auto places =
       reinterpret_cast<std::uintptr_t>(first) | static_cast<std::uintptr_t>(stride) * size_of(type);

@@ -13,7 +13,7 @@ MemoryPool::MemoryPool(int ordinal) {
   properties.location.type = cudaMemLocationTypeDevice;
   properties.location.id = ordinal;
   check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
-  // By default the pool returns its memory to the driver whenever the host waits.
+  // By default the pool returns unused memory to the driver whenever the host waits for the GPU.
   std::uint64_t keep = std::numeric_limits<std::uint64_t>::max();
   const cudaError_t status = cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep);
   if (status != cudaSuccess) cudaMemPoolDestroy(pool_);

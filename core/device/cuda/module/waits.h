@@ -10,8 +10,9 @@
 namespace ringside::cuda {
 
 /// Polls instead of blocking in the driver. A kernel of NCCL whose peer is gone never ends; only a
-/// watch (the communicator) notices that and can end it. Thread-safe. Any waiting thread may ask a
-/// watch, so the watch must not wait itself, nor need a lock that is held by a thread that waits.
+/// watch (the NCCL communicator is one) notices that and can end the kernel. Thread-safe. Any
+/// waiting thread may ask a watch, so the watch must not wait itself, nor need a lock that is held
+/// by a thread that waits.
 class Waits {
  public:
   void watch(Watch& watch);
