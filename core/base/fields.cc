@@ -39,6 +39,8 @@ bool equal(const FieldValue& a, const FieldValue& b) {
 
 }  // namespace
 
+Fields Structs::operator[](std::size_t i) const { return at_(structs_, i); }
+
 FieldValue Table::operator[](const std::string& name) const {
   FieldValue value;
   at_(values_, name, value);

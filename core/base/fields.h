@@ -44,7 +44,7 @@ class Structs {
   /// otherwise.
   void resize(std::size_t size) const { resize_(structs_, size); }
   /// The fields of struct `i`, valid until the container changes its size.
-  Fields operator[](std::size_t i) const { return at_(structs_, i); }
+  Fields operator[](std::size_t i) const;
 
  private:
   void* structs_;
