@@ -29,8 +29,8 @@ void add_experiment(CLI::App& command, Arguments& arguments) {
 int run_command(const Process& process) {
   Arguments arguments;
   CLI::App app(
-      "Trains one model under every way of keeping N workers in step, and shows them side by "
-      "side.\n\n"
+      "Trains one model on N workers with every scheme of keeping them in step, and shows the "
+      "results side by side.\n\n"
       "Begin with:  ringside compare experiments/quickstart.toml\n",
       "ringside");
   app.set_version_flag("--version", std::string(version), "print the version");
@@ -38,13 +38,16 @@ int run_command(const Process& process) {
   app.require_subcommand(1);
 
   CLI::App* compare = app.add_subcommand(
-      "compare", "run every scheme at every world of an experiment, and print one table");
+      "compare",
+      "run every scheme of an experiment with every number of workers, and print one table");
   add_experiment(*compare, arguments);
   compare->add_option("--schemes", arguments.schemes, "run only these schemes, as in ddp,fsdp")
       ->delimiter(',')
       ->type_name("A,B")
       ->allow_extra_args(false);
-  compare->add_option("--worlds", arguments.worlds, "run only these worlds, as in 1,2")
+  compare
+      ->add_option("--worlds", arguments.worlds,
+                   "run only with these numbers of workers, as in 1,2")
       ->delimiter(',')
       ->type_name("N,M")
       ->allow_extra_args(false);
@@ -72,13 +75,16 @@ int run_command(const Process& process) {
                    "write a JSON file with the run's figures and its environment")
       ->type_name("FILE");
   train
-      ->add_option("--save", arguments.save,
-                   "write the trained weights (safetensors, with the names of Hugging Face or "
-                   "torchvision), which train.initial_weights reads")
+      ->add_option(
+          "--save", arguments.save,
+          "write the trained weights to a safetensors file, which train.initial_weights can "
+          "read; tensors have the names of Hugging Face or torchvision, where these have "
+          "the model")
       ->type_name("FILE");
 
   CLI::App* calibrate = app.add_subcommand(
-      "calibrate", "measure this machine, and write a cluster file that predicts runs on it");
+      "calibrate",
+      "measure this machine, and write a cluster file for predicting runs on this machine");
   calibrate->add_option("--threads", arguments.threads, "threads of a rank (device.threads)")
       ->type_name("N")
       ->capture_default_str();
@@ -123,8 +129,8 @@ int run_command_line(const Process& process) {
   const int status = run_command(process);
   std::cout.flush();
   if (std::cout || status != ok) return status;
-  // The stream does not keep the cause of its failure. Writing another line fails for the same
-  // cause.
+  // The stream does not keep the cause of its failure. One more line normally fails in the same way
+  // and sets errno.
   const bool fails_again = write(STDOUT_FILENO, "\n", 1) < 0;
   return complain(run_failed, not_shown(fails_again ? errno : EIO));
 }

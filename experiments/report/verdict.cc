@@ -7,10 +7,10 @@
 namespace ringside {
 namespace {
 
-/// The run of `single` that a row is compared with; null if no run of `single` has finished. If no
-/// run of `single` has the row's order of sums, another run of `single` serves to compare losses.
-/// A run of `single` on all cores is never a reference, because kernels of several threads may add
-/// up in another order.
+/// The run of `single` that a row is compared with; null if no run of `single` has finished. Best
+/// is a run that adds up in the same order as the row. With any other run of `single` the row can
+/// agree to rounding only, not bit for bit. A run of `single` on all cores is never a reference,
+/// because kernels of several threads may add up in another order.
 struct Reference {
   const Row* row = nullptr;
   bool same_sums = false;
@@ -67,7 +67,8 @@ Verdict verdict(const Row& row, const Reference& reference) {
   if (reference.row == &row) return {Sameness::reference};
   const double difference = difference_of(row, *reference.row);
   if (reference.same_sums && same_bits(row, *reference.row)) {
-    // That a repeat equals the reference proves nothing, so the repeat is called a reference too.
+    // A repeat of the reference's own case proves nothing by having the same bits, so the repeat is
+    // called a reference too.
     const bool repeat = same_case(row.plan, reference.row->plan);
     return {repeat ? Sameness::reference : Sameness::bit_identical, difference};
   }

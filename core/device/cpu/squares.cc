@@ -1,8 +1,8 @@
 // Squares of fp32 values are exact in fp64, but their sums are not. So the bits of all squares of a
-// block are cut at the same places into slices. A slice is so narrow that fp64 adds up that slice
-// of a whole block exactly, in any order (Demmel and Nguyen, Parallel Reproducible Summation,
-// 2015). Most blocks need two slices. Compiled without relaxed arithmetic, which would undo the
-// cuts.
+// block are cut at the same places into slices. A slice has so few bits that, over a whole block,
+// the parts of the squares in that slice add up exactly in fp64, in any order (Demmel and Nguyen,
+// Parallel Reproducible Summation, 2015). Most blocks need two slices. Compiled without relaxed
+// arithmetic, which would undo the cuts.
 #include "core/device/cpu/squares.h"
 
 #include <algorithm>
@@ -19,10 +19,11 @@ using Doubles [[gnu::vector_size(RINGSIDE_VECTOR_BYTES)]] = double;
 using Floats [[gnu::vector_size(RINGSIDE_VECTOR_BYTES / 2)]] = float;
 constexpr int block_bits = std::countr_zero(static_cast<std::uint64_t>(squares_block));
 
-// How many bits a slice has, between two places where the squares are cut. A square is rounded to
-// the slice by adding it to a large number, which leaves 51 bits for the sum of a block. What is
-// left over may be negative and is at most half of the slice's last bit, so the slices after the
-// first hold a bit more. Nothing is cut off the last slice, whose sum has all bits of a double.
+// The number of bits of each kind of slice. Adding a square to a large number rounds the square to
+// the slice's last bit; the mantissa then has 51 bits left for the sum of a block. The rest of a
+// square is at most half of the slice's last bit in magnitude, so later slices can be one bit
+// wider. The last slice takes all that is left, without the large number: its sum may use all 53
+// bits.
 constexpr int first_bits = 51 - block_bits, middle_bits = 52 - block_bits;
 constexpr int last_bits = 54 - block_bits, only_bits = 53 - block_bits;
 
@@ -43,7 +44,8 @@ Magnitudes magnitudes(const float* values, std::int64_t count) {
   return {before_smallest + 1, largest};
 }
 
-/// The exponent of a float's leading bit; for subnormal numbers -126, which is larger.
+/// The exponent of a float's leading bit; for subnormal numbers -126, which is above
+/// their true exponent.
 int exponent(std::uint32_t bits) { return std::max(static_cast<int>(bits >> 23), 1) - 127; }
 
 /// 2^exponent, within the normal range.

@@ -1,6 +1,7 @@
-// Products of matrices that stay in the caches: products that are too small for a call of oneDNN,
-// or of whose result only a triangle is needed. A tile of the result is held in registers while its
-// terms are added up (Goto and van de Geijn 2008). The order of the additions depends on k alone.
+// Products of matrices whose operands stay in the caches, for products that are too small for a
+// call of oneDNN and for results of which only a triangle is needed. A tile of the result is held
+// in registers while its terms are added up (Goto and van de Geijn 2008). The order of the
+// additions depends on k alone.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +10,12 @@
 
 namespace ringside::cpu {
 
-/// The extents of a tile, the largest whose sums fit into the registers.
+/// The extents of a tile: as large as possible while all sums of the tile fit into the registers.
 constexpr std::int64_t tile_rows = 6;
 constexpr std::int64_t tile_columns = lanes * (lanes == 16 ? 4 : 2);
 
-/// The most rows of a panel that are used at a time. They stay in a cache while all rows of the
-/// left side are multiplied by them.
+/// The maximum number of rows of a panel that are used at a time. They stay in a cache while all
+/// rows of the left side are multiplied by them.
 constexpr std::int64_t slice_rows = 256;
 
 constexpr std::int64_t round_up(std::int64_t count, std::int64_t to) {

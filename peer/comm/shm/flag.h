@@ -6,9 +6,9 @@
 
 namespace ringside::peer {
 
-/// A value that threads can wait for. Memory of zero bytes is a flag of value 0. A flag fills one
-/// cache line, so that ranks do not disturb each other. (std::atomic::wait does not work between
-/// processes.)
+/// A value that threads can wait for. Memory filled with zeros is a flag of value 0. A flag fills
+/// one cache line, so that ranks do not disturb each other. (std::atomic::wait does not work
+/// between processes.)
 class alignas(64) Flag {
  public:
   /// The longest pause of a Backoff, in seconds.
@@ -49,7 +49,7 @@ class Backoff {
   void restart() { rounds_ = 0; }
 
  private:
-  int spins_, rounds_ = 0;  // a round that spins looks 32 times, for about half a microsecond
+  int spins_, rounds_ = 0;  // a spinning round reads the flag 32 times, in about 0.5 us
 };
 
 }  // namespace ringside::peer
