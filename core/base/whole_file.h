@@ -47,7 +47,7 @@ void write_whole(const std::filesystem::path& path, std::string_view content);
 /// the cause; a part of `content` may then be in the file.
 void append_to_file(const std::filesystem::path& path, std::string_view content);
 
-/// Removes the drafts of `path` that ended processes of this host left behind.
+/// Removes the drafts of `path` that were left behind by processes of this host that no longer run.
 void remove_abandoned_drafts(const std::filesystem::path& path);
 
 }  // namespace ringside

@@ -66,8 +66,8 @@ Fields fields_of(OptimizerConfig& config) {
        "step: after the warm-up, lr is reduced once in this number of steps"},
       {"step_factor", &config.step_factor, "step: factor by which each reduction multiplies lr"},
       {"lr_scaling", &config.lr_scaling,
-       "factor of lr in a run of N ranks: none (1), sqrt (the root of N) or linear (N); for "
-       "`single`, N is scheme.single.replicas"}};
+       "factor of lr in a run of N ranks: none (1), sqrt (the root of N) or linear (N); with "
+       "the scheme `single`, N is scheme.single.replicas"}};
 }
 
 double scaled_lr(const OptimizerConfig& config, std::int64_t replicas) {
@@ -94,11 +94,11 @@ void check_settings(const OptimizerConfig& c) {
   };
   const auto below_1 = [&](double value) { return value >= 0 && in_fp32(value) < 1; };
   need(not_negative(c.lr), "lr", c.lr, "0 or more, and finite in fp32");
-  need(below_1(c.beta1), "beta1", c.beta1, "in [0, 1), in fp32 too");
-  need(below_1(c.beta2), "beta2", c.beta2, "in [0, 1), in fp32 too");
+  need(below_1(c.beta1), "beta1", c.beta1, "in [0, 1), also when rounded to fp32");
+  need(below_1(c.beta2), "beta2", c.beta2, "in [0, 1), also when rounded to fp32");
   need(in_fp32(c.epsilon) > 0 && not_negative(c.epsilon), "epsilon", c.epsilon,
-       "above 0, in fp32 too");
-  need(below_1(c.momentum), "momentum", c.momentum, "in [0, 1), in fp32 too");
+       "above 0 and finite, also when rounded to fp32");
+  need(below_1(c.momentum), "momentum", c.momentum, "in [0, 1), also when rounded to fp32");
   need(not_negative(c.weight_decay), "weight_decay", c.weight_decay,
        "0 or more, and finite in fp32");
   need(not_negative(c.clip_norm), "clip_norm", c.clip_norm, "0 or more, and finite in fp32");

@@ -235,8 +235,9 @@ TEST(Optimizer, RefusesWhatItDoesNotKnow) {
             "optimizer.kind = \"adam\" is not known; choose adamw, sgd or lamb");
   OptimizerConfig config;
   config.beta2 = 1;
-  EXPECT_EQ(message(config),
-            "optimizer.beta2 = 1 is out of range; it has to be in [0, 1), in fp32 too");
+  EXPECT_EQ(
+      message(config),
+      "optimizer.beta2 = 1 is out of range; it has to be in [0, 1), also when rounded to fp32");
 }
 
 TEST(Optimizer, SettingsHaveBounds) {

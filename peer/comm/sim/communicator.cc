@@ -24,11 +24,11 @@ void start_services(const std::shared_ptr<SimGroup>& group) {
     serve_flows(group);
 }
 
-/// A member that tells whether its object is being destroyed by an exception. This is so if more
-/// exceptions are under way than when the object was made. The object then must not call the world,
-/// for two reasons. The world itself may have thrown the exception, to end the actor. And a call
-/// may let another actor run; all actors share one thread, so that actor would count this exception
-/// as its own.
+/// A member by which a destructor learns whether an exception destroys its object: more exceptions
+/// are then under way than when the object was made. Such a destructor must not call the world, for
+/// two reasons. The world itself may have thrown the exception, to end the actor. And a call may
+/// let another actor run: std::uncaught_exceptions() counts for the thread, which all actors share,
+/// so the other actor would take this exception for its own.
 class Unwinding {
  public:
   bool now() const { return std::uncaught_exceptions() > before_; }

@@ -25,7 +25,8 @@ double seconds(const sim::ClusterSpec& cluster, sim::Place from, sim::Place to, 
 }
 
 /// Replaces the message's frames by their shapes and, if there are values, by copies of the values.
-/// After that the message refers to no memory of the sender. May be called twice.
+/// After that the message refers to no memory of the sender. A second call does
+/// nothing, because no frames are left.
 void land(Parcel& parcel, bool has_values) {
   for (const Tensor& frame : parcel.message.frames) {
     parcel.shapes.push_back({frame.dtype(), frame.shape()});
@@ -118,7 +119,8 @@ void Io::run_sending() {
   }
 }
 
-/// Never waits for the CPU, because the next message on a line must not wait for the CPU either.
+/// Must not wait for the receiver's CPU: the next message on a line starts only when this loop has
+/// taken in the message before.
 void Io::run_arriving() {
   inbox_ = world_.make_inbox(place_);
   started_->notify_all();

@@ -29,8 +29,9 @@ __device__ __forceinline__ float warp_max(float value) {
 }
 
 // Sums and maxima over a one-dimensional block of whole warps, up to 1024 threads. All threads must
-// call these functions, and all receive the result. Consecutive calls of one function must
-// alternate between the slots 0 and 1, so that one barrier for each call is enough.
+// call these functions, and all receive the result. `slot` (0 or 1) chooses one of two buffers in
+// shared memory. Consecutive calls of a function must alternate: a fast warp may begin the next
+// call while a slow one still reads the buffer of this call, and each call needs only one barrier.
 
 /// Replaces each of the n values by its sum over the block.
 template <int n, class T>
@@ -58,8 +59,8 @@ __device__ __forceinline__ T block_sum(T value, int slot) {
   return values[0];
 }
 
-/// Stores a sum of squares, which has already been rounded to fp64, as the doubles that
-/// ExactSum::store() writes, one for each digit.
+/// Writes `sum`, a sum of squares in fp64, in the format of ExactSum::store(): one double for each
+/// digit. `sum` has been rounded before, so the format is exact and the value is not.
 __device__ inline void store_exact(double sum, double* out) {
   constexpr int digits = static_cast<int>(ExactSum::digits);
   const bool finite = sum < ldexp(1.0, ExactSum::lowest_bit + digits * ExactSum::digit_bits);
