@@ -24,7 +24,8 @@ std::string cell(std::string text) {
 
 bool finished(const CaseSummary& one) { return one.failed < one.repeats; }
 
-/// "bit-identical; 1 of 2 repeats disturbed". What disturbed them stands below the table.
+/// Whether the case is the same run as its reference, for instance "bit-identical; 1 of 2 repeats
+/// disturbed". A note below the table says what disturbed the repeats.
 std::string verdict_cell(const CaseSummary& one) {
   if (!finished(one)) return "FAILED: " + cell(one.error);
   const Sameness sameness = one.verdict.sameness;
@@ -41,7 +42,7 @@ std::string verdict_cell(const CaseSummary& one) {
   return out;
 }
 
-/// "64.2 (-3%)": the predicted value, and how far it is from the measured one.
+/// "64.2 (-3.0%)": the predicted value, and how far it is from the measured one.
 std::string prediction(double value, double scale, double error) {
   return value < 0 ? "-"
                    : fmt::format("{:.1f} ({:+.{}f}%)", value * scale, 100 * error,

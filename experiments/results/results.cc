@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view files_of_a_comparison[] = {
     "traces", "summary.md", "summary.json", "rows.jsonl", "environment.json", "plan.json"};
 
-/// The part of a plan that all runs of one experiment have in common. A run that nobody asked for
-/// (`asked` false) may differ in two more settings: a reference in its learning rate, which is that
-/// of the run it is compared with, and `single` on all cores in its threads.
+/// The part of a plan that all runs of one experiment have in common. Runs that nobody asked for
+/// (`asked` is false) may differ in two more settings: a reference has the learning rate of the
+/// run that is compared with it, and `single` on all cores has more threads.
 nlohmann::json common_part(const RunPlan& plan, bool asked) {
   nlohmann::json common = to_json(plan);
   for (const char* own : {"run", "label", "purpose", "line", "place", "sum_tree", "scheme",
@@ -43,8 +43,8 @@ nlohmann::json common_part(const RunPlan& plan, bool asked) {
   return common;
 }
 
-/// The plan without its positions among the other runs: a comparison that is resumed may have more
-/// schemes or worlds than before.
+/// The plan without `line` and `place`, its positions among the other runs. They change if a
+/// resumed comparison has more schemes or worlds than before.
 nlohmann::json run_part(const RunPlan& plan) {
   nlohmann::json all = to_json(plan);
   for (const char* of_neighbours : {"line", "place"}) all.erase(of_neighbours);

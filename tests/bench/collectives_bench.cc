@@ -1,10 +1,12 @@
-// Collectives of two ranks on one host, in the columns of nccl-tests, beside the bound measured in
-// the same run: two threads that each do a = b = a + b on half of the array in local memory.
+// Times collectives of two ranks on one host, and prints them in the columns of nccl-tests. The
+// line "bound" is measured in the same run: each rank computes a = b = a + b, where a and b are the
+// two halves of an array of its own.
 //
 //     collectives_bench [threads|processes]
 //
-// Every rank rewrites its array before each timed call; a time is from the last rank's start to
-// the last rank's end, the median of the repeats. Takes about ten seconds on two cores.
+// Every rank rewrites its array before each timed call. A call's time is counted from the moment
+// when the last rank starts to the moment when the last rank ends; the median of the repeats is
+// printed. The program takes about ten seconds on two cores.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -28,8 +30,9 @@ namespace {
 
 constexpr int ranks = 2;
 
-/// What the ranks share, whether they are threads or processes: a rendezvous of two that spins
-/// (nothing is computed meanwhile), the times of each, and the store's one kind of value.
+/// What the ranks share, whether they are threads or processes: a rendezvous, at which a rank spins
+/// until the other comes (nothing is computed meanwhile), the times of each rank, and the keys and
+/// values of the store.
 struct Shared {
   std::atomic<int> arrived[ranks];
   double begin[ranks], end[ranks];

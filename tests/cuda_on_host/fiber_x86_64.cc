@@ -1,5 +1,6 @@
-// Switching stacks on x86-64: what a call keeps goes onto the stack. Ten times as fast as
-// swapcontext(), which asks the kernel for the signal mask.
+// Switches stacks on x86-64. The registers that a call must preserve are saved on the old stack and
+// loaded from the new one. This is ten times as fast as swapcontext(), which calls the kernel
+// because of the signal mask.
 #include <cstdint>
 
 #include "tests/cuda_on_host/fiber.h"
@@ -32,8 +33,8 @@ cuda_on_host_switch:
 namespace cuda_on_host {
 
 void* make_context(void* top, void (*entry)()) {
-  // Six registers, where to go, and where that would return to: an entry finds its stack as after
-  // a call.
+  // From the low end: six registers, the address of `entry`, and a null return address. So `entry`
+  // finds the stack as if it had been called.
   auto* at = static_cast<void**>(top) - 8;
   for (int i = 0; i < 8; ++i) at[i] = nullptr;
   at[6] = reinterpret_cast<void*>(entry);

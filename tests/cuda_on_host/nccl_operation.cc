@@ -61,8 +61,8 @@ T combine(ncclRedOp_t op, T a, T b) {
   }
 }
 
-// `count` elements of every rank's array, from `begin`, in rank order; blocks, since an output may
-// lie where an input does.
+// Combines `count` elements of every rank's array, from element `begin` on, in rank order. Works
+// block by block, because an output may lie where an input does.
 template <class T>
 void reduce(const std::vector<Part*>& parts, std::size_t begin, const std::vector<void*>& outputs) {
   using Wide = decltype(wide(T{}));
@@ -154,7 +154,7 @@ bool agree(const Part& a, const Part& b) {
   return a.kind == b.kind && a.peer == b.peer && (!reduces || a.op == b.op);
 }
 
-// All who take part are here; collectives in rank order.
+// Called once every rank that takes part is in `parts`. A collective uses the parts in rank order.
 void perform(std::vector<Part*> parts) {
   std::sort(parts.begin(), parts.end(), [](const Part* a, const Part* b) {
     return std::tie(a->rank, a->kind) < std::tie(b->rank, b->kind);

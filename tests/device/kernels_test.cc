@@ -85,7 +85,8 @@ TEST_P(LayerKernels, LinearBackwardAgreesWithReference) {
         EXPECT_CLOSE(op.dweight, reference::product(dpre, true, x, false, s.out, s.in, s.rows));
         if (!optional) continue;
         EXPECT_CLOSE(op.dx, reference::product(dpre, false, weight, false, s.rows, s.in, s.out));
-        // Beside what was added up, which may cancel: `dy` was rounded before.
+        // The terms of dbias were rounded before they were added up, and may cancel. So the error
+        // is compared with the terms where these are larger than their sums.
         const double sum = std::sqrt(reference::sum_of_squares(dbias));
         const double terms = std::sqrt(reference::sum_of_squares(dpre));
         EXPECT_LT(distance(op.dbias, dbias) * sum / std::max(sum, terms), tolerance(op.dbias));
@@ -269,7 +270,8 @@ TEST_P(LayerKernels, AttentionHoldsWithScoresThatWouldOverflow) {
                       .y = output({1, 70, 1, 4}),
                       .statistics = output_f32({1, 1, 70})};
   kernels().attention_forward(op);
-  // A score of size 1e3 is itself known to 1e-4 in fp32, and so are the logarithms.
+  // In fp32 a score of size 1e3 has an error of about 1e-4, and so has the logarithm in
+  // `statistics`.
   EXPECT_LT(distance(op.y, reference::attention(qkv, s).y), std::max(tolerance(op.y), 1e-3));
   EXPECT_CLOSE(op.statistics, reference::attention(qkv, s).statistics);
 }

@@ -21,8 +21,8 @@ using reference::Windows;
 struct Way {
   const char* name;
   void (*forward)(const cpu::Context&, const ConvolutionForward&);
-  void (*image_gradient)(const cpu::Context&, const ConvolutionBackward&);   // at stride 1
-  void (*weight_gradient)(const cpu::Context&, const ConvolutionBackward&);  // null: has none
+  void (*image_gradient)(const cpu::Context&, const ConvolutionBackward&);   // for stride 1
+  void (*weight_gradient)(const cpu::Context&, const ConvolutionBackward&);  // null: there is none
   std::vector<Windows> shapes;
   Windows several_groups;  // images that are not all computed together
 };
@@ -40,8 +40,8 @@ const Way ways[] = {
       {1, 5, 4, 64, 64, 3, 3, 1, 0},
       {2, 4, 4, 192, 64, 2, 2, 1, 1}},
      {3, 12, 12, 64, 64, 3, 3, 1, 1}},
-    // Every padding, results that end within a tile below, on the right and on both sides, an image
-    // of less than a tile, and more channels than one slice of a panel has rows.
+    // Every padding; results whose last tiles are not full at the bottom, at the right, or at both;
+    // an image smaller than a tile; and more channels than one slice of a panel has rows.
     {"winograd",
      cpu::convolve_by_winograd,
      cpu::image_gradient_by_winograd,
@@ -66,7 +66,7 @@ class OwnConvolutions : public ::testing::TestWithParam<Way> {
     const auto floats = tensor.span<float>();
     return {floats.begin(), floats.end()};
   }
-  /// The distance of the two, relative to the norm of what is expected.
+  /// The distance between `actual` and `expected`, divided by the norm of `expected`.
   static double distance(const Tensor& actual, const Values& expected) {
     double apart = 0, norm = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -96,7 +96,7 @@ class OwnConvolutions : public ::testing::TestWithParam<Way> {
             .dx = random({o.B, o.H, o.W, o.C}),
             .dweight = random({o.K, o.R, o.S, o.C})};
   }
-  /// Runs what the way has.
+  /// Computes those gradients of `op` that this way can compute.
   static void run(const cpu::Context& context, const ConvolutionBackward& op) {
     if (op.stride == 1) GetParam().image_gradient(context, op);
     if (GetParam().weight_gradient) GetParam().weight_gradient(context, op);

@@ -10,16 +10,17 @@ constexpr std::int64_t samples = 3;
 
 struct Tolerance {
   double step, relative, absolute;
-  bool kinks;  // of relu, and of the largest of a window
+  bool kinks;  // the model has relu or max pooling, whose slopes jump
 };
 
 struct Slope {
   double value, doubt;
 };
 
-/// The slope of `f` along `direction` at `values`: central differences, the error of order h^2
-/// taken out by a second step (Richardson). Where `f` has kinks, how far the slopes on both sides
-/// and over both steps are apart: kinks nearby tell themselves by that.
+/// The slope of `f` along `direction` at `values`, from central differences with the steps h and
+/// 2 * h, combined so that the error of order h^2 cancels (Richardson). If `f` may have kinks,
+/// `doubt` says how much the slopes of both sides and of both steps differ: near a kink they differ
+/// much.
 Slope slope(const std::function<double()>& f, std::span<float> values,
             std::span<const float> direction, const Tolerance& t) {
   const std::vector<float> at(values.begin(), values.end());
@@ -29,7 +30,8 @@ Slope slope(const std::function<double()>& f, std::span<float> values,
     return f();
   };
   const double h = t.step;
-  // What really lies between two points after rounding to fp32 is close enough to their distance.
+  // The values are rounded to fp32, so the true distance between two points is only close to the
+  // step. That is exact enough.
   const double above = moved(h), below = moved(-h), far_above = moved(2 * h),
                far_below = moved(-2 * h), here = moved(0);
   const double near = (above - below) / (2 * h), far = (far_above - far_below) / (4 * h);
@@ -37,7 +39,7 @@ Slope slope(const std::function<double()>& f, std::span<float> values,
   return {(4 * near - far) / 3, t.kinks ? bend + 2 * std::abs(near - far) : 0};
 }
 
-/// Holds `gradient` against slopes along random directions and along single elements.
+/// Compares `gradient` with slopes along random directions and along single elements.
 void expect_gradient(const std::string& what, const std::function<double()>& f,
                      std::span<float> values, std::span<const float> gradient, Tolerance t) {
   const auto n = static_cast<std::int64_t>(values.size());
@@ -65,7 +67,8 @@ void expect_gradient(const std::string& what, const std::function<double()>& f,
   EXPECT_LT(doubts / 7, 0.1 * norm + t.absolute) << what << ": too many kinks to say anything";
 }
 
-/// Between kinks the step must be short and cannot be very exact.
+/// Models with kinks need a short step, so that it seldom reaches a kink; rounding then makes the
+/// slope less exact.
 Tolerance tolerance_of(const std::string& kind) {
   return kind == "gpt" || kind == "bert" ? Tolerance{1e-2, 1e-3, 3e-4, false}
                                          : Tolerance{1e-3, 3e-3, 2e-3, true};
@@ -82,13 +85,13 @@ TEST_P(EveryUnit, HasTheGradientsOfItsForward) {
   Tensor input = data;
   for (std::size_t i = 0; i < bound.model.units.size(); ++i) {
     Unit& unit = *bound.model.units[i];
-    // The scalar: a fixed weight on every output.
+    // The gradients are those of a scalar: the sum of all outputs, each times a fixed weight.
     if (unit.lender()) bound.model.units[0]->forward(data, looking);
     const Tensor output = unit.forward(input, keeping);
     const auto weights = normals(output.count(), 70 + i);
     const Tensor grad_input = unit.backward(upload(*device, weights, output.shape()));
     const auto scalar = [&] {
-      // What the last unit has from the first one is for a single forward.
+      // The first unit hands over to the last one what a single forward needs.
       if (unit.lender()) bound.model.units[0]->forward(data, looking);
       return dot(weights, unit.forward(input, looking).span<float>());
     };
@@ -128,13 +131,13 @@ class WholeModel : public testing::TestWithParam<Case> {
   double loss(const Tensor& logits, std::uint64_t batch) const {
     return loss_of(bound_.model, *device_, logits, samples, 200 + batch);
   }
-  /// The summed loss of one micro-batch, and its gradients if the pass keeps.
+  /// Returns the summed loss of one micro-batch. If `pass.keep`, also computes the gradients.
   double forward(std::uint64_t batch, const Pass& pass) {
     Tensor x = input(batch);
     for (auto& unit : bound_.model.units) x = unit->forward(x, pass);
     const double sum = loss(x, batch);
     if (pass.keep) {
-      // As a trainer does: nothing else holds what a unit returned.
+      // As in a trainer, nothing but `x` holds what a unit returned.
       for (auto unit = bound_.model.units.rbegin(); unit != bound_.model.units.rend(); ++unit)
         x = (*unit)->backward(x);
     }
@@ -189,7 +192,7 @@ TEST_P(WholeModel, KeepsNothingInEvaluation) {
     x = unit->forward(x, evaluation);
     MemoryUse expected = rest_;
     expected[MemoryKind::activation] += static_cast<std::int64_t>(x.bytes());
-    // Positions on their way to the head.
+    // BERT's embedding keeps the masked positions until the head takes them.
     if (config_.kind == "bert" && unit != bound_.model.units.back())
       expected[MemoryKind::data] = device_->ledger().current()[MemoryKind::data];
     EXPECT_EQ(device_->ledger().current(), expected) << unit->name();
@@ -216,7 +219,8 @@ TEST_P(WholeModel, MayBeBoundElsewhereBetweenForwardAndBackward) {
   EXPECT_EQ(bound_.all_gradients(), expected);
 }
 
-/// What activation checkpointing does: the same outputs, and statistics count once.
+/// As in activation checkpointing, each unit computes its forward a second time: the outputs are
+/// the same, and the statistics do not change again.
 TEST_P(WholeModel, GivesTheSameAgain) {
   const auto statistics = [](const Unit& unit) {
     std::vector<std::vector<float>> out;

@@ -112,7 +112,7 @@ class FixtureData final : public Dataset {
     const auto at = static_cast<std::size_t>(sample);
     const auto count = static_cast<std::size_t>(input_shape().count());
     if (task_ == Task::image_class) {
-      // Sixteenths, in one byte each.
+      // A value is stored as its number of sixteenths, in one signed byte.
       for (std::size_t i = 0; i < count; ++i) {
         const auto value =
             static_cast<float>(static_cast<std::int8_t>(inputs_.bytes[at * count + i])) / 16;

@@ -1,4 +1,4 @@
-// A reference for exact sums, simple enough to be read as right.
+// A reference for exact sums, simple enough to be checked by reading it.
 #pragma once
 
 #include <array>

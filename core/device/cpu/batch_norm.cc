@@ -16,9 +16,9 @@ constexpr std::int64_t unroll = 4;  // rows that are added to a sum at once
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// How sums over rows are divided: the rows of a block, which stays in the cache, are added in
-/// fp32, the blocks of a part in fp64, and then the parts in order. Blocks and parts depend on the
-/// extents alone, not on the number of threads.
+/// How sums over rows are divided. The rows of a block, which stays in the cache, are added in
+/// fp32. The sums of a part's blocks are added in fp64, and the sums of the parts are added in
+/// order. Blocks and parts depend on the extents alone, not on the number of threads.
 struct Partition {
   std::int64_t rows, channels;
   std::int64_t block = std::clamp<std::int64_t>(6144 / std::max<std::int64_t>(channels, 1), 8, 256);
@@ -111,7 +111,7 @@ void block_moments(const T* __restrict block, std::int64_t rows, std::int64_t ch
   });
 }
 
-/// The gradient of the values before the relu.
+/// dz, the gradient of the values before the relu.
 template <bool relu, class T>
 struct Incoming {
   const T* dy;
@@ -171,7 +171,8 @@ void normalise(const T* __restrict x, const T* __restrict residual, const float*
   }
 }
 
-/// Factors of each channel: dx = outer * dz - inner * (x - mean) - shift.
+/// The numbers of each channel in dx = outer * dz - inner * (x - mean) - shift, where dz is the
+/// gradient of the values before the relu.
 struct Slopes {
   std::vector<float> outer, inner, shift;
 };

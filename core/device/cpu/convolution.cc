@@ -1,5 +1,5 @@
-// Convolutions. Our own products compute them where these are faster, else oneDNN, which chooses
-// the layout of the weights.
+// Convolutions. Our own products compute those for which they are faster than oneDNN. oneDNN
+// computes the others, and chooses the layout of the weights.
 #include <algorithm>
 
 #include "core/base/error.h"

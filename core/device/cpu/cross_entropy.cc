@@ -8,7 +8,7 @@
 namespace ringside::cpu {
 namespace {
 
-// Not inlined for the reason given at exponentials().
+// Not inlined, for the reason given at exponentials() in vector_math.h.
 [[gnu::noinline]] float sum_of_exponentials(const float* row, std::int64_t count, float most) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)

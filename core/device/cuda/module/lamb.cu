@@ -10,8 +10,8 @@ namespace ringside::cuda {
 namespace {
 
 /// The factors of one step, computed on the host, in fp64 where precision matters. The direction of
-/// the update is u = m * unbias / (sqrt(v) * root + epsilon) + decay * p, where p is a parameter
-/// and m and v are its moments.
+/// the update is u = m * unbias / (sqrt(v) * root + epsilon) + decay * p, where p is a parameter, m
+/// and v are its moments, and `unbias` and `root` correct the bias of m and of sqrt(v).
 struct LambFactors {
   float beta1, fresh1, beta2, fresh2, unbias, root, epsilon, decay;
 
