@@ -14,10 +14,11 @@
 namespace ringside {
 namespace {
 
-/// Bytes of host memory into which samples are read before they are copied; at least one sample.
+/// The most bytes of samples that are read into host memory before they are copied; a larger sample
+/// is read alone.
 constexpr std::size_t read_at_once = 1 << 20;
 
-/// The shape of `count` samples of one shape.
+/// The shape of a batch of `count` samples that all have the shape `sample`.
 Shape stacked(std::int64_t count, const Shape& sample) {
   switch (sample.rank()) {
     case 1:

@@ -75,7 +75,7 @@ class TextDataset final : public Dataset {
   }
 
  private:
-  /// Copies bytes from `at` on, across the files.
+  /// Fills `out` with the bytes from position `at` on; they may lie in several files.
   void copy(std::int64_t at, std::span<std::byte> out) const {
     while (!out.empty()) {
       const FileRow::Position place = files_.find(at);

@@ -46,7 +46,7 @@ struct StoredTensor {
 struct StoredTensors {
   std::string path;
   std::map<std::string, StoredTensor> tensors;
-  std::vector<std::shared_ptr<const MappedFile>> files;  // to which the tensors' bytes belong
+  std::vector<std::shared_ptr<const MappedFile>> files;  // own the tensors' bytes
 
   /// Throws Error if somebody has changed a file.
   void check_unchanged() const {

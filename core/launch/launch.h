@@ -35,9 +35,10 @@ struct RankProgram {
 
 /// Starts one process for each rank of `plan`, serves the ranks' rendezvous store, and blocks until
 /// all processes have ended. A simulated cluster runs all its ranks in a single process, which
-/// reports the list of their records. When a rank fails the other ranks are ended within 5 seconds;
-/// so are all ranks when `interrupted` returns true (it is called ten times a second). Ranks die
-/// with the launcher. Leaves no process, file or shared memory behind.
+/// reports the list of their records. When a rank fails, the other ranks are ended within 5
+/// seconds. When `interrupted`, which is called ten times a second, returns true, all ranks are
+/// ended within 5 seconds. Ranks die with the launcher. Leaves no process, file or shared memory
+/// behind.
 LaunchResult launch(const RunPlan& plan, const RankProgram& program,
                     const std::function<void(int rank, const nlohmann::json&)>& on_progress,
                     const std::function<bool()>& interrupted);

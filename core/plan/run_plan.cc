@@ -13,8 +13,8 @@ Fields fields_of(RankPlan& rank) {
           {"device", &rank.device}, {"ordinal", &rank.ordinal}, {"environment", &rank.environment}};
 }
 
-/// The fields of all members but `save`, which few runs have. The options are those of the plan's
-/// scheme.
+/// The fields of all members except `save`, which is written only for the few runs that have it.
+/// The options are those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},

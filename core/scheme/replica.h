@@ -11,12 +11,12 @@ namespace ringside {
 /// pass their backward hooks on to the replica.
 ///
 /// After the first micro-batch, a unit's gradients are computed in a range of their own, as large
-/// as the largest unit, and then added: the bits of g0 + g1 must not depend on which rank computed
-/// g1.
+/// as the largest unit, and then added: the bits of the sum must not depend on which rank computed
+/// the later micro-batch.
 class Replica {
  public:
   /// Allocates and initialises the parameters, and binds the units to them. The model and the
-  /// context outlive the replica.
+  /// context must outlive the replica.
   Replica(Model& model, const RankContext& context);
 
   /// The whole model's values, or the part of one unit.

@@ -102,8 +102,8 @@ double measure_busy_share(const RunPlan& plan, std::int64_t cores, std::int64_t 
   return std::min(1.0, best);
 }
 
-/// Runs a flat operation on pieces of `count` elements, one piece after the other, through larger
-/// arrays: schemes run such operations this way on buckets, shards and chunks.
+/// Measures a flat operation on pieces of `count` elements: runs it on one piece after the other of
+/// arrays of `whole` elements, as schemes do with buckets, shards and chunks.
 template <class Op>
 void measure_flat(Measurements& out, Device& device, std::int64_t count, const Kernel<Op>& kernel,
                   const std::function<Op(std::int64_t begin)>& piece, std::int64_t whole) {

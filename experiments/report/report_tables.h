@@ -19,9 +19,11 @@ std::string memory_table(const std::vector<CaseSummary>& cases);
 
 bool with_predictions(const std::vector<CaseSummary>& cases);
 bool with_all_cores(const std::vector<CaseSummary>& cases);
-/// Whether the table of memory has columns for memory as the driver of a device counts it.
+/// Whether the table of memory has the columns for the memory of a device: what its allocator took
+/// from the driver, and what others took besides.
 bool with_device_memory(const std::vector<CaseSummary>& cases);
-/// The title of the column: "cores", "GPUs", or empty if ranks were simulated.
+/// The title of the column with the cores or GPUs at work: "cores", "GPUs", or empty if no case has
+/// such a figure.
 std::string cores_column(const std::vector<CaseSummary>& cases);
 
 }  // namespace ringside

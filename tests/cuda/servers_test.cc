@@ -32,7 +32,8 @@ TEST_P(CudaServers, EndWithTheBitsOfSingle) {
     const Row reference = testing::reference_of(config, world);
     const Row row = testing::run(plan_training(config, GetParam().scheme, world));
     EXPECT_LE(testing::largest_difference(row.loss, reference.loss), 1e-5);
-    // Servers on the CPU update with its own root and division.
+    // The CPU's square root and division need not round as the GPU's do, so only servers on the GPU
+    // must end with the reference's bits.
     if (!GetParam().on_the_cpu) {
       EXPECT_EQ(row.parameter_hash, reference.parameter_hash);
     }
@@ -46,7 +47,7 @@ TEST_P(CudaServers, TrainInBf16) {
   const Row row = testing::run(plan_training(config, GetParam().scheme, 2));
   EXPECT_LE(testing::largest_difference(row.loss, reference.loss), 1e-2);
   EXPECT_LT(row.loss.back(), row.loss.front());
-  // A server beside the worker has its own copy.
+  // A server beside the worker has its own copy of the parameters.
   EXPECT_EQ(row.ranks[0].at_peak[MemoryKind::parameter],
             (GetParam().beside ? 2 : 1) * 2 * row.parameters);
 }

@@ -64,7 +64,8 @@ TEST_F(HostKernel, EveryThreadOfEveryBlockRunsOnce) {
   EXPECT_EQ(counters().launches, before + 1);
 }
 
-// Adds up values as real kernels do: each warp by shuffles, then the first warp the warps' sums.
+// Adds up values as real kernels do: each warp adds up its values by shuffles, then the first warp
+// adds up the sums of all warps.
 __global__ void __launch_bounds__(1024) sum_blocks(const float* in, float* out, float* all, int n) {
   __shared__ float sums[32];
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
@@ -131,7 +132,8 @@ TEST_F(HostKernel, ShufflesTakeFromTheLanesThatTheySay) {
     EXPECT_EQ(mine[2], lane ^ 1);
     EXPECT_EQ(mine[3], lane % 16 < 14 ? lane + 2 : lane);
     EXPECT_EQ(mine[4], lane > 0 ? lane - 1 : 0);
-    EXPECT_EQ(mine[5], lane < 16 ? lane : lane ^ 24);  // no value comes from a later group of 16
+    // A lane of the first 16 keeps its own value, because it cannot read from a later group.
+    EXPECT_EQ(mine[5], lane < 16 ? lane : lane ^ 24);
     EXPECT_EQ(votes.values()[static_cast<std::size_t>(lane)], expected_votes);
   }
 }

@@ -1,4 +1,5 @@
-// What tests of flat operations share: lengths, masters, bits that do not depend on position.
+// What tests of flat operations share: lengths, fp32 masters, and the check that the bits of an
+// element do not depend on its position.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +58,8 @@ class FlatKernels : public KernelsOnDevice {
     }
   }
 
-  /// Masters of 16-bit parameters, which are finer than those; none of fp32 ones.
+  /// Returns fp32 masters that lie close to 16-bit parameters but are not rounded to 16 bits;
+  /// returns nothing for fp32 parameters, which have no masters.
   Values masters(const Values& parameters) {
     if (dtype() == DType::f32) return {};
     Values out = normal(static_cast<std::int64_t>(parameters.size()));
@@ -69,8 +71,8 @@ class FlatKernels : public KernelsOnDevice {
     if (values.empty()) return {};
     return upload({static_cast<std::int64_t>(values.size())}, values, DType::f32);
   }
-  /// After an update: what the formula says, in the masters where there are any, and parameters
-  /// that are these to the bit.
+  /// Checks the result of an update. The parameters and, where there are masters, the masters must
+  /// be close to `expected`; parameters with masters must be the rounded masters to the bit.
   void expect_updated(const Tensor& parameters, const Tensor& master, const Values& expected) {
     EXPECT_CLOSE(parameters, expected);
     if (!master) return;

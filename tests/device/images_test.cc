@@ -20,7 +20,7 @@ class ImageKernels : public KernelsOnDevice {
 INSTANTIATE_TEST_SUITE_P(Devices, ImageKernels, ::testing::ValuesIn(layers_under_test()),
                          case_name);
 
-/// The gradient before a relu whose results were y.
+/// The gradient of a relu's input, where `dy` is the gradient of its output y.
 Values through_relu(Values dy, const Values& y) {
   for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = y[i] > 0 ? dy[i] : 0;
   return dy;
@@ -126,7 +126,8 @@ TEST_P(ImageKernels, BatchNormStatisticsAgreeWithReference) {
 }
 
 TEST_P(ImageKernels, BatchNormStatisticsHoldFarFromZero) {
-  // Mean squares less squared means have lost every digit of such a variance.
+  // The variance is so small beside the mean that "mean of the squares minus square of the mean"
+  // would lose all its digits.
   constexpr std::int64_t rows = 3000, channels = 5;
   Values x = normal_f32(rows * channels);
   for (auto& value : x) value = value / 8 + (dtype() == DType::f32 ? 1000 : 10);
@@ -145,7 +146,7 @@ TEST_P(ImageKernels, BatchNormMergeIsTheStatisticsOfAllGroups) {
     constexpr std::int64_t rows = 40, channels = 33;
     Values x = normal_f32(groups * rows * channels), parts;
     for (std::size_t i = 0; i < x.size(); ++i)
-      x[i] += static_cast<double>(i / (rows * channels));  // means of their own
+      x[i] += static_cast<double>(i / (rows * channels));  // every group gets another mean
     for (std::int64_t g = 0; g < groups; ++g) {
       const auto of = reference::channel_statistics(
           Values(x.begin() + g * rows * channels, x.begin() + (g + 1) * rows * channels), channels);
@@ -162,7 +163,7 @@ TEST_P(ImageKernels, BatchNormMergeIsTheStatisticsOfAllGroups) {
   }
 }
 
-/// Statistics as a kernel would hand them over.
+/// Statistics rounded to fp32, as a kernel would return them.
 ChannelStatistics given_statistics(const Values& x, std::int64_t channels) {
   auto of = reference::channel_statistics(x, channels);
   return {reference::rounded(of.mean, DType::f32), reference::rounded(of.variance, DType::f32)};
@@ -215,7 +216,7 @@ TEST_P(ImageKernels, BatchNormBackwardAgreesWithReference) {
         SCOPED_TRACE(::testing::Message() << shape.text() << " case " << which);
         EXPECT_CLOSE(reduce.sums, sums);
 
-        // As if another rank had as many rows, with sums of its own.
+        // Pretends that another rank has as many rows: `all` stands for the sums of both ranks.
         Values all = sums;
         for (auto& value : all) value = static_cast<float>(value * 1.5 + 1);
         BatchNormBackward op{.dy = reduce.dy,

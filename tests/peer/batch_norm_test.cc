@@ -8,10 +8,11 @@
 namespace ringside::testing {
 namespace {
 
-constexpr std::int64_t rows = 6, channels = 5;  // of a rank
+constexpr std::int64_t rows = 6, channels = 5;  // rows: of each rank
 
 float drawn(std::uint64_t seed, std::int64_t i) {
-  // Channels far apart, and ranks too: their means are not the mean of all.
+  // Every channel and every 8 rows have another mean, so the mean of a rank's rows is not the mean
+  // of all rows.
   const double offset = static_cast<double>(i % channels) + 0.3 * static_cast<double>(i / 40);
   return static_cast<float>(
       offset + random_normal(seed, Stream::synthetic_data, static_cast<std::uint64_t>(i)));
@@ -21,7 +22,7 @@ struct Results {
   std::vector<float> y, dx, gradients, running;
 };
 
-/// Two forwards and one backward over the rows [first, first + count) of all.
+/// Runs two forwards and one backward over the rows [first, first + count) of all ranks' rows.
 Results train(BatchNormUnit& unit, std::int64_t first, std::int64_t count) {
   Device& device = unit.device();
   const auto part = [&](std::uint64_t seed) {
@@ -57,7 +58,7 @@ TEST_P(SynchronisedBatchNorm, IsOneBatchNormOverTheRowsOfAllRanks) {
       BatchNormUnit unit(rank.device, channels, relu);
       unit.join(&rank.comm);
       of_ranks[static_cast<std::size_t>(rank.rank)] = train(unit, rank.rank * rows, rows);
-      // What it took of the symmetric heap is back.
+      // The unit has given back what it took from the symmetric heap.
       EXPECT_EQ(rank.device.ledger().current()[MemoryKind::communication], 0);
     });
     const auto expect_near = [](const std::vector<float>& actual, auto begin) {
@@ -72,7 +73,7 @@ TEST_P(SynchronisedBatchNorm, IsOneBatchNormOverTheRowsOfAllRanks) {
       expect_near(own.y, expected.y.begin() + r * rows * channels);
       expect_near(own.dx, expected.dx.begin() + r * rows * channels);
       expect_near(own.running, expected.running.begin());
-      // A rank's own sums: the scheme adds them up.
+      // A rank's gradients are sums over its own rows, which a scheme would add up over the ranks.
       for (std::size_t i = 0; i < gradients.size(); ++i) gradients[i] += own.gradients[i];
     }
     expect_near(gradients, expected.gradients.begin());

@@ -9,8 +9,9 @@
 
 namespace ringside::testing {
 
-/// Limits the memory of this process, and of those that it starts, until the end of its scope. The
-/// limit is one that no process meets, unless the process was limited before.
+/// Limits the memory of this process, and of the processes that it starts, until the destructor.
+/// The limit is 2^50 bytes, which no process reaches, or the limit that was set before if that is
+/// lower.
 class MemoryLimit {
  public:
   /// RLIMIT_AS limits all memory, RLIMIT_DATA the memory that is written and not shared.

@@ -17,8 +17,9 @@ namespace ringside::testing {
 /// earlier. Thread-safe.
 class StagedDevice : public Device {
  public:
-  /// A copy has arrived when it is asked for the `asks`-th time; with 0 when the test calls
-  /// finish().
+  /// A copy to the host arrives at the `asks`-th call of its ready(); with `asks` 0 no number of
+  /// calls is enough. A copy also arrives when the test calls finish() or a caller blocks in
+  /// wait().
   explicit StagedDevice(int asks, std::uint8_t scramble = 0x5a)
       : asks_(asks), scramble_(scramble) {}
 
@@ -27,8 +28,8 @@ class StagedDevice : public Device {
     std::lock_guard lock(state_->mutex);
     state_->outgoing.at(index).finished = true;
   }
-  /// How many copies to the host and to the device were begun, and how often a caller blocked for
-  /// one.
+  /// copies_out(): the copies to the host that were begun. copies_in(): the copies to the device.
+  /// waits(): how often a caller blocked until a copy to the host arrived.
   std::size_t copies_out() const {
     std::lock_guard lock(state_->mutex);
     return state_->outgoing.size();

@@ -1,4 +1,5 @@
-// The name of the module that contains the CUDA device, and of its functions.
+// The file name of the module that contains the CUDA device, and the names of the module's
+// functions.
 #pragma once
 
 #include "core/device/cuda/cuda.h"

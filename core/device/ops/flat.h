@@ -1,5 +1,5 @@
 // Flat operations: elementwise, on ranges of any length, thread-safe. The bits of an element do not
-// depend on its place in the range, so that a shard has the same bits as that part of the whole
+// depend on its place in the range, so a shard gets the same bits as the same elements of the whole
 // tensor. See core/device/ops.h.
 #pragma once
 

@@ -76,7 +76,7 @@ void Control::join(Store& store) {
 }
 
 void Control::come_together() {
-  constexpr std::uint32_t joined = 1;  // the end of operation 0
+  constexpr std::uint32_t joined = 1;  // to join is operation 0; this phase ends it
   of(rank()).phase.set(joined);
   if (wait_for_all(joined, false) != Outcome::all_here) {
     of(rank()).gone.store(1);

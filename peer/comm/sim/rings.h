@@ -29,8 +29,8 @@ struct RingFlow {
 /// The rings (channels) of a group. A ring leads through the ranks machine by machine, and within a
 /// machine in the order of devices that the cluster gives (ClusterSpec::ring); ranks on the same
 /// device follow each other in rank order. On one machine there is one ring. On several machines
-/// there are as many rings as NICs that the ranks of every machine use; each ring enters the
-/// machines through another NIC and carries an equal part of the bytes.
+/// there are as many rings as the ranks of a machine use NICs (the least number of all machines);
+/// each ring enters a machine through a NIC of its own and carries an equal part of the bytes.
 class Rings {
  public:
   explicit Rings(const SimGroup& group);
@@ -50,8 +50,8 @@ class Rings {
   /// Seconds of latency in a group of p ranks. latency_once(): the slowest way once round a ring
   /// (p - 1 hops). latency_twice(): the slowest way twice round a ring (2 * p - 2 hops).
   /// latency_of_chain(): the slowest way of a broadcast, from the root to the rank before it.
-  /// NCCL's model has as many hops. But for every p - 1 hops, one hop that counts here as a hop
-  /// between machines counts there as a hop within a machine.
+  /// NCCL's model has as many hops. But of every p - 1 hops, NCCL's model takes one for a hop
+  /// within a machine that these functions take for a hop between machines.
   double latency_once() const { return once_; }
   double latency_twice() const { return twice_; }
   double latency_of_chain(int root) const;

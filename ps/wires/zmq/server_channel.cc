@@ -106,7 +106,7 @@ class ServerChannel : public ZmqChannel {
     }
   }
 
-  /// An abstract name: it leaves no file, and nobody can take it over.
+  /// Binds the socket to an abstract name, which leaves no file and which nobody can take over.
   void bind_ipc(zmq::socket_t& socket) {
     std::random_device random;
     const std::uint64_t name = (std::uint64_t{random()} << 32) | random();
@@ -146,7 +146,7 @@ class ServerChannel : public ZmqChannel {
 
   std::uint64_t token_;
   int server_;
-  std::map<int, std::size_t> peers_;  // the socket of each worker
+  std::map<int, std::size_t> peers_;  // by worker: index of its socket
   std::size_t next_ = 0;
 };
 

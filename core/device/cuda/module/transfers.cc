@@ -80,7 +80,8 @@ void Transfers::read(const Tensor& tensor, std::span<std::byte> to) {
       to = to.subspan(bytes);
     }
   } catch (...) {
-    pinned_.give_back(block, copied);  // the copy may still run if a watch ended the wait
+    // If a watch ended the wait by throwing, the copy may still run.
+    pinned_.give_back(block, copied);
     throw;
   }
   pinned_.give_back(block, nullptr);
