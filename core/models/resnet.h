@@ -9,8 +9,8 @@ namespace ringside {
 /// or 34 (a block has two 3x3 convolutions), or 50, 101 or 152 (a block is a bottleneck, whose 3x3
 /// convolution has the stride, as in version 1.5). With 10 or 14 layers each stage has one block:
 /// with 10 a block as in 18, with 14 a bottleneck. Units: "stem" (a 7x7 convolution with stride 2
-/// and max pooling, or a 3x3 convolution alone if `stem` is "cifar"), "layer1.0".. (the blocks of
-/// four stages with `filters` channels and twice, four and eight times as many), "head" (mean over
+/// and max pooling, or a 3x3 convolution alone if `stem` is "cifar"), "layer1.0".. (the blocks; the
+/// four stages have `filters` channels and twice, four and eight times as many), "head" (mean over
 /// positions, linear layer to `classes`). A parameter of a block is called "UNIT.PARAMETER" in
 /// torchvision, as in "layer1.0.conv1.weight"; a parameter of stem or head is called "PARAMETER"
 /// there. Initial values are torchvision's. Throws Error for sizes below 1 and for unknown

@@ -1,12 +1,13 @@
-// Speed of a GPU's kernels beside what it can do, measured in the same run: matrix products of
-// 8192 x 8192 x 8192, and a copy of memory. Shapes of the rest are those of a GPT-2 (width 768, 12
-// heads, context 1024, vocabulary 50304) and of a ResNet-50 (224 x 224, 128 images). Bytes and
-// operations are those of core/device/cost.h.
+// Measures the speed of a GPU's kernels, and compares it with what the GPU reaches in the same run
+// at matrix products of 8192 x 8192 x 8192 and at a copy of memory. The other kernels run on the
+// shapes of a GPT-2 (width 768, 12 heads, context 1024, vocabulary 50304) and of a ResNet-50
+// (224 x 224, 128 images). core/device/cost.h says how many bytes and operations a kernel has.
 //
 //     gpu_bench [FILE [DIVISOR]]
 //
-// FILE gets the figures as JSON. DIVISOR makes everything smaller, to try the program out. Medians
-// of 20 runs, timed by marks in the device's queue. Ends with 2 where there is no GPU.
+// FILE gets the figures as JSON. DIVISOR makes everything smaller, to try the program out. Times
+// are medians of 20 runs, taken by marks in the device's queue. The program exits with status 2 if
+// no GPU can be used.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -107,7 +108,8 @@ void add_attention(Bench& b, DType dtype, std::int64_t samples, std::int64_t con
                             b.kernels().attention_backward, true);
 }
 
-/// What one device with all of its memory to itself measures: memory is given back in between.
+/// Takes the measurements in `list` on a device made for them. The device gives its memory back at
+/// the end, so that the next device can use the whole memory of the GPU.
 std::vector<Figure> measure(bool tf32, const std::vector<Measurement>& list) {
   std::vector<Figure> out;
   Bench bench(tf32);
@@ -146,7 +148,8 @@ std::vector<Figure> measure_all(std::int64_t divisor) {
   return figures;
 }
 
-/// The ceiling of a figure: the product of its dtype, or the copy.
+/// The rate that a figure is compared with: that of the large matrix product of the same dtype, or
+/// that of the copy.
 double ceiling(const Figure& figure, const std::vector<Figure>& all) {
   for (const Figure& one : all)
     if (figure.product ? one.name == "product" && one.dtype == figure.dtype : one.name == "copy")

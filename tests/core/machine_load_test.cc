@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 /// A machine of four cores, of which this process may run on the first two.
 class Load : public ::testing::Test {
  protected:
-  /// Of each of the first two cores, in seconds; the others are busy all the time.
+  /// The times of one of the first two cores, in seconds. The other two cores are always busy.
   struct Core {
     double user = 0, system = 0, idle = 0, steal = 0;
   };
@@ -51,7 +51,7 @@ TEST_F(Load, WhatTheRunDidNotUseIsThatOfOthers) {
   own_ = {7, 100};
   const LoadMeter load = meter();
   now_ = 12;
-  stat({6.5, 5.5, 5}, {2, 1.5, 1.5});  // 3.5 s more
+  stat({6.5, 5.5, 5}, {2, 1.5, 1.5});  // busy for 3.5 s, the run for 2 s of them
   own_ = {9, 130};
   const MachineLoad read = load.read();
   EXPECT_DOUBLE_EQ(read.seconds, 2);
@@ -67,8 +67,8 @@ TEST_F(Load, AQuietMachineDisturbsNobody) {
   stat({0, 0, 0}, {0, 0, 0});
   const LoadMeter load = meter();
   now_ += 2;
-  stat({2.02, 0, 0}, {1.9, 0.05, 0.01});  // daemons
-  own_ = {3.8, 5000};                     // more threads than cores: that alone is normal
+  stat({2.02, 0, 0}, {1.9, 0.05, 0.01});  // busy a little longer than the run: daemons
+  own_ = {3.8, 5000};                     // interruptions: normal if threads outnumber cores
   EXPECT_EQ(disturbance(load.read(), 2), "");
 }
 
@@ -109,14 +109,15 @@ TEST_F(Load, WhatTheSystemDoesNotTellIsNothing) {
   EXPECT_EQ(disturbance(read, 2), "");
 }
 
-/// A tenth of what the run itself can use: a rank of one thread has one core of the two.
+/// Other processes may use half of the time that the run leaves idle, plus a tenth of what the run
+/// itself can use. With one thread, the run can use one of the two cores.
 TEST_F(Load, TheThresholdIsAShareOfWhatTheRunCanUse) {
   const auto load = [](int cores, double others_s) {
     return MachineLoad{.seconds = 10, .cores = cores, .others_s = others_s};
   };
   EXPECT_NE(disturbance(load(2, 2.1), 2), "");
   EXPECT_EQ(disturbance(load(2, 1.9), 2), "");
-  EXPECT_EQ(disturbance(load(2, 1.9), 16), "");  // no more than the cores that there are
+  EXPECT_EQ(disturbance(load(2, 1.9), 16), "");  // the run cannot use more cores than there are
   EXPECT_NE(disturbance(load(2, 6.1), 1), "") << "more than half of the idle core, and a tenth";
   EXPECT_EQ(disturbance(load(2, 5.9), 1), "");
   EXPECT_EQ(disturbance(load(64, 25), 2), "") << "61 cores are idle";

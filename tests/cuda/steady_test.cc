@@ -1,5 +1,5 @@
-// What only the test double of CUDA can show: what a steady step asks of the driver, and what comes
-// of the driver's errors.
+// What only the test double of CUDA can show: how often a steady step calls the driver, and how the
+// device behaves after errors of the driver.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -110,7 +110,7 @@ TEST_F(CudaDriver, GivesEventsOfMarksBack) {
   std::vector<Mark> kept = mark_many();
   const auto before = counters().events;
   for (const auto& mark : kept) device().time(mark);
-  kept = mark_many();  // of events that the first ones had
+  kept = mark_many();  // with the events of the first marks
   EXPECT_LE(counters().events - before, 1);
   kept.clear();
   for (int i = 0; i < 10; ++i) mark_many();
@@ -118,7 +118,7 @@ TEST_F(CudaDriver, GivesEventsOfMarksBack) {
 }
 
 TEST_F(CudaDriver, AnchorsMarksAgainWithoutWaiting) {
-  // Longer than an anchor lasts; the marks' times must not show where one follows the other.
+  // Runs longer than an anchor is used. The marks' times must not jump at a change of anchors.
   const double begin = device().clock().now();
   double last = begin - 1e-3, now = begin;
   while (now < begin + 1.2) {
@@ -138,8 +138,8 @@ TEST_F(CudaDriver, HasMemoryThatThePoolKeepsForOthers) {
   device().synchronize();
   const auto in_use = device().memory()->reserved + device().memory()->outside;
   cuda_on_host::set_memory(in_use + 64 * megabyte);
-  filled(10 * megabyte, 1);  // 40 MiB, still in use when they are given back
-  // Too large for what the pool has, and with it for the GPU.
+  filled(10 * megabyte, 1);  // 40 MiB, still in use when given back
+  // Too large for a block of the pool, and for the GPU as long as the pool keeps its blocks.
   const auto last_of = [&](const Tensor& tensor) {
     return values_of(tensor.range(tensor.count() - 1, 1))[0];
   };
@@ -197,7 +197,7 @@ TEST_F(CudaDriver, RunsOnTheGpuThatIsNamedFromAnyThread) {
   cuda_on_host::set_device_count(2);
   const auto second = cuda::make_cuda_device({.ordinal = 1});
   const Tensor tensor = second->tensor({100}, MemoryKind::data);
-  std::thread([&] {  // whose current device is the first
+  std::thread([&] {  // a thread whose current device is the first
     second->kernels().fill({.out = tensor, .value = 5});
     const auto copy = second->staging()->out(tensor);
     copy->wait();
@@ -206,7 +206,7 @@ TEST_F(CudaDriver, RunsOnTheGpuThatIsNamedFromAnyThread) {
   })
       .join();
   EXPECT_EQ(second->ordinal(), 1);
-  EXPECT_THAT(values_of(filled(10, 1)), Each(1));  // the first, on a thread that had the second
+  EXPECT_THAT(values_of(filled(10, 1)), Each(1));  // this thread had the second GPU
 }
 
 TEST_F(CudaDriver, IsToldOfTheTimelinesSpans) {

@@ -1,4 +1,4 @@
-// Stacks of fibers, and what sanitizers are told of them.
+// Stacks of fibers, and the calls that tell sanitizers about these stacks.
 #include "tests/cuda_on_host/fiber.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 #include "tests/cuda_on_host/driver.h"
 
-// There if the program was built with the sanitizer.
+// Functions of the sanitizers. A function is null if the program was built without its sanitizer.
 extern "C" {
 [[gnu::weak]] void* __tsan_get_current_fiber();
 [[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
@@ -41,7 +41,7 @@ Fiber::Fiber(void (*entry)()) : size_(stack_size), is_thread_(false) {
   void* memory = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) fail("no memory for the stack of a kernel's thread");
   stack_ = static_cast<std::byte*>(memory);
-  // What grows past the end stops there.
+  // The lowest page cannot be accessed: a stack that grows too large ends the program there.
   mprotect(stack_, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE);
   context_ = make_context(stack_ + size_, entry);
   if (__tsan_create_fiber) sanitizer_ = __tsan_create_fiber(0);
@@ -50,7 +50,8 @@ Fiber::Fiber(void (*entry)()) : size_(stack_size), is_thread_(false) {
 Fiber::~Fiber() {
   if (is_thread_) return;
   if (__tsan_destroy_fiber) __tsan_destroy_fiber(sanitizer_);
-  // The frames in it never return, so what they marked stays marked for whoever has the pages next.
+  // The frames on this stack never return, so the memory that they marked as poisoned would stay
+  // so when the pages are used again.
   if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(stack_, size_);
   munmap(stack_, size_);
 }

@@ -40,7 +40,7 @@ TEST(Report, FiguresAreMediansWithHalfTheRange) {
 TEST(Report, SpeedUpAndEfficiencyAreAgainstSingle) {
   const auto cases = summarise(
       {made_up_row("ddp", 2, 0, 180, "a", {2, 1}), made_up_row("single", 1, 0, 100, "a", {2, 1})});
-  EXPECT_EQ(cases[0].label, "single");  // first, whenever it ran
+  EXPECT_EQ(cases[0].label, "single");  // stands first, whenever it ran
   const CaseSummary& ddp = find(cases, "ddp", 2);
   EXPECT_EQ(ddp.verdict.sameness, Sameness::bit_identical);
   EXPECT_DOUBLE_EQ(ddp.speed_up.median, 1.8);
@@ -62,7 +62,7 @@ TEST(Report, PredictionsStandBesideWhatWasMeasured) {
   const auto json = summary_json("trial", cases)["cases"];
   EXPECT_NEAR(json[0]["predicted"]["step_ms_error"].get<double>(), 0.1, 1e-12);
   EXPECT_TRUE(json[1]["predicted"].is_null());
-  // Without any there is no column for them.
+  // Without predictions the table has no column for them.
   EXPECT_THAT(summary_text(summarise({made_up_row("single", 1, 0, 100, "a", {2, 1})})),
               Not(HasSubstr("predicted")));
 }
@@ -89,7 +89,7 @@ TEST(Report, AnAlgorithmOfItsOwnHasNoSpeedUpInThroughputWhereverItRan) {
   EXPECT_LT(cases[1].speed_up.median, 0);
   EXPECT_THAT(summary_text(cases), HasSubstr("| own algorithm"));
   EXPECT_EQ(summary_json("trial", cases)["cases"][1]["promise"], "own algorithm");
-  // Not even losses that happen to be equal make it the same run.
+  // It is not called the same run even if its hash and losses happen to be equal.
   computed.parameter_hash = "a";
   computed.loss = {2, 1};
   EXPECT_LT(summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), computed})[1].speed_up.median,
@@ -182,7 +182,8 @@ TEST(Report, ASingleThatDoesNotRepeatItselfIsDifferent) {
   EXPECT_EQ(cases[0].verdict.sameness, Sameness::different);
 }
 
-/// One of the three alone is enough: a hash says nothing of losses, and losses nothing of weights.
+/// A difference in one of the three alone is enough: equal hashes do not imply equal losses, and
+/// equal losses do not imply equal weights.
 TEST(Report, BitIdenticalRowsHaveEqualParametersLossesAndEvaluations) {
   Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
   single.evaluations = {{2, 1.5, 1.5, 0.75, 1.0}};
@@ -190,7 +191,7 @@ TEST(Report, BitIdenticalRowsHaveEqualParametersLossesAndEvaluations) {
     Row ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
     ddp.evaluations = {{2, 1.5, 1.5, 0.75, 2.0}};  // the seconds may differ
     change(ddp);
-    // Figures of a comparison that is resumed come from its file: bits survive that.
+    // A resumed comparison reads its earlier rows from a file. That must not change any bit.
     const Row again = row_from_json(nlohmann::json::parse(to_json(ddp).dump()), default_options);
     EXPECT_EQ(again.loss, ddp.loss);
     const Sameness fresh = find(summarise({single, ddp}), "ddp", 2).verdict.sameness;
@@ -242,7 +243,7 @@ TEST(Report, TheReferenceIsSingleOverTheSameMicroBatches) {
   EXPECT_EQ(cases[0].label, "single");
   EXPECT_EQ(cases[1].label, "single x2");
   EXPECT_EQ(find(cases, "ddp", 2).verdict.sameness, Sameness::bit_identical);
-  // Without it the losses of any other `single` must do.
+  // Without that reference, only the losses are compared, with those of any other `single`.
   cases = summarise({plain, ddp});
   EXPECT_EQ(find(cases, "ddp", 2).verdict.sameness, Sameness::to_rounding);
 }
@@ -294,7 +295,8 @@ TEST(Report, AReferenceOfBatchNormGroupsIsNoRepeatOfSingle) {
   EXPECT_THAT(summary_text(cases), Not(HasSubstr("was not compared")));
 }
 
-/// `single` and `ddp` in pairs: a disturbance of the machine hits both runs of a repeat.
+/// Rows of `single` and `ddp`, a pair for each repeat: a disturbance of the machine hits both runs
+/// of a repeat.
 std::vector<Row> pairs(const std::vector<std::pair<double, double>>& rates) {
   std::vector<Row> rows;
   for (const auto& [single, ddp] : rates) {
@@ -317,7 +319,7 @@ TEST(Report, SpeedUpIsTheMedianOfRatiosWithinARepeat) {
   const std::string text = summary_text(cases);
   EXPECT_THAT(text, HasSubstr("1.80 [1.76, 1.84]"));
   EXPECT_THAT(text, HasSubstr("the range of 5 repeats, which holds the true median in 94%"));
-  EXPECT_THAT(text, HasSubstr(" 1.00 |"));  // no interval around itself
+  EXPECT_THAT(text, HasSubstr(" 1.00 |"));  // of `single`: it has no interval
   const auto json = summary_json("trial", cases)["cases"][1];
   EXPECT_DOUBLE_EQ(json["speed_up_interval"][0].get<double>(), 1.76);
   EXPECT_DOUBLE_EQ(json["efficiency_interval"][0].get<double>(), 0.88);
@@ -347,7 +349,7 @@ TEST(Report, CasesWhoseIntervalsOverlapAreNotRanked) {
     rows.push_back(made_up_row(scheme, world, 1, second, "a", {2, 1}));
   };
   add("single", 1, 100, 100);
-  add("ddp", 1, 97, 106);  // around that of single
+  add("ddp", 1, 97, 106);  // its interval contains that of single
   add("dp", 2, 150, 170);
   add("ps", 2, 165, 185);  // overlaps with dp and ddp, which do not overlap with each other
   add("ddp", 2, 175, 190);
@@ -378,7 +380,7 @@ TEST(Report, AttemptsThatWereDisturbedDoNotCount) {
   EXPECT_EQ(quiet.superseded, 1);
   EXPECT_EQ(quiet.disturbed, 0);
   EXPECT_THAT(summary_text(cases), HasSubstr("1 attempts do not count"));
-  // Where no attempt was quiet the table says what disturbed the best one.
+  // If no attempt was quiet, the table says what disturbed the best attempt.
   rows.pop_back();
   cases = summarise(rows);
   EXPECT_THAT(
@@ -388,7 +390,7 @@ TEST(Report, AttemptsThatWereDisturbedDoNotCount) {
   EXPECT_EQ(summary_json("trial", cases)["cases"][1]["disturbed"], 1);
 }
 
-/// Speed may be disturbed, results may not.
+/// A disturbance may change the speed of a run, but not its results.
 TEST(Report, AnAttemptThatDoesNotCountMustBeTheSameRunToo) {
   auto rows = pairs({{100, 180}});
   rows[1].load = MachineLoad{.seconds = 10, .cores = 2, .others_s = 9};
@@ -431,8 +433,8 @@ TEST(Report, SingleOnAllCoresIsASecondBaseline) {
   EXPECT_THAT(text, HasSubstr("|   1.9 |"));
   EXPECT_THAT(summary_text(summarise(pairs({{100, 180}}))), Not(HasSubstr("vs all cores")));
 
-  // Of a comparison that was resumed with a larger world the case with the most threads counts,
-  // wherever it stands.
+  // If a comparison was resumed with a larger world, it has two cases of `single` on all cores. The
+  // one with the most threads counts, wherever it stands.
   for (int repeat = 0; repeat < 2; ++repeat)
     rows.insert(rows.begin(), on_all_cores(4, repeat, 300));
   EXPECT_DOUBLE_EQ(find(summarise(rows), "ddp", 2).of_all_cores.median, 0.6);

@@ -43,7 +43,7 @@ TEST(Presets, HaveTheNumberOfParametersOfTheLiterature) {
                                                                {"gpt-8b", 8'314'143'744},
                                                                {"gpt3-13b", 12'853'386'240},
                                                                {"gpt3-175b", 174'604'259'328}};
-  // Without memory: all of them, the largest as well, are built in no time.
+  // A simulated device stores no values, so even the largest models are built quickly.
   const auto device = sim::make_sim_device(testing::small_cluster(1), nullptr, {0, 0}, nullptr);
   for (const Preset& preset : presets()) {
     const Model model = make_model(preset.config, *device);

@@ -1,4 +1,4 @@
-// A gradient of fp16 that is not finite on one rank alone: nobody takes the step.
+// If an fp16 gradient is not finite on one rank, all ranks skip the step.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::int64_t bad_step = 2;
 
-/// A scheme whose rank finds an infinity in what one of its micro-batches gave a unit.
+/// Wraps a scheme. In step `bad_step` it sets one element of a unit's gradient to infinity after
+/// the backward of one micro-batch.
 class Poisoned : public SyncScheme {
  public:
   Poisoned(const RankContext& context, std::unique_ptr<SyncScheme> scheme, std::size_t unit,
@@ -54,7 +55,7 @@ class Poisoned : public SyncScheme {
   std::int64_t micro_batch_;
 };
 
-/// Records of the workers. `worker` -1: nobody is poisoned.
+/// Runs `plan` with the scheme of `worker` poisoned (-1: of none). Returns the workers' records.
 std::vector<RankRecord> run_poisoned(const RunPlan& plan, int worker, std::size_t unit,
                                      std::int64_t micro_batch) {
   const SchemeRow& row = find_scheme(plan.scheme);

@@ -23,8 +23,8 @@ std::unique_ptr<SimDevice> alone(bool numerics = false) {
                          numerics ? make_cpu_device(1) : nullptr);
 }
 
-/// Seconds of a copy of 1 MB (read and written) on the small cluster: 2e6 bytes at half of
-/// 100 GB/s, 2 us launch.
+/// Seconds of a copy of 1 MB on the small cluster: 2e6 bytes, read and written, at half of
+/// 100 GB/s, plus 2 us for the launch.
 constexpr double copy_s = 2e6 / 50e9 + 2e-6;
 
 struct Copied {
@@ -62,7 +62,7 @@ TEST(SimDevice, SmallOperationsReachLessAndEachClassHasItsOwnCurve) {
   EXPECT_DOUBLE_EQ(seconds(OpClass::linear, 1e9), 1e-3 / 0.5 + 2e-6);
   EXPECT_DOUBLE_EQ(seconds(OpClass::attention, 1e6), 1e-6 / 0.5 + 2e-6);
   EXPECT_DOUBLE_EQ(seconds(OpClass::linear, 0), 2e-6);
-  // Whichever takes longer.
+  // An operation takes the longer of the time for its arithmetic and the time for its bytes.
   EXPECT_DOUBLE_EQ(seconds_of({OpClass::loss, 1e6, 1e6}, device), 1e-5 / 0.5 + 2e-6);
   EXPECT_DOUBLE_EQ(seconds_of({OpClass::loss, 1e9, 1e6}, device), 1e-3 / 0.5 + 2e-6);
 }
@@ -86,7 +86,7 @@ TEST(SimDevice, ProductsHaveThePeakOfTheirDtypeAndAllElseThatOfFp32) {
   EXPECT_DOUBLE_EQ(seconds_of({OpClass::normalisation, 1e9, 0, DType::bf16}, device),
                    1e-3 / 0.2 + 2e-6);
   EXPECT_DOUBLE_EQ(seconds_of({OpClass::linear, 1e9, 0}, device), 1e-3 / 0.5 + 2e-6);
-  // Other dtypes of what is no product count as fp32.
+  // If an operation is no product, dtypes without figures of their own count as fp32.
   for (const DType dtype : {DType::f16, DType::i32, DType::u8, DType::f64})
     EXPECT_DOUBLE_EQ(seconds_of({OpClass::normalisation, 1e9, 0, dtype}, device),
                      1e-3 / 0.5 + 2e-6);
@@ -121,7 +121,7 @@ TEST(SimDevice, Tf32IsForProductsOfFp32OnDevicesThatHaveIt) {
   cluster.device = with_bf16();
   cluster.device.tflops["tf32"] = 2;
   cluster.device.efficiency["tf32"] = cluster.device.efficiency["fp32"];
-  cluster.device.efficiency["tf32"]["loss"].points = {{1, 0.1}};  // no product: not asked for
+  cluster.device.efficiency["tf32"]["loss"].points = {{1, 0.1}};  // not used: loss is no product
   const DeviceSpec& device = cluster.device;
   EXPECT_DOUBLE_EQ(seconds_of({OpClass::linear, 1e9, 0}, device, true), 0.5e-3 / 0.5 + 2e-6);
   EXPECT_DOUBLE_EQ(seconds_of({OpClass::linear, 1e9, 0}, device, false), 1e-3 / 0.5 + 2e-6);
@@ -261,7 +261,7 @@ TEST(SimDevice, WithNumericsItComputesAndCountsAndTakesTimeAsWithout) {
   attend(*without);
   EXPECT_EQ(with->clock().now(), without->clock().now());
   EXPECT_GT(with->clock().now(), 0);
-  // The kernel's scratch is not counted: on a device without values there is none.
+  // The kernel's scratch memory is not counted, because a device without values has none.
   EXPECT_EQ(with->ledger().at_peak(), without->ledger().at_peak());
   EXPECT_EQ(with->ledger().at_peak()[MemoryKind::workspace], 0);
   EXPECT_EQ(with->ledger().current().total(), 0);
@@ -309,7 +309,7 @@ TEST(SimDeviceInAWorld, ItsTimeRunsAheadUntilItCatchesUp) {
   EXPECT_EQ(runs, 1);
 }
 
-/// The world lets what ends at almost the same time end at once: work may end a little early.
+/// The world treats ends at almost the same time as one moment, so work may end a little early.
 TEST(SimDeviceInAWorld, ItsClockNeverGoesBack) {
   const auto compute = [](SimDevice& device) {
     const Copied copied(device);
@@ -327,8 +327,8 @@ TEST(SimDeviceInAWorld, ItsClockNeverGoesBack) {
   run_actors(small_cluster(2), {{{0, 0}, compute}, {{0, 1}, disturb}});
 }
 
-/// A worker and a server beside it use one device: what either computes is its own time, and
-/// together they share the core.
+/// A worker and the server beside it use one device. Each waits only for its own computations,
+/// which run at half speed while both compute.
 TEST(SimDeviceInAWorld, ActorsThatShareADeviceShareItsCore) {
   const auto cluster = small_cluster(1);
   const auto world = make_world(cluster);

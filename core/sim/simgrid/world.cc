@@ -147,7 +147,7 @@ class SimWorld : public World {
         [weak](simgrid::kernel::resource::NetworkAction& network, Action::State) {
           const auto state = weak.lock();
           if (!state) return;
-          // SimGrid only declares the derived class; Action is its first base.
+          // SimGrid's headers declare NetworkAction without defining it. Its first base is Action.
           auto& action = reinterpret_cast<Action&>(network);
           if (action.get_state() == Action::State::FINISHED)
             state->flows.end(action.get_activity());

@@ -102,7 +102,7 @@ TEST_P(KernelParts, AttentionWithRoomForFewHeadsGivesTheSameBits) {
   const Tensor dy = upload(y_shape, normal(samples * positions * heads * depth));
   cuda::Matmul matmul(context());
   std::vector<std::vector<float>> results;
-  // All heads at once; a few; one alone.
+  // Memory for all heads at once, for a few heads, and for one head at a time.
   for (const std::int64_t bytes : {1 << 20, 2 * 6 * 20 * 20, 0}) {
     const AttentionForward forward{
         .qkv = qkv, .y = output(y_shape), .statistics = output_f32({samples, heads, positions})};
@@ -122,7 +122,7 @@ TEST_P(KernelParts, AttentionWithRoomForFewHeadsGivesTheSameBits) {
   EXPECT_EQ(results[0], results[2]);
 }
 
-/// A convolution with all that it may have, and its gradients.
+/// A convolution with bias, relu, stride and padding, and its gradients.
 struct Convolution {
   ConvolutionForward forward;
   ConvolutionBackward backward;
@@ -154,7 +154,7 @@ class ConvolutionParts : public KernelParts {
              .dweight = output(weight),
              .dbias = output({filters})}};
   }
-  /// y, dx, dweight and dbias; dy, which relu changes, stays what it was.
+  /// Returns y, dx, dweight and dbias. Works on a copy of dy, which the relu's backward overwrites.
   std::vector<Values> run(Convolution one, cuda::FusedConvolution* fused, std::int64_t bytes) {
     cuda::Matmul matmul(context());
     const Tensor dy = output(one.backward.dy.shape());
@@ -188,7 +188,8 @@ TEST_P(ConvolutionParts, WithRoomForFewImagesIsTheSame) {
     expect_near(run(one, nullptr, bytes), expected);
 }
 
-/// What a library has that knows convolutions without bias and relu, and not all of them.
+/// Stands for a library that has convolutions only without bias and relu, and their gradients only
+/// if `gradients` is true.
 class Library final : public cuda::FusedConvolution {
  public:
   Library(const cuda::Context& context, bool gradients)
@@ -212,7 +213,7 @@ class Library final : public cuda::FusedConvolution {
     ConvolutionBackward bare = op;
     bare.relu = false;
     bare.dbias = {};
-    // Nothing but what was asked for.
+    // Writes only `wanted`. The other gradient goes to a tensor that is dropped, or is left out.
     const auto other = [&](const Tensor& of) {
       return context_.device.tensor(of.shape(), MemoryKind::workspace, of.dtype());
     };

@@ -1,11 +1,13 @@
-// NCCL on the host, between the ranks (threads) of one process. A test double: names, values and
-// what is asynchronous are the library's own.
+// A test double of NCCL on the host, whose ranks are threads of one process. Names and values are
+// those of NCCL, and the same calls are asynchronous.
 //
-// Where NCCL leaves open when something happens, here it happens as late as it may: what a call on
-// a non-blocking communicator left ncclInProgress is done within the ncclCommGetAsyncError() that
-// says ncclSuccess, and not before; the first collective, and the first message between two ranks,
-// are in progress until all who take part have called. A rank that does not come, or aborted, is
-// waited for without end, and so is the end of operations that did not agree with each other.
+// Where NCCL leaves open when something happens, it happens here as late as NCCL allows:
+//   - If a call on a non-blocking communicator returns ncclInProgress, the work is done within the
+//     call of ncclCommGetAsyncError() that gives ncclSuccess, and not before.
+//   - The first collective, and the first message between two ranks, stay in progress until all
+//     ranks that take part have called them.
+//   - If a rank does not come or has aborted, the others wait for it for ever. Operations that do
+//     not agree with each other never end.
 // Several ranks may use one device.
 #pragma once
 
@@ -48,7 +50,7 @@ enum ncclDataType_t {
   ncclUint32 = 3,
   ncclInt64 = 4,
   ncclUint64 = 5,
-  ncclFloat16 = 6,  // moved, not reduced
+  ncclFloat16 = 6,
   ncclHalf = 6,
   ncclFloat32 = 7,
   ncclFloat = 7,
@@ -58,7 +60,7 @@ enum ncclDataType_t {
 };
 enum ncclRedOp_t { ncclSum = 0, ncclProd = 1, ncclMax = 2, ncclMin = 3, ncclAvg = 4 };
 
-/// Begins as NCCL_CONFIG_INITIALIZER; only `blocking` means something here.
+/// Must be initialised with NCCL_CONFIG_INITIALIZER. Only `blocking` has an effect here.
 struct ncclConfig_t {
   std::size_t size;
   unsigned magic, version;
@@ -89,13 +91,14 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int r
 /// Writes *child once the parent is no longer in progress.
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* child,
                            ncclConfig_t* config);
-/// Stays in progress until the operations of every rank have ended and every rank has called it.
+/// Stays in progress until the operations of every rank have ended and every rank has called
+/// ncclCommFinalize().
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 /// Blocks until the rank's own operations have ended.
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 /// Ends the rank's tasks; their memory is not touched from here on. Other ranks notice nothing.
 ncclResult_t ncclCommAbort(ncclComm_t comm);
-/// Gives ncclInvalidUsage on every rank once the ranks' operations did not agree.
+/// Gives ncclInvalidUsage on every rank after operations of the ranks did not agree.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);

@@ -26,7 +26,7 @@ constexpr double patience_s = 20;
 /// Staged: ZeroMQ on devices whose memory the host does not share.
 enum class World { zmq, staged, simulated };
 
-/// What a worker or a server has.
+/// What a test's code for one worker or one server works with.
 struct Party {
   const RankContext& context;
   Channel& channel;
@@ -76,7 +76,8 @@ class Meeting {
       }
     if (world_) world_->run();
     threads.clear();
-    for (Rank& rank : ranks_)  // or the end of ZeroMQ's channels lingers
+    // Messages that nobody has taken would make closing ZeroMQ's channels slow.
+    for (Rank& rank : ranks_)
       while (!world_ && rank.server.channel && rank.server.channel->receive(0.01)) {
       }
     for (const std::string& error : errors) EXPECT_EQ(error, "");
@@ -274,7 +275,8 @@ TEST_P(TransportTest, WhoSendsTooMuchIsBlockedUntilTheDeadline) {
       [](Party&) {});
 }
 
-/// Each fills the other's queue before it reads: only who reads while it sends gets through.
+/// Worker and server would block each other for ever, since each sends more than the queue holds.
+/// They get through because the worker takes messages from the server while its send is blocked.
 TEST_P(TransportTest, AWorkerReadsWhileItsSendIsBlocked) {
   constexpr int messages = 600;
   Meeting meeting(world(), 1, 1);
