@@ -72,9 +72,9 @@ void check_list(std::string_view key, const std::vector<T>& list) {
       throw Error("{} names {} twice", key, list[i]);
 }
 
-/// Throws Error if an activation could have more than most_elements. No activation has more
-/// elements than a micro-batch's positions times a unit's parameters, or than the scores of
-/// attention.
+/// Throws Error if an activation could have more than most_elements. An activation has at most as
+/// many elements as the larger of two numbers: the elements of a micro-batch's input times the
+/// parameters of a unit, and the scores of attention.
 void check_countable(const RunPlan& plan, const Model& model) {
   std::int64_t widest = 1;
   for (const auto& unit : model.units) widest = std::max(widest, unit->layout().count());

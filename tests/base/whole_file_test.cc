@@ -75,7 +75,7 @@ TEST_F(WholeFileTest, LeavesNothingWhereItsProcessIsKilled) {
     raise(SIGKILL);
   }
   waitpid(child, nullptr, 0);
-  remove_abandoned_drafts(path("a"));  // where the file system wants a name for a draft
+  remove_abandoned_drafts(path("a"));  // some file systems need named drafts
   EXPECT_EQ(files(), 0u);
 }
 

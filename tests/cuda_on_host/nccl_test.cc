@@ -28,7 +28,7 @@ ncclResult_t state(ncclComm_t comm) {
   return error;
 }
 
-// What it is when no longer in progress, or at a deadline.
+// Waits until the communicator is no longer in progress, for at most 30 s. Returns its state.
 ncclResult_t settle(ncclComm_t comm) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   ncclResult_t result;
@@ -78,7 +78,7 @@ class Ranks {
   void settle_all() {
     for (auto comm : comms) EXPECT_EQ(settle(comm), ncclSuccess);
   }
-  // call(rank, comm, stream) on each, then until all is done.
+  // Calls call(rank, comm, stream) for each rank, then waits until all operations have run.
   template <class Call>
   void run(const Call& call) {
     for (int r = 0; r < size(); ++r) {
@@ -226,7 +226,7 @@ TEST(NcclInit, IsInProgressUntilAllCame) {
   int count = 0;
   EXPECT_EQ(ncclCommCount(comms[0], &count), ncclInvalidArgument);
   ASSERT_EQ(ncclCommInitRankConfig(&comms[1], 2, id, 1, &config), ncclInProgress);
-  EXPECT_EQ(ncclCommCount(comms[1], &count), ncclInvalidArgument);  // it has not been asked
+  EXPECT_EQ(ncclCommCount(comms[1], &count), ncclInvalidArgument);  // its state was not asked for
   for (auto comm : comms) EXPECT_EQ(state(comm), ncclSuccess);
   int rank = 0;
   EXPECT_EQ(ncclCommCount(comms[0], &count), ncclSuccess);
@@ -295,7 +295,7 @@ TEST(NcclOperations, TheFirstIsEnqueuedOnceAllHaveCalled) {
   EXPECT_EQ(reduce(0), ncclInProgress);
   EXPECT_EQ(state(ranks.comms[0]), ncclInProgress);
   EXPECT_EQ(reduce(0), ncclInvalidArgument);
-  ranks.streams[0].wait();  // for nothing
+  ranks.streams[0].wait();  // returns at once: nothing is enqueued yet
   EXPECT_EQ(reduce(1), ncclInProgress);
   ranks.settle_all();
   for (auto& stream : ranks.streams) stream.wait();
@@ -340,7 +340,7 @@ TEST(NcclOperations, MeetInTheOrderOfCallsOnSeveralStreams) {
     ncclAllReduce(&first[r], &first[r], 1, ncclFloat32, ncclSum, comm, ranks.streams[r]);
     ncclAllReduce(&second[r], &second[r], 1, ncclFloat32, ncclSum, comm, others[r]);
   }
-  for (auto& stream : others) stream.wait();  // beside the others, which wait
+  for (auto& stream : others) stream.wait();  // the first reductions still wait
   EXPECT_EQ(first, (Floats{3, 3}));
   open.set_value();
   for (auto& stream : ranks.streams) stream.wait();
@@ -384,7 +384,7 @@ TEST(NcclFailures, AnAbortEndsOnesOwnTasksAndTouchesNothing) {
   EXPECT_EQ(ncclCommAbort(std::exchange(ranks.comms[0], nullptr)), ncclSuccess);
   ranks.streams[0].wait();
   EXPECT_EQ(reduce(1, ranks.comms[1], ranks.streams[1]), ncclSuccess);
-  EXPECT_EQ(state(ranks.comms[1]), ncclSuccess);  // it cannot know
+  EXPECT_EQ(state(ranks.comms[1]), ncclSuccess);  // rank 1 cannot know of the abort
   EXPECT_EQ(cudaStreamQuery(ranks.streams[1]), cudaErrorNotReady);
   EXPECT_EQ(ncclCommAbort(std::exchange(ranks.comms[1], nullptr)), ncclSuccess);
   ranks.streams[1].wait();
@@ -423,7 +423,7 @@ TEST_P(Disagreement, IsAnErrorOnEveryRank) {
     const auto i = Ranks::index(r);
     GetParam()(r, ranks.comms[i], ranks.streams[i], data[i].data());
   }
-  // The first to be enqueued may hear of the second one's arrival already.
+  // A state that is no longer in progress may be success, or already the error.
   for (auto comm : ranks.comms) settle(comm);
   for (auto comm : ranks.comms) {
     ncclResult_t result;
@@ -460,7 +460,7 @@ TEST(NcclSplit, MakesGroupsByColorOrderedByKey) {
     EXPECT_EQ(rank, expected[r]);
   }
   Floats data{1, 2, 4, 8};
-  for (const std::size_t r : {0, 2, 3})  // as the parent: not blocking
+  for (const std::size_t r : {0, 2, 3})  // like its parent, a child does not block
     EXPECT_EQ(
         ncclAllReduce(&data[r], &data[r], 1, ncclFloat32, ncclSum, children[r], ranks.streams[r]),
         ncclInProgress);

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::int64_t count = 9000;
 
-/// Normal numbers times powers of two over `octaves`, some of them zero.
+/// Normally distributed numbers times powers of two from a range of `octaves` exponents; every 13th
+/// number is zero.
 std::vector<float> values_over(int octaves) {
   std::vector<float> out(count);
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -53,7 +54,8 @@ class ExactSquares : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(ExactSquares, AreTheSumOfAllBitsHoweverTheyAreSplit) {
-  // One slice to four of a block, and then value by value; see core/device/cpu/squares.cc.
+  // With more octaves a block needs two to four slices; in the end its values are added one by one
+  // (core/device/cpu/squares.cc).
   for (const int octaves : {0, 5, 20, 45, 75, 250}) {
     const auto values = values_over(octaves);
     testing::SumOfBits expected;
@@ -66,7 +68,8 @@ TEST_P(ExactSquares, AreTheSumOfAllBitsHoweverTheyAreSplit) {
 }
 
 TEST_P(ExactSquares, OfValuesThatFillEverySliceToTheBrim) {
-  // All as large as their exponent allows, then as small as one slice more or fewer takes.
+  // All mantissas are as large as possible. Every second value is smaller by a factor of 2^below;
+  // the factors lead to two, three and four slices, and to adding the values one by one.
   for (const int below : {0, 8, 17, 18, 19, 39, 40, 60, 61, 252}) {
     std::vector<float> values(count, 0x1.fffffep126F);
     for (std::size_t i = 1; i < values.size(); i += 2)

@@ -40,7 +40,8 @@ TEST_P(LossKernels, CrossEntropyAgreesWithReference) {
 }
 
 TEST_P(LossKernels, CrossEntropyCountsHits) {
-  // The target first, not first, as large as another; the logits may be overwritten meanwhile.
+  // The target's logit is the largest, a smaller one, and (twice) as large as another. A gradient
+  // overwrites the logits.
   const Values logits = held({1, 2, 3, 3, 2, 1, 5, 5, 0, 0, 0, 0});
   const std::vector<std::int32_t> targets = {2, 2, 1, 0};
   for (const bool gradient : {false, true}) {
@@ -80,7 +81,8 @@ TEST_P(LossKernels, CrossEntropyHoldsWithExtremeLogits) {
     Values logits = normal(2 * classes);
     logits[3] = logits[classes + 5] = extreme;
     logits = held(logits);
-    const std::vector<std::int32_t> targets = {3, 4};  // the extreme one, and another
+    // The class with the extreme logit, and another class.
+    const std::vector<std::int32_t> targets = {3, 4};
     CrossEntropy op{.logits = upload({2, classes}, logits),
                     .targets = upload({2}, targets),
                     .losses = output_f32({2}),

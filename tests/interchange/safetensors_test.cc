@@ -49,7 +49,7 @@ TEST(Safetensors, OfManyTensorsAreReadSoon) {
   const std::string file = safetensors(header.dump(), std::string(4 * many, 'x'));
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(parse_safetensors("f", bytes_of(file)).size(), many);
-  // What is quadratic takes many times as long.
+  // If the time grew with the square of the number of tensors, it would be many times as long.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
@@ -98,7 +98,7 @@ TEST(Safetensors, RefusesHeadersThatAreNone) {
   EXPECT_EQ(of(safetensors("{" + a + "}", "x")), "nothing");
 }
 
-/// Whatever a byte becomes, the file is refused or what it holds lies within it.
+/// After any edit of its bytes, the file is either refused or all of its tensors lie within it.
 TEST(Safetensors, SurvivesAnyHeader) {
   const json header = {{"a", entry("F32", {2, 2}, 0, 16)},
                        {"b", entry("BF16", {4}, 16, 24)},

@@ -31,7 +31,8 @@ Cost train(const std::string& world, const std::vector<std::string>& more) {
 }
 
 TEST(Gpt3, AStepOn64GpusTakesSeconds) {
-  // 175B in fp32 fill 64 devices of 80 GB: one unit at a time is gathered.
+  // Parameters, gradients and optimizer state, all in fp32, leave so little room on 64 devices of
+  // 80 GB that only one unit is gathered at a time.
   const Cost cost =
       train("64", {"--set", "train.global_batch=64", "--set", "scheme.fsdp.prefetch=0"});
   EXPECT_LT(cost.seconds, 5);

@@ -103,7 +103,7 @@ TEST_P(Collectives, BroadcastGivesEveryRankTheRootsArray) {
 TEST_P(Collectives, AllToAllTransposesParts) {
   run([](const Rank& r) {
     for (const std::int64_t n : sizes) {
-      // Part j of rank i holds value_of(100 i + j, .).
+      // Part j of rank i holds value_of(100 * i + j, .).
       const Tensor in = r.floats(n * r.size, [&](std::int64_t i) {
         return value_of(100 * r.rank + static_cast<int>(i / n), i % n);
       });
@@ -229,7 +229,7 @@ TEST_P(Collectives, SplitMakesGroupsOrderedByKey) {
     const Tensor part =
         r.floats(3, [&](std::int64_t i) { return static_cast<float>(10 * r.rank + i); });
     const Tensor all = r.floats(3 * members);
-    // An operation of the group runs while one of all ranks is under way.
+    // An operation of the split group runs while an operation of all ranks is under way.
     const Tensor ones = r.floats(10, [](std::int64_t) { return 1.0F; });
     const WorkPtr whole = r.comm.all_reduce(ones);
     group->all_gather(part, all)->wait();

@@ -50,8 +50,9 @@ TEST_P(Evaluations, HaveTimeAndBytesOfTheirOwn) {
   for (const RankRecord& rank : row.ranks) {
     if (rank.role == "server") continue;
     EXPECT_GT(rank.evaluation_s, 0) << rank.rank;
-    // Of dp's and ps's workers the sum alone: what steps began has ended in them. The master's
-    // worker asks within its process.
+    // Workers of dp and ps exchange only the sum of the losses, because the transfers that a step
+    // began have ended within that step. The worker beside dp's master asks within its process, so
+    // it sends nothing.
     const bool to_others = world() > 1 && (rank.role == "worker" || scheme() != "dp");
     EXPECT_EQ(rank.evaluation_bytes.sent > 0, to_others || scheme() == "ps") << rank.rank;
     if (scheme() == "dp" || scheme() == "ps") {

@@ -15,7 +15,7 @@ struct Transfer {
   double start = 0;
 };
 
-/// When each of them ends.
+/// Returns the time at which each transfer ends.
 std::vector<double> times(const ClusterSpec& cluster, const std::vector<Transfer>& transfers) {
   const auto world = make_world(cluster);
   std::vector<double> end(transfers.size());
@@ -61,7 +61,7 @@ TEST(Platform, IncastSharesTheReceiversNic) {
   for (const double time : times(hosts(9), transfers)) EXPECT_NEAR(time, 0.8 + 9e-6, near);
 }
 
-// Sizes of the parameters of a layer; those that end leave the others their share.
+// Sizes like those of a layer's parameters. A transfer that ends leaves its share to the others.
 TEST(Platform, IncastOfMixedSizes) {
   const std::vector<double> sizes{1e3, 3e6, 3e6, 12e6, 50e6, 100e6};
   std::vector<Transfer> transfers;
@@ -86,7 +86,7 @@ TEST(Platform, NeighboursInARingDoNotDisturbEachOther) {
   }
 }
 
-// SimGrid's own sharing would give who is nearer more.
+// SimGrid by itself would give a larger share to the transfer with the lower latency.
 TEST(Platform, SharesDoNotDependOnLatency) {
   ClusterSpec cluster = hosts(3);
   cluster.nic.latency_us = 1000;
@@ -103,10 +103,10 @@ TEST(Platform, PcieRootIsShared) {
   for (const double time : times(cluster, up)) EXPECT_NEAR(time, 0.1 + 2e-6, near);
   cluster.pcie_root_gbs = 20;
   for (const double time : times(cluster, up)) EXPECT_NEAR(time, 0.2 + 2e-6, near);
-  // each way
+  // The root has its bandwidth in each direction.
   const std::vector<Transfer> both{{{0, 0}, {0, -1}, 2e9}, {{0, -1}, {0, 1}, 2e9}};
   for (const double time : times(cluster, both)) EXPECT_NEAR(time, 0.1 + 2e-6, near);
-  // between devices: up and down
+  // A transfer between devices crosses the root up and down.
   const std::vector<Transfer> pairs{{{0, 0}, {0, 1}, 2e9}, {{0, 2}, {0, 3}, 2e9}};
   for (const double time : times(cluster, pairs)) EXPECT_NEAR(time, 0.2 + 4e-6, near);
 }
@@ -121,7 +121,7 @@ TEST(Platform, MeshHasLinksOfPairs) {
   EXPECT_NEAR(end[0], 0.2 + 1e-6, near);
   EXPECT_NEAR(end[1], 0.2 + 1e-6, near);
   EXPECT_NEAR(end[2], 0.1 + 1e-6, near);   // two links
-  EXPECT_NEAR(end[3], 0.25 + 4e-6, near);  // none: PCIe
+  EXPECT_NEAR(end[3], 0.25 + 4e-6, near);  // no link: goes over PCIe
 }
 
 TEST(Platform, DevicesShareTheirNic) {
@@ -129,11 +129,11 @@ TEST(Platform, DevicesShareTheirNic) {
   for (int i = 0; i < 8; ++i) transfers.push_back({{0, i}, {1, i}, 1e9});
   for (const double time : times(gpus(Topology::nvlink_switch), transfers))
     EXPECT_NEAR(time, 0.4 + 9e-6, near);
-  // 0 and 4 have one each, and the receiver's is the limit
+  // Devices 0 and 4 use different NICs on both machines.
   const std::vector<double> end =
       times(gpus(Topology::nvlink_switch), {{{0, 0}, {1, 0}, 1e9}, {{0, 4}, {1, 4}, 1e9}});
   for (const double time : end) EXPECT_NEAR(time, 0.1 + 9e-6, near);
-  // the host sends through the first
+  // The host sends through the first NIC, which device 0 uses too.
   const std::vector<double> host =
       times(gpus(Topology::pcie), {{{0, -1}, {1, -1}, 1e9}, {{0, 0}, {1, 4}, 1e9}});
   EXPECT_NEAR(host[0], 0.2 + 5e-6, 1e-5);

@@ -19,7 +19,7 @@ struct RowStatistics {
   float mean, rstd;
 };
 
-/// Two passes over a row, which is in the cache: this avoids cancellation.
+/// Makes two passes over the row, to avoid cancellation. The second pass reads it from the cache.
 RowStatistics statistics(const float* __restrict row, std::int64_t width, float epsilon) {
   float sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)

@@ -38,9 +38,9 @@ class SimDevice : public Device {
 /// clock starts at 0 and only operations move it; this is enough to make a model and look at it.
 /// With `tf32` products of fp32 take the time of tf32 on devices, but not on hosts. `numerics` may
 /// be null. Throws Error as check(cluster) does, if the cluster has no such place, and if the
-/// efficiency of a class of operations (or of its stand-in) is missing for fp32 or for another
-/// dtype in the device's tflops. Products in a dtype that is missing in its tflops throw Error when
-/// they run.
+/// efficiency of a class of operations, and of the class that may stand in for it (stand_in()), is
+/// missing for fp32 or for another dtype in the device's tflops. Products in a dtype that is
+/// missing in its tflops throw Error when they run.
 std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
                                            std::unique_ptr<Device> numerics, bool tf32 = false);
 

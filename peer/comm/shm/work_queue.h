@@ -13,9 +13,9 @@
 
 namespace ringside::peer {
 
-/// Runs operations in order, on a thread of its own. A thread that waits for an operation while no
-/// other thread runs one does the work itself, which saves two wake-ups where compute and
-/// communication take turns.
+/// Runs operations in order, on a thread of its own. A thread that waits for an operation runs the
+/// queued operations itself while no other thread runs one, which saves two wake-ups where compute
+/// and communication take turns.
 class WorkQueue {
  public:
   explicit WorkQueue(Device& device) : device_(device) {}

@@ -96,7 +96,7 @@ void weight_gradient_by_products(const Context& context, Matmul& matmul,
   const auto scratch = [&] {
     return context.device.tensor({op.dweight.count()}, MemoryKind::workspace);
   };
-  Tensor sum;  // of several groups, in fp32
+  Tensor sum;  // of the groups' gradients, in fp32; empty if there is only one group
   for_each_group(e, dtype, most_bytes, [&](std::int64_t first, std::int64_t images) {
     const bool alone = images == e.images;
     const Tensor dy = rows_of(op.dy, e, first, images);

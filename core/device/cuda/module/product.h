@@ -21,7 +21,7 @@ enum class Epilogue : std::uint8_t {
 /// There are `batch` such products, whose matrices lie `stride_*` elements apart. Sums run in fp32
 /// and are rounded once.
 struct Product {
-  DType in = DType::f32, out = DType::f32;  // `in`: of a and b; `out`: of c, bias and pre
+  DType in = DType::f32, out = DType::f32;  // `in`: dtype of a and b; `out`: of c, bias and pre
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;
   float alpha = 1;

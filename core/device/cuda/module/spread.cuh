@@ -13,7 +13,7 @@ inline constexpr int spread_threads = 256;
 struct Spread {
   std::int64_t columns;
   int each;          // columns of a thread
-  int across, down;  // threads on a row, and rows of a block at a time
+  int across, down;  // threads side by side on a row, and rows that a block has at a time
 
   static Spread over(std::int64_t columns, int each) {
     const std::int64_t packs = (columns + each - 1) / each;
