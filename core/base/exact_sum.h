@@ -24,8 +24,8 @@ class ExactSum {
   /// infinity or NaN, which makes the total not finite too. At most 2^30 values may be added.
   void add(double value);
   void add(const ExactSum& other);
-  /// Writes the sum, which is not negative, as doubles: each is a whole number, and all but the
-  /// last are below 2^32.
+  /// Writes the sum as doubles, of which each is a whole number and all but the last are below
+  /// 2^32. The sum must not be negative.
   void store(std::span<double, digits> out) const;
 
   /// Returns the value of a stored sum, or of several stored sums added digit by digit, rounded to

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr mode_t new_file = 0666;  // without the bits that umask clears
+constexpr mode_t new_file = 0666;  // of these bits the system clears those in umask
 constexpr std::string_view ending = ".part";
 
 /// "NAME.HOST.", the beginning of the names of this host's drafts.

@@ -12,7 +12,7 @@ namespace {
 /// How a file stores a parameter, which in Ringside is row-major.
 enum class Order : std::uint8_t {
   same,
-  transposed,  // [in, out] in the file for [out, in]
+  transposed,  // [in, out] in the file, [out, in] in Ringside
   tokens       // as `same`, but the file may have more rows
 };
 

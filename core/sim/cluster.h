@@ -13,11 +13,11 @@
 
 namespace ringside::sim {
 
-/// The share of the roofline's speed that operations of one class reach, by the ideal time that
-/// they would take at that speed: short operations reach less. The share is linear in log(time)
-/// between the points and constant beyond them. It may exceed 1 where data fits into caches, which
-/// are faster than the device's bandwidth, and where a kernel needs fewer operations than its cost
-/// (core/device/cost.h) counts.
+/// The share of the roofline's speed that operations of one class reach. It depends on their ideal
+/// time, which is the time that they would take at the roofline's speed: short operations reach a
+/// smaller share. The share is linear in log(ideal time) between the points and constant beyond
+/// them. It may exceed 1 where data fits into caches, which are faster than the device's bandwidth,
+/// and where a kernel needs fewer operations than its cost (core/device/cost.h) counts.
 struct Efficiency {
   std::vector<std::pair<double, double>> points{};  // (ideal microseconds, share), ascending
   double at(double ideal_us) const;
@@ -63,7 +63,7 @@ inline constexpr std::string_view topology_names[] = {"pcie", "switch", "mesh"};
 constexpr EnumNames names_of(Topology) { return topology_names; }
 
 /// The algorithms of collectives. nccl: rings with NCCL's latencies. shm: every rank sums its part
-/// straight out of its peers' memory, which occupies the rank's core.
+/// straight out of its peers' memory; summing occupies the rank's core.
 enum class CollectiveKind : std::uint8_t { nccl, shm };
 inline constexpr std::string_view collective_kind_names[] = {"nccl", "shm"};
 constexpr EnumNames names_of(CollectiveKind) { return collective_kind_names; }
@@ -96,12 +96,14 @@ struct ClusterSpec {
   DeviceSpec host;  // the CPU of each machine: dedicated servers run there
 
   Topology topology = Topology::pcie;
-  LinkSpec peer;  // a device's port of the switch, or one link of a pair
+  LinkSpec peer;  // a device's port at the switch, or one link between two devices
   /// Topology::mesh: pairs of devices; a pair named twice has two links.
   std::vector<std::pair<std::int64_t, std::int64_t>> mesh{};
   /// The order in which rings go through the devices of a machine; empty: 0, 1, 2, ...
   std::vector<std::int64_t> ring{};
-  LinkSpec pcie;             // from a device to the host or a NIC; from a CPU also to itself
+  /// From a device to the host or a NIC. If the devices are CPUs, also the memory through which the
+  /// ranks of one CPU send to each other.
+  LinkSpec pcie;
   double pcie_root_gbs = 0;  // shared by all PCIe traffic of a machine, each way; 0: no such limit
 
   std::int64_t nics = 1;  // in each machine; device d uses NIC d * nics / devices

@@ -41,13 +41,13 @@ struct ExperimentConfig {
   std::optional<sim::ClusterSpec> cluster;
 };
 
-/// Reads a TOML file and then the overrides, of which a later one wins. An override is
-/// "table.key=value" with a TOML value or a bare word ("scheme.ps.servers=4",
-/// "data.path=text.txt"). model.preset (core/models/presets.h) sets all of [model] before the other
-/// keys of the file. Paths become absolute: those of the file relative to its folder, those of
-/// overrides relative to the current folder. Throws Error that names the file and line, or the
-/// override, if something cannot be read, a name is unknown (the nearest known one is suggested),
-/// or a value has the wrong type.
+/// Reads a TOML file and then the overrides. If two overrides set the same key, the later one
+/// counts. An override is "table.key=value" with a TOML value or a bare word
+/// ("scheme.ps.servers=4", "data.path=text.txt"). model.preset (core/models/presets.h) sets all of
+/// [model] before the other keys of the file. Paths become absolute: those of the file relative to
+/// its folder, those of overrides relative to the current folder. Throws Error that names the file
+/// and line, or the override, if something cannot be read, a name is unknown (the nearest known one
+/// is suggested), or a value has the wrong type.
 ExperimentConfig read_experiment(const std::filesystem::path& file,
                                  const std::vector<std::string>& overrides);
 

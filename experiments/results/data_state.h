@@ -37,7 +37,7 @@ std::string first_change(const DataState& before, const DataState& after);
 
 Fields fields_of(DataState::File& file);
 
-/// A list of files.
+/// A JSON list of the files.
 nlohmann::ordered_json to_json(const DataState& state);
 DataState data_state_from_json(const nlohmann::json& in);
 

@@ -63,8 +63,8 @@ nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data
 /// options, world and what follows from these.
 void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs);
 
-/// Sets the places of the kept rows in the tables: the place that each row's case has among `runs`.
-/// Cases that are not among `runs` come after all others, in their old order.
+/// Sets each row's line in the tables (RunPlan::line) to the line of its case among `runs`. Rows of
+/// cases that are not among `runs` come after all others, in their old order.
 void take_lines(std::vector<Row>& rows, const std::vector<RunPlan>& runs);
 
 }  // namespace ringside

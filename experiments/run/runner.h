@@ -21,7 +21,7 @@ struct RunMaker {
   /// Makes one run; blocks.
   std::function<RunOutcome(const RunPlan&, const std::function<void(const Step&)>&)> make;
   std::function<bool()> interrupted;
-  int most_attempts = 1;  // how often a run is made at most if it is disturbed each time
+  int most_attempts = 1;  // at a run that other work disturbs each time
 };
 /// Returns a maker that makes each run in new processes.
 RunMaker run_maker(const RankStart& start, int most_attempts);

@@ -9,7 +9,7 @@
 namespace ringside::ps {
 namespace {
 
-/// Longest sleep between two checks for silent workers.
+/// No sleep between two checks for silent workers is longer than this, whatever the timeout is.
 constexpr double patience_s = 1;
 /// How long a server that fails waits for workers to which it could not yet send the cause.
 constexpr double last_moment_s = 2;
@@ -23,7 +23,7 @@ class Attendance {
         waited_(clock.now(), nap_s()),
         workers_(static_cast<std::size_t>(workers), {0, false}) {}
 
-  /// Longest sleep between two checks.
+  /// Longest sleep between two checks with this timeout.
   double nap_s() const { return std::min(patience_s, timeout_s_ / 16); }
 
   void heard(int worker) {

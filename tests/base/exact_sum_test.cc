@@ -1,4 +1,4 @@
-// Sums without rounding, against sums of single bits.
+// ExactSum, compared with a slow reference that adds up single bits.
 #include "core/base/exact_sum.h"
 
 #include <gtest/gtest.h>

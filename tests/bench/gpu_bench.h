@@ -31,7 +31,7 @@ class Bench {
   /// A tensor of random values with mean 0. The values repeat, which does not change the speed.
   Tensor random(Shape shape, DType dtype, float scale = 1) {
     Tensor out = device_->tensor(shape, MemoryKind::activation, dtype);
-    constexpr std::int64_t period = 1'000'003;  // a prime fits no extent
+    constexpr std::int64_t period = 1'000'003;  // a prime, so that it divides no extent
     const std::int64_t first = std::min(period, out.count());
     std::vector<float> values(static_cast<std::size_t>(first));
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -94,9 +94,9 @@ class Bench {
   std::vector<Figure> figures_;
 };
 
-/// The convolutions that a ResNet-50 computes on a number of images; `small` ones serve to try the
-/// program out.
 using Measurement = std::function<void(Bench&)>;
+/// Measurements of kernels at the shapes of a ResNet-50 on `images` images. With `small` the shapes
+/// are small, to try the program out.
 std::vector<Measurement> convolutions_of_resnet(DType dtype, std::int64_t images, bool small);
 std::vector<Measurement> norms_and_pools_of_resnet(DType dtype, std::int64_t images, bool small);
 

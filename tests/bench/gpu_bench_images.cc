@@ -6,7 +6,8 @@
 namespace ringside {
 namespace {
 
-/// Of a ResNet-50: images of side x side x channels, filters of size x size.
+/// A convolution of a ResNet-50: images of side x side x channels, and `filters` filters of
+/// size x size.
 struct ConvolutionShape {
   std::int64_t side, channels, filters, size, stride;
 };
@@ -32,7 +33,7 @@ void add_convolution(Bench& b, DType dtype, std::int64_t images, const Convoluti
                                .stride = s.stride,
                                .padding = s.size / 2,
                                .dweight = b.random(forward.weight.shape(), dtype)};
-  if (s.channels != 3) backward.dx = b.random(forward.x.shape(), dtype);  // the first has none
+  if (s.channels != 3) backward.dx = b.random(forward.x.shape(), dtype);  // the first needs no dx
   b.time("conv backward " + shape, dtype, backward, b.kernels().convolution_backward, true);
 }
 

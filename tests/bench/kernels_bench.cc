@@ -3,16 +3,17 @@
 //
 //     kernels_bench [THREADS] [--benchmark_filter=...]
 //
-// gflops: floating-point operations a second, as the definition of the operation counts them, so
-// that a kernel which needs fewer (Winograd's convolutions) may exceed the peak; gbytes: bytes that
-// must be read and written, a second; both in the fastest run. of_peak, of_copy: the part of the
-// machine's own figure. gpt_step: `products` is the part of the time that products of linear layers
-// and attention take at least.
+// gflops: 1e9 floating-point operations a second in the fastest run. They are counted by the
+// definition of the operation, so a kernel that needs fewer (Winograd's convolutions) may exceed
+// the peak. gbytes: the 1e9 bytes a second that must be read and written, in the fastest run.
+// of_peak and of_copy: gflops and gbytes as shares of what this machine can do. gpt_step:
+// `products` is the share of the step's time that the products of linear layers and attention need
+// at least.
 //
-// What bounds a GPT's step on one thread: the multiply-adds. About nine tenths of it are products,
-// those of linear layers at nine tenths of the peak, which leaves little to win. The rest is
-// attention's softmax and the copies that put a head together, gelu, and what reads and writes more
-// than a cache holds (norms, AdamW, additions).
+// Multiply-adds bound a GPT's step on one thread. About nine tenths of its time go into products.
+// Those of linear layers run at nine tenths of the peak, which leaves little to win. The rest of
+// the time goes into attention's softmax, the copies that put a head together, gelu, and kernels
+// that read and write more than a cache holds (norms, AdamW, additions).
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -31,12 +32,13 @@ namespace {
 
 using Vector = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES)));
 
-/// Fused multiply-adds of registers, as many at a time as hide their latency.
+/// Computes fused multiply-adds of registers, with enough of them under way to hide their latency.
+/// Returns the number of floating-point operations.
 double multiply_adds(std::int64_t times) {
   constexpr int chains = 12;
   Vector sums[chains], factor = Vector{} + 0.999999f, term = Vector{} + 1e-6f;
   for (auto& sum : sums) sum = Vector{} + 1.0f;
-  benchmark::DoNotOptimize(factor);  // no values that a compiler could compute with
+  benchmark::DoNotOptimize(factor);  // hides the values from the compiler
   benchmark::DoNotOptimize(term);
   benchmark::DoNotOptimize(sums);
   for (std::int64_t i = 0; i < times; ++i) {
@@ -103,7 +105,7 @@ class Bench : public Operands {
   double flops_ = 1, bytes_ = 1;
 };
 
-/// The products of a GPT in the dtype of the operands; `of` follows their names.
+/// Adds the products of a GPT in the dtype of the operands. Their names end with `of`.
 void add_products(Bench& b, const std::string& of) {
   const Kernels& k = b.kernels();
   struct {
@@ -204,8 +206,8 @@ void add_others(Bench& b) {
            [op = b.cross_entropy(8192), &k] { k.cross_entropy(op); });
 }
 
-/// The kernels of one training step of the whole model, and the share of the products in it: the
-/// same step with everything else left out.
+/// Adds a benchmark of all kernels of one training step. It also measures the products of the step
+/// alone, whose share of the step's time it reports.
 void add_step(Bench& b) {
   const Kernels& k = b.kernels();
   std::vector<std::function<void()>> layer, once;
@@ -229,7 +231,8 @@ void add_step(Bench& b) {
   once.push_back([op = b.cross_entropy(vocabulary), &k] { k.cross_entropy(op); });
   once.push_back([op = b.adamw(12 * width * width * layers), &k] { k.adamw(op); });
 
-  // The bare products of a step: 3 passes over the weights. Attention's count at the peak.
+  // The products of a step alone. A linear layer has three of equal size: one in forward, two in
+  // backward. The products of attention are not measured but taken to run at the peak.
   struct Product {
     LinearForward op;
     double times;

@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-/// In float64, of one term.
+/// The loss and the accuracy of one term, computed in fp64.
 struct Reference {
   double loss = 0, accuracy = 0;  // means over rows
 };
@@ -46,12 +46,12 @@ class TwoTerms : public ::testing::Test {
     logits_.resize(static_cast<std::size_t>(samples * model_.logits_per_sample()));
     for (std::size_t i = 0; i < logits_.size(); ++i)
       logits_[i] = static_cast<float>(i * 37 % 101) * 0.05F;
-    // Most hits in both terms: their sum is above 1.
+    // Most rows of both terms are predicted right, so the sum of the accuracies is above 1.
     for (std::size_t r = 0; r < tokens_; ++r) targets_.push_back(target(r * classes_, classes_, r));
     for (std::size_t r = 0; r < samples; ++r)
       targets_.push_back(target(tokens_ * classes_ + 2 * r, 2, r));
   }
-  /// The class of the largest logit, but for every fourth row.
+  /// The class of the largest logit; for every fourth row another class.
   std::int32_t target(std::size_t begin, std::size_t classes, std::size_t row) const {
     const auto first = logits_.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto hit = std::max_element(first, first + static_cast<std::ptrdiff_t>(classes)) - first;

@@ -1,4 +1,5 @@
-// The host enqueues a whole step while the GPU stands still: nothing within one waits for it.
+// The host enqueues a whole step while the GPU stands still: nothing within a step waits for the
+// GPU.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -43,7 +44,7 @@ class Stopped : public SyncScheme {
   bool step(const StepInfo& info) override {
     const bool done = inner_->step(info);
     if (!gate_) return done;
-    gate_->open();  // fails the test if it opened before, because somebody waited
+    gate_->open();  // fails the test if the host has waited until the gate gave up
     ++stops_;
     gate_.reset();
     return done;

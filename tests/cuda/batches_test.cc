@@ -17,9 +17,9 @@ namespace {
 
 using cuda_on_host::counters;
 
-constexpr std::int64_t sample_floats = 1 << 19, batch = 6;  // 12 MiB: more than is pinned
+constexpr std::int64_t sample_floats = 1 << 19, batch = 6;  // 12 MiB: more than pinned memory
 
-/// Samples of 2 MiB, each of its own number, which say when they are read.
+/// Samples of 2 MiB. All values of a sample are its number. Tests can wait for the reading.
 class LargeSamples : public Dataset {
  public:
   std::int64_t size() const override { return 10 * batch; }
@@ -35,7 +35,7 @@ class LargeSamples : public Dataset {
     ++read_;
     changed_.notify_all();
   }
-  /// So many in all.
+  /// Blocks until `samples` samples have been read in all.
   void await_read(int samples) const {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return read_ >= samples; });
@@ -76,7 +76,7 @@ TEST_F(CudaBatches, AreThereWhileComputeStandsStill) {
   const Tensor sum = filled(batch * sample_floats, 0);
   loader_->expect(slice(0));
   Gate gate(device().compute_stream());
-  data_.await_read(1);  // or this thread would do it, in the order of compute
+  data_.await_read(1);  // otherwise this thread would read, and copy in the order of compute
   const Batch read = loader_->read(slice(0));
   device().kernels().add({.in = read.inputs, .out = sum});
   gate.open();
@@ -86,8 +86,8 @@ TEST_F(CudaBatches, AreThereWhileComputeStandsStill) {
 
 TEST_F(CudaBatches, ThatHaveToWaitAreInNobodysWay) {
   Gate gate(device().compute_stream());
-  loader_->expect(slice(0));  // in memory that compute has not left
-  data_.await_read(5);        // more than is pinned
+  loader_->expect(slice(0));  // into memory that compute may still use
+  data_.await_read(5);        // more than pinned memory holds
   const Tensor small = uploaded({1, 2, 3});
   const auto other = device().upload();
   gate.open();

@@ -42,7 +42,7 @@ TEST_F(CudaDevice, RefusesAGpuThatIsNotThere) {
 }
 
 TEST_F(CudaDevice, CountsABufferUntilItsLastViewIsGone) {
-  const auto before = device().ledger().current();  // what its kernels keep
+  const auto before = device().ledger().current();  // what the device's kernels keep
   for (std::size_t i = 0; i < memory_kinds; ++i) {
     const auto kind = static_cast<MemoryKind>(i);
     Tensor tensor = device().tensor({10, 10}, kind);
@@ -94,7 +94,7 @@ TEST_F(CudaDevice, SaysWhoHoldsTheMemory) {
   EXPECT_THAT(message, HasSubstr("optimizer 4.2 MB"));
   EXPECT_THAT(message, HasSubstr("free of"));
   EXPECT_EQ(device().ledger().current(), before);
-  EXPECT_THAT(values_of(filled(10, 3)), Each(3));  // and goes on
+  EXPECT_THAT(values_of(filled(10, 3)), Each(3));  // the device still works
 }
 
 TEST_F(CudaDevice, AdoptsMemoryThatIsNotItsOwn) {
@@ -153,7 +153,7 @@ TEST_F(CudaDevice, WritesInTheOrderOfComputeWithoutWaitingForIt) {
   const Tensor sum = filled(1000, 0);
   Gate gate(device().compute_stream());
   std::vector<float> host(1000);
-  // Each write overwrites what the kernel before has read.
+  // Each write overwrites values that the previous kernel must have read.
   const Tensor part = device().tensor({1000}, MemoryKind::data);
   for (int i = 1; i <= 100; ++i) {
     host.assign(1000, static_cast<float>(i));

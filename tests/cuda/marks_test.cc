@@ -66,7 +66,7 @@ TEST_F(CudaMarks, HaveOneTimeHoweverOftenTheyAreAsked) {
   const Mark same = mark;
   const double time = device().time(mark);
   for (int i = 0; i < 10; ++i) {
-    device().time(device().mark());  // its event may be the other's now
+    device().time(device().mark());  // may reuse the event of `mark`
     device().synchronize();
     EXPECT_EQ(device().time(same), time);
   }
@@ -110,7 +110,7 @@ TEST_F(CudaMarks, OnceTheirTimeIsKnownHoldNobody) {
   device().time(device().mark_on(other.get()));  // ends although compute stands still
 }
 
-/// Ends the wait that asks it for the third time.
+/// Throws when check() is called for the third time, which ends the wait that calls it.
 class Impatient final : public cuda::Watch {
  public:
   void check() override {

@@ -1,4 +1,4 @@
-// The communicator over NCCL: the suite of all communicators, and what it alone does.
+// The communicator over NCCL: the suite of all communicators, and what only this one does.
 
 #include "core/base/error.h"
 #include "tests/cuda/nccl_ranks.h"
@@ -21,7 +21,7 @@ std::vector<float> read_bf16(const Rank& r, const Tensor& array) {
   return out;
 }
 
-/// Element i is `first` + i, which bf16 knows exactly.
+/// Element i is `first` + i, which bf16 represents exactly.
 Tensor small_numbers(const Rank& r, std::int64_t count, int first) {
   std::vector<bf16> values;
   for (std::int64_t i = 0; i < count; ++i) values.push_back(to_bf16(static_cast<float>(first + i)));
@@ -81,7 +81,7 @@ TEST(NcclWork, RunsAfterComputeAndBeforeLaterComputeWithoutTheHost) {
     for (int round = 0; round < 20; ++round) {
       kernels.fill({.out = a, .value = static_cast<float>(round)});
       const WorkPtr work = r.comm.all_reduce(a);
-      kernels.fill({.out = b, .value = 1.0F});  // beside it
+      kernels.fill({.out = b, .value = 1.0F});  // while the ranks sum up `a`
       work->wait();
       kernels.add({.in = a, .out = b});
       expect_all(r, b, [&](std::int64_t) { return static_cast<float>(2 * round + 1); });
@@ -99,7 +99,7 @@ TEST(NcclWork, KeepsMemoryOfTensorsThatNobodyHolds) {
         r.device.kernels().fill({.out = part, .value = static_cast<float>(round + r.rank)});
         work = r.comm.all_gather(part, all);
       }
-      // Would take the part's memory if nobody kept it.
+      // If nobody kept the memory of `part`, `other` would take it.
       const Tensor other = r.floats(10'000);
       r.device.kernels().fill({.out = other, .value = -1.0F});
       work.reset();
@@ -113,7 +113,7 @@ TEST(NcclWork, SpansAreOfTheOperation) {
     const double before = r.device.clock().now();
     const WorkPtr work = r.comm.all_reduce(r.floats(1 << 20, [](std::int64_t) { return 1.0F; }));
     work->wait();
-    work->wait();  // and again
+    work->wait();  // waiting twice is allowed
     const Work::Span span = work->span();
     const double begin = r.device.time(span.begin), end = r.device.time(span.end);
     const double after = r.device.clock().now();
@@ -125,7 +125,8 @@ TEST(NcclWork, SpansAreOfTheOperation) {
 }
 
 TEST(NcclMessages, PassCollectivesThatCannotBeginYet) {
-  // Rank 0 has its message on the way before a collective that rank 1 comes to only after it.
+  // Rank 0 sends a message and begins a collective, which rank 1 begins only when it has received
+  // the message.
   run_nccl_ranks(2, [](const Rank& r) {
     const Tensor array = r.floats(1000), sum = r.floats(10, [](std::int64_t) { return 1.0F; });
     if (r.rank == 0) {
@@ -142,7 +143,7 @@ TEST(NcclMessages, PassCollectivesThatCannotBeginYet) {
 }
 
 TEST(NcclMessages, OfTwoDirectionsDoNotWaitForEachOther) {
-  // What rank 1 answers depends on a message that rank 0 sends after it asked for the answer.
+  // The answer of rank 1 depends on messages that rank 0 sends after its recv() of the answer.
   run_nccl_ranks(2, [](const Rank& r) {
     const Tensor first = r.floats(500), second = r.floats(500), answer = r.floats(500);
     const auto& kernels = r.device.kernels();

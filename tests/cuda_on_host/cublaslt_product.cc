@@ -34,14 +34,16 @@ void store(void* data, cudaDataType_t type, std::int64_t i, float value) {
     static_cast<ringside::bf16*>(data)[i] = to_bf16(value);
 }
 
-// To the nearest of 10 bits of mantissa, ties away from zero, as the conversion instruction does.
+// Rounds to the nearest value with 10 bits of mantissa, ties away from zero, as the conversion
+// instruction does.
 float to_tf32(float value) {
   if (!std::isfinite(value)) return value;
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return std::bit_cast<float>((bits + 0x1000) & ~0x1fffU);
 }
 
-// Matrix `index` of the batch: element (i, l) at [l * outer + i], i the one of `outer`.
+// Returns matrix `index` of the batch with element (i, l) at [l * outer + i], for i below `outer`
+// and l below `k`.
 std::vector<float> pack(const void* data, const cublasLtMatrixLayoutOpaque_t& layout, int index,
                         bool columns_outside, std::int64_t outer, std::int64_t k) {
   std::vector<float> packed(static_cast<std::size_t>(outer * k));
@@ -57,7 +59,7 @@ float gelu(float x) {
   return 0.5F * x * (1 + std::tanh(0.7978845608028654F * (x + 0.044715F * x * x * x)));
 }
 
-// bias[i] = sum over k of a packed matrix.
+// Sets bias[i] to the sum of the elements (i, l) of a packed matrix over all l.
 void store_sums(const Problem& p, const std::vector<float>& packed, std::int64_t outer) {
   for (std::int64_t i = 0; i < outer; ++i) {
     double sum = 0;
@@ -78,7 +80,8 @@ void finish(const Call& call, int index, std::int64_t row, std::int64_t column, 
   store(call.d, p.d.type, index * p.d.stride + column * p.d.ld + row, value);
 }
 
-// Sums of 64 products in fp32, those in double. Four columns of a block of rows at a time.
+// Adds up each 64 products in fp32, and these sums in double. Computes four columns of a block of
+// rows at a time.
 void multiply(const Call& call, int index, const std::vector<float>& a,
               const std::vector<float>& b) {
   constexpr std::int64_t block = 256, width = 4, depth = 64;
@@ -130,7 +133,8 @@ bool is_supported(const Problem& p) {
     default:
       return false;
   }
-  // Batches of these need strides that nobody here sets.
+  // A batch with aux matrices or bias gradients needs strides for them, which the kernels never
+  // set.
   if (p.d.batch > 1 && (p.has_aux() || p.has_bias_gradient())) return false;
   const bool wrong_bias = p.desc.bias_type != -1 && p.desc.bias_type != d;
   const bool wrong_aux = p.desc.aux_type != -1 && p.desc.aux_type != d;
@@ -154,7 +158,7 @@ bool is_consistent(Problem& p) {
   if ((tb ? p.b.rows : p.b.columns) != p.d.columns) return false;
   if ((tb ? p.b.columns : p.b.rows) != p.k) return false;
   if (p.c.rows != p.d.rows || p.c.columns != p.d.columns) return false;
-  if (p.d.batch > 1 && p.d.stride == 0) return false;  // all would write the same
+  if (p.d.batch > 1 && p.d.stride == 0) return false;  // all matrices d would be one
   return !p.has_aux() || (p.desc.aux_ld >= p.d.rows && p.desc.aux_ld % 8 == 0);
 }
 

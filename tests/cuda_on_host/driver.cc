@@ -1,4 +1,4 @@
-// Devices, errors and counters of the CUDA runtime on the host, and what tests set of them.
+// Devices, errors and counters of the CUDA runtime on the host, and the functions of control.h.
 #include "tests/cuda_on_host/driver.h"
 
 #include <algorithm>

@@ -11,8 +11,8 @@ void* make_context(void* top, void (*entry)());
 /// Continues at `to`, and stores in `from` the context in which the caller can be continued.
 void switch_context(void** from, void* to);
 
-/// A fiber with a stack of its own, or, made by default, the stack of the thread itself. A fiber
-/// stays on its thread.
+/// A fiber, which has a stack of its own. A fiber that is made by the default constructor has the
+/// stack of the thread itself. A fiber stays on its thread.
 class Fiber {
  public:
   Fiber();

@@ -18,7 +18,7 @@ namespace cuda_on_host::nccl {
 
 struct Clique;
 
-/// One ncclCommSplit of all ranks.
+/// One ncclCommSplit, which all ranks of a communicator call.
 struct Split {
   struct Wish {
     int color, key;
@@ -35,58 +35,62 @@ struct Clique {
   std::set<int> joined;
   bool formed = false;
   ncclResult_t error = ncclSuccess;
-  std::map<Link, std::set<int>> callers;  // who has called an operation of the link
+  std::map<Link, std::set<int>> callers;  // the ranks that have called one of its operations
   std::map<std::pair<Link, std::uint64_t>, std::vector<Part*>> meetings;
   std::map<int, Split> splits;
   int finalized = 0, unfinished = 0;
 };
 
-/// One rank of a clique. All but the first line is guarded by the clique's mutex, which the caller
-/// of the functions below holds.
+/// One rank of a clique. The clique's mutex guards the members that are not const. The caller of
+/// the functions below holds this mutex.
 struct Member {
   const std::shared_ptr<Clique> clique;
   const int rank;
   const bool blocking;
   bool aborted = false, finalized = false;
-  int unfinished = 0;  // tasks
+  int unfinished = 0;  // launches that have not ended on their streams
   int splits = 0;
   std::set<Link> links{};
-  std::map<std::pair<Link, bool>, std::uint64_t> turns{};  // of sends, and of all else
-  std::function<bool()> ready{};  // whether what is in progress can end; empty if nothing is
+  /// How many operations the rank has begun, by link and by whether they are sends.
+  std::map<std::pair<Link, bool>, std::uint64_t> turns{};
+  /// Whether the call in progress can end; empty if no call is in progress.
+  std::function<bool()> ready{};
   std::function<void()> end{};
 };
 using MemberPtr = std::shared_ptr<Member>;
 
-/// A rank's operations of one group: a task of the stream.
+/// The operations of a rank between ncclGroupStart() and ncclGroupEnd(): one task of the stream.
 struct Launch {
   MemberPtr member;
   cudaStream_t stream;
   std::vector<Part> parts;
 };
 
-/// Leaves the member in progress until state_of() finds it ready, and calls `end`.
+/// Begins a call that stays in progress until state_of() finds that `ready` returns true.
+/// state_of() then calls `end`.
 void begin(Member& member, std::function<bool()> ready, std::function<void()> end);
 
 ncclResult_t state_of(Member& member);
 
-/// Why no call may use it now; empty if one may.
+/// Why no call may use a member now; empty if calls may use it.
 struct Refusal {
   ncclResult_t result = ncclSuccess;
   const char* cause = "";
 };
 Refusal refusal_of(const Member& member);
 
-/// Enqueues, or begins to connect the ranks that have not been connected. Of a member that may be
-/// used.
+/// Enqueues the launch. If ranks have to be connected for it, begins to connect them, and
+/// state_of() enqueues the launch when they are connected. Calls must be allowed to use the member.
 void start(const std::shared_ptr<Launch>& launch);
 
 /// Takes the member out of all that it waits for.
 void leave(Member& member);
 
-/// Whether all have said what they wish; the first to know makes the cliques.
+/// Whether all ranks of `parent` have said what they wish. The first call that returns true makes
+/// the children.
 bool has_split(const Clique& parent, Split& split);
 
-/// The rank within the child that the parent's rank becomes one of.
+/// The rank that rank `rank` of the parent gets in its child.
 int rank_in_split(const Split& split, int rank);
 
 }  // namespace cuda_on_host::nccl

@@ -213,7 +213,7 @@ TEST_F(Text, IsLoadedInSlicesThatMakeUpTheGlobalBatch) {
   }
   EXPECT_EQ(inputs, bytes(whole.inputs));
   EXPECT_EQ(targets, bytes(whole.targets));
-  // Targets follow their inputs.
+  // Each target is the token after its input.
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (i % 4 != 3) {
       EXPECT_EQ(targets[i], inputs[i + 1]);

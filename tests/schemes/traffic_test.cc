@@ -59,7 +59,7 @@ TEST_P(TrafficAtWorld, PsWorkersSendTheirGradientAndServersTheirPartToAll) {
   for (const auto& rank : row.ranks) {
     const bool worker = rank.role == "worker";
     const double expected = parameter_bytes(row) * (worker ? 1 : world() / 2);
-    // Chunks are whole: two servers' parts differ by one.
+    // A chunk lies on one server, so the parts of the two servers may differ by a chunk.
     EXPECT_NEAR(rank.bytes_sent_per_step, expected, (worker ? 0.02 : 0.35) * expected)
         << rank.role << " " << rank.rank;
   }
@@ -71,7 +71,7 @@ TEST_P(TrafficAtWorld, PsWorkersSendTheirGradientAndServersTheirPartToAll) {
 
 TEST_P(TrafficAtWorld, ADedicatedMasterOfDpSendsTheParametersToAllWorkers) {
   const Row row = run("dp", ps::DpOptions{.placement = ps::Placement::dedicated});
-  const double inputs = 24 * 8 * 4, logits = 24 * 256 * 4;  // of the global batch
+  const double inputs = 24 * 8 * 4, logits = 24 * 256 * 4;  // bytes of the global batch
   ASSERT_EQ(row.ranks.back().role, "server");
   const double master = world() * parameter_bytes(row) + inputs + logits;
   EXPECT_NEAR(row.ranks.back().bytes_sent_per_step, master, 0.02 * master);
@@ -93,7 +93,7 @@ TEST_P(TrafficAtWorld, NoSchemeSendsMuchMoreThanItsMinimum) {
     if (scheme.max_world == 1) continue;
     const Row row = run(std::string(scheme.name));
     EXPECT_GE(busiest(row), 0.999 * row.bytes_minimum_per_step) << scheme.name;
-    // Servers' parts consist of whole chunks, so the busiest of two has up to a chunk more.
+    // A chunk lies on one server, so the busier of two servers may have a chunk more.
     EXPECT_LE(busiest(row), 1.35 * row.bytes_minimum_per_step) << scheme.name;
   }
 }

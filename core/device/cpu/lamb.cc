@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::int64_t grain = 1 << 14;  // fewer elements are not worth a thread
 
-/// u = rate * m / (root * sqrt(v) + epsilon) + decay * p. The factors `rate` and `root` are AdamW's
-/// for lr = 1.
+/// The direction rate * m / (root * sqrt(v) + epsilon) + decay * p for a parameter p with the first
+/// moment m and the second moment v. The factors `rate` and `root` are AdamW's for lr = 1.
 struct Direction {
   float rate, root, epsilon, decay;
 

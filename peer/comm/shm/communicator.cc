@@ -144,7 +144,8 @@ class ShmCommunicator : public CallingCommunicator {
     return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
   }
 
-  /// Element `begin` of every rank's array, mapped for the duration of the operation.
+  /// Pointers to element `begin` of every rank's array. `held` keeps the arrays of the peers mapped
+  /// for the duration of the operation.
   struct Peers {
     std::vector<std::shared_ptr<std::byte>> held;
     std::vector<std::byte*> first;
@@ -192,8 +193,8 @@ class ShmCommunicator : public CallingCommunicator {
   }
 
   /// Copies `bytes` bytes from offset `from` of rank r's `in` (for this rank: `own`) to offset `to`
-  /// of `out`. Counts the bytes as received and, except in a broadcast, also as sent, because rank
-  /// r then copies as many from this rank.
+  /// of `out`. Counts the bytes as received. Counts them as sent too, except in a broadcast,
+  /// because rank r copies equally many bytes from this rank.
   void copy(int r, const Tensor& own, std::size_t from, const Tensor& out, std::size_t to,
             std::size_t bytes) {
     if (bytes == 0) return;

@@ -16,7 +16,8 @@ std::shared_ptr<Hub> hub_of(const RankContext& context) {
   return context.shared ? context.shared->get<Hub>() : std::make_shared<Hub>();
 }
 
-/// Not a lasting secret: the token tells the messages of a run from those of other runs.
+/// Draws a random token, by which a run's messages are distinguished from those of other runs. The
+/// token need not be secret.
 std::uint64_t draw_token() {
   std::random_device random;
   return (std::uint64_t{random()} << 32) | random();

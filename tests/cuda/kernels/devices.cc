@@ -1,4 +1,4 @@
-// The GPU's kernels as plain C++ on the test double of what they use of CUDA.
+// The GPU's kernels, compiled as plain C++ with the test double of CUDA (tests/cuda_on_host).
 #include "core/device/cuda/cuda.h"
 #include "tests/device/harness.h"
 

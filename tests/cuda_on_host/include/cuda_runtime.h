@@ -1,7 +1,7 @@
-// The CUDA runtime on the host: a test double with the names and the meaning of CUDA 13's. What the
-// runtime leaves to chance or forgives is as strict here as it may be: there is no default stream,
-// a launch needs the stream's device to be current, device memory is full of NaNs when it is handed
-// out and when it is freed, and nothing of this may be called on a stream's thread.
+// The CUDA runtime on the host: a test double with the names and the meaning of CUDA 13's. Where
+// the real runtime leaves something to chance or forgives mistakes, the double is strict: there is
+// no default stream, a launch needs the stream's device to be current, device memory is filled with
+// NaNs when it is handed out and when it is freed, and a stream's thread must not call the runtime.
 #pragma once
 
 #include <functional>

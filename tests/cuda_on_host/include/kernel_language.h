@@ -1,5 +1,5 @@
-// What CUDA adds to C++ in kernels. A block runs on its stream's thread, its threads take turns:
-// one runs until it waits for others.
+// What CUDA adds to C++ in kernels. A block runs on its stream's thread. The threads of the block
+// take turns there: each runs until it waits for others.
 #pragma once
 
 #include <algorithm>
@@ -31,10 +31,11 @@ struct Site {
   int line;
 };
 void wait_for_block(Site site);
-/// Waits for the lanes of the mask and returns what each of the warp's 32 brought; all bits are
-/// set for those that are not in the mask. Stays valid until the thread's next call but one.
+/// Waits for the lanes of the mask and returns what each of the warp's 32 lanes brought; for lanes
+/// that are not in the mask all bits are set. The result stays valid during the thread's next call,
+/// but not during the call after that.
 const std::uint64_t* wait_for_warp(unsigned mask, std::uint64_t brought, Site site);
-/// Of the thread that runs, in its warp.
+/// The lane of the running thread in its warp.
 int lane();
 
 template <class T>
@@ -48,7 +49,7 @@ T take(unsigned mask, T value, int from, Site site) {
 
 }  // namespace cuda_on_host
 
-// The default argument is made where the call is.
+// A default argument is evaluated where the call is, so `site` names the place of the call.
 #define CUDA_ON_HOST_SITE cuda_on_host::Site site = {__builtin_FILE(), __builtin_LINE()}
 
 inline void __syncthreads(CUDA_ON_HOST_SITE) { cuda_on_host::wait_for_block(site); }
@@ -97,7 +98,7 @@ inline int atomicMax(int* to, int value) {
   return old;
 }
 
-// How a cache is used makes no difference.
+// These differ on a GPU in how they use caches, which makes no difference here.
 template <class T>
 T __ldg(const T* from) {
   return *from;
@@ -121,7 +122,7 @@ constexpr std::common_type_t<A, B> min(A a, B b) { return b < a ? b : a; }
 template <class A, class B>
 requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>
 constexpr std::common_type_t<A, B> max(A a, B b) { return a < b ? b : a; }
-// The C library declares functions of its own by these names.
+// Macros, because the C library has functions of its own with these names.
 #define __expf expf
 #define __logf logf
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }

@@ -3,8 +3,9 @@
 // A body reads what it needs of n elements at once and later writes their results:
 //   template <int n> __device__ auto read(std::int64_t i) const;
 //   template <int n> __device__ void write(std::int64_t i, const decltype(read<n>(i))&) const;
-// For operations on shards of a range, the result for an element must not depend on n. Their files
-// are compiled without contraction of a product and a sum into one operation (cmake/cuda.cmake).
+// If an operation may run on shards of a range, its result for an element must not depend on n. The
+// files of such operations are compiled without contraction of a product and a sum into one
+// operation (cmake/cuda.cmake).
 #pragma once
 
 #include "core/device/cuda/module/launch.h"

@@ -147,8 +147,9 @@ Matmul::Key Matmul::key_of(const Product& p) {
           .align_c = align_c};
 }
 
-// cuBLASLt takes column-major matrices. A row-major matrix is the transpose of such a matrix, and
-// c^T = op(b)^T op(a)^T: so a and b change places and keep their op.
+// cuBLASLt takes column-major matrices. It sees a row-major matrix as its transpose, so it computes
+// c^T = op(b)^T * op(a)^T in place of c = op(a) * op(b): a and b change places, and each is
+// transposed if its op says so, as before.
 std::unique_ptr<Matmul::Plan> Matmul::make_plan(const Key& key, const Product& product) const {
   auto plan = std::make_unique<Plan>();
   const bool tf32 = context_.tf32 && key.in == DType::f32;

@@ -1,4 +1,4 @@
-// CUB on the host: what there is of it.
+// CUB on the host: the part of it that exists here.
 #pragma once
 
 #include "device/device_radix_sort.cuh"

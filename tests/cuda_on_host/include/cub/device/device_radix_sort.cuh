@@ -18,8 +18,8 @@ template <class Key, class Value>
 void sort_pairs(void* storage, std::size_t storage_bytes, const Key* keys_in, Key* keys_out,
                 const Value* values_in, Value* values_out, std::size_t count, int begin_bit,
                 int end_bit) {
-  std::memset(storage, 0xff, storage_bytes);  // whoever uses it as well shall notice
-  // As digits: the sign last of all.
+  std::memset(storage, 0xff, storage_bytes);  // other users of this memory shall notice
+  // Compares keys as unsigned numbers. To order signed keys so, their sign bit is flipped.
   using Digits = std::make_unsigned_t<Key>;
   constexpr int width = std::numeric_limits<Digits>::digits;
   constexpr Digits flip = std::is_signed_v<Key> ? Digits{1} << (width - 1) : Digits{0};
@@ -40,8 +40,9 @@ void sort_pairs(void* storage, std::size_t storage_bytes, const Key* keys_in, Ke
 }  // namespace detail
 
 struct DeviceRadixSort {
-  /// By the bits [begin_bit, end_bit) of the keys; equal ones stay in order. Without storage it
-  /// says how much it wants. Inputs and outputs do not overlap.
+  /// Sorts by the bits [begin_bit, end_bit) of the keys; pairs with equal bits stay in order. If
+  /// `storage` is null, only sets `storage_bytes` to the size that the sort needs. Inputs and
+  /// outputs must not overlap.
   template <class Key, class Value, class Count>
   static cudaError_t SortPairs(void* storage, std::size_t& storage_bytes, const Key* keys_in,
                                Key* keys_out, const Value* values_in, Value* values_out,
@@ -61,7 +62,7 @@ struct DeviceRadixSort {
     const cudaError_t launched =
         cudaLaunchKernelEx(&config, detail::sort_pairs<Key, Value>, storage, wanted, keys_in,
                            keys_out, values_in, values_out, n, begin_bit, end_bit);
-    // What somebody else left as the last error counts as the sort's own.
+    // An error that an earlier call left as the last error counts as an error of the sort.
     return launched == cudaSuccess ? cudaPeekAtLastError() : launched;
   }
 };
