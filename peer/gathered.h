@@ -24,8 +24,8 @@ class GatheredUnits {
   void begin(std::size_t unit);
   /// Returns the unit's parameters without the padding; waits until they are gathered.
   Tensor get(std::size_t unit);
-  /// Does the same, but first gathers and binds the unit's lender, if there is one: the other unit
-  /// whose parameters this unit reads (Unit::lender).
+  /// Does what get() does, but first gathers and binds the unit's lender, if there is one: the
+  /// other unit whose parameters this unit reads (Unit::lender).
   Tensor get_with_lender(std::size_t unit);
   /// Unbinds the unit and lets go of its parameters.
   void free(std::size_t unit);

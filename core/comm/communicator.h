@@ -44,8 +44,8 @@ struct Group {
 /// rounded to that type. Only NCCL adds in an order of its own. Collectives of one communicator run
 /// in the order of their calls; messages (send, recv) run beside them, in order for each pair of
 /// ranks. After an error every later operation throws. A Work must not outlive its communicator.
-/// Below, S are the bytes of the whole array and p is the number of ranks; the stated bytes are
-/// those that each rank sends.
+/// Below, S is the number of bytes of the whole array, and p is the number of ranks. A formula like
+/// "S * (p-1)/p" gives the bytes that each rank sends.
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
@@ -53,17 +53,17 @@ class Communicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Replaces every rank's `array` by the sum of all of them. 2 (p-1)/p S.
+  /// Replaces every rank's `array` by the sum of all of them. 2 * S * (p-1)/p.
   virtual WorkPtr all_reduce(const Tensor& array) = 0;
   /// Fills each rank's `part` (count n) with elements [rank * n, (rank + 1) * n) of the sum of
-  /// all `array`s (count p * n). `part` may be that range of `array` itself. (p-1)/p S.
+  /// all `array`s (count p * n). `part` may be that range of `array` itself. S * (p-1)/p.
   virtual WorkPtr reduce_scatter(const Tensor& array, const Tensor& part) = 0;
   /// Fills `array` (count p * n) with all ranks' `part`s (count n) in rank order. `part` may be
-  /// this rank's range of `array`. (p-1)/p S.
+  /// this rank's range of `array`. S * (p-1)/p.
   virtual WorkPtr all_gather(const Tensor& part, const Tensor& array) = 0;
-  /// Copies the root's `array` to all ranks. The root sends (p-1) S.
+  /// Copies the root's `array` to all ranks. The root sends S * (p-1).
   virtual WorkPtr broadcast(const Tensor& array, int root) = 0;
-  /// Copies part j of rank i's `in` to part i of rank j's `out`. (p-1)/p S.
+  /// Copies part j of rank i's `in` to part i of rank j's `out`. S * (p-1)/p.
   virtual WorkPtr all_to_all(const Tensor& in, const Tensor& out) = 0;
   /// Send or receive a message. The n-th message that a rank sends to another rank goes to that
   /// rank's n-th recv() from it. The sender sends S.

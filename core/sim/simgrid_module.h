@@ -1,4 +1,5 @@
-// The name of the module that contains SimGrid, and of its function.
+// The name of the module that contains SimGrid, and the name of the function that the module
+// exports.
 #pragma once
 
 #include <memory>

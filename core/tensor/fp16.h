@@ -25,7 +25,8 @@ constexpr fp16 to_fp16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
-  // Below 2^-14, adding 0.5 leaves the bits of the subnormal at the end of the mantissa.
+  // For a value below 2^-14, adding 0.5 rounds to a multiple of 2^-24. The end of
+  // the sum's mantissa then holds the number of these multiples: the bits of the subnormal.
   const std::uint32_t subnormal =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   const std::uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1)) >> 13;

@@ -35,9 +35,10 @@ class Channel {
   virtual bool try_send(int peer, Message message) = 0;
 
   /// Returns the next message of any peer, or none after `timeout_s` (with 0 the call does not
-  /// block). Received frames count as memory of kind communication until their last view is gone. A
-  /// message from a sender that cannot belong to this run, or with a header that makes no sense, is
-  /// answered with an error and skipped by a server; a worker throws Error for such a header.
+  /// block). Received frames count as memory of kind communication until their last view is gone.
+  /// If a message comes from a sender that cannot belong to this run, or has a header that makes no
+  /// sense, a server answers with an error and skips the message. A worker throws Error for such a
+  /// header.
   virtual std::optional<Received> receive(double timeout_s) = 0;
 
   /// Bytes of headers and frames that left or reached this rank; data that stays in the rank is not

@@ -56,8 +56,8 @@ class ReplicaScheme : public SyncScheme {
     }
   }
 
-  /// The values of an update come last, so when they are here the servers have handled all messages
-  /// of this worker.
+  /// Waits for all replies. The last replies bring the values of the latest update, so the servers
+  /// have then handled all messages of this worker.
   void drain() override { client_->drain(); }
 
   void visit_parameters(const ParameterVisitor& visit) override {

@@ -13,7 +13,7 @@ void* make_context(void* top, void (*entry)()) {
   auto* place = static_cast<std::byte*>(top) - (sizeof(ucontext_t) + 63) / 64 * 64;
   auto* context = new (place) ucontext_t;
   getcontext(context);
-  constexpr std::size_t room = 32 << 10;  // less than what there is
+  constexpr std::size_t room = 32 << 10;  // less than the stack has below `place`
   context->uc_stack.ss_sp = place - room;
   context->uc_stack.ss_size = room;
   context->uc_link = nullptr;

@@ -1,4 +1,5 @@
-// The real program where its parent, its terminal or the system make it hard.
+// The real program in difficult surroundings: signals and streams that its parent has changed, a
+// reader that stops, limits of the system.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ class Surroundings : public ProgramTest {
   nlohmann::json row() const { return nlohmann::json::parse(folder_.read("row.json")).at("row"); }
 };
 
-// oneDNN computes only a part of a product on a team that is smaller than it asked for.
+// If oneDNN got fewer threads than it asked for, it would compute only a part of a product.
 TEST_F(Surroundings, VariablesOfOpenMPChangeNoBit) {
   const auto arguments = train("ddp", 2, {"--set", "device.threads=2"});
   ASSERT_EQ(run(arguments).status, 0);
@@ -90,7 +91,7 @@ TEST_F(Surroundings, AFullOutputIsAnError) {
   }
 }
 
-/// The end of a pipe that takes nothing more; whoever has the other end does not read.
+/// A pipe that is full and that nobody reads. end() is the end for writing.
 class FullPipe {
  public:
   FullPipe() {
@@ -123,8 +124,8 @@ TEST_F(Surroundings, AReaderThatStopsDoesNotStopTheRun) {
     poll(nullptr, 0, 10);
   ASSERT_TRUE(std::filesystem::exists(path("row.json")));
   EXPECT_EQ(row().at("status"), "ok");
-  // The first one ends the wait for the reader of the table, the second one that for the reader of
-  // the message that says so.
+  // The first SIGINT ends the program's wait for the reader of standard output. The program then
+  // waits for the reader of its message on standard error, and another SIGINT ends that wait.
   siginfo_t ended{};
   while (waitid(P_PID, static_cast<id_t>(program.pid()), &ended, WEXITED | WNOHANG | WNOWAIT) ==
              0 &&

@@ -1,4 +1,4 @@
-// What one training step of a whole model costs and holds, without computing it.
+// The operations and the memory that training steps of whole models take.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -35,7 +35,7 @@ class CountingDevice final : public testing::ManualDevice {
   Kernels kernels_;
 };
 
-/// A whole model in ranges of its own.
+/// A whole model, bound to its own tensors of parameters and gradients.
 struct Ranges {
   Ranges(Device& device, const ModelConfig& config)
       : model(make_model(config, device)),
@@ -50,7 +50,7 @@ struct Ranges {
   Tensor parameters, gradients;
 };
 
-/// With AdamW: two training steps.
+/// Does two training steps with AdamW.
 void train(Device& device, const ModelConfig& config, std::int64_t samples) {
   const Ranges ranges(device, config);
   const Model& model = ranges.model;
@@ -79,7 +79,8 @@ void train(Device& device, const ModelConfig& config, std::int64_t samples) {
   }
 }
 
-/// Multiplications and additions of products in the forward of one sample, 10^9.
+/// The multiply-add operations of linear layers and convolutions in the forward pass of one sample,
+/// in units of 10^9.
 double forward_gmac(const ModelConfig& config) {
   CountingDevice device;
   const Ranges ranges(device, config);
@@ -94,7 +95,7 @@ double forward_gmac(const ModelConfig& config) {
   return (device.operations[OpClass::convolution] + device.operations[OpClass::linear]) / 2e9;
 }
 
-/// The figures of the papers and of torchvision.
+/// The expected figures are those of the papers and of torchvision.
 TEST(StepCost, OfImagesIsThatOfTheLiterature) {
   const std::map<std::string_view, double> gmac = {{"resnet-18", 1.82},
                                                    {"resnet-50", 4.1},
@@ -105,7 +106,8 @@ TEST(StepCost, OfImagesIsThatOfTheLiterature) {
     EXPECT_NEAR(forward_gmac(find_preset(name).config), expected, 0.015 * expected) << name;
 }
 
-/// A multiplication for each weight of a block and each token; the heads see fewer.
+/// Every weight of the blocks is multiplied once for each token. The head that predicts hidden
+/// tokens is computed only for those, and the other head once for each sample.
 TEST(StepCost, OfBertIsThatOfItsWeights) {
   const ModelConfig config = find_preset("bert-large").config;
   const auto layers = static_cast<double>(config.layers), width = static_cast<double>(config.width);
@@ -129,20 +131,20 @@ TEST(StepCost, OfAGptIsSixTimesItsWeightsATokenAndItsAttention) {
   EXPECT_EQ(device.operations[OpClass::linear], steps * 6 * weights * tokens);
   EXPECT_EQ(device.operations[OpClass::attention],
             steps * 14 * layers * samples * width * positions * (positions + 1) / 2);
-  // The rest is what one would leave out of a first estimate of a larger model.
+  // All other operations are few: a first estimate for a larger model could leave them out.
   const double others = device.operations[OpClass::normalisation] +
                         device.operations[OpClass::elementwise] + device.operations[OpClass::loss];
   EXPECT_GT(others, 0);
   EXPECT_LT(others, 0.05 * device.operations[OpClass::linear]);
 }
 
-/// The simulated device does not know what kernels of the CPU take for themselves while they run:
-/// for attention over many positions that shows.
+/// The simulated device does not know the workspace that kernels of the CPU allocate while they
+/// run. For attention over many positions this workspace is a noticeable part of the peak.
 TEST(StepCost, PeakOfMemoryIsThatOfTheCpu) {
   struct {
     ModelConfig model;
     std::int64_t samples;
-    double taken;  // share of the peak
+    double taken;  // the largest allowed share of such workspace in the peak
   } cases[] = {
       {{.layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256}, 1, 0.005},
       {{.layers = 2, .heads = 2, .width = 64, .context = 512, .vocabulary = 256}, 1, 0.06},

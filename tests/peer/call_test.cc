@@ -41,7 +41,7 @@ TEST(Calls, OfASplitGroupRanksByColourAndOrderThemByKeyAndRank) {
   expect(3, 2, 3, "all/7.0");
 }
 
-/// What all ranks together send of an array of S bytes.
+/// The bytes that all ranks of a group of `size` together send in `call`.
 std::int64_t sent_by_all(Call call, int size) {
   std::int64_t sent = 0, received = 0;
   for (int rank = 0; rank < size; ++rank) {

@@ -19,7 +19,7 @@ const auto kinds_and_sizes =
 
 INSTANTIATE_TEST_SUITE_P(Worlds, Collectives, kinds_and_sizes, name_of_world);
 
-/// What these promise, and NCCL does not.
+/// Tests of what all communicators of this file promise, but NCCL does not.
 class OrderedCollectives : public Collectives {};
 INSTANTIATE_TEST_SUITE_P(Worlds, OrderedCollectives, kinds_and_sizes, name_of_world);
 
@@ -55,7 +55,7 @@ TEST(CollectivesBesideCompute, RunWhileTheCallersWork) {
   run_ranks(2, [](const Rank& r) {
     const Tensor array = r.floats(1 << 20, [](std::int64_t) { return 1.0F; });
     const WorkPtr work = r.comm.all_reduce(array);
-    // Nobody waits: it ends all the same, and says when it did.
+    // The operation ends although nobody waits for it, and its span tells when it ended.
     while (r.comm.traffic().sent == 0) std::this_thread::yield();
     work->wait();
     const Work::Span span = work->span();

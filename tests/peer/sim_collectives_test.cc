@@ -1,4 +1,5 @@
-// Virtual times of collectives against closed forms, and of messages against flows.
+// Compares the virtual times of collectives with closed forms, and the times of rings that are
+// simulated as messages with those of rings that are simulated as flows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +24,8 @@ constexpr double micro = 1e-6;
 
 sim::World& world_of(const Rank& rank) { return sim::sim_device(rank.device).world(); }
 
-/// An operation of `bytes` in all on one rank; where arrays have parts, `bytes` are rounded.
+/// Runs an operation on one rank. The whole array has `bytes` bytes, rounded down where it has to
+/// consist of equal parts.
 using Operation = std::function<void(const Rank&, std::int64_t bytes)>;
 
 void all_reduce(const Rank& r, std::int64_t bytes) {
@@ -124,7 +126,8 @@ TEST(SimCollectives, MessagesAndFlowsAgree) {
   }
 }
 
-/// Of one core, which has 10 GB/s.
+/// The time that one core needs to read and write `bytes` for a sum, or for a copy. The core has a
+/// bandwidth of 10 GB/s, of which sums reach 0.5 and copies 0.8 (one_pass()).
 double sum_seconds(double bytes) { return bytes / (10e9 * 0.5); }
 double copy_seconds(double bytes) { return bytes / (10e9 * 0.8); }
 
@@ -152,7 +155,7 @@ TEST(SimCollectives, RunBesideComputeAndInTheOrderOfTheirCalls) {
     simulated.numerics = false;
     run_simulated(simulated, 4, [&](const Rank& r) {
       const Tensor a = r.floats(1 << 20), b = r.floats(1 << 20);
-      // 8 bytes an element at half of 100 GB/s.
+      // A copy moves 8 bytes for each element, at half of 100 GB/s.
       const double compute = 2 * micro + (1 << 20) * 8 / 50e9;
       const double ring = 8 * micro + 6 * 3 * micro + 1.5 * (4 << 20) / 10e9;
       ASSERT_GT(ring, 3 * compute);
@@ -168,7 +171,7 @@ TEST(SimCollectives, RunBesideComputeAndInTheOrderOfTheirCalls) {
       EXPECT_NEAR(r.device.seconds(begin, first->span().end), compute + ring, 0.01 * ring);
       EXPECT_NEAR(r.device.seconds(begin, second->span().end), compute + 2 * ring, 0.01 * ring);
       EXPECT_NEAR(r.device.seconds(begin, r.device.mark()), compute + 2 * ring, 0.01 * ring);
-      // Where compute takes longer the operation costs nothing.
+      // If compute takes longer than the operation, the wait for the operation takes no time.
       const auto again = r.device.mark();
       const WorkPtr third = r.comm.all_reduce(a);
       for (int i = 0; i < 10; ++i) r.device.kernels().copy({.in = a, .out = b});
@@ -199,7 +202,7 @@ TEST(SimCollectives, MessagesBetweenPairsShareLinks) {
   Simulated simulated = rings_as_messages(4);
   simulated.numerics = false;
   run_simulated(simulated, 4, [&](const Rank& r) {
-    // Three to one: its port is the limit.
+    // Three ranks send to rank 0, and the port of rank 0 is the limit.
     constexpr std::int64_t count = 25'000'000;
     std::vector<WorkPtr> works;
     if (r.rank > 0)
@@ -213,14 +216,15 @@ TEST(SimCollectives, MessagesBetweenPairsShareLinks) {
   });
 }
 
-/// Other traffic slows a ring down, which goes on as soon as it may.
+/// Messages on one of the links of a ring slow the ring down. When they have ended, the ring runs
+/// at full speed again.
 TEST(SimCollectives, ShareLinksWithMessages) {
   for (const auto& make : {rings_as_messages, rings_as_flows}) {
     Simulated simulated = make(8);
     simulated.numerics = false;
     const double end = run_simulated(simulated, 8, [&](const Rank& r) {
       constexpr std::int64_t count =
-          35'000'000;  // 0.014 s a message, 0.245 s ten times as much in a ring
+          35'000'000;  // a message takes 0.014 s, a ring over ten times as much 0.245 s
       std::vector<WorkPtr> messages;
       for (int i = 0; i < 10; ++i) {
         if (r.rank == 2) messages.push_back(r.comm.send(r.floats(count), 3));
@@ -250,7 +254,8 @@ TEST(SimCollectives, GroupsShareLinks) {
     });
 }
 
-/// Operations of all kinds with several NICs, whose times are not round.
+/// Runs operations of all kinds on machines with several NICs, in amounts that give no round times.
+/// Returns the time at which the run ends.
 std::string mixed_run() {
   sim::ClusterSpec cluster = small_cluster(3);
   cluster.machines = 2;
@@ -265,8 +270,8 @@ std::string mixed_run() {
   return fmt::format("{:a}", end);
 }
 
-// In a process of its own, where the clock starts at 0. Another version of SimGrid may round
-// otherwise.
+// Runs in a process of its own, where SimGrid's clock starts at 0. Another version of SimGrid may
+// round times differently, so that this test fails.
 TEST(SimCollectivesDeathTest, TimesAreTheSameToTheLastBit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT((fmt::print(stderr, "{}", mixed_run()), std::exit(0)), ::testing::ExitedWithCode(0),

@@ -1,4 +1,5 @@
-// A tiny model trained by hand, the way the trainer does it and the way a sum on paper does it.
+// A tiny model, trained in two ways: with a scheme and its hooks, as the trainer does it, and
+// without a scheme, from a plain sum of all gradients.
 #pragma once
 
 #include <cstring>
@@ -13,7 +14,8 @@
 
 namespace ringside::testing {
 
-/// Two samples a micro-batch; sizes that no world divides.
+/// What is trained. Each micro-batch has two samples. The embedding has 55 parameters, a number
+/// that the worlds of 2, 3 and 4 ranks do not divide.
 struct Training {
   int world = 1;
   std::int64_t micro_batches = 1;
@@ -39,7 +41,8 @@ struct Training {
             .global_batch = samples * micro_batches * world};
   }
 
-  /// The batch of micro-batch `part` of the step, counted over all ranks in rank order.
+  /// The samples of one micro-batch. `part` is its number among the micro-batches of all ranks in
+  /// this step, counted in rank order.
   Batch batch(Device& device, std::int64_t step, std::int64_t part) const {
     Batch out{device.tensor({samples, config.context}, MemoryKind::data, DType::i32),
               device.tensor({samples}, MemoryKind::data, DType::i32)};
@@ -54,14 +57,14 @@ struct Training {
   }
 };
 
-/// A communicator of its own for every scheme of the rank, so that both end together.
+/// Links that give every scheme of the rank a communicator of its own, which ends with the scheme.
 inline Links links_among(const Rank& r) {
   return Links([&comm = r.comm](const RankContext& context, const Group&) {
     return comm.split(0, context.rank);
   });
 }
 
-/// The steps of one rank; `observe` is called after every hook.
+/// Does all steps of one rank. Calls `observe` after every hook of the scheme.
 inline void train(
     const Training& training, const RankContext& context, Model& model, SyncScheme& scheme,
     const std::function<void()>& observe = [] {}) {
@@ -94,7 +97,7 @@ inline void train(
   }
 }
 
-/// The order in which gradients of (rank, micro-batch) are added up.
+/// The order in which the gradients of all ranks and micro-batches are added up.
 enum class Order { micro_batches_first, ranks_first };
 
 /// The parameters after the steps, from gradients that are added one after the other.

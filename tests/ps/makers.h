@@ -36,8 +36,9 @@ inline Make with_a_failing_worker(const Make& make) {
     throw Error("no memory left");
   };
 }
-/// A server may hear first of a worker that has given up because another server told it of
-/// worker 1.
+/// Expects that the errors of all other ranks say that a worker gave up, and that at least one of
+/// them names worker 1. Not all need name it: another worker gives up when one server tells it of
+/// worker 1, and a second server may hear of that worker first.
 inline void expect_that_others_name_the_failing_worker(const std::vector<RankResult>& results) {
   EXPECT_EQ(results[1].error, "no memory left");
   bool named = false;

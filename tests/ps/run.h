@@ -1,4 +1,4 @@
-// Whole runs of a tiny model, ranks as threads.
+// Whole runs of a tiny model, with ranks as threads.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace ringside::testing {
 
-/// Tokens that depend on the seed alone.
+/// Random tokens; each token depends only on its position in the data.
 class RandomTokens : public Dataset {
  public:
   explicit RandomTokens(const ModelConfig& model) : model_(model) {}
@@ -42,7 +42,8 @@ class RandomTokens : public Dataset {
   ModelConfig model_;
 };
 
-/// A plan with extents that nothing divides; the model has 1,300 parameters in four units.
+/// A plan for a model with 1,331 parameters in four units. The model's width, context and
+/// vocabulary are prime numbers.
 inline RunPlan tiny_plan(int world, int servers, bool beside, std::int64_t micro_batches) {
   RunPlan plan;
   plan.world = world;
@@ -66,7 +67,7 @@ using Make = std::function<std::unique_ptr<SyncScheme>(const RankContext&)>;
 using Serve = std::function<RankRecord(const RankContext&, Model&, const Loader&)>;
 
 struct RankResult {
-  RankRecord worker, server;  // as far as the rank is one
+  RankRecord worker, server;  // one of them is empty if the rank has only the other role
   std::string error;
 };
 
@@ -138,7 +139,7 @@ inline void expect_run_of(const RankRecord& reference, const RunPlan& plan,
   EXPECT_EQ(results[0].worker.parameter_hash, reference.parameter_hash);
   for (std::size_t w = 1; w < static_cast<std::size_t>(plan.world); ++w)
     EXPECT_EQ(results[w].worker.parameter_hash, "") << "worker 0 alone visits";
-  // By step, worker and micro-batch, as the reference has them.
+  // Orders the losses by step, worker and micro-batch, as those of the reference are.
   const auto each = static_cast<std::size_t>(plan.train.accumulation);
   std::vector<double> losses;
   for (std::size_t i = 0; i < results[0].worker.losses.size(); i += each)

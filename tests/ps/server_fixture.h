@@ -63,7 +63,7 @@ class ServerTest : public ::testing::Test {
   }
   Server make_server(int workers) { return {model_, chunks_, *device_, config(workers)}; }
 
-  /// Gradients of very different magnitudes: a sum in another order has other bits.
+  /// Gradients of very different magnitudes, so that a sum in another order has other bits.
   Tensor gradient(int worker, const Chunk& chunk, std::int64_t step) {
     Tensor out = device_->tensor({chunk.count}, MemoryKind::gradient, dtype_);
     for (std::int64_t i = 0; i < chunk.count; ++i) {

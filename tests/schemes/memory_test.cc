@@ -1,4 +1,4 @@
-// What each rank holds, by kind, against the closed forms.
+// Compares the memory of each kind that each rank holds with the closed forms.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 using testing::run;
 using testing::tiny;
 
-/// Parameters outweigh activations.
+/// A model whose parameters take more memory than its activations.
 ExperimentConfig heavy() {
   auto config = tiny("mlp");
   config.model.width = 256;
@@ -46,7 +46,7 @@ TEST_P(MemoryAtWorld, FsdpHoldsItsShardAndAtMostTwoGatheredUnits) {
     EXPECT_NEAR(rank.at_peak[MemoryKind::parameter], 4 * shard, 4 * padding);
     EXPECT_NEAR(rank.at_peak[MemoryKind::gradient], 4 * shard, 4 * padding);
     EXPECT_NEAR(rank.at_peak[MemoryKind::optimizer], 8 * shard, 8 * padding);
-    // Two units' parameters, and the gradients of two on their way to their shards.
+    // The parameters of two gathered units, and the gradients of two units in a reduce-scatter.
     EXPECT_LE(rank.at_peak[MemoryKind::communication], 4 * largest_unit + 1024);
     EXPECT_GT(rank.at_peak[MemoryKind::communication], 0);
   }

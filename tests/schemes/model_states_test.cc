@@ -1,6 +1,7 @@
-// Model states of GPT shapes, 124M to 175B, in a simulated cluster, against the closed forms of the
-// ZeRO paper (Rajbhandari et al., SC'20): (4 + 4 + 8) P bytes in fp32 where everything is whole,
-// the N-th part where everything is sharded.
+// Compares the model states of GPTs with 124M to 175B parameters in a simulated cluster with the
+// closed forms of the ZeRO paper (Rajbhandari et al., SC'20). With P parameters in fp32, a rank
+// holds (4 + 4 + 8) * P bytes if nothing is sharded, and 1/N of that if all is sharded over N
+// ranks.
 #include <gtest/gtest.h>
 
 #include "experiments/run/simulation.h"
@@ -49,7 +50,7 @@ class ModelStates : public ::testing::TestWithParam<std::tuple<GptShape, int>> {
     return simulate(plan(scheme), [](const Progress&) {});
   }
 
-  /// Elements that a unit is padded by, for every unit, as fsdp shards it.
+  /// The number of elements by which fsdp pads all units together.
   std::int64_t padding() const {
     const RunPlan run = plan("fsdp");
     const auto device = find_device("sim").make(run, 0, nullptr);

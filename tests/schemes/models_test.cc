@@ -135,7 +135,8 @@ class RecomputedActivations : public ::testing::Test {
  protected:
   static std::int64_t peak(const Row& row) { return row.ranks[0].at_peak[MemoryKind::activation]; }
 
-  /// The activation peak beside that of a run that keeps all.
+  /// The activation peak of a run that recomputes, divided by the peak of a run that keeps
+  /// everything.
   static double share_of_peak(ExperimentConfig config, const std::string& scheme, int world) {
     const Row kept = run(plan_training(config, scheme, world));
     config.train.recompute = true;
@@ -167,8 +168,8 @@ TEST_F(RecomputedActivations, CountStatisticsOfBatchNormsOnce) {
   EXPECT_LT(share_of_peak(config, "ddp", 2), 0.9);
 }
 
-/// Activation checkpointing lowers the activation peak of a 12-unit GPT by at least half and leaves
-/// the losses bit-identical.
+/// Activation checkpointing lowers the activation peak of a GPT with 12 blocks by at least half and
+/// leaves the losses bit-identical.
 TEST_F(RecomputedActivations, OfTwelveBlocksOfAGptHalveThePeakAndLeaveTheLossesBitIdentical) {
   auto config = tiny("gpt");
   config.model.layers = 12;

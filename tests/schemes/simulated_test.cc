@@ -58,7 +58,8 @@ TEST_P(SimulatedScheme, TakesTheSameTimeAndMemoryWithoutNumerics) {
   EXPECT_TRUE(without.parameter_hash.empty());
   config.sim.numerics = true;
   const Row with = run_simulated(plan_training(config, scheme(), world()));
-  // The clock of a process goes on from one world to the next: its last bits differ.
+  // The simulated clock of a process goes on from one world to the next, so the last bits of the
+  // times differ.
   EXPECT_NEAR(without.step_ms.median, with.step_ms.median, 1e-9 * with.step_ms.median);
   ASSERT_EQ(without.ranks.size(), with.ranks.size());
   for (std::size_t r = 0; r < with.ranks.size(); ++r)

@@ -1,4 +1,4 @@
-// Virtual timelines of small cases, to the last bit.
+// The virtual times of small runs must stay the same to the last bit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,8 @@
 namespace ringside {
 namespace {
 
-/// Every span of the last step of every rank, and the steps, in hexadecimal: no bit is lost.
+/// The times of all steps of every rank, and the spans that the rank reports of its last steps.
+/// Numbers are hexadecimal, so that no bit is lost.
 std::string timeline(const std::string& scheme) {
   auto config = testing::tiny("gpt");
   config.device.kind = "sim";
@@ -41,8 +42,9 @@ std::string golden(const std::string& name) {
 
 class GoldenTimeline : public ::testing::TestWithParam<std::string> {};
 
-/// In a process of its own: the clock of a process goes on from one world to the next. To renew a
-/// golden file after a change that is meant to change times, take the text that this prints.
+/// Runs in a process of its own, because the simulated clock of a process goes on from one world to
+/// the next. To renew a golden file after a change that is meant to change times, take the text
+/// that this prints.
 TEST_P(GoldenTimeline, IsTheSameToTheLastBit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -24,7 +24,7 @@ TEST(Efficiency, IsLinearInTheLogarithmOfTimeAndConstantBeyondItsPoints) {
   EXPECT_DOUBLE_EQ((Efficiency{{{5, 0.7}}}.at(3)), 0.7);
 }
 
-/// Every field has a value of its own.
+/// A cluster with a value in every field.
 ClusterSpec whole() {
   ClusterSpec c;
   c.name = "whole";
@@ -84,7 +84,7 @@ TEST(Cluster, ThatCanBeIsAccepted) {
   EXPECT_NO_THROW(check(whole()));
   ClusterSpec one = whole();
   one.machines = 1;
-  one.nics = 3;  // nobody uses them
+  one.nics = 3;  // a single machine does not use its NICs
   one.nic = {};
   EXPECT_NO_THROW(check(one));
   one.topology = Topology::pcie;

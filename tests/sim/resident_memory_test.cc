@@ -15,7 +15,8 @@ double resident_mb() {
   return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e6;
 }
 
-// Stacks take what is used of them, routes grow with the machines and not with their square.
+// A stack takes only the memory that its actor uses. The memory of routes grows with the number of
+// machines, not with its square.
 TEST(World, AThousandRanksTakeTensOfMegabytes) {
   ClusterSpec cluster;
   cluster.machines = 128;
@@ -25,7 +26,7 @@ TEST(World, AThousandRanksTakeTensOfMegabytes) {
   cluster.peer.gbs = cluster.pcie.gbs = cluster.nic.gbs = 10;
   cluster.nics = 8;
   cluster.machines_per_switch = 16;
-  require_simgrid();  // what SimGrid itself takes is another matter
+  require_simgrid();  // loads SimGrid now, so that its own memory is not counted below
   const double before = resident_mb();
   const auto world = make_world(cluster);
   EXPECT_LT(resident_mb() - before, 20);

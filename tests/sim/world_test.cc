@@ -151,7 +151,7 @@ TEST(World, InboxGivesWhatArrivesFirst) {
     EXPECT_FALSE(inbox->receive(0.01));
     EXPECT_NEAR(world->now(), 0.01, 1e-12);
     EXPECT_EQ(std::any_cast<int>(*inbox->receive(for_ever)), 2);
-    // Shared with the first until 0.14, which has 80 MB to go then.
+    // Flows 1 and 2 share the host's link until flow 2 ends at 0.14. Flow 1 then has 80 MB left.
     EXPECT_NEAR(world->now(), 0.14 + 5e-6, 1e-8);
     EXPECT_FALSE(inbox->receive(0.01));
     EXPECT_EQ(std::any_cast<int>(*inbox->receive(1)), 1);
@@ -162,7 +162,7 @@ TEST(World, InboxGivesWhatArrivesFirst) {
   world->spawn("one", host(1), [&] {
     world->sleep(0.1);
     world->post(*inbox, host(1), 100e6, 1);
-    world->post(*inbox, host(1), 0, 3);  // overtakes, and waits its turn
+    world->post(*inbox, host(1), 0, 3);  // arrives before message 1, but is received after it
   });
   world->spawn("two", host(2), [&] {
     world->sleep(0.1);
@@ -181,7 +181,7 @@ TEST(World, EventWakesThoseWhoWait) {
       EXPECT_NEAR(world->now(), 0.5, 1e-9);
       EXPECT_TRUE(event->wait(for_ever));
       EXPECT_NEAR(world->now(), 1, 1e-9);
-      EXPECT_FALSE(event->wait(0.25));  // what was before does not count
+      EXPECT_FALSE(event->wait(0.25));  // earlier notifications do not count
       EXPECT_TRUE(event->wait(10));
       EXPECT_NEAR(world->now(), 2, 1e-9);
     });
@@ -310,8 +310,9 @@ TEST(World, AWorldThatNeverRuns) {
   world->run();
 }
 
-/// Sends, works and waits on each other, in sizes that give no round times: when it ends, and in
-/// which order messages came.
+/// Runs actors that send messages, work and wait for each other, in amounts that give no round
+/// times. Returns the time at which the run ends, and a number that depends on the order of the
+/// messages.
 std::string mixed_run() {
   const auto world = make_world(cluster());
   constexpr int actors = 9, rounds = 20;
@@ -339,8 +340,8 @@ std::string mixed_run() {
   return fmt::format("{:a} {}", world->now(), order);
 }
 
-// In a process of its own, where the clock starts at 0. Another version of SimGrid may round
-// otherwise.
+// Runs in a process of its own, where SimGrid's clock starts at 0. Another version of SimGrid may
+// round times differently, so that this test fails.
 TEST(WorldDeathTest, TimesAreTheSameToTheLastBit) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT((fmt::print(stderr, "{}", mixed_run()), std::exit(0)), testing::ExitedWithCode(0),

@@ -19,7 +19,7 @@ class OwnRanges : public Unit {
   Tensor parameters, gradients;
 };
 
-/// [M, channels]
+/// A batch norm of inputs [M, channels].
 class BatchNormUnit final : public OwnRanges {
  public:
   BatchNormUnit(Device& device, std::int64_t channels, bool relu = false)
@@ -38,7 +38,7 @@ class BatchNormUnit final : public OwnRanges {
   BatchNorm norm;
 };
 
-/// [B, ...]; its input is overwritten.
+/// Dropout on inputs [B, ...], which are overwritten.
 class DropoutUnit final : public OwnRanges {
  public:
   DropoutUnit(Device& device, const std::string& name, double probability)

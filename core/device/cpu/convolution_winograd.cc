@@ -100,7 +100,7 @@ Tensor forward_weights(const Context& context, const Tensor& weight) {
   const std::int64_t K = weight.shape()[0], C = weight.shape()[3];
   const float* weights = weight.data<float>();
   const Panels panels(C, K);
-  const Matrices rows(tile_columns, C);  // of each point, before they become a panel
+  const Matrices rows(tile_columns, C);  // transformed kernels, before they are packed as panels
   const Tensor out = floats(context, panels.size());
   const Tensor scratch = floats(context, context.threads * rows.size());
   const auto make_panel = [&](std::int64_t k, float* own) {

@@ -26,8 +26,8 @@ void set_team(int threads);
 
 /// Runs body(begin, end, thread) on up to `threads` threads, `thread` in [0, threads), over
 /// disjoint contiguous ranges that cover [0, count). Only the last range may be shorter than
-/// `grain`. The threads are those of oneDNN, so the two never compete. Blocks; rethrows the first
-/// exception of a body.
+/// `grain`. The threads are those of oneDNN, so parallel_for() and oneDNN never compete for cores.
+/// Blocks; rethrows the first exception of a body.
 void parallel_for(int threads, std::int64_t count, std::int64_t grain,
                   const std::function<void(std::int64_t, std::int64_t, int)>& body);
 

@@ -35,8 +35,8 @@ struct Left {
 void multiply_tile(std::int64_t m, std::int64_t n, std::int64_t k, Left left, const float* panel,
                    float* c, std::int64_t ldc, bool add);
 
-/// The same for n = tile_columns and a left side whose rows lie anywhere in memory: its element
-/// (i, p) is rows[i][offset + p].
+/// Does what multiply_tile() does, for n = tile_columns and a left side whose rows lie anywhere in
+/// memory: element (i, p) of the left side is rows[i][offset + p].
 void multiply_rows(std::int64_t m, std::int64_t k, const float* const* rows, std::int64_t offset,
                    const float* panel, float* c, std::int64_t ldc, bool add);
 

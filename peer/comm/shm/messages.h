@@ -17,8 +17,8 @@ namespace ringside::peer {
 
 /// This rank's messages. Messages of the same pair and direction run one after the other; different
 /// pairs and directions do not wait for each other. A thread of this class moves messages on, and
-/// so does every caller that waits. If the peer does not post its end of a message within
-/// the group's deadline, the group breaks.
+/// so does every caller that waits. If the peer does not post its end of a message within the
+/// group's deadline, the group breaks.
 class Messages {
  public:
   /// A tensor that is sent or filled, and where it lies.

@@ -1,5 +1,5 @@
-// bf16 of CUDA on the host: storage and conversions. There is no arithmetic, and nothing converts
-// by itself.
+// CUDA's type bf16 on the host: storage and conversions. There is no arithmetic, and there are no
+// implicit conversions.
 #pragma once
 
 #include "kernel_language.h"
@@ -24,7 +24,7 @@ inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) {
 }
 inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 value) { return value.__x; }
 
-// To the nearest, ties to even; every NaN becomes 0x7fff, as the hardware has it.
+// Rounds to nearest, ties to even; every NaN becomes 0x7fff, as on the hardware.
 inline __nv_bfloat16 __float2bfloat16_rn(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (value != value) return __ushort_as_bfloat16(0x7fff);

@@ -12,7 +12,8 @@
 namespace ringside::ps {
 namespace {
 
-// Where fields stand: magic, version, token, kind, reply, worker, three of 8, scalar, text, frames.
+// The offsets of some fields in a header. The order of the fields is: magic number, version, token,
+// kind, reply, worker, step, micro_batch, begin, count, scalar, text, frames.
 constexpr std::size_t version_at = 4, kind_at = 14, reply_at = 15, text_size_at = 60;
 
 Header sample_header() {
@@ -128,8 +129,8 @@ TEST(Archive, RefusesAHeaderThatIsTooLong) {
   EXPECT_NE(refusal(std::vector<std::byte>(max_header_bytes + 1)), "nothing");
 }
 
-/// Whatever comes, it is an Error or a header: no crash, and (with the sizes bounded by the bytes)
-/// no large allocation.
+/// For any bytes decode() throws Error or returns a header. It does not crash, and it makes no
+/// large allocation, because the number of bytes bounds all sizes.
 TEST(Archive, SurvivesRandomBytes) {
   std::mt19937 random(1);
   const auto good = sample_bytes();

@@ -7,7 +7,7 @@
 namespace ringside::ps {
 namespace {
 
-/// Says how often somebody wanted to know when a mark was reached.
+/// Counts the calls of time(), which ask when a mark was reached.
 class AskedDevice : public testing::StagedDevice {
  public:
   AskedDevice() : StagedDevice(1, 0) {}

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t token = 5;
 
-/// Two workers that say what they are told to.
+/// A channel to two workers, which say what the test tells them to say.
 class Script : public Channel {
  public:
   void says(int worker, Kind kind, std::int64_t step = 0, double scalar = 0) {
@@ -23,7 +23,8 @@ class Script : public Channel {
     message.header.text = "its reason";
     lines_.push_back({worker, std::move(message)});
   }
-  /// Comes again and again when all has been said.
+  /// Makes `worker` say again and again that it is alive, once all other messages have been
+  /// received.
   void keeps_saying(int worker) { chatty_ = worker; }
 
   void send(int peer, Message message) override {
@@ -101,7 +102,7 @@ TEST_F(ServiceTest, CountsTheBytesOfMeasuredStepsAlone) {
 }
 
 TEST_F(ServiceTest, CountsAPullWithTheStepWhoseUpdateItsValuesHaveSeen) {
-  script_.says(0, Kind::pull, 2);  // after updates 0 and 1: of step 1
+  script_.says(0, Kind::pull, 2);  // values after updates 0 and 1, so it counts for step 1
   script_.says(0, Kind::pull, 3);
   script_.says(0, Kind::done);
   script_.says(1, Kind::done);
@@ -138,7 +139,8 @@ TEST_F(ServiceTest, NamesAWorkerThatGivesUpAndTellsTheOthers) {
 
 TEST_F(ServiceTest, DoesNotWaitForAWorkerThatIsDone) {
   script_.says(1, Kind::done);
-  script_.keeps_saying(1);  // refused, and no reason to wait for worker 0 any longer
+  // These messages are refused, and they do not prolong the wait for worker 0.
+  script_.keeps_saying(1);
   EXPECT_EQ(error(),
             "worker 0 did not come within 0.05 s; raise train.timeout_s if its start really takes "
             "so long");

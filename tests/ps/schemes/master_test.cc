@@ -15,7 +15,8 @@ constexpr std::uint64_t token = 5;
 
 class MasterTest : public ::testing::Test {
  protected:
-  /// Micro-batch m of worker w: samples [6 (2 w + m), 6 (2 w + m) + 6).
+  /// Asks for the inputs of micro-batch m of worker w, which are the 6 samples from sample
+  /// 6 * (2 * w + m) on.
   Message inputs(int worker, std::int64_t step, std::int64_t micro_batch) const {
     Message message = testing::message_of(token, Kind::inputs, worker, step);
     message.header.micro_batch = micro_batch;
@@ -30,7 +31,7 @@ class MasterTest : public ::testing::Test {
     message.frames = {logits()};
     return message;
   }
-  /// The gradient times 0.125, as the header says.
+  /// The gradient is multiplied by 0.125, the scale in the header that loss() makes.
   LossTerms terms() const { return {model_.terms, plan_.train.global_batch, 0.125F}; }
   Tensor logits() {
     Tensor out = device_->tensor({6, plan_.model.vocabulary}, MemoryKind::activation);

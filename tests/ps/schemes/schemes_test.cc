@@ -89,7 +89,7 @@ TEST(Schemes, EvaluateWithTheParametersOfTheStep) {
   }
 }
 
-/// Large enough for headers not to count.
+/// Makes the model so large that the bytes of headers hardly matter.
 RunPlan larger(RunPlan plan) {
   plan.model.width = 120;
   plan.model.context = 4;
@@ -185,8 +185,9 @@ TEST(Records, WorkersHaveNoOptimizerTimeAndServersDo) {
   EXPECT_EQ(results[2].server.parameters, results[0].worker.parameters);
 }
 
-/// What the master hears from worker 1, which pushes one gradient and visits: kinds that come again
-/// and again stand there once.
+/// The kinds of the messages that the master receives from worker 1, which pushes the gradient of
+/// one unit and then calls visit_parameters(). A kind that occurs several times in a row is listed
+/// once, and signs of life are left out.
 std::vector<Kind> heard_of_a_visit() {
   const RunPlan plan = tiny_plan(2, 1, false, 1);
   const auto device = make_cpu_device(1);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t chunk = 1 << 18;  // elements, 1 MB
 constexpr double patience_s = 1000;
 
-/// One worker or server without values, in its actor.
+/// One worker or server, which runs as an actor. Its tensors have no values.
 struct Party {
   sim::World& world;
   Device& device;
@@ -21,7 +21,8 @@ struct Party {
 };
 using Play = std::function<void(Party&)>;
 
-/// Rank r on place r; workers first. Seconds that it took.
+/// Runs `worker` on every worker and `server` on every server. Rank r lives at places[r]; the
+/// workers are the first ranks. Returns the virtual seconds that the run took.
 double play(const sim::ClusterSpec& cluster, int workers, int servers,
             const std::vector<sim::Place>& places, const Play& worker, const Play& server) {
   const auto world = sim::make_world(cluster);
@@ -73,7 +74,7 @@ std::vector<sim::Place> places(int ranks) {
   return places;
 }
 
-/// The time of `messages` from a worker to the server, and the bytes of each.
+/// The time that all messages from a worker to the server took, and the bytes of each message.
 struct Sent {
   double seconds = 0, bytes = 0;
 };
@@ -114,7 +115,7 @@ TEST(SimTransport, AMessageCostsTheCpuOfBothEnds) {
   const auto expected = [&](int messages, double bytes) {
     const double send = (100 + 1000 * bytes / 1e6) * 1e-6;
     const double receive = (200 + 3000 * bytes / 1e6) * 1e-6;
-    return send + bytes / 1e9 + 7e-6 + messages * receive;  // the receiver's is the bottleneck
+    return send + bytes / 1e9 + 7e-6 + messages * receive;  // the receiver's CPU is the limit
   };
   for (const int messages : {1, 20}) {
     const auto [seconds, bytes] = send(cluster, messages);
@@ -122,7 +123,8 @@ TEST(SimTransport, AMessageCostsTheCpuOfBothEnds) {
   }
 }
 
-/// Two ranks of a processor with one core: sending halves what is left for computing.
+/// Every rank has a processor with one core, which sending and computing share. So computing ends
+/// later by the core's time for sending.
 TEST(SimTransport, TheCpusPartOfAMessageCompetesWithComputing) {
   sim::ClusterSpec cluster = testing::cpu_machines(2);
   cluster.device.cores = 1;
@@ -244,7 +246,7 @@ std::string busy_run() {
   return fmt::format("{:a} {:a}", seconds, sum);
 }
 
-/// Matches everything, and keeps it.
+/// Matches every text, and keeps the text.
 class Keep : public ::testing::MatcherInterface<const std::string&> {
  public:
   explicit Keep(std::string& kept) : kept_(kept) {}
@@ -258,7 +260,8 @@ class Keep : public ::testing::MatcherInterface<const std::string&> {
   std::string& kept_;
 };
 
-/// Each in a process of its own: the clock of one goes on from one world to the next.
+/// Each of the two runs has a process of its own, because the simulated clock of a process goes on
+/// from one world to the next.
 TEST(SimTransportDeathTest, TimesAreTheSameToTheLastBit) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   std::string first, second;

@@ -27,7 +27,8 @@ struct Key {
 /// Numbers of the operands within a graph.
 enum Operand : std::int64_t { x = 1, weight, bias, y, dy, dx, dweight };
 
-/// For cuDNN the extents are [B, C, H, W] wherever the channels lie in memory; strides say where.
+/// cuDNN takes extents in the order [B, C, H, W], whatever the order in memory is. The strides tell
+/// that channels come last in memory.
 void describe(const TensorRef& tensor, Operand operand, std::int64_t count, std::int64_t height,
               std::int64_t width, std::int64_t channels) {
   tensor->set_uid(operand)
