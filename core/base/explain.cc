@@ -52,7 +52,7 @@ std::string limit_hint(const std::string& cause, int signal) {
   if (is(EMFILE)) return limit_text("open files are", RLIMIT_NOFILE, 1, "(ulimit -n)");
   // Memory that ranks share is a file, so limits of files apply to it.
   if (is(EFBIG)) return limit_text("files are", RLIMIT_FSIZE, 1'000, "KB (ulimit -f)");
-  // Libraries may crash by using memory that the system did not give them.
+  // A library may crash because it uses memory that it asked for and did not get.
   if (is(ENOMEM) || signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS)
     return memory_limit_hint();
   return {};

@@ -26,7 +26,7 @@ Fields fields_of(Progress& progress);
 /// A trainer does the part of one worker; all workers of a run do the same.
 class Trainer {
  public:
-  /// `held_out` may be null. All arguments outlive the trainer.
+  /// `held_out` may be null. All arguments must outlive the trainer.
   Trainer(const RankContext& context, Model& model, SyncScheme& scheme, const Loader& training,
           const Loader* held_out);
 
@@ -35,7 +35,7 @@ class Trainer {
   RankRecord run(const std::function<void(const Progress&)>& progress);
 
  private:
-  /// Returns this rank's share of the loss, by micro-batch.
+  /// Returns this rank's share of the loss, one number for each micro-batch.
   std::vector<double> train_step(std::int64_t step);
   bool evaluated_after(std::int64_t step) const;
   /// Whether the step ends with SyncScheme::drain(), so that no communication is in flight after
@@ -51,12 +51,13 @@ class Trainer {
   LossValue evaluate(std::int64_t step);
   /// Evaluates the model; adds the time and the traffic of the evaluation to the record.
   LossValue evaluate(std::int64_t step, RankRecord& record);
-  /// Replaces every running statistic by its mean over all micro-batches of all ranks. Collective.
+  /// Replaces every running statistic by its mean over all micro-batches of all ranks. All workers
+  /// must call this.
   void average_statistics();
   int worker() const;
   std::string parameter_hash();
   /// Whether a unit's activations are dropped in forward and recomputed in backward. The last
-  /// unit's are kept, because backward needs them at once.
+  /// unit's activations are kept, because backward begins with this unit.
   bool recomputes(std::size_t unit) const;
 
   const RankContext& context_;

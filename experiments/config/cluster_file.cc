@@ -95,7 +95,7 @@ class Reader {
   std::set<TomlPath> used_;
 };
 
-/// Builds a cluster from the tables of its file.
+/// Builds the description of a cluster from the tables of its file.
 class Builder {
  public:
   explicit Builder(const std::filesystem::path& file) : tables_(file), file_(file) {}
@@ -223,8 +223,8 @@ class Builder {
     return out;
   }
 
-  /// A hint for a table that lacks keys: its name may be a misspelling of another table's name,
-  /// which the hint suggests.
+  /// A hint for a table `name` that lacks keys. The name may be a misspelling of the name of
+  /// another table, which the hint then suggests.
   std::string other_than(const std::string& kind, const std::string& name) const {
     std::vector<std::string> others = tables_.names(kind);
     std::erase(others, name);

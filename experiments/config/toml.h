@@ -44,8 +44,8 @@ struct TomlValue {
   std::string table;  // where the value's table begins
 };
 
-/// The values in the order of the file. Throws Error that names the file, and the line that is not
-/// valid TOML.
+/// The values in the order of the file. If the file is not valid TOML, throws Error that names the
+/// file and the line.
 std::vector<TomlValue> read_toml(const std::filesystem::path& file);
 
 /// The value after the "=" of "--set key=value". Text that is not a TOML value, such as `ddp`, is
@@ -53,7 +53,8 @@ std::vector<TomlValue> read_toml(const std::filesystem::path& file);
 /// brackets, braces or line ends, and if a value within a list or table is a date or time.
 TomlData toml_data(const std::string& text, const std::string& place);
 
-/// A value, and a name in a key or in the head of a table, as TOML writes them on one line.
+/// The text with which TOML writes a value on one line, and the text with which it writes a name in
+/// a key or in the head of a table.
 std::string toml_text(const FieldValue& value);
 std::string toml_key(const std::string& name);
 

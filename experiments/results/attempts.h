@@ -15,9 +15,10 @@ int attempts(const std::vector<Row>& rows, const std::string& run);
 /// or if `most` attempts were made.
 bool finished(const std::vector<Row>& rows, const std::string& run, int most);
 
-/// Returns the attempt that counts for every run in `rows`, in the order in which the runs appear.
-/// If an attempt failed, it counts; otherwise the attempt that was disturbed least, and of equal
-/// attempts the first. The pointers point into `rows`.
+/// Returns one attempt for each run in `rows`: the attempt that counts. If an attempt failed, that
+/// one counts; otherwise the attempt that was disturbed least, or the first of several that were
+/// disturbed equally little. Runs keep the order in which they first appear. The pointers point
+/// into `rows`.
 std::vector<const Row*> rows_that_count(const std::vector<Row>& rows);
 
 }  // namespace ringside

@@ -17,8 +17,8 @@ json name_event(const char* what, int rank, int line, const std::string& name) {
 
 constexpr int main_line = 0;
 
-/// The lines of a rank in the trace. Communication spans on one line do not overlap: a span goes on
-/// the first line that is free.
+/// The lines of the trace that show the communication of one rank. Spans on one line do not
+/// overlap: take() puts each span on the first line that is free when the span begins.
 class Lines {
  public:
   int take(const Timeline::Slice& slice) {

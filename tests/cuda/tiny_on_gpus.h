@@ -5,8 +5,9 @@
 
 namespace ringside::testing {
 
-/// A configuration of the smallest model that still has several units, and shards that need
-/// padding: on the host a kernel of CUDA takes a thousand times as long as on a GPU.
+/// A configuration of a very small model, which still has several units, and shards that need
+/// padding. It is so small because these tests also run with CUDA on the host, where a kernel takes
+/// a thousand times as long as on a GPU.
 inline ExperimentConfig tiny_on_gpus(const std::string& model) {
   ExperimentConfig config = tiny(model);
   config.device.kind = "cuda";

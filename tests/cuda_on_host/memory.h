@@ -13,7 +13,7 @@
 
 namespace cuda_on_host {
 
-/// Memory is handed out in multiples of this, in bytes.
+/// Rounds a size up to a multiple of 512 bytes; all memory is handed out in such multiples.
 constexpr std::size_t round_up(std::size_t size) { return (size + 511) / 512 * 512; }
 
 /// A block of memory of a device, or of the host (device -1). It is filled with NaNs at first.
@@ -23,8 +23,8 @@ struct Block {
   const int device;
   // The stream in which a block of a pool was freed last; null before the first free.
   std::shared_ptr<Queue> freed_in;
-  // How often the block was freed in a stream that has not reached the free yet. More than once if
-  // the block was freed, handed out and freed again while the stream stood still.
+  // The number of frees of this block that are enqueued in a stream but have not run yet. It is
+  // above 1 if the block was freed, handed out and freed again while the stream stood still.
   std::atomic<int> frees{0};
 
   Block(std::size_t size, int device);
@@ -62,7 +62,8 @@ class Memory {
 };
 Memory& memory();
 
-/// Makes pools give back memory above their thresholds, as happens whenever the host has waited.
+/// Makes every pool give back the free memory above its threshold. In CUDA this happens whenever
+/// the host has waited for the device.
 void trim_pools_to_thresholds();
 
 }  // namespace cuda_on_host

@@ -18,13 +18,13 @@ struct Group {
   int depth = 0;
   ncclResult_t error = ncclSuccess;
   std::vector<Launch> launches;
-  std::vector<MemberPtr> begun;  // members that a call of this group left in progress
+  std::vector<MemberPtr> begun;  // members whose calls in this group may still be in progress
 };
 
 struct Ids {
   std::mutex mutex;
   int made = 0;
-  std::map<std::string, std::shared_ptr<Clique>> cliques;  // by id; some ranks have not joined yet
+  std::map<std::string, std::shared_ptr<Clique>> cliques;  // by id; some ranks are missing
 };
 
 Ids& ids() {

@@ -1,4 +1,5 @@
-// What one rank brings to an operation of NCCL on the host, and what is done once all have come.
+// Operations of NCCL on the host: what each rank contributes, and how the operation is carried out
+// once all its ranks have arrived.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +12,10 @@
 namespace cuda_on_host::nccl {
 
 enum class Kind { all_reduce, reduce_scatter, all_gather, broadcast, send, receive };
-using Link = std::pair<int, int>;  // from and to; of collectives: everyone
+using Link = std::pair<int, int>;  // (from, to) for messages; `everyone` for collectives
 constexpr Link everyone{-1, -1};
 
-// What one rank brings to an operation.
+// What one rank contributes to an operation.
 struct Part {
   Kind kind;
   const void* send;
@@ -22,23 +23,24 @@ struct Part {
   std::size_t count;
   ncclDataType_t type;
   ncclRedOp_t op;
-  int peer;  // or root
+  int peer;  // the other rank of a message, or the root of a broadcast
   int rank = 0;
   Link link = everyone;
-  std::uint64_t turn = 0;  // which operation of its link it is
+  std::uint64_t turn = 0;  // the number of the operation among those of its link, from 0
   bool done = false;
 
   bool is_message() const { return kind == Kind::send || kind == Kind::receive; }
 };
 
-/// Whether the library would take it from this rank; arrays may overlap only as it allows.
+/// Whether NCCL accepts this part from rank `rank` of `size` ranks. The arrays of a part may
+/// overlap only in the ways that NCCL allows.
 bool is_valid(const Part& part, int rank, int size);
 
-/// Whether two that meet are parts of one operation.
+/// Whether two parts with the same link and turn belong to one operation.
 bool agree(const Part& a, const Part& b);
 
-/// Reads and writes the arrays of all ranks. `parts`: every rank's of a collective, or a send and
-/// its receive, in any order.
+/// Carries out an operation: reads and writes the arrays of all its ranks. `parts` are the parts of
+/// all ranks of a collective, or a send and its receive, in any order.
 void perform(std::vector<Part*> parts);
 
 }  // namespace cuda_on_host::nccl

@@ -78,7 +78,7 @@ class MemoryFile {
 
 /// Calls `use` with damaged copies of the file `good`: cut short, longer, or with changed bits.
 /// `use` opens and reads the copy; it may throw Error, but must not fail in another way. Returns
-/// for how many copies it threw.
+/// the number of copies for which `use` threw Error.
 inline int damage(const std::string& good, const std::function<void(const std::string&)>& use) {
   std::uint32_t state = 12345;
   const auto random = [&](std::size_t below) {

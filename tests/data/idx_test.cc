@@ -19,7 +19,7 @@ constexpr std::uint32_t images_magic = 0x803, labels_magic = 0x801;
 
 class Idx : public ::testing::Test {
  protected:
-  /// Five images of 2x3: pixel p of image i is 10 i + p.
+  /// Five images of 2x3: pixel p of image i is 10 * i + p.
   static std::string pixels() {
     std::string out;
     for (int i = 0; i < 5; ++i)

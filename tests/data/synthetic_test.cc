@@ -60,7 +60,8 @@ TEST(Synthetic, MostTokensFollowFromTheOneBeforeAndAllOccur) {
       successors += sample.target[t] == (sample.input[t] + 1) % vocabulary;
     }
   }
-  // 7/8 by the rule, and one of 50 of the others by chance.
+  // The rule makes 7/8 of the tokens successors. Of the others, which are random, one in
+  // `vocabulary` is a successor by chance.
   const double share = static_cast<double>(successors) / (samples * context);
   EXPECT_NEAR(share, 7.0 / 8 + 1.0 / 8 / vocabulary, 0.01);
   for (const auto count : seen) {

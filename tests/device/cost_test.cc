@@ -48,7 +48,7 @@ TEST(Cost, SgdTouchesItsVelocityWhereThereIsMomentum) {
   expect_cost(cost(op), OpClass::optimizer, 400, 300);
   op.velocity = made({100});
   op.momentum = 0.9f;
-  expect_cost(cost(op), OpClass::optimizer, 400, 400);  // step 1 writes velocity, but reads none
+  expect_cost(cost(op), OpClass::optimizer, 400, 400);  // step 1 only writes velocity
   op.step = 2;
   expect_cost(cost(op), OpClass::optimizer, 600, 500);
 }
@@ -168,7 +168,7 @@ TEST(Cost, KnowsTheDtypeThatItComputesOn) {
   EXPECT_EQ(cost(linear).bytes, 2 * (4 * 6 + 5 * 6 + 4 * 5));
   EXPECT_EQ(cost(Cast{.in = made({4}), .out = of16({4})}).dtype, DType::bf16);
   EXPECT_EQ(cost(Cast{.in = of16({4}), .out = made({4})}).dtype, DType::bf16);
-  // Moments and masters stay in fp32, whatever the parameters are.
+  // Moments and master values have fp32, whatever dtype the parameters have.
   const AdamW adamw{.parameters = of16({100}),
                     .gradients = of16({100}),
                     .master = made({100}),

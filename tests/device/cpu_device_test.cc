@@ -151,8 +151,8 @@ TEST(CpuDevice, FlatOperationsRunBesideOthersInTwoThreads) {
     for (const float value : tensor.span<float>()) ASSERT_EQ(value, 20.0f);
 }
 
-/// Computes a product on two threads, prints the error or "no error" to standard error, and ends
-/// the process: with status 1 if the product is wrong.
+/// Computes a product on two threads, prints the error to standard error, or "nothing" if there was
+/// none, and ends the process. The exit status is 1 if the product is wrong, otherwise 0.
 [[noreturn]] void multiply_on_two_threads() {
   const auto device = make_cpu_device(2);
   const auto matrix = [&] {

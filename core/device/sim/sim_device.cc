@@ -62,7 +62,7 @@ struct Roofline {
   }
 };
 
-/// The figures of one class and dtype, looked up by name once.
+/// The figures of one class and dtype. They are looked up by name only once, in the constructor.
 struct Timing {
   Roofline roofline;
   Efficiency efficiency;
@@ -104,7 +104,8 @@ class Timings {
   std::array<std::array<std::optional<Timing>, std::size(dtypes)>, op_classes> timings_{};
 };
 
-/// Bytes that all devices of a place hold together: the ranks that share a CPU share its memory.
+/// The number of bytes that all devices in one place hold together. Each rank has a device of its
+/// own, but ranks that share a CPU share its memory.
 using Held = std::atomic<std::int64_t>;
 
 struct HeldByPlace {

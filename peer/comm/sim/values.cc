@@ -12,7 +12,8 @@ std::byte* first_byte(const Tensor& tensor) {
   return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
 }
 
-/// Sets every target to the sum of elements [begin, begin + count) of the inputs of all entries.
+/// Adds up elements [begin, begin + count) of the inputs of all entries, and writes the `count`
+/// sums to every target.
 void sum(const std::vector<Entry>& entries, std::size_t begin, std::size_t count,
          const std::vector<std::byte*>& targets) {
   const DType dtype = entries.front().in.dtype();

@@ -1,4 +1,4 @@
-// Types of the CUDA runtime, with its values: the part that Ringside uses.
+// The types of the CUDA runtime that Ringside uses. Enumerators have the same numbers as in CUDA.
 #pragma once
 
 #include <cstddef>
@@ -63,7 +63,7 @@ struct cudaMemPoolProps {
   std::size_t maxSize;
 };
 enum cudaMemPoolAttr {
-  cudaMemPoolAttrReleaseThreshold = 4,  // these: std::uint64_t
+  cudaMemPoolAttrReleaseThreshold = 4,  // the values of all these attributes: std::uint64_t
   cudaMemPoolAttrReservedMemCurrent = 5,
   cudaMemPoolAttrReservedMemHigh = 6,
   cudaMemPoolAttrUsedMemCurrent = 7,
@@ -100,6 +100,6 @@ struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   std::size_t dynamicSmemBytes = 0;
   cudaStream_t stream = nullptr;
-  struct cudaLaunchAttribute* attrs = nullptr;  // none are known here
+  struct cudaLaunchAttribute* attrs = nullptr;  // no attributes are supported
   unsigned numAttrs = 0;
 };

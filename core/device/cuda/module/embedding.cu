@@ -1,5 +1,5 @@
-// Embeddings. Backward sorts the positions by token (stable). Each row of the table then adds its
-// own positions in order, so the result does not depend on timing.
+// Embeddings. Backward sorts the positions by token, with a stable sort. For each row of the table
+// it then adds up the row's positions in order, so the result does not depend on timing.
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
@@ -55,8 +55,8 @@ struct ByToken {
   __device__ std::int64_t position(std::int64_t row, int i) const { return order[begins[row] + i]; }
 };
 
-/// The positions that a row of the position table sums: one of each sample, none for rows beyond
-/// the last position.
+/// The positions of dy that a row of the position table sums: one of each sample. A row beyond the
+/// last position sums none.
 struct ByPlace {
   int samples, positions;
 

@@ -1,4 +1,4 @@
-// NVTX on the host: ranges of a thread, which tests can look at.
+// NVTX on the host. Tests can look at the ranges that a thread has begun.
 #pragma once
 
 /// Returns the level of the new range; the outermost range has level 0.
