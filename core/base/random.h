@@ -38,7 +38,7 @@ double random_normal(std::uint64_t seed, Stream stream, std::uint64_t position);
 /// Returns the image of `position` under a permutation of [0, size) that (seed, key) selects. The
 /// permutation is a Feistel network over the smallest power of four that is not below `size`,
 /// applied again until the value is below `size` (Black and Rogaway 2002). It needs no memory; each
-/// application costs ten Philox calls, and less than four are needed on average.
+/// application costs ten Philox calls, and fewer than four applications are needed on average.
 std::uint64_t permuted(std::uint64_t position, std::uint64_t size, std::uint64_t seed,
                        std::uint64_t key);
 

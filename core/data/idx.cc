@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint32_t label_magic = 0x00000801, image_magic = 0x00000803;
-/// Magic number of images with channels, which have a fourth extent.
+/// Magic number of files of images with channels; their headers have a fourth extent.
 constexpr std::uint32_t channel_magic = 0x00000804;
 constexpr std::size_t word = 4;
 

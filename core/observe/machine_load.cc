@@ -15,11 +15,11 @@
 namespace ringside {
 namespace {
 
-/// Shares of the processor time that the run could have used; `most_throttled` is a share of the
-/// run's duration. A run that lost a larger share counts as disturbed. On a quiet machine daemons
-/// take about 1%; if other processes take a tenth, a measured speed-up changes by as much as
-/// schemes differ. On a quiet machine the hypervisor and quotas take nothing, so that even a small
-/// share shows a disturbance.
+/// The largest shares that a run may lose to other processes, to the hypervisor and to quotas
+/// without counting as disturbed. The first two are shares of the processor time that the run could
+/// have used; the third is a share of the run's duration. On a quiet machine daemons take about 1%.
+/// If other processes take a tenth, a measured speed-up changes by as much as schemes differ. The
+/// hypervisor and quotas take nothing on a quiet machine, so even a small share is a disturbance.
 constexpr double most_of_others = 0.1, most_stolen = 0.02, most_throttled = 0.02;
 /// The system counts processor time in ticks of 10 ms, so a few ticks mean nothing.
 constexpr double least_seconds = 0.05;

@@ -11,7 +11,8 @@
 namespace ringside {
 namespace {
 
-/// Ranks here are shell scripts that speak the launcher's lines; $1 is the socket.
+/// Launches ranks that are shell scripts. A script exchanges lines of JSON with the launcher, as
+/// ranks do, over the socket whose file descriptor is $1.
 LaunchResult launch_scripts(
     int ranks, const std::string& script,
     const std::function<bool()>& interrupted = [] { return false; }) {
@@ -156,7 +157,7 @@ TEST(LaunchTest, ARankThatWasKilledExplainsWhatAnotherSaidOfIt) {
 }
 
 TEST(LaunchTest, TheErrorThatCameFirstIsToldWhicheverIsReadFirst) {
-  // dd makes one write of the two lines.
+  // dd sends both lines in a single write, so the launcher reads them together.
   const auto result = launch_scripts(2, R"(
     [ $rank = 0 ] && printf '{"error":"it is gone","time":2.5}\n{"error":"out of ink","time":1.5}\n' |
       dd bs=4096 iflag=fullblock status=none >&$1

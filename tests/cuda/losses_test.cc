@@ -18,7 +18,7 @@ TEST_P(LossesOnGpus, AreThoseOfTheCpuOverFiftySteps) {
   config.device.kind = "cpu";
   const Row cpu = run(plan_training(config, "single", 1));
   EXPECT_LT(largest_difference(gpu.loss, cpu.loss), 1e-4);
-  // Which come of the steps before them.
+  // The losses depend on the updates of earlier steps: half the learning rate changes them.
   config.optimizer.lr /= 2;
   EXPECT_GT(largest_difference(run(plan_training(config, "single", 1)).loss, cpu.loss), 1e-3);
 }

@@ -11,7 +11,7 @@ using testing::complaint;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-/// More than there is pinned memory for: 16 MiB.
+/// The number of floats in 16 MiB, which is more than fits into the pinned memory of the copies.
 constexpr std::int64_t large = 4 << 20;
 
 class CudaUploads : public OnGpu {
@@ -46,7 +46,7 @@ TEST_F(CudaUploads, WaitUntilComputeHasLeftTheMemory) {
   Gate gate(device().compute_stream());
   device().kernels().add({.in = old, .out = sum});
   old = {};
-  const Tensor to = fresh(5000);  // in its place
+  const Tensor to = fresh(5000);  // in the memory that `old` had
   const auto upload = device().upload();
   write(*upload, to, 3);
   upload->finish();
@@ -89,7 +89,7 @@ TEST_F(CudaUploads, OfOneThatNobodyFinishesTheMemoryIsNotUsedTooEarly) {
     write(*upload, to, 1);
     upload.reset();
     to = {};
-    const Tensor end = fresh(count).range(count - 1000, 1000);  // in its place
+    const Tensor end = fresh(count).range(count - 1000, 1000);  // in the memory that `to` had
     device().kernels().fill({.out = end, .value = 5});
     gate.open();
     const auto after = device().upload();
@@ -105,7 +105,8 @@ TEST_F(CudaUploads, ThatNobodyBeginsHoldUpNoOther) {
   Gate gate(device().compute_stream());
   device().kernels().fill({.out = first, .value = 2});
   const auto later = device().upload();
-  write(*begun, second, 4);  // ends although compute has not come to where `later` was made
+  // This write ends although compute has not reached the point at which `later` was made.
+  write(*begun, second, 4);
   begun->finish();
   gate.open();
   EXPECT_THAT(values_of(first), Each(2));

@@ -1,5 +1,5 @@
-// Stands for the CUDA driver: the machine's devices, the counts, and the beginning and end of every
-// call.
+// Takes the place of the CUDA driver: the machine's devices, the counters of what the runtime did,
+// and what happens at the beginning and at the end of every call.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ struct Driver {
   std::atomic<int> device_count{1};
   std::atomic<std::int64_t> memory{std::int64_t{1} << 30};
   std::array<Device, max_devices> devices;
-  // Relaxed: threads that count are not brought in order by it, so that ThreadSanitizer sees what
-  // no event orders.
+  // count() adds in relaxed order, so counting synchronises no threads, and ThreadSanitizer still
+  // reports accesses that no event orders.
   std::atomic<std::int64_t> mallocs{0}, host_mallocs{0}, host_waits{0}, pageable_copies{0},
       copies{0}, launches{0}, streams{0}, events{0};
 };
@@ -34,8 +34,8 @@ inline void count(std::atomic<std::int64_t>& counter) {
   counter.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// The error with which the call must fail: the one that a test asked for, or that of a call on a
-/// thread that may make none.
+/// Returns the error with which the call must fail, or cudaSuccess. A call fails if a test asked
+/// for that, or if this thread is forbidden to call the runtime.
 cudaError_t begin_call(const char* name);
 /// Returns `status`, and keeps an error for cudaGetLastError().
 cudaError_t end_call(cudaError_t status);

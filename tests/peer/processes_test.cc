@@ -52,7 +52,8 @@ class ForkedStore : public Store {
   Entries* entries_;
 };
 
-/// Runs `body` in one process a rank; returns their exit codes, 128 + signal for the killed.
+/// Runs `body` in one process for each rank. Returns the exit codes of the processes: 128 + the
+/// signal for a process that was killed.
 std::vector<int> exits_of_processes(int size, double timeout_s,
                                     const std::function<bool(const Rank&)>& body) {
   ForkedStore store;
@@ -153,7 +154,7 @@ TEST(Processes, AGroupKeepsNoFileOpen) {
     return std::distance(begin(files), end(files));
   };
   run_ranks(1, [&](const Rank& r) {
-    // Both ranks' devices live on, their groups do not.
+    // The devices of both ranks outlive the group.
     const auto other = make_cpu_device(1);
     const Tensor here = r.floats(1);
     const Tensor there = other->tensor({1}, MemoryKind::communication);

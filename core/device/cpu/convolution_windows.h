@@ -5,10 +5,10 @@
 
 namespace ringside::cpu {
 
-/// Whether these products are faster than oneDNN 2. With vectors of 32 bytes oneDNN reaches about
-/// three quarters of the peak on channels-last images, and these products nine tenths. Where
-/// winograd_is_faster() is true as well, Winograd's products are faster than both. The second
-/// function answers for the gradient of the image.
+/// Whether these products are faster than oneDNN 2; for a backward operation, whether they compute
+/// the gradient of the image faster. With vectors of 32 bytes and channels-last images, oneDNN
+/// reaches about three quarters of the processor's peak, and these products nine tenths. Where
+/// winograd_is_faster() is true as well, Winograd's products are faster than both.
 bool windows_are_faster(const ConvolutionForward& op);
 bool windows_are_faster(const ConvolutionBackward& op);
 

@@ -9,7 +9,7 @@ namespace ringside::cpu {
 namespace {
 
 /// Walks through the columns of a left side with constant strides; operator[] reads row r of the
-/// present column.
+/// current column.
 struct Strided {
   const float* __restrict a;
   std::int64_t row, column;

@@ -14,8 +14,8 @@
 namespace ringside::peer {
 
 /// The messages from one rank to another are moved one after the other. Each message is one flow,
-/// which starts once both ranks have posted the message. A service for each sender and receiver
-/// lets the simulated time pass.
+/// which starts once both ranks have posted the message. For each sender and receiver, a service of
+/// the simulated world waits while their messages take time.
 class SimMessages {
  public:
   /// A message as its sender, or its receiver, has posted it.
@@ -36,8 +36,8 @@ class SimMessages {
   explicit SimMessages(SimMembers& group) : group_(group) {}
 
   MessagePtr post(const Tensor& tensor, bool sending, int from, int to);
-  /// Blocks until the message is over. Throws Error if the peer is missing, which the error names,
-  /// or if sender and receiver gave different sizes.
+  /// Blocks until the message is over. Throws Error that names the peer if the peer is gone or does
+  /// not come in time, and Error if sender and receiver gave different sizes.
   void await(const Message& message);
 
   /// wake_all() wakes all waiting ranks and services. drop_tensors() lets go of the tensors of all

@@ -21,8 +21,9 @@ struct Parcel {
   Message message;
   double bytes = 0;     // header and frames, as they travel
   double ready_at = 0;  // when the sender's CPU had finished its part
-  /// These replace the message's frames by the time it arrives at another rank. `values` stays
-  /// empty if the receiving end has no values.
+  /// The shapes of the message's frames and copies of their values. They replace the frames at the
+  /// latest when the message arrives at another rank. `values` stays empty if the receiving end has
+  /// no values.
   std::vector<FrameShape> shapes{};
   std::vector<std::vector<std::byte>> values{};
 };

@@ -1,5 +1,5 @@
 // cuBLASLt on the host: the products that Ringside asks for. A test double: names, values and
-// argument checks are the library's own, products run as tasks of a stream.
+// argument checks are those of the library, and products run as tasks of a stream.
 #pragma once
 
 #include <cstddef>
@@ -111,8 +111,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, std::size_t size);
 
-/// One algorithm, or CUBLAS_STATUS_NOT_SUPPORTED. It asks for as much workspace as it may, up to
-/// 64 KiB, and overwrites all of it.
+/// Finds one algorithm, or returns CUBLAS_STATUS_NOT_SUPPORTED. The algorithm asks for as much
+/// workspace as `preference` allows, up to 64 KiB, and overwrites all of it.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -120,8 +120,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulHeuristicResult_t results[],
                                               int* returned);
 
-/// D = alpha op(A) op(B) + beta C, then the epilogue. alpha and beta (floats on the host) and all
-/// descriptors are read before it returns.
+/// Computes D = alpha * op(A) * op(B) + beta * C, then the epilogue. alpha and beta are floats on
+/// the host; they and all descriptors are read before this function returns.
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void* alpha,
                               const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,

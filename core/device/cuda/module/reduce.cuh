@@ -66,7 +66,7 @@ __device__ inline void store_exact(double sum, double* out) {
   const bool finite = sum < ldexp(1.0, ExactSum::lowest_bit + digits * ExactSum::digit_bits);
   for (int i = digits - 1; i >= 0; --i) {
     const double unit = ldexp(1.0, ExactSum::lowest_bit + i * ExactSum::digit_bits);
-    out[i] = finite ? floor(sum / unit) : sum;  // if not finite: infinite or NaN
+    out[i] = finite ? floor(sum / unit) : sum;  // an infinity or NaN goes into every digit
     sum -= out[i] * unit;
   }
 }
