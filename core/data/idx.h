@@ -18,9 +18,9 @@ namespace ringside {
 DataFiles idx_files(const std::vector<std::string>& paths);
 
 /// Inputs are fp32 [H, W, C], made of uint8 images [H, W] or [H, W, C] as (pixel / 255 - mean) /
-/// deviation; `deviation` must be above 0. Targets are labels (int32 [1]). `holdout` is a share of
-/// the images. Throws Error that names file and offset if a magic number, a size or a count is
-/// wrong.
+/// deviation; `deviation` must be above 0. Targets are labels (int32 [1]). `holdout` is the share
+/// of the images that is held out. Throws Error that names file and offset if a magic number, a
+/// size or a count is wrong.
 std::unique_ptr<Dataset> idx_dataset(const std::filesystem::path& images,
                                      const std::filesystem::path& labels, std::int64_t classes,
                                      double mean, double deviation, Split split, double holdout);

@@ -26,8 +26,8 @@ class Writer {
     for (const std::string& part : name) keys.push_back(toml_key(part));
     out_ += fmt::format("{}[{}]\n", out_.empty() ? "" : "\n", fmt::join(keys, "."));
   }
-  /// Lists that are empty are left out. One share that holds for operations of any length is
-  /// written as a plain number.
+  /// Leaves out empty lists. An efficiency that is the same for operations of any length is written
+  /// as one number.
   void value(std::string_view key, const FieldValue& value) {
     std::string text = toml_text(value);
     if (text == "[]") return;
@@ -36,7 +36,7 @@ class Writer {
       text = toml_text(&(*points)->front().second);
     out_ += fmt::format("{} = {}\n", toml_key(std::string(key)), text);
   }
-  /// Writes the single values among `fields`.
+  /// Writes those of `fields` that are single values, not tables.
   void values(const Fields& fields) {
     for (const Field& field : fields)
       if (is_single(field.value)) value(field.name, field.value);

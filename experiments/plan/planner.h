@@ -22,8 +22,8 @@ namespace ringside {
 /// threads than `single` has anyway.
 ///
 /// A rank computes its share (global_batch / world) in max(accumulation, ceil(share / micro_batch))
-/// micro-batches of equal size. A scheme that allows only worlds up to a limit runs at those
-/// of the asked worlds; if all asked worlds are larger, it runs at its limit alone.
+/// micro-batches of equal size. A scheme that allows only worlds up to a limit runs at those of
+/// compare.worlds that are within the limit; if all are larger, it runs at the limit alone.
 std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores = 0);
 
 /// Plans one run, as `ringside train` carries it out. Throws Error as plan_comparison() does.

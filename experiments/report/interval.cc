@@ -9,7 +9,7 @@ namespace ringside {
 namespace {
 
 constexpr std::uint32_t resamples = 2000;
-constexpr std::size_t left_out = resamples / 40;  // values at each end: 2.5%
+constexpr std::size_t left_out = resamples / 40;  // at each end of the sorted medians: 2.5%
 
 }  // namespace
 

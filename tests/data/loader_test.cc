@@ -37,7 +37,7 @@ class Gated : public Dataset {
     plain_->read(sample, input, target);
   }
 
-  /// So many samples may go through.
+  /// Lets `samples` more samples go through.
   void let(int samples) const {
     std::lock_guard lock(mutex_);
     open_ += samples;
@@ -83,7 +83,7 @@ class Prefetch : public ::testing::Test {
   void start() { loader_.emplace(data_, *device_, global_batch, 7, Loader::Reading::ahead); }
   std::int64_t bytes() const { return device_->ledger().current()[MemoryKind::data]; }
 
-  static constexpr std::int64_t batch_bytes = 2 * 4 * context * 4;  // of 4 samples
+  static constexpr std::int64_t batch_bytes = 2 * 4 * context * 4;  // inputs, targets of 4 samples
   std::unique_ptr<Device> device_ = make_cpu_device(1);
   Gated data_;
   std::optional<Loader> loader_;
@@ -93,7 +93,7 @@ TEST_F(Prefetch, FillsAnExpectedBatchInAThreadOfItsOwnBesideTheCaller) {
   start();
   loader_->expect({3, 4, 4});
   EXPECT_EQ(bytes(), batch_bytes) << "memory is taken at once, filled or not";
-  data_.await_reader();  // while this thread goes on
+  data_.await_reader();  // it waits at the gate, while this thread goes on
   data_.let(4);
   data_.await_read(4);
   EXPECT_NE(data_.reader(), std::this_thread::get_id());
@@ -154,7 +154,8 @@ TEST_F(Prefetch, EndsWithBatchesThatNobodyReads) {
   start();
   for (std::int64_t step = 0; step < 5; ++step) loader_->expect({step, 0, 4});
   data_.await_reader();
-  // How many are read depends on when the thread hears of the end; none is read in part.
+  // How many batches are read depends on when the loader's thread notices the end; no batch is read
+  // in part.
   std::jthread later([&] { data_.let(100); });
   loader_.reset();
   EXPECT_EQ(data_.samples_read() % 4, 0);
@@ -205,11 +206,12 @@ TEST(Loader, NextSlicesAreTheNextMicroBatchAndThenTheNextStep) {
   EXPECT_EQ(next_slice({0, 0, 4}, 0, 1), (BatchSlice{1, 0, 4}));
 }
 
-/// Images of which every element is the number of the sample, until bits are added.
+/// Images whose elements are all the number of the sample. augment() replaces the first element by
+/// its bits, modulo 1000.
 class Numbered : public Dataset {
  public:
   std::int64_t size() const override { return 6; }
-  Shape input_shape() const override { return {400, 400, 2}; }  // more than is read at once
+  Shape input_shape() const override { return {400, 400, 2}; }  // more than one read
   DType input_dtype() const override { return DType::f32; }
   Shape target_shape() const override { return {3}; }
   std::vector<std::int64_t> target_parts() const override { return {2, 1}; }
@@ -248,7 +250,7 @@ TEST(Loader, AugmentsByTheSampleAndTheEpochAlone) {
   const auto device = make_cpu_device(1);
   const Numbered data;
   const auto bits = [&](std::int64_t batch, std::int64_t step, std::uint64_t seed) {
-    // Bits by sample.
+    // Returns what augment() wrote into each sample, indexed by the sample's number.
     const Loader loader(data, *device, batch, seed);
     std::vector<float> out(6);
     for (std::int64_t s = step; s < step + 6 / batch; ++s) {

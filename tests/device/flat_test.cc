@@ -1,4 +1,5 @@
-// Flat operations on every device: values, and bits that do not depend on position.
+// Flat operations on every device: their values, and that the bits of an element do not depend on
+// its position.
 #include "tests/device/flat_fixture.h"
 
 namespace ringside {
@@ -46,15 +47,15 @@ TEST_P(FlatKernels, AddAgreesWithReference) {
   }
 }
 
-/// What the dtype of the case is cast from: fp32 from any, the others from fp32; and all from
-/// themselves.
+/// The dtypes from which tests cast to the dtype `to`: all dtypes if `to` is fp32, else fp32 and
+/// `to` itself.
 std::vector<DType> cast_from(DType to) {
   if (to == DType::f32) return {DType::f32, DType::bf16, DType::f16};
   return {DType::f32, to};
 }
 
 TEST_P(FlatKernels, CastRoundsToNearest) {
-  // Lengths and beginnings of every alignment.
+  // Ranges of many lengths, with aligned and unaligned beginnings.
   for (const DType from : cast_from(dtype()))
     for (const auto count : flat_sizes)
       for (const std::int64_t begin : {0, 1}) {
@@ -72,8 +73,8 @@ TEST_P(FlatKernels, CastRoundsToNearest) {
 }
 
 TEST_P(FlatKernels, CastKeepsWhatIsSpecial) {
-  // Ties of bf16 and fp16 to either side, the largest of each, subnormals, zeros, what is not
-  // finite.
+  // Ties that bf16 and fp16 round up and down, the largest values of fp32 and fp16, subnormals,
+  // zeros, infinities and NaN.
   const Values values = {1 + 0x1p-8,     1 + 0x1.8p-7, -1 - 0x1p-8, 1 + 0x1p-11, 1 + 0x1.8p-10,
                          0x1.fffffep127, 0x1p-130,     -0.0,        double{NAN}, INFINITY,
                          -INFINITY,      0x1.01p0,     0x1p-149,    3.0,         65504,
@@ -178,15 +179,15 @@ TEST_P(FlatKernels, BlendIsIndependentOfPosition) {
         });
 }
 
-/// Where elements stand: anywhere in a block of four, and across 2^34, where the counter's upper
-/// half begins.
+/// Numbers of first elements: at several places in a block of four elements, and shortly before
+/// 2^34, where the upper half of the counter becomes 1.
 constexpr std::int64_t dropout_places[] = {0, 1, 6, 1000003, (std::int64_t{1} << 34) - 50};
 
 TEST_P(FlatKernels, DropoutAgreesWithReference) {
   for (const auto count : flat_sizes)
     for (const std::int64_t first : dropout_places)
       for (const float probability : {0.0f, 0.1f, 0.9f}) {
-        if (count > 5000 && first > 1) continue;  // is enough of it
+        if (count > 5000 && first > 1) continue;  // the shorter ones test these places enough
         const Values in = normal(count);
         for (const bool in_place : {false, true}) {
           Dropout op{.in = upload({count}, in),

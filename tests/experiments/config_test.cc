@@ -24,7 +24,7 @@ class Config : public ::testing::Test {
     return read_experiment(folder_.write("trial.toml", text), overrides);
   }
 
-  /// What reading complains about.
+  /// The message of the error that reading `text` throws.
   std::string complaint(const std::string& text, const std::vector<std::string>& overrides = {}) {
     return testing::complaint([&] { read(text, overrides); });
   }
@@ -131,7 +131,7 @@ TEST_F(Config, RefusesWrongTypesAndSaysWhatIsWanted) {
   EXPECT_THAT(complaint("[train]\nsteps = {a = 1}\n"), HasSubstr("unknown key 'steps.a'"));
 }
 
-/// Every key whose value is one of a few names.
+/// Covers every key whose value is one of a few names.
 TEST_F(Config, RefusesUnknownNamesOfValuesAndListsTheKnownOnes) {
   EXPECT_THAT(
       complaint("[train]\nprecision = \"fp8\"\n"),

@@ -36,7 +36,7 @@ std::vector<float> floats(Device& device, const Tensor& values) {
   return {out.data<float>(), out.data<float>() + out.count()};
 }
 
-/// The fixture's samples in their order, as the Loader lays a batch out.
+/// A batch of the fixture's samples in their order, laid out as the Loader lays out its batches.
 Batch batch_of(Device& device, const FixtureData& data) {
   const Shape in = data.input_shape();
   const std::int64_t n = data.size(), each = data.target_shape().count();
@@ -66,7 +66,8 @@ double largest(const std::vector<float>& values) {
   return out;
 }
 
-/// Largest difference over the largest magnitude of what is expected, or over `least`.
+/// The largest difference, divided by the largest magnitude in `expected` or by `least`, whichever
+/// is larger.
 double difference(const std::vector<float>& got, const std::vector<float>& expected,
                   double least = 0) {
   EXPECT_EQ(got.size(), expected.size());
@@ -99,11 +100,12 @@ class Parity : public ::testing::TestWithParam<std::tuple<std::string, DType>> {
     return x;
   }
 
-  /// `what`: "gradient." and the parameter's name.
+  /// `what` is "gradient." followed by the parameter's name.
   void compare_gradient(const std::string& what, const StoredTensor& got) {
     EXPECT_EQ(got.extents, fixture_.tensor(prefix_ + what).extents) << what;
     const auto values = testing::floats_of(got);
-    // The gradient of keys' biases is nought but for rounding: it is held against that of values'.
+    // The exact gradient of a key's bias is 0, so its error is divided by the size of the gradient
+    // of the value's bias.
     double least = 0;
     if (const auto key = what.find("key.bias"); key != std::string::npos)
       least = largest(expected(std::string(what).replace(key, 3, "value")));
@@ -118,17 +120,19 @@ class Parity : public ::testing::TestWithParam<std::tuple<std::string, DType>> {
       pytorch_error_ += std::pow(pytorchs[i] - exact[i], 2);
     }
   }
-  /// `values` may be so many times as far from fp32 as PyTorch's bf16 is.
+  /// Expects that `values` are at most `times` as far from the fp32 values as PyTorch's bf16 values
+  /// are, plus the tolerance.
   void compare_roundings(const std::string& what, const std::vector<float>& values,
                          double times) const {
     const auto exact = fixture_.floats("fp32." + what);
     EXPECT_LT(difference(values, exact), tolerance() + times * difference(expected(what), exact))
         << what;
   }
-  /// Rounding to bf16 takes values behind a batch norm from one side of a relu to the other, and
-  /// the gradient of what went before with them: two programs that round in different places are as
-  /// far apart as each is from fp32. There the whole gradient may be little further from that than
-  /// PyTorch's bf16 is, and that of one parameter a few times.
+  /// Whether rounding to bf16 moves values from one side of a relu's zero to the other, as it does
+  /// behind a batch norm. The gradients of the layers before the relu then change too, so two
+  /// programs that round in different places are as far from each other as each is from fp32. Such
+  /// a model is compared with fp32: its whole gradient may be little further from fp32 than that of
+  /// PyTorch's bf16, and the gradient of one parameter a few times as far.
   bool rounding_flips() const { return dtype_ == DType::bf16 && fixture_.model().kind == "resnet"; }
 
   double own_error_ = 0, pytorch_error_ = 0;
@@ -161,7 +165,7 @@ TEST_P(Parity, LogitsAndTheGradientOfEveryParameter) {
   Tensor d =
       cross_entropy(*device_, logits, batch_.targets, {model_.terms, data_.size()}, true).gradient;
   for (std::size_t u = model_.units.size(); u-- > 0;) d = model_.units[u]->backward(d);
-  // Under the names, and in the order, of PyTorch.
+  // Writes the gradients under PyTorch's names and in PyTorch's layout.
   const testing::TemporaryFolder folder;
   const std::string path = folder.path() / "gradients.safetensors";
   {

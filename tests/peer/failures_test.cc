@@ -15,7 +15,7 @@ using testing::Rank;
 
 constexpr double soon = 0.5;
 
-/// Blocks until `last` ranks have called it, so that none is destroyed early.
+/// pass() blocks until `last` ranks have called it, so that no rank leaves the group early.
 class Gate {
  public:
   explicit Gate(int last) : last_(last) {}
@@ -168,7 +168,8 @@ TEST(Failures, WrongTensorsAreRefusedAtTheCall) {
   EXPECT_EQ(errors, std::vector<std::string>(2));
 }
 
-/// Of a process that is stopped for an hour (Ctrl-Z) at its eleventh look at the clock.
+/// The device of a process that is stopped for an hour (Ctrl-Z) before it reads the clock for the
+/// eleventh time.
 class StoppedDevice : public testing::ManualDevice {
  public:
   explicit StoppedDevice(std::atomic<bool>& went_on) : went_on_(went_on) {}

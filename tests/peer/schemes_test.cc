@@ -1,4 +1,5 @@
-// ddp and fsdp against sums on paper: bits, bytes, memory, time.
+// ddp and fsdp: the bits of their results, and whether bytes, memory and time are what the formulas
+// say.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ struct Scene {
   Model model;
 };
 
-constexpr double one_kb = 0.001;  // buckets of a unit or two
+constexpr double one_kb = 0.001;  // MB; buckets then hold one unit or two
 
 class Schemes : public ::testing::TestWithParam<std::tuple<int, std::int64_t>> {
  protected:
@@ -120,11 +121,12 @@ TEST_P(Schemes, FsdpSendsTheMinimumAndHoldsItsShare) {
     EXPECT_EQ(use[MemoryKind::gradient], share);
     EXPECT_EQ(use[MemoryKind::optimizer], 2 * share);
     EXPECT_EQ(use[MemoryKind::communication], 0);
-    // In backward: this unit and the one before it gathered, the gradients of this one and of the
-    // one after it.
+    // While unit u runs backward, memory holds the gathered parameters of units u and u - 1, the
+    // gradients of unit u, and the gradients of the unit whose backward ran before (`pending`).
     std::int64_t expected = 0;
     for (std::size_t u = 0; u < padded.size(); ++u) {
-      // The gradient before this one: of a later unit, or of unit 0 in the micro-batch before.
+      // The unit whose backward ran before is unit u + 1; for the last unit it is unit 0 of the
+      // previous micro-batch.
       const bool last = u + 1 == padded.size();
       const std::int64_t pending = !last                        ? padded[u + 1]
                                    : training.micro_batches > 1 ? padded[0]

@@ -1,5 +1,5 @@
-// Both ends of a channel over ZeroMQ, on a device whose memory the host shares and on one whose it
-// does not.
+// Both ends of a channel over ZeroMQ, on a device whose memory the host shares and on a device
+// whose memory the host does not share.
 #include "ps/wires/zmq/ends.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ using testing::same;
 constexpr std::uint64_t token = 42;
 constexpr double patience_s = 20;
 
-/// The CPU, or a device whose copies to the host are there at once: here nobody calls a channel
-/// after its send.
+/// The CPU, or a device whose copies to the host arrive when the channel first asks for them: in
+/// these tests nobody calls a channel again after its send().
 std::unique_ptr<Device> make_device(bool staged) {
   if (!staged) return make_cpu_device(1);
   return std::make_unique<testing::StagedDevice>(1);
@@ -133,7 +133,8 @@ TEST_P(ZmqChannelTest, ReceivedFramesAreInTheLedgerUntilTheyAreGone) {
   pair.client->send(0, question({counting(*pair.worker_device, {1 << 16})}));
   auto received = pair.server->receive(patience_s);
   ASSERT_TRUE(received);
-  const std::int64_t counted = inside() ? 0 : 4 << 16;  // the sender's own memory
+  // Within a process the frames are views of the sender's memory, so the receiver allocates none.
+  const std::int64_t counted = inside() ? 0 : 4 << 16;
   EXPECT_EQ(pair.server_device->ledger().current()[MemoryKind::communication], counted);
   received.reset();
   EXPECT_EQ(pair.server_device->ledger().current()[MemoryKind::communication], 0);
@@ -197,7 +198,8 @@ TEST_P(ZmqChannelTest, TimeBlockedInASendIsExposed) {
   EXPECT_EQ(exposed().back(), "send push_pull to server 0");
   EXPECT_GE(pair.timeline->step_times()[0].by_activity[static_cast<std::size_t>(Activity::exposed)],
             0.05);
-  while (pair.server->receive(0.05)) {  // or the worker's end lingers
+  // Receives what was sent; otherwise closing the worker's end would take up to a second.
+  while (pair.server->receive(0.05)) {
   }
 }
 
