@@ -129,8 +129,8 @@ class Fsdp : public SyncScheme {
     scattering_.push_back({u, first ? Tensor{} : part, gradient_, std::move(work)});
   }
 
-  /// Adds the unit's gradient to the sum over the earlier micro-batches. After the last micro-batch
-  /// sends the sum to its shards.
+  /// Adds the unit's gradient to the sum over the earlier micro-batches. After the last
+  /// micro-batch, sends the sum to its shards.
   void scatter_in_the_end(std::size_t u, const Pass& pass) {
     const std::int64_t count = unit(u).layout().count();
     const Tensor sum = shards_->of_whole(whole_, u);

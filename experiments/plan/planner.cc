@@ -232,8 +232,8 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& config,
   return plan;
 }
 
-/// Numbers the runs of one repeat as lines of the table, and gives them a random order that begins
-/// at place `first`.
+/// Gives each run of one repeat its line in the table and its place in a random order of the runs.
+/// Places are counted from `first` on.
 void shuffle(std::vector<RunPlan>& runs, int first) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     RunPlan& run = runs[i];

@@ -14,10 +14,10 @@ struct Program {
 };
 
 /// Describes processor, cores, memory, operating system, kernel, compiler, shared libraries with
-/// their versions, the commit that the program was built from, a hash of its file, the commit that
-/// is checked out in the program's folder or a folder above it, and those of `variables`
-/// ("NAME=value") that change how a run behaves. With `gpus` also the GPUs, their driver and their
-/// libraries. What cannot be found out is null.
+/// their versions, the commit that the program was built from, a hash of the program's file, the
+/// commit that is checked out in the program's folder or a folder above it, and those of
+/// `variables` ("NAME=value") that change how a run behaves. If `gpus` is true, also describes the
+/// GPUs, their driver and their libraries. What cannot be found out is null.
 nlohmann::ordered_json describe_environment(const std::vector<std::string>& variables,
                                             const Program& program, bool gpus);
 

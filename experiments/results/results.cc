@@ -144,7 +144,7 @@ fs::path ResultsFolder::start(const std::vector<Row>& rows, const std::string& p
   const fs::path before = rows.empty() ? move_aside() : fs::path();
   std::string lines;
   for (const Row& row : rows) lines += to_json(row).dump() + "\n";
-  write("plan.json", plan);  // first: it marks the other files as a comparison's
+  write("plan.json", plan);  // first: shows that a comparison wrote the other files
   write("environment.json", environment);
   write("rows.jsonl", lines);
   for (const char* of_the_end : {"summary.json", "summary.md"}) fs::remove(folder_ / of_the_end);
@@ -172,7 +172,7 @@ fs::path ResultsFolder::move_aside() {
   for (int number = 1; before.empty() || fs::exists(before); ++number)
     before = folder_ / fmt::format("before-{}", number);
   fs::create_directory(before);
-  // plan.json moves last: while it is there, the other files are known to be a comparison's.
+  // plan.json moves last: as long as it is there, it shows that a comparison wrote the other files.
   for (const std::string_view name : files_of_a_comparison)
     if (fs::exists(folder_ / name)) fs::rename(folder_ / name, before / name);
   return before;
@@ -201,7 +201,7 @@ void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPl
 }
 
 void take_lines(std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
-  const auto behind = static_cast<int>(runs.size());  // larger than every line of `runs`
+  const auto behind = static_cast<int>(runs.size());  // larger than the `line` of any run
   for (Row& row : rows) {
     const auto same = std::find_if(runs.begin(), runs.end(),
                                    [&](const RunPlan& run) { return same_case(run, row.plan); });

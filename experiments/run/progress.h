@@ -30,8 +30,8 @@ class ProgressDisplay {
   void leave_line();
 
   /// The estimated seconds until all runs are done; negative while nothing is known. A run is
-  /// expected to take as long as an earlier run of the same case, else the mean of all earlier
-  /// runs.
+  /// expected to take as long as an earlier run of the same case. If there is none, it is expected
+  /// to take the mean time of all earlier runs.
   double seconds_left() const;
 
  private:

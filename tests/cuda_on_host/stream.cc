@@ -146,7 +146,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return call(__func__, [&] { return cudaStreamCreateWithPriority(stream, flags, 0); });
 }
 
-// Like CUDA's function, does not wait: the stream's thread still does the tasks that it has.
+// Like CUDA's function, does not wait: the stream's thread still does the tasks already enqueued.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return call(__func__, [&] {
     if (!stream) return cudaErrorInvalidResourceHandle;

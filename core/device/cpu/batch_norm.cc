@@ -122,7 +122,7 @@ struct Incoming {
   }
 };
 
-/// ones += dz and products += dz * (x - mean), summed over the rows.
+/// Adds to `ones` the sum of dz over the rows, and to `products` that of dz * (x - mean).
 template <bool relu, class T>
 void add_gradients(const T* __restrict dy, const T* __restrict x, const T* __restrict y,
                    const float* __restrict mean, std::int64_t rows, std::int64_t channels,

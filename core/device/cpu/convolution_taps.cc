@@ -7,8 +7,9 @@
 namespace ringside::cpu {
 namespace {
 
-/// Along one axis, the positions [begin, end) of the result at which a place of the kernel lies on
-/// a pixel of the image, not on the padding. At position `begin` that place lies on pixel `at`.
+/// Along one axis, the positions [begin, end) of the result for which element number `place` of the
+/// kernel lies on a pixel of the image, not on the padding. For position `begin` it lies on pixel
+/// `at`.
 struct Meeting {
   std::int64_t begin, end, at;
 

@@ -40,7 +40,8 @@ class Flows {
   }
 
   /// Moves `bytes` over each hop. All bytes begin to move `latency` seconds from now. A flow's
-  /// own latency is a part of these seconds, so flows of long latency are started first.
+  /// bytes begin to move `flow.latency` seconds after its start, so each flow is started that much
+  /// earlier, flows of long latency first.
   void run(double latency, const std::vector<RingFlow>& flows, double bytes) {
     if (bytes == 0) return world_.sleep(latency);
     std::vector<sim::JobPtr> under_way;

@@ -18,9 +18,9 @@ namespace ringside::peer {
 
 /// One object for all ranks of a group. A world's actors run one at a time, so nothing is locked.
 /// Ranks call operations and wait for them. The group's services (background actors of the world)
-/// let the simulated time of the operations pass and finish them. A waiting rank
-/// checks the operation that is its next to end: if ranks called different operations, or a rank
-/// does not come, the waiting rank breaks the group. All ranks then throw Error with the same text.
+/// let the simulated time of the operations pass and finish them. A waiting rank checks the first
+/// of its operations that has not ended: if ranks called different operations, or a rank does not
+/// come, the waiting rank breaks the group. All ranks then throw Error with the same text.
 class SimGroup : public SimMembers {
  public:
   /// A collective as one rank called it.

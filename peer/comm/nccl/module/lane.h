@@ -47,7 +47,7 @@ class Lane {
   bool is_through();
 
   /// Throws Error that names the operation under way if NCCL failed, or if the operation has not
-  /// ended `timeout_s` after it could begin.
+  /// ended within `timeout_s` seconds after it could begin.
   void look();
   /// is_busy(): whether an operation is under way. last(): the end of the last operation under way.
   bool is_busy();
