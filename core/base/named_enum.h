@@ -13,8 +13,8 @@ namespace ringside {
 
 using EnumNames = std::span<const std::string_view>;
 
-/// The values of an enum have names if this function is declared beside the enum. It returns the
-/// names in the order of the values, which count from 0:
+/// The values of an enum have names if a function names_of() is declared beside the enum. The
+/// function returns the names in the order of the values, which count from 0:
 ///
 /// constexpr EnumNames names_of(Topology) { return topology_names; }
 template <class Enum>

@@ -27,8 +27,8 @@ struct NamedTensor {
   std::int64_t begin = 0;
   Shape shape{};
   std::array<std::int64_t, Shape::max_rank> strides{};
-  /// Whether the tensor has a row for each token. Files may pad these rows up to the next multiple
-  /// of 128.
+  /// Whether the tensor has a row for each token. In files such a tensor may have additional rows,
+  /// up to the next multiple of 128.
   bool tokens = false;
 };
 

@@ -18,8 +18,8 @@ namespace ringside {
 /// have, that have other extents, or that are not in fp32, bf16 or fp16. A table of tokens may have
 /// more rows, up to the next multiple of 128; the additional rows are left out. The file stays
 /// mapped as long as the result lives. Values are converted to fp32 and then to the dtype of the
-/// tensor that receives them, which keeps the bits if file and tensor have one dtype. Values that
-/// are not finite in the tensor's dtype are refused when they are read.
+/// tensor that receives them, which keeps the bits if file and tensor have the same dtype. Values
+/// that are not finite in the tensor's dtype are refused when they are read.
 std::shared_ptr<const InitialValues> open_weights(const std::string& path, const Model& model,
                                                   const ModelConfig& config);
 

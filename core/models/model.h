@@ -45,8 +45,9 @@ struct ModelConfig {
 
 Fields fields_of(ModelConfig& config);
 
-/// Throws Error if one of these sizes is below 1, or if any size of `config` is so large that the
-/// number of bytes of a model or of its optimizer could overflow. The error names the size.
+/// Throws Error if a field that `sizes` names is below 1, or if any size in `config` is so large
+/// that the number of bytes of a model or of its optimizer could overflow. The error names the
+/// field.
 void check_sizes(const ModelConfig& config, std::initializer_list<std::string_view> sizes);
 /// Throws Error unless `dropout` lies in [0, 1), also after rounding to fp32, which kernels use.
 void check_dropout(const ModelConfig& config);

@@ -25,8 +25,8 @@ class Unit {
   const std::string& name() const { return name_; }
   const Layout& layout() const { return layout_; }
 
-  /// Sets the flat ranges in which the unit computes, each with layout().count() elements, both of
-  /// one dtype. Either may be empty while it is not needed.
+  /// Sets the flat ranges in which the unit computes. Each has layout().count() elements, and both
+  /// have the same dtype. Either may be empty while it is not needed.
   void bind(Tensor parameters, Tensor gradients);
 
   /// Keeps what backward() needs if `pass.keep` is set, else nothing.

@@ -10,8 +10,8 @@
 namespace ringside {
 namespace {
 
-/// LAMB has one round of its own. Its sums are |p|^2 and |u|^2 for every parameter p, in the
-/// model's order, where u is the direction of the update of p (see LambMoments).
+/// LAMB has one round of sums of its own. These sums are |p|^2 and |u|^2 for every parameter p, in
+/// the model's order, where u is the direction of the update of p (see LambMoments).
 class LambOptimizer final : public FlatOptimizer {
  public:
   LambOptimizer(const OptimizerConfig& config, const RunSize& run, Device& device,
@@ -44,7 +44,7 @@ class LambOptimizer final : public FlatOptimizer {
   int own_rounds() const override { return 1; }
   std::size_t own_sums() const override { return 2 * map().parameters; }
 
-  /// Measuring updates the moments, so an element is measured only once a step.
+  /// Also updates the moments, so each element must be measured only once a step.
   std::vector<double> measure_own(const ParameterRange& range, const StepInfo& info) override {
     const std::vector<Stretch> stretches = stretches_in(range);
     std::vector<double> sums(ExactSum::digits * own_sums());

@@ -47,11 +47,11 @@ struct CaseSummary {
   double cores = -1;  // average number at work; negative if simulated
   int gpus = 0;
   double samples_per_s = 0;
-  double spread = 0;  // half of (most - least) samples/s, divided by their median
+  double spread = 0;  // half of (largest - smallest) samples/s, divided by the median
   /// The speed-up against `single`, and the speed-up divided by world. Neither is known if `single`
-  /// was not compared, devices were shared, the case computed another run than `single`, or the
-  /// case is only a reference. Schemes with an algorithm of their own have neither, because steps
-  /// of two algorithms are worth different amounts.
+  /// was not compared, devices were shared, the case is not the same training run as `single`, or
+  /// the case is only a reference. Schemes with an algorithm of their own have neither, because
+  /// steps of two algorithms are worth different amounts.
   Ratio speed_up;
   double efficiency = -1;
   /// The speed-up against `single` with the threads of the largest world (Purpose::all_cores).

@@ -12,7 +12,8 @@ struct Part {
 };
 
 /// The part of an array of `count` elements that `rank` of `size` ranks sums up. Parts begin at
-/// multiples of 16 elements (a cache line of fp32), so that ranks hardly ever write to one line.
+/// multiples of 16 elements (a cache line of fp32), so that two ranks hardly ever write to the same
+/// line.
 inline Part part_of(std::size_t count, int rank, int size) {
   constexpr std::size_t line = 16;
   const auto p = static_cast<std::size_t>(size);

@@ -9,7 +9,8 @@
 namespace ringside {
 namespace {
 
-/// The definition, in float64: (-1)^sign 2^(exponent - 15) 1.mantissa, or without the leading 1.
+/// The definition, in fp64: (-1)^sign * 2^(exponent - 15) * 1.mantissa, or, if the exponent is 0,
+/// (-1)^sign * 2^-14 * 0.mantissa.
 double defined(std::uint16_t bits) {
   const int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
   const double sign = bits & 0x8000 ? -1 : 1;
@@ -34,10 +35,10 @@ TEST(Fp16, EveryValueIsWhatItsBitsSayAndComesBack) {
 }
 
 TEST(Fp16, RoundsToTheNearestAndTiesToEven) {
-  // Between each two neighbours: the middle, and the floats beside it.
+  // Tests the middle between each two neighbouring values, and the floats on both sides of it.
   for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
     const auto low = static_cast<std::uint16_t>(bits), high = static_cast<std::uint16_t>(bits + 1);
-    // The one above the largest would be 65,536, which is held for infinity.
+    // The value above the largest finite one would be 65,536; fp16 has infinity in its place.
     const double above = bits == 0x7bff ? 65536 : defined(high);
     const auto middle = static_cast<float>((defined(low) + above) / 2);  // exact
     for (const float sign : {1.0f, -1.0f}) {

@@ -20,7 +20,7 @@ StepTime step(double total, double compute, double exposed) {
   return time;
 }
 
-/// Of a scheme that core does not know.
+/// Options of a scheme that core does not know.
 struct ServerOptions {
   std::int64_t servers = 2;
 };
@@ -80,7 +80,8 @@ TEST(Row, AddsTheLossesOfTheWorkersUp) {
   EXPECT_EQ(make_row(plan(), records()).loss, (std::vector<double>{3.5, 2.25, 1.125}));
 }
 
-/// Sums of doubles depend on their order: that of the micro-batches, whoever computed them.
+/// A sum of doubles depends on the order of the terms. Here that is the order of the micro-batches,
+/// whichever worker computed them.
 TEST(Row, AddsTheLossesOfMicroBatchesUpAsSingleDoes) {
   const auto loss_of = [](int world, std::vector<RankRecord> records) {
     RunPlan of = plan();
@@ -88,7 +89,7 @@ TEST(Row, AddsTheLossesOfMicroBatchesUpAsSingleDoes) {
     of.train.accumulation = 4 / world;
     return make_row(of, std::move(records)).loss;
   };
-  const double tiny = 1e-16;  // lost beside 1, unless two of them come first
+  const double tiny = 1e-16;  // 1 + tiny is 1, but 1 + (tiny + tiny) is not
   std::vector<RankRecord> one(1), two(2);
   one[0].losses = {1, tiny, tiny, tiny, 0.5, 0.25, 0.125, 0.0625};
   two[0].losses = {1, tiny, 0.5, 0.25};
@@ -105,7 +106,7 @@ TEST(Row, TakesTheTimeOfTheSlowestWorkerWithoutWarmUp) {
 }
 
 TEST(Row, ThroughputCountsALongStepAmongShortOnes) {
-  RunPlan averaging = plan();  // every fourth step
+  RunPlan averaging = plan();  // averages after every fourth step
   averaging.train.steps = 9;
   auto some = records();
   for (int r = 0; r < 2; ++r) {

@@ -14,7 +14,8 @@ using ::testing::HasSubstr;
 
 constexpr double soon = 0.3;
 
-/// Of a group that is whole: each rank's error of `body`; all stay until all have had theirs.
+/// Forms a group, calls `body` on every rank and returns the ranks' errors. No rank leaves the
+/// group before `body` has ended on all ranks.
 std::vector<std::string> errors_in_group(int size, double timeout_s,
                                          const std::function<void(const Rank&)>& body) {
   std::latch all_done(size);
@@ -88,7 +89,7 @@ TEST(NcclFailures, LaterOperationsThrowTheSame) {
                                            [&] { r.comm.barrier(); },
                                            [&] { r.comm.split(0, 0); }};
     for (const auto& call : calls) EXPECT_EQ(complaint(call), error);
-    r.device.synchronize();  // what was enqueued behind it runs
+    r.device.synchronize();  // work enqueued behind the failed operation runs
   });
 }
 
@@ -108,7 +109,8 @@ TEST(NcclFailures, AMessageThatNobodySendsIsNamed) {
     r.comm.recv(array, 1)->wait();
     r.values(array);
   };
-  // The first one, which connects the two ranks, and a later one.
+  // First the missing message is the first between the two ranks, which connects them; then it is
+  // a later one.
   auto errors = errors_in_group(2, soon, [&](const Rank& r) {
     if (r.rank == 0) receive(r);
   });
@@ -136,7 +138,7 @@ TEST(NcclFailures, AMessageToOneselfNeedsItsOtherEnd) {
 TEST(NcclFailures, ARankThatEndsEarlyIsNoticedByItsDeadline) {
   const auto errors = errors_of_nccl_ranks(2, soon, [](const Rank& r) {
     r.comm.barrier();
-    if (r.rank == 1) return;  // its end waits for rank 0's, in vain
+    if (r.rank == 1) return;  // its communicator's end waits for rank 0's, in vain
     const Tensor array = r.floats(8);
     r.comm.all_reduce(array)->wait();
     r.values(array);
@@ -146,7 +148,7 @@ TEST(NcclFailures, ARankThatEndsEarlyIsNoticedByItsDeadline) {
 }
 
 TEST(NcclFailures, ARankThatFailsItselfWaitsForNobody) {
-  // Rank 0 alone has time, and would take it if its end waited for rank 1.
+  // Rank 0 has 600 s, and would use them if the end of its communicator waited for rank 1.
   const double time[] = {600, soon};
   MemoryStore store;
   std::string errors[2];

@@ -7,7 +7,7 @@
 
 #include "cublasLt.h"
 
-/// The attributes of a product; -1 stands for the type of D.
+/// The attributes of a product. In aux_type and bias_type -1 stands for the type of D.
 struct cublasLtMatmulDescOpaque_t {
   cublasComputeType_t compute;
   cudaDataType_t scale;
@@ -29,7 +29,7 @@ struct cublasLtMatrixLayoutOpaque_t {
 
 namespace cuda_on_host::cublaslt {
 
-/// D = alpha op(A) op(B) + beta C: D is m x n, op(A) m x k.
+/// D = alpha * op(A) * op(B) + beta * C, where D is m x n and op(A) is m x k.
 struct Problem {
   cublasLtMatmulDescOpaque_t desc;
   cublasLtMatrixLayoutOpaque_t a, b, c, d;
@@ -59,7 +59,7 @@ bool is_consistent(Problem& problem);
 /// Whether the real library supports the types, the epilogue and the layouts.
 bool is_supported(const Problem& problem);
 
-/// Adds products up in fp32 in groups of 64, and the groups' sums in double. Overwrites the
+/// Adds up groups of 64 products in fp32, and the sums of the groups in fp64. Overwrites the
 /// workspace.
 void compute(const Call& call);
 

@@ -56,7 +56,7 @@ class Array {
   std::vector<bf16> bf16_;
 };
 
-// A product with all that it depends on; tests change what they are about.
+// A product with all that it depends on. Each test sets the members that it is about.
 struct Product {
   std::int64_t m = 70, n = 9, k = 131;
   cublasOperation_t ta = CUBLAS_OP_N, tb = CUBLAS_OP_N;
@@ -97,7 +97,7 @@ class CublasLt : public ::testing::Test {
     EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
   }
 
-  // The library's objects for a product, and a call with its own arguments.
+  // The library's objects for a product.
   struct Plan {
     Plan(const Product& p, void* bias, void* aux) : p(p) {
       cublasLtMatmulDescCreate(&desc, p.compute, CUDA_R_32F);
@@ -166,7 +166,7 @@ class CublasLt : public ::testing::Test {
                           stream);
   }
 
-  // Runs the product in place of C, and compares all that it writes.
+  // Computes the product with D in the memory of C, and compares all that is written.
   void check(const Product& p, double tolerance = 1e-5) {
     a = Array(p.in, p.batch * p.lda() * p.columns_a(), 1);
     b = Array(p.in, p.batch * p.ldb() * p.columns_b(), 2);
@@ -348,7 +348,7 @@ TEST_F(CublasLt, RefusesWhatTheLibraryDoesNotHave) {
 TEST_F(CublasLt, RefusesWhatDoesNotFit) {
   a = b = d = Array(CUDA_R_32F, 10000, 0);
   Product p;
-  // Calls with one thing changed.
+  // Changes one thing of a plan, and returns the status of the product.
   const auto with = [&](const std::function<void(Plan&)>& change) {
     Plan plan(p, nullptr, nullptr);
     change(plan);

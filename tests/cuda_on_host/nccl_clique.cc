@@ -28,7 +28,7 @@ void arrive(Clique& clique, Part& part) {
   clique.meetings.erase(place);
 }
 
-// On the stream's thread.
+// Runs on the stream's thread.
 void run(Launch& launch) {
   Member& member = *launch.member;
   Clique& clique = *member.clique;

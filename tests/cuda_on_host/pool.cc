@@ -1,4 +1,4 @@
-// Pools of device memory: what was freed is handed out again in the order of streams.
+// Pools of device memory. A freed block is handed out again when the order of streams allows it.
 #include <algorithm>
 #include <mutex>
 #include <set>
@@ -10,13 +10,13 @@
 
 namespace cuda_on_host {
 
-// Its mutex guards all but the constants.
+// The mutex guards all members except the constants.
 struct Pool {
   std::mutex mutex;
   const int device;
   std::uint64_t threshold = 0, reserved = 0, reserved_high = 0, used = 0, used_high = 0;
   bool is_destroyed = false;
-  std::vector<std::shared_ptr<Block>> idle;  // of those that were freed
+  std::vector<std::shared_ptr<Block>> idle;  // freed, and not yet handed out again
 
   explicit Pool(int device) : device(device) {}
 
@@ -36,7 +36,8 @@ struct Pool {
     return block;
   }
 
-  // Gives back blocks that nothing uses any more while it holds more than `keep`.
+  // Gives blocks that nothing uses any more back to the device while the pool holds more than
+  // `keep` bytes.
   void trim(std::uint64_t keep) {
     std::erase_if(idle, [&](const std::shared_ptr<Block>& block) {
       if (reserved <= keep || block->frees.load(std::memory_order_acquire) > 0) return false;
@@ -91,7 +92,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* props
   });
 }
 
-// What has been handed out stays; it goes back to the device when it is freed.
+// Memory that the pool has handed out stays valid; it goes back to the device when it is freed.
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
   return call(__func__, [&] {
     if (!handle) return cudaErrorInvalidValue;

@@ -63,7 +63,9 @@ TEST_P(SchemeSums, SixteenBitsEndWithTheBitsOfSingle) {
   }
 }
 
-/// A gradient of the loss of 2^16 / 24, times what the large weights of steps this long make of it.
+/// With fp16 the gradient of the loss is scaled: it is the loss scale, 2^16, divided by the global
+/// batch of 24. At this learning rate the weights become so large that gradients overflow in some
+/// steps.
 TEST_P(SchemeSums, AnOverflowSkipsTheStepOnAllRanks) {
   auto config = tiny("mlp");
   config.train.precision = Precision::fp16;

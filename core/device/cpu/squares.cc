@@ -27,8 +27,8 @@ constexpr int block_bits = std::countr_zero(static_cast<std::uint64_t>(squares_b
 constexpr int first_bits = 51 - block_bits, middle_bits = 52 - block_bits;
 constexpr int last_bits = 54 - block_bits, only_bits = 53 - block_bits;
 
-/// The smallest and the largest magnitude of a block as the bits of floats: these integers have the
-/// order of the floats. Zeros are left out, unless all values are zero.
+/// The bits of the smallest and of the largest magnitude of a block. Read as integers, the bits of
+/// magnitudes have the order of the magnitudes. Zeros are left out, unless all values are zero.
 struct Magnitudes {
   std::uint32_t smallest, largest;
 };
@@ -44,8 +44,8 @@ Magnitudes magnitudes(const float* values, std::int64_t count) {
   return {before_smallest + 1, largest};
 }
 
-/// The exponent of a float's leading bit; for subnormal numbers -126, which is above
-/// their true exponent.
+/// The exponent of a float's leading bit; for subnormal numbers -126, which is above their true
+/// exponent.
 int exponent(std::uint32_t bits) { return std::max(static_cast<int>(bits >> 23), 1) - 127; }
 
 /// 2^exponent, within the normal range.

@@ -15,7 +15,7 @@ enum class Activation : std::uint8_t {
   tanh
 };
 
-/// y = activation(x weight^T + bias); `pre` receives the value before the activation.
+/// y = activation(x * weight^T + bias); `pre` receives the value before the activation.
 struct LinearForward {
   Tensor x{};       // [M, in]
   Tensor weight{};  // [out, in]

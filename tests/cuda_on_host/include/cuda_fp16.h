@@ -21,7 +21,7 @@ using half2 = __half2;
 inline __half __ushort_as_half(unsigned short bits) { return std::bit_cast<__half>(bits); }
 inline unsigned short __half_as_ushort(__half value) { return value.__x; }
 
-// To the nearest, ties to even; every NaN becomes 0x7fff, as the hardware has it.
+// Rounds to the nearest, ties to even. Every NaN becomes 0x7fff, as on the hardware.
 inline __half __float2half_rn(float value) {
   return __ushort_as_half(value != value ? 0x7fff : ringside::to_fp16(value).bits);
 }

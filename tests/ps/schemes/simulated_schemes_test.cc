@@ -83,8 +83,9 @@ TEST(SimulatedSchemes, WithoutValuesTakeTheSameTimeBytesAndMemory) {
   }
 }
 
-/// The master's link carries N times the parameters each way: one step after the other, as dp
-/// overlaps nothing.
+/// The master's link carries the parameters once for each worker, and then the gradients once for
+/// each worker in the other direction. Nothing overlaps in dp, so the two times and the time of
+/// computing add up.
 TEST(SimulatedSchemes, AStepOfDpIsAsLongAsTheMastersLinkIsBusy) {
   RunPlan plan = tiny_plan(8, 1, false, 1);
   plan.model.width = 1200;

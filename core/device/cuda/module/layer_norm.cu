@@ -21,8 +21,8 @@ struct Forward {
   float epsilon;
 };
 
-/// A warp (`narrow`) or a block computes a row; each thread holds up to `packs` times 16 bytes of
-/// it.
+/// A warp computes a row if `narrow` is true, else a block does. Each thread holds up to `packs`
+/// times 16 bytes of the row.
 template <class T, int packs, bool narrow>
 __global__ __launch_bounds__(block_threads) void forward_kept(Forward<T> op) {
   constexpr int n = in_16_bytes<T>, team = narrow ? warp : block_threads;
