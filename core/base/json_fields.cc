@@ -34,7 +34,7 @@ ordered_json json_of(const Value* value) {
   return *value;
 }
 
-/// Reads the value of one field, whose name stands in the messages.
+/// Reads the value of one field; error messages contain the field's name.
 class Reader {
  public:
   Reader(const json& in, std::string_view name) : in_(in), name_(name) {}

@@ -9,8 +9,8 @@ namespace ringside::bert {
 inline constexpr Init normal{Init::Kind::normal, 0.02f};
 inline constexpr float epsilon = 1e-12f;
 
-/// What the embedding passes to the head around the blocks. The embedding fills it in forward, and
-/// the head takes it out.
+/// The positions of the tokens to predict. The embedding sets them in its forward pass, and the
+/// head takes them out; the blocks in between do not see them.
 struct Asked {
   Tensor positions{};  // int32 [B, masked]
 };

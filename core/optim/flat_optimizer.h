@@ -36,18 +36,18 @@ class FlatOptimizer : public Optimizer {
   /// the parts are as few as possible.
   void each_alike(const ParameterRange& range, const StepInfo& info,
                   const std::function<void(const ParameterRange&, const Scalars&)>& update) const;
-  /// own_rounds(): the number of rounds after the round of the norm, 0 or 1. own_sums(): the number
-  /// of sums in such a round.
+  /// own_rounds(): the number of rounds of sums, 0 or 1, that this optimizer needs after the round
+  /// in which the norm of the gradients is measured. own_sums(): the number of sums in its round.
   virtual int own_rounds() const { return 0; }
   virtual std::size_t own_sums() const { return 0; }
   virtual std::vector<double> measure_own(const ParameterRange&, const StepInfo&) { return {}; }
   virtual void settle_own(std::span<const double>) {}
 
-  /// The stretches' parts that lie in the range.
+  /// Returns the stretches that overlap the range, cut off at the ends of the range.
   std::vector<Stretch> stretches_in(const ParameterRange& range) const;
   float decay_of(const Stretch& stretch) const;
   Scalars scalars(const StepInfo& info, float weight_decay) const;
-  /// The part of a range that a stretch in it covers.
+  /// Returns the part of the range that the stretch covers. The stretch must lie in the range.
   static ParameterRange part(const ParameterRange& range, const Stretch& stretch);
 
   const OptimizerConfig& config() const { return config_; }

@@ -176,10 +176,10 @@ LossValue Trainer::evaluate(std::int64_t step) {
   average_statistics();
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   const std::int64_t micro_batches = context_.plan.train.accumulation;
-  // Every micro-batch of every rank has a place of its own, which is 0 on the other ranks. So the
-  // sum over ranks leaves every share as it is, and every rank adds up the shares in the same
-  // order, in which the scheme `single` adds up the same micro-batches. (If the device computes no
-  // values, there is nothing to keep apart.)
+  // Every micro-batch of every rank has a place of its own in `shares`, which holds 0 on the other
+  // ranks. So the sum over ranks changes no share, and every rank adds up the shares in the order
+  // in which the scheme `single` adds up the same micro-batches. (If the device computes no values,
+  // one place is enough.)
   const bool apart = context_.device.has_values();
   const std::int64_t places = apart ? context_.plan.world * micro_batches : 1;
   std::array<double, 3> sums{};  // loss, loss of the first term, accuracy

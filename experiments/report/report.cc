@@ -23,8 +23,8 @@ double most_bytes_sent(const Row& row) {
   return most;
 }
 
-/// The rows of one case: `attempts` holds all of them, `repeats` one for each repeat: the row that
-/// counts.
+/// The rows of one case. `attempts` holds all of them; `repeats` holds, for each repeat, the one
+/// row that counts.
 struct Case {
   std::vector<const Row*> repeats, attempts;
 };
@@ -139,9 +139,10 @@ Rates rates_of(const Case& one) {
 
 /// What the speed-ups of the other cases are measured against.
 struct Baselines {
-  Rates single;     // from the asked case of `single` with the fewest micro-batches, not from a
-                    // reference, which runs once and cold
-  Rates all_cores;  // from `single` on all cores
+  /// From the case of `single` that the experiment asks for; of several, the case with the fewest
+  /// micro-batches. References do not count here: they run only once, on a machine still cold.
+  Rates single;
+  Rates all_cores;  // from the case of `single` on all cores
 };
 
 Baselines baselines(const std::vector<Case>& cases) {

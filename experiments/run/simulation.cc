@@ -25,7 +25,8 @@ RankRecord simulate_rank(const RunPlan& plan, int rank, const RankSite& site,
     if (rank >= plan.sim.traced_ranks) record.slices.clear();
     return record;
   } catch (const Error& error) {
-    hear(error.what());  // run_rank() tells the listener no error of its preparations
+    // run_rank() does not report errors of its preparations to the listener.
+    hear(error.what());
     throw;
   }
 }

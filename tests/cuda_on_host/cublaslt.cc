@@ -42,7 +42,8 @@ cublasStatus_t check(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasL
   return is_supported(problem) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-// An algorithm serves any size of the kind of problem that it was asked for.
+// The algorithm can be used for problems of any size whose types, transpositions and epilogue are
+// those of `p`.
 cublasLtMatmulAlgo_t algorithm(const Problem& p, std::size_t workspace) {
   const auto kind = [](auto value) { return static_cast<std::uint64_t>(value); };
   return {{1, workspace, kind(p.desc.compute), kind(p.desc.epilogue),

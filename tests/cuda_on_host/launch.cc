@@ -39,7 +39,7 @@ class Runner {
 
  private:
   struct Warp {
-    // Two buffers, used in turn, because lanes may still read the values of the last meeting.
+    // Two buffers, used in turn, because lanes may still read the values of the last exchange.
     std::array<std::array<std::uint64_t, 32>, 2> brought;
     int turn = 0;
     unsigned mask = 0, arrived = 0;  // the lanes that must come, the lanes that came and wait

@@ -12,7 +12,7 @@ namespace {
 
 using Samples = std::vector<std::int64_t>;
 
-/// An epoch as the global batches tell it.
+/// The samples of an epoch in the order in which its global batches take them.
 Samples epoch_of(const Sampler& sampler, std::int64_t epoch, std::int64_t global_batch) {
   Samples out;
   for (std::int64_t step = 0; step < sampler.steps_per_epoch(); ++step)
@@ -61,7 +61,8 @@ TEST(Sampler, ConcatenatesTheSlicesOfRanksToTheGlobalBatchAtAnyWorld) {
   }
 }
 
-// PyTorch's DistributedSampler: floor(n / world) a rank with drop_last, else ceil(n / world).
+// PyTorch's DistributedSampler gives each rank floor(n / world) of n samples with drop_last, else
+// ceil(n / world).
 TEST(Sampler, HasTheSizesOfDistributedSampler) {
   for (std::int64_t size : {8, 9, 10, 11, 100})
     for (int world : {1, 2, 3, 4, 7}) {

@@ -17,8 +17,8 @@
 
 namespace ringside {
 
-/// One row a device. Layers are tested in the dtypes that it has them in, flat operations in
-/// all.
+/// A device to test. Its layers are tested in the dtypes `layers`, its flat operations in fp32,
+/// bf16 and fp16.
 struct DeviceCase {
   std::string name;
   std::unique_ptr<Device> (*make)();
@@ -26,7 +26,8 @@ struct DeviceCase {
   /// Why the device is not on this machine; empty if it is.
   std::string (*missing)() = [] { return std::string(); };
 };
-/// The rows of the program: those of tests/device/devices.cc, or of another program's file.
+/// The devices that the test program tests. Each program defines this function in a file of its
+/// own, such as tests/device/devices.cc.
 std::vector<DeviceCase> devices_under_test();
 
 /// A device and the dtype in which it computes.
@@ -69,7 +70,7 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
   Device& device() const { return *device_; }
   DType dtype() const { return GetParam().dtype; }
 
-  /// The nearest values that the dtype of the case holds.
+  /// The values, rounded to the dtype of the case.
   Values held(Values values) const { return reference::rounded(std::move(values), dtype()); }
   /// Standard normal numbers that the dtype of the case holds exactly.
   Values normal(std::int64_t count) { return held(normal_f32(count)); }
@@ -87,7 +88,7 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
     return out;
   }
 
-  /// A tensor of the case's dtype, or of the one that is named.
+  /// A tensor with these values: of the given dtype, or else of the dtype of the case.
   Tensor upload(Shape shape, const Values& values, DType dtype) {
     Tensor out = device_->tensor(shape, MemoryKind::activation, dtype);
     const std::vector<float> host(values.begin(), values.end());
@@ -107,13 +108,13 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
     device_->write(out, std::as_bytes(std::span(values)));
     return out;
   }
-  /// Full of NaN: what an operation does not overwrite shows.
+  /// A tensor full of NaN, so that elements that an operation does not overwrite are noticed.
   Tensor output(Shape shape, DType dtype) {
     return upload(shape, Values(static_cast<std::size_t>(shape.count()), NAN), dtype);
   }
   Tensor output(Shape shape) { return output(shape, dtype()); }
   Tensor output_f32(Shape shape) { return output(shape, DType::f32); }
-  /// For `count` sums as ExactSum stores them.
+  /// The same for `count` sums in the form in which ExactSum stores them.
   Tensor output_sums(std::int64_t count) {
     return output({count, static_cast<std::int64_t>(ExactSum::digits)}, DType::f64);
   }
@@ -131,7 +132,7 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
     return read_as<float>(tensor, [](float value) { return value; });
   }
 
-  /// What the stored sums stand for.
+  /// The values of sums that are stored in the form of ExactSum.
   Values sums_in(const Tensor& stored) const {
     Values doubles(static_cast<std::size_t>(stored.count())), out;
     device_->read(stored, std::as_writable_bytes(std::span(doubles)));
@@ -140,7 +141,7 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
     return out;
   }
 
-  /// The distance of the two, relative to the norm of what is expected.
+  /// The norm of the difference of the two, relative to the norm of `expected`.
   double distance(const Tensor& actual, const Values& expected) const {
     const auto values = download(actual);
     if (values.size() != expected.size()) return INFINITY;
@@ -152,7 +153,8 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
     return norm == 0 ? std::sqrt(squares) : std::sqrt(squares / norm);
   }
 
-  /// How far a result may be from float64: what is kept in fp32 was computed in it.
+  /// The largest distance() that a result may have from the values computed in float64. It depends
+  /// on the result's dtype, because results that are stored in fp32 were also computed in fp32.
   static double tolerance(const Tensor& actual) {
     return actual.dtype() == DType::bf16 ? 2e-2 : actual.dtype() == DType::f16 ? 4e-3 : 1e-5;
   }

@@ -85,8 +85,8 @@ class ClusterFile : public ::testing::Test {
     return read_cluster(folder_.write("mine.toml", text));
   }
 
-  /// Returns the error of reading `text`, which must be one line, without the folder in front, or
-  /// "nothing".
+  /// Returns the error that reading `text` throws, without the folder in front; "nothing" if it
+  /// throws none. The error must be one line.
   std::string complaint(const std::string& text) {
     try {
       read(text);

@@ -15,7 +15,8 @@ namespace {
 using testing::complaint;
 using ::testing::HasSubstr;
 
-/// Files of every kind: two classes, images of 4x4 (CIFAR's of 32x32), tokens below 60.
+/// Tests with data files of every kind. They have two classes, images of 4x4 pixels (32x32 in the
+/// files of CIFAR), and tokens below 60.
 class DataRows : public ::testing::Test {
  protected:
   DataRows() {

@@ -20,7 +20,7 @@ using testing::TemporaryFolder;
 
 using Path = std::vector<std::string>;
 
-/// What reading a file with this text complains about.
+/// The text of the error that reading a file with this text throws.
 std::string complaint(const std::string& text) {
   const TemporaryFolder folder;
   return testing::complaint([&] { read_toml(folder.write("a.toml", text)); });

@@ -19,7 +19,7 @@ using testing::TemporaryFolder;
 
 constexpr std::int64_t layers = 2, width = 8, positions = 6, vocabulary = 11, rows = 128;
 
-/// A model file whose every value is its place in the file's data.
+/// Tests with a model file in which value number i of the data is i.
 class LlmcModel : public ::testing::Test {
  protected:
   LlmcModel() {
@@ -47,7 +47,7 @@ class LlmcModel : public ::testing::Test {
     const std::string path = write(count);
     return complaint([&] { open_llmc_model(path, config_); });
   }
-  /// The unit's parameter as it is loaded from the file of that many values.
+  /// The values that a parameter of a unit gets when a complete file is loaded.
   std::vector<float> loaded(std::size_t unit, const std::string& parameter) {
     const Model model = make_gpt(config_, *device_);
     const auto values = open_weights(write(count_), model, config_);

@@ -37,7 +37,7 @@ inline double dot(std::span<const float> a, std::span<const float> b) {
   return sum;
 }
 
-/// Parameters away from their initial values, so that biases and norms matter.
+/// A model whose parameters are initial values plus noise, so that biases and norms matter.
 struct BoundModel {
   BoundModel(Device& d, Model m) : device(d), model(std::move(m)) {
     for (std::size_t i = 0; i < model.units.size(); ++i) {

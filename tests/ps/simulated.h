@@ -9,7 +9,7 @@
 namespace ringside::testing {
 
 /// Machines with one processor of four cores each; 10 GB/s within them, 1 GB/s between them.
-/// Messages are free of CPU time.
+/// Messages cost no CPU time.
 inline sim::ClusterSpec cpu_machines(int machines) {
   sim::ClusterSpec cluster;
   cluster.name = "processors";
@@ -32,7 +32,7 @@ inline sim::ClusterSpec cpu_machines(int machines) {
   return cluster;
 }
 
-/// Rank r lives on machine r, counted round the cluster.
+/// Rank r lives on machine r modulo the number of machines.
 inline sim::Place place_of(const sim::ClusterSpec& cluster, int rank) {
   return {static_cast<int>(rank % cluster.machines), 0};
 }

@@ -45,8 +45,8 @@ struct Geometry {
   std::int64_t y_offset(std::int64_t sample, std::int64_t head) const {
     return sample * positions * width() + head * depth;
   }
-  /// seen() is the number of keys that a row sees, padded() the number of keys with which a tile of
-  /// rows that ends before `end` computes.
+  /// seen() is the number of keys that a row sees. padded() is the number of keys with which a tile
+  /// of rows that ends before row `end` computes: the keys seen, rounded up to whole vectors.
   std::int64_t seen(std::int64_t row) const { return causal ? row + 1 : positions; }
   std::int64_t padded(std::int64_t end) const { return round_up(seen(end - 1), lanes); }
 
@@ -70,8 +70,8 @@ void scale_row(float* row, float factor, std::int64_t count) {
 }
 
 /// Turns the scores in `p` into probabilities, and the gradient of the probabilities in `dp` into
-/// the gradient of the scores before `scale`. `count` is a multiple of the vector length, so the
-/// loop has no remainder.
+/// the gradient of the scores before they are multiplied by `scale`. `count` is a multiple of the
+/// vector length, so the loop has no remainder.
 void softmax_row_backward(float* __restrict p, float* __restrict dp, std::int64_t count,
                           float log_sum, float dot, float scale) {
   count = count / lanes * lanes;
@@ -82,9 +82,9 @@ void softmax_row_backward(float* __restrict p, float* __restrict dp, std::int64_
   }
 }
 
-/// c [rows, keys seen] = a [rows, depth] times the transpose of a matrix [positions, depth], which
-/// `panels` hold, for the rows of a tile that ends before `end`. Keys that no row sees are left
-/// out.
+/// Computes c = a * transpose of m for the rows of a tile that ends before row `end`. a is
+/// [rows, depth]; m is a matrix [positions, depth], whose transpose `panels` hold. c has only the
+/// columns of the keys with which the tile computes: g.padded(end) of them.
 void row_products(const Geometry& g, std::int64_t rows, std::int64_t end, const float* a,
                   std::int64_t lda, const float* panels, float* c) {
   const std::int64_t keys = g.padded(end);
@@ -93,8 +93,8 @@ void row_products(const Geometry& g, std::int64_t rows, std::int64_t end, const 
                   panels + j * g.depth, c + j, g.score_stride(), false);
 }
 
-/// c [rows, depth] = left [rows, keys] times the rows [first, first + keys) of a matrix [positions,
-/// depth], which `panels` hold.
+/// Computes c = left * m, or c += left * m with `add`. left is [rows, keys], c is [rows, depth].
+/// m is the rows [first, first + keys) of the matrix [positions, depth] that `panels` hold.
 void depth_products(const Geometry& g, std::int64_t rows, std::int64_t keys, Left left,
                     const float* panels, std::int64_t first, float* c, std::int64_t ldc, bool add) {
   for (std::int64_t j = 0; j < g.depth; j += tile_columns)
@@ -184,8 +184,9 @@ void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t 
       depth_products(g, rows, g.seen(end - 1), {dp_tile, ld, 1}, keys, 0, dq + begin * stride,
                      stride, false);
     }
-    // With a causal mask only the rows from `key` on see any of these keys. A tile of rows begins
-    // at row `key`, so the scores of these rows cover all of these keys.
+    // Each iteration takes the keys from `key` on that make a tile. With a causal mask only rows
+    // from `key` on see any of them. If row `key` lies in this block, a tile of rows begins there,
+    // and its scores cover all keys of the iteration. So do the scores of all later rows.
     for (std::int64_t key = 0; key < g.seen(block_end - 1); key += tile_rows) {
       const std::int64_t keys_here = std::min(tile_rows, g.positions - key);
       const std::int64_t from = g.causal ? std::max(block, key) : block;

@@ -9,14 +9,14 @@ namespace ringside::sim {
 
 /// All actors run on one thread and so share what the C++ runtime knows about exceptions that are
 /// being thrown or handled. Wherever an actor may let others run, also in a destructor or a
-/// handler, an object of this class saves the actor's state and restores it at its end.
+/// handler, an object of this class saves the actor's state; its destructor restores that state.
 class ExceptionState {
  public:
   ExceptionState() : own_(std::exchange(of_thread(), {})) {}
   ~ExceptionState() {
     State& now = of_thread();
     // SimGrid ends a waiting service by an exception. If such an exception is leaving this scope,
-    // it is counted too.
+    // the actor has one more uncaught exception than it had before.
     now = {own_.caught, own_.uncaught + now.uncaught};
   }
   ExceptionState(const ExceptionState&) = delete;

@@ -17,7 +17,7 @@ namespace ringside::peer {
 struct Address {
   std::int32_t process = 0;
   std::int32_t file = -1;
-  std::uint64_t identity = 0;  // of the file, because its number may have named another file before
+  std::uint64_t identity = 0;  // of the file; `file` may have been another file's number before
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };

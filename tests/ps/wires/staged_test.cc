@@ -17,7 +17,7 @@ using testing::StagedDevice;
 
 constexpr std::uint64_t token = 42;
 constexpr double patience_s = 20;
-/// For what must not come, or must go.
+/// How long a test receives when it expects no message.
 constexpr double moment_s = 0.02;
 
 Message about(Kind kind, std::int64_t step, std::vector<Tensor> frames = {}) {
@@ -27,7 +27,8 @@ Message about(Kind kind, std::int64_t step, std::vector<Tensor> frames = {}) {
   return message;
 }
 
-/// Servers, and a worker with a device of its own; with one hub for all of them or each its own.
+/// Servers, and a worker that has another device than they. If `inside` is true, all of them share
+/// one hub; otherwise the worker has a hub of its own.
 struct Ends {
   Ends(StagedDevice& worker_device, StagedDevice& server_device, int servers = 1,
        bool inside = false)
@@ -43,7 +44,7 @@ struct Ends {
     worker = connect_worker(worker_device, inside ? hub : std::make_shared<Hub>(), token, 0,
                             endpoints, options, timeline);
   }
-  /// The server hears of the worker, which it has to before it can send.
+  /// Server 0 receives a message from the worker; before that it cannot send to the worker.
   void meet() {
     worker->send(0, about(Kind::alive, 0));
     EXPECT_TRUE(servers[0]->receive(patience_s));
@@ -71,7 +72,8 @@ std::vector<std::int64_t> steps_received(Channel& channel, std::size_t count) {
   return steps;
 }
 
-/// Steps 1 to high_water_mark, more than ZeroMQ takes at once.
+/// Receives the steps 1 to high_water_mark at `to`. They are more messages than ZeroMQ takes at
+/// once, so `from` has to send the rest in between.
 void receive_the_rest(Channel& from, Channel& to) {
   constexpr int first = high_water_mark * 3 / 4;
   EXPECT_FALSE(from.receive(moment_s));
@@ -86,8 +88,8 @@ class StagedTest : public ::testing::Test {
     return about(Kind::push, step, {counting(device_, {100}, DType::f32, static_cast<int>(step))});
   }
 
-  StagedDevice device_{0};         // the worker's, whose copies wait for the test
-  StagedDevice server_device_{1};  // whose are there at once
+  StagedDevice device_{0};         // its copies arrive when the test says so
+  StagedDevice server_device_{1};  // its copies arrive at once
 };
 
 TEST_F(StagedTest, AMessageGoesWhenItsCopiesAreThereAndNothingBlocks) {

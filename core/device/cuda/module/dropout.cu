@@ -75,7 +75,7 @@ void drop(const Context& context, const Dropout& op) {
                          .key = {key[0], key[1]},
                          .layer = op.layer,
                          .step = op.step,
-                         // The smallest word that keeps its element: at least probability * 2^32.
+                         // The smallest word that keeps its element: probability * 2^32 rounded up.
                          .threshold = static_cast<std::uint32_t>(
                              std::ceil(static_cast<double>(op.probability) * 0x1p32)),
                          .scale = 1 / (1 - op.probability)};

@@ -1,4 +1,4 @@
-// Enqueues each operation between two marks on a stream of its own, and watches for its end.
+// Enqueues each operation on the lane's stream, between two marks, and watches for its end.
 #include "peer/comm/nccl/module/lane.h"
 
 #include "core/base/error.h"
@@ -29,7 +29,7 @@ Lane::Lane(cuda::CudaDevice& device, Handle handle, double timeout_s)
 }
 
 Lane::~Lane() {
-  handle_.abort();  // first: it may still use the stream
+  handle_.abort();  // before the stream is destroyed, because NCCL may still use it
   cudaStreamDestroy(stream_);
 }
 
