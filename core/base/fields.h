@@ -19,8 +19,8 @@ namespace ringside {
 struct Field;
 using Fields = std::vector<Field>;
 
-/// A struct has named fields if this function is declared beside the struct and defined in its
-/// source:
+/// A struct has named fields if this function is declared beside the struct and defined in the
+/// struct's source file:
 ///
 /// Fields fields_of(ModelConfig& config);
 ///
@@ -82,8 +82,8 @@ class Table {
   void (*at_)(void*, const std::string&, FieldValue&);
 };
 
-/// Makes a FieldValue of a map's value. If files hold a single member in place of a whole struct,
-/// an overload beside that struct returns this member.
+/// Makes a FieldValue of a map's value. If files hold only one member of a struct in place of the
+/// whole struct, an overload beside the struct returns this member.
 template <class Value>
 FieldValue field_value(Value& value) {
   return &value;

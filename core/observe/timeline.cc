@@ -33,8 +33,9 @@ void Timeline::begin_step() {
   steps_.emplace_back(mark, mark);
 }
 
-/// Adds up and drops the spans that began before the last `steps_with_spans` steps, the coming step
-/// included. So the number of kept spans does not grow with the number of steps.
+/// Adds up and drops the spans that began before the last `steps_with_spans` steps, of which the
+/// step that is about to begin is one. So the number of kept spans does not grow with the number of
+/// steps.
 void Timeline::add_up_old_spans() {
   std::lock_guard lock(mutex_);
   if (steps_.size() < steps_with_spans) return;

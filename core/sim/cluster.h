@@ -50,8 +50,8 @@ struct DeviceSpec {
 struct LinkSpec {
   double gbs = 0;
   double latency_us = 0;
-  /// Latency of one step of a collective over the link, with the library's own work (NCCL's model
-  /// of latency).
+  /// Time that one step of a collective over the link takes besides moving bytes, as in NCCL's
+  /// model of latency: the link's latency and the work of the communication library.
   double step_us = 0;
   bool operator==(const LinkSpec&) const = default;
 };

@@ -12,8 +12,8 @@ namespace ringside::sim {
 namespace {
 
 constexpr std::array<std::string_view, 4> dtypes = {"fp32", "tf32", "fp16", "bf16"};
-/// The most devices of a cluster, since one process simulates all of them; and the largest value of
-/// any other whole number.
+/// The largest number of devices in a cluster, because one process simulates all of them. All other
+/// whole numbers have the same upper bound.
 constexpr std::int64_t most_devices = 1'000'000;
 /// Bounds of all other numbers (GB, GB/s, TFLOP/s and microseconds): in bytes, operations or
 /// picoseconds, larger values could overflow.

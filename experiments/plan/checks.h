@@ -1,5 +1,5 @@
-// What is checked before a run is planned, and before a planned run is made. Every check throws
-// Error, which names the key, its value and a value that would do.
+// What is checked before a run is planned, and before a planned run is made. A check that fails
+// throws Error, which names the key, its value and a value that would do.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ringside {
 inline constexpr std::int64_t most_ranks = 4096;
 
 void require_at_least(std::string_view key, std::int64_t value, std::int64_t least);
-/// Both bounds are allowed values.
+/// `least` and `most` themselves are allowed values.
 void require_between(std::string_view key, std::int64_t value, std::int64_t least,
                      std::int64_t most);
 
@@ -26,7 +26,7 @@ void check_compare(const CompareConfig& compare);
 void check_world(std::string_view key, std::int64_t world);
 
 /// Makes the device, the model and the data of the plan once in this process and drops them again.
-/// So an impossible shape or a missing file is one line of error and not a failed run.
+/// So an impossible shape or a missing file is reported in one line before any run is made.
 void check_inputs(const RunPlan& plan);
 
 }  // namespace ringside

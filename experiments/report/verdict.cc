@@ -7,10 +7,10 @@
 namespace ringside {
 namespace {
 
-/// The run of `single` that a row is compared with; null if no run of `single` has finished. Best
-/// is a run that adds up in the same order as the row. With any other run of `single` the row can
-/// agree to rounding only, not bit for bit. A run of `single` on all cores is never a reference,
-/// because kernels of several threads may add up in another order.
+/// The run of `single` that a row is compared with; null if no run of `single` has finished. A
+/// run that adds up in the same order as the row is preferred. With any other run of `single` the
+/// row can agree to rounding only, not bit for bit. A run of `single` on all cores is never a
+/// reference, because kernels of several threads may add up in another order.
 struct Reference {
   const Row* row = nullptr;
   bool same_sums = false;

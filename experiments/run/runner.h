@@ -26,8 +26,8 @@ struct RunMaker {
 /// Returns a maker that makes each run in new processes.
 RunMaker run_maker(const RankStart& start, int most_attempts);
 
-/// The runs that the rows in `done` do not finish (experiments/results/attempts.h), in the order in
-/// which they are to be made (RunPlan::place).
+/// The runs that are not finished when `done` are the rows of all attempts so far (finished() in
+/// experiments/results/attempts.h), in the order in which they are to be made (RunPlan::place).
 std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std::vector<Row>& done,
                                     int most_attempts);
 

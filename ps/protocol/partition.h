@@ -17,8 +17,8 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// The largest size of a chunk in fp32: the size that travels best as one frame. With another dtype
-/// a chunk has the same elements, but another number of bytes.
+/// The largest size of a chunk in fp32, because frames of this size travel fastest. With another
+/// dtype a chunk has the same elements, but another number of bytes.
 inline constexpr std::int64_t max_chunk_bytes = 1 << 20;
 
 /// Cuts every unit into as few chunks as possible, each of at most `max_bytes` in fp32. The chunks

@@ -94,9 +94,9 @@ class Meter {
            kind == Kind::loss;
   }
 
-  /// The step to which a message belongs. A pull names the number of updates that its values have
-  /// had, and so belongs to the step before; only the pull of the initial values belongs to the
-  /// first step.
+  /// The step to which a message belongs; the first step is step 0. The header of a pull names the
+  /// number of updates that the values have had. So a pull of the values after n updates belongs to
+  /// step n - 1, and a pull of the initial values (n = 0) to step 0.
   static std::int64_t step_of(const Header& header) {
     return header.kind == Kind::pull ? std::max<std::int64_t>(0, header.step - 1) : header.step;
   }

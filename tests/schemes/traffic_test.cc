@@ -12,7 +12,7 @@ namespace {
 
 using testing::tiny;
 
-/// Wide enough that headers are small beside the parameters.
+/// A model so wide that the headers of messages are small beside its parameters.
 ExperimentConfig wide() {
   auto config = tiny("mlp");
   config.model.width = 160;

@@ -102,8 +102,8 @@ void linear_forward(const Context& context, const LinearForward& op) {
   float* y = op.y.data<float>();
   const std::int64_t grain = 1 + (1 << 14) / std::max<std::int64_t>(out, 1);
 
-  // The result begins as the bias, to which the product is added: cheaper than a second pass over
-  // the result.
+  // The bias is written to the result first, and the product is added to it. This is cheaper than
+  // adding the bias in a second pass over the result.
   if (op.bias) {
     const float* bias = op.bias.data<float>();
     parallel_for(context.threads, rows, grain, [=](std::int64_t begin, std::int64_t end, int) {

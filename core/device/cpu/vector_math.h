@@ -9,9 +9,9 @@ namespace ringside::cpu {
 /// Returns e^x with a relative error of at most 3.1e-7 for x in [-87, 88]; 0 far below -87, e^88
 /// above 88, NaN for NaN. Computes e^x as 2^n * e^r, where n is x / ln(2) rounded to an integer and
 /// r = x - n * ln(2). The polynomial of Cephes' expf gives e^r. About 16 operations. Comparisons of
-/// the bits of x as integers limit x to [-88, 88]: integers order the bits of floats of one sign by
-/// magnitude. Compilers would turn two comparisons of the float itself into branches, and vectorise
-/// the branches with many masks.
+/// the bits of x as integers limit x to [-88, 88]: among floats of one sign, a larger magnitude has
+/// bits that are a larger integer. Compilers would turn two comparisons of the float itself into
+/// branches, and vectorise the branches with many masks.
 inline float exponential(float x) {
   constexpr float ln2 = 0.69314718f, log2e = 1.44269504f;
   constexpr float round = 12582912.0f;  // 3 * 2^22: adding it leaves an integer in the low bits

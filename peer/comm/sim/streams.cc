@@ -165,9 +165,9 @@ class Streams {
     return entry->second;
   }
 
-  /// The most packets that may be on their way between two ranks at a time: as many as there are
-  /// when the ring moves at its pace. Further packets wait; otherwise the ring would take more than
-  /// its share of the links.
+  /// The most packets that may be on their way between two ranks at a time: as many as are on their
+  /// way when the ring moves at its pace. Further packets wait; otherwise the ring would take more
+  /// than its share of the links.
   int most_under_way(const Packet& packet) const {
     const double between = rings_.fastest_step() + packet.pace;
     return between > 0 ? static_cast<int>(std::ceil((packet.latency + packet.pace) / between)) : 1;

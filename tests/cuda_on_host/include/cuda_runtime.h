@@ -82,7 +82,7 @@ cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attr, int value) {
 }
 
 namespace cuda_on_host {
-/// `thread` is what every thread of the grid does; `type` names the kernel in errors.
+/// Every thread of the grid calls `thread`; `type` names the kernel in errors.
 cudaError_t launch(const cudaLaunchConfig_t& config, const char* type,
                    std::function<void()> thread);
 }  // namespace cuda_on_host

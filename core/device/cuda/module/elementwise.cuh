@@ -58,7 +58,7 @@ __global__ __launch_bounds__(elementwise_threads) void elementwise_kernel(Body b
 }
 
 /// Runs `body` on `count` elements. `operands` are all tensors that the body reads or writes.
-/// `width` elements of the largest type take 16 bytes.
+/// `width` must be the number of elements of the largest type that take 16 bytes.
 template <int width, int unroll, class Body, class... T>
 void elementwise(const Context& context, const char* name, std::int64_t count, const Body& body,
                  const T*... operands) {

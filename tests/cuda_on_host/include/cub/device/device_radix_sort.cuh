@@ -19,7 +19,7 @@ void sort_pairs(void* storage, std::size_t storage_bytes, const Key* keys_in, Ke
                 const Value* values_in, Value* values_out, std::size_t count, int begin_bit,
                 int end_bit) {
   std::memset(storage, 0xff, storage_bytes);  // other users of this memory shall notice
-  // Compares keys as unsigned numbers. To order signed keys so, their sign bit is flipped.
+  // Keys are compared as unsigned numbers. The flipped sign bit puts negative keys first.
   using Digits = std::make_unsigned_t<Key>;
   constexpr int width = std::numeric_limits<Digits>::digits;
   constexpr Digits flip = std::is_signed_v<Key> ? Digits{1} << (width - 1) : Digits{0};
