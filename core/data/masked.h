@@ -19,9 +19,9 @@ std::int64_t pair_length(std::int64_t context, std::int64_t vocabulary);
 /// Samples of Task::masked_tokens: input int32 [2 * T + P], target int32 [P + 1], with T = context
 /// and P = masked. A pair is one sample of `plain`, cut in the middle. The inputs of `plain` must
 /// have pair_length() tokens below vocabulary - 3. In half of the pairs the second half comes from
-/// another sample (target 1). Positions to predict are chosen from both halves and listed in
-/// ascending order: 80% of them read [MASK], 10% a random token and 10% keep their token. All
-/// choices depend on (seed, sample) alone. Throws Error if `masked` tokens cannot be hidden.
+/// another sample (target 1). The positions to predict are chosen from both halves and listed in
+/// ascending order. Of these positions 80% hold [MASK], 10% a random token and 10% their own token.
+/// All choices depend on (seed, sample) alone. Throws Error if `masked` tokens cannot be hidden.
 std::unique_ptr<Dataset> masked_dataset(std::unique_ptr<Dataset> plain, std::int64_t context,
                                         std::int64_t vocabulary, std::int64_t masked,
                                         std::uint64_t seed);
