@@ -26,9 +26,9 @@ void check(const FsdpOptions& options);
 /// added up over ranks first, then over micro-batches. With train.reduce "last" every rank adds up
 /// whole gradients of its own (MemoryKind::gradient, as large as the model), and these are
 /// reduce-scattered once a step. In a micro-batch a rank sends 2 * (N-1)/N of the parameters'
-/// bytes, and (N-1)/N of the bytes of those units whose parameters other units read. In a reduction
-/// it sends (N-1)/N of the parameters' bytes. All these bytes include the padding of each unit to a
-/// multiple of N elements.
+/// bytes, and also (N-1)/N of the bytes of those units whose parameters other units read. In each
+/// reduction of the gradients it sends (N-1)/N of the parameters' bytes. All these bytes include
+/// the padding of each unit to a multiple of N elements.
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options);
 
 double fsdp_minimum_bytes(const StepShape& shape);

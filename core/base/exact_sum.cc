@@ -38,7 +38,8 @@ void ExactSum::add(double value) {
   const int shift = place % digit_bits;
   const std::int64_t low = (whole & low_half) << shift;  // below 2^63
   const std::int64_t high = (whole >> digit_bits) * (std::int64_t{1} << shift);
-  // Two parts of at most 63 bits, each cut at the digits' boundary.
+  // `low` and `high` have at most 63 bits each, and are cut where one digit ends and the next
+  // begins.
   const std::int64_t parts[] = {low & low_half, (low >> digit_bits) + (high & low_half),
                                 high >> digit_bits};
   for (std::size_t i = 0; i < 3; ++i) digits_[first + i] += parts[i];

@@ -12,12 +12,12 @@ namespace ringside {
 
 /// The load from the moment before the first rank started to the moment after the last rank ended.
 struct MachineLoad {
-  double seconds = 0;   // wall time
-  int cores = 0;        // that this process may use; the next two figures are of these cores alone
-  double others_s = 0;  // processor time of processes that are not of the run
-  double stolen_s = 0;  // processor time that the hypervisor gave to other virtual machines
-  double throttled_s = 0;        // time during which a quota held up processes of our control group
-  std::int64_t heat_events = 0;  // how often a core lowered its clock because of heat
+  double seconds = 0;      // wall time
+  int cores = 0;           // number of cores that this process may use
+  double others_s = 0;     // processor time, on these cores, of processes outside the run
+  double stolen_s = 0;     // processor time, on these cores, that the hypervisor gave to others
+  double throttled_s = 0;  // time during which a quota held up processes of our control group
+  std::int64_t heat_events = 0;    // how often a core lowered its clock because of heat
   std::int64_t interruptions = 0;  // how often the system took a core from a rank that wanted it
 };
 

@@ -1,4 +1,4 @@
-// The surroundings of a scheme: one rank of a run.
+// RankContext: one rank of a run, and what its scheme works with.
 #pragma once
 
 #include <memory>

@@ -98,7 +98,7 @@ Datasets make_idx(const DataConfig& data, const ModelConfig& model, Task task) {
 DatasetRow cifar_row(Cifar set, std::string_view name, std::string_view summary) {
   const auto make = [set, name](const DataConfig& data, const ModelConfig& model, Task task) {
     require_task(name, task, {Task::image_class});
-    bool training = true;  // until the training part has been made, which comes first
+    bool training = true;  // the first part that is made is the training part
     return of_files(cifar_files(set, data.path), data.holdout,
                     [&](const Files& files, Split split, double holdout) {
                       auto part = cifar_dataset(set, files, model.classes,

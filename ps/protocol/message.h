@@ -12,8 +12,8 @@
 
 namespace ringside::ps {
 
-/// An arrow points to the reply. A reply has the kind of its request; `error` may answer any
-/// request.
+/// In the comments below, "request -> reply" says what each of the two contains. A reply has the
+/// kind of its request; `error` may answer any request.
 enum class Kind : std::uint8_t {
   push,       // a gradient of a range; no reply
   push_pull,  // gradient of a range -> once all workers have pushed, the range's values (only after

@@ -144,7 +144,7 @@ void image_gradient_by_windows(const Context& context, const ConvolutionBackward
       context.device.tensor(Shape{panels_size(R * S * K, C)}, MemoryKind::workspace, DType::f32);
   // A pixel's gradient is a sum over the window of those results that depend on the pixel. The
   // first result of the window multiplied the pixel by the kernel's last weights, and the last
-  // result by its first weights. So the kernel is turned by half a circle.
+  // result by the kernel's first weights. So the kernel is turned by half a circle.
   parallel_for(
       context.threads, C / tile_columns, 1, [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t c = begin * tile_columns; c < end * tile_columns; c += tile_columns)

@@ -216,9 +216,9 @@ void convolve_by_winograd(const Context& context, const ConvolutionForward& op) 
 }
 
 void image_gradient_by_winograd(const Context& context, const ConvolutionBackward& op) {
-  // A pixel's gradient is a sum over the window of results that depend on the pixel. The kernel is
-  // turned by half a circle, because the last of these results used the pixel with the kernel's
-  // first place.
+  // A pixel's gradient is a sum over the window of those results that depend on the pixel. The
+  // first result of the window multiplied the pixel by the kernel's last weights, and the last
+  // result by the kernel's first weights. So the kernel is turned by half a circle.
   Convolution{.from = Images<const float>(op.dy),
               .margin = 2 - op.padding,
               .weights = backward_weights(context, op.weight),

@@ -50,7 +50,7 @@ class Messages {
   using MessagePtr = std::shared_ptr<Message>;
   struct Lane {
     std::deque<MessagePtr> waiting;
-    std::uint32_t turn = 0;  // number of the first message, counted from 1, while it is under way
+    std::uint32_t turn = 0;  // number, from 1, of the message under way; `over` if there is none
     std::uint32_t over = 0;  // number of messages that are over
     bool copying = false;
   };
@@ -63,8 +63,8 @@ class Messages {
   bool advance_sending(Lane& lane, int to);
   bool advance_receiving(std::unique_lock<std::mutex>& lock, Lane& lane, int from);
   void begin_turn(Lane& lane);
-  /// Breaks the group if the peer of the lane's first message has ended, so that it will not raise
-  /// `flag` any more, or is late.
+  /// Breaks the group if the peer of the lane's first message is late, or has ended and thus will
+  /// never set `flag` for this message.
   void check_peer(const Lane& lane, const Flag& flag, int from, int to);
   void finish(Lane& lane);
   /// Fails all messages that are not over; returns whether there were any.

@@ -1,4 +1,4 @@
-// What a server makes of gradients and of sums.
+// How a server answers gradients, pulls and sums.
 #include <algorithm>
 #include <array>
 

@@ -11,8 +11,8 @@
 namespace ringside::peer {
 
 /// Each direction between two ranks has a communicator and a lane of its own, made for its first
-/// message. A message of NCCL ends only when both ranks have come; on a lane with other operations
-/// it would keep these waiting. For one thread at a time.
+/// message. A message of NCCL ends only when both ranks have posted it. On a lane with other
+/// operations, a message would keep these operations waiting. For one thread at a time.
 class NcclMessages {
  public:
   NcclMessages(cuda::CudaDevice& device, Store& store, const NcclRank& self, double timeout_s)
