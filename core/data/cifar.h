@@ -14,16 +14,16 @@ enum class Cifar : std::uint8_t { ten, hundred };
 
 /// `paths` is either a list of files or a folder. The folder holds some or all of data_batch_1.bin
 /// to data_batch_5.bin and test_batch.bin, or for CIFAR-100 train.bin and test.bin. Files whose
-/// names begin with "test" are held out, unless there are no others. Throws Error that names the
-/// missing file or folder.
+/// names begin with "test" are held out, unless there are no other files. Throws Error that names
+/// the missing file or folder.
 DataFiles cifar_files(Cifar set, const std::vector<std::string>& paths);
 
-/// Inputs are fp32 [32, 32, 3], each channel (pixel / 255 - mean) / deviation with the channel's
-/// mean and deviation over the training images of the set. Targets are labels (int32 [1]; for
-/// CIFAR-100 the fine label). With `augment` an image is shifted by up to 4 pixels each way, with
-/// black pixels at the border, and mirrored with probability 1/2 (He et al. 2015, section 4.2).
-/// `holdout` is a share of the images of all files. Throws Error that names file and offset if a
-/// file's size is not a whole number of records.
+/// Inputs are fp32 [32, 32, 3], with the values (pixel / 255 - mean) / deviation. `mean` and
+/// `deviation` are those of the pixel's channel over the 50,000 training images of `set`. Targets
+/// are labels (int32 [1]; for CIFAR-100 the fine label). With `augment` an image is shifted by up
+/// to 4 pixels each way, with black pixels at the border, and mirrored with probability 1/2 (He et
+/// al. 2015, section 4.2). Of the images of all files, the last `holdout` share is held out. Throws
+/// Error that names file and offset if a file's size is not a whole number of records.
 std::unique_ptr<Dataset> cifar_dataset(Cifar set, const std::vector<std::filesystem::path>& files,
                                        std::int64_t classes, bool augment, Split split,
                                        double holdout);

@@ -31,8 +31,8 @@ inline constexpr std::string_view op_class_names[op_classes] = {
 constexpr EnumNames names_of(OpClass) { return op_class_names; }
 
 /// Whether operations of this class are products. Products are computed in the dtype of their
-/// operands (on tensor cores, if the device has them); all other operations in fp32, whatever their
-/// operands are.
+/// operands (on tensor cores, if the device has them); all other operations are computed in fp32,
+/// whatever dtype their operands have.
 bool is_product(OpClass kind);
 /// The class whose efficiency is used if that of `kind` was not measured: a convolution counts as a
 /// product of matrices, pooling as an elementwise operation. None for other classes.
@@ -40,13 +40,13 @@ std::optional<OpClass> stand_in(OpClass kind);
 
 /// Floating-point operations, and bytes that must be read or written at least once. For linear
 /// layers, attention and convolutions only the products count. Linear layers and convolutions have
-/// one product in forward and two in backward. A product takes as many additions as
-/// multiplications: rows * in * out of each in a linear layer, and B * P * Q * K * R * S * C of
-/// each in a convolution (extents as in ops/images.h). Attention has 2 products in forward and 5 in
-/// backward, which computes the scores again; for every pair of a query and a key that the query
-/// sees, each product takes 2 * B * H * D operations (B samples, H heads of width D). For all other
-/// operations the terms of the operation's formula count; a root or an exponential counts as one
-/// operation.
+/// one product in forward and two in backward. A product of a linear layer takes rows * in * out
+/// multiplications and as many additions; one of a convolution takes B * P * Q * K * R * S * C
+/// multiplications (extents as in ops/images.h) and as many additions. Attention has 2 products in
+/// forward and 5 in backward, which computes the scores again; for every pair of a query and a key
+/// that the query sees, each product takes 2 * B * H * D operations (B samples, H heads of width
+/// D). For all other operations the terms of the operation's formula count; a root or an
+/// exponential counts as one operation.
 struct OpCost {
   OpClass kind = OpClass::elementwise;
   double operations = 0;

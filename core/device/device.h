@@ -22,8 +22,8 @@ class Clock {
   virtual double now() const = 0;
 };
 
-/// A point in a queue of a device; Device::time() tells when the queue reached it. Holds either
-/// that time, or an object that will know it.
+/// A point in a queue of a device; Device::time() tells when the queue reached the point. Holds
+/// either that time, or an object that will know the time.
 struct Mark {
   double value = 0;
   std::shared_ptr<void> event{};

@@ -1,4 +1,4 @@
-// JSON values, each on a line, over a stream socket.
+// Sends and receives JSON values over a stream socket, each on a line of its own.
 #pragma once
 
 #include <mutex>
@@ -20,8 +20,9 @@ class JsonLine {
   int socket() const { return socket_; }
   /// Blocks until the system has taken the value; returns false if the other end is gone.
   bool send(const nlohmann::json& value);
-  /// Blocks until data or the end of the stream arrives. Returns the values that have arrived whole
-  /// (an empty list if only a part of a value has), or none at the end of the stream.
+  /// Blocks until data or the end of the stream arrives. Returns the values that have arrived
+  /// completely (an empty list if only a part of a value has arrived), or none at the end of the
+  /// stream.
   std::optional<std::vector<nlohmann::json>> receive();
   /// Ends a receive() under way in another thread, and every later receive().
   void stop_receiving();

@@ -43,7 +43,7 @@ class Stage final : public Unit {
 
  private:
   ModelConfig config_;
-  bool first_;  // whether the input is the images of the data set
+  bool first_;  // whether this is the first stage, whose input needs no gradient
   std::vector<Convolution> convolutions_;
   MaxPool pool_;
 };

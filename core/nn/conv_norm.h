@@ -18,7 +18,7 @@ class ConvNorm {
     const Tensor y = convolution_.forward(x, pass);
     return norm_.forward(y, residual, pass);
   }
-  /// As BatchNorm::backward(), then Convolution::backward().
+  /// Does what BatchNorm::backward() and then Convolution::backward() do.
   Tensor backward(const Tensor& dy, bool wanted = true) {
     return convolution_.backward(norm_.backward(dy), wanted);
   }

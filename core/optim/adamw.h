@@ -7,7 +7,7 @@
 
 namespace ringside {
 
-/// Loshchilov and Hutter, ICLR 2019, algorithm 2. State: two moments, fp32.
+/// Algorithm 2 of Loshchilov and Hutter, ICLR 2019. The optimizer's state is two moments in fp32.
 std::unique_ptr<Optimizer> make_adamw(const OptimizerConfig& config, const RunSize& run,
                                       Device& device, const Tensor& parameters, ParameterMap map);
 

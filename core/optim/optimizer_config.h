@@ -49,7 +49,7 @@ Fields fields_of(OptimizerConfig& config);
 /// The number of steps and replicas of a run.
 struct RunSize {
   std::int64_t steps = 1;
-  std::int64_t replicas = 1;  // ranks that compute, or ranks that `single` stands for
+  std::int64_t replicas = 1;  // ranks that compute; for `single`, the ranks that it stands for
 };
 
 /// Returns the learning rate scaled to this number of replicas.

@@ -8,7 +8,8 @@
 
 namespace ringside {
 
-/// Elements [model_begin, model_begin + count) of the model, which lie at `begin` of a range.
+/// Elements [model_begin, model_begin + count) of the model. In a range they are the elements
+/// [begin, begin + count).
 struct ModelPiece {
   std::int64_t begin = 0, model_begin = 0, count = 0;
 };

@@ -38,9 +38,9 @@ class Trainer {
   /// Returns this rank's share of the loss, one number for each micro-batch.
   std::vector<double> train_step(std::int64_t step);
   bool evaluated_after(std::int64_t step) const;
-  /// Whether the step ends with SyncScheme::drain(), so that no communication is in flight after
-  /// it: the last warm-up step, the last step, and every step before an evaluation. So N measured
-  /// steps hold the communication of exactly N steps.
+  /// Whether the step ends with SyncScheme::drain(), after which no communication is in flight.
+  /// This is so for the last warm-up step, the last step, and every step before an evaluation. So N
+  /// measured steps contain the communication of exactly N steps.
   bool drains_after(std::int64_t step) const;
   /// Returns the loss without its gradient; the numbers may still be on the device.
   Loss train_micro_batch(Pass pass);

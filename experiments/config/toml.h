@@ -20,12 +20,12 @@ class TomlData {
   bool is_table() const;
   /// The text with which TOML writes the data on one line.
   std::string text() const;
-  /// Puts the data into a single value (is_single()); returns false, and changes nothing, if the
-  /// data have another type. A double takes integers too, and must be finite. A list of numbers or
-  /// strings may be given as one element. An enum takes one of its names.
+  /// Puts the data into `out`, which is a single value (is_single()). If the data have another
+  /// type, returns false and changes nothing. A double takes integers too, and must be finite. A
+  /// list of numbers or strings may be given as one element. An enum takes one of its names.
   bool put(const FieldValue& out) const;
-  /// Does the same, or throws Error that begins with `place`: "PLACE: KEY must be an integer, but
-  /// 1.5 is a number with a fraction".
+  /// Does the same, but if the data have another type, throws Error that begins with `place`:
+  /// "PLACE: KEY must be an integer, but 1.5 is a number with a fraction".
   void put(const FieldValue& out, const std::string& place, const std::string& key) const;
   /// Throws Error: "PLACE: KEY must be WANTED, but ...".
   [[noreturn]] void refuse(std::string_view wanted, const std::string& place,

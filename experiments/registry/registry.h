@@ -18,8 +18,8 @@ namespace ringside {
 /// What the planner may know about a scheme's servers without knowing the scheme's options.
 struct Servers {
   int count = 0;
-  bool beside = false;   // server i runs in the process of worker i; otherwise in one of its own
-  std::string device{};  // device kind of dedicated servers; empty: that of the run
+  bool beside = false;   // true: server i runs in worker i's process; false: in its own process
+  std::string device{};  // device kind of dedicated servers; empty: the run's device kind
 };
 
 struct SchemeRow {
@@ -35,7 +35,7 @@ struct SchemeRow {
   int max_world = 0;
   /// Whether train.reduce = "auto" means "every": the scheme sums over ranks after every
   /// micro-batch. With several micro-batches and ranks this adds the gradients up in another order
-  /// than if each rank added up its own first.
+  /// than if each rank added up its own gradients first.
   bool reduces_each_micro_batch = false;
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> make;
   /// What a server rank runs; blocks until its workers are done. Null for schemes without servers.
@@ -49,7 +49,7 @@ struct ModelRow {
   std::string_view summary;
   /// Makes the model. Throws Error for an impossible shape (a width that the heads do not divide).
   std::function<Model(const ModelConfig&, Device&)> make;
-  bool batch_norms = false;  // whether the model has any; if not, batch_norm_group must be 1
+  bool batch_norms = false;  // whether it has batch norms; if not, batch_norm_group must be 1
 };
 
 struct Datasets {
@@ -91,7 +91,8 @@ const std::vector<ModelRow>& model_rows();
 const std::vector<DatasetRow>& dataset_rows();
 const std::vector<DeviceRow>& device_rows();
 
-/// Returns the row of that name. Throws Error that names the nearest name and all names.
+/// Returns the row of that name. If there is none, throws Error that tells the most similar name
+/// and all names.
 const SchemeRow& find_scheme(std::string_view name);
 const ModelRow& find_model(std::string_view name);
 const DatasetRow& find_dataset(std::string_view name);

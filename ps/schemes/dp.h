@@ -26,8 +26,8 @@ inline std::int64_t server_count(const DpOptions&) { return 1; }
 
 /// The master reads the global batch and sends every worker its inputs and, once a step, the
 /// parameters. The workers send back the logits; the master computes the loss, sends out the
-/// gradient of the logits, sums the workers' gradients and updates. All this runs one after the
-/// other: no communication is hidden behind compute. In an evaluation the workers read the data
+/// gradient of the logits, sums the workers' gradients and updates. These steps run one after
+/// another: no communication is hidden behind compute. In an evaluation the workers read the data
 /// and compute the loss themselves, with the master's parameters. Let N be the number of workers, P
 /// the bytes of the parameters, and I and L the bytes of the inputs and the logits of the global
 /// batch. In a step the master sends N * P + I + L bytes, and a worker that pushes each gradient R

@@ -11,7 +11,7 @@ using ::testing::Each;
 
 class CudaStaging : public OnGpu {
  protected:
-  /// Memory of the host, as a message has it.
+  /// A tensor that lies in the host's memory, as the tensors of a received message do.
   Tensor hosted(std::vector<float>& values) const {
     const auto buffer =
         device().adopt(reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(float),
@@ -62,7 +62,7 @@ TEST_F(CudaStaging, KeepsTheSourceUntilTheCopyIsThere) {
   const std::weak_ptr<Buffer> source = tensor.buffer();
   const auto copy = staging->out(tensor);
   tensor = {};
-  filled(5000, -1);  // would take its place
+  filled(5000, -1);  // would take the memory of `tensor` if that were free
   EXPECT_FALSE(source.expired());
   gate.open();
   copy->wait();
@@ -104,7 +104,7 @@ TEST_F(CudaStaging, CopiesInWhatLaterComputeSees) {
   const Tensor sum = filled(5000, 0);
   const Tensor host = hosted(values);
   for (int i = 1; i <= 100; ++i) {
-    values.assign(5000, static_cast<float>(i));  // the call before is done with it
+    values.assign(5000, static_cast<float>(i));  // the last in() has read the old values
     const Tensor in = staging->in(host);
     EXPECT_EQ(device().ledger().current()[MemoryKind::communication] - before, 20000);
     device().kernels().add({.in = in, .out = sum});

@@ -1,4 +1,4 @@
-// The real program with wrong input: one line, exit status 2, nothing written.
+// The real program. For wrong input it prints one line, ends with exit status 2 and writes no file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -45,7 +45,7 @@ all_cores = false   # nor do its cores
     return names;
   }
 
-  /// Runs what must be refused; returns the line.
+  /// Runs the program with arguments that it must refuse; returns the line that it prints.
   std::string refusal(const std::vector<std::string>& arguments) {
     const auto before = files();
     const Ended ended = run(arguments);
@@ -151,7 +151,7 @@ TEST_F(CommandLine, RefusesResultsThatRunsWouldRead) {
   };
   EXPECT_THAT(refusal(compare("out")), HasSubstr("out/trial lies below data.path"));
   EXPECT_THAT(refusal(compare(".")), HasSubstr("lies below data.path"));
-  EXPECT_EQ(run(compare("results")).status, 0);  // a folder that is left out
+  EXPECT_EQ(run(compare("results")).status, 0);  // text data leaves out folders of this name
 }
 
 TEST_F(CommandLine, RefusesUnknownCommandsAndOptions) {
@@ -221,7 +221,7 @@ TEST_F(CommandLine, ComparesAndResumes) {
   const std::string rows = folder_.read("results/trial/rows.jsonl");
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 3);
 
-  // As if the last run had not come to its end.
+  // Cuts the last row short, as if the program had been killed while it wrote the row.
   const auto last = rows.rfind('\n', rows.size() - 2) + 1;
   folder_.write("results/trial/rows.jsonl", rows.substr(0, last + 20));
   const Ended second = run({"compare", "trial.toml", "--resume"});
@@ -352,7 +352,7 @@ TEST_F(CommandLine, TrainingOnFilesThatChangeFailsByName) {
       arguments.insert(arguments.end(), {"--set", one});
     testing::Program program = start(arguments);
     EXPECT_TRUE(program.wait_for("step   1/200"));
-    kill(program.pid(), SIGSTOP);  // it looks at the files again once the run has ended
+    kill(program.pid(), SIGSTOP);  // the program checks the files again after the run
     folder_.write(name, text);
     kill(program.pid(), SIGCONT);
     const Ended ended = program.wait();
@@ -388,7 +388,7 @@ TEST_F(CommandLine, TheOutputIsWrittenAtTheEndOrNotAtAll) {
 }
 
 TEST_F(CommandLine, FailedRunsStayInTheTable) {
-  // A learning rate that no loss survives.
+  // With so large a learning rate the loss soon becomes infinite or NaN.
   const Ended ended = run({"compare", "trial.toml", "--set", "optimizer.lr=1e30"});
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.out, HasSubstr("FAILED: rank 0"));

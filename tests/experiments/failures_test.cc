@@ -1,4 +1,5 @@
-// The real program when ranks die and when it is interrupted: a clear line, soon, nothing left.
+// The real program when ranks die and when it is interrupted. It must end soon with one clear line,
+// and no rank may stay alive.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -72,7 +73,7 @@ TEST_P(Failures, ARankThatHangsIsEndedToo) {
   for (pid_t rank : ranks) EXPECT_FALSE(alive(rank)) << rank;
 }
 
-/// As by Ctrl-Z and fg.
+/// Stops and continues all processes of the program, as Ctrl-Z and fg do.
 TEST_P(Failures, AStopOfAllCountsForNoDeadline) {
   auto arguments = endless();
   for (const char* soon_over : {"train.timeout_s=1", "train.steps=200"})

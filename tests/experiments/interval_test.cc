@@ -28,8 +28,8 @@ TEST(MedianInterval, OfManyValuesIsNarrowerAndTheSameEachTime) {
   const auto interval = median_interval(values), again = median_interval(values);
   EXPECT_LE(interval->low, 50);
   EXPECT_GE(interval->high, 50);
-  // Of 101 equally likely places the median lies within 50 +- 2 * sqrt(101) / 2 in 95% of all
-  // draws.
+  // The values are 0 to 100. In 95% of all resamples of these 101 values the median lies within
+  // 50 +- 2 * sqrt(101) / 2.
   EXPECT_NEAR(interval->low, 40, 3);
   EXPECT_NEAR(interval->high, 60, 3);
   EXPECT_EQ(interval->low, again->low);

@@ -10,7 +10,8 @@
 
 namespace ringside {
 
-/// Two samples a step, one a micro-batch: worlds 1 and 2 both add {1, 2} up.
+/// An experiment with two samples in a step and one in a micro-batch. So runs at worlds 1 and 2
+/// have the same SumTree: one group of two micro-batches.
 inline ExperimentConfig made_up_experiment() {
   ExperimentConfig config;
   config.name = "trial";
@@ -22,7 +23,8 @@ inline ExperimentConfig made_up_experiment() {
   return config;
 }
 
-/// Makes the model of an experiment one with batch norms over `group` ranks.
+/// Gives the experiment a model with batch norms that normalise the micro-batches of `group` ranks
+/// together.
 inline void norm_in_groups(ExperimentConfig& config, std::int64_t group) {
   config.model.kind = "resnet";
   config.data.kind = "synthetic-images";

@@ -78,7 +78,8 @@ TEST(Planner, ShufflesTheRunsOfARepeat) {
   EXPECT_EQ(ids_as_made(plan_comparison(config)), made) << "by train.seed";
   config.train.seed = 2;
   EXPECT_NE(ids_as_made(plan_comparison(config)), made);
-  // Repeats of one case stand in one line, and are one case wherever they were made.
+  // The repeats of a case share a line of the table. They are one case although they are made at
+  // different places in the order.
   EXPECT_EQ(runs[1].line, runs[10].line);
   EXPECT_TRUE(same_case(runs[1], runs[10]));
 }
@@ -138,11 +139,12 @@ TEST(Planner, SplitsTheShareIntoEqualMicroBatches) {
 
 TEST(Planner, AddsTheReferencesThatAreMissing) {
   auto config = experiment();
-  config.train.micro_batch = 4;  // 4 micro-batches in all, 2 a rank at world 2
+  config.train.micro_batch = 4;  // 4 micro-batches in a step; at world 2 each rank has 2
   config.compare.schemes = {"single", "ddp"};
   config.compare.worlds = {1, 2, 4};
   const auto runs = plan_comparison(config);
-  // World 4 has one micro-batch a rank: the plain sequence, as at world 1.
+  // At world 4 each rank has one micro-batch, so the sum is a plain sequence, as at world 1. Only
+  // world 2 needs a reference.
   EXPECT_THAT(ids({runs.begin(), runs.begin() + 3}),
               ElementsAre("single-x2-r0", "single-w1-r0", "ddp-w1-r0"));
   EXPECT_EQ(runs.size(), 1u + 2 * 4);

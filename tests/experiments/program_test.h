@@ -14,20 +14,20 @@
 
 namespace ringside {
 
-/// Has a folder with text.txt, in which the program runs.
+/// Runs the program in a temporary folder that contains text.txt.
 class ProgramTest : public ::testing::Test {
  protected:
   ProgramTest() { folder_.write("text.txt", testing::some_text(20'000)); }
 
   void experiment(const std::string& text) const { folder_.write("trial.toml", text); }
-  /// Writes trial.toml: a small GPT learns text.txt. `train` are the lines of its table [train],
-  /// and all tables that follow.
+  /// Writes trial.toml, in which a small GPT learns text.txt. `train` holds the lines of the table
+  /// [train], and may go on with further tables.
   void small_gpt(int width, int context, const std::string& train) const {
     experiment("[model]\nlayers = 1\nheads = 2\nwidth = " + std::to_string(width) + "\ncontext = " +
                std::to_string(context) + "\n[data]\npath = \"text.txt\"\n[train]\n" + train);
   }
 
-  /// Starts the program; `prepare` is called in its process before.
+  /// Starts the program. Its process calls `prepare` before it executes the program.
   testing::Program start(
       const std::vector<std::string>& arguments,
       const std::function<void()>& prepare = [] {}) const {

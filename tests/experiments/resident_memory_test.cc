@@ -1,4 +1,5 @@
-// The ledger against what the operating system says, on a model of more than 100 MB.
+// Compares the ledger with the memory that the operating system counts, on a model of more than
+// 100 MB.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -30,7 +30,7 @@ class Running : public ::testing::Test {
     runs_ = plan_comparison(config_);
   }
 
-  /// A run during which others used `others` of two cores.
+  /// The row of a run during which other processes used `others` of the machine's two cores.
   Row row(const RunPlan& plan, double others) const {
     Row out = made_up_row(plan.scheme, plan.world, plan.repeat, 100, "a", {2, 1});
     out.plan = plan;
@@ -38,8 +38,8 @@ class Running : public ::testing::Test {
     return out;
   }
 
-  /// Makes the runs of which `done` has no settled row. What others used during the attempts stands
-  /// in `others`, in the order in which they are made; then nothing.
+  /// Makes the runs that are not finished in the rows `done`. During the attempt that is made i-th,
+  /// counted from 0, other processes use others[i] cores; 0 cores if `others` is shorter.
   ComparisonOutcome run(std::vector<double> others, std::vector<Row> done = {}) {
     others_ = std::move(others);
     made_.clear();
@@ -87,7 +87,7 @@ TEST_F(Running, ADisturbedRunIsMadeAgainUntilItIsQuiet) {
   EXPECT_THAT(progress_.str(), HasSubstr("DISTURBED: others used 1.0 of 2 cores"));
   for (const char* attempt : {" repeat 0, attempt 2 of 3  ", " repeat 0, attempt 3 of 3  "})
     EXPECT_THAT(progress_.str(), HasSubstr(attempt));
-  // All of them stay in the file, and say what disturbed them.
+  // The rows of all attempts stay in the file, and say what disturbed the attempt.
   const auto there = written();
   ASSERT_EQ(there.size(), 4u);
   EXPECT_EQ(disturbance(there[1]), "others used 0.9 of 2 cores");
@@ -111,7 +111,7 @@ TEST_F(Running, ResumingGoesOnWithTheAttempts) {
   EXPECT_EQ(made_[0], first.rows[0].plan.id);
   EXPECT_EQ(made_[1], first.rows[0].plan.id);
   EXPECT_EQ(rows_that_count(rows)[0]->attempt, 2);
-  // Quiet runs are not made again, nor those with enough attempts.
+  // A run is not made again if an attempt was undisturbed, or if it has had enough attempts.
   EXPECT_TRUE(remaining_runs(runs_, rows, 3).empty());
   run({}, rows);
   EXPECT_TRUE(made_.empty());

@@ -61,7 +61,8 @@ Model make(const ModelConfig& c, Device& device) {
   return make_mlp(c, device);
 }
 
-/// A model with drawn parameters, which it writes and compares.
+/// A model with random parameters and statistics. Saves them, and reads those of a file, so that
+/// tests can compare them.
 class Weights {
  public:
   Weights(const ModelConfig& config, DType dtype, std::uint64_t seed = 1)
@@ -90,7 +91,7 @@ class Weights {
   std::string refused(const std::string& path) const {
     return complaint([&] { open(path); });
   }
-  /// What reading complains of if `change` happens while the file is open.
+  /// Returns the error of reading a file if `change` is called while the file is open.
   std::string refused_after(const std::string& path, const std::function<void()>& change) {
     const auto values = open(path);
     change();
@@ -99,7 +100,8 @@ class Weights {
     return complaint([&] { values->write(unit, 0, 0, out); });
   }
 
-  /// Read in pieces, which no parameter begins or ends with.
+  /// Returns the parameters and statistics of a file. Reads parameters in pieces of `piece`
+  /// elements, which may begin and end within a parameter.
   std::vector<std::vector<std::byte>> loaded(const std::string& path, std::int64_t piece) {
     const auto values = open(path);
     std::vector<std::vector<std::byte>> out;
@@ -124,7 +126,7 @@ class Weights {
     return out;
   }
 
-  /// Element `at` of our parameter; fp32.
+  /// Element `at` of a parameter of this model, which must have dtype fp32.
   float value(const std::string& unit, const std::string& parameter, std::int64_t at) const {
     for (std::size_t u = 0; u < parameters_.size(); ++u)
       for (const Parameter& p : model_.units[u]->layout().parameters())
@@ -185,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class Names : public ::testing::Test {
  protected:
-  /// Writes a model and reads the file's tensors.
+  /// Saves a model with random parameters, and opens the tensors of the file.
   Weights& write(const ModelConfig& config) {
     weights_.emplace(config, DType::f32);
     weights_->save(path_);
@@ -245,7 +247,8 @@ TEST_F(Names, OfResNetAreTorchvisions) {
   EXPECT_EQ(extents("conv1.weight"), "2x3x3x3");
   EXPECT_EQ(extents("layer2.0.downsample.0.weight"), "4x2x1x1");
   EXPECT_EQ(extents("layer2.0.conv1.weight"), "4x2x3x3");
-  // [o, i, h, w] = [3, 1, 2, 0]
+  // The element with o = 3, i = 1, h = 2, w = 0: the file has the order [o, i, h, w], the model has
+  // [o, h, w, i].
   EXPECT_EQ(value("layer2.0.conv1.weight", ((3 * 2 + 1) * 3 + 2) * 3 + 0),
             resnet.value("layer2.0", "conv1.weight", ((3 * 3 + 2) * 3 + 0) * 2 + 1));
   EXPECT_EQ(extents("bn1.running_var"), "2");
@@ -267,7 +270,7 @@ TEST_F(Names, OfVggAreTorchvisionsWithChannelsBeforePositions) {
 
 class Fit : public Names {
  protected:
-  /// The file again, with changes.
+  /// Writes a copy of the file with changed tensors, and returns its path.
   std::string changed(const std::function<void(std::map<std::string, StoredTensor>&)>& change) {
     auto tensors = file_.tensors;
     change(tensors);

@@ -1,4 +1,4 @@
-// Layers alone: what batch norm remembers, what dropout drops.
+// Single layers: which statistics a batch norm keeps, and what dropout drops.
 #include <functional>
 
 #include "core/base/error.h"
@@ -13,7 +13,7 @@ using testing::DropoutUnit;
 
 constexpr std::int64_t rows = 6, channels = 3;
 
-/// Mean of each channel, then variance as of a sample.
+/// The mean of each channel, then the variance of each channel (divided by n - 1).
 std::vector<double> statistics_of(std::span<const float> x) {
   std::vector<double> out(2 * channels);
   const auto n = static_cast<double>(x.size()) / channels;
@@ -25,7 +25,7 @@ std::vector<double> statistics_of(std::span<const float> x) {
   return out;
 }
 
-/// Of the unit's statistics, of each micro-batch.
+/// The values of all running statistics of the unit: element m holds those of micro-batch m.
 std::vector<std::vector<float>> running_by_micro_batch(const Unit& unit) {
   std::vector<std::vector<float>> out(unit.statistics()[0].later.size() + 1);
   for (const Unit::Statistic& statistic : unit.statistics())
@@ -35,7 +35,7 @@ std::vector<std::vector<float>> running_by_micro_batch(const Unit& unit) {
   return out;
 }
 
-/// Their mean.
+/// The mean of the running statistics over the micro-batches.
 std::vector<float> running(const Unit& unit) {
   const auto all = running_by_micro_batch(unit);
   std::vector<float> out;
@@ -80,7 +80,8 @@ TEST(BatchNorm, RunsAfterTheMeanOverTheMicroBatchesOfAStep) {
   expect_near(running(unit), expected);
 }
 
-/// To the bit: held-out losses are computed with the mean of all.
+/// Their bits must be equal, because held-out losses are computed with the mean of the statistics
+/// of all micro-batches.
 TEST(BatchNorm, EveryMicroBatchHasTheStatisticsThatItHasOnAnyRank) {
   const auto device = make_cpu_device(1);
   BatchNormUnit all(*device, channels), first(*device, channels), second(*device, channels);
@@ -170,7 +171,7 @@ TEST(Dropout, DropsNothingInEvaluationAndTheSameInBackward) {
   EXPECT_EQ(dropped(*device, unit, evaluation, 8), ones);
   const auto forward = dropped(*device, unit, {.step = 3, .seed = 9}, 8);
   EXPECT_EQ(download(unit.backward(upload(*device, ones, {8, 5}))), forward);
-  // What was kept was for one backward.
+  // The first backward released what forward had kept, so the second drops nothing.
   EXPECT_EQ(download(unit.backward(upload(*device, ones, {8, 5}))), ones);
 }
 

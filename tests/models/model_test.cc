@@ -41,7 +41,8 @@ TEST(Gpt, HasGpt2sNumberOfParameters) {
                *device);
   const std::int64_t embedding = V * C + T * C, block = 12 * C * C + 13 * C, head = 2 * C + V * C;
   EXPECT_EQ(model.parameter_count(), embedding + L * block + head);
-  // GPT-2 has 124,439,808 parameters, because its head uses the token table.
+  // GPT-2's head uses the token table and has no V * C weights of its own, so GPT-2 has 124,439,808
+  // parameters.
   EXPECT_EQ(model.parameter_count() - V * C, 124'439'808);
   EXPECT_EQ(model.first_parameter(0), 0);
   EXPECT_EQ(model.first_parameter(3), embedding + 2 * block);
@@ -190,7 +191,7 @@ TEST(ResNet, NamesItsParametersAsTorchvisionDoes) {
                                                 "downsample.1.running_mean",
                                                 "downsample.1.running_var"}));
   EXPECT_EQ(names(17), (std::vector<std::string>{"fc.weight", "fc.bias"}));
-  // v1.5: the 3x3 convolution has the stride.
+  // As in version 1.5 of ResNet, the 3x3 convolution of a block has the stride, not the 1x1 one.
   const auto& block = model.units[4]->layout().parameters();
   EXPECT_EQ(block[0].shape, Shape({128, 1, 1, 256}));
   EXPECT_EQ(block[3].shape, Shape({128, 3, 3, 128}));
@@ -335,7 +336,8 @@ TEST_P(InitialValues, HaveTheSpreadThatTheLayoutSays) {
     }
 }
 
-/// The whole unit has enough pieces for several threads to draw, each part only enough for one.
+/// The whole unit is large enough that several threads draw its values; each part is so small that
+/// one thread draws it.
 TEST(InitialValuesOfLargeUnits, AreThoseOfTheirParts) {
   const auto device = make_cpu_device(1);
   const Model model = make_gpt(

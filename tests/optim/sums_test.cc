@@ -1,4 +1,5 @@
-// Updates that want sums over the whole model: against double precision, and by parts.
+// Optimizers that need sums over the whole model. Compares them with double precision, and updates
+// of the whole model with updates of its parts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,7 +38,7 @@ class Sums : public ::testing::Test {
     device_->write(out, std::as_bytes(std::span(from)));
     return out;
   }
-  /// One step of an optimizer that has the whole model.
+  /// One step of an optimizer whose range is the whole model, so its sums need no other ranks.
   bool step(Optimizer& optimizer, const ParameterRange& all, const StepInfo& info) {
     if (!settle_rounds(optimizer, all, info, [](std::span<double>) {})) return false;
     optimizer.update(all, info);
@@ -115,7 +116,7 @@ TEST_F(Sums, PartsHaveTheBitsOfTheWhole) {
     const Tensor whole = upload(start, MemoryKind::parameter);
     const Tensor parts = upload(start, MemoryKind::parameter);
     const auto of_whole = make_optimizer(config, {4}, *device_, whole, whole_map());
-    // [0, 300) and [300, 700), which cuts the first matrix.
+    // The parts are [0, 300) and [300, 700). The first matrix lies in both.
     const std::int64_t begins[] = {0, 300}, counts[] = {300, 400};
     const ParameterMap maps[] = {
         {{{0, 300, 0, true}}, 3},
@@ -145,7 +146,7 @@ TEST_F(Sums, PartsHaveTheBitsOfTheWhole) {
 }
 
 TEST_F(Sums, TotalsHaveTheSameBitsHoweverTheModelIsCut) {
-  // Gradients of all magnitudes: whatever is added up in another order in fp64 rounds differently.
+  // The gradients differ so much in magnitude that fp64 sums in another order round differently.
   std::vector<float> gradient = values(3), start = values(1);
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     gradient[i] *= std::exp2(static_cast<float>(i * 7919 % 200) - 130);
@@ -199,7 +200,8 @@ TEST_F(Sums, AnOverflowOfFp16ChangesNothingAndDoesNotCount) {
   EXPECT_EQ(twice.data<fp16>()[0].bits, to_fp16(1).bits);
   ASSERT_TRUE(step(*with, {0, twice, g}, {.step = 1, .loss_scale = 2}));
   ASSERT_TRUE(step(*without, {0, once, g}, {.step = 1, .loss_scale = 2}));
-  // A constant rate; only the correction of the moments counts updates.
+  // The learning rate is constant, but the correction of the moments depends on the number of the
+  // update. `with` skipped step 0, so it counts this update as its first, `without` as its second.
   EXPECT_NEAR(to_float(twice.data<fp16>()[0]), 0.9, 1e-3) << "a first step moves by lr";
   EXPECT_NE(once.data<fp16>()[0].bits, twice.data<fp16>()[0].bits) << "its second";
 }

@@ -1,4 +1,5 @@
-// What schemes of peers are made of: buckets on their way, shards of units.
+// The parts of which peer schemes are built: buckets whose communication is under way, and shards
+// of units.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -12,7 +13,7 @@ namespace {
 
 using testing::Training;
 
-/// Over when it is waited for.
+/// Communication that ends as soon as somebody waits for it. Counts the waits.
 class Noted : public Work {
  public:
   explicit Noted(int& waits, Mark mark) : waits_(waits), mark_(mark) {}

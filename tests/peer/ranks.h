@@ -45,9 +45,9 @@ struct Rank {
   }
 };
 
-/// Runs `body` on `size` threads, each with results of `make_device()` and
-/// `make_communicator(device, store, group, timeout)`. Returns the text of what each rank threw; ""
-/// for a rank that threw nothing.
+/// Runs `body` on `size` threads, one for each rank. A rank's device is made by `make_device()`,
+/// its communicator by `make_communicator(device, store, group, timeout)`. Returns the text of what
+/// each rank threw; "" for a rank that threw nothing.
 template <class MakeDevice, class MakeCommunicator>
 std::vector<std::string> errors_of_ranks_on(MakeDevice make_device,
                                             MakeCommunicator make_communicator, int size,

@@ -13,8 +13,8 @@
 
 namespace ringside::testing {
 
-/// A simulated cluster in which rank r runs on device r, counted over all machines; on a CPU all
-/// ranks share the processor.
+/// A simulated cluster in which rank r runs on device r; devices are numbered across all machines.
+/// On a CPU, all ranks share the processor.
 struct Simulated {
   sim::ClusterSpec cluster;
   peer::SimOptions options{};
@@ -67,14 +67,14 @@ inline Simulated rings_as_messages(int devices) {
 inline Simulated rings_as_flows(int devices) {
   return {small_cluster(devices), {.message_ranks = 0, .timeout_s = 60}};
 }
-/// Two machines with four devices and NICs, so that there are several rings.
+/// Two machines with four devices and four NICs each, so that there are several rings.
 inline Simulated two_machines() {
   Simulated out = rings_as_messages(4);
   out.cluster.machines = 2;
   out.cluster.nics = 4;
   return out;
 }
-/// Ranks that share the 4 cores of one CPU, 10 GB/s each.
+/// One CPU with 4 cores, which all ranks share. Each core has a memory bandwidth of 10 GB/s.
 inline Simulated one_pass() {
   Simulated out{small_cluster(1), {}};
   sim::ClusterSpec& cluster = out.cluster;

@@ -39,7 +39,7 @@ struct Windows {
   }
 };
 
-/// Without bias and relu.
+/// The convolution without bias and relu.
 inline Values convolution(const Values& x, const Values& weight, const Windows& o) {
   Values y(at(o.y_count()), 0.0);
   o.for_each_place([&](Index b, Index p, Index q, Index r, Index s, Index h, Index w) {
@@ -89,7 +89,7 @@ inline Values normalised(const Values& x, const ChannelStatistics& of) {
   }
   return out;
 }
-/// The gradients of the biases, then those of the weights.
+/// The gradients of the batch norm's biases, then those of its weights.
 inline Values batch_norm_sums(const Values& dz, const Values& x, const ChannelStatistics& of) {
   const std::size_t channels = of.mean.size();
   const Values n = normalised(x, of);

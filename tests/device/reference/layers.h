@@ -10,7 +10,8 @@
 
 namespace ringside::reference {
 
-/// op(a) op(b) with row-major a, b; op(a) is [m, k], op(b) is [k, n].
+/// The product A * B. A is a, or its transpose if transpose_a is set; B likewise. A is [m, k] and B
+/// is [k, n]; a and b are row-major.
 inline Values product(const Values& a, bool transpose_a, const Values& b, bool transpose_b, Index m,
                       Index n, Index k) {
   Values c(at(m * n), 0.0);
@@ -78,8 +79,9 @@ inline LayerNormGradient layer_norm_backward(const Values& dy, const Values& x,
   LayerNormGradient out{Values(x.size()), Values(weight.size(), 0.0), Values(weight.size(), 0.0)};
   for (Index r = 0; r < rows; ++r) {
     const double mean = forward.mean[at(r)], rstd = forward.rstd[at(r)];
-    // The Jacobian of the norm is (delta_ij - (1 + n_i n_j) / C) rstd: its two parts of rank one
-    // are sums over the row.
+    // Let n be the normalised row and C its width. Then d n_i / d x_j is
+    // (delta_ij - 1 / C - n_i * n_j / C) * rstd. The terms 1 / C and n_i * n_j / C become the sums
+    // `ones` and `normal` over the row.
     Values n(at(width));
     double ones = 0, normal = 0;
     for (Index j = 0; j < width; ++j) {

@@ -1,4 +1,4 @@
-// Values of the float64 references, and what a dtype holds of them.
+// The values of the float64 references, and their rounding to a dtype.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ using Index = std::int64_t;
 
 inline std::size_t at(Index i) { return static_cast<std::size_t>(i); }
 
-/// The nearest values of a dtype, by way of fp32.
+/// The values rounded to fp32, and then to `dtype`.
 inline Values rounded(Values values, DType dtype) {
   for (auto& value : values) {
     const auto single = static_cast<float>(value);

@@ -10,8 +10,8 @@ namespace ringside::cuda {
 namespace {
 
 constexpr float epsilon = 1e-5f;
-// Rows that a thread loads at once: of one operand, or of each of several operands. Registers limit
-// these numbers.
+// The number of rows that a thread loads at once: `of_one` if it reads one operand, `of_many` of
+// each operand if it reads several. The number of registers limits both.
 constexpr int of_one = 4, of_many = 2;
 constexpr int final_rows = 8;  // threads that share the parts of a channel
 constexpr int final_columns = 32;
@@ -326,8 +326,8 @@ __global__ __launch_bounds__(spread_threads) void differentiate(Backward<T> op, 
       });
 }
 
-/// Number of blocks for each range of columns: a few for every multiprocessor, each with enough
-/// work.
+/// The number of blocks for each range of columns: at most a few for every multiprocessor, and so
+/// few that each has enough work.
 unsigned blocks_on_rows(const Context& context, const Spread& at, std::int64_t rows) {
   const std::int64_t most =
       std::max<std::int64_t>(1, 4 * context.multiprocessors / at.blocks_across());

@@ -88,7 +88,7 @@ __global__ __launch_bounds__(warp* sharers) void gather(Positions of, const T* d
         for (int e = 0; e < n; ++e) sums.at[e] += values.at[e];
       }
     if (count > 1) sum_over_y<sharers>(sums.at);
-    // A single position lies in the last range, whose threads hold the sum.
+    // If the row has a single position, it lies in the last range, whose threads hold the sum.
     if (threadIdx.y != (count == 1 ? sharers - 1 : 0) || c >= width) continue;
     store_floats<n>(table + row * width + c, sums);
   }

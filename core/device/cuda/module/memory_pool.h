@@ -17,10 +17,10 @@ class MemoryPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  /// Returns memory for use by work of `stream` that is enqueued later, or null if there is not
-  /// enough. Even an allocation of 0 bytes has an address of its own.
+  /// Returns memory that work enqueued in `stream` after this call may use, or null if there is not
+  /// enough memory. Even an allocation of 0 bytes has an address of its own.
   std::byte* allocate(std::size_t bytes, cudaStream_t stream);
-  /// Frees memory once `stream` has done what is enqueued now. Ignores errors: they mean that the
+  /// Frees memory once `stream` has run all work enqueued now. Ignores errors: they mean that the
   /// context is broken, and then its memory is gone anyway.
   void free(std::byte* data, cudaStream_t stream);
   /// Returns to the driver all memory that is free and that no stream still uses.

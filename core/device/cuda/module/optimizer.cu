@@ -1,5 +1,5 @@
-// Optimizer updates on flat ranges. Compiled without relaxed arithmetic, because the bits of an
-// element must not depend on its place in the range (core/device/ops/flat.h).
+// Optimizer updates on flat ranges. This file is compiled without relaxed arithmetic, because the
+// bits of an element must not depend on its place in the range (core/device/ops/flat.h).
 #include "core/device/adamw_factors.h"
 #include "core/device/cuda/module/elementwise.cuh"
 #include "core/device/cuda/module/kernels.h"
@@ -8,7 +8,7 @@ namespace ringside::cuda {
 namespace {
 
 /// What an update reads and writes. `values` are the master values, or the parameters themselves if
-/// these have fp32. Gradients are multiplied by `scale`.
+/// their dtype is fp32. Gradients are multiplied by `scale`.
 template <class T>
 struct Range {
   T* parameters;
@@ -124,7 +124,7 @@ void sgd_step(const Context& context, const Sgd& op) {
 
 template <class T>
 void sgd_of(const Context& context, const Sgd& op) {
-  // At step 1 the velocity becomes the gradient, whatever its memory held.
+  // Step 1 sets the velocity to the gradient, without reading the velocity's memory.
   if (op.momentum == 0)
     sgd_step<T, Velocity::none, false>(context, op);
   else if (op.step == 1)

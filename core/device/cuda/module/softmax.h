@@ -5,9 +5,9 @@
 
 namespace ringside::cuda {
 
-/// Scores of `heads` heads of one sample, each [T, T] with T = positions; row t is of query t. With
-/// `causal` query t sees keys 0 to t. All pointers are to the first of these heads. If `dtype` is
-/// fp32, `p` may be the memory of `scores`.
+/// The scores of `heads` heads of one sample, [T, T] for each head, with T = positions. Row t holds
+/// the scores of query t. With `causal`, query t sees only keys 0 to t. All pointers are to the
+/// first of these heads. If `dtype` is fp32, `p` may be the memory of `scores`.
 struct SoftmaxForward {
   const float* scores;
   void* p;            // [heads, T, T] of `dtype`: probabilities; 0 for keys not seen
