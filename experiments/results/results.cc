@@ -24,9 +24,10 @@ namespace fs = std::filesystem;
 constexpr std::string_view files_of_a_comparison[] = {
     "traces", "summary.md", "summary.json", "rows.jsonl", "environment.json", "plan.json"};
 
-/// The part of a plan that all runs of one experiment have in common. Runs that nobody asked for
-/// (`asked` is false) may differ in two more settings: a reference has the learning rate of the
-/// run that is compared with it, and `single` on all cores has more threads.
+/// The part of a plan that all runs of one experiment have in common. Runs that the
+/// comparison adds by itself (`asked` is false) may differ in two more settings: a reference has
+/// the learning rate of the run that is compared with it, and the added run of the scheme `single`
+/// on all cores has more threads.
 nlohmann::json common_part(const RunPlan& plan, bool asked) {
   nlohmann::json common = to_json(plan);
   for (const char* own : {"run", "label", "purpose", "line", "place", "sum_tree", "scheme",

@@ -118,7 +118,8 @@ TEST_F(CudaDriver, GivesEventsOfMarksBack) {
 }
 
 TEST_F(CudaDriver, AnchorsMarksAgainWithoutWaiting) {
-  // Runs longer than an anchor is used. The marks' times must not jump at a change of anchors.
+  // The loop lasts longer than one anchor stays in use, so the anchor changes at least once. The
+  // marks' times must not jump when it does.
   const double begin = device().clock().now();
   double last = begin - 1e-3, now = begin;
   while (now < begin + 1.2) {
@@ -138,11 +139,12 @@ TEST_F(CudaDriver, HasMemoryThatThePoolKeepsForOthers) {
   device().synchronize();
   const auto in_use = device().memory()->reserved + device().memory()->outside;
   cuda_on_host::set_memory(in_use + 64 * megabyte);
-  filled(10 * megabyte, 1);  // 40 MiB, still in use when given back
-  // Too large for a block of the pool, and for the GPU as long as the pool keeps its blocks.
+  filled(10 * megabyte, 1);  // 40 MiB, freed here, before the GPU has finished filling them
   const auto last_of = [&](const Tensor& tensor) {
     return values_of(tensor.range(tensor.count() - 1, 1))[0];
   };
+  // 48 MiB: more than the pool's block of 40 MiB holds, and more than the GPU has left until the
+  // pool gives that block back.
   EXPECT_EQ(last_of(filled(12 * megabyte, 2)), 2);
   EXPECT_THAT(
       complaint([&] { filled(20 * megabyte, 3); }),
@@ -206,7 +208,8 @@ TEST_F(CudaDriver, RunsOnTheGpuThatIsNamedFromAnyThread) {
   })
       .join();
   EXPECT_EQ(second->ordinal(), 1);
-  EXPECT_THAT(values_of(filled(10, 1)), Each(1));  // this thread had the second GPU
+  // Until here the second GPU was the current device of the test's own thread.
+  EXPECT_THAT(values_of(filled(10, 1)), Each(1));
 }
 
 TEST_F(CudaDriver, IsToldOfTheTimelinesSpans) {

@@ -1,4 +1,5 @@
-// Memory of the CUDA runtime on the host: pools in stream order, limits, and what copies may do.
+// Memory of the test double of CUDA, which runs on the host: stream-ordered pools, limits, and
+// which copies are allowed.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 

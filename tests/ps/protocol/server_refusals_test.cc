@@ -50,7 +50,8 @@ TEST_F(ServerTest, RefusesWhatIsWrongAndStaysSane) {
   const Replies replies = server.handle(1, push(1, 0, 0));
   ASSERT_EQ(replies.size(), 2u);
   EXPECT_EQ(values_of(replies[0].message.frames.at(0)), sequential(2, 1)[0]);
-  EXPECT_EQ(server.steps(), 0) << "the other chunks have had none";
+  EXPECT_EQ(server.steps(), 0)
+      << "no gradient of the other chunks was pushed, so no step is complete";
 }
 
 TEST_F(ServerTest, IsFinishedWhenEveryWorkerIsDone) {
