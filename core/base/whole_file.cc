@@ -92,7 +92,7 @@ void WholeFile::write(std::span<const std::byte> bytes, std::size_t offset) {
 void WholeFile::publish() {
   struct stat there {};
   if (stat(path_.c_str(), &there) == 0 && fchmod(file_, there.st_mode & 07777) != 0)
-    fail(path_, "cannot get the mode of the file that it replaces");
+    fail(path_, "cannot be given the permissions of the file that it replaces");
   if (fsync(file_) != 0) fail(path_);
   if (draft_.empty()) give_name();
   if (rename(draft_.c_str(), path_.c_str()) != 0) fail(path_);

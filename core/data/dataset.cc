@@ -14,7 +14,7 @@ Fields fields_of(DataConfig& config) {
            "share of the data, at its end, that is held out for evaluation; if the data set has "
            "test files of its own, any share above 0 holds out exactly those"},
           {"mean", &config.mean, "idx: subtracted from pixels, which are 0 to 1"},
-          {"std", &config.deviation, "idx: what pixels are then divided by"},
+          {"std", &config.deviation, "idx: pixels are divided by this after `mean` is subtracted"},
           {"augment", &config.augment,
            "cifar10, cifar100: training images are shifted and mirrored at random"}};
 }

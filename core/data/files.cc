@@ -33,8 +33,8 @@ RegularFile::RegularFile(fs::path path, std::string_view setting)
     throw Error("{}: {} cannot be read: {}", setting_, path_.string(), cause);
   };
   if (descriptor_ < 0 || ::fstat(descriptor_, &status_) != 0) fail(std::strerror(errno));
-  if (S_ISDIR(status_.st_mode)) fail("a folder");
-  if (!S_ISREG(status_.st_mode)) fail("a pipe or device; name a file");
+  if (S_ISDIR(status_.st_mode)) fail("it is a folder");
+  if (!S_ISREG(status_.st_mode)) fail("it is a pipe or a device; name a file");
 }
 
 RegularFile::~RegularFile() { close(); }

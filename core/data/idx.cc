@@ -39,7 +39,7 @@ Header read_header(const RegularFile& file, bool images) {
     throw bad_file(file.path(), 0,
                    fmt::format("magic number {:#010x}, but files of {} have {:#010x}", magic,
                                images ? "images" : "labels", images ? image_magic : label_magic),
-                   "data.path takes images first, then labels");
+                   "in data.path, name the file of images first, then the file of labels");
   Header header;
   header.bytes = word * (1 + (magic & 0xff));
   std::int64_t total = 1;
@@ -48,7 +48,9 @@ Header read_header(const RegularFile& file, bool images) {
     // No file has more than `most` bytes. The division by `total` below bounds the product of the
     // extents by `most`, so the product does not overflow.
     constexpr std::int64_t most = std::int64_t{1} << 48;
-    if (extent < 1) throw bad_file(file.path(), offset, "an extent of 0");
+    if (extent < 1)
+      throw bad_file(file.path(), offset,
+                     "the header gives an extent of 0; every extent must be at least 1");
     if (extent > most / total)
       throw bad_file(file.path(), offset, fmt::format("an extent of {} is too large", extent));
     total *= extent;
@@ -144,15 +146,15 @@ DataFiles idx_files(const std::vector<std::string>& paths) {
     if (files.training.empty()) files.training.swap(files.held_out);
     if (files.training.empty())
       throw Error(
-          "data.path: {} holds neither train-images-idx3-ubyte with train-labels-idx1-ubyte nor "
-          "t10k-...; name the files of images and labels themselves",
+          "data.path: {} holds neither train-images-idx3-ubyte and train-labels-idx1-ubyte nor the "
+          "two t10k-... files; name the file of images and the file of labels in data.path",
           paths[0]);
     return files;
   }
   if (paths.size() != 2 && paths.size() != 4)
     throw Error(
-        "data.path names {} files; idx takes a folder, or images and labels, or those and the "
-        "images and labels to hold out",
+        "data.path names {} files; idx takes a folder, or 2 files (images, labels), or 4 files "
+        "(images, labels, held-out images, held-out labels)",
         paths.size());
   DataFiles files;
   for (std::size_t i = 0; i < paths.size(); ++i)

@@ -28,8 +28,8 @@ Shape stacked(std::int64_t count, const Shape& sample) {
     case 3:
       return {count, sample[0], sample[1], sample[2]};
     default:
-      throw Error("data: a sample of shape {} has {} extents; 1 to 3 can be batched", sample.text(),
-                  sample.rank());
+      throw Error("data: a sample of shape {} has {} extents; a sample must have 1 to 3 extents",
+                  sample.text(), sample.rank());
   }
 }
 

@@ -36,8 +36,9 @@ std::int64_t Sampler::sample(std::int64_t step, std::int64_t j) const {
 
 std::vector<std::int64_t> Sampler::epoch_of_rank(std::int64_t epoch, int rank, int world) const {
   if (world < 1 || rank < 0 || rank >= world || global_batch_ % world != 0)
-    throw Error("data: a global batch of {} cannot be divided equally among ranks: rank {} of {}",
-                global_batch_, rank, world);
+    throw Error(
+        "data: rank {} of {}: a global batch of {} cannot be divided equally among the ranks", rank,
+        world, global_batch_);
   const std::int64_t part = global_batch_ / world;
   std::vector<std::int64_t> samples;
   samples.reserve(static_cast<std::size_t>(steps_per_epoch_ * part));

@@ -22,8 +22,8 @@ class SyntheticDataset final : public Dataset {
                   tokens);
     if (samples < 1 || samples > std::numeric_limits<std::int64_t>::max() / 2 / context)
       throw Error(
-          "data: {} synthetic samples of {} tokens cannot be made; choose 1 or more, but fewer "
-          "than 2^62 tokens in all",
+          "data: {} synthetic samples of {} tokens cannot be made; choose at least 1 sample, "
+          "and fewer than 2^62 tokens in all",
           samples, context);
   }
 

@@ -55,8 +55,8 @@ std::string memory_text(double bytes) {
 Error out_of_memory(std::string_view device, std::size_t bytes, MemoryKind kind,
                     const MemoryUse& held, std::string_view cause) {
   return Error(
-      "{}: no memory for {} of kind {}; held: {}; {}; use a smaller model or batch, or share it "
-      "out among more devices",
+      "{}: no memory for {} of kind {}; held: {}; {}; use a smaller model or batch, or more "
+      "devices",
       device, memory_text(static_cast<double>(bytes)), name_of(kind), held_text(held), cause);
 }
 

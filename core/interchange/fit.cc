@@ -85,8 +85,9 @@ class Fitting {
     if (!tied || !other) return;
     if (tied->dtype != other->dtype || tied->extents != other->extents ||
         !std::equal(tied->bytes.begin(), tied->bytes.end(), other->bytes.begin()))
-      different_.push_back(fmt::format("{} differs from {}, but this model ties them", tie.name,
-                                       names_.tensors[tie.tensor].name));
+      different_.push_back(
+          fmt::format("{} differs from {}, but in this model the two are the same parameter",
+                      tie.name, names_.tensors[tie.tensor].name));
   }
 
   bool is_ignored(const std::string& name) const {

@@ -26,7 +26,8 @@ class Checked {
   std::int64_t number(std::size_t index, std::string_view what, std::int64_t largest) const {
     const std::int64_t value = header_[index];
     if (value < 1 || value > largest)
-      throw Error("{}: byte {}: {} {} are impossible", path_, 4 * index, value, what);
+      throw Error("{}: byte {}: the number of {} is {}, but it must lie between 1 and {}", path_,
+                  4 * index, what, value, largest);
     return value;
   }
   void expect(std::size_t index, std::string_view what, std::int64_t wanted,
@@ -87,8 +88,8 @@ Sizes check_header(const std::string& path, const Header& header, const ModelCon
                     .width = checked.number(6, "channels", largest_extent),
                     .rows = checked.number(7, "rows of tokens", largest_extent)};
   if (sizes.rows < sizes.vocabulary)
-    throw Error("{}: byte 28: {} rows of the table are too few for {} tokens", path, sizes.rows,
-                sizes.vocabulary);
+    throw Error("{}: byte 28: the table of tokens has {} rows, but the vocabulary has {} tokens",
+                path, sizes.rows, sizes.vocabulary);
   checked.expect(2, "positions", rows_of_positions(config), "model.positions");
   checked.expect(3, "tokens", config.vocabulary, "model.vocabulary");
   checked.expect(4, "layers", config.layers, "model.layers");

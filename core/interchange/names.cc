@@ -181,7 +181,8 @@ std::vector<NamedTensor> by_rules(const Model& model, std::span<const Rule> rule
             number && rule.parameter == parameter.name)
           out.push_back(named_by(rule, *number, u, parameter));
       if (out.size() == before)
-        throw Error("unit {}: {} has no name in files of weights", unit.name(), parameter.name);
+        throw Error("unit {}: files of weights cannot hold parameter {}", unit.name(),
+                    parameter.name);
     }
   }
   return out;
@@ -283,7 +284,7 @@ Names names_of(const Model& model, const ModelConfig& config) {
   if (config.kind == "resnet") return resnet_names(model);
   if (config.kind == "vgg") return vgg_names(model, config);
   if (config.kind == "mlp") return {.tensors = by_rules(model, mlp_rules)};
-  throw Error("model.kind = '{}' has no names in files of weights", config.kind);
+  throw Error("model.kind = '{}': files of weights cannot hold a model of this kind", config.kind);
 }
 
 Names llmc_names_of(const Model& model) {

@@ -111,8 +111,10 @@ class FromFile final : public InitialValues {
     };
     for (const float value : values)
       if (!std::isfinite(rounded(value)))
-        throw Error("{}: tensor '{}' has a value {}; train.initial_weights must be finite in {}",
-                    stored.file, tensor.name, value, name_of(dtype));
+        throw Error(
+            "{}: tensor '{}' has the value {}; all values of train.initial_weights must be finite "
+            "in {}",
+            stored.file, tensor.name, value, name_of(dtype));
   }
 
   void copy(Device& device, const NamedTensor& tensor, const StoredTensor& stored,
@@ -186,9 +188,8 @@ WeightsFile::WeightsFile(std::filesystem::path path, const Model& model, const M
 
 void WeightsFile::add(const Unit& unit, const Tensor& values) {
   if (values.dtype() != dtype_ || values.count() != unit.layout().count())
-    throw Error("unit {}: {} values of {} were given to write, but the unit has {} of {}",
-                unit.name(), values.count(), name_of(values.dtype()), unit.layout().count(),
-                name_of(dtype_));
+    throw Error("unit {}: cannot write {} values in {}; the unit has {} values in {}", unit.name(),
+                values.count(), name_of(values.dtype()), unit.layout().count(), name_of(dtype_));
   const auto host = read(unit.device(), values);
   for (std::size_t i = 0; i < names_.tensors.size(); ++i) {
     const NamedTensor& tensor = names_.tensors[i];

@@ -41,8 +41,10 @@ class EmbeddingUnit final : public Unit {
     const std::int64_t context = config_.context, masked = config_.masked;
     const Shape& in = input.shape();
     if (in.rank() != 2 || in[1] != 2 * context + masked)
-      throw Error("unit {}: input {} is not [samples, {} tokens and segments + {} positions]",
-                  name(), in.text(), 2 * context, masked);
+      throw Error(
+          "unit {}: input has shape {}; it must be [samples, n] with n = {} tokens and segments "
+          "plus {} positions",
+          name(), in.text(), 2 * context, masked);
     // When this unit is computed again, the head has already taken the positions.
     if (!pass.again) asked_->positions = columns(device(), input, 2 * context, masked);
     const Tensor x = table_.forward(columns(device(), input, 0, context), pass);

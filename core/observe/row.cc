@@ -241,7 +241,7 @@ ordered_json to_json(const Row& row) {
 
 Row row_from_json(const json& in, const DefaultOptions& defaults) {
   if (const int schema = in.at("schema").get<int>(); schema != Row::schema)
-    throw Error("a row of schema {}, but this program reads schema {}; run the comparison anew",
+    throw Error("the row has schema {}, but this program reads schema {}; run the comparison anew",
                 schema, Row::schema);
   Row row;
   row.plan = run_plan_from_json(in, defaults);

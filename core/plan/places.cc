@@ -44,9 +44,9 @@ void check_products(const RunPlan& plan) {
   if (tflops.contains(dtype)) return;
   std::vector<std::string_view> known;
   for (const auto& [name, rate] : tflops) known.push_back(name);
-  throw Error("{}: device {} of cluster {} has no tflops.{}; it computes in {}",
+  throw Error("{}: cluster {} gives no tflops.{} for its device {}; the dtypes with tflops are {}",
               tf32 ? "device.tf32 = true" : fmt::format("train.precision = '{}'", dtype),
-              plan.cluster->device.name, plan.cluster->name, dtype, fmt::join(known, ", "));
+              plan.cluster->name, dtype, plan.cluster->device.name, fmt::join(known, ", "));
 }
 
 }  // namespace ringside

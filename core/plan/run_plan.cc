@@ -44,7 +44,7 @@ static Fields fields_of(RunPlan& plan) {
 Fields fields_of(SimConfig& config) {
   return {
       {"numerics", &config.numerics,
-       "also compute for real, with the losses and the hash of a run on the CPU"},
+       "also compute the values, so that losses and hash equal those of a run on the CPU"},
       {"message_ranks", &config.message_ranks,
        "collectives of up to this many ranks run message by message, larger ones as equivalent "
        "flows"},
@@ -55,7 +55,8 @@ Fields fields_of(DeviceConfig& config) {
   return {{"kind", &config.kind, "which device (see `ringside list`)"},
           {"threads", &config.threads, "cpu: number of threads with which a rank computes"},
           {"tf32", &config.tf32,
-           "cuda, sim: products of fp32 on tensor cores, with 10 bits of mantissa"},
+           "cuda, sim: multiply fp32 matrices on tensor cores (TF32), whose inputs have 10 bits of "
+           "mantissa"},
           {"cluster", &config.cluster,
            "cluster file; for sim: the cluster to simulate; for other devices: this machine as "
            "`ringside calibrate` measured it, for predictions"}};

@@ -9,7 +9,8 @@ Fields fields_of(TrainConfig& config) {
       {"global_batch", &config.global_batch, "samples a step, over all ranks"},
       {"micro_batch", &config.micro_batch,
        "most samples that a rank computes at once; 0: no limit"},
-      {"accumulation", &config.accumulation, "least number of micro-batches of a rank in a step"},
+      {"accumulation", &config.accumulation,
+       "the fewest micro-batches into which a rank splits its samples of a step"},
       {"reduce", &config.reduce,
        "reduce gradients over ranks after the 'last' micro-batch of a step (fsdp: every rank then "
        "holds whole gradients) or after 'every' micro-batch; auto: every for fsdp, else last"},

@@ -80,10 +80,10 @@ class Checker {
       if (!std::isfinite(time) || time <= before)
         refuse(field, "must have ascending times above 0, but {} comes after {}", time, before);
       if (!(share > 0 && share <= 16))
-        refuse(field, "must be shares above 0, and at most 16, but one is {}", share);
+        refuse(field, "must have shares above 0 and at most 16, but one is {}", share);
       if (time > largest) refuse(field, "must have times up to {}, but one is {}", largest, time);
       if (share < smallest)
-        refuse(field, "must be shares of at least {}, but one is {}", smallest, share);
+        refuse(field, "must have shares of at least {}, but one is {}", smallest, share);
       before = time;
     }
   }
@@ -103,7 +103,7 @@ class Checker {
     }
     for (const auto& [dtype, classes] : device.efficiency) {
       if (!device.tflops.count(dtype))
-        refuse(field + ".efficiency." + dtype, "is of a dtype that tflops does not have");
+        refuse(field + ".efficiency." + dtype, "is for a dtype that is missing in tflops");
       for (const auto& [name, curve] : classes)
         check_curve(curve, field + ".efficiency." + dtype + "." + name);
     }
@@ -113,7 +113,8 @@ class Checker {
     if (c_.topology != Topology::pcie) check_ranges(c_.peer, "peer.");
     check_ranges(c_.pcie, "pcie.");
     if (c_.topology != Topology::mesh && !c_.mesh.empty())
-      refuse("mesh", "belongs to topology mesh, but the topology is {}", name_of(c_.topology));
+      refuse("mesh", "is only allowed with topology mesh, but the topology is {}",
+             name_of(c_.topology));
     if (c_.topology == Topology::mesh && c_.mesh.empty()) refuse("mesh", "is missing");
     for (const auto& [a, b] : c_.mesh) {
       for (const std::int64_t device : {a, b})

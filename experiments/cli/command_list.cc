@@ -51,7 +51,7 @@ std::string with_commas(std::int64_t number) {
 
 void list_models() {
   list_table(model_rows(), "models (model.kind)");
-  std::cout << "models with a name (model.preset), and their parameters\n";
+  std::cout << "models with a name (model.preset), and their numbers of parameters\n";
   // Units own no parameters. The models that are made and counted here allocate only their running
   // statistics.
   const auto device = make_cpu_device(1);

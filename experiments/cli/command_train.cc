@@ -22,7 +22,7 @@ namespace {
 void check_unchanged(const DataState& before, const RunPlan& plan) {
   const std::string changed = first_change(before, data_state(plan));
   if (changed.empty()) return;
-  throw Error("{} changed while the run read it{}; train on files that stay as they are", changed,
+  throw Error("{} changed while the run read it{}; do not change the files during a run", changed,
               plan.save.empty() ? "" : ", so the weights in " + plan.save + " are of no use");
 }
 

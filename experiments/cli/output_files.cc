@@ -53,7 +53,7 @@ void check_outputs_apart(const std::vector<OutputFile>& outputs, const fs::path&
   for (auto output = outputs.begin(); output != outputs.end(); ++output) {
     if (output->path.empty()) continue;
     const auto refuse = [&](const std::string& what) {
-      throw Error("{} {} is {}, which it would replace; name another file", output->option,
+      throw Error("{} {} would replace {}; name another file", output->option,
                   output->path.string(), what);
     };
     for (const InputFile& input : inputs)

@@ -95,10 +95,10 @@ ClusterTable ClusterTables::resolve(const std::string& kind, const std::string& 
   like->second.data.put(&other, like->second.place, "like");
   within.push_back(name);
   if (std::find(within.begin(), within.end(), other) != within.end())
-    throw Error("{}: {} '{}' is `like` itself, directly or through other tables",
-                like->second.place, kind, other);
+    throw Error("{}: {} '{}' refers back to itself through `like`", like->second.place, kind,
+                other);
   if (within.size() > longest_chain)
-    throw Error("{}: like: more than {} tables are `like` one another in a row", like->second.place,
+    throw Error("{}: a chain of tables linked by `like` is longer than {}", like->second.place,
                 longest_chain);
   ClusterTable whole = resolve(kind, other, like->second.place, within);
   merge(whole, table);
@@ -135,8 +135,7 @@ void ClusterTables::include(const TomlValue& value, const std::filesystem::path&
     if (std::find(within.begin(), within.end(), canonical) != within.end())
       throw Error("{}: include: {} includes this file already", value.place, target.string());
     if (within.size() > longest_chain)
-      throw Error("{}: include: more than {} files include one another in a row", value.place,
-                  longest_chain);
+      throw Error("{}: a chain of includes is longer than {} files", value.place, longest_chain);
     load(target, within);
   }
 }

@@ -53,7 +53,9 @@ template <class Plain>
 std::unique_ptr<Dataset> of_tokens(const ModelConfig& model, Task task, const Plain& plain) {
   if (task != Task::masked_tokens) return plain(model.context, model.vocabulary, task);
   if (model.segments < 2)
-    throw Error("model.segments = {} is too small: samples have 2 segments", model.segments);
+    throw Error(
+        "model.segments = {} is too small; each sample has 2 segments, so it has to be 2 or more",
+        model.segments);
   const std::int64_t length = pair_length(model.context, model.vocabulary);
   return masked_dataset(plain(length, model.vocabulary - special_tokens, Task::last_token),
                         model.context, model.vocabulary, model.masked, mask_seed);

@@ -72,8 +72,8 @@ int gpus_here() {
   for (std::size_t i = 0; i < machine.gpus.size(); ++i)
     if (!machine.gpus[i].usable)
       throw Error(
-          "device.kind = 'cuda': GPU {} ({}) is too old for the kernels; name the others in "
-          "CUDA_VISIBLE_DEVICES",
+          "device.kind = 'cuda': GPU {} ({}) is too old for the kernels; set "
+          "CUDA_VISIBLE_DEVICES to the newer GPUs",
           i, machine.gpus[i].name);
   return static_cast<int>(machine.gpus.size());
 }

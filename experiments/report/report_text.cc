@@ -97,8 +97,8 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
   if (superseded > 0 || disturbed > 0)
     out += fmt::format(
         "disturbed: other work on this machine disturbed a run. Such a run is made again, and its "
-        "quietest attempt counts. {} attempts do not count. {} runs had no quiet attempt: their "
-        "figures are doubtful.\n",
+        "quietest attempt counts. Attempts that do not count: {}. Runs without a quiet attempt, "
+        "whose figures are doubtful: {}.\n",
         superseded, disturbed);
   for (const CaseSummary& one : cases)
     if (one.disturbed > 0)

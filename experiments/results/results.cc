@@ -122,8 +122,9 @@ std::optional<DataState> ResultsFolder::read_data_state() const {
   try {
     return data_state_from_json(plan.at("data"));
   } catch (const nlohmann::json::exception& error) {
-    throw Error("{}: its \"data\" is not a list of files ({}); leave --resume out to start anew",
-                (folder_ / "plan.json").string(), error.what());
+    throw Error(
+        "{}: the value of \"data\" is not a list of files ({}); leave --resume out to start anew",
+        (folder_ / "plan.json").string(), error.what());
   }
 }
 
@@ -159,8 +160,8 @@ void ResultsFolder::check_ours() const {
   for (const std::string_view name : files_of_a_comparison)
     if (fs::exists(folder_ / name))
       throw Error(
-          "results folder {} has a file {} that no comparison wrote: the folder has no plan.json "
-          "of a comparison; choose another folder with --results",
+          "results folder {} contains {} but no plan.json of a comparison, so the file may be "
+          "somebody else's; choose another folder with --results",
           folder_.string(), name);
 }
 

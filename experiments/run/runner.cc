@@ -16,7 +16,8 @@ std::string change_of(const DataState& data, const RunPlan& plan) {
     const std::string changed = first_change(data, data_state(plan));
     if (changed.empty()) return {};
     return fmt::format(
-        "{} changed while the comparison ran; compare on files that stay as they are", changed);
+        "{} changed while the comparison ran; do not change the files during a comparison",
+        changed);
   } catch (const std::exception& error) {
     return error.what();
   }

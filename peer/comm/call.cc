@@ -94,7 +94,7 @@ std::string ended_before(const std::string& group, const std::string& who, std::
 
 std::string did_not_come(const std::string& group, const std::string& who, std::uint64_t number,
                          const Call& call, double timeout_s) {
-  return fmt::format("{}: {} did not come to {} within {} s", group, who, describe(number, call),
+  return fmt::format("{}: {} did not begin {} within {} s", group, who, describe(number, call),
                      timeout_s);
 }
 
@@ -109,7 +109,7 @@ std::string disagreement(const std::string& group, std::uint64_t number, int ran
 std::string missed_message(const std::string& group, int size, const MessageName& message,
                            std::uint64_t bytes, int peer, bool gone, double timeout_s) {
   return fmt::format("{}: rank {} of {} {} message {} of {} bytes from rank {} to rank {}{}", group,
-                     peer, size, gone ? "ended before" : "did not come to", message.number, bytes,
+                     peer, size, gone ? "ended before" : "did not begin", message.number, bytes,
                      message.from, message.to, gone ? "" : fmt::format(" within {} s", timeout_s));
 }
 

@@ -53,8 +53,9 @@ WorkPtr CallingCommunicator::recv(const Tensor& array, int from) {
 void CallingCommunicator::check_parts(const char* what, const Tensor& array,
                                       const Tensor& part) const {
   if (array.count() != part.count() * size() || array.dtype() != part.dtype())
-    throw Error("{}: {}: {} parts of {} elements ({}) do not make an array of {} ({})", name_, what,
-                size(), part.count(), name_of(part.dtype()), array.count(), name_of(array.dtype()));
+    throw Error(
+        "{}: {}: {} parts of {} elements ({}) do not add up to an array of {} elements ({})", name_,
+        what, size(), part.count(), name_of(part.dtype()), array.count(), name_of(array.dtype()));
 }
 
 void CallingCommunicator::check_rank(const char* what, int rank) const {

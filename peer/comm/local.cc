@@ -33,7 +33,8 @@ class LocalCommunicator : public CallingCommunicator {
     void wait() override {
       if (!state_->done)
         throw Error(
-            "{}: a message to oneself was not both sent and received, and would wait for ever",
+            "{}: this rank sends a message to itself without receiving it, or the reverse, so "
+            "wait() would never return",
             group_);
     }
     Span span() const override { return state_->span; }

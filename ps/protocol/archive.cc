@@ -108,7 +108,7 @@ void serialize_enum(Archive& archive, Enum& value, std::size_t limit) {
   auto byte = static_cast<std::uint8_t>(value);
   archive(byte);
   if (byte >= limit)
-    throw Error("message header: a value is {}, but the largest is {}", byte, limit - 1);
+    throw Error("message header: a value is {}, but at most {} is allowed", byte, limit - 1);
   value = static_cast<Enum>(byte);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/waiting_time.h"
@@ -57,18 +58,22 @@ void Client::progress() {
 void Client::wait(const std::string& what, const std::function<bool()>& done) {
   progress();
   if (done()) return;
-  const auto span = timeline_.scope(Activity::exposed, awaited().value_or(what));
+  const auto [first_server, first] = awaited();
+  const auto span = timeline_.scope(
+      Activity::exposed, first ? fmt::format("'{}' of step {} from server {}", first->what,
+                                             first->message.header.step, first_server)
+                               : what);
   const double nap = config_.timeout_s / 8;
   WaitingTime silence(clock_.now(), nap);
   while (!done()) {
     const double left = config_.timeout_s - silence.seconds(clock_.now());
-    const std::optional<std::string> request = awaited();
-    if (!request) throw Error("waits for {}, but no request for it is under way", what);
+    const auto [server, request] = awaited();
+    if (!request) throw Error("the worker waits for {}, but has sent no request for it", what);
     if (left <= 0)
       throw Error(
-          "no answer within {:g} s to {}; raise train.timeout_s if the server is really busy for "
-          "so long",
-          config_.timeout_s, *request);
+          "server {} has not answered request '{}' of step {} within {:g} s; raise "
+          "train.timeout_s if the server is really busy for that long",
+          server, request->what, request->message.header.step, config_.timeout_s);
     if (receive(std::min(left, nap))) silence = WaitingTime(clock_.now(), nap);
     say_alive();
   }
@@ -164,13 +169,11 @@ void Client::say_alive() {
       tell(server, {});
 }
 
-std::optional<std::string> Client::awaited() const {
+std::pair<std::size_t, const Client::Request*> Client::awaited() const {
   for (std::size_t server = 0; server < lines_.size(); ++server) {
     const Line& line = lines_[server];
     const std::deque<Request>& requests = line.asked.empty() ? line.queued : line.asked;
-    if (requests.empty()) continue;
-    return fmt::format("'{}' of step {} from server {}", requests.front().what,
-                       requests.front().message.header.step, server);
+    if (!requests.empty()) return {server, &requests.front()};
   }
   return {};
 }

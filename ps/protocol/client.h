@@ -4,8 +4,8 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/observe/timeline.h"
@@ -84,8 +84,9 @@ class Client {
   void sign(Message& message) const;
   void send(int server, Message message);
   void say_alive();
-  /// Describes the first request that has no reply yet; nullopt if every request has its reply.
-  std::optional<std::string> awaited() const;
+  /// The first request that has no reply yet and its server; nullptr if every request has its
+  /// reply.
+  std::pair<std::size_t, const Request*> awaited() const;
 
   std::unique_ptr<Channel> channel_;
   ClientConfig config_;

@@ -15,9 +15,9 @@ void Clocks::push(int worker, std::int64_t step, std::int64_t number) {
                 pushes_);
   std::int64_t& next = pushed_[static_cast<std::size_t>(worker)];
   const std::int64_t due = next / pushes_, number_due = next % pushes_;
-  if (step < due || (step == due && number < number_due))
-    throw Error("{} was pushed before", text(step, number));
-  if (step > due || number > number_due)
+  if (step >= 0 && (step < due || (step == due && number < number_due)))
+    throw Error("{} has already been pushed", text(step, number));
+  if (step != due || number != number_due)
     throw Error("{} was pushed, but {} is due", text(step, number), text(due, number_due));
   if (const std::int64_t missing = least(); next > missing)
     throw Error("{} was pushed before another worker pushed {}", text(step, number),

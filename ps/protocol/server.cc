@@ -110,7 +110,8 @@ void Server::check_sender(int worker, const Header& header) const {
     throw Error("the sender is no worker of this run; workers are 0 to {}", config_.workers - 1);
   if (header.worker != worker) throw Error("the message was signed by worker {}", header.worker);
   if (header.reply) throw Error("the message is a reply, not a request");
-  if (done_[static_cast<std::size_t>(worker)]) throw Error("the worker had said that it was done");
+  if (done_[static_cast<std::size_t>(worker)])
+    throw Error("the worker has already said that it is done, and may send nothing more");
 }
 
 Server::Slot& Server::slot_of(const Header& header) {
@@ -128,7 +129,10 @@ Replies Server::push(int worker, const Header& header, std::vector<Tensor> frame
                 name_of(config_.dtype));
   if (const auto done = slot.done / config_.pushes;
       done < header.step && slot.clocks.complete() >= header.step)
-    throw Error("step {} was pushed before the workers settled step {}", header.step, done);
+    throw Error(
+        "the worker pushed step {}, but the server has not finished step {} yet, as no worker has "
+        "settled it",
+        header.step, done);
   slot.clocks.push(worker, header.step, header.micro_batch);
   slot.waiting[static_cast<std::size_t>(worker)] = std::move(frames[0]);
   if (header.kind == Kind::push_pull)
@@ -206,9 +210,12 @@ Replies Server::answer_readers(Slot& slot) {
 
 Replies Server::pull(int worker, const Header& header) {
   Slot& slot = slot_of(header);
-  if (header.step < 0 || header.step > slot.clocks.pushed(worker))
-    throw Error("the worker asked for values after {} steps, but has pushed {}", header.step,
-                slot.clocks.pushed(worker));
+  if (const std::int64_t pushed = slot.clocks.pushed(worker);
+      header.step < 0 || header.step > pushed)
+    throw Error(
+        "the worker asked for the values after {} steps, but has pushed {} steps; it may ask for "
+        "the values after 0 to {} steps",
+        header.step, pushed, pushed);
   slot.readers.push_back({worker, reply_to(header), header.step * config_.pushes, true});
   return answer_readers(slot);
 }
@@ -216,7 +223,8 @@ Replies Server::pull(int worker, const Header& header) {
 Replies Server::sum(int worker, const Header& header, const std::vector<Tensor>& frames) {
   std::optional<std::vector<double>>& own = summands_[static_cast<std::size_t>(worker)];
   if (header.step != sums_done_)
-    throw Error("the values are for sum {}, but sum {} is due", header.step, sums_done_);
+    throw Error("the worker sent values for sum {}, but the next sum is number {}", header.step,
+                sums_done_);
   if (own) throw Error("the worker has given its values for sum {} already", header.step);
   if (frames.size() > 1 || (frames.size() == 1 && frames[0].dtype() != DType::f64))
     throw Error("the message must have one frame of fp64 values, or none");

@@ -96,8 +96,8 @@ void Server::take_totals(Rounds& rounds, std::size_t round, std::vector<double> 
   }
   if (overflowed(config_.dtype, static_cast<int>(round), totals))
     throw Error(
-        "the totals of round {} of step {} are not finite and end the step, but another round was "
-        "asked for",
+        "the totals of round {} of step {} are not finite, which ends the step, but the worker "
+        "asked for another round",
         round, rounds.step);
   optimizer_->settle(static_cast<int>(round), totals, {rounds.step, rounds.loss_scale});
   rounds.totals.push_back(std::move(totals));

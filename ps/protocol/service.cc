@@ -42,8 +42,8 @@ class Attendance {
             "so long",
             w, timeout_s_);
       throw Error(
-          "worker {} has been silent for {} s; awaited: its part of step {}; raise "
-          "train.timeout_s if it really computes for so long",
+          "worker {} has been silent for {} s; the server waits for its part of step {}; raise "
+          "train.timeout_s if the worker really computes for that long",
           w, timeout_s_, server.steps());
     }
   }

@@ -108,7 +108,8 @@ Fields fields_of(DpOptions& options) {
           {"port", &options.port, "tcp: port of the master; 0: any free port"},
           {"server_device", &options.server_device,
            "device of a dedicated master: same as the workers', or cpu"},
-          {"transport", &options.transport, "between processes: ipc or tcp (loopback)"}};
+          {"transport", &options.transport,
+           "how messages travel between processes: ipc, or tcp on the loopback interface"}};
 }
 
 void check(const DpOptions& options) {

@@ -57,7 +57,7 @@ Message Master::loss(const Message& message, Open& open) {
   const std::int64_t wanted = samples * logits_per_sample_;
   if (message.frames.size() != 1 || message.frames[0].dtype() != parameter_dtype(plan_.train) ||
       message.frames[0].count() != wanted)
-    throw Error("the message must have one frame of {} {} logits", wanted,
+    throw Error("the message must have one frame with {} logits of dtype {}", wanted,
                 name_of(plan_.train.precision));
   const auto scale = static_cast<float>(header.scalar);
   if (!(std::isfinite(scale) && scale > 0))

@@ -68,11 +68,13 @@ Fields fields_of(PsOptions& options) {
       {"consistency", &options.consistency, "bsp: every worker sees every step's update"},
       {"placement", &options.placement,
        "dedicated: processes of their own; beside: within the workers' processes"},
-      {"port", &options.port, "tcp: port of the first server, the others follow; 0: any free port"},
+      {"port", &options.port,
+       "tcp: port of the first server; the other servers take the next ports; 0: any free ports"},
       {"server_device", &options.server_device,
        "device of dedicated servers: same as the workers', or cpu"},
       {"servers", &options.servers, "servers that the parameters are spread over"},
-      {"transport", &options.transport, "between processes: ipc or tcp (loopback)"}};
+      {"transport", &options.transport,
+       "how messages travel between processes: ipc, or tcp on the loopback interface"}};
 }
 
 void check(const PsOptions& options) {

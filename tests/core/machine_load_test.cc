@@ -120,7 +120,7 @@ TEST_F(Load, TheThresholdIsAShareOfWhatTheRunCanUse) {
   EXPECT_EQ(disturbance(load(2, 1.9), 16), "");  // the run cannot use more cores than there are
   EXPECT_NE(disturbance(load(2, 6.1), 1), "") << "more than half of the idle core, and a tenth";
   EXPECT_EQ(disturbance(load(2, 5.9), 1), "");
-  EXPECT_EQ(disturbance(load(64, 25), 2), "") << "61 cores are idle";
+  EXPECT_EQ(disturbance(load(64, 25), 2), "") << "the run leaves 62 cores idle";
   EXPECT_EQ(disturbance({.seconds = 0.1, .cores = 2, .others_s = 0.04}, 2), "") << "ticks";
 }
 

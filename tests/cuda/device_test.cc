@@ -175,7 +175,9 @@ TEST_F(CudaDevice, WritesAndReadsParts) {
 TEST_F(CudaDevice, RefusesCopiesOfOtherSizes) {
   const Tensor tensor = device().tensor({4}, MemoryKind::data);
   std::vector<std::byte> host(15);
-  const std::string text = " of 15 host bytes with a tensor of 4 (16 bytes); they must agree";
+  const std::string text =
+      ": the host's memory has 15 bytes, but the tensor of shape 4 has 16 bytes; the sizes must be "
+      "equal";
   EXPECT_EQ(complaint([&] { device().write(tensor, host); }), "gpu 0: write" + text);
   EXPECT_EQ(complaint([&] { device().read(tensor, host); }), "gpu 0: read" + text);
 }

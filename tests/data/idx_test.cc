@@ -76,7 +76,7 @@ TEST_F(Idx, NamesFileAndOffsetOfWhatIsWrong) {
   EXPECT_EQ(says(images(), labels()), "nothing");
   EXPECT_THAT(says(labels(), images()),
               AllOf(HasSubstr("images: at byte 0: magic number 0x00000801"),
-                    HasSubstr("images first, then labels")));
+                    HasSubstr("name the file of images first")));
   EXPECT_THAT(says(images(), images()), HasSubstr("labels: at byte 0: magic number 0x00000803"));
   EXPECT_THAT(says(idx(0xd03, {5, 2, 3}, pixels()), labels()),
               HasSubstr("magic number 0x00000d03"));
@@ -88,7 +88,7 @@ TEST_F(Idx, NamesFileAndOffsetOfWhatIsWrong) {
   EXPECT_THAT(says(images() + "x", labels()),
               HasSubstr("images: at byte 46: the file has 47 bytes, but its header says 46"));
   EXPECT_THAT(says(idx(images_magic, {5, 0, 3}, ""), labels()),
-              HasSubstr("images: at byte 8: an extent of 0"));
+              HasSubstr("images: at byte 8: the header gives an extent of 0"));
   EXPECT_THAT(says(idx(images_magic, {0xffffffff, 0xffffffff, 0xffffffff}, ""), labels()),
               HasSubstr("images: at byte 8: an extent of 4294967295 is too large"));
   EXPECT_THAT(says(images(), idx(labels_magic, {4}, "\3\1\4\1")),

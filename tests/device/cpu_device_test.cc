@@ -172,8 +172,8 @@ TEST(CpuDevice, FlatOperationsRunBesideOthersInTwoThreads) {
 TEST(CpuDevice, WhatOneDnnRefusesNamesTheLimitOfMemory) {
   const testing::MemoryLimit limit;
   EXPECT_EQ(complaint([] { cpu::gemm(1, {.m = -1, .n = 1, .k = 1}); }),
-            "matrix product -1x1x1 on the CPU: oneDNN status 2; check whether the machine has "
-            "memory left; " +
+            "matrix product -1x1x1 on the CPU: oneDNN failed with status 2; check whether the "
+            "machine has free memory; " +
                 limit.text());
 }
 

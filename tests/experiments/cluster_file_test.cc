@@ -316,10 +316,11 @@ TEST_F(ClusterFile, MistakesAreRefusedByFileLineAndReason) {
       {"latency_us = 1.5", "latency_us = -1",
        "mine.toml:36: pcie.latency_us must not be negative, but is -1"},
       {"attention = 0.5", "attention = 0",
-       "mine.toml:18: device.efficiency.bf16.attention must be shares above 0, and at most 16, but "
+       "mine.toml:18: device.efficiency.bf16.attention must have shares above 0 and at most 16, "
+       "but "
        "one is 0"},
       {"linear = 0.95", "linear = 17",
-       "mine.toml:25: device.efficiency.fp32.linear must be shares above 0, and at most 16, but "
+       "mine.toml:25: device.efficiency.fp32.linear must have shares above 0 and at most 16, but "
        "one "
        "is 17"},
       {"[1000, 0.9]", "[10, 0.9]",
@@ -353,7 +354,7 @@ TEST_F(ClusterFile, MistakesAreRefusedByFileLineAndReason) {
       {"send_us = 10\n", "", "mine.toml:44: [message] lacks send_us"},
       // tables that are `like` others, and files that include others
       {"like = \"bus\"", "like = \"net\"",
-       "mine.toml:39: link 'net' is `like` itself, directly or through other tables"},
+       "mine.toml:39: link 'net' refers back to itself through `like`"},
       {"[cluster]", "include = \"absent.toml\"\n[cluster]",
        "mine.toml:1: include: cannot find the file " + (folder_.path() / "absent.toml").string()},
       {"[cluster]", "include = \"mine.toml\"\n[cluster]",
@@ -388,13 +389,12 @@ TEST_F(ClusterFile, LongChainsAreRefused) {
                   "include = \"" + std::to_string(i + 1) + ".toml\"\n");
   folder_.write(std::to_string(many) + ".toml", machine);
   EXPECT_THAT(complaint("include = \"0.toml\"\n"),
-              EndsWith("include: more than 16 files include one another in a row"));
+              EndsWith("a chain of includes is longer than 16 files"));
   EXPECT_EQ(complaint("include = \"10.toml\"\n"), "nothing");
   std::string links = machine;
   for (int i = 0; i < many; ++i) links += fmt::format("[link.l{}]\nlike = \"l{}\"\n", i, i + 1);
   links += fmt::format("[link.l{}]\nlike = \"bus\"\n", many);
-  EXPECT_THAT(complaint(links),
-              EndsWith("like: more than 16 tables are `like` one another in a row"));
+  EXPECT_THAT(complaint(links), EndsWith("a chain of tables linked by `like` is longer than 16"));
 }
 
 TEST_F(ClusterFile, ThatOnlyChangesWhatThereIsNotAsksWhatWasMeant) {

@@ -110,7 +110,7 @@ TEST_F(CommandLine, RefusesPipesWithoutWaiting) {
     EXPECT_THAT(refusal({"compare", "trial.toml", "--set", "data.path=pipe", "--set",
                          std::string("data.kind=") + kind}),
                 HasSubstr("pipe"));
-  EXPECT_THAT(refusal_of("train.initial_weights=pipe"), HasSubstr("a pipe or device"));
+  EXPECT_THAT(refusal_of("train.initial_weights=pipe"), HasSubstr("it is a pipe or a device"));
 }
 
 TEST_F(CommandLine, RefusesPathsThatAreNotUtf8) {

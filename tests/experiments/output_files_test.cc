@@ -33,17 +33,17 @@ class OutputFiles : public ProgramTest {
 };
 
 TEST_F(OutputFiles, AreNoneOfTheInputs) {
-  refuses({"--output", "trial.toml"}, "trial.toml is the experiment file, which it would replace");
-  refuses({"--save", "text.txt"}, "--save " + path("text.txt").string() +
-                                      " is a file of data.path, which it would replace");
+  refuses({"--output", "trial.toml"}, "trial.toml would replace the experiment file");
+  refuses({"--save", "text.txt"},
+          "--save " + path("text.txt").string() + " would replace a file of data.path");
   std::filesystem::create_symlink("text.txt", path("link"));
-  refuses({"--output", "link"}, "is a file of data.path");
+  refuses({"--output", "link"}, "would replace a file of data.path");
   std::filesystem::create_hard_link(path("trial.toml"), path("name"));
-  refuses({"--output", "name"}, "is the experiment file");
+  refuses({"--output", "name"}, "would replace the experiment file");
 }
 
 TEST_F(OutputFiles, AreNotEachOther) {
-  refuses({"--save", "new", "--output", "./new"}, "is the file of --output");
+  refuses({"--save", "new", "--output", "./new"}, "would replace the file of --output");
   EXPECT_FALSE(std::filesystem::exists(path("new")));
 }
 
@@ -53,7 +53,7 @@ TEST_F(OutputFiles, AreNotTheInitialWeights) {
   const std::vector<std::string> again = {"--set", "train.initial_weights=w.safetensors"};
   auto arguments = again;
   arguments.insert(arguments.end(), {"--output", "w.safetensors"});
-  refuses(arguments, "is a file of train.initial_weights");
+  refuses(arguments, "would replace a file of train.initial_weights");
   EXPECT_EQ(folder_.read("w.safetensors"), weights);
 }
 
@@ -84,7 +84,7 @@ TEST_F(OutputFiles, AFolderOfSomebodyElseIsRefused) {
   folder_.write("results/trial/summary.md", "mine");
   const Ended ended = compare();
   EXPECT_EQ(ended.status, 2);
-  EXPECT_THAT(ended.err, HasSubstr("has a file summary.md that no comparison wrote"));
+  EXPECT_THAT(ended.err, HasSubstr("contains summary.md but no plan.json of a comparison"));
   EXPECT_EQ(folder_.read("results/trial/summary.md"), "mine");
 }
 

@@ -379,7 +379,7 @@ TEST(Report, AttemptsThatWereDisturbedDoNotCount) {
   EXPECT_EQ(quiet.repeats, 2);
   EXPECT_EQ(quiet.superseded, 1);
   EXPECT_EQ(quiet.disturbed, 0);
-  EXPECT_THAT(summary_text(cases), HasSubstr("1 attempts do not count"));
+  EXPECT_THAT(summary_text(cases), HasSubstr("Attempts that do not count: 1."));
   // If no attempt was quiet, the table says what disturbed the best attempt.
   rows.pop_back();
   cases = summarise(rows);

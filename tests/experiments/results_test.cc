@@ -101,7 +101,7 @@ TEST_F(Results, FilesOfSomebodyElseAreRefused) {
   std::filesystem::create_directories(path());
   write("summary.md", "mine");
   EXPECT_THAT(complaint([&] { ResultsFolder{path()}; }),
-              HasSubstr("has a file summary.md that no comparison wrote"));
+              HasSubstr("contains summary.md but no plan.json of a comparison"));
   EXPECT_EQ(read("summary.md"), "mine");
   write("plan.json", plan);
   EXPECT_NO_THROW(ResultsFolder{path()});
@@ -165,7 +165,7 @@ TEST_F(Results, APlanThatNoComparisonWroteIsNamed) {
   ResultsFolder folder(path());
   write("plan.json", R"({"data": 5})");
   EXPECT_THAT(complaint([&] { folder.read_data_state(); }),
-              HasSubstr("plan.json: its \"data\" is not a list of files"));
+              HasSubstr("plan.json: the value of \"data\" is not a list of files"));
 }
 
 TEST_F(Results, ARowOfAFailedRunIsWrittenWhateverItsErrorSays) {

@@ -98,10 +98,12 @@ TEST_F(LlmcModel, IsRefusedByNameAndByte) {
   header_[4] = 3;
   EXPECT_TRUE(contains(refused(), "byte 16: the model has 3 layers, but model.layers = 2"));
   header_[4] = -1;
-  EXPECT_TRUE(contains(refused(), "byte 16: -1 layers are impossible"));
+  EXPECT_TRUE(
+      contains(refused(), "byte 16: the number of layers is -1, but it must lie between 1 and"));
   header_[4] = layers;
   header_[7] = 10;
-  EXPECT_TRUE(contains(refused(), "byte 28: 10 rows of the table are too few for 11 tokens"));
+  EXPECT_TRUE(
+      contains(refused(), "byte 28: the table of tokens has 10 rows, but the vocabulary has 11"));
   header_[7] = rows;
   EXPECT_TRUE(contains(refused(count_ - 1), "lnfb of 32 bytes begins here, but the file ends at"));
   EXPECT_TRUE(contains(refused(count_ + 1), "the model ends here, but the file ends at"));

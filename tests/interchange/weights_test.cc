@@ -300,7 +300,7 @@ TEST_F(Fit, WhatIsNoFileIsRefusedAtOnce) {
   const TemporaryFolder folder;
   const std::string pipe = folder.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_TRUE(contains(gpt.refused(pipe), "pipe cannot be read: a pipe or device"));
+  EXPECT_TRUE(contains(gpt.refused(pipe), "pipe cannot be read: it is a pipe or a device"));
 }
 
 TEST_F(Fit, AFileThatIsCutWhileItIsReadIsNamed) {
@@ -392,13 +392,14 @@ TEST_F(Fit, ValuesThatAreNotFiniteAreRefusedByName) {
     return complaint([&] { reader.loaded(path, 1000); });
   };
   EXPECT_TRUE(contains(complaint_of(model, "fc.bias", NAN),
-                       "changed.safetensors: tensor 'fc.bias' has a value nan; "
-                       "train.initial_weights must be finite in fp32"));
+                       "changed.safetensors: tensor 'fc.bias' has the value nan; "
+                       "all values of train.initial_weights must be finite in fp32"));
   EXPECT_TRUE(contains(complaint_of(model, "bn1.running_var", INFINITY),
-                       "tensor 'bn1.running_var' has a value inf"));
+                       "tensor 'bn1.running_var' has the value inf"));
   EXPECT_EQ(complaint_of(model, "fc.bias", 7e4F), "nothing");
-  EXPECT_TRUE(contains(complaint_of(half, "fc.bias", 7e4F),
-                       "has a value 70000; train.initial_weights must be finite in fp16"));
+  EXPECT_TRUE(
+      contains(complaint_of(half, "fc.bias", 7e4F),
+               "has the value 70000; all values of train.initial_weights must be finite in fp16"));
 }
 
 TEST_F(Fit, DoesNotNeedCounters) {

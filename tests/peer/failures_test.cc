@@ -46,7 +46,7 @@ TEST(Failures, ARankThatDoesNotComeIsNamedWithTheOperation) {
     gate.pass();
     if (r.rank == 2) return;
     EXPECT_EQ(error,
-              "test: rank 2 of 4 did not come to operation 2 (all_reduce of 4096 bytes) within "
+              "test: rank 2 of 4 did not begin operation 2 (all_reduce of 4096 bytes) within "
               "0.5 s");
     EXPECT_THROW(r.comm.barrier(), Error);  // at once, not after the deadline
     EXPECT_THROW(r.comm.send(r.floats(1), 0), Error);
@@ -117,7 +117,7 @@ TEST(Failures, AMessageThatNobodySendsIsNamed) {
     gate.pass();
     if (r.rank == 0) {
       EXPECT_EQ(error,
-                "test: rank 1 of 2 did not come to message 1 of 16 bytes from rank 1 to rank 0 "
+                "test: rank 1 of 2 did not begin message 1 of 16 bytes from rank 1 to rank 0 "
                 "within 0.5 s");
     }
   });

@@ -141,7 +141,7 @@ TEST(Processes, ARankThatIsKilledIsNamedByTheOthers) {
       r.comm.all_reduce(r.floats(10))->wait();
     } catch (const Error& e) {
       return std::string(e.what()) ==
-             "test: rank 1 of 3 did not come to operation 2 (all_reduce of 40 bytes) within 0.5 s";
+             "test: rank 1 of 3 did not begin operation 2 (all_reduce of 40 bytes) within 0.5 s";
     }
     return false;
   });

@@ -45,7 +45,7 @@ TEST_P(SimFailures, ARankThatDoesNotComeIsNamedAtTheDeadlineInVirtualTime) {
     }
     EXPECT_NEAR(world_of(r).now() - begin, 0.5, 1e-3);
     EXPECT_EQ(error,
-              "test: rank 2 of 4 did not come to operation 2 (all_reduce of 4096 bytes) within "
+              "test: rank 2 of 4 did not begin operation 2 (all_reduce of 4096 bytes) within "
               "0.5 s");
     EXPECT_THROW(r.comm.barrier(), Error);  // at once, not after the deadline
     EXPECT_THROW(r.comm.send(r.floats(1), 0), Error);
@@ -123,7 +123,7 @@ TEST_P(SimFailures, AMessageThatNobodySendsIsNamed) {
     r.comm.recv(r.floats(4), 1)->wait();
   });
   EXPECT_EQ(errors[0],
-            "test: rank 1 of 2 did not come to message 1 of 16 bytes from rank 1 to rank 0 within "
+            "test: rank 1 of 2 did not begin message 1 of 16 bytes from rank 1 to rank 0 within "
             "0.5 s");
   EXPECT_EQ(errors[1], "");
 }

@@ -122,7 +122,7 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
       {[](auto& c) {
          c.device.efficiency["fp32"]["linear"].points = {{1, 1e-300}};
        },
-       "device.efficiency.fp32.linear", "must be shares of at least 1e-09, but one is 1e-300"},
+       "device.efficiency.fp32.linear", "must have shares of at least 1e-09, but one is 1e-300"},
       {[](auto& c) { c.nics = 3; }, "nics", "must divide the 4 devices of a machine, but is 3"},
       {[](auto& c) { c.nics = 8; }, "nics", "must divide the 4 devices of a machine, but is 8"},
       {[](auto& c) { c.nic.gbs = 0; }, "nic.bandwidth_gbs", "must be more than 0, but is 0"},
@@ -148,7 +148,7 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
       {[](auto& c) { c.device.tflops = {}; }, "device.tflops", "is missing"},
       {[](auto& c) { c.device.efficiency.erase("bf16"); }, "device.efficiency.bf16", "is missing"},
       {[](auto& c) { c.device.tflops.erase("bf16"); }, "device.efficiency.bf16",
-       "is of a dtype that tflops does not have"},
+       "is for a dtype that is missing in tflops"},
       {[](auto& c) {
          c.device.efficiency["fp32"]["linear"].points = {{1, 0.5}, {1, 0.6}};
        },
@@ -156,11 +156,12 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
       {[](auto& c) {
          c.host.efficiency["fp32"]["optimizer"].points = {{1, 0}};
        },
-       "host.efficiency.fp32.optimizer", "must be shares above 0, and at most 16, but one is 0"},
+       "host.efficiency.fp32.optimizer", "must have shares above 0 and at most 16, but one is 0"},
       {[](auto& c) {
          c.host.efficiency["fp32"]["optimizer"].points = {{1, 16.5}};
        },
-       "host.efficiency.fp32.optimizer", "must be shares above 0, and at most 16, but one is 16.5"},
+       "host.efficiency.fp32.optimizer",
+       "must have shares above 0 and at most 16, but one is 16.5"},
       {[](auto& c) { c.device.efficiency["fp32"]["loss"] = {}; }, "device.efficiency.fp32.loss",
        "has no points"},
       {[](auto& c) {
@@ -173,7 +174,7 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
        "mesh", "connects device 2 with itself"},
       {[](auto& c) { c.mesh = {}; }, "mesh", "is missing"},
       {[](auto& c) { c.topology = Topology::pcie; }, "mesh",
-       "belongs to topology mesh, but the topology is pcie"},
+       "is only allowed with topology mesh, but the topology is pcie"},
       {[](auto& c) {
          c.ring = {0, 1, 2, 2};
        },

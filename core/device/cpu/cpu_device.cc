@@ -80,8 +80,10 @@ class CpuDevice final : public Device {
 
   static void check_size(const char* what, const Tensor& tensor, std::size_t host_bytes) {
     if (tensor.bytes() != host_bytes)
-      throw Error("cpu: {} of {} host bytes with a tensor of {} ({} bytes); they must agree", what,
-                  host_bytes, tensor.shape().text(), tensor.bytes());
+      throw Error(
+          "cpu: {}: the host's memory has {} bytes, but the tensor of shape {} has {} bytes; the "
+          "sizes must be equal",
+          what, host_bytes, tensor.shape().text(), tensor.bytes());
   }
 
   const double capacity_ =

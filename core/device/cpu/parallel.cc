@@ -69,9 +69,10 @@ void parallel_for(int threads, std::int64_t count, std::int64_t grain,
 }
 
 Error refused_by_onednn(const std::string& operation, int status, std::string_view explanation) {
-  return Error("{} on the CPU: oneDNN status {}{}; check whether the machine has memory left{}",
-               operation, status, explanation.empty() ? "" : fmt::format(" ({})", explanation),
-               memory_limit_hint());
+  return Error(
+      "{} on the CPU: oneDNN failed with status {}{}; check whether the machine has free memory{}",
+      operation, status, explanation.empty() ? "" : fmt::format(" ({})", explanation),
+      memory_limit_hint());
 }
 
 void gemm(int threads, const Gemm& p) {

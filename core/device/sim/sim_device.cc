@@ -239,8 +239,10 @@ class RooflineDevice final : public SimDevice, private Clock {
 
   void check_size(const char* what, const Tensor& tensor, std::size_t host_bytes) const {
     if (tensor.bytes() != host_bytes)
-      throw Error("{}: {} of {} host bytes with a tensor of {} ({} bytes); they must agree", name_,
-                  what, host_bytes, tensor.shape().text(), tensor.bytes());
+      throw Error(
+          "{}: {}: the host's memory has {} bytes, but the tensor of shape {} has {} bytes; the "
+          "sizes must be equal",
+          name_, what, host_bytes, tensor.shape().text(), tensor.bytes());
   }
 
   World* const world_;

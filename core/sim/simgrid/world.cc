@@ -126,7 +126,7 @@ class SimInbox : public Inbox {
 
 double checked(double value, const char* what) {
   if (value >= 0 && std::isfinite(value)) return value;
-  throw Error("simulated world: {} {} are impossible, in actor '{}'", value, what,
+  throw Error("simulated world: {} {} are impossible; actor '{}' asked for them", value, what,
               s4u::this_actor::get_name());
 }
 

@@ -39,8 +39,9 @@ std::shared_ptr<std::byte> PeerMemory::find(const Address& address) {
     mapping = std::make_shared<Mapping>(file);
   }
   if (mapping->bytes() < end)
-    throw Error("shared memory: file {} of process {} has {} bytes, a tensor ends at {}",
-                address.file, address.process, mapping->bytes(), end);
+    throw Error(
+        "shared memory: file {} of process {} has {} bytes, but a tensor in it ends at byte {}",
+        address.file, address.process, mapping->bytes(), end);
   return {mapping, mapping->data() + address.offset};
 }
 

@@ -152,7 +152,8 @@ class WorkerChannel : public SimChannel {
       }
       if (!heard && !takes(line))
         throw Error(
-            "server {} took no {} for {} s; raise train.timeout_s if it is really busy for so long",
+            "server {} did not accept a {} message within {} s; raise train.timeout_s if the "
+            "server is really busy for that long",
             line.to().id, name_of(kind), options().timeout_s);
     }
   }
@@ -167,10 +168,10 @@ class ServerChannel : public SimChannel {
  private:
   Line& line_to(int worker, Kind kind) override {
     Line* line = find_line(worker);
-    if (!line) throw Error("server {}: worker {} never came", end().id, worker);
+    if (!line) throw Error("server {}: worker {} never connected", end().id, worker);
     if (!line->to().open)
-      throw Error("server {}: worker {} is gone; it had asked for {}", end().id, worker,
-                  name_of(kind));
+      throw Error("server {}: worker {} has ended before it received the reply to its {}", end().id,
+                  worker, name_of(kind));
     return *line;
   }
 
@@ -178,8 +179,8 @@ class ServerChannel : public SimChannel {
     wait_for_change(options().timeout_s, [&] { return takes(line); });
     if (!takes(line))
       throw Error(
-          "server {}: worker {} took no {} reply for {} s; raise train.timeout_s if it really "
-          "computes for so long",
+          "server {}: worker {} did not accept the reply to its {} within {} s; raise "
+          "train.timeout_s if the worker really computes for that long",
           end().id, line.to().id, name_of(kind), options().timeout_s);
   }
 };

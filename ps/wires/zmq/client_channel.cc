@@ -51,7 +51,8 @@ class WorkerChannel : public ZmqChannel {
  private:
   Error refused(int server, Kind kind) const {
     return Error(
-        "server {} took no {} for {} s; raise train.timeout_s if it is really busy for so long",
+        "server {} did not accept a {} message within {} s; raise train.timeout_s if the server "
+        "is really busy for that long",
         server, name_of(kind), options().timeout_s);
   }
 

@@ -43,7 +43,7 @@ class ServerChannel : public ZmqChannel {
 
   void send(int worker, Message message) override {
     const auto peer = peers_.find(worker);
-    if (peer == peers_.end()) throw Error("server {}: worker {} never came", server_, worker);
+    if (peer == peers_.end()) throw Error("server {}: worker {} never connected", server_, worker);
     const Kind kind = message.header.kind;
     Socket& socket = sockets()[peer->second];
     send_ready();
@@ -71,8 +71,8 @@ class ServerChannel : public ZmqChannel {
  private:
   Error refused(int worker, Kind kind) const {
     return Error(
-        "server {}: worker {} took no {} reply for {} s; raise train.timeout_s if it really "
-        "computes for so long",
+        "server {}: worker {} did not accept the reply to its {} within {} s; raise "
+        "train.timeout_s if the worker really computes for that long",
         server_, worker, name_of(kind), options().timeout_s);
   }
 
@@ -83,8 +83,8 @@ class ServerChannel : public ZmqChannel {
       return send();
     } catch (const zmq::error_t& error) {
       if (error.num() != EHOSTUNREACH) throw;
-      throw Error("server {}: worker {} is gone; it had asked for {}", server_, worker,
-                  name_of(kind));
+      throw Error("server {}: worker {} has ended before it received the reply to its {}", server_,
+                  worker, name_of(kind));
     }
   }
 

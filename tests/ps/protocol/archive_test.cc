@@ -94,7 +94,7 @@ TEST(Archive, RefusesOtherProgramsAndVersions) {
 TEST(Archive, RefusesValuesThatNoEnumOrBooleanHas) {
   auto bytes = sample_bytes();
   bytes[kind_at] = std::byte{kinds};
-  EXPECT_NE(refusal(bytes).find("a value is 12, but the largest is 11"), std::string::npos)
+  EXPECT_NE(refusal(bytes).find("a value is 12, but at most 11 is allowed"), std::string::npos)
       << refusal(bytes);
   bytes = sample_bytes();
   bytes[reply_at] = std::byte{2};
@@ -122,7 +122,7 @@ TEST(Archive, RefusesFramesThatCannotBe) {
   EXPECT_EQ(refusal(bytes), "message header: a frame has 6 extents, which is too many");
   bytes = good;
   bytes[extent_at - 2] = std::byte{6};
-  EXPECT_EQ(refusal(bytes), "message header: a value is 6, but the largest is 5") << "a dtype";
+  EXPECT_EQ(refusal(bytes), "message header: a value is 6, but at most 5 is allowed") << "a dtype";
 }
 
 TEST(Archive, RefusesAHeaderThatIsTooLong) {

@@ -120,16 +120,15 @@ TEST_F(ClientTest, MatchesRepliesInAnyOrder) {
 TEST_F(ClientTest, NamesTheServerAndTheRequestThatGetsNoAnswer) {
   const auto client = make_client();
   client->ask(1, pull(0), "pull block.3", [](const Message&) {});
-  EXPECT_EQ(
-      complaint([&] { client->drain(); }),
-      "no answer within 0.05 s to 'pull block.3' of step 4 from server 1; raise train.timeout_s "
-      "if the server is really busy for so long");
+  EXPECT_EQ(complaint([&] { client->drain(); }),
+            "server 1 has not answered request 'pull block.3' of step 4 within 0.05 s; raise "
+            "train.timeout_s if the server is really busy for that long");
 }
 
 TEST_F(ClientTest, DoesNotWaitForWhatNoReplyCanBring) {
   const auto client = make_client(60);
   EXPECT_EQ(complaint([&] { client->wait("values of head", [] { return false; }); }),
-            "waits for values of head, but no request for it is under way");
+            "the worker waits for values of head, but has sent no request for it");
 }
 
 TEST_F(ClientTest, ThrowsWhatAServerRefuses) {

@@ -180,7 +180,8 @@ TEST_F(RoundsTest, RefusesWhatIsWrongAndStaysSane) {
   for (int c = 0; c < 2; ++c)
     for (int w = 0; w < 2; ++w) server.handle(w, push(w, c, 0, 1));
   refused(server.handle(0, push(0, 0, 1, 1)),
-          "step 1 was pushed before the workers settled step 0");
+          "the worker pushed step 1, but the server has not finished step 0 yet, as no worker has "
+          "settled it");
   refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1, 2})), "one frame of 19 fp64 totals");
   refused(server.handle(0, about(Kind::settle, 0, 0)), "one frame of 19 fp64 totals");
   EXPECT_EQ(sum_in(server.handle(1, about(Kind::measure, 1, 0))), 200);

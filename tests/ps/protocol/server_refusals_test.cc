@@ -33,13 +33,14 @@ TEST_F(ServerTest, RefusesWhatIsWrongAndStaysSane) {
          }),
          "one frame of 32 fp32");
   expect(changed([](Message& m) { m.header.step = 1; }), "step 1 was pushed, but step 0 is due");
-  expect(changed([](Message& m) { m.header.step = -1; }), "step -1 was pushed before");
-  expect(push(0, 0, 0), "step 0 was pushed before", 0);
+  expect(changed([](Message& m) { m.header.step = -1; }), "step -1 was pushed, but step 0 is due");
+  expect(push(0, 0, 0), "step 0 has already been pushed", 0);
   expect(push(0, 0, 1), "before another worker pushed step 0", 0);
-  expect(pull(1, 0, 1), "but has pushed 0");
+  expect(pull(1, 0, 1), "after 1 steps, but has pushed 0 steps");
+  expect(pull(1, 0, -1), "it may ask for the values after 0 to 0 steps");
   expect(about(Kind::inputs, 1, chunks_[0], 0), "does not answer messages of this kind");
   expect(about(Kind::error, 1, chunks_[0], 0), "does not answer messages of this kind");
-  expect(summand(1, 1, {1}), "for sum 1, but sum 0 is due");
+  expect(summand(1, 1, {1}), "for sum 1, but the next sum is number 0");
   Message single = summand(1, 0, {1});
   single.frames[0] = device_->tensor({1}, MemoryKind::communication);
   expect(single, "one frame of fp64 values");
@@ -61,7 +62,8 @@ TEST_F(ServerTest, IsFinishedWhenEveryWorkerIsDone) {
   EXPECT_TRUE(server.handle(1, done).empty());
   EXPECT_TRUE(server.is_done(1));
   EXPECT_FALSE(server.finished());
-  EXPECT_NE(refusal(server, 1, push(1, 0, 0)).find("had said that it was done"), std::string::npos);
+  EXPECT_NE(refusal(server, 1, push(1, 0, 0)).find("has already said that it is done"),
+            std::string::npos);
   done.header.worker = 0;
   server.handle(0, done);
   EXPECT_TRUE(server.finished());

@@ -103,10 +103,11 @@ TEST_F(MasterTest, RefusesWhatIsWrongAndStaysSane) {
   answer(0, inputs(0, 0, 0));
   expect_refused(0, inputs(0, 0, 1), "has not asked for the loss");
   expect_refused(0, loss(0, 0, 1), "no targets for micro-batch 1");
-  expect_refused(0, changed(loss(0, 0, 0), [](Message& m) { m.frames.clear(); }), "138 fp32");
+  expect_refused(0, changed(loss(0, 0, 0), [](Message& m) { m.frames.clear(); }),
+                 "138 logits of dtype fp32");
   expect_refused(
       0, changed(loss(0, 0, 0), [](Message& m) { m.frames[0] = m.frames[0].range(0, 137); }),
-      "138 fp32");
+      "138 logits of dtype fp32");
   expect_refused(0, changed(loss(0, 0, 0), [](Message& m) { m.header.scalar = -1; }), "scale");
   expect_refused(0, changed(loss(0, 0, 0), [](Message& m) { m.header.scalar = 1e300; }), "scale");
   answer(0, loss(0, 0, 0));

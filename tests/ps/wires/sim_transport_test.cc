@@ -206,7 +206,8 @@ TEST(SimTransport, AServerNamesAWorkerThatIsGone) {
       self.channel.send(0, gradients(self));
       FAIL();
     } catch (const Error& error) {
-      EXPECT_STREQ(error.what(), "server 0: worker 0 is gone; it had asked for push");
+      EXPECT_STREQ(error.what(),
+                   "server 0: worker 0 has ended before it received the reply to its push");
     }
   });
 }

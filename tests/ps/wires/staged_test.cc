@@ -243,7 +243,7 @@ TEST_F(StagedTest, AWorkerThatWentIsToldOnceByTheNextCall) {
       error = gone.what();
     }
   }
-  EXPECT_EQ(error, "server 0: worker 0 is gone; it had asked for push");
+  EXPECT_EQ(error, "server 0: worker 0 has ended before it received the reply to its push");
   EXPECT_FALSE(ends.servers[0]->receive(0)) << "without another error";
 }
 

@@ -246,7 +246,7 @@ TEST_P(TransportTest, AServerCannotSendToWhoNeverCame) {
   meeting.play([](Party&) {},
                [](Party& self) {
                  EXPECT_EQ(complaint([&] { self.channel.send(0, question(self)); }),
-                           "server 0: worker 0 never came");
+                           "server 0: worker 0 never connected");
                  EXPECT_FALSE(self.channel.try_send(0, question(self)));
                });
 }
@@ -263,8 +263,8 @@ TEST_P(TransportTest, WhoSendsTooMuchIsBlockedUntilTheDeadline) {
         EXPECT_EQ(complaint([&] {
                     for (; sent < 1000; ++sent) self.channel.send(0, question(self, 0, {frame}));
                   }),
-                  "server 0 took no push_pull for 0.05 s; raise train.timeout_s if it is really "
-                  "busy for so long");
+                  "server 0 did not accept a push_pull message within 0.05 s; raise "
+                  "train.timeout_s if the server is really busy for that long");
         timeline.end_step();
         EXPECT_GE(sent, high_water_mark);
         EXPECT_FALSE(self.channel.try_send(0, question(self)));

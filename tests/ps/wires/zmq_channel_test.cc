@@ -157,7 +157,7 @@ TEST_P(ZmqChannelTest, AServerCannotSendToWhoNeverCame) {
     pair.server->send(1, question());
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "server 0: worker 1 never came");
+    EXPECT_STREQ(error.what(), "server 0: worker 1 never connected");
   }
   EXPECT_FALSE(pair.server->try_send(1, question()));
 }
@@ -190,8 +190,8 @@ TEST_P(ZmqChannelTest, TimeBlockedInASendIsExposed) {
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),
-        "server 0 took no push_pull for 0.05 s; raise train.timeout_s if it is really busy "
-        "for so long");
+        "server 0 did not accept a push_pull message within 0.05 s; raise train.timeout_s if the "
+        "server is really busy for that long");
   }
   pair.timeline->end_step();
   ASSERT_FALSE(exposed().empty());

@@ -57,8 +57,10 @@ Transfers::Chunk& Transfers::chunk(std::unique_lock<std::mutex>& lock) {
 
 std::byte* Transfers::begin(const char* what, const Tensor& tensor, std::size_t host_bytes) const {
   if (tensor.bytes() != host_bytes)
-    throw Error("gpu {}: {} of {} host bytes with a tensor of {} ({} bytes); they must agree",
-                ordinal_, what, host_bytes, tensor.shape().text(), tensor.bytes());
+    throw Error(
+        "gpu {}: {}: the host's memory has {} bytes, but the tensor of shape {} has {} bytes; "
+        "the sizes must be equal",
+        ordinal_, what, host_bytes, tensor.shape().text(), tensor.bytes());
   check(cudaSetDevice(ordinal_), "cudaSetDevice");
   return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
 }

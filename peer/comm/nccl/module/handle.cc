@@ -96,7 +96,7 @@ bool Handle::is_through(ncclResult_t result, const std::string& what) {
     if (result == ncclInProgress) return false;
   }
   if (result == ncclSuccess) return true;
-  throw Error("{}: {}: NCCL: {}{}; see what the other ranks say; NCCL_DEBUG=WARN tells more",
+  throw Error("{}: {}: NCCL: {}{}; see the errors of the other ranks; NCCL_DEBUG=WARN shows more",
               self_.place, what, ncclGetErrorString(result), last_word(comm_));
 }
 

@@ -96,7 +96,8 @@ void NcclMessages::post_to_self(const Message& message, bool sends) {
   const Operation& from = *sent_to_self_.front().operation;
   const Operation& to = *received_from_self_.front().operation;
   if (from.in.bytes() != to.in.bytes())
-    throw Error("{}: {} is received with {} bytes", self_.place, from.what, to.in.bytes());
+    throw Error("{}: {} does not fit its receiver, which expects {} bytes", self_.place, from.what,
+                to.in.bytes());
   // The copy waits for no other rank, so it can run on the compute stream.
   const auto stream = static_cast<cudaStream_t>(device_.compute_stream());
   const Mark begin = device_.mark();
