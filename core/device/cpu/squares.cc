@@ -23,9 +23,9 @@ constexpr int block_bits = std::countr_zero(static_cast<std::uint64_t>(squares_b
 // the slice's last bit; the mantissa then has 51 bits left for the sum of a block. The rest of a
 // square is at most half of the slice's last bit in magnitude, so later slices can be one bit
 // wider. The last slice takes all that is left, without the large number: its sum may use all 53
-// bits.
+// bits. The square of a single value has up to 48 bits, too many for one slice.
 constexpr int first_bits = 51 - block_bits, middle_bits = 52 - block_bits;
-constexpr int last_bits = 54 - block_bits, only_bits = 53 - block_bits;
+constexpr int last_bits = 54 - block_bits;
 
 /// The bits of the smallest and of the largest magnitude of a block. Read as integers, the bits of
 /// magnitudes have the order of the magnitudes. Zeros are left out, unless all values are zero.
@@ -108,7 +108,6 @@ void add_squares(const float* values, std::int64_t count, ExactSum& sum) {
     return;
   }
   const int top = 2 * exponent(largest) + 2, bits = top - (2 * exponent(smallest) - 46);
-  if (bits <= only_bits) return add_slices<1>(values, count, top, sum);
   if (bits <= first_bits + last_bits) return add_slices<2>(values, count, top, sum);
   if (bits <= first_bits + middle_bits + last_bits) return add_slices<3>(values, count, top, sum);
   if (bits <= first_bits + 2 * middle_bits + last_bits)
