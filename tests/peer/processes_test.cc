@@ -10,8 +10,11 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <set>
+#include <vector>
 
 #include "core/base/error.h"
+#include "core/device/cpu/arena.h"
 #include "peer/ddp.h"
 #include "peer/fsdp.h"
 #include "tests/peer/training.h"
@@ -86,11 +89,20 @@ TEST(Processes, CollectivesAndMessagesCrossThem) {
   for (const int size : {2, 3, 4}) {
     const auto codes = exits_of_processes(size, 60, [](const Rank& r) {
       bool right = true;
-      std::vector<Tensor> fillers;  // new files of the symmetric heap appear while the group works
+      std::vector<Tensor> files;  // all are kept, so that no file is used again
+      std::set<int> numbers;
       for (const std::int64_t n : {5, 1000, 100'000}) {
-        const Tensor array = r.floats(
-            n * r.size, [&](std::int64_t i) { return static_cast<float>(r.rank + i % 100); });
-        const Tensor part = r.floats(n), gathered = r.floats(n * r.size);
+        // A tensor of a whole segment gets a file of its own, which the other ranks see for the
+        // first time now. Pages of the file that nobody touches take no memory.
+        const Tensor& file =
+            files.emplace_back(r.floats(std::int64_t{Arena::default_segment / sizeof(float)}));
+        right = right && numbers.insert(file.buffer()->address().file).second;
+        const auto piece = [&](std::int64_t index, std::int64_t count) {
+          return file.range(index * 1'000'000, count);
+        };
+        const Tensor array = piece(0, n * r.size), gathered = piece(1, n * r.size);
+        const Tensor part = piece(2, n), in = piece(3, n);
+        r.set(array, [&](std::int64_t i) { return static_cast<float>(r.rank + i % 100); });
         r.comm.reduce_scatter(array, part)->wait();
         r.comm.all_gather(part, gathered)->wait();
         r.comm.all_reduce(array)->wait();
@@ -99,7 +111,6 @@ TEST(Processes, CollectivesAndMessagesCrossThem) {
           const float sum = ranks + static_cast<float>(r.size) * static_cast<float>(i % 100);
           right = right && array.data<float>()[i] == sum && gathered.data<float>()[i] == sum;
         }
-        const Tensor in = r.floats(n);
         const WorkPtr sent = r.comm.send(array.range(0, n), (r.rank + 1) % r.size);
         r.comm.recv(in, (r.rank + r.size - 1) % r.size)->wait();
         sent->wait();
