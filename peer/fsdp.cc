@@ -99,7 +99,7 @@ class Fsdp : public SyncScheme {
   void visit_parameters(const ParameterVisitor& visit) override {
     for (std::size_t u = 0; u < shards_->units(); ++u) {
       const Tensor parameters = gathered_->get(u);
-      if (communicator_->rank() == 0) visit(unit(u), parameters);
+      if (communicator_->rank() == 0) visit(0, unit(u), parameters);
       gathered_->free(u);
     }
   }

@@ -30,7 +30,7 @@ BatchNorm::BatchNorm(Unit& unit, const std::string& name, std::int64_t channels,
 
 const Tensor& BatchNorm::running(std::size_t statistic, std::int64_t micro_batch) {
   Unit::Statistic& all = unit_.statistic(statistic);
-  if (micro_batch == 0) return all.values;
+  if (micro_batch == 0 || all.later.empty()) return all.values;
   return all.later[static_cast<std::size_t>(micro_batch - 1)];
 }
 
@@ -81,9 +81,10 @@ Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
                       .bias = unit_.value(bias_),
                       .relu = relu_};
   if (residual) op.residual = layer::rows(residual, channels_);
-  op.mean = running(running_mean_, 0);
-  op.variance = running(running_variance_, 0);
-  if (pass.training) {
+  if (!pass.training) {
+    op.mean = running(running_mean_, pass.micro_batch);
+    op.variance = running(running_variance_, pass.micro_batch);
+  } else {
     const std::int64_t rows = op.x.shape()[0] * ranks();
     if (rows < 2)
       throw Error(

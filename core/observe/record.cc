@@ -29,9 +29,7 @@ Fields fields_of(Staleness& staleness) {
 
 Fields fields_of(RankRecord::Evaluation& evaluation) {
   return {{"step", &evaluation.step},
-          {"loss", &evaluation.loss},
-          {"first_term", &evaluation.first_term},
-          {"accuracy", &evaluation.accuracy},
+          {"shares", Structs(&evaluation.shares)},
           {"seconds", &evaluation.seconds}};
 }
 
@@ -68,7 +66,7 @@ Fields fields_of(RankRecord& r) {
                              {"tokens_per_sample", &r.tokens_per_sample},
                              {"parameters", &r.parameters},
                              {"minimum_bytes_per_step", &r.minimum_bytes_per_step},
-                             {"parameter_hash", &r.parameter_hash},
+                             {"parameter_hashes", &r.parameter_hashes},
                              {"evaluations", Structs(&r.evaluations)},
                              {"staleness", Structs(&r.staleness)},
                              {"slices", Structs(&r.slices)}})

@@ -8,6 +8,7 @@
 #include "core/base/fields.h"
 #include "core/base/traffic.h"
 #include "core/device/device.h"
+#include "core/observe/loss_value.h"
 #include "core/observe/timeline.h"
 
 namespace ringside {
@@ -54,16 +55,16 @@ struct RankRecord {
   /// send in a step.
   std::int64_t parameters = 0;
   double minimum_bytes_per_step = 0;
-  /// Hash of the parameters (XXH3-128 in hexadecimal); only worker 0 reports it.
-  std::string parameter_hash;
+  /// Hashes of parameters (XXH3-128 in hexadecimal), one for each replica of the rank. If all
+  /// workers hold the same parameters, only worker 0 reports its hash.
+  std::vector<std::string> parameter_hashes;
+  /// What this rank's samples contribute to an evaluation.
   struct Evaluation {
-    std::int64_t step;
-    double loss;        // the sum of all terms of the loss
-    double first_term;  // the loss of the first term alone
-    double accuracy;    // of the first term: share of rows whose largest logit is at the target
-    double seconds;     // since the beginning of the first step
+    std::int64_t step = 0;
+    std::vector<LossValue> shares{};  // of every micro-batch
+    double seconds = 0;               // since the beginning of the first step
   };
-  std::vector<Evaluation> evaluations;  // the same for every worker
+  std::vector<Evaluation> evaluations;
   /// None if the scheme has no stale gradients.
   std::optional<Staleness> staleness{};
   /// Spans of the last steps, for a trace.

@@ -52,6 +52,28 @@ void add_times(Row& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data;
 }
 
+/// Adds a rank's shares of all evaluations, in the order of micro-batches: ranks are added in their
+/// order too, so the sums have the bits of `single` over the same micro-batches.
+void add_evaluations(Row& row, const RankRecord& rank) {
+  row.evaluations.resize(std::max(row.evaluations.size(), rank.evaluations.size()));
+  for (std::size_t e = 0; e < rank.evaluations.size(); ++e) {
+    const RankRecord::Evaluation& from = rank.evaluations[e];
+    Evaluation& sum = row.evaluations[e];
+    sum.step = from.step;
+    for (const LossValue& share : from.shares) {
+      sum.loss += share.loss;
+      sum.first_term += share.first_term;
+      sum.accuracy += share.accuracy;
+    }
+    sum.seconds = std::max(sum.seconds, from.seconds);
+    double training_s = 0;
+    for (std::size_t s = 0; s < std::min(rank.steps.size(), static_cast<std::size_t>(from.step));
+         ++s)
+      training_s += rank.steps[s].total;
+    sum.training_s = std::max(sum.training_s, training_s);
+  }
+}
+
 /// The time of all measured steps together, in seconds, of the slowest worker. The figure is a sum
 /// and not a median, so that it includes work that a scheme does in only a few steps.
 double measured_s(const Row& row) {
@@ -112,8 +134,9 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
   for (const RankRecord& rank : row.ranks) {
     row.parameters = std::max(row.parameters, rank.parameters);
     row.bytes_minimum_per_step = std::max(row.bytes_minimum_per_step, rank.minimum_bytes_per_step);
-    if (row.parameter_hash.empty()) row.parameter_hash = rank.parameter_hash;
-    if (row.evaluations.empty()) row.evaluations = rank.evaluations;
+    row.parameter_hashes.insert(row.parameter_hashes.end(), rank.parameter_hashes.begin(),
+                                rank.parameter_hashes.end());
+    add_evaluations(row, rank);
     // Adds up micro-batch by micro-batch and rank by rank, the order in which `single` computes
     // them.
     const auto each = static_cast<std::size_t>(plan.train.accumulation);
@@ -145,7 +168,7 @@ bool bytes_computed(const Row& row) {
                      [](const RankRecord& rank) { return rank.bytes_computed; });
 }
 
-std::optional<double> perplexity(const Row& row, const RankRecord::Evaluation& evaluation) {
+std::optional<double> perplexity(const Row& row, const Evaluation& evaluation) {
   if (row.tokens_per_s == 0) return {};
   return std::exp(evaluation.first_term);
 }
@@ -177,7 +200,7 @@ static Fields fields_of(Row& row) {
           {"loss", &row.loss},
           {"skipped_steps", &row.skipped_steps},
           {"evaluations", Structs(&row.evaluations)},
-          {"parameter_hash", &row.parameter_hash},
+          {"parameter_hashes", &row.parameter_hashes},
           {"samples_per_s", &row.samples_per_s},
           {"tokens_per_s", &row.tokens_per_s},
           {"step_ms", Fields{{"median", &row.step_ms.median},
@@ -197,6 +220,15 @@ static Fields fields_of(Row& row) {
           {"load", Structs(&row.load)},
           {"status", &row.status},
           {"error", &row.error}};
+}
+
+Fields fields_of(Evaluation& evaluation) {
+  return {{"step", &evaluation.step},
+          {"loss", &evaluation.loss},
+          {"first_term", &evaluation.first_term},
+          {"accuracy", &evaluation.accuracy},
+          {"seconds", &evaluation.seconds},
+          {"training_s", &evaluation.training_s}};
 }
 
 Fields fields_of(Prediction& predicted) {

@@ -29,6 +29,20 @@ struct Quantiles {
 /// even number of values is the lower of the two in the middle. All are 0 if there are no values.
 Quantiles quantiles(std::vector<double> values);
 
+/// One evaluation of a run: figures of the held-out samples of all workers.
+struct Evaluation {
+  std::int64_t step = 0;
+  double loss = 0;        // the sum of all terms of the loss
+  double first_term = 0;  // the loss of the first term alone
+  double accuracy = 0;    // of the first term: share of rows whose largest logit is at the target
+  double seconds = 0;     // since the beginning of the first step, of the slowest worker
+  /// The time of all steps up to this evaluation, of the slowest worker: without the time that
+  /// evaluations took.
+  double training_s = 0;
+};
+
+Fields fields_of(Evaluation& evaluation);
+
 /// The fields are explained in ARCHITECTURE.md, "The contract of a run". Warm-up steps and
 /// evaluations are left out of every figure about time. step_ms is that of the worker whose median
 /// is largest; samples_per_s is the number of samples of all measured steps, divided by the time
@@ -37,13 +51,15 @@ Quantiles quantiles(std::vector<double> values);
 /// mean time of a step. (communication is not in this sum, because it overlaps the other
 /// activities.)
 struct Row {
-  static constexpr int schema = 3;
+  static constexpr int schema = 4;
   RunPlan plan;
   std::int64_t parameters = 0;
   std::vector<double> loss;        // of the global batch, per step
   std::int64_t skipped_steps = 0;  // steps whose gradients overflowed (fp16)
-  std::vector<RankRecord::Evaluation> evaluations;
-  std::string parameter_hash;
+  std::vector<Evaluation> evaluations;
+  /// Hashes of the parameters of all replicas, in the order of their workers; a single one if all
+  /// workers hold the same parameters. Empty if nothing was computed.
+  std::vector<std::string> parameter_hashes;
   double samples_per_s = 0, tokens_per_s = 0;
   Quantiles step_ms;
   struct {
@@ -75,7 +91,7 @@ std::int64_t memory_peak(const Row& row);
 bool bytes_computed(const Row& row);
 
 /// The perplexity of the loss's first term, which is over tokens; none for images.
-std::optional<double> perplexity(const Row& row, const RankRecord::Evaluation& evaluation);
+std::optional<double> perplexity(const Row& row, const Evaluation& evaluation);
 
 /// Says what disturbed the run (core/observe/machine_load.h). Empty for a run that was not
 /// disturbed, that failed, or whose ranks were simulated.

@@ -33,6 +33,10 @@ class AdamWOptimizer final : public FlatOptimizer {
   }
 
  private:
+  std::vector<OptimizerState> own_state() const override {
+    return {{"first_moment", first_moment_}, {"second_moment", second_moment_}};
+  }
+
   Tensor first_moment_, second_moment_;
 };
 

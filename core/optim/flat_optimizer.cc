@@ -56,6 +56,13 @@ bool FlatOptimizer::settle(int round, std::span<const double> totals, const Step
   return true;
 }
 
+std::vector<OptimizerState> FlatOptimizer::state() const {
+  std::vector<OptimizerState> all = own_state();
+  all.insert(all.begin(), {master_values, master_});
+  std::erase_if(all, [](const OptimizerState& one) { return !one.values; });
+  return all;
+}
+
 void FlatOptimizer::each_alike(
     const ParameterRange& range, const StepInfo& info,
     const std::function<void(const ParameterRange&, const Scalars&)>& update) const {

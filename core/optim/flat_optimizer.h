@@ -19,6 +19,7 @@ class FlatOptimizer : public Optimizer {
   std::vector<double> measure(int round, const ParameterRange& range,
                               const StepInfo& info) override;
   bool settle(int round, std::span<const double> totals, const StepInfo& info) override;
+  std::vector<OptimizerState> state() const override;
 
  protected:
   using Stretch = ParameterMap::Stretch;
@@ -42,6 +43,8 @@ class FlatOptimizer : public Optimizer {
   virtual std::size_t own_sums() const { return 0; }
   virtual std::vector<double> measure_own(const ParameterRange&, const StepInfo&) { return {}; }
   virtual void settle_own(std::span<const double>) {}
+  /// The state besides the master values. Entries without values are left out by state().
+  virtual std::vector<OptimizerState> own_state() const = 0;
 
   /// Returns the stretches that overlap the range, cut off at the ends of the range.
   std::vector<Stretch> stretches_in(const ParameterRange& range) const;

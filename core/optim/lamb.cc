@@ -41,6 +41,9 @@ class LambOptimizer final : public FlatOptimizer {
   }
 
  private:
+  std::vector<OptimizerState> own_state() const override {
+    return {{"first_moment", first_moment_}, {"second_moment", second_moment_}};
+  }
   int own_rounds() const override { return 1; }
   std::size_t own_sums() const override { return 2 * map().parameters; }
 

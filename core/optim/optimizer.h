@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/device/device.h"
@@ -37,6 +38,14 @@ struct ParameterRange {
   Tensor parameters, gradients;
 };
 
+/// What an optimizer remembers of every element: a flat range as long as the optimizer's own, fp32.
+/// The names are those of the operands in core/device/ops/flat.h, such as "first_moment".
+struct OptimizerState {
+  std::string_view name;
+  Tensor values;
+};
+inline constexpr std::string_view master_values = "master";
+
 /// Updates one flat range of parameters. The range may be the whole model, a shard or a server's
 /// part: the resulting bits are the same. The optimizer owns its state (fp32,
 /// MemoryKind::optimizer): moments, zero at first, and for parameters of 16 bits their master
@@ -66,6 +75,9 @@ class Optimizer {
   virtual bool settle(int round, std::span<const double> totals, const StepInfo& info) = 0;
   /// Updates the elements of the range; called after all rounds, once for every element.
   virtual void update(const ParameterRange& range, const StepInfo& info) = 0;
+  /// The optimizer's state; the tensors share its memory. Master values are part of it for
+  /// parameters of 16 bits alone. Whoever changes them has to round them to the parameters.
+  virtual std::vector<OptimizerState> state() const = 0;
 };
 
 /// For callers that pass sums on but have no optimizer: rounds_of() returns what

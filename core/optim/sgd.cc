@@ -30,6 +30,8 @@ class SgdOptimizer final : public FlatOptimizer {
   }
 
  private:
+  std::vector<OptimizerState> own_state() const override { return {{"velocity", velocity_}}; }
+
   Tensor velocity_;
 };
 

@@ -27,6 +27,7 @@ static Fields fields_of(RunPlan& plan) {
           {"options", plan.options.fields()},
           {"promise", &plan.promise},
           {"world", &plan.world},
+          {"defines", &plan.defines},
           {"servers", &plan.servers},
           {"repeat", &plan.repeat},
           {"line", &plan.line},

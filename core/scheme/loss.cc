@@ -22,6 +22,7 @@ Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
   std::int64_t per_sample = 0;
   for (const LossTerm& term : terms.terms) per_sample += term.rows;
   const std::int64_t samples = targets.count() / per_sample;
+  const std::int64_t batch = terms.gradient_batch > 0 ? terms.gradient_batch : terms.global_batch;
   Loss loss;
   std::int64_t first_row = 0, first_logit = 0;
   for (const LossTerm& term : terms.terms) {
@@ -33,12 +34,13 @@ Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
     if (first_term && !with_gradient) part.hits = device.tensor({rows}, MemoryKind::workspace);
     const Tensor own = logits.view(first_logit, {rows, term.classes});
     // The gradient overwrites the logits, which are not needed any more.
-    device.kernels().cross_entropy({.logits = own,
-                                    .targets = targets.view(first_row, {rows}),
-                                    .scale = part.scale * terms.gradient_scale,
-                                    .losses = part.losses,
-                                    .hits = part.hits,
-                                    .dlogits = with_gradient ? own : Tensor{}});
+    device.kernels().cross_entropy(
+        {.logits = own,
+         .targets = targets.view(first_row, {rows}),
+         .scale = 1.0f / static_cast<float>(batch * term.rows) * terms.gradient_scale,
+         .losses = part.losses,
+         .hits = part.hits,
+         .dlogits = with_gradient ? own : Tensor{}});
     first_row += rows;
     first_logit += own.count();
   }
@@ -59,10 +61,6 @@ LossValue value_of(Device& device, const Loss& loss) {
     value.accuracy = sum_of(device, part.hits) * static_cast<double>(part.scale);
   }
   return value;
-}
-
-Fields fields_of(LossValue& loss) {
-  return {{"loss", &loss.loss}, {"first_term", &loss.first_term}, {"accuracy", &loss.accuracy}};
 }
 
 }  // namespace ringside

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/base/fields.h"
 #include "core/device/device.h"
 #include "core/models/model.h"
+#include "core/observe/loss_value.h"
 
 namespace ringside {
 
@@ -15,16 +15,9 @@ struct LossTerms {
   std::vector<LossTerm> terms;
   std::int64_t global_batch = 1;
   float gradient_scale = 1;  // of the gradient alone (loss scaling of fp16)
+  /// The gradient is that of the mean loss of this many samples; 0: of the global batch.
+  std::int64_t gradient_batch = 0;
 };
-
-/// What some samples contribute to the means over the global batch.
-struct LossValue {
-  double loss = 0;        // the sum of all terms
-  double first_term = 0;  // the loss of the first term alone, in evaluation
-  double accuracy = 0;    // of the first term, in evaluation
-};
-
-Fields fields_of(LossValue& loss);
 
 /// What some samples add to the loss. The numbers may still be on the device: value_of() fetches
 /// them.

@@ -14,6 +14,10 @@
 
 namespace ringside {
 
+/// Over which samples a gradient is a mean: over the global batch, so that the sum of all workers'
+/// gradients is the gradient of a step; or over the samples of one replica alone.
+enum class GradientMean : std::uint8_t { of_global_batch, of_own_batch };
+
 /// The trainer calls, on one thread, attach() once and then, for every step and micro-batch, fetch,
 /// [before_forward, forward, after_forward] for each unit, loss, [before_backward, backward,
 /// after_backward] for each unit from the last to the first. After the last micro-batch it calls
@@ -41,8 +45,17 @@ class SyncScheme {
   /// is in flight. All workers call drain().
   virtual void drain() {}
 
-  /// Replaces every value by its sum over all workers, in rank order. Collective; blocks.
-  virtual void sum(std::span<double> values) = 0;
+  virtual GradientMean gradient_mean() const { return GradientMean::of_global_batch; }
+
+  /// The number of replicas on this rank whose parameters may differ from those of other ranks; 0
+  /// if all workers hold the same parameters after a step. With n > 0, each replica takes its part
+  /// of the micro-batches of a step, one replica after the other; running statistics are not
+  /// averaged over replicas, and evaluations judge every replica on its own samples.
+  virtual int own_replicas() const { return 0; }
+
+  /// Replaces every value by its sum over all workers, in rank order. Collective; blocks. Called
+  /// only for schemes without own replicas.
+  virtual void sum(std::span<double> values) { (void)values; }
 
   /// Returns this rank's samples; the default takes them from the rank's own loader.
   virtual Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass);
@@ -51,9 +64,11 @@ class SyncScheme {
   virtual Loss loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
                     const Pass& pass);
 
-  /// Calls `visit` with every unit's parameters (a flat range), in unit order, on worker 0.
-  /// Collective: all workers call this function. No communication is in flight when it returns.
-  using ParameterVisitor = std::function<void(const Unit&, const Tensor& values)>;
+  /// Calls `visit` with every unit's parameters (a flat range), in unit order, on worker 0, as
+  /// those of replica 0. A scheme with own replicas does so on every rank, for one replica after
+  /// the other; the replica's number is that of the worker which has it. Collective: all workers
+  /// call this function. No communication is in flight when it returns.
+  using ParameterVisitor = std::function<void(int replica, const Unit& unit, const Tensor& values)>;
   virtual void visit_parameters(const ParameterVisitor& visit) = 0;
 
   /// What this rank's part of the scheme has sent and received so far.

@@ -64,7 +64,7 @@ class Single : public SyncScheme {
 
   void visit_parameters(const ParameterVisitor& visit) override {
     for (std::size_t u = 0; u < model_->units.size(); ++u)
-      visit(*model_->units[u], replica_->parameters(u));
+      visit(0, *model_->units[u], replica_->parameters(u));
   }
 
  private:

@@ -1,8 +1,8 @@
 #include "core/train/trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -20,6 +20,22 @@ constexpr std::int64_t traced_steps = 2;
 /// The number of parameters that the host holds at a time while it hashes them.
 constexpr std::int64_t hashed_at_once = 1 << 18;
 
+LossValue sum_of(const std::vector<LossValue>& shares) {
+  LossValue sum;
+  for (const LossValue& share : shares) {
+    sum.loss += share.loss;
+    sum.first_term += share.first_term;
+    sum.accuracy += share.accuracy;
+  }
+  return sum;
+}
+
+/// The number of samples of which a gradient is the mean.
+std::int64_t gradient_batch(const RunPlan& plan, const SyncScheme& scheme) {
+  if (scheme.gradient_mean() == GradientMean::of_global_batch) return plan.train.global_batch;
+  return plan.train.global_batch / (plan.world * std::max(1, scheme.own_replicas()));
+}
+
 }  // namespace
 
 Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
@@ -29,7 +45,9 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       scheme_(scheme),
       training_(training),
       held_out_(held_out),
-      terms_{model.terms, context.plan.train.global_batch},
+      terms_{.terms = model.terms,
+             .global_batch = context.plan.train.global_batch,
+             .gradient_batch = gradient_batch(context.plan, scheme)},
       loss_scale_(parameter_dtype(context.plan.train)),
       inputs_(model.units.size()) {}
 
@@ -52,11 +70,10 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     if (step >= train.warmup) measured = measured + (scheme_.traffic() - before);
     Progress done{step + 1, loss, clock.now() - step_start, {}};
     if (evaluated_after(step)) {
-      const LossValue held_out = evaluate(step, record);
+      std::vector<LossValue> shares = evaluate(step, record);
       if (context_.device.has_values()) {
-        done.held_out = held_out;
-        record.evaluations.push_back(
-            {step + 1, held_out.loss, held_out.first_term, held_out.accuracy, clock.now() - start});
+        done.held_out = sum_of(shares);
+        record.evaluations.push_back({step + 1, std::move(shares), clock.now() - start});
       }
     }
     progress(done);
@@ -70,12 +87,12 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.steps = context_.timeline.step_times();
   record.slices = context_.timeline.slices(std::max<std::int64_t>(0, train.steps - traced_steps));
   record.parameters = model_.parameter_count();
-  // Figures of memory are recorded before parameter_hash(), which needs memory of its own, and
+  // Figures of memory are recorded before parameter_hashes(), which needs memory of its own, and
   // while the scheme still maps its memory.
   record.at_peak = context_.device.ledger().at_peak();
   record.device_memory = context_.device.memory();
   if (!context_.plan.cluster) note_process_memory(record);
-  record.parameter_hash = parameter_hash();
+  record.parameter_hashes = parameter_hashes();
   return record;
 }
 
@@ -163,27 +180,20 @@ Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader&
   return scheme_.loss(x, batch, terms_, pass);
 }
 
-LossValue Trainer::evaluate(std::int64_t step, RankRecord& record) {
+std::vector<LossValue> Trainer::evaluate(std::int64_t step, RankRecord& record) {
   const double begin = context_.device.clock().now();
   const Traffic before = scheme_.traffic();
-  const LossValue value = evaluate(step);
+  std::vector<LossValue> shares = evaluate(step);
   record.evaluation_s += context_.device.clock().now() - begin;
   record.evaluation_bytes = record.evaluation_bytes + (scheme_.traffic() - before);
-  return value;
+  return shares;
 }
 
-LossValue Trainer::evaluate(std::int64_t step) {
+std::vector<LossValue> Trainer::evaluate(std::int64_t step) {
   average_statistics();
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   const std::int64_t micro_batches = context_.plan.train.accumulation;
-  // Every micro-batch of every rank has a place of its own in `shares`, which holds 0 on the other
-  // ranks. So the sum over ranks changes no share, and every rank adds up the shares in the order
-  // in which the scheme `single` adds up the same micro-batches. (If the device computes no values,
-  // one place is enough.)
-  const bool apart = context_.device.has_values();
-  const std::int64_t places = apart ? context_.plan.world * micro_batches : 1;
-  std::array<double, 3> sums{};  // loss, loss of the first term, accuracy
-  std::vector<double> shares(sums.size() * static_cast<std::size_t>(places));
+  std::vector<LossValue> shares(static_cast<std::size_t>(micro_batches));
   for (std::int64_t b = 0; b < batches; ++b)
     for (std::int64_t m = 0; m < micro_batches; ++m) {
       Pass pass = evaluation;
@@ -191,18 +201,20 @@ LossValue Trainer::evaluate(std::int64_t step) {
       pass.micro_batch = m;
       pass.micro_batches = micro_batches;
       const LossValue value = value_of(context_.device, forward(pass, b, *held_out_));
-      const std::int64_t place = apart ? worker() * micro_batches + m : 0;
-      double* share = &shares[sums.size() * static_cast<std::size_t>(place)];
-      share[0] += value.loss;
-      share[1] += value.first_term;
-      share[2] += value.accuracy;
+      LossValue& share = shares[static_cast<std::size_t>(m)];
+      share.loss += value.loss;
+      share.first_term += value.first_term;
+      share.accuracy += value.accuracy;
     }
-  scheme_.sum(shares);
-  for (std::size_t i = 0; i < shares.size(); ++i) sums[i % sums.size()] += shares[i];
-  for (double& sum : sums) sum /= static_cast<double>(batches);
-  if (!std::isfinite(sums[0]))
-    throw Error("the held-out loss is {} after step {}; lower optimizer.lr", sums[0], step + 1);
-  return {.loss = sums[0], .first_term = sums[1], .accuracy = sums[2]};
+  for (LossValue& share : shares) {
+    if (!std::isfinite(share.loss))
+      throw Error("the held-out loss is {} after step {}; lower optimizer.lr", share.loss,
+                  step + 1);
+    share.loss /= static_cast<double>(batches);
+    share.first_term /= static_cast<double>(batches);
+    share.accuracy /= static_cast<double>(batches);
+  }
+  return shares;
 }
 
 int Trainer::worker() const {
@@ -217,48 +229,54 @@ void Trainer::average_statistics() {
       statistics.push_back(&statistic);
       count += static_cast<std::size_t>(statistic.values.count());
     }
-  const int world = context_.plan.world;
-  if (count == 0 || (world == 1 && statistics[0]->later.empty())) return;
+  const std::size_t micro_batches = count == 0 ? 0 : statistics[0]->later.size() + 1;
+  const auto own_replicas = static_cast<std::size_t>(scheme_.own_replicas());
+  const std::size_t replicas = std::max<std::size_t>(1, own_replicas);
+  const std::size_t each_replica = micro_batches / replicas;
+  const int world = own_replicas > 0 ? 1 : context_.plan.world;
+  if (count == 0 || (world == 1 && each_replica <= 1)) return;
   Device& device = context_.device;
   // The bits must not depend on which rank adds up which micro-batches. The sum of at most 2^9 fp32
   // values is exact in fp64 if no value is more than 2^20 times another. Otherwise the mean in fp32
   // differs in about one of 2^28 cases.
   std::vector<double> sums(count);
   std::vector<float> values;
-  const auto each = [&](const auto& visit) {
+  const auto each = [&](std::size_t replica, const auto& visit) {
     std::size_t at = 0;
     for (const Unit::Statistic* statistic : statistics) {
       values.resize(static_cast<std::size_t>(statistic->values.count()));
-      visit(statistic->values, at);
-      for (const Tensor& later : statistic->later) visit(later, at);
+      for (std::size_t m = replica * each_replica; m < (replica + 1) * each_replica; ++m)
+        visit(m == 0 ? statistic->values : statistic->later[m - 1], at);
       at += values.size();
     }
   };
-  each([&](const Tensor& from, std::size_t at) {
-    device.read(from, std::as_writable_bytes(std::span(values)));
-    for (std::size_t i = 0; i < values.size(); ++i) sums[at + i] += values[i];
-  });
-  scheme_.sum(sums);
-  const double micro_batches = world * static_cast<double>(statistics[0]->later.size() + 1);
-  each([&](const Tensor& to, std::size_t at) {
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<float>(sums[at + i] / micro_batches);
-    device.write(to, std::as_bytes(std::span(values)));
-  });
+  for (std::size_t replica = 0; replica < replicas; ++replica) {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    each(replica, [&](const Tensor& from, std::size_t at) {
+      device.read(from, std::as_writable_bytes(std::span(values)));
+      for (std::size_t i = 0; i < values.size(); ++i) sums[at + i] += values[i];
+    });
+    if (own_replicas == 0) scheme_.sum(sums);
+    const double summands = world * static_cast<double>(each_replica);
+    each(replica, [&](const Tensor& to, std::size_t at) {
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<float>(sums[at + i] / summands);
+      device.write(to, std::as_bytes(std::span(values)));
+    });
+  }
 }
 
 bool Trainer::recomputes(std::size_t unit) const {
   return context_.plan.train.recompute && unit + 1 < model_.units.size();
 }
 
-std::string Trainer::parameter_hash() {
-  Hash hash;
-  bool visited = false;
+std::vector<std::string> Trainer::parameter_hashes() {
+  std::map<int, Hash> hashes;
   std::vector<std::byte> host;
   // Without values there is nothing to hash, but the transfers in flight have to end.
-  scheme_.visit_parameters([&](const Unit&, const Tensor& values) {
-    visited = context_.device.has_values();
-    if (!visited) return;
+  scheme_.visit_parameters([&](int replica, const Unit&, const Tensor& values) {
+    if (!context_.device.has_values()) return;
+    Hash& hash = hashes[replica];
     for (std::int64_t begin = 0; begin < values.count(); begin += hashed_at_once) {
       const Tensor piece = values.range(begin, std::min(hashed_at_once, values.count() - begin));
       host.resize(piece.bytes());
@@ -266,7 +284,9 @@ std::string Trainer::parameter_hash() {
       hash.update(host);
     }
   });
-  return visited ? hash.digest() : "";
+  std::vector<std::string> out;
+  for (auto& [replica, hash] : hashes) out.push_back(hash.digest());
+  return out;
 }
 
 Fields fields_of(Progress& progress) {

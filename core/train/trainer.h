@@ -14,10 +14,11 @@ namespace ringside {
 
 /// What the trainer reports after every step.
 struct Progress {
-  std::int64_t step = 0;              // number of steps done
-  double loss = 0;                    // this rank's share of the loss
-  double seconds = 0;                 // duration of the last step
-  std::optional<LossValue> held_out;  // present if the model was evaluated after this step
+  std::int64_t step = 0;  // number of steps done
+  double loss = 0;        // this rank's share of the loss
+  double seconds = 0;     // duration of the last step
+  /// This rank's share of the held-out loss; present if the model was evaluated after this step.
+  std::optional<LossValue> held_out;
 };
 
 Fields fields_of(Progress& progress);
@@ -48,14 +49,16 @@ class Trainer {
   /// the pass's micro-batch. Records in the pass which samples these are.
   Loss forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader);
   void recompute(std::size_t unit, Pass pass);
-  LossValue evaluate(std::int64_t step);
+  /// Returns what this rank's samples contribute to the held-out loss, by micro-batch.
+  std::vector<LossValue> evaluate(std::int64_t step);
   /// Evaluates the model; adds the time and the traffic of the evaluation to the record.
-  LossValue evaluate(std::int64_t step, RankRecord& record);
-  /// Replaces every running statistic by its mean over all micro-batches of all ranks. All workers
-  /// must call this.
+  std::vector<LossValue> evaluate(std::int64_t step, RankRecord& record);
+  /// Replaces every running statistic by its mean over all micro-batches of all ranks, for which
+  /// all workers must call this. If the scheme has own replicas, the mean is over the micro-batches
+  /// of one replica, and no worker waits.
   void average_statistics();
   int worker() const;
-  std::string parameter_hash();
+  std::vector<std::string> parameter_hashes();
   /// Whether a unit's activations are dropped in forward and recomputed in backward. The last
   /// unit's activations are kept, because backward begins with this unit.
   bool recomputes(std::size_t unit) const;

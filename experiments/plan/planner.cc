@@ -21,9 +21,7 @@ std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / 
 
 Options options_of(const ExperimentConfig& config, const SchemeRow& row) {
   const auto given = config.scheme_options.find(std::string(row.name));
-  Options options = given == config.scheme_options.end() ? row.defaults : given->second;
-  row.check(options);
-  return options;
+  return given == config.scheme_options.end() ? row.defaults : given->second;
 }
 
 /// The number of ranks whose gradients are added up: the workers, or the replicas that `single`
@@ -141,6 +139,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.device = config.device;
   plan.sim = config.sim;
   plan.cluster = config.cluster;
+  row.check(plan.options, plan);
   plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
 
   const std::int64_t ranks = replicas_of(plan);
@@ -282,6 +281,21 @@ std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores) 
   all.insert(all.end(), runs.begin(), runs.end());
   check_ids(all);
   return all;
+}
+
+RunPlan plan_definition(const RunPlan& run) {
+  RunPlan plan = run;
+  plan.purpose = Purpose::reference;
+  plan.defines = run.world;
+  plan.world = 1;
+  plan.repeat = 0;
+  plan.train.accumulation *= run.world;
+  plan.ranks.assign(1, run.ranks[0]);
+  // The rank has the replicas of all workers in its memory.
+  if (plan.cluster) plan.cluster->device.memory_gb *= run.world;
+  plan.id = fmt::format("{}-x{}-definition-r0", run.scheme, run.world);
+  plan.label = fmt::format("{} x{} (definition)", run.label, run.world);
+  return plan;
 }
 
 RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world) {

@@ -26,6 +26,10 @@ namespace ringside {
 /// compare.worlds that are within the limit; if all are larger, it runs at the limit alone.
 std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores = 0);
 
+/// Plans the definition of a run whose scheme has an algorithm of its own: one rank that stands for
+/// all workers of the run, and must end with the bits of the run.
+RunPlan plan_definition(const RunPlan& run);
+
 /// Plans one run, as `ringside train` carries it out. Throws Error as plan_comparison() does.
 RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world);
 

@@ -12,7 +12,10 @@
 #include "core/models/resnet.h"
 #include "core/models/vgg.h"
 #include "core/plan/places.h"
+#include "core/scheme/independent.h"
+#include "core/scheme/side_by_side.h"
 #include "core/scheme/single.h"
+#include "peer/averaging.h"
 #include "peer/comm/nccl/communicator.h"
 #include "peer/comm/shm/communicator.h"
 #include "peer/comm/sim/communicator.h"
@@ -32,7 +35,7 @@ SchemeRow row(std::string_view name, std::string_view summary, Options defaults)
   row.name = name;
   row.summary = summary;
   row.defaults = std::move(defaults);
-  row.check = [](const Options&) {};
+  row.check = [](const Options&, const RunPlan&) {};
   row.servers = [](const Options&, int) { return Servers{}; };
   return row;
 }
@@ -120,7 +123,7 @@ SchemeRow single_row() {
 template <class Own, class Make, class Minimum>
 SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, Minimum minimum) {
   auto r = row(name, summary, Own{});
-  r.check = [](const Options& options) { peer::check(options.as<Own>()); };
+  r.check = [](const Options& options, const RunPlan&) { peer::check(options.as<Own>()); };
   r.make = [make](const RankContext& context, const Options& options) {
     return make(context, options.as<Own>());
   };
@@ -135,12 +138,42 @@ SchemeRow fsdp_row() {
   return r;
 }
 
+SchemeRow independent_row() {
+  auto r = row("independent", "no synchronisation: every worker trains a model of its own",
+               IndependentOptions{});
+  r.promise = Promise::own_algorithm;
+  r.check = [](const Options&, const RunPlan& plan) { check_side_by_side(plan); };
+  r.make = [](const RankContext& context, const Options&) { return make_independent(context); };
+  r.define = [](const RankContext& context, const Options&) { return define_independent(context); };
+  r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
+  return r;
+}
+
+SchemeRow averaging_row() {
+  using Own = peer::AveragingOptions;
+  auto r = row("averaging", "local SGD: peers average their replicas every few steps", Own{});
+  r.promise = Promise::own_algorithm;
+  r.check = [](const Options& options, const RunPlan& plan) {
+    peer::check(options.as<Own>(), plan);
+  };
+  r.make = [](const RankContext& context, const Options& options) {
+    return peer::make_averaging(context, options.as<Own>());
+  };
+  r.define = [](const RankContext& context, const Options& options) {
+    return peer::define_averaging(context, options.as<Own>());
+  };
+  r.minimum_bytes = [](const Options& options, const StepShape& shape) {
+    return peer::averaging_minimum_bytes(shape, options.as<Own>());
+  };
+  return r;
+}
+
 /// A row for a scheme with servers.
 template <class Own, class Make, class Serve, class Minimum>
 SchemeRow server_row(std::string_view name, std::string_view summary, Make make, Serve serve,
                      Minimum minimum) {
   auto r = row(name, summary, Own{});
-  r.check = [](const Options& options) { ps::check(options.as<Own>()); };
+  r.check = [](const Options& options, const RunPlan&) { ps::check(options.as<Own>()); };
   r.servers = [](const Options& options, int) {
     const Own& o = options.as<Own>();
     return Servers{static_cast<int>(ps::server_count(o)), o.placement == ps::Placement::beside,
@@ -183,6 +216,8 @@ const std::vector<SchemeRow>& scheme_rows() {
       peer_row<peer::DdpOptions>("ddp", "peers all-reduce gradient buckets during backward",
                                  peer::make_ddp, peer::ddp_minimum_bytes),
       fsdp_row(),
+      averaging_row(),
+      independent_row(),
   };
   return rows;
 }

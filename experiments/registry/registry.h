@@ -28,7 +28,9 @@ struct SchemeRow {
   /// The scheme's own options with their defaults. `check`, and the functions below, take options
   /// of this type; `check` throws Error for a bad value.
   Options defaults;
-  std::function<void(const Options&)> check;
+  /// Throws Error for a bad value of an option, and for a plan with which the scheme cannot do what
+  /// it promises. Called before the plan has ranks.
+  std::function<void(const Options&, const RunPlan&)> check;
   std::function<Servers(const Options&, int world)> servers;
   Promise promise = Promise::same_run;  // reports give no speed-up for other promises
   /// The largest number of workers; 0 if any number will do.
@@ -38,6 +40,9 @@ struct SchemeRow {
   /// than if each rank added up its own gradients first.
   bool reduces_each_micro_batch = false;
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> make;
+  /// Makes the definition of an algorithm of the scheme's own: what one rank runs that stands for
+  /// RunPlan::defines workers. Null for Promise::same_run, which `single` defines.
+  std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> define;
   /// What a server rank runs; blocks until its workers are done. Null for schemes without servers.
   std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;
   /// The fewest bytes that the busiest rank must send in a step.

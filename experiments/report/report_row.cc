@@ -62,7 +62,8 @@ std::string row_text(const Row& row) {
                        resident_text(*largest), megabytes(static_cast<double>(all_ranks)));
   if (const std::string cause = disturbance(row); !cause.empty())
     out += fmt::format("disturbed      {}\n", cause);
-  if (!row.parameter_hash.empty()) out += fmt::format("parameters     {}\n", row.parameter_hash);
+  for (const std::string& hash : row.parameter_hashes)
+    out += fmt::format("parameters     {}\n", hash);
   return out;
 }
 

@@ -30,11 +30,12 @@ Reference reference_of(const Row& row, const std::vector<Row>& rows) {
 /// Compares parameters, losses and evaluations bit for bit. The hash of the parameters alone would
 /// not reveal a scheme that computes right gradients and wrong losses.
 bool same_bits(const Row& a, const Row& b) {
-  const auto same_values = [](const RankRecord::Evaluation& x, const RankRecord::Evaluation& y) {
+  const auto same_values = [](const Evaluation& x, const Evaluation& y) {
     return x.step == y.step && x.loss == y.loss && x.first_term == y.first_term &&
            x.accuracy == y.accuracy;
   };
-  return !a.parameter_hash.empty() && a.parameter_hash == b.parameter_hash && a.loss == b.loss &&
+  return !a.parameter_hashes.empty() && a.parameter_hashes == b.parameter_hashes &&
+         a.loss == b.loss &&
          std::equal(a.evaluations.begin(), a.evaluations.end(), b.evaluations.begin(),
                     b.evaluations.end(), same_values);
 }

@@ -34,6 +34,7 @@ StepShape step_shape(const RunPlan& plan, const Model& model) {
           .servers = plan.servers,
           .micro_batches = plan.train.accumulation,
           .reductions = plan.train.reduce == Reduce::every ? plan.train.accumulation : 1,
+          .parameters = model.parameter_count(),
           .parameter_bytes = element * model.parameter_count(),
           .lent_bytes = element * lent,
           .input_bytes = plan.train.global_batch * model.input_bytes(),
@@ -64,13 +65,15 @@ std::shared_ptr<const InitialValues> initial_weights(const RunPlan& plan, const 
   return values;
 }
 
-/// Writes the trained weights if the plan asks for that. Collective: all workers call it, and
-/// worker 0 writes.
+/// Writes the trained weights of replica 0 if the plan asks for that. Collective: all workers call
+/// it, and worker 0 writes.
 void save_weights(const RunPlan& plan, int worker, const Model& model, SyncScheme& scheme) {
   if (plan.save.empty()) return;
   std::optional<WeightsFile> file;
   if (worker == 0) file.emplace(plan.save, model, plan.model, parameter_dtype(plan.train));
-  scheme.visit_parameters([&](const Unit& unit, const Tensor& values) { file->add(unit, values); });
+  scheme.visit_parameters([&](int replica, const Unit& unit, const Tensor& values) {
+    if (replica == 0) file->add(unit, values);
+  });
   if (file) file->finish(plan.train.steps);
 }
 
@@ -188,7 +191,8 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                      fmt::format("server {}", self.server), serve);
     {
       const auto batch_norms = join_batch_norms(context, model);
-      const auto scheme = scheme_row.make(context, plan.options);
+      const auto scheme = plan.defines > 0 ? scheme_row.define(context, plan.options)
+                                           : scheme_row.make(context, plan.options);
       Trainer trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr);
       record = heard(listener, [&] {
         RankRecord trained = trainer.run(listener.progress);

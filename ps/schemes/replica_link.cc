@@ -106,7 +106,7 @@ void ReplicaLink::wait_for(std::size_t unit) {
 
 void ReplicaLink::visit(const SyncScheme::ParameterVisitor& visit) const {
   for (std::size_t u = 0; u < model_.units.size(); ++u)
-    visit(*model_.units[u], replica_.parameters(u));
+    visit(0, *model_.units[u], replica_.parameters(u));
 }
 
 Message ReplicaLink::request(Kind kind, const Chunk& chunk, std::int64_t step,

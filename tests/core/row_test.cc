@@ -65,8 +65,9 @@ std::vector<RankRecord> records() {
   records[0].steps = {step(9, 9, 0), step(0.2, 0.1, 0.05), step(0.2, 0.1, 0.05)};
   records[1].steps = {step(9, 9, 0), step(0.4, 0.3, 0.05), step(0.4, 0.3, 0.05)};
   records[0].parameters = 77;
-  records[0].parameter_hash = "abc";
-  records[0].evaluations = {{3, 1.5, 1.25, 0.75, 0.25}};
+  records[0].parameter_hashes = {"abc"};
+  records[0].evaluations = {{3, {{1, 0.75, 0.5}, {0.25, 0.25, 0.125}}, 0.25}};
+  records[1].evaluations = {{3, {{0.25, 0.25, 0.125}, {}}, 0.5}};
   records[0].skipped_steps = 2;
   records[0].tokens_per_sample = 10;
   records[2].serving_optimizer_ms = 10;
@@ -138,14 +139,18 @@ TEST(Row, SharesOfAStepAddUpToTheMeanStep) {
 
 TEST(Row, HasTheFieldsOfTheContract) {
   const auto json = to_json(make_row(plan(), records()));
-  for (const char* field :
-       {"schema",       "experiment", "run",          "label",          "purpose",
-        "sum_tree",     "scheme",     "options",      "device",         "cluster",
-        "world",        "servers",    "repeat",       "seed",           "model",
-        "parameters",   "dtypes",     "global_batch", "micro_batch",    "accumulation",
-        "steps",        "warmup",     "loss",         "parameter_hash", "samples_per_s",
-        "tokens_per_s", "step_ms",    "time_ms",      "ranks",          "bytes_minimum_per_step",
-        "staleness",    "predicted",  "status",       "error"})
+  for (const char* field : {"schema",        "experiment",   "run",
+                            "label",         "purpose",      "sum_tree",
+                            "scheme",        "options",      "device",
+                            "cluster",       "world",        "servers",
+                            "repeat",        "seed",         "model",
+                            "parameters",    "dtypes",       "global_batch",
+                            "micro_batch",   "accumulation", "steps",
+                            "warmup",        "loss",         "parameter_hashes",
+                            "samples_per_s", "tokens_per_s", "step_ms",
+                            "time_ms",       "ranks",        "bytes_minimum_per_step",
+                            "staleness",     "predicted",    "status",
+                            "error"})
     EXPECT_TRUE(json.contains(field)) << field;
   EXPECT_EQ(json.begin().key(), "schema");
   EXPECT_EQ(json["dtypes"]["moments"], "fp32");

@@ -39,7 +39,7 @@ inline Row made_up_row(const std::string& scheme, int world, int repeat, double 
   row.plan.id.back() = static_cast<char>('0' + repeat);
   row.samples_per_s = samples_per_s;
   row.step_ms.median = 2000 / samples_per_s;
-  row.parameter_hash = hash;
+  row.parameter_hashes = {hash};
   row.loss = std::move(loss);
   row.ranks.resize(row.plan.ranks.size());
   for (std::size_t r = 0; r < row.ranks.size(); ++r) {

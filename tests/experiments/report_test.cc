@@ -90,7 +90,7 @@ TEST(Report, AnAlgorithmOfItsOwnHasNoSpeedUpInThroughputWhereverItRan) {
   EXPECT_THAT(summary_text(cases), HasSubstr("| own algorithm"));
   EXPECT_EQ(summary_json("trial", cases)["cases"][1]["promise"], "own algorithm");
   // It is not called the same run even if its hash and losses happen to be equal.
-  computed.parameter_hash = "a";
+  computed.parameter_hashes = {"a"};
   computed.loss = {2, 1};
   EXPECT_LT(summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), computed})[1].speed_up.median,
             0);
@@ -186,10 +186,10 @@ TEST(Report, ASingleThatDoesNotRepeatItselfIsDifferent) {
 /// equal losses do not imply equal weights.
 TEST(Report, BitIdenticalRowsHaveEqualParametersLossesAndEvaluations) {
   Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
-  single.evaluations = {{2, 1.5, 1.5, 0.75, 1.0}};
+  single.evaluations = {{2, 1.5, 1.5, 0.75, 1.0, 1.0}};
   const auto sameness_of = [&](const std::function<void(Row&)>& change) {
     Row ddp = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
-    ddp.evaluations = {{2, 1.5, 1.5, 0.75, 2.0}};  // the seconds may differ
+    ddp.evaluations = {{2, 1.5, 1.5, 0.75, 2.0, 2.0}};  // the seconds may differ
     change(ddp);
     // A resumed comparison reads its earlier rows from a file. That must not change any bit.
     const Row again = row_from_json(nlohmann::json::parse(to_json(ddp).dump()), default_options);
@@ -200,7 +200,7 @@ TEST(Report, BitIdenticalRowsHaveEqualParametersLossesAndEvaluations) {
   };
   const double next_to_1 = std::nextafter(1.0, 2.0), next_to_1_5 = std::nextafter(1.5, 2.0);
   EXPECT_EQ(sameness_of([](Row&) {}), Sameness::bit_identical);
-  EXPECT_EQ(sameness_of([](Row& row) { row.parameter_hash = "b"; }), Sameness::to_rounding);
+  EXPECT_EQ(sameness_of([](Row& row) { row.parameter_hashes = {"b"}; }), Sameness::to_rounding);
   EXPECT_EQ(sameness_of([&](Row& row) { row.loss[1] = next_to_1; }), Sameness::to_rounding);
   EXPECT_EQ(sameness_of([](Row& row) { row.loss[1] = 1.1; }), Sameness::different);
   EXPECT_EQ(sameness_of([&](Row& row) { row.evaluations[0].loss = next_to_1_5; }),
@@ -238,7 +238,7 @@ TEST(Report, TheReferenceIsSingleOverTheSameMicroBatches) {
   Row grouped = plain;
   grouped.plan = runs[0];
   ASSERT_EQ(grouped.plan.label, "single x2");
-  grouped.parameter_hash = "grouped";
+  grouped.parameter_hashes = {"grouped"};
   auto cases = summarise({grouped, plain, ddp});
   EXPECT_EQ(cases[0].label, "single");
   EXPECT_EQ(cases[1].label, "single x2");
@@ -394,7 +394,7 @@ TEST(Report, AttemptsThatWereDisturbedDoNotCount) {
 TEST(Report, AnAttemptThatDoesNotCountMustBeTheSameRunToo) {
   auto rows = pairs({{100, 180}});
   rows[1].load = MachineLoad{.seconds = 10, .cores = 2, .others_s = 9};
-  rows[1].parameter_hash = "b";
+  rows[1].parameter_hashes = {"b"};
   rows[1].loss = {2, 1.5};
   rows.push_back(made_up_row("ddp", 2, 0, 180, "a", {2, 1}));
   rows.back().attempt = 1;

@@ -155,7 +155,7 @@ inline std::vector<float> expected_parameters(const Training& training, Order or
 /// The values that visit_parameters() shows, in unit order.
 inline std::vector<float> parameters_of(SyncScheme& scheme) {
   std::vector<float> out;
-  scheme.visit_parameters([&](const Unit& unit, const Tensor& values) {
+  scheme.visit_parameters([&](int, const Unit& unit, const Tensor& values) {
     EXPECT_EQ(values.count(), unit.layout().count());
     out.insert(out.end(), values.data<float>(), values.data<float>() + values.count());
   });

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -25,11 +26,13 @@ inline const std::string& text_path() {
   return path;
 }
 
-/// The names of all schemes with several workers.
-inline std::vector<std::string> scheme_names() {
+/// The names of all schemes with several workers; `promised` leaves out those that promise
+/// something else.
+inline std::vector<std::string> scheme_names(std::optional<Promise> promised = {}) {
   std::vector<std::string> names;
   for (const SchemeRow& row : scheme_rows())
-    if (row.max_world != 1) names.emplace_back(row.name);
+    if (row.max_world != 1 && row.promise == promised.value_or(row.promise))
+      names.emplace_back(row.name);
   return names;
 }
 
@@ -38,10 +41,16 @@ class SchemeAtWorld : public ::testing::TestWithParam<std::tuple<std::string, in
  protected:
   std::string scheme() const { return std::get<0>(GetParam()); }
   int world() const { return std::get<1>(GetParam()); }
+  bool exact() const { return find_scheme(scheme()).promise == Promise::same_run; }
 };
 
 inline auto every_scheme_at(std::initializer_list<int> worlds) {
   return ::testing::Combine(::testing::ValuesIn(scheme_names()), ::testing::ValuesIn(worlds));
+}
+/// The schemes that promise the training run of `single`.
+inline auto every_exact_scheme_at(std::initializer_list<int> worlds) {
+  return ::testing::Combine(::testing::ValuesIn(scheme_names(Promise::same_run)),
+                            ::testing::ValuesIn(worlds));
 }
 inline std::string name_of_case(const ::testing::TestParamInfo<SchemeAtWorld::ParamType>& info) {
   return std::get<0>(info.param) + "_world_" + std::to_string(std::get<1>(info.param));
@@ -67,6 +76,13 @@ inline Row run(const RunPlan& plan) { return make_row(plan, run_ranks_as_threads
 inline Row reference_of(ExperimentConfig config, int world) {
   config.scheme_options["single"] = SingleOptions{.replicas = world};
   return run(plan_training(config, "single", 1));
+}
+
+/// The row of the definition of a scheme's run: for an exact scheme `single` over the micro-batches
+/// of all ranks, else the definition that the scheme brings.
+inline Row definition_of(const ExperimentConfig& config, const std::string& scheme, int world) {
+  if (find_scheme(scheme).promise == Promise::same_run) return reference_of(config, world);
+  return run(plan_definition(plan_training(config, scheme, world)));
 }
 
 /// The largest relative difference of two curves.

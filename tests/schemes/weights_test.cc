@@ -16,7 +16,9 @@ class SchemeWeights : public ::testing::TestWithParam<std::string> {
   /// Trains as the configuration says, and returns the bytes of the file that is left behind.
   std::string saved(const ExperimentConfig& config, const std::string& scheme, int world,
                     const std::string& name) {
-    RunPlan plan = plan_training(config, scheme, world);
+    return saved(plan_training(config, scheme, world), name);
+  }
+  std::string saved(RunPlan plan, const std::string& name) {
     plan.save = folder_.path() / name;
     check_inputs(plan);
     run_ranks_as_threads(plan);
@@ -30,12 +32,18 @@ class SchemeWeights : public ::testing::TestWithParam<std::string> {
   testing::TemporaryFolder folder_;
 };
 
-TEST_P(SchemeWeights, AreThoseOfSingle) {
-  auto reference = two_steps();
-  reference.scheme_options["single"] = SingleOptions{.replicas = 2};
+TEST_P(SchemeWeights, AreThoseOfTheDefinition) {
+  RunPlan reference = plan_training(two_steps(), GetParam(), 2);
+  if (reference.promise == Promise::own_algorithm) {
+    reference = plan_definition(reference);
+  } else {
+    auto config = two_steps();
+    config.scheme_options["single"] = SingleOptions{.replicas = 2};
+    reference = plan_training(config, "single", 1);
+  }
   const std::string file = saved(two_steps(), GetParam(), 2, "a.safetensors");
   EXPECT_GT(file.size(), 1000u);
-  EXPECT_EQ(file, saved(reference, "single", 1, "b.safetensors"));
+  EXPECT_EQ(file, saved(reference, "b.safetensors"));
 }
 
 TEST_P(SchemeWeights, AreWhatItBeginsWith) {

@@ -81,11 +81,13 @@ TEST(Schemes, EvaluateWithTheParametersOfTheStep) {
   for (const auto& results : {run(plan, DpOptions{}),
                               run(plan, PsOptions{.servers = 1, .placement = Placement::beside})}) {
     expect_run_of(expected, plan, results);
-    ASSERT_EQ(results[1].worker.evaluations.size(), 2u);
-    for (std::size_t e = 0; e < 2; ++e) {
-      const double loss = results[1].worker.evaluations[e].loss;
-      EXPECT_NEAR(loss, expected.evaluations[e].loss, 1e-12 * loss);
-    }
+    for (std::size_t e = 0; e < 2; ++e)
+      for (std::size_t w = 0; w < 2; ++w) {
+        ASSERT_EQ(results[w].worker.evaluations.size(), 2u);
+        const auto& shares = results[w].worker.evaluations[e].shares;
+        ASSERT_EQ(shares.size(), 1u);
+        EXPECT_EQ(shares[0].loss, expected.evaluations[e].shares.at(w).loss);
+      }
   }
 }
 
@@ -205,7 +207,7 @@ std::vector<Kind> heard_of_a_visit() {
     scheme->before_backward(0, {});
     scheme->after_backward(0, {});
     scheme->step({});
-    scheme->visit_parameters([](const Unit&, const Tensor&) {});
+    scheme->visit_parameters([](int, const Unit&, const Tensor&) {});
   });
   std::vector<Kind> kinds;
   while (kinds.empty() || kinds.back() != Kind::done) {

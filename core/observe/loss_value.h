@@ -1,0 +1,20 @@
+// What some samples contribute to a loss.
+#pragma once
+
+#include "core/base/fields.h"
+
+namespace ringside {
+
+/// What some samples contribute to the means over the global batch.
+struct LossValue {
+  double loss = 0;        // the sum of all terms
+  double first_term = 0;  // the loss of the first term alone, in evaluation
+  double accuracy = 0;    // of the first term, in evaluation: the share of rows whose largest logit
+                          // is at the target
+};
+
+inline Fields fields_of(LossValue& loss) {
+  return {{"loss", &loss.loss}, {"first_term", &loss.first_term}, {"accuracy", &loss.accuracy}};
+}
+
+}  // namespace ringside

@@ -1,0 +1,99 @@
+#include "peer/averaging.h"
+
+#include "core/base/error.h"
+#include "core/scheme/side_by_side.h"
+#include "peer/exposed.h"
+
+namespace ringside::peer {
+namespace {
+
+/// What the scheme and its definition have in common: the steps after which replicas are averaged.
+class Averaged : public SideBySide {
+ protected:
+  Averaged(const RankContext& context, const AveragingOptions& options, int replicas)
+      : SideBySide(context, replicas), sync_every_(options.sync_every) {}
+
+  void synchronise(const StepInfo& info) final {
+    const std::int64_t done = info.step + 1;
+    if (done % sync_every_ == 0 || done == context().plan.train.steps) average();
+  }
+  virtual void average() = 0;
+  const Kernels& kernels() const { return context().device.kernels(); }
+
+ private:
+  std::int64_t sync_every_;
+};
+
+class Averaging final : public Averaged {
+ public:
+  Averaging(const RankContext& context, const AveragingOptions& options)
+      : Averaged(context, options, 1),
+        communicator_(context.communicator(all_workers(context, "averaging"))) {}
+
+  void attach(Model& model) override {
+    Averaged::attach(model);
+    sum_ = context().device.tensor(values(0).shape(), MemoryKind::communication);
+  }
+  Traffic traffic() const override { return communicator_->traffic(); }
+
+ private:
+  void average() override {
+    kernels().copy({.in = values(0), .out = sum_});
+    wait_exposed(context().timeline, "average", communicator_->all_reduce(sum_));
+    const float share = 1.0F / static_cast<float>(context().plan.world);
+    kernels().blend({.in = sum_, .out = values(0), .in_scale = share});
+    round_parameters(0);
+  }
+
+  std::unique_ptr<Communicator> communicator_;
+  Tensor sum_;
+};
+
+class Definition final : public Averaged {
+ public:
+  Definition(const RankContext& context, const AveragingOptions& options)
+      : Averaged(context, options, context.plan.defines) {}
+
+ private:
+  void average() override {
+    const Tensor sum = context().device.tensor(values(0).shape(), MemoryKind::workspace);
+    kernels().copy({.in = values(0), .out = sum});
+    for (int r = 1; r < own_replicas(); ++r) kernels().add({.in = values(r), .out = sum});
+    const float share = 1.0F / static_cast<float>(own_replicas());
+    for (int r = 0; r < own_replicas(); ++r) {
+      kernels().blend({.in = sum, .out = values(r), .in_scale = share});
+      round_parameters(r);
+    }
+  }
+};
+
+}  // namespace
+
+Fields fields_of(AveragingOptions& options) {
+  return {{"sync_every", &options.sync_every, "number of steps from one averaging to the next"}};
+}
+
+void check(const AveragingOptions& options, const RunPlan& plan) {
+  if (options.sync_every < 1)
+    throw Error("scheme.averaging.sync_every = {} is too small; it has to be 1 or more",
+                options.sync_every);
+  check_side_by_side(plan);
+}
+
+std::unique_ptr<SyncScheme> make_averaging(const RankContext& context,
+                                           const AveragingOptions& options) {
+  return std::make_unique<Averaging>(context, options);
+}
+
+std::unique_ptr<SyncScheme> define_averaging(const RankContext& context,
+                                             const AveragingOptions& options) {
+  return std::make_unique<Definition>(context, options);
+}
+
+double averaging_minimum_bytes(const StepShape& shape, const AveragingOptions& options) {
+  const double n = shape.world;
+  return 2 * (n - 1) / n * 4 * static_cast<double>(shape.parameters) /
+         static_cast<double>(options.sync_every);
+}
+
+}  // namespace ringside::peer

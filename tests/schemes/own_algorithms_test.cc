@@ -1,0 +1,128 @@
+// Schemes with an algorithm of their own: what sets them apart from the training run of `single`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/run/simulation.h"
+#include "peer/averaging.h"
+#include "tests/schemes/tiny_runs.h"
+#include "tests/support/complaint.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside {
+namespace {
+
+using testing::complaint;
+using testing::definition_of;
+using ::testing::HasSubstr;
+using testing::largest_difference;
+using testing::reference_of;
+using testing::run;
+using testing::tiny;
+
+ExperimentConfig plain_sgd() {
+  auto config = tiny("gpt");
+  config.optimizer.kind = "sgd";
+  config.optimizer.momentum = 0;
+  config.optimizer.lr = 0.1;
+  config.train.steps = 12;
+  return config;
+}
+
+RunPlan averaging(ExperimentConfig config, std::int64_t sync_every, int world) {
+  config.scheme_options["averaging"] = peer::AveragingOptions{.sync_every = sync_every};
+  return plan_training(config, "averaging", world);
+}
+Row averaged(const ExperimentConfig& config, std::int64_t sync_every, int world) {
+  return run(averaging(config, sync_every, world));
+}
+
+TEST(Independent, EachWorkerTrainsAsSingleDoesOnItsSamples) {
+  // At world 1 there is one worker, so the scheme is `single`.
+  const auto config = tiny("gpt");
+  const Row alone = run(plan_training(config, "independent", 1));
+  const Row single = run(plan_training(config, "single", 1));
+  EXPECT_EQ(alone.parameter_hashes, single.parameter_hashes);
+  EXPECT_EQ(alone.loss, single.loss);
+  const Row two = run(plan_training(config, "independent", 2));
+  ASSERT_EQ(two.parameter_hashes.size(), 2u);
+  EXPECT_NE(two.parameter_hashes[0], two.parameter_hashes[1]) << "they see other samples";
+  for (const RankRecord& rank : two.ranks) EXPECT_EQ(rank.bytes_sent_per_step, 0) << rank.rank;
+}
+
+TEST(Averaging, InEveryStepWithPlainSgdAgreesWithSingleToRounding) {
+  for (const int world : {2, 3, 4}) {
+    const Row row = averaged(plain_sgd(), 1, world);
+    const Row single = reference_of(plain_sgd(), world);
+    EXPECT_LT(largest_difference(row.loss, single.loss), 1e-5) << world;
+    EXPECT_NE(row.parameter_hashes[0], single.parameter_hashes[0]) << "but not to the bit";
+    EXPECT_EQ(row.parameter_hashes,
+              run(plan_definition(averaging(plain_sgd(), 1, world))).parameter_hashes);
+  }
+}
+
+TEST(Averaging, LeavesReplicasApartBetweenTwoAveragings) {
+  auto config = plain_sgd();
+  for (const std::int64_t every : {1, 4, 16}) {
+    const Row row = averaged(config, every, 2);
+    EXPECT_EQ(row.parameter_hashes[0], row.parameter_hashes[1]) << "the last step averages";
+  }
+  EXPECT_GT(largest_difference(averaged(config, 16, 2).loss, reference_of(config, 2).loss), 1e-5)
+      << "which is another algorithm";
+}
+
+TEST(Averaging, SendsLessWithRarerAveragings) {
+  auto config = plain_sgd();
+  config.train.steps = 33;  // 32 measured steps
+  const Row every = averaged(config, 1, 2), rarely = averaged(config, 4, 2);
+  EXPECT_NEAR(rarely.ranks[0].bytes_sent_per_step, every.ranks[0].bytes_sent_per_step * 9 / 32,
+              1e-6 * every.ranks[0].bytes_sent_per_step)
+      << "after steps 4, 8, ..., 32, and after the last one";
+}
+
+TEST(Averaging, SixteenBitsAverageTheMasterValues) {
+  auto config = plain_sgd();
+  config.train.precision = Precision::bf16;
+  config.train.steps = 8;
+  const Row row = run(plan_training(config, "averaging", 3));
+  const Row definition = definition_of(config, "averaging", 3);
+  EXPECT_EQ(row.parameter_hashes, definition.parameter_hashes);
+  EXPECT_EQ(row.loss, definition.loss);
+}
+
+/// The throughput of averaging every 16 steps must count the averagings: on eight devices with a
+/// slow network most of the time goes into them.
+TEST(Averaging, HasTheThroughputOfAllStepsTogether) {
+  auto config = tiny("gpt");
+  config.model = {.layers = 4, .heads = 4, .width = 256, .context = 32};
+  config.train.steps = 37;
+  config.train.warmup = 5;  // 32 measured steps
+  config.train.global_batch = 16;
+  config.device.kind = "sim";
+  config.cluster = testing::small_cluster(8);
+  const RunPlan plan = averaging(config, 16, 8);
+  const Row row = make_row(plan, simulate(plan, [](const Progress&) {}));
+  double all_steps = 0;
+  for (std::size_t s = 5; s < 37; ++s) all_steps += row.ranks[0].steps[s].total;
+  EXPECT_NEAR(row.samples_per_s, 16 * 32 / all_steps, 0.01 * row.samples_per_s);
+  EXPECT_GT(all_steps / 32, 1.05e-3 * row.step_ms.median) << "the median step has no averaging";
+}
+
+TEST(OwnAlgorithms, RefuseWhatTheirDefinitionsDoNotSay) {
+  for (const std::string& scheme : testing::scheme_names(Promise::own_algorithm)) {
+    auto config = tiny("mlp");
+    config.train.precision = Precision::fp16;
+    EXPECT_THAT(complaint([&] { plan_training(config, scheme, 2); }),
+                HasSubstr("scheme " + scheme + " does not train in fp16"));
+    config = tiny("resnet");
+    config.model.batch_norm_group = 2;
+    EXPECT_THAT(complaint([&] { plan_training(config, scheme, 2); }),
+                HasSubstr("model.batch_norm_group = 2: replicas of scheme " + scheme));
+  }
+  auto config = tiny("mlp");
+  config.scheme_options["averaging"] = peer::AveragingOptions{.sync_every = 0};
+  EXPECT_THAT(complaint([&] { plan_training(config, "averaging", 2); }),
+              HasSubstr("scheme.averaging.sync_every = 0 is too small"));
+}
+
+}  // namespace
+}  // namespace ringside
