@@ -62,8 +62,8 @@ class TokenDataset final : public Dataset {
       const auto [tokens, token_bytes] = read_header(file);
       if (files_.files() > 0 && token_bytes != token_bytes_)
         throw bad_file(path, 0,
-                       fmt::format("tokens of {} bytes, but those of {} have {}", token_bytes,
-                                   files_.path(0).string(), token_bytes_),
+                       fmt::format("this file's tokens have {} bytes, but the tokens of {} have {}",
+                                   token_bytes, files_.path(0).string(), token_bytes_),
                        "name files of one kind");
       token_bytes_ = token_bytes;
       files_.append(std::move(file), tokens, header_bytes);

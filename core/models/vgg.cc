@@ -95,8 +95,8 @@ Model make_vgg(const ModelConfig& config, Device& device) {
   check_images(config);
   check_dropout(config);
   if (config.image % smallest != 0)
-    throw Error("model.image = {}: VGG halves it {} times; choose a multiple of {}", config.image,
-                stages, smallest);
+    throw Error("model.image = {}: VGG halves the image's side {} times; choose a multiple of {}",
+                config.image, stages, smallest);
   Model model;
   std::int64_t in = config.channels, place = 0, index = 0;
   for (const int convolutions : convolutions_of(config)) {

@@ -53,8 +53,8 @@ int run_command(const Process& process) {
       ->allow_extra_args(false);
   compare->add_flag("--resume", arguments.resume,
                     "keep the rows of the results folder, and make only the missing runs; "
-                    "without --resume earlier results move to before-1, before-2, ... in that "
-                    "folder");
+                    "without --resume, earlier results are moved to its subfolders before-1, "
+                    "before-2, ...");
   compare
       ->add_option("--results", arguments.results,
                    "write results to DIR/NAME, where NAME is the experiment's name")
@@ -78,8 +78,8 @@ int run_command(const Process& process) {
       ->add_option(
           "--save", arguments.save,
           "write the trained weights to a safetensors file, which train.initial_weights can "
-          "read; tensors have the names of Hugging Face or torchvision, where these have "
-          "the model")
+          "read; tensors have the names that Hugging Face or torchvision gives them, if "
+          "either has the model")
       ->type_name("FILE");
 
   CLI::App* calibrate = app.add_subcommand(

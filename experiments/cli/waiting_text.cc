@@ -31,8 +31,8 @@ std::string_view WaitingText::front(std::size_t most) {
     oldest_.clear();
     if (left_out_ > 0)
       oldest_ = fmt::format(
-          "{}ringside: {} bytes of output are left out here: they came while "
-          "nobody read\n",
+          "{}ringside: {} bytes of output are left out here, because nobody "
+          "read the output in time\n",
           in_a_line ? "\n" : "", left_out_);
     oldest_ += newest_;
     newest_.clear();

@@ -38,7 +38,8 @@ class Attendance {
       if (server.is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s_) continue;
       if (!workers_[w].came)
         throw Error(
-            "worker {} did not come within {} s; raise train.timeout_s if its start really takes "
+            "worker {} did not connect within {} s; raise train.timeout_s if its start really "
+            "takes "
             "so long",
             w, timeout_s_);
       throw Error(

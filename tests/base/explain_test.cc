@@ -49,7 +49,8 @@ TEST(Explain, AThreadThatCannotBeStartedMayMeetTheLimitOfMemory) {
   const std::string text = explain(refused);
   EXPECT_EQ(text.find("a thread could not be started: Resource temporarily unavailable; its stack "
                       "may not fit; " +
-                      limit.text() + "; or this user may have no more processes and threads"),
+                      limit.text() +
+                      "; or this user has as many processes and threads as the limit allows"),
             0u)
       << text;
 }

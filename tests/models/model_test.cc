@@ -150,7 +150,7 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.channels = 0 is too small; it has to be 1 or more");
   EXPECT_EQ(message({.kind = "vgg", .layers = 18}), "model.layers = 18: choose 11, 13, 16 or 19");
   EXPECT_EQ(message({.kind = "vgg", .layers = 16, .image = 28}),
-            "model.image = 28: VGG halves it 5 times; choose a multiple of 32");
+            "model.image = 28: VGG halves the image's side 5 times; choose a multiple of 32");
   // Settings that a kind of model does not use may have any value.
   EXPECT_EQ(message({.kind = "gpt", .masked = -1, .image = -1}), "nothing");
   EXPECT_EQ(message({.kind = "resnet", .layers = 18, .heads = 0, .dropout = 7}), "nothing");

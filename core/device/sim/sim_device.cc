@@ -232,7 +232,7 @@ class RooflineDevice final : public SimDevice, private Clock {
     const std::int64_t others = *held_ - own.total();
     std::string cause = fmt::format("the device has {}", memory_text(capacity_));
     if (others > 0)
-      cause += fmt::format(", of which other ranks in this place hold {}",
+      cause += fmt::format(", of which other ranks on the same device hold {}",
                            memory_text(static_cast<double>(others)));
     throw out_of_memory(name_, bytes, kind, own, cause);
   }

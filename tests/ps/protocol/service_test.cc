@@ -111,14 +111,16 @@ TEST_F(ServiceTest, CountsAPullWithTheStepWhoseUpdateItsValuesHaveSeen) {
 
 TEST_F(ServiceTest, NamesAWorkerThatNeverComes) {
   script_.keeps_saying(0);
-  EXPECT_EQ(error(),
-            "worker 1 did not come within 0.05 s; raise train.timeout_s if its start really takes "
-            "so long");
+  EXPECT_EQ(
+      error(),
+      "worker 1 did not connect within 0.05 s; raise train.timeout_s if its start really takes "
+      "so long");
   ASSERT_EQ(script_.replies.size(), 1u) << "who came is told";
   EXPECT_EQ(script_.replies[0].worker, 0);
-  EXPECT_EQ(script_.replies[0].message.header.text,
-            "worker 1 did not come within 0.05 s; raise train.timeout_s if its start really takes "
-            "so long");
+  EXPECT_EQ(
+      script_.replies[0].message.header.text,
+      "worker 1 did not connect within 0.05 s; raise train.timeout_s if its start really takes "
+      "so long");
 }
 
 TEST_F(ServiceTest, NamesAWorkerThatFallsSilentAndWhatIsAwaited) {
@@ -141,9 +143,10 @@ TEST_F(ServiceTest, DoesNotWaitForAWorkerThatIsDone) {
   script_.says(1, Kind::done);
   // These messages are refused, and they do not prolong the wait for worker 0.
   script_.keeps_saying(1);
-  EXPECT_EQ(error(),
-            "worker 0 did not come within 0.05 s; raise train.timeout_s if its start really takes "
-            "so long");
+  EXPECT_EQ(
+      error(),
+      "worker 0 did not connect within 0.05 s; raise train.timeout_s if its start really takes "
+      "so long");
 }
 
 }  // namespace
