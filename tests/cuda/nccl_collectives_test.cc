@@ -143,7 +143,8 @@ TEST(NcclMessages, PassCollectivesThatCannotBeginYet) {
 }
 
 TEST(NcclMessages, OfTwoDirectionsDoNotWaitForEachOther) {
-  // The answer of rank 1 depends on messages that rank 0 sends after its recv() of the answer.
+  // Rank 0 begins recv() of the answer first. Only then does it send the messages from which rank 1
+  // computes that answer.
   run_nccl_ranks(2, [](const Rank& r) {
     const Tensor first = r.floats(500), second = r.floats(500), answer = r.floats(500);
     const auto& kernels = r.device.kernels();

@@ -18,7 +18,8 @@ namespace ringside::peer {
 
 /// One object for all ranks of a group. A world's actors run one at a time, so nothing is locked.
 /// Ranks call operations and wait for them. The group's services (background actors of the world)
-/// let the simulated time of the operations pass and finish them. A waiting rank checks the first
+/// finish the operations, after waiting for the simulated time that each one takes. A waiting rank
+/// checks the first
 /// of its operations that has not ended: if ranks called different operations, or a rank does not
 /// come, the waiting rank breaks the group. All ranks then throw Error with the same text.
 class SimGroup : public SimMembers {
@@ -53,15 +54,16 @@ class SimGroup : public SimMembers {
 
   /// Announces that the rank has come to its next operation. Throws Error if the group is broken.
   OperationPtr call(int rank, const Call& call, const Tensor& in, const Tensor& out);
-  /// Blocks until the rank's part of the operation has ended. Throws Error if the group breaks.
+  /// Blocks until the operation has ended for the rank (see finish()). Throws Error if the group
+  /// breaks.
   void await(const Operation& operation, int rank);
   /// Whether the operation, and all operations before it, have ended for the rank.
   bool ended(const Operation& operation, int rank) const {
     return progress(rank).ended >= operation.number;
   }
   /// Called when an exception ends the rank. Breaks the group and lets go of all ranks' tensors.
-  /// Does not call the world, which may be ending the rank's actor, and so wakes nobody: a rank
-  /// that waits learns of the break at the latest when its deadline is over.
+  /// Wakes no waiting rank, because waking a rank means calling the world, and the world may be
+  /// ending this rank's actor. A waiting rank learns of the break at its deadline at the latest.
   void abandon(int rank, const std::string& what);
   /// Says that the rank will not come to any later operation. `unwinding` says that an exception
   /// ends the rank; like abandon(), the function then does not call the world.
@@ -77,7 +79,8 @@ class SimGroup : public SimMembers {
   }
   /// finish() says that the rank's part of the algorithm is over, finish_all() that the parts of
   /// all ranks are. An operation ends for a rank once the rank's part is over, all ranks have come
-  /// and the operations before it have ended. The first such end moves the values of all ranks.
+  /// and the operations before it have ended. When an
+  /// operation ends for the first rank, the values of all ranks are moved at once.
   void finish(const OperationPtr& operation, int rank);
   void finish_all(const OperationPtr& operation);
 

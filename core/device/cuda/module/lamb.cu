@@ -1,5 +1,6 @@
-// LAMB's two operations on flat ranges. Compiled without relaxed arithmetic, because the bits of an
-// element must not depend on its place in the range (core/device/ops/flat.h).
+// LAMB's two operations on flat ranges. Compiled without relaxed arithmetic: with it, the
+// code for groups of elements and the code for single elements could round differently, and the
+// bits of an element must not depend on its place in the range (core/device/ops/flat.h).
 #include <cmath>
 
 #include "core/device/cuda/module/elementwise.cuh"
