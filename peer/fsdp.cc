@@ -82,7 +82,8 @@ class Fsdp : public SyncScheme {
 
   bool step(const StepInfo& info) override {
     if (optimizer_->rounds() > 0) return step_at_once(info);
-    // Updates each unit once its gradient has arrived, while gradients of others are on their way.
+    // Updates a unit as soon as its gradient has arrived; gradients of other units may still be on
+    // their way.
     for (std::size_t u = shards_->units(); u-- > 0;) {
       while (!scattering_.empty() && scattering_.front().unit >= u) finish_scatter();
       const auto span =
@@ -107,8 +108,8 @@ class Fsdp : public SyncScheme {
   Traffic traffic() const override { return communicator_->traffic(); }
 
  private:
-  /// A gradient on its way to its shard. `part` receives this rank's part, which is then added to
-  /// the shard; it is empty if the shard itself receives the part.
+  /// A gradient on its way to its shards. `part` receives this rank's part of the sum, which is
+  /// then added to this rank's shard; `part` is empty if the shard itself receives the sum.
   struct Scattering {
     std::size_t unit;
     Tensor part;
@@ -143,7 +144,7 @@ class Fsdp : public SyncScheme {
     scatter(u, true);
   }
 
-  /// For optimizers that need sums over the whole model before they update anything.
+  /// Updates all units together, for optimizers that first need sums over the whole model.
   bool step_at_once(const StepInfo& info) {
     while (!scattering_.empty()) finish_scatter();
     const auto span = context().timeline.scope(Activity::optimizer, "optimizer");

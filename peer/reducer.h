@@ -45,7 +45,8 @@ class Reducer {
 
   /// Says that the unit's gradients of the micro-batch are complete; does not block.
   void add(std::size_t unit, std::int64_t micro_batch);
-  /// Waits for the bucket if it is under way; then `gradients`, or `total`, hold the bucket's sums.
+  /// Waits for the bucket if it is under way. Afterwards `gradients`, or `total` after add_up_in(),
+  /// hold the bucket's sums.
   void finalize(std::size_t bucket);
   /// Does the same for the bucket of a unit whose gradients are about to be overwritten.
   void finalize_of_unit(std::size_t unit);

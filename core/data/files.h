@@ -31,7 +31,7 @@ struct SampleRange {
 /// training. Throws Error if `holdout` is not in [0, 1).
 SampleRange samples_of(std::int64_t whole, Split split, double holdout);
 
-/// A file on a disk, open for reading, that nobody may change meanwhile.
+/// A file on a disk that is read. Nobody may change the file while this object exists.
 class RegularFile {
  public:
   /// Opens the file without blocking. Throws Error if the path cannot be read or is a pipe, device,
@@ -57,7 +57,7 @@ class RegularFile {
   void check_unchanged(int descriptor) const;
 
   std::filesystem::path path_;
-  std::string_view setting_;  // of a string literal
+  std::string_view setting_;  // views a string literal
   int descriptor_ = -1;
   struct stat status_ {};
 };

@@ -8,10 +8,10 @@ namespace ringside {
 
 /// The order of a data set's samples in each epoch, and their division among ranks. The rules are
 /// those of PyTorch's DistributedSampler: (seed, epoch) selects a permutation; the parts of the
-/// ranks are disjoint and of equal size; if the size is no multiple of the batch, either the last
-/// samples of the epoch are dropped or the epoch is padded with its first samples. Unlike in
-/// PyTorch, a rank takes a contiguous slice of each global batch, so that sample j of step s does
-/// not depend on the number of ranks.
+/// ranks are disjoint and of equal size; if the number of samples is no multiple of the global
+/// batch, either the last samples of the epoch are dropped or the epoch is padded with its first
+/// samples. Unlike in PyTorch, a rank takes a contiguous slice of each global batch, so that sample
+/// j of step s does not depend on the number of ranks.
 class Sampler {
  public:
   enum class Tail : std::uint8_t { drop, pad };

@@ -48,7 +48,7 @@ class Unit {
   struct Statistic {
     std::string name;
     Tensor values;              // of the first micro-batch; evaluation computes with these
-    std::vector<Tensor> later;  // of later micro-batches; empty while steps have only one
+    std::vector<Tensor> later;  // of later micro-batches; empty if steps have one
   };
   const std::vector<Statistic>& statistics() const { return statistics_; }
   /// Sets the ranks over which batch norms combine their statistics; null: this rank alone. The

@@ -7,8 +7,8 @@ namespace ringside {
 void WaitingText::append(std::string_view text) {
   const std::size_t waiting = oldest_.size() - taken_;
   if (newest_.empty() && waiting + text.size() <= half_) {
-    // Erasing the bytes that were taken moves the bytes that remain, so it is put off until fewer
-    // bytes remain than were taken.
+    // Erasing the taken bytes moves the waiting bytes. So the taken bytes are erased only once they
+    // are more than the waiting bytes.
     if (taken_ > waiting) {
       oldest_.erase(0, taken_);
       taken_ = 0;

@@ -63,8 +63,8 @@ class Attendance {
   std::vector<Worker> workers_;
 };
 
-/// Adds up the bytes of the messages about measured steps, and the processor time that the process
-/// spends on each of these messages, counted from the message before it. Workers may send messages
+/// Adds up the bytes of the messages about measured steps, and the processor time of the process
+/// for them: for each message, the time since the message before it. Workers may send messages
 /// about the next step while others still send those about the current step, so there is no moment
 /// at which a step begins for the server.
 class Meter {
@@ -118,8 +118,8 @@ bool tell(Channel& channel, std::size_t worker, const std::string& cause) {
   return channel.try_send(static_cast<int>(worker), std::move(message));
 }
 
-/// Tells every worker the cause, and gives workers that have not come yet a moment to come: no
-/// other rank could tell them, and they would wait for their whole deadline.
+/// Tells every worker the cause. Waits up to `moment_s` for workers that have not come yet: no
+/// other rank could tell them the cause, and without it they would wait for their whole deadline.
 void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, double moment_s,
                   const std::string& cause) {
   std::vector<bool> told(attendance.size());

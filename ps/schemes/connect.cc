@@ -15,7 +15,8 @@ ServerConfig server_config(const RankContext& context, std::uint64_t token) {
           .warmup = plan.train.warmup};
 }
 
-/// A worker waits a little longer than a server, because the server knows which worker is missing.
+/// A worker's timeout is longer than a server's by this factor. So if a worker is missing, the
+/// server's error comes first, which names that worker.
 constexpr double grace = 1.1;
 
 std::unique_ptr<Client> connect(const RankContext& context, Transport& transport,

@@ -75,7 +75,7 @@ TEST_F(WholeFileTest, LeavesNothingWhereItsProcessIsKilled) {
     raise(SIGKILL);
   }
   waitpid(child, nullptr, 0);
-  remove_abandoned_drafts(path("a"));  // some file systems need named drafts
+  remove_abandoned_drafts(path("a"));  // for file systems where a draft must have a name
   EXPECT_EQ(files(), 0u);
 }
 

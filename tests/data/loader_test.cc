@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::int64_t global_batch = 8, context = 5;
 
-/// Synthetic tokens behind a gate, which counts the samples that go through and who reads them.
+/// Synthetic tokens behind a gate. The gate counts the samples that go through, and remembers which
+/// thread read the last one.
 class Gated : public Dataset {
  public:
   std::int64_t size() const override { return plain_->size(); }
@@ -93,7 +94,7 @@ TEST_F(Prefetch, FillsAnExpectedBatchInAThreadOfItsOwnBesideTheCaller) {
   start();
   loader_->expect({3, 4, 4});
   EXPECT_EQ(bytes(), batch_bytes) << "memory is taken at once, filled or not";
-  data_.await_reader();  // it waits at the gate, while this thread goes on
+  data_.await_reader();  // the loader's thread waits at the gate
   data_.let(4);
   data_.await_read(4);
   EXPECT_NE(data_.reader(), std::this_thread::get_id());
@@ -154,8 +155,8 @@ TEST_F(Prefetch, EndsWithBatchesThatNobodyReads) {
   start();
   for (std::int64_t step = 0; step < 5; ++step) loader_->expect({step, 0, 4});
   data_.await_reader();
-  // How many batches are read depends on when the loader's thread notices the end; no batch is read
-  // in part.
+  // The loader's thread may finish some batches before it notices that the loader is destroyed. But
+  // it leaves no batch half read.
   std::jthread later([&] { data_.let(100); });
   loader_.reset();
   EXPECT_EQ(data_.samples_read() % 4, 0);
@@ -207,11 +208,11 @@ TEST(Loader, NextSlicesAreTheNextMicroBatchAndThenTheNextStep) {
 }
 
 /// Images whose elements are all the number of the sample. augment() replaces the first element by
-/// its bits, modulo 1000.
+/// its argument `bits`, modulo 1000.
 class Numbered : public Dataset {
  public:
   std::int64_t size() const override { return 6; }
-  Shape input_shape() const override { return {400, 400, 2}; }  // more than one read
+  Shape input_shape() const override { return {400, 400, 2}; }  // too large to be read together
   DType input_dtype() const override { return DType::f32; }
   Shape target_shape() const override { return {3}; }
   std::vector<std::int64_t> target_parts() const override { return {2, 1}; }

@@ -48,7 +48,7 @@ TEST(Cost, SgdTouchesItsVelocityWhereThereIsMomentum) {
   expect_cost(cost(op), OpClass::optimizer, 400, 300);
   op.velocity = made({100});
   op.momentum = 0.9f;
-  expect_cost(cost(op), OpClass::optimizer, 400, 400);  // step 1 only writes velocity
+  expect_cost(cost(op), OpClass::optimizer, 400, 400);  // step 1 writes velocity without reading it
   op.step = 2;
   expect_cost(cost(op), OpClass::optimizer, 600, 500);
 }

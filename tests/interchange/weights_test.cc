@@ -61,8 +61,8 @@ Model make(const ModelConfig& c, Device& device) {
   return make_mlp(c, device);
 }
 
-/// A model with random parameters and statistics. Saves them, and reads those of a file, so that
-/// tests can compare them.
+/// A model with random parameters and statistics. save() writes them to a file, and loaded() reads
+/// the parameters and statistics of a file, so that tests can compare the two.
 class Weights {
  public:
   Weights(const ModelConfig& config, DType dtype, std::uint64_t seed = 1)

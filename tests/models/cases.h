@@ -90,7 +90,7 @@ inline Tensor input_of(const ModelConfig& config, const Model& model, Device& de
   return out;
 }
 
-/// The summed loss of all terms; the gradient takes the place of the logits.
+/// Returns the summed loss of all terms, and overwrites `logits` with its gradient.
 inline double loss_of(const Model& model, Device& device, const Tensor& logits,
                       std::int64_t samples, std::uint64_t seed) {
   double sum = 0;

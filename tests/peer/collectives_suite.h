@@ -27,7 +27,7 @@ inline void expect_all(const Rank& r, const Tensor& array,
         << "element " << i << " of " << array.count();
 }
 
-/// A kind of communicator, and how to run ranks that share one: as threads or simulated.
+/// A kind of communicator, and a function that runs ranks which share a communicator of this kind.
 struct Ranks {
   std::string name;
   void (*run)(int size, const std::function<void(const Rank&)>& body);
@@ -209,8 +209,8 @@ TEST_P(Collectives, TrafficIsExact) {
     t = measure([&] { r.comm.barrier(); });
     EXPECT_EQ(t.sent + t.received, 0);
 
-    // 1001 elements are not divisible by most numbers of ranks: some ranks send more than others,
-    // but all ranks together send no byte more.
+    // Most numbers of ranks do not divide 1001 elements, so some ranks send more than others. But
+    // all ranks together send exactly 2 * (p - 1) arrays.
     const Tensor uneven = r.floats(1001, [](std::int64_t) { return 1.0F; });
     t = measure([&] { r.comm.all_reduce(uneven)->wait(); });
     sent += t.sent;

@@ -15,7 +15,8 @@ using testing::Rank;
 
 constexpr double soon = 0.5;
 
-/// pass() blocks until `last` ranks have called it, so that no rank leaves the group early.
+/// pass() blocks until as many ranks have called it as the constructor was told, so that no rank
+/// leaves the group early.
 class Gate {
  public:
   explicit Gate(int last) : last_(last) {}

@@ -70,14 +70,14 @@ std::vector<std::string> errors_of_ranks_on(MakeDevice make_device,
   return errors;
 }
 
-/// Does the same on the CPU, over shared memory.
+/// Calls errors_of_ranks_on() with CPU devices and communicators over shared memory.
 inline std::vector<std::string> errors_of_ranks(int size, double timeout_s,
                                                 const std::function<void(const Rank&)>& body) {
   return errors_of_ranks_on([] { return make_cpu_device(1); }, peer::make_shm_communicator, size,
                             timeout_s, body);
 }
 
-/// Does the same, and expects that no rank throws.
+/// Calls errors_of_ranks(), and expects that no rank throws.
 inline void run_ranks(int size, const std::function<void(const Rank&)>& body) {
   const auto errors = errors_of_ranks(size, 60, body);
   for (int r = 0; r < size; ++r)

@@ -65,8 +65,8 @@ void average_pool_backward(const Context&, const AveragePoolBackward&);
 void cross_entropy(const Context&, const CrossEntropy&);
 
 /// Linear layers that multiply bf16 operands directly, without converting them to fp32 first as
-/// core/device/cpu/widened.h does. May be called only if has_bf16_products(); then the convolutions
-/// above take bf16 operands too.
+/// core/device/cpu/widened.h does. May be called only if has_bf16_products(); on such
+/// processors the convolutions above take bf16 operands too.
 void linear_forward_bf16(const Context&, const LinearForward&);
 void linear_backward_bf16(const Context&, const LinearBackward&);
 /// Whether the processor has instructions that multiply bf16, which oneDNN then uses.

@@ -19,8 +19,8 @@ Error refused_by_onednn(const std::string& operation, int status,
                         std::string_view explanation = {});
 
 /// Makes the next parallel regions of the calling thread run on `threads` threads, whatever
-/// OMP_DYNAMIC, OMP_NUM_THREADS and OMP_MAX_ACTIVE_LEVELS say. oneDNN divides its work by the
-/// number of threads that it asks for; if it got fewer, a part of the result would not be computed.
+/// OMP_DYNAMIC, OMP_NUM_THREADS and OMP_MAX_ACTIVE_LEVELS say. oneDNN divides its work among the
+/// threads that it asks for; if it got fewer threads, a part of the result would not be computed.
 /// Throws Error if OMP_THREAD_LIMIT is less than `threads`.
 void set_team(int threads);
 

@@ -8,8 +8,8 @@
 namespace ringside::cpu {
 namespace {
 
-/// Walks through the columns of a left side with constant strides; operator[] reads row r of the
-/// current column.
+/// Walks through the columns of the left matrix, whose rows and columns have constant strides;
+/// operator[] reads row r of the current column.
 struct Strided {
   const float* __restrict a;
   std::int64_t row, column;
@@ -17,7 +17,7 @@ struct Strided {
   float operator[](std::int64_t r) const { return a[r * row]; }
   void next() { a += column; }
 };
-/// The same for a left side whose rows lie anywhere in memory.
+/// The same for a left matrix whose rows lie anywhere in memory.
 template <std::int64_t Rows>
 struct Scattered {
   const float* rows[Rows];

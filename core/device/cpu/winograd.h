@@ -17,7 +17,7 @@
 
 namespace ringside::cpu {
 
-/// The numbers that a transformed tile has for each channel.
+/// How many numbers a transformed tile has for each channel.
 constexpr std::int64_t points = 16;
 
 /// Where a transformed tile stands: point i of channel c is data[i * point + c / tile_columns *

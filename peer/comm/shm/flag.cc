@@ -33,8 +33,8 @@ void Flag::wake() { futex(value_, FUTEX_WAKE, INT_MAX, nullptr); }
 void Flag::sleep(std::uint32_t seen) {
   const timespec longest{.tv_sec = 0, .tv_nsec = static_cast<long>(longest_sleep_s * 1e9)};
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  // The kernel compares the value once more, after this thread was counted as a sleeper, so no
-  // set() in between is missed.
+  // The kernel sleeps only if the value is still `seen`. By then this thread is counted as a
+  // sleeper, so a set() either changes the value before that check or wakes this thread.
   futex(value_, FUTEX_WAIT, seen, &longest);
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
 }

@@ -25,10 +25,11 @@ void start_services(const std::shared_ptr<SimGroup>& group) {
 }
 
 /// A member by which a destructor learns whether an exception destroys its object: more exceptions
-/// are then under way than when the object was made. Such a destructor must not call the world, for
-/// two reasons. The world itself may have thrown the exception, to end the actor. And a call may
-/// let another actor run: std::uncaught_exceptions() counts for the thread, which all actors share,
-/// so the other actor would take this exception for its own.
+/// are under way in the destructor than when the object was made. A destructor that an exception
+/// called must not call the world, for two reasons. The world itself may have thrown the exception,
+/// to end the actor. And the call may let another actor run. All actors share one thread, and
+/// std::uncaught_exceptions() counts the exceptions of the thread, so the other actor would take
+/// this exception for its own.
 class Unwinding {
  public:
   bool now() const { return std::uncaught_exceptions() > before_; }

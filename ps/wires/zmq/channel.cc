@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto last_words = std::chrono::milliseconds(1000);
 
-/// The channel looks repeatedly whether copies are finished. The time from one look to the next
+/// The channel checks repeatedly whether copies are finished. The time from one check to the next
 /// doubles, so that a message is delayed by no more than the time that its copy took.
 constexpr double shortest_slice_s = 50e-6, longest_slice_s = 1e-3;
 

@@ -33,14 +33,15 @@ class StagedMessages {
 
   /// Sends a message; returns false if the peer takes no message now.
   using Send = std::function<bool(int peer, const Parts& parts)>;
-  /// Sends the messages that are ready. Does not block if `send` does not. If `send` or the device
-  /// throws Error, the messages to that peer are dropped and the error is thrown on.
+  /// Sends the messages whose frames are copied. Does not block if `send` does not. If `send` or
+  /// the device throws Error for a message, all messages to the peer of that message are dropped
+  /// and the error is thrown on.
   void send_ready(const Send& send);
   /// Sends the oldest message to the peer; there must be one. Blocks until its frames are copied.
   /// Returns false, or throws, as `send` does.
   bool send_oldest(int peer, const Send& send);
 
-  /// Returns a received frame on the device; `host` may be reused when the call returns.
+  /// Copies a received frame to the device. `host` may be reused when the call returns.
   Tensor in(const Tensor& host) { return staging_->in(host); }
 
  private:

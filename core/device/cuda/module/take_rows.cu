@@ -1,5 +1,5 @@
-// TakeRows. In backward each row of dx is the sum, in order, of the rows of dy that were taken from
-// it.
+// TakeRows. Forward copies rows of x to y. In backward a row of dx is the sum of the rows of dy, in
+// order, that belong to the copies of that row of x.
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/launch.h"
 #include "core/device/cuda/module/vectors.cuh"

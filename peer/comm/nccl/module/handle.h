@@ -12,13 +12,13 @@
 
 namespace ringside::peer {
 
-/// Calls `done` again and again until it returns true or `timeout_s` have passed. Returns whether
-/// it returned true.
+/// Calls `done` again and again until `done` returns true or `timeout_s` have passed. Returns
+/// whether `done` returned true.
 bool poll(const Clock& clock, double timeout_s, const std::function<bool()>& done);
 
-/// A non-blocking communicator: a call leaves it in progress, and no other call may follow until
-/// the first is through. Destruction without finish() aborts it. Texts of errors begin with
-/// NcclRank::place. For one thread at a time.
+/// A non-blocking communicator: a call of NCCL may return before it is through, and until it is
+/// through no other call may follow. Destruction without finish() aborts the communicator. Texts of
+/// errors begin with NcclRank::place. For one thread at a time.
 class Handle {
  public:
   /// Announces this rank; the other ranks need not be there yet. The store must live until all
