@@ -55,7 +55,7 @@ class Fsdp : public SyncScheme {
   void before_backward(std::size_t unit, const Pass& pass) override {
     const Tensor parameters = gathered_->get_with_lender(unit);
     if (prefetch_ && unit > 0) gathered_->begin(unit - 1);
-    while (scattering_.size() > 1) finish_scatter();  // at most two whole gradients are alive
+    while (scattering_.size() > 1) finish_scatter();  // keeps at most 2 units' gradients
     const std::int64_t count = this->unit(unit).layout().count();
     if (whole_ && pass.micro_batch == 0) {
       gradient_ = shards_->of_whole(whole_, unit);

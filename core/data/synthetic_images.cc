@@ -31,8 +31,8 @@ class SyntheticImages final : public Dataset {
           "data: {} synthetic images of {} classes cannot be made; there have to be 1 or more of "
           "each",
           samples, classes);
-    // The noise of an image's row begins anywhere in the first noise_values and may extend into the
-    // values behind them.
+    // The noise of an image's row begins at any of the first `noise_values` elements and may extend
+    // beyond these.
     noise_.resize(noise_values + static_cast<std::size_t>(image[1] * image[2]));
     for (std::size_t i = 0; i < noise_.size(); ++i)
       noise_[i] =

@@ -21,8 +21,8 @@ class JsonLine {
   /// Blocks until the system has taken the value; returns false if the other end is gone.
   bool send(const nlohmann::json& value);
   /// Blocks until data or the end of the stream arrives. Returns the values that have arrived
-  /// completely (an empty list if only a part of a value has arrived), or none at the end of the
-  /// stream.
+  /// completely (an empty list if only a part of a value has arrived), or std::nullopt at the end
+  /// of the stream.
   std::optional<std::vector<nlohmann::json>> receive();
   /// Ends a receive() under way in another thread, and every later receive().
   void stop_receiving();

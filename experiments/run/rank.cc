@@ -124,7 +124,7 @@ class Companion {
       error_ = std::current_exception();
     }
   }
-  /// Blocks until the server has ended. It ends after its worker, whether that succeeded or failed.
+  /// Blocks until the server has ended. It ends after its worker, even if the worker fails.
   void wait() {
     constexpr double look_again_s = 3600;
     while (world_ && !done_) ended_->wait(look_again_s);

@@ -15,7 +15,8 @@ namespace ringside {
 struct RankListener {
   std::function<void(const Progress&)> progress;
   /// Called with the cause when training or serving fails, before any part of the rank is
-  /// destroyed. The destruction makes other ranks fail too, and the first cause must be told first.
+  /// destroyed. Its destruction makes other ranks fail too, and this cause must be told before
+  /// their errors.
   std::function<void(const std::string&)> error;
 };
 
@@ -27,7 +28,8 @@ struct RankSite {
 
 /// Builds what the plan names (device, data, model, scheme), trains or serves, and returns the
 /// rank's record. Blocks. The same code runs a rank as a thread, as a process and as an actor of a
-/// simulated world. Throws Error; an error of training or serving was told to the listener before.
+/// simulated world. Throws Error; if training or serving failed, the listener has already been
+/// told.
 RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                     const RankListener& listener);
 

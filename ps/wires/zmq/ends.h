@@ -25,8 +25,8 @@ ServerEnd open_server(Device& device, std::shared_ptr<Hub> hub, std::uint64_t to
                       const TransportOptions& options);
 
 /// Makes a worker's end, with one connection for each server's endpoint; for a server that shares
-/// the hub the endpoint is local_endpoint(). The time in which a send blocks is recorded as
-/// exposed.
+/// the hub the endpoint is local_endpoint(). The timeline gets the time in which a send blocks, as
+/// Activity::exposed.
 std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Hub> hub,
                                         std::uint64_t token, int worker,
                                         const std::vector<std::string>& endpoints,

@@ -44,10 +44,10 @@ class CudnnGraphs {
   CudnnGraphs(const CudnnGraphs&) = delete;
   CudnnGraphs& operator=(const CudnnGraphs&) = delete;
 
-  /// Enqueues the graph of `key` and returns true. build(handle, graph, key) makes the graph when
-  /// the key first occurs; if build() returns an error or throws, cuDNN has no engine for the key,
-  /// and run() does nothing and returns false. Throws Error with `text(key)` if cuDNN fails to run
-  /// the graph.
+  /// Enqueues the graph of `key` and returns true. When the key first occurs, build(handle, graph,
+  /// key) makes the graph. If build() returns an error or throws, cuDNN has no engine for the key;
+  /// then this call and every later call with the key do nothing and return false. Throws Error
+  /// with `text(key)` if cuDNN fails to run the graph.
   template <class Build, class Text>
   bool run(const Key& key, const Build& build, GraphOperands operands, const Text& text) {
     use(context_);

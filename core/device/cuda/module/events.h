@@ -9,8 +9,8 @@
 
 namespace ringside::cuda {
 
-/// A new event belongs to the current device, so each pool serves one device. Thread-safe. The pool
-/// must outlive its events.
+/// take() makes an event on the caller's current device, or hands out one that was given back. So a
+/// pool may serve one device only. Thread-safe. The pool must outlive its events.
 class EventPool {
  public:
   /// `flags` is cudaEventDefault (events have a time) or cudaEventDisableTiming.
