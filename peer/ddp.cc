@@ -76,7 +76,7 @@ class Ddp : public SyncScheme {
   Traffic traffic() const override { return communicator_->traffic(); }
 
  private:
-  /// All gradients are complete on every rank, so no sums over ranks are needed.
+  /// Every rank has the gradients of all parameters, so the optimizer needs no sums over the ranks.
   bool step_at_once(const StepInfo& info) {
     reducer_->finalize_all();
     const auto span = context().timeline.scope(Activity::optimizer, "optimizer");

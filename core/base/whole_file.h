@@ -11,9 +11,9 @@ namespace ringside {
 /// A file while it is written. A file that had the name before stays until publish(); without
 /// publish() nothing is left. The draft has no name if the file system allows that (O_TMPFILE), so
 /// that not even SIGKILL leaves a draft behind. Otherwise the draft lies beside the file as
-/// NAME.HOST.PID.part, and the next writer of the same file removes drafts of processes of this
-/// host that have ended. To be used by one thread. If the system refuses, every call throws Error
-/// with the file's name and the system's cause.
+/// NAME.HOST.PID.part, and the next writer of the same file removes the drafts whose processes ran
+/// on this host and have ended. To be used by one thread. If the system refuses, every call throws
+/// Error with the file's name and the system's cause.
 class WholeFile {
  public:
   /// `path` may be a link: the file to which the link leads is replaced.
@@ -47,7 +47,7 @@ void write_whole(const std::filesystem::path& path, std::string_view content);
 /// the cause; a part of `content` may then be in the file.
 void append_to_file(const std::filesystem::path& path, std::string_view content);
 
-/// Removes the drafts of `path` that were left behind by processes of this host that no longer run.
+/// Removes the drafts of `path` whose processes ran on this host and have ended.
 void remove_abandoned_drafts(const std::filesystem::path& path);
 
 }  // namespace ringside

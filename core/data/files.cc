@@ -82,8 +82,8 @@ void RegularFile::check_unchanged(int descriptor) const {
 }
 
 void FileRow::append(RegularFile file, std::int64_t items, std::size_t header) {
-  // A process may have some 1000 files open, and its ranks read several rows of files. So only the
-  // first files of a row stay open.
+  // A process may have at most some 1000 files open, and each of its ranks may read several
+  // FileRows. So only the first files of a FileRow stay open.
   constexpr std::size_t most_open = 64;
   if (files_.size() >= most_open) file.close();
   ends_.push_back(this->items() + items);

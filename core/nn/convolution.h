@@ -10,10 +10,10 @@ struct Kernel2d {
   std::int64_t size = 3, stride = 1, padding = 1;
 };
 
-/// y = x * weight, then what After names: nothing, + bias, or + bias and relu. Parameters:
-/// "NAME.weight" [out, size, size, in], initially normal with mean 0 and standard deviation
-/// sqrt(2 / (out * size^2)) (He et al. 2015, their variant for the backward pass, as in
-/// torchvision); "NAME.bias" [out] unless After is nothing, initially 0.
+/// y = x * weight, then one of the kinds of `After`: nothing, + bias, or + bias and relu.
+/// Parameters: "NAME.weight" [out, size, size, in], initially normal with mean 0 and standard
+/// deviation sqrt(2 / (out * size^2)) (He et al. 2015, their variant for the backward pass, as in
+/// torchvision); "NAME.bias" [out] unless `After` is nothing, initially 0.
 class Convolution {
  public:
   enum class After : std::uint8_t { nothing, bias, bias_and_relu };

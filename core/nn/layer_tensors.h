@@ -22,8 +22,8 @@ inline Tensor statistic(const Unit& unit, Shape shape) {
   return unit.device().tensor(shape, MemoryKind::activation);
 }
 
-/// A tensor for the gradient of an activation, which lives from one layer's backward to the next
-/// layer's.
+/// A tensor for the gradient of an activation. The gradient is needed only from the backward of one
+/// layer to the backward of the next.
 inline Tensor workspace(const Unit& unit, Shape shape) {
   return unit.device().tensor(shape, MemoryKind::workspace, unit.dtype());
 }

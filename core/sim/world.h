@@ -20,8 +20,8 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-/// Work or a flow under way. The destruction of a Job stops neither. When the actor that started
-/// them ends, its work stops, and its flows go on.
+/// Work or a flow under way. Destroying the Job stops neither of them. When an actor ends, the work
+/// that it started stops, but the flows that it started go on.
 class Job {
  public:
   virtual ~Job() = default;
@@ -52,10 +52,10 @@ class Inbox {
 
 /// A cluster and its clock, simulated by SimGrid. Flows share links, and work shares cores, evenly
 /// at every moment (max-min fairness). Actors run one at a time on one thread; an actor that blocks
-/// in a call of this class lets others run, and it must not block in any other way. The same calls
-/// give the same times to the last bit. A process can have one world at a time. SimGrid's clock
-/// continues from one world to the next, so times in later worlds equal those in the first only up
-/// to rounding.
+/// in a call of this class lets others run, and it must not block in any other way. In the first
+/// world of a process, the same calls give the same times to the last bit. A process can have one
+/// world at a time. SimGrid's clock continues from one world to the next, so times in later worlds
+/// equal those in the first only up to rounding.
 class World {
  public:
   virtual ~World() = default;
@@ -68,8 +68,8 @@ class World {
   /// are not services have ended.
   virtual void spawn(const std::string& name, Place place, std::function<void()> body,
                      bool service = false) = 0;
-  /// Blocks until all actors have ended. May be called once. Throws the first error that left an
-  /// actor, or Error that names the actors that would wait for ever.
+  /// Blocks until all actors have ended. May be called once. Throws the first error that the body
+  /// of an actor threw, or Error that names the actors that would wait for ever.
   virtual void run() = 0;
 
   /// Seconds of virtual time since the world was made.
@@ -101,7 +101,7 @@ class World {
 
 /// Throws Error that says what to install if this build has no SimGrid.
 std::unique_ptr<World> make_world(const ClusterSpec& cluster);
-/// Throws the same Error, or does nothing if SimGrid is there.
+/// Throws the same Error as make_world() if this build has no SimGrid; otherwise does nothing.
 void require_simgrid();
 
 }  // namespace ringside::sim

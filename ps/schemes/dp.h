@@ -26,7 +26,7 @@ inline std::int64_t server_count(const DpOptions&) { return 1; }
 
 /// The master reads the global batch and sends every worker its inputs and, once a step, the
 /// parameters. The workers send back the logits; the master computes the loss, sends out the
-/// gradient of the logits, sums the workers' gradients and updates. These steps run one after
+/// gradient of the logits, sums the workers' gradients and updates. These actions run one after
 /// another: no communication is hidden behind compute. In an evaluation the workers read the data
 /// and compute the loss themselves, with the master's parameters. Let N be the number of workers, P
 /// the bytes of the parameters, and I and L the bytes of the inputs and the logits of the global
@@ -39,9 +39,9 @@ std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions&
 RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model& model,
                     const Loader& loader);
 
-/// The least bytes that the busiest rank must send in a step, with the letters of make_dp(). A
-/// dedicated master sends N * P + I + L, a master beside worker 0 sends
-/// (N - 1) * (P + (I + L) / N); a worker on a rank of its own sends R * P + L / N.
+/// The bytes that the busiest rank must send in a step. With the letters of make_dp(), a dedicated
+/// master sends N * P + I + L bytes, a master beside worker 0 sends (N - 1) * (P + (I + L) / N),
+/// and a worker on a rank of its own sends R * P + L / N.
 double dp_minimum_bytes(const StepShape& shape, const DpOptions& options);
 
 }  // namespace ringside::ps

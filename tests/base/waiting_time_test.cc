@@ -8,7 +8,7 @@ namespace {
 TEST(WaitingTime, IsThatOfTheClockWhileSomebodyLooks) {
   WaitingTime waited(100, 0.5);
   EXPECT_EQ(waited.seconds(100.5), 0.5);
-  EXPECT_EQ(waited.seconds(101.25), 1.25);  // a nap that took longer
+  EXPECT_EQ(waited.seconds(101.25), 1.25);  // 0.75 s later: late, but below 2 * nap_s
 }
 
 TEST(WaitingTime, LeavesOutATimeInWhichNobodyLooked) {

@@ -11,9 +11,9 @@
 // at least.
 //
 // Multiply-adds bound a GPT's step on one thread. About nine tenths of its time go into products.
-// Those of linear layers run at nine tenths of the peak, which leaves little to win. The rest of
-// the time goes into attention's softmax, the copies that put a head together, gelu, and kernels
-// that read and write more than a cache holds (norms, AdamW, additions).
+// The products of linear layers run at nine tenths of the peak, so they can hardly become faster.
+// The rest of the step's time goes into attention's softmax, the copies that put a head together,
+// gelu, and kernels that read and write more than a cache holds (norms, AdamW, additions).
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 

@@ -51,7 +51,7 @@ TEST_F(Load, WhatTheRunDidNotUseIsThatOfOthers) {
   own_ = {7, 100};
   const LoadMeter load = meter();
   now_ = 12;
-  stat({6.5, 5.5, 5}, {2, 1.5, 1.5});  // busy for 3.5 s, the run for 2 s of them
+  stat({6.5, 5.5, 5}, {2, 1.5, 1.5});  // both cores together: 3.5 s busy, 2 s of it the run
   own_ = {9, 130};
   const MachineLoad read = load.read();
   EXPECT_DOUBLE_EQ(read.seconds, 2);
@@ -67,8 +67,8 @@ TEST_F(Load, AQuietMachineDisturbsNobody) {
   stat({0, 0, 0}, {0, 0, 0});
   const LoadMeter load = meter();
   now_ += 2;
-  stat({2.02, 0, 0}, {1.9, 0.05, 0.01});  // busy a little longer than the run: daemons
-  own_ = {3.8, 5000};                     // interruptions: normal if threads outnumber cores
+  stat({2.02, 0, 0}, {1.9, 0.05, 0.01});  // busy for 3.97 s: 3.8 s the run, the rest daemons
+  own_ = {3.8, 5000};  // 5000 interruptions are normal if threads outnumber cores
   EXPECT_EQ(disturbance(load.read(), 2), "");
 }
 

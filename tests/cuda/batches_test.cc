@@ -76,7 +76,9 @@ TEST_F(CudaBatches, AreThereWhileComputeStandsStill) {
   const Tensor sum = filled(batch * sample_floats, 0);
   loader_->expect(slice(0));
   Gate gate(device().compute_stream());
-  data_.await_read(1);  // otherwise this thread would read, and copy in the order of compute
+  // Waits until the loader's thread has begun the batch. Otherwise read() would fill the batch on
+  // this thread, with copies on the compute stream, which the gate holds up.
+  data_.await_read(1);
   const Batch read = loader_->read(slice(0));
   device().kernels().add({.in = read.inputs, .out = sum});
   gate.open();
@@ -86,8 +88,8 @@ TEST_F(CudaBatches, AreThereWhileComputeStandsStill) {
 
 TEST_F(CudaBatches, ThatHaveToWaitAreInNobodysWay) {
   Gate gate(device().compute_stream());
-  loader_->expect(slice(0));  // into memory that compute may still use
-  data_.await_read(5);        // more than pinned memory holds
+  loader_->expect(slice(0));  // its copies wait for compute, which may still use their target
+  data_.await_read(5);        // 10 MiB: more than pinned memory holds
   const Tensor small = uploaded({1, 2, 3});
   const auto other = device().upload();
   gate.open();

@@ -109,8 +109,8 @@ TEST(NcclFailures, AMessageThatNobodySendsIsNamed) {
     r.comm.recv(array, 1)->wait();
     r.values(array);
   };
-  // First the missing message is the first between the two ranks, which connects them; then it is
-  // a later one.
+  // In the first run the missing message is the first one between the two ranks, and would connect
+  // them. In the second run it is the second one, so the ranks are connected already.
   auto errors = errors_in_group(2, soon, [&](const Rank& r) {
     if (r.rank == 0) receive(r);
   });
@@ -138,7 +138,7 @@ TEST(NcclFailures, AMessageToOneselfNeedsItsOtherEnd) {
 TEST(NcclFailures, ARankThatEndsEarlyIsNoticedByItsDeadline) {
   const auto errors = errors_of_nccl_ranks(2, soon, [](const Rank& r) {
     r.comm.barrier();
-    if (r.rank == 1) return;  // its communicator's end waits for rank 0's, in vain
+    if (r.rank == 1) return;  // the destructor of its communicator waits for rank 0, in vain
     const Tensor array = r.floats(8);
     r.comm.all_reduce(array)->wait();
     r.values(array);
@@ -148,7 +148,8 @@ TEST(NcclFailures, ARankThatEndsEarlyIsNoticedByItsDeadline) {
 }
 
 TEST(NcclFailures, ARankThatFailsItselfWaitsForNobody) {
-  // Rank 0 has 600 s, and would use them if the end of its communicator waited for rank 1.
+  // Rank 0's timeout is 600 s. The test would take so long if the destructor of rank 0's
+  // communicator waited for rank 1.
   const double time[] = {600, soon};
   MemoryStore store;
   std::string errors[2];
@@ -202,7 +203,7 @@ TEST(NcclFailures, WrongArgumentsAreRefusedAtTheCall) {
         {[&] { r.comm.recv(r.floats(1), 2); }, "recv: there is no rank 2 in a group of 2"},
         {[&] { r.comm.split(-1, 0); }, "colour -1 must be 0 or more"}};
     for (const auto& [call, text] : wrong) EXPECT_THAT(complaint(call), HasSubstr(text));
-    r.comm.barrier();  // and the group is still whole
+    r.comm.barrier();  // the group still works
   });
   EXPECT_EQ(errors, std::vector<std::string>(2, "nothing"));
 }

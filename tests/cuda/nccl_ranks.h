@@ -16,7 +16,7 @@ inline std::vector<std::string> errors_of_nccl_ranks(int size, double timeout_s,
                             size, timeout_s, body);
 }
 
-/// Does the same, and expects that no rank throws.
+/// Runs `body` in the same way, and expects that no rank throws.
 inline void run_nccl_ranks(int size, const std::function<void(const Rank&)>& body) {
   EXPECT_EQ(errors_of_nccl_ranks(size, 60, body),
             std::vector<std::string>(static_cast<std::size_t>(size)));

@@ -110,7 +110,7 @@ TEST_F(CudaDriver, GivesEventsOfMarksBack) {
   std::vector<Mark> kept = mark_many();
   const auto before = counters().events;
   for (const auto& mark : kept) device().time(mark);
-  kept = mark_many();  // with the events of the first marks
+  kept = mark_many();  // uses the events of the first marks again
   EXPECT_LE(counters().events - before, 1);
   kept.clear();
   for (int i = 0; i < 10; ++i) mark_many();
@@ -208,7 +208,8 @@ TEST_F(CudaDriver, RunsOnTheGpuThatIsNamedFromAnyThread) {
   })
       .join();
   EXPECT_EQ(second->ordinal(), 1);
-  // Until here the second GPU was the current device of the test's own thread.
+  // The second GPU is this thread's current device, because this thread made `second`. filled()
+  // must use the first GPU all the same.
   EXPECT_THAT(values_of(filled(10, 1)), Each(1));
 }
 

@@ -24,7 +24,8 @@ struct Group {
 struct Ids {
   std::mutex mutex;
   int made = 0;
-  std::map<std::string, std::shared_ptr<Clique>> cliques;  // by id; some ranks are missing
+  // By id; only the cliques that some ranks have not joined yet.
+  std::map<std::string, std::shared_ptr<Clique>> cliques;
 };
 
 Ids& ids() {

@@ -20,8 +20,8 @@ struct Pool {
 
   explicit Pool(int device) : device(device) {}
 
-  // Returns the smallest idle block that fits; null if there is none. A block may be used again if
-  // it was freed in this stream, or if its streams have reached all its frees.
+  // Returns the smallest idle block that fits; null if there is none. The stream in which a block
+  // was freed may use it again at once, other streams only after all enqueued frees of it have run.
   std::shared_ptr<Block> reuse(std::size_t size, const std::shared_ptr<Queue>& queue) {
     auto best = idle.end();
     for (auto i = idle.begin(); i != idle.end(); ++i) {

@@ -12,8 +12,8 @@
 
 namespace cuda_on_host {
 
-/// A queue of tasks. Two queues share no lock, so ThreadSanitizer reports accesses of two streams
-/// that no event orders.
+/// A queue of tasks. Two queues share no lock, so ThreadSanitizer reports it if two streams access
+/// the same memory and no event puts the two accesses in order.
 class Queue {
  public:
   explicit Queue(int device) : device(device) {}

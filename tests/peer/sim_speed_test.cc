@@ -29,8 +29,9 @@ TEST(SimCollectives, ManyGpusMakeAHundredAllGathersInSeconds) {
       });
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   EXPECT_LT(took.count(), 10);
-  // The slowest way once round a ring of 1024 ranks has 895 hops of 3 us within machines and 128
-  // hops of 10 us between machines. Each of a machine's 8 NICs carries an eighth of 1023 parts.
+  // A part takes 1023 hops round a ring of 1024 ranks. On the slowest way, 895 of them are hops of
+  // 3 us within machines and 128 are hops of 10 us between machines. Each of a machine's 8 NICs
+  // carries an eighth of the 1023 parts that a rank receives.
   const double once = 8 * micro + 895 * 3 * micro + 128 * 10 * micro + 1023.0 * part * 4 / 8 / 1e9;
   EXPECT_NEAR(end, operations * once, 0.01 * operations * once);
 }

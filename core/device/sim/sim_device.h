@@ -13,15 +13,15 @@ namespace ringside::sim {
 /// max(operations / peak, bytes / bandwidth) / efficiency + launch. Products have the peak of their
 /// operands' dtype, all other operations that of fp32 (core/device/cost.h). The memory that all
 /// devices of one place hold together is limited. write() discards its data and read() gives zeros;
-/// neither takes time. If there is a device `numerics`, buffers have its memory and it computes
-/// every operation as well; its own ledger is not used.
+/// neither takes time. If there is a second device `numerics`, buffers have memory of `numerics`,
+/// and `numerics` computes every operation as well. The ledger of `numerics` is not used.
 ///
 /// Time runs lazily: operations add to the `pending` time, which the clock and marks include. An
 /// actor must call catch_up() before it does anything else with the world, and before it ends, so
-/// that others see its actions at the right time; the simulated communicator and channels do so.
-/// Several actors (a server and the worker beside it) may share a device after share(): no time is
-/// then pending when another actor runs, so each actor takes the time of its own operations. For
-/// one thread.
+/// that other actors see its actions at the right time; the simulated communicator and channels
+/// call it. Several actors (a server and the worker beside it) may share a device after share().
+/// From then on no time is pending when another actor runs, so each actor takes the time of its own
+/// operations. For one thread.
 class SimDevice : public Device {
  public:
   /// Throws Error if the device is not part of a world.
@@ -37,10 +37,10 @@ class SimDevice : public Device {
 /// Errors call the device "sim NAME (machine M, device D)". Without a `world` (null) the device's
 /// clock starts at 0 and only operations move it; this is enough to make a model and look at it.
 /// With `tf32` products of fp32 take the time of tf32 on devices, but not on hosts. `numerics` may
-/// be null. Throws Error as check(cluster) does, if the cluster has no such place, and if the
-/// efficiency of a class of operations, and of the class that may stand in for it (stand_in()), is
-/// missing for fp32 or for another dtype in the device's tflops. Products in a dtype that is
-/// missing in its tflops throw Error when they run.
+/// be null. Throws Error if check(cluster) does, or if the cluster has no such place. Also throws
+/// Error if, for fp32 or for another dtype in the device's tflops, a class of operations has no
+/// efficiency and the class that may stand in for it (stand_in()) has none either. Products in a
+/// dtype that is missing in the device's tflops throw Error when they run.
 std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
                                            std::unique_ptr<Device> numerics, bool tf32 = false);
 

@@ -11,7 +11,7 @@ namespace ringside::peer {
 namespace {
 
 constexpr double for_ever = std::numeric_limits<double>::infinity();
-/// The world's clock does not distinguish times that are closer than this, in seconds.
+/// A wait counts as over when at most this many seconds are left, because the world's clock rounds.
 constexpr double moment = 1e-9;
 
 struct Groups {

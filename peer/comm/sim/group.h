@@ -18,10 +18,10 @@ namespace ringside::peer {
 
 /// One object for all ranks of a group. A world's actors run one at a time, so nothing is locked.
 /// Ranks call operations and wait for them. The group's services (background actors of the world)
-/// finish the operations, after waiting for the simulated time that each one takes. A waiting rank
-/// checks the first
-/// of its operations that has not ended: if ranks called different operations, or a rank does not
-/// come, the waiting rank breaks the group. All ranks then throw Error with the same text.
+/// call finish() or finish_all() after they have waited for the simulated time that an operation
+/// takes. A waiting rank checks the first of its operations that has not ended: if ranks called
+/// different operations, or a rank does not come, the waiting rank breaks the group. All ranks then
+/// throw Error with the same text.
 class SimGroup : public SimMembers {
  public:
   /// A collective as one rank called it.
@@ -79,8 +79,8 @@ class SimGroup : public SimMembers {
   }
   /// finish() says that the rank's part of the algorithm is over, finish_all() that the parts of
   /// all ranks are. An operation ends for a rank once the rank's part is over, all ranks have come
-  /// and the operations before it have ended. When an
-  /// operation ends for the first rank, the values of all ranks are moved at once.
+  /// and the operations before it have ended for the rank. When an operation ends for the first
+  /// rank, the values of all ranks are moved at once.
   void finish(const OperationPtr& operation, int rank);
   void finish_all(const OperationPtr& operation);
 
@@ -97,7 +97,8 @@ class SimGroup : public SimMembers {
   void wait_for_members(int rank);
   Operation& operation(std::uint64_t number) const { return *operations_[number - first_]; }
   void check_agreement(Operation& operation, int rank) const;
-  /// Ends finished operations in their order; returns whether there were any.
+  /// Ends, in order, the rank's operations that may end (see finish()); returns whether there were
+  /// any.
   bool advance(int rank);
   void end(Operation& operation, int rank);
   void break_quietly(const std::string& what);

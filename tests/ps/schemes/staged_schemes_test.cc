@@ -20,8 +20,8 @@ class StagedSchemesTest : public ::testing::TestWithParam<Case> {
     const Case& c = GetParam();
     const bool beside = c.placement == Placement::beside;
     const RunPlan plan = testing::tiny_plan(c.world, c.servers, beside, 2);
-    // A copy to the host has arrived when it is asked for the third time. Values are not scrambled,
-    // because the CPU's kernels read them directly.
+    // StagedDevice(3, 0): a copy to the host arrives at the third call of its ready(). Values are
+    // not scrambled, because the CPU's kernels read them directly.
     const auto results =
         testing::run_ranks(plan, testing::maker(options), testing::server_of(options),
                            [] { return std::make_unique<StagedDevice>(3, 0); });

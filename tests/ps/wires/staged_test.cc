@@ -72,8 +72,8 @@ std::vector<std::int64_t> steps_received(Channel& channel, std::size_t count) {
   return steps;
 }
 
-/// Receives the steps 1 to high_water_mark at `to`. They are more messages than ZeroMQ takes at
-/// once, so `from` has to send the rest in between.
+/// Receives the messages of steps 1 to high_water_mark at `to`. ZeroMQ need not take all of them at
+/// once; the calls of from.receive() hand it those that are left.
 void receive_the_rest(Channel& from, Channel& to) {
   constexpr int first = high_water_mark * 3 / 4;
   EXPECT_FALSE(from.receive(moment_s));

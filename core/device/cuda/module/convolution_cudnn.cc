@@ -13,7 +13,7 @@ using TensorRef = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 enum class Pass { forward, input_gradient, weight_gradient };
 
-/// What the choice of an engine depends on.
+/// What cuDNN's choice of an engine, that is of an implementation, depends on.
 struct Key {
   ConvolutionExtents extents;
   DType dtype;

@@ -104,13 +104,13 @@ class GpuDevice final : public CudaDevice {
   void unwatch(Watch& watch) override { waits_.unwatch(watch); }
 
  private:
-  /// Allocates memory. Its first use must be on `stream`; when it is released, it becomes free once
-  /// the compute stream has done what is enqueued by then.
+  /// Allocates memory, whose first use must be on `stream`. The memory becomes free when the
+  /// compute stream has done all work that was enqueued on it before the buffer was released.
   std::shared_ptr<Buffer> allocate_on(cudaStream_t stream, std::size_t bytes, MemoryKind kind) {
     make_current(ordinal_);
     std::byte* data = pool_.allocate(bytes, stream);
     if (!data) {
-      // Freed memory may still be used by enqueued work, or be fragmented.
+      // Enqueued work may still use memory that was released, or the free memory is fragmented.
       marks_.synchronize();
       pool_.trim();
       data = pool_.allocate(bytes, stream);

@@ -27,8 +27,8 @@ struct Marks::State {
 
 Marks::Marks(EventPool& events, Waits& waits, cudaStream_t compute)
     : events_(events), waits_(waits), compute_(compute) {
-  // The stream is idle, so the event is reached while the host polls it. The shortest of a few
-  // attempts is the most precise.
+  // The stream is idle, so the event is reached between `before` and `after`. Of a few attempts,
+  // the one with the shortest time between the two tells most precisely when it was reached.
   double shortest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 5; ++i) {
     const double before = clock_.now();

@@ -8,7 +8,8 @@ namespace ringside::cuda {
 namespace {
 
 // Waits within a running step end after microseconds, so a wait begins with this many yields. Waits
-// for a whole step last milliseconds, so after the yields it sleeps between two looks.
+// for a whole step last milliseconds, so after the yields the waiting thread naps between two
+// looks.
 constexpr int yields = 200;
 constexpr std::chrono::microseconds nap{30};
 

@@ -62,7 +62,8 @@ class Lane {
   const double timeout_s_;
   cudaStream_t stream_ = nullptr;
   std::deque<OperationPtr> under_way_;
-  // The launch that is not through yet: its operation, the mark before it, and when it was called.
+  // The launch that is not through yet: its operation, the mark before it, and the time at which
+  // launch() was called.
   OperationPtr launching_;
   Mark begin_;
   double since_ = 0;
