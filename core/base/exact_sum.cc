@@ -71,8 +71,8 @@ double ExactSum::value(std::span<const double, digits> stored) {
   const auto digit = [&](std::size_t below_top) {
     return below_top > top ? 0 : static_cast<std::uint64_t>(whole[top - below_top]);
   };
-  // The leading 64 bits. If any bit behind them is set, the lowest of the 64 is set too: then their
-  // conversion to double rounds as the conversion of the whole sum would.
+  // The leading 64 bits of the sum. If any bit behind these is set, the lowest of the 64 bits is
+  // set too. So converting the 64 bits to double rounds as converting the whole sum would.
   const std::uint64_t two = digit(0) << digit_bits | digit(1);
   if (two == 0) return 0;
   const int shift = std::countl_zero(two);  // below 32: the top digit is not 0

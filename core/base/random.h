@@ -35,10 +35,11 @@ double random_uniform(std::uint64_t seed, Stream stream, std::uint64_t position)
 /// Returns a standard normal value (Box-Muller on the four words of one counter value).
 double random_normal(std::uint64_t seed, Stream stream, std::uint64_t position);
 
-/// Returns the image of `position` under a permutation of [0, size) that (seed, key) selects. The
-/// permutation is a Feistel network over the smallest power of four that is not below `size`,
-/// applied again until the value is below `size` (Black and Rogaway 2002). It needs no memory; each
-/// application costs ten Philox calls, and fewer than four applications are needed on average.
+/// Returns the image of `position` under a permutation of [0, size) that (seed, key) selects. A
+/// Feistel network permutes [0, n), where n is the smallest power of four that is not below `size`;
+/// the network is applied again until the value is below `size` (Black and Rogaway 2002). This
+/// needs no memory. Each application costs ten Philox calls, and fewer than four applications are
+/// needed on average.
 std::uint64_t permuted(std::uint64_t position, std::uint64_t size, std::uint64_t seed,
                        std::uint64_t key);
 

@@ -23,8 +23,8 @@ namespace ringside {
 std::shared_ptr<const InitialValues> open_weights(const std::string& path, const Model& model,
                                                   const ModelConfig& config);
 
-/// Writes a model's parameters and running statistics to a safetensors file. Hugging Face and
-/// torchvision can load the files of models that they have. Tied tensors are written once.
+/// Writes a model's parameters and running statistics to a safetensors file. If Hugging Face
+/// or torchvision has the same kind of model, it can load the file. Tied tensors are written once.
 class WeightsFile {
  public:
   /// `dtype` is the dtype of the values that add() receives; statistics are fp32. `model` must

@@ -45,7 +45,7 @@ class EmbeddingUnit final : public Unit {
           "unit {}: input has shape {}; it must be [samples, n] with n = {} tokens and segments "
           "plus {} positions",
           name(), in.text(), 2 * context, masked);
-    // When this unit is computed again, the head has already taken the positions.
+    // When this forward is repeated, the head has already taken the positions and needs no others.
     if (!pass.again) asked_->positions = columns(device(), input, 2 * context, masked);
     const Tensor x = table_.forward(columns(device(), input, 0, context), pass);
     const Tensor s = segments_.forward(columns(device(), input, context, context), pass);

@@ -51,8 +51,8 @@ Fields fields_of(ModelConfig& config);
 void check_sizes(const ModelConfig& config, std::initializer_list<std::string_view> sizes);
 /// Throws Error unless `dropout` lies in [0, 1), also after rounding to fp32, which kernels use.
 void check_dropout(const ModelConfig& config);
-/// Throws Error as check_sizes() and check_dropout() do, for heads that do not divide the width,
-/// and for a context longer than the table of positions.
+/// Throws Error as check_sizes() and check_dropout() do. Also throws Error if the number of heads
+/// does not divide the width, or if the context is longer than the table of positions.
 void check_transformer(const ModelConfig& config);
 /// The number of rows of the table of positions.
 inline std::int64_t rows_of_positions(const ModelConfig& config) {
@@ -77,8 +77,9 @@ struct Model {
   Shape input{};  // of a sample; its elements have the dtype input_dtype(task)
   std::vector<LossTerm> terms;
 
-  /// The number of parameters of the whole model, and of the units before `unit`, which is the
-  /// position of the unit's first parameter in the model's order.
+  /// parameter_count(): the number of parameters of the whole model. first_parameter(): the
+  /// position of the unit's first parameter in the model's order, that is, the number of parameters
+  /// of the units before it.
   std::int64_t parameter_count() const;
   std::int64_t first_parameter(std::size_t unit) const;
   /// Bytes of the input of one sample.

@@ -51,8 +51,8 @@ int any_number_simulated() {
   return 0;
 }
 /// Ranks get as many threads as they ask for. If all ranks together have more threads than there
-/// are cores, threads that wait for their team sleep: otherwise they would keep the others from the
-/// cores.
+/// are cores, threads that wait for their team sleep: otherwise waiting threads would occupy cores
+/// that other threads need.
 std::vector<std::string> openmp_environment(const RunPlan& plan, int) {
   if (plan.device.threads == 1) return {};
   std::vector<std::string> out = {"OMP_THREAD_LIMIT"};

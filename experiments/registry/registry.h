@@ -40,8 +40,9 @@ struct SchemeRow {
   /// than if each rank added up its own gradients first.
   bool reduces_each_micro_batch = false;
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> make;
-  /// Makes the definition of an algorithm of the scheme's own: what one rank runs that stands for
-  /// RunPlan::defines workers. Null for Promise::same_run, which `single` defines.
+  /// Makes the definition of a scheme that has an algorithm of its own. One rank runs the
+  /// definition in place of RunPlan::defines workers. Null for Promise::same_run: there the scheme
+  /// `single` is the definition.
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> define;
   /// What a server rank runs; blocks until its workers are done. Null for schemes without servers.
   std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;

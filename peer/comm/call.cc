@@ -19,7 +19,8 @@ Traffic traffic_of(const Call& call, int rank, int size, std::size_t element) {
   std::int64_t both = 0;
   switch (call.kind) {
     case Call::Kind::all_reduce: {
-      // The rank sums up its part of the others' arrays and sends them the sum.
+      // The rank gets its part of every other rank's array, and sends every other rank the sum. It
+      // also sends the other ranks their parts of its own array, and gets their sums.
       const std::size_t count = part_of(call.bytes / element, rank, size).count;
       const auto part = static_cast<std::int64_t>(count * element);
       both = bytes - part + part * others;

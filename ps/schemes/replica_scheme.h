@@ -14,10 +14,10 @@
 
 namespace ringside::ps {
 
-/// A worker with a whole replica, a client of all servers and the link between the two. Between the
-/// units' computations the worker takes in values that have come, without blocking. With
-/// train.reduce "every" the gradients of each micro-batch go to the servers, and the servers add
-/// them up.
+/// A worker with a whole replica, a client of all servers, and the link between the replica and the
+/// servers. Between the units' computations the worker takes in values that have come, without
+/// blocking. With train.reduce "every" the gradients of each micro-batch go to the servers, and the
+/// servers add them up.
 class ReplicaScheme : public SyncScheme {
  public:
   void attach(Model& model) override {

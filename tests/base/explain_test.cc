@@ -41,8 +41,8 @@ TEST(LimitHint, NamesNoLimitThatIsNotSet) {
   EXPECT_EQ(limit_hint("", SIGSEGV), "");
 }
 
-// A thread may fail to start because of the limit on memory or of that on processes and threads.
-// The system does not say which.
+// A thread may fail to start because of the limit on memory, or because of the limit on processes
+// and threads. The system does not say which of the two limits it was.
 TEST(Explain, AThreadThatCannotBeStartedMayMeetTheLimitOfMemory) {
   const testing::MemoryLimit limit;
   const std::system_error refused(std::make_error_code(std::errc::resource_unavailable_try_again));

@@ -35,7 +35,7 @@ class OnGpu : public ::testing::Test {
 
   cuda::CudaDevice& device() const { return *device_; }
 
-  /// A new tensor. A kernel that is enqueued here fills it with `value`.
+  /// Makes a tensor and enqueues a kernel that fills it with `value`.
   Tensor filled(std::int64_t count, float value, MemoryKind kind = MemoryKind::activation) const {
     const Tensor out = device_->tensor({count}, kind);
     device_->kernels().fill({.out = out, .value = value});

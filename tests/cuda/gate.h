@@ -11,8 +11,8 @@
 namespace ringside {
 
 /// Makes the stream stand still: tasks that are enqueued later do not begin before the gate opens.
-/// The destructor opens the gate. A test in which the host waits for the stream fails after a
-/// while.
+/// The destructor opens the gate. If the gate stays closed for 10 s, the stream goes on and the
+/// test fails; so a test in which the host waits for the stream does not hang.
 class Gate {
  public:
   explicit Gate(void* stream) {

@@ -1,4 +1,4 @@
-// Switching stacks by what every system has.
+// Switches stacks with swapcontext(), which does not depend on the processor.
 #include <ucontext.h>
 
 #include <new>
@@ -9,7 +9,7 @@
 namespace cuda_on_host {
 
 void* make_context(void* top, void (*entry)()) {
-  // The context lies above the stack that it begins.
+  // The context lies above the stack on which `entry` will run.
   auto* place = static_cast<std::byte*>(top) - (sizeof(ucontext_t) + 63) / 64 * 64;
   auto* context = new (place) ucontext_t;
   getcontext(context);

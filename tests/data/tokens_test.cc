@@ -107,7 +107,7 @@ TEST_F(Tokens, RefusesATokenBeyondTheVocabularyWhenItIsLookedAt) {
   EXPECT_NO_THROW(sample_of<std::int32_t>(*data, 149'997));
   EXPECT_THROW(sample_of<std::int32_t>(*data, 149'998), Error);
   EXPECT_NO_THROW(open(token_file(tokens), 301)->check());
-  // Beyond what an int32 can hold.
+  // The last token is more than an int32 can hold.
   const auto large = open(token_file<std::uint32_t>({1, 2, 3, 0xffffffff}), 128256);
   EXPECT_THAT(complaint([&] { large->check(); }), HasSubstr("token 4294967295 is beyond"));
 }

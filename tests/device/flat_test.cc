@@ -179,15 +179,16 @@ TEST_P(FlatKernels, BlendIsIndependentOfPosition) {
         });
 }
 
-/// Numbers of first elements: at several places in a block of four elements, and shortly before
-/// 2^34, where the upper half of the counter becomes 1.
+/// What tests give to Dropout as `first`, the number of a range's first element: numbers at several
+/// places in a block of four elements, and one shortly before 2^34, where the upper half of the
+/// counter becomes 1.
 constexpr std::int64_t dropout_places[] = {0, 1, 6, 1000003, (std::int64_t{1} << 34) - 50};
 
 TEST_P(FlatKernels, DropoutAgreesWithReference) {
   for (const auto count : flat_sizes)
     for (const std::int64_t first : dropout_places)
       for (const float probability : {0.0f, 0.1f, 0.9f}) {
-        if (count > 5000 && first > 1) continue;  // the shorter ones test these places enough
+        if (count > 5000 && first > 1) continue;  // short ranges test the others
         const Values in = normal(count);
         for (const bool in_place : {false, true}) {
           Dropout op{.in = upload({count}, in),

@@ -216,7 +216,8 @@ TEST_P(ImageKernels, BatchNormBackwardAgreesWithReference) {
         SCOPED_TRACE(::testing::Message() << shape.text() << " case " << which);
         EXPECT_CLOSE(reduce.sums, sums);
 
-        // Pretends that another rank has as many rows: `all` stands for the sums of both ranks.
+        // Pretends that a second rank has the same number of rows as this one: `all` stands for the
+        // sums over the rows of both ranks.
         Values all = sums;
         for (auto& value : all) value = static_cast<float>(value * 1.5 + 1);
         BatchNormBackward op{.dy = reduce.dy,

@@ -107,7 +107,7 @@ TEST(StepCost, OfImagesIsThatOfTheLiterature) {
 }
 
 /// Every weight of the blocks is multiplied once for each token. The head that predicts hidden
-/// tokens is computed only for those, and the other head once for each sample.
+/// tokens is computed for each hidden token, and the other head once for each sample.
 TEST(StepCost, OfBertIsThatOfItsWeights) {
   const ModelConfig config = find_preset("bert-large").config;
   const auto layers = static_cast<double>(config.layers), width = static_cast<double>(config.width);

@@ -45,8 +45,9 @@ struct Geometry {
   std::int64_t y_offset(std::int64_t sample, std::int64_t head) const {
     return sample * positions * width() + head * depth;
   }
-  /// seen() is the number of keys that a row sees. padded() is the number of keys with which a tile
-  /// of rows that ends before row `end` computes: the keys seen, rounded up to whole vectors.
+  /// seen() is the number of keys that a row sees. If a tile of rows ends before row `end`, the
+  /// tile computes with padded(end) keys: those that its last row sees, rounded up to whole
+  /// vectors.
   std::int64_t seen(std::int64_t row) const { return causal ? row + 1 : positions; }
   std::int64_t padded(std::int64_t end) const { return round_up(seen(end - 1), lanes); }
 
@@ -184,9 +185,10 @@ void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t 
       depth_products(g, rows, g.seen(end - 1), {dp_tile, ld, 1}, keys, 0, dq + begin * stride,
                      stride, false);
     }
-    // Each iteration takes the keys from `key` on that make a tile. With a causal mask only rows
-    // from `key` on see any of them. If row `key` lies in this block, a tile of rows begins there,
-    // and its scores cover all keys of the iteration. So do the scores of all later rows.
+    // Each iteration takes one tile of keys, which begins at `key`. With a causal mask only rows
+    // from number `key` on see any of these keys. If row `key` lies in this block, it is the first
+    // of a tile of rows, and this tile has scores for all keys of the iteration. So have all later
+    // tiles of rows.
     for (std::int64_t key = 0; key < g.seen(block_end - 1); key += tile_rows) {
       const std::int64_t keys_here = std::min(tile_rows, g.positions - key);
       const std::int64_t from = g.causal ? std::max(block, key) : block;

@@ -16,9 +16,10 @@ namespace {
 // transformed weights, or their gradient, pass through the cache once for each block.
 constexpr std::int64_t block_tiles = 24 * tile_rows;
 
-/// Floats from the start of one of 16 matrices of `size` floats to the start of the next. The 16
-/// starts are spread evenly modulo 4 KB: if they were equal modulo 4 KB, the same elements of all
-/// matrices would share one set of the L1 cache.
+/// The distance, in floats, from the start of one matrix to the start of the next, where 16
+/// matrices of `size` floats lie one behind the other. The 16 starts are spread evenly modulo 4 KB:
+/// if they were equal modulo 4 KB, the same elements of all matrices would share one set of the L1
+/// cache.
 constexpr std::int64_t apart(std::int64_t size) { return round_up(size, 1024) + 64; }
 
 /// 16 matrices [rows, channels], one for each point of a transformed tile. Behind the channels of a
@@ -60,8 +61,8 @@ struct Images {
         width(tensor.shape()[2]),
         channels(tensor.shape()[3]) {}
 
-  /// Points `pixels` to the channels of size x size pixels of image `i`, of which the first is at
-  /// (top, left); pixels beyond the image get `outside`.
+  /// Points `pixels` to the channels of a square of size x size pixels of image `i`. The square's
+  /// first pixel is at (top, left). Pixels beyond the image get `outside`.
   template <std::int64_t size>
   void square(std::int64_t i, std::int64_t top, std::int64_t left, Float* outside,
               Float* (&pixels)[size * size]) const {
@@ -216,9 +217,9 @@ void convolve_by_winograd(const Context& context, const ConvolutionForward& op) 
 }
 
 void image_gradient_by_winograd(const Context& context, const ConvolutionBackward& op) {
-  // A pixel's gradient is a sum over the window of those results that depend on the pixel. The
-  // first result of the window multiplied the pixel by the kernel's last weights, and the last
-  // result by the kernel's first weights. So the kernel is turned by half a circle.
+  // The results that depend on one pixel form a window, and the pixel's gradient is a sum over this
+  // window. For the window's first result the pixel was multiplied by the kernel's last weights,
+  // for its last result by the kernel's first weights. So the kernel is turned by half a circle.
   Convolution{.from = Images<const float>(op.dy),
               .margin = 2 - op.padding,
               .weights = backward_weights(context, op.weight),

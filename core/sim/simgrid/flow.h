@@ -95,14 +95,14 @@ class Flows {
   std::vector<simgrid::s4u::CommPtr> ended_;
 };
 
-/// Holds work that its owner has released until the work has ended; SimGrid would stop work that
-/// nobody holds.
+/// When the owner of work lets go of it, this object holds the work until the work has ended;
+/// SimGrid would stop work that nobody holds.
 class Works {
  public:
   void keep(simgrid::s4u::ExecPtr work) { works_.push_back(std::move(work)); }
   void sweep() {
     if (works_.size() < limit_) return;
-    // Other actors run during test(); they must not sweep.
+    // Other actors run during test(). This limit makes their calls of sweep() return at once.
     limit_ = std::numeric_limits<std::size_t>::max();
     for (simgrid::s4u::ExecPtr& work : std::exchange(works_, {}))
       if (!work->test()) works_.push_back(std::move(work));

@@ -15,8 +15,8 @@ namespace ringside::sim {
 
 inline constexpr double for_ever = std::numeric_limits<double>::infinity();
 
-/// Blocks one actor until release() or until the timeout. Owned by shared pointers, because other
-/// actors run while one of them calls release().
+/// Blocks one actor until release() or until the timeout. Owned by shared pointers: while one
+/// actor calls release(), other actors run and may drop their own pointers to this object.
 class Blocker {
  public:
   /// May be called by an actor, and by SimGrid while no actor runs.

@@ -76,7 +76,7 @@ void Control::join(Store& store) {
 }
 
 void Control::come_together() {
-  constexpr std::uint32_t joined = 1;  // to join is operation 0; this phase ends it
+  constexpr std::uint32_t joined = 1;  // the end of operation 0, which is to join
   of(rank()).phase.set(joined);
   if (wait_for_all(joined, false) != Outcome::all_here) {
     of(rank()).gone.store(1);
@@ -133,7 +133,8 @@ Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
   for (int r = 0; r < size(); ++r) {
     Rank& peer = of(r);
     for (;;) {
-      // Reads `gone` before the phase, so that the last arrival of a peer that has left counts.
+      // A peer sets its last phase and then `gone`. They are read the other way round: if `gone` is
+      // set, `seen` is the peer's last phase.
       const bool gone = peer.gone.load() != 0;
       const std::uint32_t seen = peer.phase.value();
       if (reached(seen, phase)) break;

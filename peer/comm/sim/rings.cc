@@ -101,7 +101,7 @@ std::vector<Machine> machines_of(const sim::ClusterSpec& cluster,
   }
   std::sort(order.begin(), order.end());
   std::vector<Machine> machines;
-  std::vector<int> nics;  // of the last machine
+  std::vector<int> nics;  // of machines.back()
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto [machine, where, rank] = order[i];
     if (i == 0 || machine != std::get<0>(order[i - 1])) {

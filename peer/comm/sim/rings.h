@@ -50,8 +50,8 @@ class Rings {
   /// Seconds of latency in a group of p ranks. latency_once(): the slowest way once round a ring
   /// (p - 1 hops). latency_twice(): the slowest way twice round a ring (2 * p - 2 hops).
   /// latency_of_chain(): the slowest way of a broadcast, from the root to the rank before it.
-  /// NCCL's model has as many hops. But of every p - 1 hops, NCCL's model takes one for a hop
-  /// within a machine that these functions take for a hop between machines.
+  /// NCCL's own model of latency counts the same number of hops. But on several machines, in
+  /// every p - 1 hops, it counts one hop more within machines and one hop fewer between machines.
   double latency_once() const { return once_; }
   double latency_twice() const { return twice_; }
   double latency_of_chain(int root) const;

@@ -96,14 +96,16 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* chil
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 /// Blocks until the rank's own operations have ended.
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-/// Ends the rank's tasks; their memory is not touched from here on. Other ranks notice nothing.
+/// Ends the rank's tasks; after this call they do not touch their memory. Other ranks notice
+/// nothing.
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 /// Gives ncclInvalidUsage on every rank after operations of the ranks did not agree.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
 
-/// All operations of a group on one communicator use one stream, as one task.
+/// All operations of one group on one communicator must use the same stream; together they are one
+/// task on that stream.
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 
