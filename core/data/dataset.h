@@ -32,8 +32,9 @@ Fields fields_of(DataConfig& config);
 enum class Task : std::uint8_t {
   every_token,    // int32 [T] -> the token that follows each position
   last_token,     // int32 [T] -> the token that follows the last
-  masked_tokens,  // int32 [2 * T + P]: tokens, their segments, masked positions -> the P tokens
-                  // that stood there; whether the second segment follows the first (0) or not (1)
+  masked_tokens,  // int32 [2 * T + P]: tokens, their segments, P masked positions -> the P tokens
+                  // that stood at these positions, and 0 if the second segment follows the first,
+                  // else 1
   image_class     // fp32 [H, W, C] -> its class
 };
 /// What the model predicts, in words.

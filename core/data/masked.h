@@ -21,7 +21,8 @@ std::int64_t pair_length(std::int64_t context, std::int64_t vocabulary);
 /// have pair_length() tokens below vocabulary - 3. In half of the pairs the second half comes from
 /// another sample (target 1). The positions to predict are chosen from both halves and listed in
 /// ascending order. Of these positions 80% hold [MASK], 10% a random token and 10% their own token.
-/// All choices depend on (seed, sample) alone. Throws Error if `masked` tokens cannot be hidden.
+/// All choices depend on (seed, sample) alone. Throws Error if `masked` is not in
+/// [1, pair_length()].
 std::unique_ptr<Dataset> masked_dataset(std::unique_ptr<Dataset> plain, std::int64_t context,
                                         std::int64_t vocabulary, std::int64_t masked,
                                         std::uint64_t seed);

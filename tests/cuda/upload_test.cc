@@ -56,7 +56,7 @@ TEST_F(CudaUploads, WaitUntilComputeHasLeftTheMemory) {
 }
 
 TEST_F(CudaUploads, AreThereForLaterCompute) {
-  constexpr std::int64_t count = 1 << 20;  // 4 MiB, so that it takes a while
+  constexpr std::int64_t count = 1 << 20;  // 4 MiB, so that a copy takes a while
   const Tensor sum = filled(1000, 0);
   for (int i = 1; i <= 10; ++i) {
     const Gate gate(device().compute_stream());
@@ -82,7 +82,7 @@ TEST_F(CudaUploads, OfOneThatNobodyFinishesTheMemoryIsNotUsedTooEarly) {
   const Tensor other = fresh(1);
   for (int i = 0; i < 5; ++i) {
     Gate gate(device().compute_stream());
-    const Tensor before = fresh(6 * count);  // so that the copy comes late
+    const Tensor before = fresh(6 * count);  // large, so that the copy into `to` comes late
     Tensor to = fresh(count);
     auto upload = device().upload();
     write(*upload, before, 1);
@@ -105,7 +105,8 @@ TEST_F(CudaUploads, ThatNobodyBeginsHoldUpNoOther) {
   Gate gate(device().compute_stream());
   device().kernels().fill({.out = first, .value = 2});
   const auto later = device().upload();
-  // This write ends although compute has not reached the point at which `later` was made.
+  // The gate keeps compute from reaching the point at which `later` was made. The write through
+  // `begun` must end all the same.
   write(*begun, second, 4);
   begun->finish();
   gate.open();

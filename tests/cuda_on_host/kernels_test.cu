@@ -132,7 +132,8 @@ TEST_F(HostKernel, ShufflesTakeFromTheLanesThatTheySay) {
     EXPECT_EQ(mine[2], lane ^ 1);
     EXPECT_EQ(mine[3], lane % 16 < 14 ? lane + 2 : lane);
     EXPECT_EQ(mine[4], lane > 0 ? lane - 1 : 0);
-    // A lane of the first 16 keeps its own value, because it cannot read from a later group.
+    // The width of 16 makes two groups of 16 lanes. A lane of the first group would read from the
+    // second. It keeps its own value, because no lane can read from a later group.
     EXPECT_EQ(mine[5], lane < 16 ? lane : lane ^ 24);
     EXPECT_EQ(votes.values()[static_cast<std::size_t>(lane)], expected_votes);
   }

@@ -35,7 +35,7 @@ struct Clique {
   std::set<int> joined;
   bool formed = false;
   ncclResult_t error = ncclSuccess;
-  std::map<Link, std::set<int>> callers;  // the ranks that have called one of its operations
+  std::map<Link, std::set<int>> callers;  // of a link: the ranks that have called an operation
   std::map<std::pair<Link, std::uint64_t>, std::vector<Part*>> meetings;
   std::map<int, Split> splits;
   int finalized = 0, unfinished = 0;
@@ -83,14 +83,15 @@ Refusal refusal_of(const Member& member);
 /// state_of() enqueues the launch when they are connected. Calls must be allowed to use the member.
 void start(const std::shared_ptr<Launch>& launch);
 
-/// Takes the member out of all that it waits for.
+/// Marks the member as aborted. Removes it from all meetings, from the joining of a clique that is
+/// not formed yet, and from splits that have no children yet.
 void leave(Member& member);
 
 /// Whether all ranks of `parent` have said what they wish. The first call that returns true makes
 /// the children.
 bool has_split(const Clique& parent, Split& split);
 
-/// The rank that rank `rank` of the parent gets in its child.
+/// The rank that rank `rank` of the parent gets in the child that it joins.
 int rank_in_split(const Split& split, int rank);
 
 }  // namespace cuda_on_host::nccl

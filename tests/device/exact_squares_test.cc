@@ -54,8 +54,8 @@ class ExactSquares : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(ExactSquares, AreTheSumOfAllBitsHoweverTheyAreSplit) {
-  // With more octaves a block needs two to four slices; in the end its values are added one by one
-  // (core/device/cpu/squares.cc).
+  // The more octaves the values span, the more slices a block needs: two, three or four. If four
+  // slices are too few, the values of the block are added one by one (core/device/cpu/squares.cc).
   for (const int octaves : {0, 5, 20, 45, 75, 250}) {
     const auto values = values_over(octaves);
     testing::SumOfBits expected;
@@ -68,9 +68,9 @@ TEST_P(ExactSquares, AreTheSumOfAllBitsHoweverTheyAreSplit) {
 }
 
 TEST_P(ExactSquares, OfValuesThatFillEverySliceToTheBrim) {
-  // All mantissas are as large as possible. Every second value is smaller by a factor of 2^below;
-  // the factors lead to two slices (up to 17), three (38), four (58), and to adding the values one
-  // by one.
+  // All mantissas are as large as possible. Every second value is divided by 2^below. A block needs
+  // two slices if `below` is 17 or less, three up to 38, and four up to 58. Above 58 the values are
+  // added one by one.
   for (const int below : {0, 8, 17, 18, 38, 39, 58, 59, 252}) {
     std::vector<float> values(count, 0x1.fffffep126F);
     for (std::size_t i = 1; i < values.size(); i += 2)

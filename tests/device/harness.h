@@ -114,7 +114,7 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
   }
   Tensor output(Shape shape) { return output(shape, dtype()); }
   Tensor output_f32(Shape shape) { return output(shape, DType::f32); }
-  /// The same for `count` sums in the form in which ExactSum stores them.
+  /// A tensor full of NaN for `count` sums, in the form in which ExactSum stores sums.
   Tensor output_sums(std::int64_t count) {
     return output({count, static_cast<std::int64_t>(ExactSum::digits)}, DType::f64);
   }
@@ -141,7 +141,7 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
     return out;
   }
 
-  /// The norm of the difference of the two, relative to the norm of `expected`.
+  /// The norm of `actual` - `expected`, divided by the norm of `expected` unless that norm is 0.
   double distance(const Tensor& actual, const Values& expected) const {
     const auto values = download(actual);
     if (values.size() != expected.size()) return INFINITY;
@@ -154,7 +154,8 @@ class KernelsOnDevice : public ::testing::TestWithParam<KernelCase> {
   }
 
   /// The largest distance() that a result may have from the values computed in float64. It depends
-  /// on the result's dtype, because results that are stored in fp32 were also computed in fp32.
+  /// on the result's own dtype, not on that of the case: a result that is stored in fp32 was also
+  /// computed in fp32, even if the case has 16 bits.
   static double tolerance(const Tensor& actual) {
     return actual.dtype() == DType::bf16 ? 2e-2 : actual.dtype() == DType::f16 ? 4e-3 : 1e-5;
   }

@@ -40,8 +40,8 @@ TEST_P(LossKernels, CrossEntropyAgreesWithReference) {
 }
 
 TEST_P(LossKernels, CrossEntropyCountsHits) {
-  // The target's logit is the largest, a smaller one, and (twice) as large as another. A gradient
-  // overwrites the logits.
+  // The target's logit is the largest of row 0 and not the largest of row 1. In rows 2 and 3 it is
+  // the largest together with others. If there is a gradient, it overwrites the logits.
   const Values logits = held({1, 2, 3, 3, 2, 1, 5, 5, 0, 0, 0, 0});
   const std::vector<std::int32_t> targets = {2, 2, 1, 0};
   for (const bool gradient : {false, true}) {

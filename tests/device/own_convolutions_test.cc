@@ -24,12 +24,12 @@ struct Way {
   void (*image_gradient)(const cpu::Context&, const ConvolutionBackward&);   // for stride 1
   void (*weight_gradient)(const cpu::Context&, const ConvolutionBackward&);  // null: there is none
   std::vector<Windows> shapes;
-  Windows several_groups;  // images that are not all computed together
+  Windows several_groups;  // images that the way does not compute all at once
 };
 
 const Way ways[] = {
-    // Groups of one and of several images, windows that reach beyond the image on all sides, and
-    // tiles that are not full.
+    // Groups that consist of one image and of several images; windows that reach beyond the image
+    // on all sides; and tiles that are not full.
     {"windows",
      cpu::convolve_windows,
      cpu::image_gradient_by_windows,

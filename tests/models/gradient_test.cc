@@ -91,7 +91,8 @@ TEST_P(EveryUnit, HasTheGradientsOfItsForward) {
     const auto weights = normals(output.count(), 70 + i);
     const Tensor grad_input = unit.backward(upload(*device, weights, output.shape()));
     const auto scalar = [&] {
-      // The first unit hands over to the last one what a single forward needs.
+      // The last unit's forward uses up what the first unit's forward hands over (BERT's masked
+      // positions), so the first unit has to run again.
       if (unit.lender()) bound.model.units[0]->forward(data, looking);
       return dot(weights, unit.forward(input, looking).span<float>());
     };

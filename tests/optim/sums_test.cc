@@ -201,7 +201,8 @@ TEST_F(Sums, AnOverflowOfFp16ChangesNothingAndDoesNotCount) {
   ASSERT_TRUE(step(*with, {0, twice, g}, {.step = 1, .loss_scale = 2}));
   ASSERT_TRUE(step(*without, {0, once, g}, {.step = 1, .loss_scale = 2}));
   // The learning rate is constant, but the correction of the moments depends on the number of the
-  // update. `with` skipped step 0, so it counts this update as its first, `without` as its second.
+  // update. `with` skipped step 0, so this update is its first. For `without` this update is the
+  // second.
   EXPECT_NEAR(to_float(twice.data<fp16>()[0]), 0.9, 1e-3) << "a first step moves by lr";
   EXPECT_NE(once.data<fp16>()[0].bits, twice.data<fp16>()[0].bits) << "its second";
 }

@@ -1,4 +1,4 @@
-// Collectives of the ranks of a host, and of simulated ones.
+// Collectives of ranks on one host, and of simulated ranks.
 #include "tests/peer/collectives_suite.h"
 #include "tests/peer/sim_ranks.h"
 

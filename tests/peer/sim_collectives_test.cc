@@ -126,8 +126,8 @@ TEST(SimCollectives, MessagesAndFlowsAgree) {
   }
 }
 
-/// The time that one core needs to read and write `bytes` for a sum, or for a copy. The core has a
-/// bandwidth of 10 GB/s, of which sums reach 0.5 and copies 0.8 (one_pass()).
+/// The time that one core needs to read and write `bytes` bytes in all, for a sum or for a copy. A
+/// core of one_pass() has a bandwidth of 10 GB/s; sums reach half of it, copies 0.8 of it.
 double sum_seconds(double bytes) { return bytes / (10e9 * 0.5); }
 double copy_seconds(double bytes) { return bytes / (10e9 * 0.8); }
 
@@ -135,7 +135,7 @@ TEST(SimCollectives, OnePassTakesTheTimeOfTheBytesThatCoresReadAndWrite) {
   constexpr std::int64_t s = 4 << 20;
   const double base = 8 * micro;
   for (const int ranks : {2, 4, 8}) {
-    const double cores = std::max(ranks / 4.0, 1.0);  // ranks beyond the cores share them
+    const double cores = std::max(ranks / 4.0, 1.0);  // more than 4 ranks share the 4 cores
     const auto expect = [&](const Operation& operation, double expected) {
       EXPECT_NEAR(seconds(one_pass(), ranks, operation, s), base + expected * cores,
                   1e-9 + 1e-6 * expected);
@@ -224,14 +224,14 @@ TEST(SimCollectives, ShareLinksWithMessages) {
     simulated.numerics = false;
     const double end = run_simulated(simulated, 8, [&](const Rank& r) {
       constexpr std::int64_t count =
-          35'000'000;  // a message takes 0.014 s, a ring over ten times as much 0.245 s
+          35'000'000;  // a message takes 0.014 s, a ring over 10 * count elements 0.245 s
       std::vector<WorkPtr> messages;
       for (int i = 0; i < 10; ++i) {
         if (r.rank == 2) messages.push_back(r.comm.send(r.floats(count), 3));
         if (r.rank == 3) messages.push_back(r.comm.recv(r.floats(count), 2));
       }
       r.comm.all_reduce(r.floats(count * 10))->wait();
-      // The messages have half of the port until they are over.
+      // As long as messages are under way, they get half of the bandwidth of the port.
       for (const auto& message : messages) {
         message->wait();
         EXPECT_LT(message->span().end.value, 2.1 * 0.14);

@@ -1,4 +1,5 @@
-// What simulated ranks are told when others do not do their part, and when.
+// The errors that simulated ranks get if other ranks do not do their part, and the times at which
+// they get them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -103,7 +103,7 @@ TEST(Platform, PcieRootIsShared) {
   for (const double time : times(cluster, up)) EXPECT_NEAR(time, 0.1 + 2e-6, near);
   cluster.pcie_root_gbs = 20;
   for (const double time : times(cluster, up)) EXPECT_NEAR(time, 0.2 + 2e-6, near);
-  // The root has its bandwidth in each direction.
+  // Transfers in opposite directions do not share the bandwidth of the root.
   const std::vector<Transfer> both{{{0, 0}, {0, -1}, 2e9}, {{0, -1}, {0, 1}, 2e9}};
   for (const double time : times(cluster, both)) EXPECT_NEAR(time, 0.1 + 2e-6, near);
   // A transfer between devices crosses the root up and down.

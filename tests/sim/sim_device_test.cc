@@ -150,7 +150,8 @@ TEST(SimDevice, NeedsFiguresForEveryClassAndAPlaceThatThereIs) {
               make_sim_device(cluster, nullptr, {0, 0}, nullptr);
             }).find("device gpu: efficiency.fp32.loss is missing"),
             std::string::npos);
-  EXPECT_NO_THROW(make_sim_device(cluster, nullptr, {0, -1}, nullptr));  // the host has them
+  // The host has figures of its own.
+  EXPECT_NO_THROW(make_sim_device(cluster, nullptr, {0, -1}, nullptr));
   cluster = small_cluster(2);
   for (const Place place : {Place{0, 2}, Place{1, 0}, Place{-1, 0}, Place{0, -2}})
     EXPECT_THROW(make_sim_device(cluster, nullptr, place, nullptr), Error);
@@ -261,7 +262,8 @@ TEST(SimDevice, WithNumericsItComputesAndCountsAndTakesTimeAsWithout) {
   attend(*without);
   EXPECT_EQ(with->clock().now(), without->clock().now());
   EXPECT_GT(with->clock().now(), 0);
-  // The kernel's scratch memory is not counted, because a device without values has none.
+  // The scratch memory of the CPU's kernel is not in the ledger: a device without values runs no
+  // kernel, and both devices must count the same bytes.
   EXPECT_EQ(with->ledger().at_peak(), without->ledger().at_peak());
   EXPECT_EQ(with->ledger().at_peak()[MemoryKind::workspace], 0);
   EXPECT_EQ(with->ledger().current().total(), 0);
@@ -309,7 +311,8 @@ TEST(SimDeviceInAWorld, ItsTimeRunsAheadUntilItCatchesUp) {
   EXPECT_EQ(runs, 1);
 }
 
-/// The world treats ends at almost the same time as one moment, so work may end a little early.
+/// If the waits of two actors end at almost the same time, the world ends both at one moment. So it
+/// may end the wait of catch_up() slightly before the time that the device's clock shows already.
 TEST(SimDeviceInAWorld, ItsClockNeverGoesBack) {
   const auto compute = [](SimDevice& device) {
     const Copied copied(device);
@@ -368,7 +371,7 @@ TEST(SimDeviceInAWorld, DevicesOfOnePlaceShareItsMemoryAndOthersDoNot) {
     } else {
       EXPECT_EQ(text, "nothing");
     }
-    device.world().sleep(1);  // what the other held is free again
+    device.world().sleep(1);  // after this, the memory that `hold` kept is free again
     EXPECT_NO_THROW(device.allocate(16'000'000'000, MemoryKind::gradient));
   };
   run_actors(small_cluster(2), {{{0, 0}, hold}, {{0, 0}, ask}, {{0, 1}, ask}});

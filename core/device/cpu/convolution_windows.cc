@@ -11,7 +11,8 @@ namespace ringside::cpu {
 namespace {
 
 // Images are multiplied in groups, which stay in the second-level cache while all weights pass
-// through it. A group consists of the fewest whole images that have this number of positions.
+// through it. A group consists of the fewest whole images that have at least this number of
+// positions.
 constexpr std::int64_t group_positions = 192;
 
 /// Images [images, height, width, channels] and the windows of `rows` x `columns` pixels on them.
@@ -142,9 +143,10 @@ void image_gradient_by_windows(const Context& context, const ConvolutionBackward
   const std::int64_t K = w[0], R = w[1], S = w[2], C = w[3];
   const Tensor panels =
       context.device.tensor(Shape{panels_size(R * S * K, C)}, MemoryKind::workspace, DType::f32);
-  // A pixel's gradient is a sum over the window of those results that depend on the pixel. The
-  // first result of the window multiplied the pixel by the kernel's last weights, and the last
-  // result by the kernel's first weights. So the kernel is turned by half a circle.
+  // The results that depend on a pixel form a window, and the pixel's gradient is a sum over this
+  // window. For the first result of the window the pixel was multiplied by the kernel's last
+  // weights, for the last result by the kernel's first weights. So the kernel is turned by half a
+  // circle.
   parallel_for(
       context.threads, C / tile_columns, 1, [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t c = begin * tile_columns; c < end * tile_columns; c += tile_columns)

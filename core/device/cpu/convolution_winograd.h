@@ -7,11 +7,12 @@
 
 namespace ringside::cpu {
 
-/// Whether Winograd's algorithm is faster than all other ways. 16 multiplications take the place of
-/// 36, but the weights are transformed at every call, and images whose extents are odd have tiles
-/// that are not full. The answer does not depend on the number of images, so that an image has the
-/// same results in every batch. So the answer is true even for fewer than about eight images of 4x4
-/// with 512 channels, where Winograd's algorithm is slower.
+/// Whether Winograd's algorithm is faster than all other ways. For each tile, 16 multiplications
+/// take the place of 36. But the weights are transformed at every call, and images whose extents
+/// are odd have tiles that are not full. The answer does not depend on the number of images, so
+/// that an image has the same results in every batch. For images of 4x4 with 512 channels, for
+/// example, the answer is always true, although the algorithm is slower for fewer than about eight
+/// of them.
 bool winograd_is_faster(const ConvolutionForward& op);
 bool winograd_is_faster(const ConvolutionBackward& op);
 

@@ -15,8 +15,9 @@ inline bool is_narrow(const Tensor& tensor) {
 }
 
 /// Replaces 16-bit operands by fp32 workspace. in() and in_out() copy the operand's values into the
-/// workspace; write_back() rounds what the operation wrote to the operand. Two operands may lie in
-/// the same memory: each has its own workspace, and all are read before any is written back.
+/// workspace. write_back() rounds what the operation wrote into the workspace of out() and
+/// in_out(), and stores it in the operands. Two operands may lie in the same memory: each has its
+/// own workspace, and all operands are read before any operand is written back.
 class Widening {
  public:
   explicit Widening(const Context& context) : context_(context) {}

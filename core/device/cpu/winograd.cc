@@ -94,8 +94,8 @@ void transform(const float* const (&rows)[M::from * M::from], std::int64_t chann
   }
 }
 
-/// Computes out = M * points * M^T and writes finish(vector, channel) for each vector of `out`;
-/// rows[i] receives the channels of element i of `out`.
+/// Computes out = M * points * M^T. A vector of `out` holds a few channels of one element of `out`.
+/// Writes finish(vector, first of its channels) for each vector of element i to rows[i].
 template <class M, class Finish>
 void transform_back(Points from, std::int64_t channels, float* const (&rows)[M::to * M::to],
                     const Finish& finish) {

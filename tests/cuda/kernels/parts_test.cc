@@ -1,5 +1,5 @@
-// Parts of the GPU's kernels that operations use where cuBLASLt or cuDNN has nothing, and the
-// bounded workspaces of plain attention and plain convolution.
+// Tests the GPU's own kernels for what cuBLASLt or cuDNN does not offer, and plain attention and
+// plain convolution with workspaces of bounded size.
 #include <gtest/gtest.h>
 
 #include "core/device/cuda/module/activation.h"
@@ -213,7 +213,8 @@ class Library final : public cuda::FusedConvolution {
     ConvolutionBackward bare = op;
     bare.relu = false;
     bare.dbias = {};
-    // Writes only `wanted`. The other gradient goes to a tensor that is dropped, or is left out.
+    // Writes only `wanted`. If `wanted` is dx, dweight goes to a tensor that is dropped. If
+    // `wanted` is dweight, dx is not computed.
     const auto other = [&](const Tensor& of) {
       return context_.device.tensor(of.shape(), MemoryKind::workspace, of.dtype());
     };

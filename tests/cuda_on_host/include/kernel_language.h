@@ -1,5 +1,5 @@
 // What CUDA adds to C++ in kernels. A block runs on its stream's thread. The threads of the block
-// take turns there: each runs until it waits for others.
+// take turns on the stream's thread: each runs until it waits for other threads of the block.
 #pragma once
 
 #include <algorithm>
@@ -98,7 +98,8 @@ inline int atomicMax(int* to, int value) {
   return old;
 }
 
-// These differ on a GPU in how they use caches, which makes no difference here.
+// On a GPU these loads and stores use caches in different ways. On the host they are ordinary loads
+// and stores.
 template <class T>
 T __ldg(const T* from) {
   return *from;

@@ -16,7 +16,7 @@ inline double sum_of_squares(const Values& values) {
   return sum;
 }
 
-/// Draws the random words anew for each element.
+/// Computes the random words anew for each element, although four elements share the same words.
 inline Values dropout(const Dropout& op, const Values& in) {
   Values out;
   for (std::size_t i = 0; i < in.size(); ++i) {

@@ -111,8 +111,8 @@ TEST_F(RoundsTest, MeasuresWhenAllIsThereAndUpdatesOnTheTotals) {
   EXPECT_EQ(sum_in(server.handle(1, about(Kind::measure, 1, 0))), 200);
   EXPECT_TRUE(server.handle(1, pull(1, 1)).empty()) << "no update yet";
 
-  // The total includes the gradients of another server, whose squares add up to 200 too. The norm
-  // of the whole gradient is thus 20.
+  // The total includes the gradients of another server; their squares add up to 200 too. So the
+  // norm of the whole gradient is the root of 400.
   const Replies replies = server.handle(0, totals(Kind::settle, 0, 0, 0, {400}));
   ASSERT_EQ(replies.size(), 1u) << "of the pull";
   const auto factor = static_cast<float>(1 / (20 + 1e-6));

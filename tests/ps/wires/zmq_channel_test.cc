@@ -21,8 +21,9 @@ using testing::same;
 constexpr std::uint64_t token = 42;
 constexpr double patience_s = 20;
 
-/// The CPU, or a device whose copies to the host arrive when the channel first asks for them: in
-/// these tests nobody calls a channel again after its send().
+/// The CPU, or a device whose copies to the host arrive when the channel first asks for them. The
+/// channel asks during send(). These tests often do not call the channel again after send(), so it
+/// might never ask a second time.
 std::unique_ptr<Device> make_device(bool staged) {
   if (!staged) return make_cpu_device(1);
   return std::make_unique<testing::StagedDevice>(1);
@@ -83,7 +84,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, ZmqChannelTest,
 
 TEST_P(ZmqChannelTest, MovesHeadersAndFramesBothWays) {
   Pair pair(GetParam());
-  // Frames of all sizes: within ZeroMQ's receive buffer at odd places, and beyond it.
+  // Some frames fit into ZeroMQ's receive buffer, where they may begin at odd addresses. Others are
+  // larger than the buffer.
   const std::vector<Tensor> frames = {counting(*pair.worker_device, {3}, DType::u8),
                                       counting(*pair.worker_device, {5}, DType::i32),
                                       counting(*pair.worker_device, {7}, DType::bf16),

@@ -66,7 +66,7 @@ struct ByPlace {
   }
 };
 
-constexpr int sharers = 8;  // threads that share the positions of a row
+constexpr int sharers = 8;  // ranges of the positions of a row, each with a warp of its own
 
 /// Each block computes one row of the table. It divides the row's positions into `sharers` ranges
 /// and sums each in order.
@@ -88,7 +88,8 @@ __global__ __launch_bounds__(warp* sharers) void gather(Positions of, const T* d
         for (int e = 0; e < n; ++e) sums.at[e] += values.at[e];
       }
     if (count > 1) sum_over_y<sharers>(sums.at);
-    // If the row has a single position, it lies in the last range, whose threads hold the sum.
+    // The threads of the first range hold the sum of all ranges. But if the row has a single
+    // position, the position lies in the last range, and the threads of that range hold the sum.
     if (threadIdx.y != (count == 1 ? sharers - 1 : 0) || c >= width) continue;
     store_floats<n>(table + row * width + c, sums);
   }

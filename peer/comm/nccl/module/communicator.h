@@ -41,7 +41,8 @@ class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
   ncclResult_t enqueue_exchange(const Tensor& in, const Tensor& out);
 
   /// Makes later compute wait for the operation. If the operation is a message that has not been
-  /// launched yet, first blocks until it is launched, provided that `blocks` is true.
+  /// launched yet, first blocks until it is launched if `blocks` is true, else leaves compute as
+  /// it is. Then looks for errors.
   void wait(const OperationPtr& operation, bool blocks);
   void look();
 
