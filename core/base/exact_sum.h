@@ -21,7 +21,7 @@ class ExactSum {
   static constexpr std::size_t digits = 19;  // enough for 2^40 squares of the largest fp32 value
 
   /// Adds `value`: a whole multiple of 2^-298 that is smaller than 2^298 in magnitude, or an
-  /// infinity or NaN, which makes the total not finite too. At most 2^30 values may be added.
+  /// infinity or NaN, which makes the sum infinite or NaN too. At most 2^30 values may be added.
   void add(double value);
   void add(const ExactSum& other);
   /// Writes the sum as doubles, of which each is a whole number and all but the last are below

@@ -6,12 +6,13 @@
 
 namespace ringside {
 
-/// error.what() and, if the system refused something, the limit that is the likely cause.
+/// Returns error.what(), or clearer words if there was no memory or no thread. If the system
+/// refused something, the text also names the limit that is the likely cause.
 std::string explain(const std::exception& error);
 
-/// The limit of this process that is the likely reason for `cause` (a text that contains an error
-/// of the system), or for the `signal` that ended a process (0: no signal). For instance "; memory
-/// is limited to 512 MB (ulimit -v)"; empty if no limit fits.
+/// Names the limit of this process that probably led to a failure, for instance "; memory is
+/// limited to 512 MB (ulimit -v)"; empty if no limit fits. `cause` is the text of the failure,
+/// which may contain an error of the system; `signal` is the signal that ended a process (0: none).
 std::string limit_hint(const std::string& cause, int signal = 0);
 
 /// The limit of this process's memory in the same form; empty if memory is not limited.

@@ -6,8 +6,8 @@
 namespace ringside {
 
 /// The length of a wait, to compare with a deadline. The time during which this process was stopped
-/// (Ctrl-Z, SIGSTOP) does not count: the processes that it waits for were stopped too. So each call
-/// of seconds() adds at most 2 * nap_s to the wait.
+/// (Ctrl-Z, SIGSTOP) does not count: the processes that it waits for were stopped too. A stop
+/// shows as a long time between two calls of seconds(), so each call adds at most 2 * nap_s.
 class WaitingTime {
  public:
   /// The waiting caller calls seconds() at least every `nap_s` seconds.

@@ -23,8 +23,8 @@ namespace ringside {
 std::map<std::string, StoredTensor> parse_safetensors(const std::string& path,
                                                       std::span<const std::byte> bytes);
 
-/// Maps the file, or the files that a "*.index.json" names (in its own folder). Throws Error as
-/// parse_safetensors() does, or if the index and its files disagree.
+/// Maps the file, or the files in the folder of a "*.index.json" that this index names. Throws
+/// Error as parse_safetensors() does, or if the index and its files disagree.
 StoredTensors open_safetensors(const std::string& path);
 
 /// The files that open_safetensors() maps, and the index. Throws Error for an index that cannot be

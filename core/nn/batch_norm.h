@@ -33,8 +33,9 @@ class BatchNorm {
   /// the group.
   Tensor batch_statistics(const Tensor& x) const;
   void move_running(const Tensor& statistics, std::int64_t rows, const Pass& pass);
-  /// The running statistic number `statistic` of one micro-batch; before any training the first
-  /// micro-batch's, which has the initial values.
+  /// The running statistic number `statistic` of one micro-batch. Before any training only the
+  /// first micro-batch has statistics: the initial values, which are returned for every
+  /// micro-batch.
   const Tensor& running(std::size_t statistic, std::int64_t micro_batch);
   /// Makes the running statistics of later micro-batches that do not exist yet, as copies of those
   /// of the first micro-batch.

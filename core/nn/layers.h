@@ -1,11 +1,11 @@
 // Layers: what units are made of.
 //
-// A layer declares its parameters in its unit's layout, in its constructor, and looks their values
-// up in the unit when it computes. forward() keeps what backward() needs if its pass says so;
-// backward() overwrites the gradients of the layer's parameters and frees what was kept. A tensor
-// of rows may have any shape: its number of rows M is its count divided by its width. Results are
-// new tensors unless said otherwise. A layer lives in its unit, and throws Error only where its own
-// comment says so.
+// The constructor of a layer declares the layer's parameters in the layout of its unit. When the
+// layer computes, it gets the values of the parameters from the unit. If the pass says so,
+// forward() keeps what backward() needs. backward() overwrites the gradients of the layer's
+// parameters and frees what was kept. A tensor of rows may have any shape: its number of rows M is
+// its count divided by its width. Results are new tensors unless said otherwise. A layer lives in
+// its unit, and throws Error only where its own comment says so.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ class FlatOptimizer : public Optimizer {
   void each_alike(const ParameterRange& range, const StepInfo& info,
                   const std::function<void(const ParameterRange&, const Scalars&)>& update) const;
   /// own_rounds(): the number of rounds of sums, 0 or 1, that this optimizer needs after the round
-  /// in which the norm of the gradients is measured. own_sums(): the number of sums in its round.
+  /// in which the norm of the gradients is measured. own_sums(): the number of sums in that round.
   virtual int own_rounds() const { return 0; }
   virtual std::size_t own_sums() const { return 0; }
   virtual std::vector<double> measure_own(const ParameterRange&, const StepInfo&) { return {}; }

@@ -1,4 +1,4 @@
-// Makes one run, from its plan to its row.
+// Makes one run of a plan, and returns the row that describes it in the results.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,9 @@ struct RunOutcome {
 /// A step that all workers have finished.
 struct Step {
   std::int64_t steps_done = 0;
-  double loss = 0;  // of the global batch; for display, since it is summed in the order of arrival
+  /// The loss of the global batch. Only for display: the workers' losses are added in the order in
+  /// which they arrive, so the last bits of the sum vary.
+  double loss = 0;
   double seconds = 0;  // of the slowest worker
   std::optional<LossValue> held_out;
 };

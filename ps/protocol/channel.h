@@ -16,7 +16,8 @@ struct Received {
 
 /// One end of the connections between the workers and the servers of a run. The end belongs to a
 /// worker (its peers are servers) or to a server (its peers are workers). Messages between two
-/// peers arrive once and in order; none is lost unless a peer dies. For one thread at a time.
+/// peers arrive once and in order; none is lost unless a peer dies. Only one thread may use
+/// the channel at a time.
 class Channel {
  public:
   virtual ~Channel() = default;
@@ -25,9 +26,9 @@ class Channel {
   /// memory must not change before the peer answers. Blocks while too many messages are under way
   /// to that peer. Throws Error that names the peer if the peer is gone or takes no message within
   /// the channel's deadline. A server can send only to a worker that has written to it before.
-  /// Where the host does not share the device's memory, the frames are copied first: the message
-  /// leaves in a later call of the channel, or when the channel is destroyed. If the message cannot
-  /// be sent then, the later call throws the error.
+  /// Where the host does not share the device's memory, the frames are copied first. In this case
+  /// the message leaves during a later call of any function of the channel, or when the channel is
+  /// destroyed. If it cannot be sent in a later call, that call throws the error.
   virtual void send(int peer, Message message) = 0;
 
   /// Sends without blocking and without throwing, for last words. Returns false if the peer takes

@@ -41,7 +41,7 @@ struct Connection {
 };
 
 /// Opens the ends of a run's channels: over ZeroMQ between threads and processes, or in a simulated
-/// world. The context and the transport outlive the channels.
+/// world. The context and the transport must outlive the channels.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -49,8 +49,8 @@ class Transport {
   virtual Connection listen(const RankContext& context, const TransportOptions& options) = 0;
   /// Opens the end of this rank's worker, connected to all servers; messages to a server on the
   /// same rank stay in the rank. The time in which a send blocks is recorded as Activity::exposed.
-  /// Blocks until all servers listen; throws Error that names the missing server after the options'
-  /// deadline.
+  /// Blocks until all servers listen. If a server does not listen within the options' deadline,
+  /// throws Error that names this server.
   virtual Connection connect(const RankContext& context, const TransportOptions& options) = 0;
 };
 

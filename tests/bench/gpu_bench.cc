@@ -5,7 +5,7 @@
 //
 //     gpu_bench [FILE [DIVISOR]]
 //
-// FILE gets the figures as JSON. DIVISOR makes everything smaller, to try the program out. Times
+// FILE gets the figures as JSON. All sizes are divided by DIVISOR, to try the program out. Times
 // are medians of 20 runs, taken by marks in the device's queue. The program exits with status 2 if
 // no GPU can be used.
 #include <fmt/format.h>

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t stopped_step = 3;
 
-/// A scheme during one of whose steps the compute stream stands still.
+/// Wraps a scheme. During step `stopped_step` the compute stream stands still.
 class Stopped : public SyncScheme {
  public:
   Stopped(const RankContext& context, std::unique_ptr<SyncScheme> inner)

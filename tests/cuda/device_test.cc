@@ -153,7 +153,7 @@ TEST_F(CudaDevice, WritesInTheOrderOfComputeWithoutWaitingForIt) {
   const Tensor sum = filled(1000, 0);
   Gate gate(device().compute_stream());
   std::vector<float> host(1000);
-  // Each write overwrites values that the previous kernel must have read.
+  // A write may overwrite `part` only after the previous kernel has read the values in it.
   const Tensor part = device().tensor({1000}, MemoryKind::data);
   for (int i = 1; i <= 100; ++i) {
     host.assign(1000, static_cast<float>(i));

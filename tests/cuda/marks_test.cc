@@ -1,4 +1,4 @@
-// Marks of streams, their times, and waits that watches end.
+// Marks of streams, the times of marks, and waits that end because a cuda::Watch throws.
 #include <gmock/gmock.h>
 
 #include <memory>
@@ -12,8 +12,9 @@ namespace {
 using testing::complaint;
 using ::testing::Each;
 
-/// Event times may differ from the host's clock by the time that enqueuing takes. Another anchor
-/// (core/device/cuda/module/marks.h) corrects this difference, so times may step back by as much.
+/// Event times may differ from the host's clock by the time that enqueuing takes. A new anchor
+/// (core/device/cuda/module/marks.h) corrects this difference, so the times of later marks may be
+/// smaller by that much.
 constexpr double tolerance_s = 2e-3;
 
 class CudaMarks : public OnGpu {
@@ -107,10 +108,10 @@ TEST_F(CudaMarks, OnceTheirTimeIsKnownHoldNobody) {
   const Gate gate(device().compute_stream());
   device().wait_on(other.get(), past);
   device().wait_on(other.get(), Mark{1.0});
-  device().time(device().mark_on(other.get()));  // ends although compute stands still
+  device().time(device().mark_on(other.get()));  // returns although the compute stream stands still
 }
 
-/// Throws when check() is called for the third time, which ends the wait that calls it.
+/// The third call of check() throws, and this ends the wait that called check().
 class Impatient final : public cuda::Watch {
  public:
   void check() override {
@@ -133,7 +134,7 @@ TEST_F(CudaMarks, AreWaitedForUntilAWatchThrows) {
       [&] { device().synchronize(); }, [&] { device().time(device().mark()); },
       [&] { device().read(tensor, std::as_writable_bytes(std::span(host))); },
       [&] { copy->wait(); },
-      [&] {  // more than there is pinned memory for
+      [&] {  // `much` is larger than the pinned memory
         device().write(large, much);
       }};
   for (const auto& wait : waits) {

@@ -97,7 +97,7 @@ TEST(Models, RefuseSizesWhoseBytesOverflow) {
       ModelConfig config;
       for (const Field& field : fields_of(config)) {
         auto* const* value = std::get_if<std::int64_t*>(&field.value);
-        if (!value || field.name == "batch_norm_group") continue;  // limited by the world alone
+        if (!value || field.name == "batch_norm_group") continue;  // the planner limits it
         const std::int64_t before = std::exchange(**value, size);
         config.kind = kind;
         EXPECT_EQ(complaint([&] {

@@ -6,7 +6,7 @@
 
 namespace ringside::cpu {
 
-/// Floats of one vector register.
+/// The number of floats in one vector register.
 constexpr std::int64_t lanes = RINGSIDE_VECTOR_BYTES / 4;
 
 using Vector = float __attribute__((vector_size(RINGSIDE_VECTOR_BYTES)));

@@ -193,8 +193,8 @@ class ShmCommunicator : public CallingCommunicator {
   }
 
   /// Copies `bytes` bytes from offset `from` of rank r's `in` (for this rank: `own`) to offset `to`
-  /// of `out`. Counts the bytes as received. Counts them as sent too, except in a broadcast,
-  /// because rank r copies equally many bytes from this rank.
+  /// of `out`. Counts the bytes as received. Except in a broadcast, rank r copies equally many
+  /// bytes from this rank, so the same number is counted as sent.
   void copy(int r, const Tensor& own, std::size_t from, const Tensor& out, std::size_t to,
             std::size_t bytes) {
     if (bytes == 0) return;

@@ -14,8 +14,9 @@
 namespace ringside::peer {
 
 /// Runs operations in order, on a thread of its own. A thread that waits for an operation runs the
-/// queued operations itself while no other thread runs one, which saves two wake-ups where compute
-/// and communication take turns.
+/// queued operations itself while no other thread runs one. If a caller
+/// waits for each operation at once, this saves two wake-ups for each: that of the queue's thread
+/// at the start and that of the caller at the end.
 class WorkQueue {
  public:
   explicit WorkQueue(Device& device) : device_(device) {}

@@ -18,8 +18,8 @@ struct SimOptions {
   double timeout_s = 60;  // seconds of simulated time
 };
 
-/// What both collectives and messages of a group have to know about its ranks. For the actors of
-/// one world, which run one at a time.
+/// What both collectives and messages of a group have to know about its ranks. Has no locks: only
+/// the actors of one world use it, and these run one at a time.
 class SimMembers : public std::enable_shared_from_this<SimMembers> {
  public:
   SimMembers(sim::World& world, const std::string& name, int size, const SimOptions& options)
@@ -53,7 +53,7 @@ class SimMembers : public std::enable_shared_from_this<SimMembers> {
   };
   Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
-  /// Keeps the first cause, and wakes all ranks that wait so that they see it.
+  /// Keeps the first cause, and wakes all waiting ranks, which then throw it.
   virtual void break_group(const std::string& what) = 0;
 
   int left_ = 0;

@@ -107,7 +107,8 @@ void SimMessages::await(const Message& message) {
 }
 
 void SimMessages::wake_all() {
-  // First copies, then wakes: a woken actor may change the lanes before this loop goes on.
+  // Collects all messages and events before it wakes anybody, because a woken actor may change the
+  // lanes.
   std::vector<MessagePtr> messages;
   std::vector<sim::Event*> services;
   for (const auto& [pair, lane] : lanes_) {

@@ -14,8 +14,8 @@
 namespace ringside::peer {
 
 /// The messages from one rank to another are moved one after the other. Each message is one flow,
-/// which starts once both ranks have posted the message. For each sender and receiver, a service of
-/// the simulated world waits while their messages take time.
+/// which starts once both ranks have posted the message. For each sender and receiver, an actor of
+/// the simulated world (a service) starts these flows and waits for their ends.
 class SimMessages {
  public:
   /// A message as its sender, or its receiver, has posted it.

@@ -29,8 +29,8 @@ struct Packet {
   double bytes = 0;
   double posted = 0;
   /// All in seconds. latency: the latency of the route. step_time: the time of the step, with this
-  /// latency but without its bytes. pace: the time that the bytes take on the slowest link that any
-  /// hop of the rings (or of the all-to-all's round) crosses, while all these hops are under way.
+  /// latency but without its bytes. pace: the time that the bytes take on the slowest of the links
+  /// that the hops of the rings (or of the all-to-all's round) cross, if all hops send at once.
   double latency = 0, step_time = 0, pace = 0;
 };
 enum BroadcastStep { head, body, tail, broadcast_steps };
@@ -70,7 +70,8 @@ class Streams {
         if (!packet) return;
         pass_on(operation, call, *packet);
       }
-      // Only the rank after the root knows when the root has sent everything.
+      // For the root of a broadcast the rank after it calls finish() in pass_on(), because only
+      // that rank knows when the root has sent everything.
       if (call.kind != Kind::broadcast || call.root != rank) finish(operation, rank);
     }
   }
@@ -94,7 +95,8 @@ class Streams {
     if (kind == Kind::broadcast) return broadcast_steps;
     return (goes_round_twice(kind) ? 2 : 1) * (size() - 1);
   }
-  /// An all-to-all does not use the rings; it runs on the streams of the first ring.
+  /// Whether the streams of ring `channel` have nothing to do. An all-to-all does not follow the
+  /// rings: the streams of ring 0 do all its work.
   bool idle(Kind kind, int channel) const { return kind == Kind::all_to_all && channel > 0; }
   int packets_to(const Call& call, int rank, int channel) const {
     if (idle(call.kind, channel) || (call.kind == Kind::broadcast && call.root == rank)) return 0;
@@ -165,8 +167,9 @@ class Streams {
     return entry->second;
   }
 
-  /// The most packets that may be on their way between two ranks at a time: as many as are on their
-  /// way when the ring moves at its pace. Further packets wait; otherwise the ring would take more
+  /// The most packets that may be on their way between two ranks at a time. When the ring moves at
+  /// its pace, a packet is on its way for packet.latency + packet.pace seconds, and the next packet
+  /// starts `between` seconds after it. Further packets wait; otherwise the ring would take more
   /// than its share of the links.
   int most_under_way(const Packet& packet) const {
     const double between = rings_.fastest_step() + packet.pace;
@@ -212,7 +215,7 @@ class Streams {
     if (packet.from == call.root) finish(operation, call.root);
   }
 
-  /// Says that one stream of the rank is done.
+  /// Counts one more stream of the rank as done. After the last one the rank has finished.
   void finish(const SimGroup::OperationPtr& operation, int rank) {
     const std::pair<std::uint64_t, int> key{operation->number, rank};
     if (++done_[key] < channels()) return;

@@ -119,8 +119,8 @@ void Io::run_sending() {
   }
 }
 
-/// Must not wait for the receiver's CPU: the next message on a line starts only when this loop has
-/// taken in the message before.
+/// This loop must not wait for the receiver's CPU, because the next message on a line starts only
+/// after this loop has taken in the previous message.
 void Io::run_arriving() {
   inbox_ = world_.make_inbox(place_);
   started_->notify_all();

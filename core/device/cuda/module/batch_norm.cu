@@ -84,7 +84,7 @@ __global__ __launch_bounds__(spread_threads) void part_moments(const T* x, std::
 #pragma unroll
           for (int i = 0; i < n; ++i) mine[i].add(values.at[i], share);
         });
-  // Merges the moments of the block's rows in pairs.
+  // Merges, in pairs, the moments that the block's rows of threads have computed.
   for (int span = 1; span < at.down; span *= 2) {
     const bool gives = at.row() % (2 * span) == span;
     const bool takes = at.row() % (2 * span) == 0 && at.row() + span < at.down;
@@ -245,7 +245,8 @@ struct Gradient {
   }
 };
 
-/// Writes the sums of dz, and of dz times the normalised x, of each part to `parts` [parts, 2 * C].
+/// For each part, writes two sums over its rows to `parts` [parts, 2 * C]: the sum of dz, and the
+/// sum of dz times the normalised x.
 template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void part_sums(Gradient<T> op, Spread at,
                                                             float* parts) {
@@ -326,8 +327,8 @@ __global__ __launch_bounds__(spread_threads) void differentiate(Backward<T> op, 
       });
 }
 
-/// The number of blocks for each range of columns: at most a few for every multiprocessor, and so
-/// few that each has enough work.
+/// The number of blocks for each range of columns. All ranges together get about 4 blocks for each
+/// multiprocessor, or fewer if a block would otherwise have too few rows.
 unsigned blocks_on_rows(const Context& context, const Spread& at, std::int64_t rows) {
   const std::int64_t most =
       std::max<std::int64_t>(1, 4 * context.multiprocessors / at.blocks_across());

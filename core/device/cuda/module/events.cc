@@ -36,7 +36,7 @@ Event::Event(EventPool& pool, cudaStream_t stream) : pool_(&pool), event_(pool.t
 bool Event::reached() const {
   const cudaError_t status = cudaEventQuery(event_);
   if (status == cudaErrorNotReady) {
-    cudaGetLastError();  // otherwise CUB would take this error for one of its own
+    cudaGetLastError();  // clears the error, which CUB would otherwise take for its own
     return false;
   }
   check(status, "cudaEventQuery");

@@ -194,7 +194,8 @@ __global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
         x[r][p] = load<n>(op.x + (first + r) * op.width + column(p));
       }
     }
-    // Sums over a row of the scaled gradient, and of the scaled gradient times the normalised row.
+    // For each row two sums: of the scaled gradient, and of the scaled gradient times the
+    // normalised values.
     float sums[2 * at_once] = {};
 #pragma unroll
     for (int r = 0; r < at_once; ++r)
@@ -314,8 +315,9 @@ void backward(const Context& context, const LayerNormBackward& op) {
       kept ? static_cast<unsigned>((columns + warp - 1) / warp * warp) : unsigned{block_threads};
   const std::int64_t at_once = !kept ? 1 : packs <= 256 ? 4 : packs <= 512 ? 2 : 1;
   // Only as many blocks as can run at a time, because each block leaves a partial sum to be added
-  // later. Registers limit how many run. The number of blocks depends on the device and on the
-  // shape, dtype and alignment of the operands alone, and so do the bits of the sums.
+  // later. Registers limit how many blocks run at a time. The number of blocks depends on the
+  // device and on the shape, dtype and alignment of the operands alone, and so do the bits of the
+  // sums.
   constexpr std::int64_t resident_threads = sizeof(T) == 2 ? 384 : 576;
   const std::int64_t resident =
       context.multiprocessors * std::max<std::int64_t>(1, resident_threads / threads);

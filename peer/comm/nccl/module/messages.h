@@ -10,9 +10,10 @@
 
 namespace ringside::peer {
 
-/// Each direction between two ranks has a communicator and a lane of its own, made for its first
-/// message. A message of NCCL ends only when both ranks have posted it. On a lane with other
-/// operations, a message would keep these operations waiting. For one thread at a time.
+/// A message of NCCL ends only when both ranks have posted it. On a lane with other operations, a
+/// message would keep these operations waiting. So each direction between two ranks has a
+/// communicator and a lane of its own, which the first message makes. Only one thread may call
+/// these functions at a time.
 class NcclMessages {
  public:
   NcclMessages(cuda::CudaDevice& device, Store& store, const NcclRank& self, double timeout_s)
@@ -23,8 +24,8 @@ class NcclMessages {
   /// launched by a later advance().
   OperationPtr post(const std::string& what, const Tensor& array, int peer, bool sends);
   /// Connects ranks and launches messages as far as possible without waiting. Throws Error that
-  /// names the message if NCCL fails, or if the other rank did not come to its first message in
-  /// time.
+  /// names the message if NCCL fails, or if the other rank did not come to the first message of
+  /// this direction in time.
   void advance();
   /// Blocks until the message has been launched. Throws Error as advance() does, and for a message
   /// to this rank itself that was not both sent and received.
