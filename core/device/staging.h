@@ -39,8 +39,8 @@ class Staging {
 /// another thread than the one that computes.
 class Upload {
  public:
-  /// Must be destroyed before the tensors are. Compute that is enqueued later, which may reuse the
-  /// tensors' memory, waits for the copies.
+  /// An upload must be destroyed before the tensors that it fills. Compute that is enqueued later,
+  /// which may reuse the tensors' memory, waits for the copies.
   virtual ~Upload() = default;
   /// Starts a copy of `from` to `to`, which has the same size in bytes. `to` must have been
   /// allocated before the upload was made, and compute must not use it before finish(). The caller

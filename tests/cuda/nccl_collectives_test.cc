@@ -117,7 +117,7 @@ TEST(NcclWork, SpansAreOfTheOperation) {
     const Work::Span span = work->span();
     const double begin = r.device.time(span.begin), end = r.device.time(span.end);
     const double after = r.device.clock().now();
-    constexpr double drift = 1e-3;  // of a GPU's clock from the host's
+    constexpr double drift = 1e-3;  // seconds between a GPU's clock and the host's
     EXPECT_GT(end, begin);
     EXPECT_GT(begin, before - drift);
     EXPECT_LT(end, after + drift);

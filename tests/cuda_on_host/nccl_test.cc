@@ -226,7 +226,7 @@ TEST(NcclInit, IsInProgressUntilAllCame) {
   int count = 0;
   EXPECT_EQ(ncclCommCount(comms[0], &count), ncclInvalidArgument);
   ASSERT_EQ(ncclCommInitRankConfig(&comms[1], 2, id, 1, &config), ncclInProgress);
-  EXPECT_EQ(ncclCommCount(comms[1], &count), ncclInvalidArgument);  // its state was not asked for
+  EXPECT_EQ(ncclCommCount(comms[1], &count), ncclInvalidArgument);  // in progress until state()
   for (auto comm : comms) EXPECT_EQ(state(comm), ncclSuccess);
   int rank = 0;
   EXPECT_EQ(ncclCommCount(comms[0], &count), ncclSuccess);

@@ -1,5 +1,5 @@
 // A test double of NCCL on the host, whose ranks are threads of one process. Names and values are
-// those of NCCL, and the same calls are asynchronous.
+// those of NCCL. Calls that are asynchronous in NCCL are asynchronous here.
 //
 // Where NCCL leaves open when something happens, it happens here as late as NCCL allows:
 //   - If a call on a non-blocking communicator returns ncclInProgress, the work is done within the

@@ -35,7 +35,7 @@ class Transfers {
   struct Chunk {
     PinnedCache::Block block;
     std::size_t used = 0;
-    std::shared_ptr<const Event> last{};  // follows the last copy out of this chunk
+    std::shared_ptr<const Event> last{};  // recorded after the last copy from this chunk
   };
   /// Returns a chunk with room. Releases the lock while it waits for one.
   Chunk& chunk(std::unique_lock<std::mutex>& lock);
