@@ -14,8 +14,8 @@ std::optional<int> allowed_cores();
 /// The processor's model and its number of cores, as in "AMD EPYC, 2 cores".
 std::string processor_name();
 
-/// The value in the first line of a system file that has the form "KEY SEPARATOR value", without
-/// quotes; none if the file has no such line.
+/// Looks in a system file for the first line that begins with `key` and contains `separator`.
+/// Returns what follows the separator, without quotes; none if the file has no such line.
 std::optional<std::string> value_in(const std::filesystem::path& file, std::string_view key,
                                     char separator);
 

@@ -10,8 +10,8 @@
 
 namespace ringside {
 
-/// Inputs and targets of some samples, in memory of kind data. If a scheme keeps the targets at a
-/// master, the batches of the workers have empty `targets`.
+/// Inputs and targets of some samples, in memory of kind data. In a scheme whose master
+/// keeps the targets and computes the loss, the batches of the workers have empty `targets`.
 struct Batch {
   Tensor inputs;   // [B, ...]
   Tensor targets;  // [B, ...] int32; if the loss has several terms: flat, term after term
@@ -25,7 +25,8 @@ struct BatchSlice {
   bool operator==(const BatchSlice&) const = default;
 };
 
-/// The slice that a worker with `micro_batches` micro-batches a step reads after `slice`.
+/// The slice that a worker with `micro_batches` micro-batches in each step
+/// reads after `slice`.
 BatchSlice next_slice(const BatchSlice& slice, std::int64_t micro_batch,
                       std::int64_t micro_batches);
 

@@ -29,7 +29,7 @@ struct Mark {
   std::shared_ptr<void> event{};
 };
 
-/// Memory in bytes as the device's driver reports it, in addition to what the ledger counts.
+/// What the device's driver reports of memory, in bytes; the ledger counts only the buffers.
 /// `reserved` is the most that the allocator has ever taken from the driver for the ledger's
 /// buffers.
 /// `outside` is the part of `capacity` that is in use now and was not taken by the allocator: the
@@ -66,8 +66,8 @@ class Device {
 
   virtual const Kernels& kernels() const = 0;
 
-  /// mark() records the end of everything enqueued so far. time() returns when the device reached a
-  /// mark, on the device's clock; it blocks until then.
+  /// mark() records the end of everything enqueued so far. time() blocks until the device has
+  /// reached the mark, and returns the time at which it did, on the device's clock.
   virtual Mark mark() = 0;
   virtual double time(const Mark& mark) = 0;
   double seconds(const Mark& from, const Mark& to) { return time(to) - time(from); }

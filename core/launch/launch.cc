@@ -188,7 +188,8 @@ class Launch {
     read_all(hung_up ? reap_ms : poll_ms);
     if (!complaints_.empty()) {
       // A rank reports its failure before another rank can fail as a consequence. So when any
-      // report is here, the report of the cause has arrived too.
+      // report has been read, the report of the cause has arrived too. read_all(0) reads it, and
+      // the earliest failure is the cause.
       read_all(0);
       fail(complaints_.begin()->second);
     }

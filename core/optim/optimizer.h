@@ -19,7 +19,7 @@ struct ParameterMap {
   struct Stretch {
     std::int64_t begin = 0, count = 0;
     std::size_t parameter = 0;  // index in the model's order
-    bool matrix = false;        // two or more extents
+    bool matrix = false;        // whether the parameter has two or more extents
   };
   std::vector<Stretch> stretches;  // sorted by `begin`; elements in no stretch are padding
   std::size_t parameters = 0;      // number of parameters of the whole model
@@ -75,8 +75,9 @@ class Optimizer {
   virtual bool settle(int round, std::span<const double> totals, const StepInfo& info) = 0;
   /// Updates the elements of the range; called after all rounds, once for every element.
   virtual void update(const ParameterRange& range, const StepInfo& info) = 0;
-  /// The optimizer's state; the tensors share its memory. Master values are part of it for
-  /// parameters of 16 bits alone. Whoever changes them has to round them to the parameters.
+  /// The optimizer's state; the tensors share its memory. It includes master values only if the
+  /// parameters have 16 bits. Code that changes master values must also round them to 16 bits and
+  /// write them to the parameters.
   virtual std::vector<OptimizerState> state() const = 0;
 };
 

@@ -79,14 +79,15 @@ struct CollectiveSpec {
 };
 
 /// Messages between workers and servers: the time that the sender's CPU spends on a message before
-/// it leaves, and the receiver's CPU after it has arrived, for each message and for each MB of it.
+/// it leaves, and the receiver's CPU after it has arrived. Both consist of a fixed time for each
+/// message and a time for each MB of the message.
 struct MessageSpec {
   double send_us = 0, receive_us = 0;
   double send_us_per_mb = 0, receive_us_per_mb = 0;  // MB = 1e6 bytes
   bool operator==(const MessageSpec&) const = default;
 };
 
-/// `machines` equal machines. Devices and links are described here in full, not named.
+/// `machines` equal machines. Holds complete descriptions of devices and links, not their names.
 struct ClusterSpec {
   std::string name;
   std::string source;  // where the figures come from

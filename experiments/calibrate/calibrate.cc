@@ -27,7 +27,8 @@ sim::ClusterSpec calibrate(std::int64_t threads,
   told("operations");
   measure_device(cluster.device, threads);
   cluster.host = cluster.device;
-  // Ranks share the machine's memory, and no second machine exists that a network could lead to.
+  // Ranks send through the machine's memory, so every link has the memory's bandwidth. The cluster
+  // has only this machine, so nothing is sent through its NIC.
   cluster.pcie = {.gbs = cluster.device.bandwidth_gbs};
   cluster.peer = cluster.pcie;
   cluster.nic = cluster.pcie;

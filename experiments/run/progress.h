@@ -19,8 +19,8 @@ class ProgressDisplay {
   ProgressDisplay(std::ostream& out, int columns, std::vector<RunPlan> runs,
                   std::function<double()> now);
 
-  /// Begins the `attempt`-th attempt at a run, which may be repeated until there are
-  /// `most_attempts`.
+  /// Begins attempt number `attempt` (counted from 1) at run `index`. A run gets at most
+  /// `most_attempts` attempts.
   void begin_run(std::size_t index, int attempt = 1, int most_attempts = 1);
   /// Shows that the present run has done a step that took `seconds`.
   void step(std::int64_t steps_done, double seconds);

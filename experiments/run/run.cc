@@ -64,7 +64,7 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step) {
   StepCollector steps(plan.world, on_step);
   std::optional<LoadMeter> meter;
-  if (!plan.cluster) meter.emplace();  // virtual time does not depend on other work
+  if (!plan.cluster) meter.emplace();  // the machine's load does not change virtual time
   LaunchResult result;
   try {
     result = launch(

@@ -41,8 +41,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   using OnReply = std::function<void(const Message& reply)>;
-  /// Sends `request` when its turn comes; a later call of this class calls `on_reply` with the
-  /// reply. `what` names the request in errors and traces. Does not block.
+  /// Sends `request` when its turn comes; a later call of a function of this class calls `on_reply`
+  /// with the reply. `what` names the request in errors and traces. Does not block.
   void ask(int server, Message request, std::string what, OnReply on_reply);
   /// Sends `request`, blocks until its reply has come and returns the reply.
   Message call(int server, Message request, std::string what);
@@ -51,9 +51,8 @@ class Client {
 
   /// Handles the replies that have come and sends the requests whose turn it is. Does not block.
   void progress();
-  /// Blocks until `done()` is true; replies make it true. `what` names the wait in errors and
-  /// traces when no request is unanswered. Throws Error at once if `done()` is false and no request
-  /// is left.
+  /// Blocks until `done()` is true; replies make it true. If every request has its reply and
+  /// `done()` is still false, throws Error; there `what` names what the worker waits for.
   void wait(const std::string& what, const std::function<bool()>& done);
   /// flush() blocks until every request has been sent, drain() until every reply has come.
   void flush();

@@ -9,9 +9,10 @@
 namespace ringside::ps {
 namespace {
 
-/// The number of updates whose marks are kept. On a device with a queue the time of a mark is known
-/// only after a while, and reading the time earlier would block. One step of a model of a few
-/// hundred megabytes has fewer updates than this.
+/// The most updates whose marks (of begin and end) are kept; beyond that, the times of the oldest
+/// are read. On a device with a queue the time of a mark is known only after a while, and reading
+/// the time earlier would block. One step of a model of a few hundred megabytes has fewer updates
+/// than this.
 constexpr std::size_t most_updates = 1024;
 
 }  // namespace

@@ -29,7 +29,7 @@ inline std::int64_t server_count(const PsOptions& options) { return options.serv
 
 /// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
 /// after the unit's last backward, in chunks of at most 1 MiB; the server answers each chunk with
-/// its updated values. The worker takes values in between the units' computations, and a unit's
+/// its updated values. The worker receives values between the computations of units, and a unit's
 /// next forward waits only for the unit's own values. If the optimizer needs sums over the model
 /// before an update, the worker pulls the values after these sums. With N workers, S servers,
 /// parameters of P bytes, and R gradients of each parameter in a step, a worker sends R * P bytes
@@ -42,9 +42,9 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
 
 /// The fewest bytes that the busiest rank must send in a step; for N, S, P and R see make_ps().
 /// With dedicated servers: max(R * P, N * P / S). With servers beside workers, a rank that has both
-/// sends the gradients of all parts but its server's own, R * P * (S - 1) / S bytes, and the new
-/// values of that part to the other workers, (N - 1) * P / S bytes; a rank that has only a worker
-/// sends R * P bytes.
+/// sends R * P * (S - 1) / S bytes of gradients, those of all parts except its own server's. It
+/// also sends (N - 1) * P / S bytes of values: its server's part to each of the other workers. A
+/// rank that has only a worker sends R * P bytes.
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
 
 }  // namespace ringside::ps

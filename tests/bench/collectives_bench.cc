@@ -1,6 +1,6 @@
-// Times collectives of two ranks on one host, and prints them in the columns of nccl-tests. The
-// line "bound" is measured in the same run: each rank computes a = b = a + b, where a and b are the
-// two halves of an array of its own.
+// Times collectives of two ranks on one host, and prints the times in the columns of nccl-tests.
+// The line "bound" is for comparison with all_reduce: it has the time of the same sums without
+// communication. Each rank computes a = b = a + b, where a and b are the two halves of its array.
 //
 //     collectives_bench [threads|processes]
 //
@@ -30,9 +30,9 @@ namespace {
 
 constexpr int ranks = 2;
 
-/// What the ranks share, whether they are threads or processes: a rendezvous, at which a rank spins
-/// until the other comes (nothing is computed meanwhile), the times of each rank, and the keys and
-/// values of the store.
+/// What the ranks share, whether they are threads or processes: the state of a rendezvous, the
+/// times of each rank, and the keys and values of the store. At the rendezvous a rank spins until
+/// the other comes; nothing is computed meanwhile.
 struct Shared {
   std::atomic<int> arrived[ranks];
   double begin[ranks], end[ranks];

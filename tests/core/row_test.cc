@@ -81,8 +81,8 @@ TEST(Row, AddsTheLossesOfTheWorkersUp) {
   EXPECT_EQ(make_row(plan(), records()).loss, (std::vector<double>{3.5, 2.25, 1.125}));
 }
 
-/// A sum of doubles depends on the order of the terms. Here that is the order of the micro-batches,
-/// whichever worker computed them.
+/// A sum of doubles depends on the order of its terms. Row adds losses in the order of the
+/// micro-batches, whichever worker computed them.
 TEST(Row, AddsTheLossesOfMicroBatchesUpAsSingleDoes) {
   const auto loss_of = [](int world, std::vector<RankRecord> records) {
     RunPlan of = plan();

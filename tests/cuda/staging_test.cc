@@ -104,7 +104,7 @@ TEST_F(CudaStaging, CopiesInWhatLaterComputeSees) {
   const Tensor sum = filled(5000, 0);
   const Tensor host = hosted(values);
   for (int i = 1; i <= 100; ++i) {
-    values.assign(5000, static_cast<float>(i));  // the last in() has read the old values
+    values.assign(5000, static_cast<float>(i));  // the previous in() has read the old values
     const Tensor in = staging->in(host);
     EXPECT_EQ(device().ledger().current()[MemoryKind::communication] - before, 20000);
     device().kernels().add({.in = in, .out = sum});

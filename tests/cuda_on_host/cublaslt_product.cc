@@ -80,8 +80,8 @@ void finish(const Call& call, int index, std::int64_t row, std::int64_t column, 
   store(call.d, p.d.type, index * p.d.stride + column * p.d.ld + row, value);
 }
 
-// Adds up each 64 products in fp32, and these sums in double. Computes four columns of a block of
-// rows at a time.
+// Adds up groups of 64 products in fp32, and the sums of the groups in fp64. Computes four columns
+// of a block of rows at a time.
 void multiply(const Call& call, int index, const std::vector<float>& a,
               const std::vector<float>& b) {
   constexpr std::int64_t block = 256, width = 4, depth = 64;

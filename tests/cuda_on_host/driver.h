@@ -23,8 +23,8 @@ struct Driver {
   std::atomic<int> device_count{1};
   std::atomic<std::int64_t> memory{std::int64_t{1} << 30};
   std::array<Device, max_devices> devices;
-  // count() adds in relaxed order, so counting synchronises no threads, and ThreadSanitizer still
-  // reports accesses that no event orders.
+  // count() adds in relaxed order, so that counting does not synchronise threads and thus hides no
+  // data race from ThreadSanitizer.
   std::atomic<std::int64_t> mallocs{0}, host_mallocs{0}, host_waits{0}, pageable_copies{0},
       copies{0}, launches{0}, streams{0}, events{0};
 };

@@ -1,6 +1,6 @@
 // Switches stacks on x86-64. The registers that a call must preserve are saved on the old stack and
-// loaded from the new one. This is ten times as fast as swapcontext(), which calls the kernel
-// because of the signal mask.
+// loaded from the new one. This is ten times as fast as swapcontext(), which also switches the
+// signal mask and needs a system call for that.
 #include <cstdint>
 
 #include "tests/cuda_on_host/fiber.h"

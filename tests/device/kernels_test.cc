@@ -85,8 +85,8 @@ TEST_P(LayerKernels, LinearBackwardAgreesWithReference) {
         EXPECT_CLOSE(op.dweight, reference::product(dpre, true, x, false, s.out, s.in, s.rows));
         if (!optional) continue;
         EXPECT_CLOSE(op.dx, reference::product(dpre, false, weight, false, s.rows, s.in, s.out));
-        // The terms of dbias were rounded before they were added up, and may cancel. So the error
-        // is compared with the terms where these are larger than their sums.
+        // The terms of dbias were rounded before they were added up, and may cancel. So if the
+        // terms have a larger norm than their sums, the error is divided by the norm of the terms.
         const double sum = std::sqrt(reference::sum_of_squares(dbias));
         const double terms = std::sqrt(reference::sum_of_squares(dpre));
         EXPECT_LT(distance(op.dbias, dbias) * sum / std::max(sum, terms), tolerance(op.dbias));

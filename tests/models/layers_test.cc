@@ -80,8 +80,8 @@ TEST(BatchNorm, RunsAfterTheMeanOverTheMicroBatchesOfAStep) {
   expect_near(running(unit), expected);
 }
 
-/// Their bits must be equal, because held-out losses are computed with the mean of the statistics
-/// of all micro-batches.
+/// The bits of a micro-batch's statistics must not depend on the rank that computes them, because
+/// held-out losses are computed with the mean of the statistics of all micro-batches.
 TEST(BatchNorm, EveryMicroBatchHasTheStatisticsThatItHasOnAnyRank) {
   const auto device = make_cpu_device(1);
   BatchNormUnit all(*device, channels), first(*device, channels), second(*device, channels);

@@ -131,8 +131,8 @@ class Parity : public ::testing::TestWithParam<std::tuple<std::string, DType>> {
   /// Whether rounding to bf16 moves values from one side of a relu's zero to the other, as it does
   /// behind a batch norm. The gradients of the layers before the relu then change too, so two
   /// programs that round in different places are as far from each other as each is from fp32. Such
-  /// a model is compared with fp32: its whole gradient may be little further from fp32 than that of
-  /// PyTorch's bf16, and the gradient of one parameter a few times as far.
+  /// a model is compared with fp32: its whole gradient may be only a little further from the fp32
+  /// gradient than PyTorch's bf16 gradient is; that of one parameter may be a few times as far.
   bool rounding_flips() const { return dtype_ == DType::bf16 && fixture_.model().kind == "resnet"; }
 
   double own_error_ = 0, pytorch_error_ = 0;

@@ -26,7 +26,8 @@ class Runner {
   explicit Runner(const Context& context) : context_(context) { set_team(context.threads); }
 
   const dnnl::engine& engine() const { return engine_; }
-  /// Makes new attributes each time: copies of a dnnl object share its state.
+  /// Makes new attributes each time, because the copies of a dnnl object share its state: a change
+  /// of one copy would change all.
   static dnnl::primitive_attr attributes() {
     dnnl::primitive_attr out;
     out.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -36,7 +37,7 @@ class Runner {
   dnnl::memory memory(const Desc& desc, const Tensor& tensor) const {
     return {desc, engine_, tensor.data<std::uint8_t>()};
   }
-  /// Allocates scratch memory for `desc`, which `keep` then owns.
+  /// Allocates scratch memory for `desc`; `keep` then owns the memory.
   dnnl::memory scratch(const Desc& desc, Tensor& keep) const {
     keep = context_.device.tensor(Shape{static_cast<std::int64_t>(desc.get_size())},
                                   MemoryKind::workspace, DType::u8);

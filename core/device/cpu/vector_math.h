@@ -34,10 +34,10 @@ inline float exponential(float x) {
   return x == x ? e : x;
 }
 
-/// Returns the largest of `count` > 0 numbers. Floats are compared as integers of the same order,
-/// because every compiler vectorises a maximum of integers, but a maximum of floats only if it may
-/// assume that there are no NaNs. A NaN counts as the largest or the smallest number, depending on
-/// its sign.
+/// Returns the largest of `count` > 0 numbers. Floats are compared as integers that have the same
+/// order, because every compiler vectorises a maximum of integers, but a maximum of floats only if
+/// it may assume that there are no NaNs. A NaN counts as the largest or the smallest number,
+/// depending on its sign.
 inline float highest(const float* row, std::int64_t count) {
   const auto ordered = [](std::int32_t bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
   auto most = ordered(std::bit_cast<std::int32_t>(row[0]));

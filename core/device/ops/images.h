@@ -70,13 +70,13 @@ struct BatchNormBackward {
   Tensor weight{};            // [C]
   bool relu = false;
   Tensor sums{};          // [2, C] fp32, over all `rows` of the group
-  std::int64_t rows = 0;  // M times the ranks of the group
+  std::int64_t rows = 0;  // M times the number of ranks in the group
   Tensor dx{};            // [M, C], may be the same tensor as dy
   Tensor dresidual{};     // [M, C], optional; may be the same tensor as dy, but then dx must not be
 };
 
 /// The maximum over windows of size x size. Positions outside the image count as less than any
-/// value. Of equal values the first in the window is taken, row by row.
+/// value. Of equal values, the first in the window is taken, counted row by row.
 struct MaxPoolForward {
   Tensor x{};  // [B, H, W, C]
   std::int64_t size = 2, stride = 2, padding = 0;

@@ -29,9 +29,9 @@ void require_bandwidths(const ClusterSpec& cluster);
 /// memory grows with the number of machines, not with its square. Links are full duplex. An engine
 /// must exist; it owns everything that is made here.
 ///
-/// These links have no latency; the code that starts a flow adds it. Otherwise SimGrid would share
-/// links by weights of 1 / latency, and SimGrid 3.32 forgets the links of flows whose latencies end
-/// at the same moment.
+/// SimGrid's links get no latency; the code that starts a flow adds it. Otherwise SimGrid would
+/// share links by weights of 1 / latency, and SimGrid 3.32 forgets the links of flows whose
+/// latencies end at the same moment.
 class Platform {
  public:
   /// `cluster` must have passed require_bandwidths(), and must outlive the engine.

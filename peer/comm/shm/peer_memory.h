@@ -21,8 +21,9 @@ class PeerMemory {
   /// Returns where `tensor` lies. Throws Error if the tensor is not fp32, bf16 or fp16, or not in
   /// the symmetric heap.
   Address publish(const Tensor& tensor);
-  /// Returns the first byte of `address`, mapped as long as the pointer is held. Throws Error if
-  /// the file cannot be opened or mapped, has been replaced, or ends before the tensor does.
+  /// Returns a pointer to the first byte of the tensor. The memory stays mapped as long as the
+  /// pointer is held. Throws Error if the file cannot be opened or mapped, has been replaced, or
+  /// ends before the tensor does.
   std::shared_ptr<std::byte> find(const Address& address);
 
  private:

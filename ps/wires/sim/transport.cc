@@ -9,7 +9,8 @@
 namespace ringside::ps {
 namespace {
 
-/// Only the ranks of one run are in the world, so any token will do.
+/// The token distinguishes the messages of different runs. A simulated world has only the ranks of
+/// one run, so any number will do.
 constexpr std::uint64_t token = 1;
 
 class SimChannel : public Channel {
@@ -97,7 +98,7 @@ class SimChannel : public Channel {
   const Clock& clock() const { return device_.clock(); }
 
  private:
-  /// Throws Error if the peer has never come or is gone.
+  /// Returns the connection to the peer. Throws Error if the peer never connected or has ended.
   virtual Line& line_to(int peer, Kind kind) = 0;
   virtual void wait_until_it_takes(Line& line, Kind kind) = 0;
 
@@ -134,8 +135,8 @@ class WorkerChannel : public SimChannel {
     throw Error("worker {}: there is no server {}", end().id, server);
   }
 
-  /// Receives while it waits: a server that takes no message may have sent the reason, or may
-  /// itself wait until this worker receives.
+  /// Receives messages while it waits. A server that takes no message may have sent an error that
+  /// says why, or may itself be waiting until this worker receives.
   void wait_until_it_takes(Line& line, Kind kind) override {
     const double deadline = clock().now() + options().timeout_s;
     const auto span = timeline_.scope(

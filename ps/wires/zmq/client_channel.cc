@@ -75,8 +75,8 @@ class WorkerChannel : public ZmqChannel {
     return send_parts(sockets()[static_cast<std::size_t>(server)], {}, parts, flags);
   }
 
-  /// Receives while it waits: a server that takes no message may have sent the reason, or may
-  /// itself wait until this worker receives.
+  /// Receives messages while it waits. A server that takes no message may have sent an error that
+  /// says why, or may itself be waiting until this worker receives.
   template <class Done>
   void wait_until(Socket& socket, int server, Kind kind, Done done) {
     const Clock& clock = device().clock();

@@ -7,8 +7,8 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int part_rows = 8;    // threads that share the rows of a part
-constexpr int final_rows = 32;  // threads that share the parts
+constexpr int part_rows = 8;    // rows that a block of sum_rows() reads at a time
+constexpr int final_rows = 32;  // threads that add up the parts of one column
 
 /// Each thread sums n columns. Block (x, y) takes every gridDim.y-th group of part_rows rows, from
 /// group y on, and writes row y of `parts`.

@@ -1,6 +1,6 @@
 // Pooling. Each thread computes a few channels of one position: of the output in forward, of the
-// input in backward. The backward of max pooling adds the gradients of all windows that contain the
-// position in a fixed order.
+// input in backward. The backward of max pooling adds, in a fixed order, the gradients of all
+// windows that contain the position.
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/spread.cuh"
 #include "core/device/cuda/module/vectors.cuh"

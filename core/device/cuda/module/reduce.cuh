@@ -30,8 +30,9 @@ __device__ __forceinline__ float warp_max(float value) {
 
 // Sums and maxima over a one-dimensional block of whole warps, up to 1024 threads. All threads must
 // call these functions, and all receive the result. `slot` (0 or 1) chooses one of two buffers in
-// shared memory. Consecutive calls of a function must alternate: a fast warp may begin the next
-// call while a slow one still reads the buffer of this call, and each call needs only one barrier.
+// shared memory. Consecutive calls of a function must alternate between slots 0 and 1. Then a fast
+// warp may begin the next call while a slow warp still reads the buffer of this call, so each call
+// needs only one barrier.
 
 /// Replaces each of the n values by its sum over the block.
 template <int n, class T>
@@ -60,7 +61,7 @@ __device__ __forceinline__ T block_sum(T value, int slot) {
 }
 
 /// Writes `sum`, a sum of squares in fp64, in the format of ExactSum::store(): one double for each
-/// digit. `sum` has been rounded before, so the format is exact and the value is not.
+/// digit. The digits hold `sum` exactly; `sum` itself was rounded while it was added up.
 __device__ inline void store_exact(double sum, double* out) {
   constexpr int digits = static_cast<int>(ExactSum::digits);
   const bool finite = sum < ldexp(1.0, ExactSum::lowest_bit + digits * ExactSum::digit_bits);
