@@ -5,9 +5,9 @@
 //
 //     gpu_bench [FILE [DIVISOR]]
 //
-// FILE gets the figures as JSON. All sizes are divided by DIVISOR, to try the program out. Times
-// are medians of 20 runs, taken by marks in the device's queue. The program exits with status 2 if
-// no GPU can be used.
+// FILE gets the figures as JSON. A DIVISOR above 1 makes the operands smaller, to try the program
+// out. Times are medians of 20 runs, taken by marks in the device's queue. The program exits with
+// status 2 if no GPU can be used.
 #include <fmt/format.h>
 
 #include <algorithm>
