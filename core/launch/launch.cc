@@ -26,7 +26,7 @@ namespace {
 using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr int poll_ms = 100, reap_ms = 1;
-constexpr std::chrono::seconds grace(2);  // between asking a rank to end and ending it
+constexpr std::chrono::seconds grace(2);  // from SIGTERM to SIGKILL
 
 /// A rank as its launcher sees it. Its destructor leaves no process behind.
 class RankProcess {

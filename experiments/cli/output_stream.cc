@@ -63,7 +63,8 @@ class OutputStream::Buffer : public std::streambuf {
     for (;;) {
       changed_.wait(lock, [&] { return finishing_ || !waiting_.empty(); });
       if (waiting_.empty() || failure_ != 0) return;
-      // When poll() calls a pipe writable, the pipe takes PIPE_BUF bytes without blocking.
+      // When poll() reports that a pipe is writable, the pipe takes PIPE_BUF bytes without
+      // blocking.
       const std::string next(waiting_.front(PIPE_BUF));
       lock.unlock();
       const ssize_t written = write_some(next);

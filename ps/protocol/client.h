@@ -35,7 +35,8 @@ class Client {
 
   Client(std::unique_ptr<Channel> channel, const ClientConfig& config, const Clock& clock,
          Timeline& timeline);
-  /// Tells the servers that this worker is done, or that it failed if an exception is on its way.
+  /// Tells the servers that this worker is done, or, if an exception destroys the client, that the
+  /// worker failed.
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -93,7 +94,7 @@ class Client {
   Timeline& timeline_;
   std::vector<Line> lines_;
   std::int64_t sums_ = 0;
-  int exceptions_;  // exceptions on their way when this client was made
+  int exceptions_;  // std::uncaught_exceptions() when this client was made
 };
 
 }  // namespace ringside::ps

@@ -33,7 +33,8 @@ void add_convolution(Bench& b, DType dtype, std::int64_t images, const Convoluti
                                .stride = s.stride,
                                .padding = s.size / 2,
                                .dweight = b.random(forward.weight.shape(), dtype)};
-  if (s.channels != 3) backward.dx = b.random(forward.x.shape(), dtype);  // the first needs no dx
+  if (s.channels != 3)
+    backward.dx = b.random(forward.x.shape(), dtype);  // the first layer needs no dx
   b.time("conv backward " + shape, dtype, backward, b.kernels().convolution_backward, true);
 }
 

@@ -33,7 +33,7 @@ class Moment {
     std::unique_lock lock(mutex_);
     reached_.wait(lock, [this] { return is_reached_; });
   }
-  // Call this only after the point is reached; then the time does not change.
+  // Call this only after the point is reached; from then on the time does not change.
   Clock::time_point time() const { return time_; }
 
  private:

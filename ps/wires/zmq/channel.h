@@ -18,7 +18,8 @@ struct Socket {
 };
 
 /// Where the host does not share the device's memory, messages that leave the process wait until
-/// their frames are copied (ps/wires/zmq/staging.h) and are sent by a later call of the channel.
+/// their frames are copied to the host (ps/wires/zmq/staging.h). A later call of a function of the
+/// channel sends them.
 class ZmqChannel : public Channel {
  public:
   ZmqChannel(Device& device, std::shared_ptr<Hub> hub, const TransportOptions& options);
