@@ -5,9 +5,9 @@
 namespace ringside::peer {
 
 void sum_over_ranks(Device& device, Communicator& communicator, std::span<double> values) {
-  constexpr std::int64_t floats = sizeof(double) / sizeof(float);
-  const std::int64_t count = floats * static_cast<std::int64_t>(values.size());
-  const Tensor all = device.tensor({count * communicator.size()}, MemoryKind::communication);
+  const auto count = static_cast<std::int64_t>(values.size());
+  const Tensor all =
+      device.tensor({count * communicator.size()}, MemoryKind::communication, DType::f64);
   const Tensor own = all.range(count * communicator.rank(), count);
   device.write(own, std::as_bytes(values));
   communicator.all_gather(own, all)->wait();

@@ -8,8 +8,8 @@
 namespace ringside::peer {
 
 /// Replaces each value by its sum over all ranks, added in rank order in fp64; every rank gets the
-/// same bits. Collective; blocks. Communicators cannot sum fp64, so the ranks gather the bytes of
-/// each value as two floats. With p ranks, a rank sends 8 * (p - 1) bytes for each value.
+/// same bits. Collective; blocks. Communicators cannot sum fp64, so the ranks gather each
+/// other's values. With p ranks, a rank sends 8 * (p - 1) bytes for each value.
 void sum_over_ranks(Device& device, Communicator& communicator, std::span<double> values);
 
 }  // namespace ringside::peer

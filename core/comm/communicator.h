@@ -37,15 +37,16 @@ struct Group {
   int size = 1;
 };
 
-/// A group of ranks that call the same operations in the same order. Tensors have elements of fp32,
-/// bf16 or fp16, and their memory is of a kind that lies in the symmetric heap: parameter, gradient
-/// or communication. All ranks get bitwise the same sum, no matter which ranks are early or late.
-/// The values of the ranks are added in fp32 and in rank order, except that NCCL chooses the order
-/// itself; for bf16 and fp16 every addition is rounded to that type. Collectives of one
-/// communicator run in the order of their calls; messages (send, recv) run beside them, in order
-/// for each pair of ranks. After an error every later operation throws. A Work must not outlive its
-/// communicator. Below, S is the number of bytes of the whole array, and p is the number of ranks.
-/// A formula like "S * (p-1)/p" gives the bytes that each rank sends.
+/// A group of ranks that call the same operations in the same order. Tensors may have any dtype
+/// where values are only moved; sums are of fp32, bf16 and fp16. The memory of a tensor is of a
+/// kind that lies in the symmetric heap: parameter, gradient or communication. All ranks get
+/// bitwise the same sum, no matter which ranks are early or late. The values of the ranks are added
+/// in fp32 and in rank order, except that NCCL chooses the order itself; for bf16 and fp16 every
+/// addition is rounded to that type. Collectives of one communicator run in the order of their
+/// calls; messages (send, recv) run beside them, in order for each pair of ranks. After an error
+/// every later operation throws. A Work must not outlive its communicator. Below, S is the number
+/// of bytes of the whole array, and p is the number of ranks. A formula like "S * (p-1)/p" gives
+/// the bytes that each rank sends.
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}

@@ -1,6 +1,7 @@
 #include "peer/comm/calling.h"
 
 #include "core/base/error.h"
+#include "peer/comm/sum.h"
 
 namespace ringside::peer {
 namespace {
@@ -13,11 +14,13 @@ Call call_of(Call::Kind kind, const Tensor& whole, int root = 0) {
 }  // namespace
 
 WorkPtr CallingCommunicator::all_reduce(const Tensor& array) {
+  check_sum("all_reduce", array);
   return begin(call_of(Call::Kind::all_reduce, array), array, array);
 }
 
 WorkPtr CallingCommunicator::reduce_scatter(const Tensor& array, const Tensor& part) {
   check_parts("reduce_scatter", array, part);
+  check_sum("reduce_scatter", array);
   return begin(call_of(Call::Kind::reduce_scatter, array), array, part);
 }
 
@@ -56,6 +59,12 @@ void CallingCommunicator::check_parts(const char* what, const Tensor& array,
     throw Error(
         "{}: {}: {} parts of {} elements ({}) do not add up to an array of {} elements ({})", name_,
         what, size(), part.count(), name_of(part.dtype()), array.count(), name_of(array.dtype()));
+}
+
+void CallingCommunicator::check_sum(const char* what, const Tensor& array) const {
+  if (array && !summable(array.dtype()))
+    throw Error("{}: {} of {} elements of {}: ranks can sum only fp32, bf16 and fp16", name_, what,
+                array.count(), name_of(array.dtype()));
 }
 
 void CallingCommunicator::check_rank(const char* what, int rank) const {

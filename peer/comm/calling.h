@@ -32,6 +32,7 @@ class CallingCommunicator : public Communicator {
 
  private:
   void check_parts(const char* what, const Tensor& array, const Tensor& part) const;
+  void check_sum(const char* what, const Tensor& array) const;
   void check_rank(const char* what, int rank) const;
 
   std::string name_;

@@ -188,9 +188,9 @@ TEST(NcclFailures, WrongArgumentsAreRefusedAtTheCall) {
     const Tensor halves = r.device.tensor({2}, MemoryKind::data, DType::bf16);
     const std::pair<std::function<void()>, const char*> wrong[] = {
         {[&] { r.comm.all_reduce(numbers); },
-         "all_reduce of 16 bytes of int32: ranks can sum only fp32, bf16 and fp16"},
+         "all_reduce of 4 elements of int32: ranks can sum only fp32, bf16 and fp16"},
         {[&] { r.comm.reduce_scatter(numbers, numbers.range(0, 2)); },
-         "reduce_scatter of 16 bytes of int32"},
+         "reduce_scatter of 4 elements of int32"},
         {[&] { r.comm.all_gather(r.floats(2), r.floats(5)); },
          "do not add up to an array of 5 elements"},
         {[&] { r.comm.reduce_scatter(r.floats(5), r.floats(2)); },

@@ -75,6 +75,51 @@ TEST_P(Collectives, ReduceScatterGivesEachRankItsPartOfTheSum) {
   });
 }
 
+/// Fills the tensor with bytes that tell its elements and its `owner` apart.
+inline void fill_bytes(const Rank& r, const Tensor& tensor, int owner) {
+  std::vector<std::byte> bytes(tensor.bytes());
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>((i * 7 + static_cast<std::size_t>(owner) * 31) % 251);
+  r.device.write(tensor, bytes);
+}
+inline std::vector<std::byte> bytes_of(const Rank& r, const Tensor& tensor) {
+  std::vector<std::byte> bytes(tensor.bytes());
+  r.device.read(tensor, bytes);
+  return bytes;
+}
+
+TEST_P(Collectives, MoveElementsOfEveryDtypeAndSumFloatsAlone) {
+  run([](const Rank& r) {
+    for (const DType dtype : {DType::u8, DType::i32, DType::f64, DType::bf16, DType::f16}) {
+      const auto make = [&](std::int64_t n) {
+        return r.device.tensor({n}, MemoryKind::communication, dtype);
+      };
+      constexpr std::int64_t n = 37;
+      const Tensor part = make(n), all = make(n * r.size), other = make(n);
+      fill_bytes(r, part, r.rank);
+      r.comm.all_gather(part, all)->wait();
+      for (int from = 0; from < r.size; ++from) {
+        fill_bytes(r, other, from);
+        EXPECT_EQ(bytes_of(r, all.range(from * n, n)), bytes_of(r, other)) << name_of(dtype);
+      }
+      r.comm.broadcast(part, r.size - 1)->wait();
+      EXPECT_EQ(bytes_of(r, part), bytes_of(r, other)) << name_of(dtype);
+      const Tensor in = make(n * r.size), out = make(n * r.size);
+      for (int to = 0; to < r.size; ++to) fill_bytes(r, in.range(to * n, n), r.rank + 10 * to);
+      r.comm.all_to_all(in, out)->wait();
+      for (int from = 0; from < r.size; ++from) {
+        fill_bytes(r, other, from + 10 * r.rank);
+        EXPECT_EQ(bytes_of(r, out.range(from * n, n)), bytes_of(r, other)) << name_of(dtype);
+      }
+      const bool floats = dtype == DType::bf16 || dtype == DType::f16;
+      if (!floats) {
+        EXPECT_THROW(r.comm.all_reduce(all), Error) << name_of(dtype);
+        EXPECT_THROW(r.comm.reduce_scatter(all, part), Error) << name_of(dtype);
+      }
+    }
+  });
+}
+
 TEST_P(Collectives, AllGatherJoinsThePartsInRankOrder) {
   run([](const Rank& r) {
     for (const std::int64_t n : sizes)

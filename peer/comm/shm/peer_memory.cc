@@ -3,14 +3,10 @@
 #include <unistd.h>
 
 #include "core/base/error.h"
-#include "peer/comm/sum.h"
 
 namespace ringside::peer {
 
 Address PeerMemory::publish(const Tensor& tensor) {
-  if (tensor && !summable(tensor.dtype()))
-    throw Error("peers cannot use a tensor of {}, only fp32, bf16 and fp16",
-                name_of(tensor.dtype()));
   if (tensor.bytes() == 0) return {};
   const SymmetricAddress address = tensor.buffer()->address();
   if (address.file < 0)

@@ -10,7 +10,6 @@
 #include "peer/comm/sim/group.h"
 #include "peer/comm/sim/messages.h"
 #include "peer/comm/sim/rings.h"
-#include "peer/comm/sum.h"
 
 namespace ringside::peer {
 namespace {
@@ -154,9 +153,6 @@ class SimCommunicator : public CallingCommunicator {
   /// A tensor that other communicators refuse is refused here too, so that a program that runs on
   /// simulated devices also runs on others.
   void check_tensor(const std::string& what, const Tensor& tensor) const {
-    if (tensor && !summable(tensor.dtype()))
-      throw Error("{}: {}: peers cannot use a tensor of {}, only fp32, bf16 and fp16", name(), what,
-                  name_of(tensor.dtype()));
     if (tensor.bytes() == 0) return;
     const MemoryKind kind = tensor.buffer()->kind();
     if (kind != MemoryKind::parameter && kind != MemoryKind::gradient &&

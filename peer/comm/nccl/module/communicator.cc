@@ -5,8 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "peer/comm/sum.h"
-
 namespace ringside::peer {
 namespace {
 
@@ -15,12 +13,6 @@ void* data_of(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
 ncclDataType_t type_of_sum(DType dtype) {
   if (dtype == DType::bf16) return ncclBfloat16;
   return dtype == DType::f16 ? ncclFloat16 : ncclFloat32;
-}
-
-/// Whether the operation adds values up. A barrier is a sum of one element.
-bool adds_up(Call::Kind kind) {
-  return kind == Call::Kind::all_reduce || kind == Call::Kind::reduce_scatter ||
-         kind == Call::Kind::barrier;
 }
 
 }  // namespace
@@ -69,9 +61,6 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 WorkPtr NcclCommunicator::begin(const Call& call, const Tensor& in, const Tensor& out) {
-  if (adds_up(call.kind) && !summable(in.dtype()))
-    throw Error("{}: {} of {}: ranks can sum only fp32, bf16 and fp16", name(), describe(call),
-                name_of(in.dtype()));
   const std::lock_guard lock(mutex_);
   return guarded([&] {
     const auto operation =
