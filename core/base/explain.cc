@@ -33,8 +33,8 @@ std::string thread_limit_text() {
   const std::string number = limit ? fmt::format(" ({} with ulimit -u)", *limit) : "";
   const std::string memory = memory_limit_hint();
   return fmt::format(
-      "{}this user has as many processes and threads as the limit allows{}: end others, or raise "
-      "the limit",
+      "{}this user has as many processes and threads as the limit allows{}: end other processes, "
+      "or raise the limit",
       memory.empty() ? "" : "its stack may not fit" + memory + "; or ", number);
 }
 

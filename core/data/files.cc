@@ -66,7 +66,9 @@ void RegularFile::read(std::size_t offset, std::span<std::byte> out) const {
     out = out.subspan(static_cast<std::size_t>(count));
   }
   check_unchanged();
-  if (!out.empty()) throw Error("{}: {} ends at byte {}", setting_, path_.string(), offset);
+  if (!out.empty())
+    throw Error("{}: {} has {} bytes, but reading it ended at byte {}", setting_, path_.string(),
+                size(), offset);
 }
 
 void RegularFile::check_unchanged() const { check_unchanged(descriptor_); }

@@ -146,15 +146,15 @@ DataFiles idx_files(const std::vector<std::string>& paths) {
     if (files.training.empty()) files.training.swap(files.held_out);
     if (files.training.empty())
       throw Error(
-          "data.path: {} holds neither train-images-idx3-ubyte and train-labels-idx1-ubyte nor the "
-          "two t10k-... files; name the file of images and the file of labels in data.path",
+          "data.path: {} does not hold both train-images-idx3-ubyte and train-labels-idx1-ubyte, "
+          "nor both t10k-... files; name the file of images and the file of labels in data.path",
           paths[0]);
     return files;
   }
   if (paths.size() != 2 && paths.size() != 4)
     throw Error(
-        "data.path names {} files; idx takes a folder, or 2 files (images, labels), or 4 files "
-        "(images, labels, held-out images, held-out labels)",
+        "data.path names {} files; for data in IDX format it must name one folder, 2 files "
+        "(images, labels) or 4 files (images, labels, held-out images, held-out labels)",
         paths.size());
   DataFiles files;
   for (std::size_t i = 0; i < paths.size(); ++i)
@@ -169,8 +169,10 @@ std::unique_ptr<Dataset> idx_dataset(const fs::path& images, const fs::path& lab
     throw Error("data.std = {} is out of range; it has to be above 0", deviation);
   const PixelScale scale(mean, deviation);
   if (!std::isfinite(scale(std::byte{0})) || !std::isfinite(scale(std::byte{255})))
-    throw Error("data.mean = {} and data.std = {} make pixels that are not finite in fp32", mean,
-                deviation);
+    throw Error(
+        "with data.mean = {} and data.std = {} scaled pixels are not finite in fp32; choose other "
+        "values",
+        mean, deviation);
   return std::make_unique<IdxDataset>(images, labels, classes, mean, deviation, split, holdout);
 }
 

@@ -20,13 +20,13 @@ class MaskedDataset final : public Dataset {
         seed_(seed) {
     const std::int64_t length = pair_length(context, vocabulary);
     if (plain_->input_shape() != Shape{length} || plain_->input_dtype() != DType::i32)
-      throw Error("data: sentence pairs of {} tokens cannot be made from samples of shape {}",
-                  length, plain_->input_shape().text());
+      throw Error(
+          "data: a pair of sentences needs samples of {} tokens, but the samples have the shape {}",
+          length, plain_->input_shape().text());
     if (masked < 1 || masked > length)
       throw Error(
-          "model.masked = {} is out of range; a sample has {} tokens, {} of them special, so "
-          "choose "
-          "1 to {}",
+          "model.masked = {} is out of range; a sample has {} tokens, of which {} are special "
+          "and cannot be hidden, so choose 1 to {}",
           masked, context, special_tokens, length);
   }
 

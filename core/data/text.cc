@@ -49,8 +49,8 @@ class TextDataset final : public Dataset {
     size_ = samples.size - context;
     if (size_ < 1)
       throw Error(
-          "data: the {} split of {}{} has {} bytes, but a window needs {}; give more text or "
-          "change model.context or data.holdout",
+          "data: the {} part of {}{} has {} bytes, but one sample needs {} bytes; give more text, "
+          "or change model.context or data.holdout",
           split == Split::training ? "training" : "held-out",
           paths.empty() ? "no file" : paths.front().string(),
           paths.size() > 1 ? fmt::format(" and {} more files", paths.size() - 1) : "", samples.size,

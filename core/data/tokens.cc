@@ -45,8 +45,9 @@ std::pair<std::int64_t, std::size_t> read_header(const RegularFile& file) {
                         tokens * static_cast<std::int64_t>(format->token_bytes);
   if (tokens < 0 || static_cast<std::int64_t>(file.size()) != promised)
     throw bad_file(file.path(), 8,
-                   fmt::format("{} tokens of {} bytes make {} bytes, but the file has {}", tokens,
-                               format->token_bytes, promised, file.size()));
+                   fmt::format("the header promises {} tokens of {} bytes each, so the file should "
+                               "have {} bytes, but it has {}",
+                               tokens, format->token_bytes, promised, file.size()));
   return {tokens, format->token_bytes};
 }
 
@@ -71,9 +72,8 @@ class TokenDataset final : public Dataset {
     samples_ = samples_of(files_.items(), split, holdout);
     if (samples_.size <= context)
       throw Error(
-          "data: the {} split of {} has {} tokens, but a window needs {}; give more files or "
-          "change "
-          "model.context or data.holdout",
+          "data: the {} part of {} has {} tokens, but one sample needs {} tokens; give more files, "
+          "or change model.context or data.holdout",
           split == Split::training ? "training" : "held-out",
           paths.empty() ? "no file" : paths.front().string(), samples_.size, context + 1);
   }

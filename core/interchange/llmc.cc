@@ -33,8 +33,8 @@ class Checked {
   void expect(std::size_t index, std::string_view what, std::int64_t wanted,
               std::string_view key) const {
     if (header_[index] != wanted)
-      throw Error("{}: byte {}: the model has {} {}, but {} = {}", path_, 4 * index, header_[index],
-                  what, key, wanted);
+      throw Error("{}: byte {}: the model in the file has {} {}, but {} = {}", path_, 4 * index,
+                  header_[index], what, key, wanted);
   }
 
  private:
@@ -57,8 +57,9 @@ class Cutter {
     for (std::int64_t layer = 0; layer < std::max<std::int64_t>(1, layers); ++layer) {
       const std::string full = layers > 0 ? fmt::format("{}.{}", name, layer) : name;
       if (bytes_.size() - at_ < size)
-        throw Error("{}: byte {}: {} of {} bytes begins here, but the file ends at byte {}",
-                    out_.path, at_, full, size, bytes_.size());
+        throw Error(
+            "{}: byte {}: tensor {} begins here and needs {} bytes, but the file ends at byte {}",
+            out_.path, at_, full, size, bytes_.size());
       out_.tensors[full] = {dtype_, extents, bytes_.subspan(at_, size), out_.path};
       at_ += size;
     }

@@ -109,8 +109,10 @@ class Header {
       refuse(name, fmt::format("has data_offsets [{}, {}] that do not lie within {} bytes", begin,
                                end, data_.size()));
     if (end - begin != bytes)
-      refuse(name, fmt::format("has {} bytes at [{}, {}], but {} of {} have {} bytes", end - begin,
-                               begin, end, text_of(out.extents), out.dtype, bytes));
+      refuse(name,
+             fmt::format("has {} bytes at data_offsets [{}, {}], but a tensor of shape {} and "
+                         "dtype {} needs {} bytes",
+                         end - begin, begin, end, text_of(out.extents), out.dtype, bytes));
     out.bytes = data_.subspan(begin, bytes);
     ranges_.push_back({begin, end, name});
     return out;

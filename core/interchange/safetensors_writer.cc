@@ -51,8 +51,8 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
 void SafetensorsWriter::write(std::size_t index, std::span<const std::byte> bytes) {
   const Tensor& tensor = tensors_.at(index);
   if (bytes.size() != size_of(tensor))
-    throw Error("{}: {} has {} bytes, not {}", file_.path().string(), tensor.name, size_of(tensor),
-                bytes.size());
+    throw Error("{}: tensor {} has {} bytes, but {} bytes were given for it", file_.path().string(),
+                tensor.name, size_of(tensor), bytes.size());
   file_.write(bytes, offsets_[index]);
   written_[index] = true;
 }

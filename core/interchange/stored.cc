@@ -25,7 +25,7 @@ MappedFile::~MappedFile() {
 std::shared_ptr<const MappedFile> map_weights(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error))
-    throw Error("{}: No such file; name a file of weights in train.initial_weights", path);
+    throw Error("{}: there is no such file; name a file of weights in train.initial_weights", path);
   return std::make_shared<const MappedFile>(path);
 }
 

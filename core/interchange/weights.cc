@@ -77,8 +77,10 @@ class FromFile final : public InitialValues {
   void write(const Unit& unit, std::int64_t, std::int64_t begin, const Tensor& out) const override {
     const std::int64_t end = begin + out.count();
     if (begin < 0 || end > unit.layout().count())
-      throw Error("unit {}: elements {} to {} have no initial values; the unit has {} elements",
-                  unit.name(), begin, end, unit.layout().count());
+      throw Error(
+          "unit {}: there are no initial values for the range [{}, {}), which is not inside the "
+          "unit; the unit has {} elements",
+          unit.name(), begin, end, unit.layout().count());
     if (!unit.device().has_values()) return;
     for (const auto& [tensor, stored] : units_.at(unit.name())) {
       if (tensor.source != NamedTensor::Source::parameter) continue;

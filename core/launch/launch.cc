@@ -62,7 +62,9 @@ class RankProcess {
   /// Whether the rank has ended with exit code 0.
   bool ended_well() const { return known_ && WIFEXITED(status_) && WEXITSTATUS(status_) == 0; }
   std::string exit_text() const {
-    if (!known_) return "ended, and something else collected its exit status";
+    if (!known_)
+      return "ended; its exit status is unknown, because something other than the launcher "
+             "collected it";
     if (WIFSIGNALED(status_))
       return fmt::format("was killed by signal {} ({})", WTERMSIG(status_),
                          strsignal(WTERMSIG(status_)));
@@ -73,7 +75,7 @@ class RankProcess {
   std::string explanation() const {
     const std::string& line = output_.last_line();
     const int signal = known_ && WIFSIGNALED(status_) ? WTERMSIG(status_) : 0;
-    return (line.empty() ? "" : fmt::format("; its last words: {}", line)) +
+    return (line.empty() ? "" : fmt::format("; the last line that it wrote: {}", line)) +
            limit_hint(line, signal);
   }
 

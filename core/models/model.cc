@@ -121,7 +121,8 @@ void check_sizes(const ModelConfig& config, std::initializer_list<std::string_vi
 void check_dropout(const ModelConfig& config) {
   if (!(config.dropout >= 0 && static_cast<float>(config.dropout) < 1))
     throw Error(
-        "model.dropout = {} is out of range; it has to be in [0, 1), also when rounded to fp32",
+        "model.dropout = {} is out of range; it has to be 0 or more, and below 1 even after "
+        "rounding to fp32",
         config.dropout);
 }
 
@@ -144,8 +145,10 @@ void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t se
                 std::int64_t begin, const Tensor& out) {
   const std::int64_t end = begin + out.count();
   if (begin < 0 || end > unit.layout().count())
-    throw Error("unit {}: elements {} to {} have no initial values; the unit has {} elements",
-                unit.name(), begin, end, unit.layout().count());
+    throw Error(
+        "unit {}: there are no initial values for the range [{}, {}), which is not inside the "
+        "unit; the unit has {} elements",
+        unit.name(), begin, end, unit.layout().count());
   if (!unit.device().has_values()) return;
   std::vector<Piece> pieces;
   for (const Parameter& parameter : unit.layout().parameters()) {

@@ -93,12 +93,13 @@ void check_settings(const OptimizerConfig& c) {
     return value >= 0 && std::isfinite(in_fp32(value));
   };
   const auto below_1 = [&](double value) { return value >= 0 && in_fp32(value) < 1; };
+  const std::string_view below_1_rule = "0 or more, and below 1 even after rounding to fp32";
   need(not_negative(c.lr), "lr", c.lr, "0 or more, and finite in fp32");
-  need(below_1(c.beta1), "beta1", c.beta1, "in [0, 1), also when rounded to fp32");
-  need(below_1(c.beta2), "beta2", c.beta2, "in [0, 1), also when rounded to fp32");
+  need(below_1(c.beta1), "beta1", c.beta1, below_1_rule);
+  need(below_1(c.beta2), "beta2", c.beta2, below_1_rule);
   need(in_fp32(c.epsilon) > 0 && not_negative(c.epsilon), "epsilon", c.epsilon,
-       "above 0 and finite, also when rounded to fp32");
-  need(below_1(c.momentum), "momentum", c.momentum, "in [0, 1), also when rounded to fp32");
+       "above 0 and finite, even after rounding to fp32");
+  need(below_1(c.momentum), "momentum", c.momentum, below_1_rule);
   need(not_negative(c.weight_decay), "weight_decay", c.weight_decay,
        "0 or more, and finite in fp32");
   need(not_negative(c.clip_norm), "clip_norm", c.clip_norm, "0 or more, and finite in fp32");

@@ -118,7 +118,7 @@ void check_same_environment(const nlohmann::json& before, const nlohmann::json& 
     const nlohmann::json new_value = now.value(key, nlohmann::json());
     if (old_value != new_value)
       throw Error(
-          "--resume: the earlier rows were made with {} = {}, not {}; leave --resume out "
+          "--resume: the earlier rows were made with {} = {}, but now it is {}; leave --resume out "
           "to start anew",
           key, old_value.dump(), new_value.dump());
   }

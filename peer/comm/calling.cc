@@ -57,8 +57,10 @@ void CallingCommunicator::check_parts(const char* what, const Tensor& array,
                                       const Tensor& part) const {
   if (array.count() != part.count() * size() || array.dtype() != part.dtype())
     throw Error(
-        "{}: {}: {} parts of {} elements ({}) do not add up to an array of {} elements ({})", name_,
-        what, size(), part.count(), name_of(part.dtype()), array.count(), name_of(array.dtype()));
+        "{}: {}: {} parts of {} elements ({}) do not match an array of {} elements ({}); the sizes "
+        "must add up and the dtypes must be equal",
+        name_, what, size(), part.count(), name_of(part.dtype()), array.count(),
+        name_of(array.dtype()));
 }
 
 void CallingCommunicator::check_sum(const char* what, const Tensor& array) const {

@@ -170,7 +170,8 @@ std::vector<std::byte> encode(const Message& message) {
 
 Decoded decode(std::span<const std::byte> bytes) {
   if (bytes.size() > max_header_bytes)
-    throw Error("message header: {} bytes, more than {}", bytes.size(), max_header_bytes);
+    throw Error("message header: it has {} bytes, but at most {} are allowed", bytes.size(),
+                max_header_bytes);
   Reader in(bytes);
   std::uint32_t its_magic = 0;
   std::uint16_t its_version = 0;

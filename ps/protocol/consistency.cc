@@ -11,7 +11,7 @@ Clocks::Clocks(int workers, std::int64_t pushes)
 
 void Clocks::push(int worker, std::int64_t step, std::int64_t number) {
   if (number < 0 || number >= pushes_)
-    throw Error("push {} of step {}: a step has only {} pushes, counted from 0", number, step,
+    throw Error("step {} has no push {}: a step has {} pushes, numbered from 0", step, number,
                 pushes_);
   std::int64_t& next = pushed_[static_cast<std::size_t>(worker)];
   const std::int64_t due = next / pushes_, number_due = next % pushes_;

@@ -118,8 +118,8 @@ void Server::check_sender(int worker, const Header& header) const {
 Server::Slot& Server::slot_of(const Header& header) {
   const auto found = slot_at_.find(header.begin);
   if (found == slot_at_.end() || slots_[found->second].chunk.count != header.count)
-    throw Error("{} elements from element {} on are not a chunk of server {}", header.count,
-                header.begin, config_.server);
+    throw Error("server {} has no chunk of {} elements that begins at element {}", config_.server,
+                header.count, header.begin);
   return slots_[found->second];
 }
 
@@ -131,8 +131,8 @@ Replies Server::push(int worker, const Header& header, std::vector<Tensor> frame
   if (const auto done = slot.done / config_.pushes;
       done < header.step && slot.clocks.complete() >= header.step)
     throw Error(
-        "the worker pushed step {}, but the server has not finished step {} yet, as no worker has "
-        "settled it",
+        "the worker pushed step {}, but the server has not finished step {} yet, because no worker "
+        "has sent the last totals of the optimizer's sums",
         header.step, done);
   slot.clocks.push(worker, header.step, header.micro_batch);
   slot.waiting[static_cast<std::size_t>(worker)] = std::move(frames[0]);

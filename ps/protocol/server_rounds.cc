@@ -44,8 +44,11 @@ Replies Server::measure(int worker, const Header& header, const std::vector<Tens
   const std::int64_t round = header.micro_batch;
   if (rounds.settled[w] || round != static_cast<std::int64_t>(rounds.asked[w]) ||
       round >= optimizer_->rounds())
-    throw Error("the worker asked for round {} of step {}, but round {} of {} is due", round,
-                header.step, rounds.asked[w], optimizer_->rounds());
+    throw Error(
+        "the worker asked for round {} of step {}, but so far it has asked for {} of {} rounds{} "
+        "(rounds are counted from 0)",
+        round, header.step, rounds.asked[w], optimizer_->rounds(),
+        rounds.settled[w] ? " and settled the step" : "");
   if (&rounds == &last_rounds_ && rounds.asked[w] >= rounds.sums.size())
     throw Error("round {} of step {} is over", round, header.step);
   if (round == 0 && !frames.empty())
@@ -96,8 +99,8 @@ void Server::take_totals(Rounds& rounds, std::size_t round, std::vector<double> 
   }
   if (overflowed(config_.dtype, static_cast<int>(round), totals))
     throw Error(
-        "the totals of round {} of step {} are not finite, which ends the step, but the worker "
-        "asked for another round",
+        "the totals of round {} are not finite, so step {} has no further rounds, but the worker "
+        "asked for one",
         round, rounds.step);
   optimizer_->settle(static_cast<int>(round), totals, {rounds.step, rounds.loss_scale});
   rounds.totals.push_back(std::move(totals));
@@ -109,8 +112,11 @@ Replies Server::settle(int worker, const Header& header, const std::vector<Tenso
   const std::int64_t round = header.micro_batch;
   if (rounds.settled[w] || round + 1 != static_cast<std::int64_t>(rounds.asked[w]) ||
       rounds.sums.size() < rounds.asked[w])
-    throw Error("the worker settled round {} of step {}, but has asked for {} rounds", round,
-                header.step, rounds.asked[w]);
+    throw Error(
+        "the worker settled round {} (counted from 0) of step {}, but so far it has asked for {} "
+        "rounds{}, and the server has measured {}",
+        round, header.step, rounds.asked[w], rounds.settled[w] ? " and settled the step" : "",
+        rounds.sums.size());
   std::vector<double> totals = totals_in(header, round, frames);
   const bool over = overflowed(config_.dtype, static_cast<int>(round), totals);
   if (!over && round + 1 < optimizer_->rounds())

@@ -39,12 +39,11 @@ class Attendance {
       if (!workers_[w].came)
         throw Error(
             "worker {} did not connect within {} s; raise train.timeout_s if its start really "
-            "takes "
-            "so long",
+            "takes so long",
             w, timeout_s_);
       throw Error(
-          "worker {} has been silent for {} s; the server waits for its part of step {}; raise "
-          "train.timeout_s if the worker really computes for that long",
+          "worker {} has been silent for {} s; the server waits for the worker's part of step {}; "
+          "raise train.timeout_s if the worker really computes for that long",
           w, timeout_s_, server.steps());
     }
   }

@@ -65,7 +65,9 @@ class Ps : public ReplicaScheme {
 
 Fields fields_of(PsOptions& options) {
   return {
-      {"consistency", &options.consistency, "bsp: every worker sees every step's update"},
+      {"consistency", &options.consistency,
+       "bsp: every worker begins a step with values that all workers' gradients of the step before "
+       "have updated"},
       {"placement", &options.placement,
        "dedicated: processes of their own; beside: within the workers' processes"},
       {"port", &options.port,

@@ -75,8 +75,8 @@ TEST(LaunchTest, WhatARankWritesIsTheLaunchersToShow) {
       [](int, const nlohmann::json&) {}, [] { return false; });
   EXPECT_EQ(shown, "out of the printer\nno more ink\n");
   EXPECT_EQ(result.error,
-            "rank 0 (worker) ended with exit code 3 before its work was done; its last words: no "
-            "more ink");
+            "rank 0 (worker) ended with exit code 3 before its work was done; the last line "
+            "that it wrote: no more ink");
 }
 
 /// Libraries that are refused memory may crash instead of saying so.
@@ -93,7 +93,9 @@ TEST(LaunchTest, EndsWhereSomethingElseCollectsItsRanks) {
   const auto before = signal(SIGCHLD, SIG_IGN);
   const auto result = launch_scripts(1, "exit 3");
   signal(SIGCHLD, before);
-  EXPECT_EQ(result.error, "rank 0 (worker) ended, and something else collected its exit status");
+  EXPECT_EQ(result.error,
+            "rank 0 (worker) ended; its exit status is unknown, because something other than the "
+            "launcher collected it");
 }
 
 TEST(LaunchTest, StoreAnswersAcrossRanksInEitherOrder) {

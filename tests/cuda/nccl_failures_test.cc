@@ -116,7 +116,8 @@ TEST(NcclFailures, AMessageThatNobodySendsIsNamed) {
   });
   EXPECT_EQ(errors[0],
             "test: rank 0 of 2: message of 16 bytes from rank 1 to rank 0: the other rank did not "
-            "come to its first message within 0.3 s; see what it says, or raise train.timeout_s");
+            "come to the first message of this direction within 0.3 s; see the error of that rank, "
+            "or raise train.timeout_s");
   errors = errors_in_group(2, soon, [&](const Rank& r) {
     if (r.rank == 1) r.comm.send(r.floats(4), 0)->wait();
     if (r.rank == 0) receive(r), receive(r);
@@ -131,8 +132,8 @@ TEST(NcclFailures, AMessageToOneselfNeedsItsOtherEnd) {
   const auto errors =
       errors_in_group(1, 60, [](const Rank& r) { r.comm.send(r.floats(4), 0)->wait(); });
   EXPECT_EQ(errors[0],
-            "test: rank 0 of 1: message of 16 bytes from rank 0 to rank 0 was not both sent and "
-            "received, and would wait for ever");
+            "test: rank 0 of 1: message of 16 bytes from rank 0 to rank 0 was sent without "
+            "being received, or the other way round; waiting for it would never end");
 }
 
 TEST(NcclFailures, ARankThatEndsEarlyIsNoticedByItsDeadline) {
@@ -192,9 +193,9 @@ TEST(NcclFailures, WrongArgumentsAreRefusedAtTheCall) {
         {[&] { r.comm.reduce_scatter(numbers, numbers.range(0, 2)); },
          "reduce_scatter of 4 elements of int32"},
         {[&] { r.comm.all_gather(r.floats(2), r.floats(5)); },
-         "do not add up to an array of 5 elements"},
+         "do not match an array of 5 elements"},
         {[&] { r.comm.reduce_scatter(r.floats(5), r.floats(2)); },
-         "do not add up to an array of 5 elements"},
+         "do not match an array of 5 elements"},
         {[&] { r.comm.all_gather(halves, r.floats(4)); }, "2 parts of 2 elements (bf16)"},
         {[&] { r.comm.all_to_all(r.floats(3), r.floats(3)); }, "a multiple of the number of ranks"},
         {[&] { r.comm.broadcast(r.floats(1), 2); },

@@ -120,7 +120,7 @@ TEST_F(Idx, DamagedFilesAreRefusedOrRead) {
 
 TEST_F(Idx, FindsTheFilesOfAFolder) {
   const auto paths = [&] { return std::vector<std::string>{folder_.path().string()}; };
-  EXPECT_THAT(complaint([&] { idx_files(paths()); }), HasSubstr("holds neither"));
+  EXPECT_THAT(complaint([&] { idx_files(paths()); }), HasSubstr("does not hold both"));
   folder_.write("t10k-images-idx3-ubyte.gz", "");
   folder_.write("t10k-labels-idx1-ubyte.gz", "");
   EXPECT_THAT(complaint([&] { idx_files(paths()); }), HasSubstr("unpack them: gunzip -k"));

@@ -62,7 +62,7 @@ TEST_F(Tokens, GoesOnInTheNextFileAndHoldsOutTheLastShare) {
     EXPECT_THAT(sample_of<std::int32_t>(*whole, i).input, ElementsAre(i, i + 1, i + 2));
   EXPECT_EQ(part(Split::training, 0.5)->size(), 2);
   EXPECT_THAT(sample_of<std::int32_t>(*part(Split::held_out, 0.5), 1).input, ElementsAre(6, 7, 8));
-  EXPECT_THAT(complaint([&] { part(Split::held_out, 0.3); }), HasSubstr("held-out split of"));
+  EXPECT_THAT(complaint([&] { part(Split::held_out, 0.3); }), HasSubstr("held-out part of"));
 }
 
 TEST_F(Tokens, NamesFileAndOffsetOfWhatIsWrong) {
@@ -84,11 +84,13 @@ TEST_F(Tokens, NamesFileAndOffsetOfWhatIsWrong) {
   EXPECT_THAT(says(with(1, 2)), HasSubstr("file.bin: at byte 4: version 2"));
   EXPECT_THAT(
       says(with(2, 6)),
-      HasSubstr("file.bin: at byte 8: 6 tokens of 2 bytes make 1036 bytes, but the file has 1034"));
-  EXPECT_THAT(says(with(2, -5)), HasSubstr("file.bin: at byte 8: -5 tokens"));
+      HasSubstr(
+          "file.bin: at byte 8: the header promises 6 tokens of 2 bytes each, so the file should "
+          "have 1036 bytes, but it has 1034"));
+  EXPECT_THAT(says(with(2, -5)), HasSubstr("file.bin: at byte 8: the header promises -5 tokens"));
   EXPECT_THAT(says(good + "x"), HasSubstr("file.bin: at byte 8"));
   EXPECT_THAT(says(token_file<std::uint16_t>({1, 2, 3})),
-              HasSubstr("has 3 tokens, but a window needs 4"));
+              HasSubstr("has 3 tokens, but one sample needs 4 tokens"));
   const auto mixed = [&] {
     token_dataset({folder_.write("a", good), folder_.write("b", token_file<std::uint32_t>({1}))}, 1,
                   10, Task::every_token, Split::training, 0);

@@ -96,7 +96,8 @@ TEST_F(LlmcModel, IsRefusedByNameAndByte) {
   EXPECT_TRUE(contains(refused(), "byte 4: version 1"));
   header_[1] = 3;
   header_[4] = 3;
-  EXPECT_TRUE(contains(refused(), "byte 16: the model has 3 layers, but model.layers = 2"));
+  EXPECT_TRUE(
+      contains(refused(), "byte 16: the model in the file has 3 layers, but model.layers = 2"));
   header_[4] = -1;
   EXPECT_TRUE(
       contains(refused(), "byte 16: the number of layers is -1, but it must lie between 1 and"));
@@ -105,7 +106,8 @@ TEST_F(LlmcModel, IsRefusedByNameAndByte) {
   EXPECT_TRUE(
       contains(refused(), "byte 28: the table of tokens has 10 rows, but the vocabulary has 11"));
   header_[7] = rows;
-  EXPECT_TRUE(contains(refused(count_ - 1), "lnfb of 32 bytes begins here, but the file ends at"));
+  EXPECT_TRUE(contains(refused(count_ - 1),
+                       "tensor lnfb begins here and needs 32 bytes, but the file ends at"));
   EXPECT_TRUE(contains(refused(count_ + 1), "the model ends here, but the file ends at"));
   const std::string cut = folder_.write("cut.bin", std::string(1000, 'x'));
   EXPECT_TRUE(contains(complaint([&] { open_llmc_model(cut, config_); }), "byte 1000"));

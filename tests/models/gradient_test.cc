@@ -64,7 +64,8 @@ void expect_gradient(const std::string& what, const std::function<double()>& f,
     direction[element] = 1;
     expect(direction, "element " + std::to_string(element));
   }
-  EXPECT_LT(doubts / 7, 0.1 * norm + t.absolute) << what << ": too many kinks to say anything";
+  EXPECT_LT(doubts / 7, 0.1 * norm + t.absolute)
+      << what << ": too many kinks to judge the gradient";
 }
 
 /// Models with kinks need a short step, so that it seldom reaches a kink; rounding then makes the

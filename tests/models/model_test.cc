@@ -134,7 +134,8 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
     return complaint([&] { make_model(config, *device); });
   };
   EXPECT_EQ(message({.kind = "gpt", .dropout = 1}),
-            "model.dropout = 1 is out of range; it has to be in [0, 1), also when rounded to fp32");
+            "model.dropout = 1 is out of range; it has to be 0 or more, and below 1 even after "
+            "rounding to fp32");
   EXPECT_EQ(message({.kind = "gpt", .dropout = 0.99999999}).find("model.dropout = 0.99999999"), 0u);
   EXPECT_EQ(message({.kind = "gpt", .context = 8, .positions = 7}),
             "model.positions = 7 is less than model.context = 8; raise it, or set it to 0");

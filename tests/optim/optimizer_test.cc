@@ -235,9 +235,9 @@ TEST(Optimizer, RefusesWhatItDoesNotKnow) {
             "optimizer.kind = \"adam\" is not known; choose adamw, sgd or lamb");
   OptimizerConfig config;
   config.beta2 = 1;
-  EXPECT_EQ(
-      message(config),
-      "optimizer.beta2 = 1 is out of range; it has to be in [0, 1), also when rounded to fp32");
+  EXPECT_EQ(message(config),
+            "optimizer.beta2 = 1 is out of range; it has to be 0 or more, and below 1 even after "
+            "rounding to fp32");
 }
 
 TEST(Optimizer, SettingsHaveBounds) {

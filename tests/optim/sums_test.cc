@@ -204,7 +204,8 @@ TEST_F(Sums, AnOverflowOfFp16ChangesNothingAndDoesNotCount) {
   // update. `with` skipped step 0, so this update is its first. For `without` this update is the
   // second.
   EXPECT_NEAR(to_float(twice.data<fp16>()[0]), 0.9, 1e-3) << "a first step moves by lr";
-  EXPECT_NE(once.data<fp16>()[0].bits, twice.data<fp16>()[0].bits) << "its second";
+  EXPECT_NE(once.data<fp16>()[0].bits, twice.data<fp16>()[0].bits)
+      << "a second step moves by another amount";
 }
 
 TEST_F(Sums, AScaleThatCannotBeLoweredIsExhausted) {

@@ -80,7 +80,7 @@ TEST_P(SimFailures, ARankThatAnErrorTakesAwayLeavesNobodyWaitingForEver) {
     r.comm.all_reduce(array)->wait();
   });
   EXPECT_EQ(errors[1], "lost");
-  EXPECT_EQ(errors[0], "test: rank 1 of 3 ended during operation 1 (all_reduce of 4096 bytes)");
+  EXPECT_EQ(errors[0], "test: rank 1 of 3 failed during operation 1 (all_reduce of 4096 bytes)");
   EXPECT_EQ(errors[2], errors[0]);
 }
 

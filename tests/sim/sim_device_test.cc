@@ -148,7 +148,7 @@ TEST(SimDevice, NeedsFiguresForEveryClassAndAPlaceThatThereIs) {
   cluster.device.efficiency["fp32"].erase("loss");
   EXPECT_NE(complaint([&] {
               make_sim_device(cluster, nullptr, {0, 0}, nullptr);
-            }).find("device gpu: efficiency.fp32.loss is missing"),
+            }).find("device gpu: efficiency.fp32.loss is missing; add it to the cluster file"),
             std::string::npos);
   // The host has figures of its own.
   EXPECT_NO_THROW(make_sim_device(cluster, nullptr, {0, -1}, nullptr));

@@ -6,8 +6,8 @@ namespace ringside::cuda {
 namespace {
 
 constexpr const char* how_to_build =
-    "install the CUDA toolkit (12.8 or newer, with nvcc on the PATH) and cuDNN where they are "
-    "missing, then run scripts/setup -DRINGSIDE_CUDA=ON";
+    "if the CUDA toolkit (12.8 or newer, with nvcc on the PATH) or cuDNN is missing, install it; "
+    "then run scripts/setup -DRINGSIDE_CUDA=ON";
 
 template <class Function>
 Function* load(const char* symbol) {

@@ -47,7 +47,8 @@ const Efficiency& efficiency_of(OpClass kind, const std::string& dtype, const De
       const auto curve = classes->second.find(std::string(name_of(*one)));
       if (curve != classes->second.end() && !curve->second.points.empty()) return curve->second;
     }
-  throw Error("device {}: efficiency.{}.{} is missing", device.name, dtype, name_of(kind));
+  throw Error("device {}: efficiency.{}.{} is missing; add it to the cluster file", device.name,
+              dtype, name_of(kind));
 }
 
 struct Roofline {

@@ -126,8 +126,9 @@ class SimInbox : public Inbox {
 
 double checked(double value, const char* what) {
   if (value >= 0 && std::isfinite(value)) return value;
-  throw Error("simulated world: {} {} are impossible; actor '{}' asked for them", value, what,
-              s4u::this_actor::get_name());
+  throw Error(
+      "simulated world: actor '{}' asked for {} {}; the number must be finite and at least 0",
+      s4u::this_actor::get_name(), value, what);
 }
 
 class SimWorld : public World {

@@ -71,8 +71,10 @@ void Control::join(Store& store) {
   if (header().magic != Header::expected_magic)
     throw Error("{}: rank 0 of {} has left", name(), size());
   if (header().size != size())
-    throw Error("{}: {} ranks here, {} on rank 0; all ranks must give the same size", name(),
-                size(), header().size);
+    throw Error(
+        "{}: this rank says that the group has {} ranks, rank 0 says {}; all ranks must give the "
+        "same size",
+        name(), size(), header().size);
 }
 
 void Control::come_together() {

@@ -41,8 +41,10 @@ std::shared_ptr<SimGroup> SimGroup::join(
     known = group;
   }
   if (group->size() != size)
-    throw Error("{}: {} ranks here, {} on others; all ranks must give the same size", name, size,
-                group->size());
+    throw Error(
+        "{}: this rank says that the group has {} ranks, another rank says {}; all ranks must give "
+        "the same size",
+        name, size, group->size());
   if (rank < 0 || rank >= size)
     throw Error("{}: there is no rank {} in a group of {}", name, rank, size);
   Member& member = group->member(rank);
@@ -207,7 +209,7 @@ void SimGroup::end(Operation& operation, int rank) {
 }
 
 void SimGroup::abandon(int rank, const std::string& what) {
-  break_quietly(fmt::format("{}: rank {} of {} ended during {}", name(), rank, size(), what));
+  break_quietly(fmt::format("{}: rank {} of {} failed during {}", name(), rank, size(), what));
 }
 
 void SimGroup::leave(int rank, bool unwinding) {

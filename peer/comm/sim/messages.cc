@@ -13,7 +13,8 @@ namespace ringside::peer {
 namespace {
 
 constexpr double for_ever = std::numeric_limits<double>::infinity();
-constexpr double moment = 1e-9;  // seconds; the world's clock distinguishes no shorter times
+/// A wait counts as over when at most this many seconds are left, because the world's clock rounds.
+constexpr double moment = 1e-9;
 
 }  // namespace
 

@@ -114,7 +114,7 @@ TEST_F(RoundsTest, MeasuresWhenAllIsThereAndUpdatesOnTheTotals) {
   // The total includes the gradients of another server; their squares add up to 200 too. So the
   // norm of the whole gradient is the root of 400.
   const Replies replies = server.handle(0, totals(Kind::settle, 0, 0, 0, {400}));
-  ASSERT_EQ(replies.size(), 1u) << "of the pull";
+  ASSERT_EQ(replies.size(), 1u) << "the waiting pull is answered";
   const auto factor = static_cast<float>(1 / (20 + 1e-6));
   EXPECT_EQ(replies[0].message.frames.at(0).data<float>()[0], 1 - factor * 2);
   EXPECT_TRUE(server.handle(1, totals(Kind::settle, 1, 0, 0, {400})).empty());
@@ -127,7 +127,8 @@ TEST_F(RoundsTest, TheNextStepMayBeginBeforeTheLastWorkerHasSettled) {
   server.handle(0, about(Kind::measure, 0, 0));
   server.handle(0, totals(Kind::settle, 0, 0, 0, {200}));
   EXPECT_TRUE(server.handle(0, push(0, 0, 1, 1)).empty());
-  EXPECT_EQ(sum_in(server.handle(1, about(Kind::measure, 1, 0))), 200) << "as they were";
+  EXPECT_EQ(sum_in(server.handle(1, about(Kind::measure, 1, 0))), 200)
+      << "the sums have not changed";
   EXPECT_TRUE(server.handle(1, totals(Kind::settle, 1, 0, 0, {200})).empty());
   EXPECT_TRUE(server.handle(1, push(1, 0, 1, 1)).empty());
 }
@@ -167,21 +168,24 @@ TEST_F(RoundsTest, RefusesWhatIsWrongAndStaysSane) {
   refused(server.handle(0, about(Kind::measure, 0, 0, 1)), "round 1 of step 0");
   refused(server.handle(0, about(Kind::measure, 0, 0, -1)), "round -1 of step 0");
   refused(server.handle(0, totals(Kind::measure, 0, 0, 0, {1})), "must have no totals");
-  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1})), "but has asked for 0 rounds");
+  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1})),
+          "but so far it has asked for 0 rounds, and the server has measured 0");
   Message scaled = about(Kind::measure, 0, 0);
   scaled.header.scalar = 0;
   refused(server.handle(0, scaled), "the loss scale is 0");
   EXPECT_TRUE(server.handle(0, about(Kind::measure, 0, 0)).empty());
-  refused(server.handle(0, about(Kind::measure, 0, 0)), "but round 1 of 1 is due");
+  refused(server.handle(0, about(Kind::measure, 0, 0)),
+          "but so far it has asked for 1 of 1 rounds");
   scaled = about(Kind::measure, 1, 0);
   scaled.header.scalar = 2;
   refused(server.handle(1, scaled), "another worker's is 1");
-  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1})), "but has asked for 1 rounds");
+  refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1})),
+          "it has asked for 1 rounds, and the server has measured 0");
   for (int c = 0; c < 2; ++c)
     for (int w = 0; w < 2; ++w) server.handle(w, push(w, c, 0, 1));
   refused(server.handle(0, push(0, 0, 1, 1)),
-          "the worker pushed step 1, but the server has not finished step 0 yet, as no worker has "
-          "settled it");
+          "the worker pushed step 1, but the server has not finished step 0 yet, because no worker "
+          "has sent the last totals of the optimizer's sums");
   refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {1, 2})), "one frame of 19 fp64 totals");
   refused(server.handle(0, about(Kind::settle, 0, 0)), "one frame of 19 fp64 totals");
   EXPECT_EQ(sum_in(server.handle(1, about(Kind::measure, 1, 0))), 200);
@@ -203,10 +207,12 @@ TEST_F(RoundsTest, SeveralPushesAStepAreSummedOverWorkersAndThenAddedUp) {
   EXPECT_TRUE(server.handle(0, push(0, 0, 0, 1, Kind::push_pull)).empty());
   refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 1)),
           "before another worker pushed push 0 of step 0");
-  refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 2)), "a step has only 2 pushes");
+  refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 2)),
+          "step 0 has no push 2: a step has 2 pushes");
   Replies replies = server.handle(1, push(1, 0, 0, 2, Kind::push_pull));
   ASSERT_EQ(replies.size(), 2u);
-  EXPECT_TRUE(replies[0].message.frames.empty()) << "a word that it is there";
+  EXPECT_TRUE(replies[0].message.frames.empty())
+      << "the reply only says that all workers' pushes have arrived";
   refused(server.handle(1, push(1, 0, 1, 1)), "push 0 of step 1 was pushed, but push 1 of step 0");
   EXPECT_TRUE(server.handle(1, push(1, 0, 0, 4, Kind::push_pull, 1)).empty());
   replies = server.handle(0, push(0, 0, 0, 8, Kind::push_pull, 1));

@@ -22,9 +22,10 @@ TEST_F(ServerTest, RefusesWhatIsWrongAndStaysSane) {
   expect(changed([](Message&) {}, -1), "workers are 0 to 1", -1);
   expect(changed([](Message& m) { m.header.reply = true; }), "the message is a reply");
   expect(changed([](Message& m) { m.header.begin = 1; }),
-         "32 elements from element 1 on are not a chunk");
-  expect(changed([](Message& m) { m.header.begin = -32; }), "not a chunk");
-  expect(changed([](Message& m) { m.header.count = 16; }), "not a chunk");
+         "server 0 has no chunk of 32 elements that begins at element 1");
+  expect(changed([](Message& m) { m.header.begin = -32; }),
+         "no chunk of 32 elements that begins at element -32");
+  expect(changed([](Message& m) { m.header.count = 16; }), "no chunk of 16 elements");
   expect(changed([](Message& m) { m.frames.clear(); }), "one frame of 32 fp32");
   expect(changed([](Message& m) { m.frames.push_back(m.frames[0]); }), "one frame of 32");
   expect(changed([](Message& m) { m.frames[0] = m.frames[0].range(0, 31); }), "one frame of 32");

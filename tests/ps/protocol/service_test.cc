@@ -127,8 +127,8 @@ TEST_F(ServiceTest, NamesAWorkerThatFallsSilentAndWhatIsAwaited) {
   script_.says(1, Kind::alive);
   script_.keeps_saying(0);
   EXPECT_EQ(error(),
-            "worker 1 has been silent for 0.05 s; the server waits for its part of step 3; raise "
-            "train.timeout_s if the worker really computes for that long");
+            "worker 1 has been silent for 0.05 s; the server waits for the worker's part of step "
+            "3; raise train.timeout_s if the worker really computes for that long");
 }
 
 TEST_F(ServiceTest, NamesAWorkerThatGivesUpAndTellsTheOthers) {

@@ -189,7 +189,7 @@ TEST_F(StagedTest, TooManyCopiesUnderWayBlockTheSenderAndAreExposed) {
   ends.timeline.end_step();
   EXPECT_EQ(ends.exposed(), (std::vector<std::string>{"send push to server 0"}));
   EXPECT_EQ(steps_received(*ends.servers[0], 1), (std::vector<std::int64_t>{0}));
-  EXPECT_FALSE(ends.servers[0]->receive(moment_s)) << "no other is there yet";
+  EXPECT_FALSE(ends.servers[0]->receive(moment_s)) << "no other message has arrived yet";
   for (std::size_t i = 0; i < device_.copies_out(); ++i) device_.finish(i);
   receive_the_rest(*ends.worker, *ends.servers[0]);
 }

@@ -233,7 +233,8 @@ TEST_P(TransportTest, ReceivedFramesAreInTheLedgerUntilTheyAreGone) {
           const auto counted = [&] {
             return self.context.device.ledger().current()[MemoryKind::communication];
           };
-          EXPECT_EQ(counted(), beside ? 0 : 4 << 16) << "or the sender's own memory";
+          EXPECT_EQ(counted(), beside ? 0 : 4 << 16)
+              << "a frame beside the server is the sender's own memory, so 0 bytes are counted";
           received.reset();
           EXPECT_EQ(counted(), 0);
           self.channel.send(0, question(self));
@@ -298,7 +299,8 @@ TEST_P(TransportTest, AWorkerReadsWhileItsSendIsBlocked) {
           asked->message.header.reply = true;
           self.channel.send(0, std::move(asked->message));
         }
-        EXPECT_TRUE(self.channel.receive(patience_s)) << "replies may wait for a call";
+        EXPECT_TRUE(self.channel.receive(patience_s))
+            << "replies may wait until the worker calls receive()";
       });
 }
 

@@ -50,7 +50,8 @@ Gpu describe(int ordinal) {
 
 std::string too_old(const Gpu& gpu) {
   return fmt::format(
-      "{} has compute capability {}.{}, and the kernels need {}.0; use a newer GPU (A100 or later)",
+      "{} has compute capability {}.{}, but the kernels need at least {}.0; use a newer GPU "
+      "(A100 or later)",
       gpu.name, gpu.major, gpu.minor, least_major);
 }
 

@@ -32,8 +32,10 @@ void NcclMessages::launch(const Operation& message) {
                        [&](const Message& each) { return each.operation.get() == &message; });
   };
   if (waits_in(sent_to_self_) || waits_in(received_from_self_))
-    throw Error("{}: {} was not both sent and received, and would wait for ever", self_.place,
-                message.what);
+    throw Error(
+        "{}: {} was sent without being received, or the other way round; waiting for it would "
+        "never end",
+        self_.place, message.what);
   // Every step of connecting and launching has a deadline of its own.
   poll(device_.clock(), std::numeric_limits<double>::infinity(), [&] {
     advance();
@@ -74,8 +76,8 @@ void NcclMessages::advance(Way& way) {
     if (!way.lane.handle().connected()) {
       if (device_.clock().now() - way.since <= timeout_s_) return;
       throw Error(
-          "{}: {}: the other rank did not come to its first message within {} s; see what it "
-          "says, or raise train.timeout_s",
+          "{}: {}: the other rank did not come to the first message of this direction within {} s; "
+          "see the error of that rank, or raise train.timeout_s",
           self_.place, way.waiting.front().operation->what, timeout_s_);
     }
     const Message message = std::move(way.waiting.front());
