@@ -8,6 +8,10 @@ namespace {
 
 bool equal(const Choice& a, const Choice& b) { return a.name() == b.name(); }
 
+bool equal(const NumberOrName& a, const NumberOrName& b) {
+  return equal(a.name, b.name) && (!a.is_number() || *a.number == *b.number);
+}
+
 bool equal(const Structs& a, const Structs& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i)

@@ -54,14 +54,24 @@ class Structs {
   Fields (*at_)(void*, std::size_t);
 };
 
+/// A value for which files give either a number or one of the names of an enum, as in
+/// compare.target_loss = 2.5 or "single". While the value is a number, the enum has the name
+/// `as_number`, which files do not give.
+struct NumberOrName {
+  double* number;
+  Choice name;
+  std::string_view as_number;
+  bool is_number() const { return name.name() == as_number; }
+};
+
 class Table;
 
 /// Access to the value of a field: a pointer to it, or, if the value is itself a struct, the fields
 /// of that struct.
 using FieldValue =
-    std::variant<bool*, int*, std::int64_t*, double*, std::string*, Choice, std::optional<double>*,
-                 std::vector<std::string>*, std::vector<std::int64_t>*, std::vector<double>*,
-                 std::vector<std::pair<std::int64_t, std::int64_t>>*,
+    std::variant<bool*, int*, std::int64_t*, double*, std::string*, Choice, NumberOrName,
+                 std::optional<double>*, std::vector<std::string>*, std::vector<std::int64_t>*,
+                 std::vector<double>*, std::vector<std::pair<std::int64_t, std::int64_t>>*,
                  std::vector<std::pair<double, double>>*, Fields, Structs, Table>;
 
 /// A std::map from names to values for which field_value() is defined.

@@ -11,6 +11,9 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 ordered_json json_of(const Choice& choice) { return choice.name(); }
+ordered_json json_of(const NumberOrName& value) {
+  return value.is_number() ? ordered_json(*value.number) : json_of(value.name);
+}
 ordered_json json_of(const std::optional<double>* number) {
   return *number ? ordered_json(**number) : ordered_json();
 }
@@ -43,6 +46,11 @@ class Reader {
     const auto name = in_.get<std::string>();
     if (!choice.set(name))
       throw Error("{} = \"{}\": choose {}", name_, name, one_of(choice.names()));
+  }
+  void operator()(const NumberOrName& value) const {
+    if (!in_.is_number()) return (*this)(value.name);
+    value.name.set(value.as_number);
+    *value.number = in_.get<double>();
   }
   void operator()(std::optional<double>* number) const {
     number->reset();

@@ -78,6 +78,10 @@ bool take(const nlohmann::json& data, std::vector<Element>* out) {
 bool take(const nlohmann::json& data, const Choice& out) {
   return data.is_string() && out.set(data.get<std::string>());
 }
+bool take(const nlohmann::json& data, const NumberOrName& out) {
+  if (take(data, out.number)) return out.name.set(out.as_number);
+  return data != out.as_number && take(data, out.name);
+}
 /// Fields of other types take no data of a TOML file.
 template <class Other>
 bool take(const nlohmann::json&, const Other&) {
@@ -101,6 +105,12 @@ struct Wanted {
     return "a list of pairs of numbers, as in [[0, 1], [1, 2]]";
   }
   std::string operator()(const Choice& choice) const { return one_of(choice.names()); }
+  std::string operator()(const NumberOrName& value) const {
+    std::vector<std::string> all = {"a finite number"};
+    for (const std::string_view name : value.name.names())
+      if (name != value.as_number) all.push_back(fmt::format("\"{}\"", name));
+    return fmt::format("{}", fmt::join(all, " or "));
+  }
   template <class Other>
   std::string operator()(const Other&) const {
     return "left out";
@@ -203,8 +213,17 @@ class Flattener {
       const std::string place = place_of(node);
       found_.emplace_back(Position{begin.line, begin.column},
                           TomlValue{std::move(path), TomlData(json_of(node, place)), place,
-                                    inner ? place : place_of(table)});
+                                    inner ? place : place_of(table), elements(node)});
     }
+  }
+
+  std::vector<TomlElement> elements(const toml::node& node) const {
+    std::vector<TomlElement> out;
+    const toml::array* list = node.as_array();
+    if (!list || !list->is_homogeneous<toml::table>()) return out;
+    for (const toml::node& element : *list)
+      out.push_back({place_of(element), Flattener(file_).run(*element.as_table())});
+    return out;
   }
 
   std::string file_;
@@ -284,6 +303,13 @@ TomlData::TomlData(nlohmann::json data)
     : data_(std::make_shared<const nlohmann::json>(std::move(data))) {}
 
 bool TomlData::is_table() const { return data_->is_object(); }
+bool TomlData::is_list() const { return data_->is_array(); }
+std::vector<TomlData> TomlData::elements() const {
+  if (!is_list()) return {*this};
+  std::vector<TomlData> out;
+  for (const nlohmann::json& element : *data_) out.emplace_back(element);
+  return out;
+}
 std::string TomlData::text() const { return text_of(*data_); }
 
 bool TomlData::put(const FieldValue& out) const {

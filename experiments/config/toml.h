@@ -18,6 +18,9 @@ class TomlData {
   explicit TomlData(nlohmann::json data);
 
   bool is_table() const;
+  bool is_list() const;
+  /// The elements of a list; data that are no list count as a list of one element.
+  std::vector<TomlData> elements() const;
   /// The text with which TOML writes the data on one line.
   std::string text() const;
   /// Puts the data into `out`, which is a single value (is_single()). If the data have another
@@ -35,6 +38,8 @@ class TomlData {
   std::shared_ptr<const nlohmann::json> data_;
 };
 
+struct TomlElement;
+
 /// One value of a file: [scheme.ps] servers = 2 has the path {"scheme", "ps", "servers"}. An empty
 /// table is a value too.
 struct TomlValue {
@@ -42,6 +47,14 @@ struct TomlValue {
   TomlData data;
   std::string place;  // "file.toml:12"
   std::string table;  // where the value's table begins
+  /// The tables of a list of tables, as [[compare.case]] begins one; empty for all other data.
+  std::vector<TomlElement> elements{};
+};
+
+/// One table of a list of tables; the paths of its values begin within the table.
+struct TomlElement {
+  std::string place;
+  std::vector<TomlValue> values;
 };
 
 /// The values in the order of the file. If the file is not valid TOML, throws Error that names the

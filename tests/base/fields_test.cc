@@ -14,6 +14,10 @@ enum class Shade : std::uint8_t { light, dark };
 constexpr std::string_view shade_names[] = {"light", "dark"};
 constexpr EnumNames names_of(Shade) { return shade_names; }
 
+enum class LimitKind : std::uint8_t { none, number, automatic };
+constexpr std::string_view limit_names[] = {"none", "number", "automatic"};
+constexpr EnumNames names_of(LimitKind) { return limit_names; }
+
 struct Part {
   double weight = 1;
   Shade shade = Shade::dark;
@@ -28,6 +32,8 @@ struct Whole {
   double share = 0.5;
   std::string text = "t";
   Shade shade = Shade::light;
+  LimitKind limit_kind = LimitKind::none;
+  double limit = 0;
   std::optional<double> figure;
   std::vector<std::string> words;
   std::vector<std::int64_t> counts;
@@ -46,6 +52,7 @@ Fields fields_of(Whole& w) {
           {"share", &w.share},
           {"text", &w.text},
           {"shade", &w.shade},
+          {"limit", NumberOrName{&w.limit, &w.limit_kind, "number"}},
           {"figure", &w.figure},
           {"words", &w.words},
           {"counts", &w.counts},
@@ -67,6 +74,8 @@ Whole filled() {
   w.share = 0.1;
   w.text = "\"quoted\"";
   w.shade = Shade::dark;
+  w.limit_kind = LimitKind::number;
+  w.limit = 2.5;
   w.figure = 0;
   w.words = {"a", "b"};
   w.counts = {1, 2};
@@ -100,6 +109,24 @@ TEST(Fields, AreEqualOnlyIfEveryFieldIs) {
   }
 }
 
+TEST(Fields, OfANumberOrANameAreOneOfTheTwo) {
+  Whole whole, other;
+  EXPECT_EQ(to_json(whole).at("limit"), "none");
+  whole.limit = 3;
+  EXPECT_TRUE(equal(fields_of(whole), fields_of(other))) << "a number that does not count";
+  whole.limit_kind = LimitKind::number;
+  EXPECT_EQ(to_json(whole).at("limit"), 3.0);
+  other.limit_kind = LimitKind::number;
+  EXPECT_FALSE(equal(fields_of(whole), fields_of(other)));
+  nlohmann::json json = to_json(whole);
+  json["limit"] = "automatic";
+  EXPECT_EQ(read_json<Whole>(json).limit_kind, LimitKind::automatic);
+  json["limit"] = 7;
+  EXPECT_EQ(read_json<Whole>(json).limit, 7);
+  json["limit"] = "some";
+  EXPECT_THROW(read_json<Whole>(json), Error);
+}
+
 TEST(Fields, WhatTheyHeldBeforeIsGone) {
   Whole whole = filled();
   read_json(to_json(Whole{}), fields_of(whole));
@@ -124,6 +151,7 @@ TEST(Fields, OfWrongTypesOrMissingAreRefused) {
                                     {"parts", nlohmann::json::object()},
                                     {"spare", 7},
                                     {"table", 3},
+                                    {"limit", true},
                                     {"shade", 1}})
     EXPECT_THROW(read_json<Whole>(with(name, value)), nlohmann::json::exception) << name;
   for (const auto& [name, value] : good.items()) {

@@ -59,6 +59,33 @@ inline = { two = 2, one = -1 }
   EXPECT_TRUE(values[6].data.is_table());
 }
 
+TEST(Toml, ListsOfTablesKeepThePlacesOfTheirValues) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.toml", R"([[outer.one]]
+x = 1
+deep = { "a.b" = [2] }
+[[outer.one]]
+[[outer.one]]
+[[outer.one.inner]]
+y = 2
+)");
+  const auto values = read_toml(file);
+  ASSERT_EQ(values.size(), 1U);
+  EXPECT_EQ(values[0].path, (Path{"outer", "one"}));
+  EXPECT_TRUE(values[0].data.is_list());
+  const auto& tables = values[0].elements;
+  ASSERT_EQ(tables.size(), 3U);
+  EXPECT_EQ(tables[0].place.substr(file.size()), ":1");
+  EXPECT_EQ(tables[1].place.substr(file.size()), ":4");
+  ASSERT_EQ(tables[0].values.size(), 2U);
+  EXPECT_EQ(tables[0].values[1].path, (Path{"deep", "a.b"}));
+  EXPECT_EQ(tables[0].values[1].place.substr(file.size()), ":3");
+  EXPECT_EQ(tables[0].values[1].data.elements().at(0).text(), "2");
+  EXPECT_TRUE(tables[1].values.empty());
+  EXPECT_EQ(tables[2].values.at(0).elements.at(0).values.at(0).place.substr(file.size()), ":7");
+  EXPECT_TRUE(read_toml(folder.write("b.toml", "a = [{ b = 1 }, 2]\n"))[0].elements.empty());
+}
+
 TEST(Toml, ThatIsNoneIsRefusedByFileAndLine) {
   EXPECT_THAT(complaint("\na = = 1\n"), HasSubstr("a.toml:2: "));
   EXPECT_THAT(complaint("a = 1\na = 2\n"), HasSubstr("a.toml:2: "));
