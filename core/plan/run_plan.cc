@@ -13,12 +13,17 @@ Fields fields_of(RankPlan& rank) {
           {"device", &rank.device}, {"ordinal", &rank.ordinal}, {"environment", &rank.environment}};
 }
 
+Fields fields_of(Setting& setting) { return {{"key", &setting.key}, {"value", &setting.value}}; }
+
 /// The fields of all members except `save`, which is written only for the few runs that have it.
 /// The options are those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
           {"run", &plan.id},
           {"label", &plan.label},
+          {"family", &plan.family},
+          {"set", Structs(&plan.set)},
+          {"swept", Structs(&plan.swept)},
           {"purpose", &plan.purpose},
           {"sum_tree", Fields{{"groups", &plan.sums.groups},
                               {"micro_batches", &plan.sums.micro_batches},
@@ -30,6 +35,8 @@ static Fields fields_of(RunPlan& plan) {
           {"defines", &plan.defines},
           {"servers", &plan.servers},
           {"repeat", &plan.repeat},
+          {"target_kind", &plan.target_kind},
+          {"target_loss", &plan.target_loss},
           {"line", &plan.line},
           {"place", &plan.place},
           {"model", fields_of(plan.model)},
@@ -49,7 +56,10 @@ Fields fields_of(SimConfig& config) {
       {"message_ranks", &config.message_ranks,
        "collectives of up to this many ranks run message by message, larger ones as equivalent "
        "flows"},
-      {"traced_ranks", &config.traced_ranks, "how many ranks, from rank 0 on, the trace shows"}};
+      {"traced_ranks", &config.traced_ranks, "how many ranks, from rank 0 on, the trace shows"},
+      {"network_gbit_s", &config.network_gbit_s,
+       "rate of each network card of the simulated cluster, in place of the one that the cluster "
+       "file names; 0: as the cluster file says"}};
 }
 
 Fields fields_of(DeviceConfig& config) {
@@ -92,6 +102,44 @@ bool same_case(const RunPlan& a, const RunPlan& b) {
   repeated.save = a.save;
   return repeated == a;
 }
+
+namespace {
+
+/// What a run computes. Everything in these structs counts as part of the training but the fields
+/// that training_of() gives their defaults.
+struct Training {
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  DeviceConfig device;
+  SimConfig sim;
+  bool operator==(const Training&) const = default;
+};
+
+Training training_of(const RunPlan& plan) {
+  Training out{plan.model, plan.data, plan.train, plan.optimizer, plan.device, plan.sim};
+  const auto leave_out = []<class Struct>(Struct& from, auto... members) {
+    ((from.*members = Struct{}.*members), ...);
+  };
+  // These decide the order of the sums and the learning rate, which stand in RunPlan::sums.
+  leave_out(out.model, &ModelConfig::batch_norm_group);
+  leave_out(out.train, &TrainConfig::micro_batch, &TrainConfig::accumulation, &TrainConfig::reduce);
+  leave_out(out.optimizer, &OptimizerConfig::lr, &OptimizerConfig::lr_scaling);
+  // train.global_batch says what follows from this.
+  leave_out(out.train, &TrainConfig::batch_per_rank);
+  // These decide how long a run takes and how much memory it needs.
+  leave_out(out.train, &TrainConfig::warmup, &TrainConfig::recompute, &TrainConfig::timeout_s);
+  leave_out(out.device, &DeviceConfig::threads, &DeviceConfig::cluster);
+  leave_out(out.sim, &SimConfig::message_ranks, &SimConfig::traced_ranks,
+            &SimConfig::network_gbit_s);
+  if (!plan.cluster) out.sim = {};
+  return out;
+}
+
+}  // namespace
+
+bool same_training(const RunPlan& a, const RunPlan& b) { return training_of(a) == training_of(b); }
 
 nlohmann::ordered_json to_json(const RunPlan& plan) {
   nlohmann::ordered_json out = to_json(fields_to_read(plan));

@@ -38,6 +38,7 @@ struct SimConfig {
   bool numerics = false;
   std::int64_t message_ranks = 8;
   std::int64_t traced_ranks = 16;
+  double network_gbit_s = 0;
   bool operator==(const SimConfig&) const = default;
 };
 
@@ -91,12 +92,34 @@ enum class Promise : std::uint8_t {
 inline constexpr std::string_view promise_names[] = {"same run", "own algorithm"};
 constexpr EnumNames names_of(Promise) { return promise_names; }
 
+/// The held-out loss to which a comparison measures the time of each run.
+enum class TargetKind : std::uint8_t {
+  none,
+  number,  // RunPlan::target_loss
+  single   // the last held-out loss of the run's reference
+};
+inline constexpr std::string_view target_names[] = {"none", "number", "single"};
+constexpr EnumNames names_of(TargetKind) { return target_names; }
+
+/// One key of an experiment file, such as "scheme.ps.servers", and its value as text.
+struct Setting {
+  std::string key, value;
+  bool operator==(const Setting&) const = default;
+};
+
+Fields fields_of(Setting& setting);
+
 /// One run: one scheme at one world, executed once. `world` counts workers.
 struct RunPlan {
-  std::string id;     // "ddp-w2-r0": a file name, unique within the comparison
-  std::string label;  // "ddp", "single x2": the run's name in tables, beside its world
+  std::string id;            // "ddp-w2-r0": a file name, unique within the comparison
+  std::string label;         // "ddp", "ps (servers=2)": the run's name in tables, beside its world
+  std::string family;        // the label without what a sweep sets: runs of one family form a curve
+  std::vector<Setting> set;  // what the run's case sets, without what a sweep sets too
+  std::vector<Setting> swept;  // what the sweep sets
   Purpose purpose = Purpose::asked;
-  int line = 0;   // which line of the comparison's tables shows this run and its repeats
+  /// Which line of the comparison's tables shows this run, its repeats and the same runs with other
+  /// seeds.
+  int line = 0;
   int place = 0;  // position in the order in which the comparison makes its runs
   SumTree sums;
   std::string experiment;
@@ -109,6 +132,8 @@ struct RunPlan {
   int defines = 0;
   int servers = 0;
   int repeat = 0;
+  TargetKind target_kind = TargetKind::none;
+  double target_loss = 0;
   ModelConfig model;
   DataConfig data;
   TrainConfig train;  // micro_batch and accumulation as this run uses them, not as the file asks
@@ -135,6 +160,11 @@ int gpus(const RunPlan& plan);
 
 /// Whether one run repeats the other: the plans differ at most in id, repeat, line, place and save.
 bool same_case(const RunPlan& a, const RunPlan& b);
+
+/// Whether both runs train the same model on the same data with the same numbers, so that they may
+/// differ only in the order of their sums and in their learning rate: both stand in RunPlan::sums.
+/// Runs with the same training and equal sums must end with equal bits.
+bool same_training(const RunPlan& a, const RunPlan& b);
 
 /// Whether losses and parameters of the run are real: not in a simulation without numerics.
 inline bool computes(const RunPlan& plan) { return !plan.cluster || plan.sim.numerics; }

@@ -7,6 +7,9 @@ Fields fields_of(TrainConfig& config) {
       {"steps", &config.steps, "optimizer steps, warm-up included"},
       {"warmup", &config.warmup, "first steps, left out of every figure about time and bytes"},
       {"global_batch", &config.global_batch, "samples a step, over all ranks"},
+      {"batch_per_rank", &config.batch_per_rank,
+       "samples a step of each rank, in place of train.global_batch, which then grows with the "
+       "world; 0: off"},
       {"micro_batch", &config.micro_batch,
        "most samples that a rank computes at once; 0: no limit"},
       {"accumulation", &config.accumulation,

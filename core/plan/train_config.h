@@ -29,6 +29,7 @@ struct TrainConfig {
   std::int64_t steps = 30;
   std::int64_t warmup = 5;
   std::int64_t global_batch = 16;
+  std::int64_t batch_per_rank = 0;
   std::int64_t micro_batch = 0;
   std::int64_t accumulation = 1;
   Reduce reduce = Reduce::by_scheme;
