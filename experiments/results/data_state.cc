@@ -1,8 +1,11 @@
 #include "experiments/results/data_state.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
@@ -13,18 +16,56 @@
 
 namespace ringside {
 
-DataState data_state(const RunPlan& plan) {
-  auto files = find_dataset(plan.data.kind).files(plan.data);
-  if (const std::string& weights = plan.train.initial_weights; !weights.empty())
-    for (const std::string& file : safetensors_files(weights)) files.emplace_back(file);
-  DataState state;
+namespace {
+
+using Files = std::vector<std::filesystem::path>;
+
+/// What a run reads: names of its data set and its weights.
+std::string source_of(const DataConfig& data) {
+  return utf8_text(fmt::format("{}: {}", data.kind, fmt::join(data.path, ", ")));
+}
+std::string source_of_weights(const RunPlan& plan) {
+  return "weights: " + plan.train.initial_weights;
+}
+
+void add(DataState& state, const std::string& source, const Files& files) {
   for (const auto& file : files) {
     const auto modified = std::filesystem::last_write_time(file).time_since_epoch();
-    state.files.push_back({utf8_text(file.string()),
+    state.files.push_back({utf8_text(file.string()), source,
                            static_cast<std::int64_t>(std::filesystem::file_size(file)),
                            std::chrono::duration_cast<std::chrono::nanoseconds>(modified).count()});
   }
+}
+
+bool knows(const DataState& state, const std::string& source) {
+  return std::any_of(state.files.begin(), state.files.end(),
+                     [&](const DataState::File& file) { return file.source == source; });
+}
+
+}  // namespace
+
+DataState data_state(const RunPlan& plan) { return data_state(std::vector<RunPlan>{plan}); }
+
+DataState data_state(const std::vector<RunPlan>& plans) {
+  DataState state;
+  std::set<std::string> looked_at;
+  for (const RunPlan& plan : plans) {
+    if (const std::string source = source_of(plan.data); looked_at.insert(source).second)
+      add(state, source, find_dataset(plan.data.kind).files(plan.data));
+    const std::string& weights = plan.train.initial_weights;
+    if (weights.empty() || !looked_at.insert(source_of_weights(plan)).second) continue;
+    const auto files = safetensors_files(weights);
+    add(state, source_of_weights(plan), {files.begin(), files.end()});
+  }
   return state;
+}
+
+DataState part_of(const DataState& all, const RunPlan& plan) {
+  const std::string data = source_of(plan.data), weights = source_of_weights(plan);
+  DataState out;
+  for (const DataState::File& file : all.files)
+    if (file.source == data || file.source == weights) out.files.push_back(file);
+  return out;
 }
 
 void check_apart(const DataConfig& config, const std::filesystem::path& results) {
@@ -48,7 +89,9 @@ void check_apart(const DataConfig& config, const std::filesystem::path& results)
 std::string first_change(const DataState& before, const DataState& after) {
   const auto missing = [](const DataState& from, const DataState& in) -> std::string {
     for (const auto& file : from.files)
-      if (std::find(in.files.begin(), in.files.end(), file) == in.files.end()) return file.path;
+      if (knows(in, file.source) &&
+          std::find(in.files.begin(), in.files.end(), file) == in.files.end())
+        return file.path;
     return {};
   };
   const std::string changed = missing(before, after);
@@ -56,7 +99,10 @@ std::string first_change(const DataState& before, const DataState& after) {
 }
 
 Fields fields_of(DataState::File& file) {
-  return {{"path", &file.path}, {"bytes", &file.bytes}, {"modified_ns", &file.modified_ns}};
+  return {{"path", &file.path},
+          {"source", &file.source},
+          {"bytes", &file.bytes},
+          {"modified_ns", &file.modified_ns}};
 }
 
 nlohmann::ordered_json to_json(const DataState& state) {

@@ -13,7 +13,7 @@ namespace {
 /// Says what has changed in the data since `data` was taken; empty if nothing has.
 std::string change_of(const DataState& data, const RunPlan& plan) {
   try {
-    const std::string changed = first_change(data, data_state(plan));
+    const std::string changed = first_change(part_of(data, plan), data_state(plan));
     if (changed.empty()) return {};
     return fmt::format(
         "{} changed while the comparison ran; do not change the files during a comparison",

@@ -34,9 +34,9 @@ std::vector<RunPlan> remaining_runs(const std::vector<RunPlan>& runs, const std:
 /// Makes `runs` one after the other, has each predicted by `predictor` first, and adds each row and
 /// trace to `folder` as soon as the run has ended. A run that other work disturbed is made again at
 /// once: every attempt leaves a row, and the attempt that counts leaves its trace. `rows` are those
-/// of earlier runs. `data` is the state of the files that all runs read: a run fails if a file has
-/// changed. A failed run does not end the comparison. Blocks. Throws Error if the folder can no
-/// longer be written.
+/// of earlier runs. `data` is the state of the files that all runs read: a run fails if one of its
+/// files has changed. A failed run does not end the comparison. Blocks. Throws Error if the folder
+/// can no longer be written.
 ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<Row> rows,
                                  const DataState& data, ResultsFolder& folder,
                                  const RunMaker& maker, Predictor& predictor,
