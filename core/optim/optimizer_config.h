@@ -49,7 +49,9 @@ Fields fields_of(OptimizerConfig& config);
 /// The number of steps and replicas of a run.
 struct RunSize {
   std::int64_t steps = 1;
-  std::int64_t replicas = 1;  // ranks that compute; for `single`, the ranks that it stands for
+  /// Ranks that compute. In the scheme `single` one rank does the work of several: then this is how
+  /// many ranks it stands for.
+  std::int64_t replicas = 1;
 };
 
 /// Returns the learning rate scaled to this number of replicas.

@@ -141,6 +141,13 @@ Training training_of(const RunPlan& plan) {
 
 bool same_training(const RunPlan& a, const RunPlan& b) { return training_of(a) == training_of(b); }
 
+bool must_equal(const RunPlan& run, const RunPlan& definition) {
+  if (run.sums != definition.sums || !same_training(run, definition)) return false;
+  if (run.promise == Promise::same_run) return definition.scheme == "single";
+  return definition.defines == run.world && definition.scheme == run.scheme &&
+         definition.options == run.options;
+}
+
 nlohmann::ordered_json to_json(const RunPlan& plan) {
   nlohmann::ordered_json out = to_json(fields_to_read(plan));
   if (!plan.save.empty()) out["save"] = plan.save;

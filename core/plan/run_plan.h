@@ -166,6 +166,11 @@ bool same_case(const RunPlan& a, const RunPlan& b);
 /// Runs with the same training and equal sums must end with equal bits.
 bool same_training(const RunPlan& a, const RunPlan& b);
 
+/// Whether `run` must end with the bits of `definition`. For a scheme with an algorithm of its own,
+/// `definition` is then the run of the scheme's definition for the world of `run`; for all other
+/// schemes it is a run of `single` that adds up the same micro-batches in the same order.
+bool must_equal(const RunPlan& run, const RunPlan& definition);
+
 /// Whether losses and parameters of the run are real: not in a simulation without numerics.
 inline bool computes(const RunPlan& plan) { return !plan.cluster || plan.sim.numerics; }
 

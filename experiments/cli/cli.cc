@@ -37,9 +37,9 @@ int run_command(const Process& process) {
   app.set_help_flag("--help,-h", "print this help; `ringside COMMAND --help` says more");
   app.require_subcommand(1);
 
-  CLI::App* compare = app.add_subcommand(
-      "compare",
-      "run every scheme of an experiment with every number of workers, and print one table");
+  CLI::App* compare = app.add_subcommand("compare",
+                                         "run every scheme and case of an experiment with every "
+                                         "number of workers, and print one table");
   add_experiment(*compare, arguments);
   compare->add_option("--schemes", arguments.schemes, "run only these schemes, as in ddp,fsdp")
       ->delimiter(',')
@@ -50,6 +50,14 @@ int run_command(const Process& process) {
                    "run only with these numbers of workers, as in 1,2")
       ->delimiter(',')
       ->type_name("N,M")
+      ->allow_extra_args(false);
+  compare
+      ->add_option("--case", arguments.cases,
+                   "add a case to the comparison: a scheme with settings of its own, as in 'ps: "
+                   "scheme.ps.servers=1, train.micro_batch=2'; among the settings may be label, "
+                   "world and worlds; may be given several times; for a product of lists set "
+                   "compare.sweep.KEY='[A, B]'")
+      ->type_name("SCHEME: KEY=VALUE, ...")
       ->allow_extra_args(false);
   compare->add_flag("--resume", arguments.resume,
                     "keep the rows of the results folder, and make only the missing runs; "

@@ -36,37 +36,39 @@ struct Comparison {
   std::vector<Row> rows;  // of earlier runs that need not be repeated
   DataState data;
   int most_attempts = 1;
-  std::optional<sim::ClusterSpec> machine;  // the calibrated machine that predicts the runs
+  std::optional<CalibratedMachine> machine;  // predicts the runs
   std::optional<ResultsFolder> folder;
 };
 
 /// This machine as `ringside calibrate` measured it; none if no measurement of this machine is
-/// there, or if the ranks do not run on this machine's CPU. Throws Error if device.cluster names a
-/// file that cannot be used.
-std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& config,
-                                                   const std::string& results) {
-  if (config.cluster) return {};
-  const bool named = !config.device.cluster.empty();
-  if (config.device.kind != "cpu") {
-    if (named)
+/// there, or if no ranks run on this machine's CPU. Throws Error if device.cluster names a file
+/// that cannot be used.
+std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& runs,
+                                                    const std::string& results) {
+  const DeviceConfig* cpu = nullptr;
+  for (const RunPlan& run : runs) {
+    if (run.cluster) continue;
+    if (run.device.kind == "cpu" && run.purpose == Purpose::asked && !cpu) cpu = &run.device;
+    if (run.device.kind != "cpu" && !run.device.cluster.empty())
       throw Error(
           "device.cluster: runs on device '{}' cannot be predicted; leave device.cluster out, or "
           "set device.kind=sim",
-          config.device.kind);
-    return {};
+          run.device.kind);
   }
-  const std::string file = named ? config.device.cluster : machine_file(results);
+  if (!cpu) return {};
+  const bool named = !cpu->cluster.empty();
+  const std::string file = named ? cpu->cluster : machine_file(results);
   if (!named && !std::filesystem::exists(file)) return {};
   sim::require_simgrid();
   sim::ClusterSpec machine = read_cluster(file);
-  const auto here = calibration_name(config.device.threads);
-  if (machine.name == here) return machine;
+  const auto here = calibration_name(cpu->threads);
+  if (machine.name == here) return CalibratedMachine{std::move(machine), cpu->threads};
   if (named)
     throw Error(
         "device.cluster: {} describes '{}', but this machine is '{}'; to simulate that cluster, "
         "set device.kind=sim; to predict runs on this machine, use the file that `ringside "
         "calibrate --threads {}` writes",
-        file, machine.name, here, config.device.threads);
+        file, machine.name, here, cpu->threads);
   std::cerr << fmt::format("No predictions: {} describes '{}', but this machine is '{}'", file,
                            machine.name, here)
             << std::endl;
@@ -75,24 +77,25 @@ std::optional<sim::ClusterSpec> calibrated_machine(const ExperimentConfig& confi
 
 /// Finds everything that can be wrong about the input before any file is touched.
 void prepare(Comparison& comparison, const Arguments& arguments, const Process& process) {
-  ExperimentConfig config = read_experiment(arguments.file, arguments.overrides);
-  if (!arguments.schemes.empty()) config.compare.schemes = arguments.schemes;
-  if (!arguments.worlds.empty()) config.compare.worlds = arguments.worlds;
-  comparison.name = config.name;
-  comparison.runs = plan_comparison(config, allowed_cores().value_or(0));
-  comparison.most_attempts = static_cast<int>(config.compare.attempts);
-  check_inputs(comparison.runs.front());
-  comparison.machine = calibrated_machine(config, arguments.results);
-  comparison.data = data_state(comparison.runs.front());
-  const auto results = std::filesystem::path(arguments.results) / config.name;
-  check_apart(config.data, results);
+  Experiment experiment = read_experiment(arguments.file, arguments.overrides, arguments.cases);
+  CompareConfig& compare = experiment.common.compare;
+  if (!arguments.schemes.empty()) compare.schemes = arguments.schemes;
+  if (!arguments.worlds.empty()) compare.worlds = arguments.worlds;
+  comparison.name = experiment.common.name;
+  comparison.runs = plan_comparison(experiment, allowed_cores().value_or(0));
+  comparison.most_attempts = static_cast<int>(compare.attempts);
+  check_inputs(comparison.runs);
+  comparison.machine = calibrated_machine(comparison.runs, arguments.results);
+  comparison.data = data_state(comparison.runs);
+  const auto results = std::filesystem::path(arguments.results) / comparison.name;
+  for (const RunPlan& run : comparison.runs) check_apart(run.data, results);
   comparison.folder.emplace(results);
   if (arguments.resume) {
     comparison.rows = comparison.folder->read_rows();
     check_same_experiment(comparison.rows, comparison.runs);
     take_lines(comparison.rows, comparison.runs);
     if (const auto there = comparison.folder->read_environment(); !comparison.rows.empty() && there)
-      check_same_environment(*there, environment_of(process, comparison.runs.front()));
+      check_same_environment(*there, environment_of(process, comparison.runs));
     const auto before = comparison.folder->read_data_state();
     if (const auto changed = before ? first_change(*before, comparison.data) : "";
         !comparison.rows.empty() && !changed.empty())
@@ -115,7 +118,7 @@ int run(Comparison& comparison, const Process& process) {
   ResultsFolder& folder = *comparison.folder;
   const auto before =
       folder.start(comparison.rows, plan_json(comparison.runs, comparison.data).dump(2) + "\n",
-                   environment_of(process, comparison.runs.front()).dump(2) + "\n");
+                   environment_of(process, comparison.runs).dump(2) + "\n");
   OutputStream out(STDOUT_FILENO, process.interrupted);
   OutputStream errors(STDERR_FILENO, process.interrupted);
   if (!before.empty()) errors << "Earlier results are in " << before.string() << "\n";

@@ -89,6 +89,15 @@ void list_keys() {
   keys("device", DeviceConfig{});
   keys("sim", SimConfig{});
   keys("compare", CompareConfig{});
+  std::cout << "cases: a table [[compare.case]] for each; --case 'SCHEME: KEY=VALUE, ...'\n";
+  keys("compare.case", CaseConfig{});
+  std::cout << fmt::format("  {:<40} {}\n", "compare.case.set = {}",
+                           "keys of the file with values that hold for the case alone, as in "
+                           "{ \"scheme.ps.servers\" = 1 }");
+  std::cout << "sweep: every scheme and case runs with every combination of the values\n"
+            << fmt::format("  {:<40} {}\n", "compare.sweep.\"KEY\" = [...]",
+                           "values that a key of the file takes in turn, as in \"train.precision\" "
+                           "= [\"fp32\", \"bf16\"]; options of a scheme concern its lines alone");
 }
 
 struct Section {

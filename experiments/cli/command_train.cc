@@ -42,8 +42,8 @@ int train_command(const Arguments& arguments, const Process& process) {
   DataState data;
   OutputFile output;
   try {
-    plan = plan_training(read_experiment(arguments.file, arguments.overrides), arguments.scheme,
-                         arguments.world);
+    plan = plan_training(read_experiment(arguments.file, arguments.overrides).common,
+                         arguments.scheme, arguments.world);
     check_inputs(plan);
     data = data_state(plan);
     output = check_output("--output", arguments.output);
@@ -92,7 +92,7 @@ int train_command(const Arguments& arguments, const Process& process) {
   out << "\n" << row_text(outcome.row);
   if (!plan.save.empty()) out << saved_text(plan);
   if (!output.path.empty()) {
-    const nlohmann::ordered_json written = {{"environment", environment_of(process, plan)},
+    const nlohmann::ordered_json written = {{"environment", environment_of(process, {plan})},
                                             {"row", to_json(outcome.row)}};
     write_whole(output.path, written.dump(2) + "\n");
   }

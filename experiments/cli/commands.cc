@@ -32,10 +32,12 @@ int finish(OutputStream& out, int status) {
   return complain(run_failed, not_shown(cause));
 }
 
-nlohmann::ordered_json environment_of(const Process& process, const RunPlan& plan) {
+nlohmann::ordered_json environment_of(const Process& process, const std::vector<RunPlan>& plans) {
+  const bool on_gpus = std::any_of(plans.begin(), plans.end(),
+                                   [](const RunPlan& plan) { return plan.device.kind == "cuda"; });
   return describe_environment(process.environment,
                               {std::filesystem::canonical(process.program), process.built_commit},
-                              plan.device.kind == "cuda");
+                              on_gpus);
 }
 
 std::string machine_file(const std::string& results) { return results + "/machine.toml"; }

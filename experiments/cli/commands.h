@@ -19,6 +19,7 @@ inline constexpr int ok = 0, run_failed = 1, wrong_input = 2, was_interrupted = 
 struct Arguments {
   std::string file;
   std::vector<std::string> overrides;
+  std::vector<std::string> cases;
   std::vector<std::string> schemes;
   std::vector<std::int64_t> worlds;
   bool resume = false;
@@ -50,7 +51,8 @@ RankStart rank_start(const Process& process, std::ostream& errors);
 /// Blocks until the reader of standard output has all of `out`, and returns `status`. If the output
 /// fails, prints the cause and returns the exit status for that failure.
 int finish(OutputStream& out, int status);
-nlohmann::ordered_json environment_of(const Process& process, const RunPlan& plan);
+/// The environment in which these runs are made.
+nlohmann::ordered_json environment_of(const Process& process, const std::vector<RunPlan>& plans);
 /// The file that `calibrate` writes for this machine and `compare` looks for, in the folder of
 /// results.
 std::string machine_file(const std::string& results);

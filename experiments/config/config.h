@@ -9,16 +9,20 @@
 
 #include "core/base/fields.h"
 #include "core/plan/run_plan.h"
+#include "experiments/config/toml.h"
 
 namespace ringside {
 
-/// The [compare] table of an experiment file.
+/// The [compare] table of an experiment file, without its cases and its sweep.
 struct CompareConfig {
   std::vector<std::string> schemes = {"single", "dp", "ps", "ddp", "fsdp"};
   std::vector<std::int64_t> worlds = {1, 2};
   std::int64_t repeats = 5;
+  std::vector<std::int64_t> seeds;
   std::int64_t attempts = 3;
   bool all_cores = true;
+  TargetKind target_kind = TargetKind::none;
+  double target_loss = 0;
 };
 
 Fields fields_of(CompareConfig& config);
@@ -41,14 +45,54 @@ struct ExperimentConfig {
   std::optional<sim::ClusterSpec> cluster;
 };
 
-/// Reads a TOML file and then the overrides. If two overrides set the same key, the later one
-/// counts. An override is "table.key=value" with a TOML value or a bare word
-/// ("scheme.ps.servers=4", "data.path=text.txt"). model.preset (core/models/presets.h) sets all of
-/// [model] before the other keys of the file. Paths become absolute: those of the file relative to
-/// its folder, those of overrides relative to the current folder. Throws Error that names the file
-/// and line, or the override, if something cannot be read, a name is unknown (the nearest known one
-/// is suggested), or a value has the wrong type.
-ExperimentConfig read_experiment(const std::filesystem::path& file,
-                                 const std::vector<std::string>& overrides);
+/// A value for one key of an experiment file, and where it was given.
+struct Assignment {
+  std::vector<std::string> path;  // {"scheme", "ps", "servers"}
+  TomlData data;
+  std::string place;             // "trial.toml:12", "--set train.steps=3": errors begin with it
+  std::filesystem::path folder;  // relative paths in `data` are relative to this folder
+};
+
+/// One case of a comparison: a scheme with settings of its own.
+struct CaseConfig {
+  std::string scheme;
+  std::string label;                 // empty: the planner makes one
+  std::vector<std::int64_t> worlds;  // empty: those of compare.worlds
+  std::vector<Assignment> set{};     // win over the file and over --set
+  std::string place{};
+};
+
+/// The fields of all members but `set` and `place`.
+Fields fields_of(CaseConfig& config);
+
+/// One key of [compare.sweep], and the values that it takes in turn.
+struct SweptKey {
+  std::string key;
+  std::vector<Assignment> values;
+};
+
+/// An experiment file with its cases and its sweep.
+struct Experiment {
+  Experiment() = default;
+  /// An experiment without cases and without a sweep.
+  Experiment(ExperimentConfig config) : common(std::move(config)) {}
+
+  ExperimentConfig common;  // what holds for all cases that set nothing else
+  std::vector<CaseConfig> cases;
+  std::vector<SweptKey> sweep;
+};
+
+/// Reads a TOML file, then the overrides, of which a later one wins, and then adds `cases` to those
+/// of the file. An override is "table.key=value" with a TOML value or a bare word
+/// ("scheme.ps.servers=4", "data.path=text.txt"). A case is "SCHEME: key=value, key=value"; among
+/// its keys may be label, world and worlds. model.preset (core/models/presets.h) sets all of
+/// [model] before the other keys of the file, of an override or of a case. Paths become absolute:
+/// those of the file relative to its folder, all others relative to the current folder. If there
+/// are cases, and neither file nor overrides set compare.schemes, these become empty. Throws Error
+/// that names the file and line, the override or the case, if something cannot be read, a name is
+/// unknown (the nearest known one is suggested), or a value has the wrong type.
+Experiment read_experiment(const std::filesystem::path& file,
+                           const std::vector<std::string>& overrides,
+                           const std::vector<std::string>& cases = {});
 
 }  // namespace ringside

@@ -11,9 +11,8 @@ namespace ringside {
 namespace {
 
 constexpr double longest_timeout_s = 1e6;
-/// Steps are limited because a row has the loss of every step; samples, because a batch is held in
-/// memory as a whole.
-constexpr std::int64_t most_steps = 1'000'000'000, most_samples = 1 << 24;
+/// A row has the loss of every step.
+constexpr std::int64_t most_steps = 1'000'000'000;
 /// The most elements of a tensor: its number of bytes must fit into 63 bits.
 constexpr std::int64_t most_elements = std::int64_t{1} << 60;
 
@@ -25,6 +24,7 @@ void check_train(const TrainConfig& train, const DataConfig& data) {
         "train.steps = {} leaves nothing to measure after train.warmup = {}; use more steps",
         train.steps, train.warmup);
   require_between("train.global_batch", train.global_batch, 1, most_samples);
+  require_between("train.batch_per_rank", train.batch_per_rank, 0, most_samples);
   require_between("train.micro_batch", train.micro_batch, 0, most_samples);
   require_between("train.accumulation", train.accumulation, 1, most_samples);
   require_at_least("train.seed", train.seed, 0);
@@ -50,17 +50,19 @@ void check_kinds(const ExperimentConfig& config) {
     throw Error("device.tf32 = true: device 'cpu' has no tensor cores; leave device.tf32 out");
   require_at_least("sim.message_ranks", config.sim.message_ranks, 1);
   require_at_least("sim.traced_ranks", config.sim.traced_ranks, 0);
+  if (config.device.kind == "sim" && !config.cluster)
+    throw Error(
+        "device.kind = 'sim' needs device.cluster, a file such as "
+        "experiments/clusters/dgx-a100.toml");
+  if (config.sim.network_gbit_s < 0)
+    throw Error("sim.network_gbit_s = {} must be positive, or 0 for the rate of the cluster file",
+                config.sim.network_gbit_s);
+  if (config.sim.network_gbit_s > 0 && !config.cluster)
+    throw Error(
+        "sim.network_gbit_s = {} needs a simulated cluster; set device.kind = 'sim' and "
+        "device.cluster, or leave it out",
+        config.sim.network_gbit_s);
   require_between("device.threads", config.device.threads, 1, most_threads);
-}
-
-/// The name must be one that a folder may have, since results go into a folder of this name.
-void check_name(const std::string& name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
-  };
-  if (name.empty() || name[0] == '.' || !std::all_of(name.begin(), name.end(), allowed))
-    throw Error("name = '{}' cannot name a folder; use letters, digits, '-', '_' and '.'", name);
 }
 
 template <class T>
@@ -94,7 +96,81 @@ void check_countable(const RunPlan& plan, const Model& model) {
       samples);
 }
 
+/// Whether the same model is made of both plans, on the same device.
+bool same_model(const RunPlan& a, const RunPlan& b) {
+  return a.model == b.model && a.device == b.device && a.cluster == b.cluster &&
+         a.train.initial_weights == b.train.initial_weights;
+}
+bool same_data(const RunPlan& a, const RunPlan& b) {
+  ModelConfig model = b.model;
+  model.batch_norm_group = a.model.batch_norm_group;  // no sample depends on it
+  return a.model == model && a.data == b.data;
+}
+
+/// One plan for all plans that are the same, with the largest batches of them, and with evaluations
+/// if one of them has any.
+std::vector<RunPlan> largest_of(const std::vector<RunPlan>& plans,
+                                bool (*same)(const RunPlan&, const RunPlan&)) {
+  std::vector<RunPlan> out;
+  for (const RunPlan& plan : plans) {
+    const auto known = std::find_if(out.begin(), out.end(),
+                                    [&](const RunPlan& other) { return same(plan, other); });
+    if (known == out.end()) {
+      out.push_back(plan);
+      continue;
+    }
+    TrainConfig& train = known->train;
+    train.micro_batch = std::max(train.micro_batch, plan.train.micro_batch);
+    train.global_batch = std::max(train.global_batch, plan.train.global_batch);
+    train.evaluate_every = std::max(train.evaluate_every, plan.train.evaluate_every);
+  }
+  return out;
+}
+
+/// The device on which the model of a plan is checked: the CPU for a run on GPUs, so that it can be
+/// checked without a GPU.
+std::unique_ptr<Device> device_for_checks(const RunPlan& plan) {
+  return find_device(plan.cluster ? plan.device.kind : "cpu").make(plan, 0, nullptr);
+}
+
+void check_model(const RunPlan& plan) {
+  if (plan.cluster) sim::require_simgrid();
+  const auto device = device_for_checks(plan);
+  const Model model = find_model(plan.model.kind).make(plan.model, *device);
+  if (!plan.train.initial_weights.empty())
+    open_weights(plan.train.initial_weights, model, plan.model);
+  check_countable(plan, model);
+}
+
+/// Checks that the plan's data serve its model, and have enough samples for a step.
+void check_data(const RunPlan& plan) {
+  const auto device = device_for_checks(plan);
+  const Task task = find_model(plan.model.kind).make(plan.model, *device).task;
+  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, task);
+  const auto check_size = [&](const Dataset& part, std::string_view name) {
+    if (part.size() < plan.train.global_batch)
+      throw Error(
+          "data.path: the {} data has {} samples of shape {}, fewer than a global batch ({}); name "
+          "more data",
+          name, part.size(), part.input_shape().text(), plan.train.global_batch);
+  };
+  check_size(*data.training, "training");
+  data.training->check();
+  if (!data.held_out || plan.train.evaluate_every == 0) return;
+  check_size(*data.held_out, "held-out");
+  data.held_out->check();
+}
+
 }  // namespace
+
+void check_name(const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  if (name.empty() || name[0] == '.' || !std::all_of(name.begin(), name.end(), allowed))
+    throw Error("name = '{}' cannot name a folder; use letters, digits, '-', '_' and '.'", name);
+}
 
 void require_at_least(std::string_view key, std::int64_t value, std::int64_t least) {
   if (value < least) throw Error("{} = {} must be at least {}", key, value, least);
@@ -118,35 +194,37 @@ void check_config(const ExperimentConfig& config) {
   check(config.optimizer);
 }
 
-void check_compare(const CompareConfig& compare) {
-  check_list("compare.schemes", compare.schemes);
-  check_list("compare.worlds", compare.worlds);
-  for (const std::int64_t world : compare.worlds) check_world("compare.worlds: world", world);
+void check_worlds(std::string_view key, const std::vector<std::int64_t>& worlds) {
+  check_list(key, worlds);
+  for (const std::int64_t world : worlds) check_world(fmt::format("{}: world", key), world);
+}
+
+void check_compare(const Experiment& experiment) {
+  const CompareConfig& compare = experiment.common.compare;
+  if (experiment.cases.empty() || !compare.schemes.empty())
+    check_list("compare.schemes", compare.schemes);
+  check_worlds("compare.worlds", compare.worlds);
+  if (!compare.seeds.empty()) check_list("compare.seeds", compare.seeds);
+  for (const std::int64_t seed : compare.seeds) require_at_least("compare.seeds: seed", seed, 0);
+  if (compare.target_kind == TargetKind::number && compare.target_loss <= 0)
+    throw Error("compare.target_loss = {} must be a positive number or 'single'",
+                compare.target_loss);
   require_between("compare.repeats", compare.repeats, 1, 1000);
   require_between("compare.attempts", compare.attempts, 1, 1000);
 }
 
-void check_inputs(const RunPlan& plan) {
-  if (plan.cluster) sim::require_simgrid();
-  // The model of a run on GPUs is made on the CPU, so that it can be checked without a GPU.
-  const auto device = find_device(plan.cluster ? plan.device.kind : "cpu").make(plan, 0, nullptr);
-  const Model model = find_model(plan.model.kind).make(plan.model, *device);
-  if (!plan.train.initial_weights.empty())
-    open_weights(plan.train.initial_weights, model, plan.model);
-  check_countable(plan, model);
-  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
-  const auto check_size = [&](const Dataset& part, std::string_view name) {
-    if (part.size() < plan.train.global_batch)
-      throw Error(
-          "data.path: the {} data has {} samples of shape {}, fewer than a global batch ({}); name "
-          "more data",
-          name, part.size(), part.input_shape().text(), plan.train.global_batch);
-  };
-  check_size(*data.training, "training");
-  data.training->check();
-  if (!data.held_out || plan.train.evaluate_every == 0) return;
-  check_size(*data.held_out, "held-out");
-  data.held_out->check();
+void check_target(const ExperimentConfig& config) {
+  if (config.compare.target_kind == TargetKind::none || config.train.evaluate_every > 0) return;
+  throw Error(
+      "compare.target_loss needs losses on held-out data, but train.evaluate_every = 0; set "
+      "train.evaluate_every, such as 10, or leave compare.target_loss out");
+}
+
+void check_inputs(const RunPlan& plan) { check_inputs(std::vector<RunPlan>{plan}); }
+
+void check_inputs(const std::vector<RunPlan>& plans) {
+  for (const RunPlan& plan : largest_of(plans, same_model)) check_model(plan);
+  for (const RunPlan& plan : largest_of(plans, same_data)) check_data(plan);
 }
 
 }  // namespace ringside

@@ -12,21 +12,32 @@ namespace ringside {
 
 /// The most ranks of a run, workers and servers together.
 inline constexpr std::int64_t most_ranks = 4096;
+/// The most samples of a step: a batch is held in memory as a whole.
+inline constexpr std::int64_t most_samples = 1 << 24;
 
 void require_at_least(std::string_view key, std::int64_t value, std::int64_t least);
 /// `least` and `most` themselves are allowed values.
 void require_between(std::string_view key, std::int64_t value, std::int64_t least,
                      std::int64_t most);
 
-/// Checks what all runs of an experiment have in common: name, train, data, model, device and
-/// optimizer.
+/// Checks what all runs of a configuration have in common: name, train, data, model, device, sim
+/// and optimizer.
 void check_config(const ExperimentConfig& config);
+/// Checks that a folder may have this name.
+void check_name(const std::string& name);
 /// Checks the lists and the numbers of [compare].
-void check_compare(const CompareConfig& compare);
+void check_compare(const Experiment& experiment);
+/// Checks that runs of this configuration are evaluated if compare.target_loss is set.
+void check_target(const ExperimentConfig& config);
 void check_world(std::string_view key, std::int64_t world);
+/// Checks a list of worlds; `key` names it.
+void check_worlds(std::string_view key, const std::vector<std::int64_t>& worlds);
 
 /// Makes the device, the model and the data of the plan once in this process and drops them again.
 /// So an impossible shape or a missing file is reported in one line before any run is made.
 void check_inputs(const RunPlan& plan);
+/// Does so for all plans: every model is made once on each of its devices, and all data are read
+/// once.
+void check_inputs(const std::vector<RunPlan>& plans);
 
 }  // namespace ringside

@@ -9,11 +9,12 @@
 namespace ringside {
 
 /// Returns all runs of a comparison: first the references that other runs must equal, unless they
-/// are compared themselves, then repeat 0 of every scheme and world, then repeat 1, and so on. The
-/// runs are carried out in the order of RunPlan::place: repeat by repeat, and in an order within
-/// each repeat that train.seed shuffles. So no scheme always runs on a machine that is still cold,
-/// or always after the same other scheme. Throws Error for whatever cannot be run; the error names
-/// the key, its value and a value that would do.
+/// are compared themselves, then repeat 0 of every line, world and seed, then repeat 1, and so on.
+/// A line is a scheme or a case, at one point of the sweep; lines with equal plans are made once.
+/// The runs are carried out in the order of RunPlan::place: repeat by repeat, and in an order
+/// within each repeat that train.seed shuffles. So no scheme always runs on a machine that is still
+/// cold, or always after the same other scheme. Throws Error for whatever cannot be run; the error
+/// names the key, its value and a value that would do.
 ///
 /// `cores` is how many cores this process may run on; 0 if that is not known. With
 /// compare.all_cores, a comparison of `single` with others on CPUs gets one more case: `single`
@@ -22,13 +23,9 @@ namespace ringside {
 /// threads than `single` has anyway.
 ///
 /// A rank computes its share (global_batch / world) in max(accumulation, ceil(share / micro_batch))
-/// micro-batches of equal size. A scheme that allows only worlds up to a limit runs at those of
-/// compare.worlds that are within the limit; if all are larger, it runs at the limit alone.
-std::vector<RunPlan> plan_comparison(const ExperimentConfig& config, int cores = 0);
-
-/// Plans the definition of a run whose scheme has an algorithm of its own: one rank that stands for
-/// all workers of the run, and must end with the bits of the run.
-RunPlan plan_definition(const RunPlan& run);
+/// micro-batches of equal size. A scheme that allows only worlds up to a limit runs at those
+/// of the asked worlds; if all asked worlds are larger, it runs at its limit alone.
+std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores = 0);
 
 /// Plans one run, as `ringside train` carries it out. Throws Error as plan_comparison() does.
 RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world);

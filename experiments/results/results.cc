@@ -24,14 +24,31 @@ namespace fs = std::filesystem;
 constexpr std::string_view files_of_a_comparison[] = {
     "traces", "summary.md", "summary.json", "rows.jsonl", "environment.json", "plan.json"};
 
-/// The part of a plan that all runs of one experiment have in common. Runs that the
-/// comparison adds by itself (`asked` is false) may differ in two more settings: a reference has
-/// the learning rate of the run that is compared with it, and the added run of the scheme `single`
-/// on all cores has more threads.
+/// Erases from the JSON of a plan what the run's case and the sweep set.
+void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
+  std::vector<Setting> settings = plan.set;
+  settings.insert(settings.end(), plan.swept.begin(), plan.swept.end());
+  for (const Setting& one : settings) {
+    const auto dot = one.key.find('.');
+    const std::string table = one.key.substr(0, dot);
+    if (table == "scheme") continue;  // options have been erased
+    if (one.key == "model.preset")
+      plan_json["model"].clear();
+    else if (dot != std::string::npos)
+      plan_json[table].erase(one.key.substr(dot + 1));
+    if (table == "device" || table == "sim") plan_json.erase("cluster");
+  }
+}
+
+/// The part of a plan that does not depend on its scheme, world, case and point of the sweep. Runs
+/// that the comparison adds by itself (`asked` is false) may differ in two more settings: a
+/// reference has the learning rate of the run that is compared with it, and the added run of the
+/// scheme `single` on all cores has more threads.
 nlohmann::json common_part(const RunPlan& plan, bool asked) {
   nlohmann::json common = to_json(plan);
-  for (const char* own : {"run", "label", "purpose", "line", "place", "sum_tree", "scheme",
-                          "options", "world", "servers", "repeat", "ranks"})
+  for (const char* own :
+       {"run", "label", "family", "set", "swept", "purpose", "line", "place", "sum_tree", "scheme",
+        "options", "promise", "world", "defines", "servers", "repeat", "ranks"})
     common.erase(own);
   if (!asked) {
     for (const char* own : {"lr", "lr_scaling"}) common["optimizer"].erase(own);
@@ -40,12 +57,43 @@ nlohmann::json common_part(const RunPlan& plan, bool asked) {
   common["train"].erase("micro_batch");
   common["train"].erase("accumulation");
   common["train"].erase("reduce");
+  if (plan.train.batch_per_rank > 0) {
+    common["train"].erase("global_batch");
+    if (!asked) common["train"].erase("batch_per_rank");
+  }
   common["model"].erase("batch_norm_group");
+  erase_settings(common, plan);
   return common;
 }
 
-/// The plan without `line` and `place`, its positions among the other runs. They change if a
-/// resumed comparison has more schemes or worlds than before.
+/// Erases from `from` the members that `other` does not have or, with `same`, has with another
+/// value.
+void keep_members(nlohmann::json& from, const nlohmann::json& other, bool same) {
+  for (auto member = from.begin(); member != from.end();) {
+    const auto there = other.find(member.key());
+    const bool both_structs = there != other.end() && member->is_object() && there->is_object();
+    if (both_structs) keep_members(*member, *there, same);
+    const bool kept = there != other.end() && (both_structs || !same || *member == *there);
+    member = kept ? std::next(member) : from.erase(member);
+  }
+}
+
+/// What all runs that are asked for have in common.
+nlohmann::json common_part(const std::vector<RunPlan>& runs, bool asked) {
+  std::optional<nlohmann::json> common;
+  for (const RunPlan& run : runs) {
+    if (run.purpose != Purpose::asked) continue;
+    const nlohmann::json of_run = common_part(run, asked);
+    if (common)
+      keep_members(*common, of_run, true);
+    else
+      common = of_run;
+  }
+  return common.value_or(nlohmann::json::object());
+}
+
+/// The plan without its positions among the other runs: a comparison that is resumed may have more
+/// schemes or worlds than before.
 nlohmann::json run_part(const RunPlan& plan) {
   nlohmann::json all = to_json(plan);
   for (const char* of_neighbours : {"line", "place"}) all.erase(of_neighbours);
@@ -192,11 +240,14 @@ void ResultsFolder::write(const std::string& name, const std::string& content) {
 }
 
 void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
-  const RunPlan& asked = *std::find_if(
-      runs.begin(), runs.end(), [](const RunPlan& run) { return run.purpose == Purpose::asked; });
+  const nlohmann::json asked = common_part(runs, true), others = common_part(runs, false);
   for (const Row& row : rows) {
-    const bool was_asked = row.plan.purpose == asked.purpose;
-    check_equal(row.plan, common_part(row.plan, was_asked), common_part(asked, was_asked));
+    const bool was_asked = row.plan.purpose == Purpose::asked;
+    nlohmann::json old_part = common_part(row.plan, was_asked),
+                   new_part = was_asked ? asked : others;
+    keep_members(old_part, new_part, false);
+    keep_members(new_part, old_part, false);
+    check_equal(row.plan, old_part, new_part);
     for (const RunPlan& run : runs)
       if (run.id == row.plan.id) check_equal(row.plan, run_part(row.plan), run_part(run));
   }

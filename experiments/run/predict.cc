@@ -23,18 +23,19 @@ RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine
   return plan;
 }
 
-Predictor::Predictor(std::optional<sim::ClusterSpec> machine, RankStart start)
+Predictor::Predictor(std::optional<CalibratedMachine> machine, RankStart start)
     : machine_(std::move(machine)), start_(std::move(start)) {}
 
 std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
-  // The machine was calibrated with the threads of one rank, so runs on all cores are not
-  // predicted.
-  if (!machine_ || measured.purpose == Purpose::all_cores) return {};
+  if (!machine_ || measured.cluster || measured.device.kind != "cpu" ||
+      measured.device.threads != machine_->threads)
+    return {};
   const auto found = std::find_if(known_.begin(), known_.end(),
                                   [&](const Case& one) { return same_case(one.plan, measured); });
   if (found != known_.end()) return found->prediction;
   Case one{measured, {}};
-  const Row row = run_plan(prediction_plan(measured, *machine_), start_, [](const Step&) {}).row;
+  const Row row =
+      run_plan(prediction_plan(measured, machine_->cluster), start_, [](const Step&) {}).row;
   one.prediction = {row.step_ms.median, memory_peak(row), row.error};
   known_.push_back(one);
   return one.prediction;

@@ -13,13 +13,20 @@ namespace ringside {
 /// everything that time and memory depend on, but has only a few steps.
 RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine);
 
+/// This machine as `ringside calibrate` measured it.
+struct CalibratedMachine {
+  sim::ClusterSpec cluster;
+  std::int64_t threads = 1;  // of a rank: other runs cannot be predicted
+};
+
 /// Predicts the cases of a comparison. Each case is simulated once, in a process of its own.
 class Predictor {
  public:
   /// `machine` is the calibrated machine; without one nothing is predicted.
-  Predictor(std::optional<sim::ClusterSpec> machine, RankStart start);
+  Predictor(std::optional<CalibratedMachine> machine, RankStart start);
   /// Returns the prediction for the run's case. Blocks while a case is simulated for the first
-  /// time. Returns nothing without a machine, and nothing for `single` on all cores.
+  /// time. Returns nothing without a machine, and nothing for runs that are simulated anyway, run
+  /// on another device than the CPU, or have other threads than the machine was calibrated with.
   std::optional<Prediction> predict(const RunPlan& measured);
 
  private:
@@ -27,7 +34,7 @@ class Predictor {
     RunPlan plan;
     std::optional<Prediction> prediction;
   };
-  std::optional<sim::ClusterSpec> machine_;
+  std::optional<CalibratedMachine> machine_;
   RankStart start_;
   std::vector<Case> known_;
 };

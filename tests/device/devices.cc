@@ -9,7 +9,7 @@ namespace ringside {
 std::vector<DeviceCase> devices_under_test() {
   return {{.name = "cpu",
            .make = [] { return make_cpu_device(1); },
-           .layers = {DType::f32, DType::bf16, DType::f16}},
+           .layer_dtypes = {DType::f32, DType::bf16, DType::f16}},
           {.name = "cpu_two_threads", .make = [] { return make_cpu_device(2); }},
           {.name = "sim_with_numerics", .make = []() -> std::unique_ptr<Device> {
              return sim::make_sim_device(testing::small_cluster(1), nullptr, {0, 0},

@@ -17,12 +17,12 @@
 
 namespace ringside {
 
-/// A device to test. Its layers are tested in the dtypes `layers`, its flat operations in fp32,
-/// bf16 and fp16.
+/// A device to test. The kernels of layers (linear, attention, ...) are tested in each dtype of
+/// `layer_dtypes`; flat operations, which ignore the shape of a tensor, in fp32, bf16 and fp16.
 struct DeviceCase {
   std::string name;
   std::unique_ptr<Device> (*make)();
-  std::vector<DType> layers = {DType::f32};
+  std::vector<DType> layer_dtypes = {DType::f32};
   /// Why the device is not on this machine; empty if it is.
   std::string (*missing)() = [] { return std::string(); };
 };
@@ -45,7 +45,7 @@ inline std::string case_name(const ::testing::TestParamInfo<KernelCase>& info) {
 inline std::vector<KernelCase> layers_under_test() {
   std::vector<KernelCase> cases;
   for (const auto& device : devices_under_test())
-    for (const auto dtype : device.layers) cases.push_back({device, dtype});
+    for (const auto dtype : device.layer_dtypes) cases.push_back({device, dtype});
   return cases;
 }
 inline std::vector<KernelCase> flat_operations_under_test() {

@@ -172,7 +172,8 @@ TEST_F(CommandLine, HelpsANewcomer) {
     EXPECT_THAT(help.out, HasSubstr(word));
   const Ended compare = run({"compare", "--help"});
   EXPECT_EQ(compare.status, 0);
-  for (const char* word : {"FILE", "--set", "--schemes", "--worlds", "--resume", "--results"})
+  for (const char* word :
+       {"FILE", "--set", "--case", "--schemes", "--worlds", "--resume", "--results"})
     EXPECT_THAT(compare.out, HasSubstr(word));
   EXPECT_THAT(run({"--version"}).out, HasSubstr("ringside 0."));
 }
@@ -180,8 +181,10 @@ TEST_F(CommandLine, HelpsANewcomer) {
 TEST_F(CommandLine, ListsWhatThisBuildHas) {
   const Ended list = run({"list"});
   EXPECT_EQ(list.status, 0);
-  for (const char* word : {"single", "dp", "ps", "ddp", "fsdp", "bucket_mb = 25", "gpt", "mlp",
-                           "text", "cpu", "train.steps = 30", "data.holdout = 0.1"})
+  for (const char* word :
+       {"single", "dp", "ps", "ddp", "fsdp", "bucket_mb = 25", "gpt", "mlp", "text", "cpu",
+        "train.steps = 30", "data.holdout = 0.1", "[[compare.case]]", "compare.case.set",
+        "compare.sweep", "compare.target_loss = \"none\"", "compare.seeds = []"})
     EXPECT_THAT(list.out, HasSubstr(word));
 }
 

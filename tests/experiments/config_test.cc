@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 class Config : public ::testing::Test {
  protected:
   ExperimentConfig read(const std::string& text, const std::vector<std::string>& overrides = {}) {
-    return read_experiment(folder_.write("trial.toml", text), overrides);
+    return read_experiment(folder_.write("trial.toml", text), overrides).common;
   }
 
   /// The message of the error that reading `text` throws.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "experiments/config/cases.h"
 #include "experiments/report/report.h"
 #include "experiments/results/environment.h"
 #include "experiments/run/runner.h"
@@ -222,6 +223,76 @@ TEST_F(Results, ResumingWithOtherSchemesKeepsCasesWholeAndInTheNewOrder) {
   }
   EXPECT_THAT(lines, ::testing::ElementsAre("single w1", "fsdp w1", "fsdp w2", "ddp w1", "ddp w2",
                                             "dp w1", "dp w2"));
+}
+
+TEST_F(Results, OfDataThatRunsShareKnowWhichRunReadsWhat) {
+  RunPlan one, other;
+  one.data.path = {temporary_.write("a.txt", "some text")};
+  other.data.path = {temporary_.write("b.txt", "other text")};
+  other.train.initial_weights = temporary_.write("w.safetensors", "weights");
+  const DataState all = data_state({one, other, one});
+  ASSERT_EQ(all.files.size(), 3u);
+  EXPECT_EQ(part_of(all, one).files, data_state(one).files);
+  EXPECT_EQ(part_of(all, other).files, data_state(other).files);
+  temporary_.write("w.safetensors", "other weights");
+  EXPECT_EQ(first_change(part_of(all, one), data_state(one)), "");
+  EXPECT_EQ(first_change(part_of(all, other), data_state(other)), other.train.initial_weights);
+  EXPECT_EQ(first_change(all, data_state(one)), "") << "nobody looked at the others";
+}
+
+/// The rows of finished runs.
+std::vector<Row> rows_of(const std::vector<RunPlan>& runs) {
+  std::vector<Row> rows;
+  for (const RunPlan& run : runs) {
+    rows.push_back(made_up_row("single", 1, 0, 100, "aa", {3, 2}));
+    rows.back().plan = run;
+  }
+  return rows;
+}
+
+TEST_F(Results, ResumingWithOtherCasesKeepsThoseThatAreThere) {
+  Experiment asked(made_up_experiment());
+  asked.common.compare.repeats = 1;
+  asked.common.compare.schemes = {"single"};
+  asked.cases = {case_of_text("ddp: train.precision=bf16"), case_of_text("ps: model.layers=2"),
+                 case_of_text("ps: model.layers=2, train.batch_per_rank=1")};
+  const auto before = plan_comparison(asked);
+  auto rows = rows_of(before);
+  EXPECT_TRUE(remaining_runs(before, rows, 1).empty());
+  asked.cases.erase(asked.cases.begin());
+  asked.cases.push_back(case_of_text("ddp: optimizer.lr=0.5"));
+  const auto runs = plan_comparison(asked);
+  EXPECT_NO_THROW(check_same_experiment(rows, runs));
+  for (const RunPlan& run : remaining_runs(runs, rows, 1))
+    EXPECT_EQ(run.optimizer.lr, 0.5) << run.id;
+  take_lines(rows, runs);
+  for (const Row& row : rows)
+    EXPECT_EQ(row.plan.line >= static_cast<int>(runs.size()),
+              row.plan.train.precision == Precision::bf16)
+        << row.plan.id;
+
+  asked.common.train.steps = 40;
+  EXPECT_THAT(complaint([&] { check_same_experiment(rows, plan_comparison(asked)); }),
+              HasSubstr("train.steps = 6, not 40"));
+  asked.common.train.steps = 6;
+  asked.cases[0] = case_of_text("ps: model.layers=3, label=ps (layers=2)");
+  EXPECT_THAT(complaint([&] { check_same_experiment(rows, plan_comparison(asked)); }),
+              HasSubstr("the row of run ps-layers-2-w1-r0 was made with"));
+}
+
+TEST_F(Results, ResumingWithAnotherSweepOrSeedsKeepsWhatIsThere) {
+  Experiment asked(made_up_experiment());
+  asked.common.compare.repeats = 1;
+  asked.common.compare.schemes = {"single", "ddp"};
+  asked.common.compare.seeds = {1, 2};
+  add_to_sweep(asked, parse_assignment("train.precision=[\"fp32\", \"bf16\"]", "test"));
+  const auto rows = rows_of(plan_comparison(asked));
+  add_to_sweep(asked, parse_assignment("train.precision=[\"fp32\", \"fp16\"]", "test"));
+  asked.common.compare.seeds = {1, 2, 3};
+  const auto runs = plan_comparison(asked);
+  EXPECT_NO_THROW(check_same_experiment(rows, runs));
+  for (const RunPlan& run : remaining_runs(runs, rows, 1))
+    EXPECT_TRUE(run.train.seed == 3 || run.train.precision == Precision::fp16) << run.id;
 }
 
 TEST_F(Results, ResumingAnotherExperimentIsRefused) {

@@ -13,6 +13,7 @@
 #include "core/observe/row.h"
 #include "core/scheme/single.h"
 #include "experiments/plan/planner.h"
+#include "experiments/plan/references.h"
 #include "experiments/registry/registry.h"
 #include "experiments/run/rank.h"
 #include "tests/support/some_text.h"

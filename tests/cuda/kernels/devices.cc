@@ -7,7 +7,7 @@ namespace ringside {
 std::vector<DeviceCase> devices_under_test() {
   return {{.name = "cuda_on_host",
            .make = []() -> std::unique_ptr<Device> { return cuda::make_cuda_device({}); },
-           .layers = {DType::f32, DType::bf16, DType::f16}}};
+           .layer_dtypes = {DType::f32, DType::bf16, DType::f16}}};
 }
 
 }  // namespace ringside

@@ -1,0 +1,121 @@
+#include "experiments/plan/lines.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "experiments/config/cases.h"
+#include "experiments/plan/checks.h"
+#include "experiments/plan/labels.h"
+
+namespace ringside {
+namespace {
+
+std::vector<int> worlds_of(const SchemeRow& row, const std::vector<std::int64_t>& asked) {
+  std::vector<int> worlds;
+  for (const std::int64_t world : asked)
+    if (row.max_world == 0 || world <= row.max_world) worlds.push_back(static_cast<int>(world));
+  if (worlds.empty()) worlds.push_back(row.max_world);
+  return worlds;
+}
+
+/// The worlds that a case names itself.
+std::vector<int> worlds_of_case(const SchemeRow& row, const CaseConfig& one) {
+  check_worlds(fmt::format("{}: worlds", one.place), one.worlds);
+  for (const std::int64_t world : one.worlds)
+    if (row.max_world > 0 && world > row.max_world)
+      throw Error("{}: scheme {} runs at world {} at most, not at {}", one.place, row.name,
+                  row.max_world, world);
+  return {one.worlds.begin(), one.worlds.end()};
+}
+
+/// A line before the sweep.
+struct Start {
+  Line line;
+  std::vector<Assignment> set;
+};
+
+std::vector<Start> starts_of(const Experiment& experiment) {
+  const CompareConfig& compare = experiment.common.compare;
+  std::vector<Start> starts;
+  const auto add = [&](const SchemeRow& row, std::vector<int> worlds) -> Start& {
+    Start& start = starts.emplace_back();
+    start.line.scheme = &row;
+    start.line.worlds = std::move(worlds);
+    return start;
+  };
+  for (const std::string& scheme : compare.schemes) {
+    const SchemeRow& row = find_scheme(scheme);
+    add(row, worlds_of(row, compare.worlds));
+  }
+  for (const CaseConfig& one : experiment.cases) {
+    const SchemeRow& row = find_scheme(one.scheme);
+    Start& start =
+        add(row, one.worlds.empty() ? worlds_of(row, compare.worlds) : worlds_of_case(row, one));
+    start.line.label = one.label;
+    start.line.place = one.place;
+    start.set = one.set;
+  }
+  return starts;
+}
+
+void check_number(const std::vector<Start>& starts, const Experiment& experiment) {
+  if (experiment.sweep.empty() && experiment.cases.empty()) return;
+  constexpr std::int64_t countable = 1'000'000'000;
+  std::int64_t lines = 0;
+  for (const Start& start : starts)
+    lines += count_points(experiment.sweep, start.line.scheme->name, countable) *
+             static_cast<std::int64_t>(start.line.worlds.size());
+  if (lines > most_lines)
+    throw Error(
+        "the comparison would have {} lines{}, more than {}; shorten the lists of compare.sweep, "
+        "or compare fewer schemes, cases or worlds",
+        std::min(lines, countable), lines > countable ? " and more" : "", most_lines);
+}
+
+}  // namespace
+
+std::vector<Line> lines_of(const Experiment& experiment) {
+  const std::vector<Start> starts = starts_of(experiment);
+  check_number(starts, experiment);
+  std::vector<Line> lines;
+  for (const auto& [start, set] : starts)
+    for (const auto& point : points_of(experiment.sweep, start.scheme->name)) {
+      Line& line = lines.emplace_back(start);
+      line.set = settings_of(set);
+      line.swept = settings_of(point);
+      std::erase_if(line.set, [&](const Setting& one) {
+        return std::any_of(line.swept.begin(), line.swept.end(),
+                           [&](const Setting& swept) { return swept.key == one.key; });
+      });
+      const std::string place = line.place.empty() ? experiment.common.name : line.place;
+      line.config = bind_line(experiment.common, set, point, place);
+    }
+  return lines;
+}
+
+void name_run(RunPlan& plan, const Line& line) {
+  plan.set = line.set;
+  plan.swept = line.swept;
+  // "single x2" says how many replicas there are.
+  std::vector<Setting> shown = line.set;
+  std::erase_if(shown, [](const Setting& one) { return one.key == "scheme.single.replicas"; });
+  plan.family = line.label.empty() ? label_with(plan.label, shown) : line.label;
+  if (line.label.empty()) {
+    shown.insert(shown.end(), line.swept.begin(), line.swept.end());
+    plan.label = label_with(plan.label, shown);
+  } else {
+    plan.label = label_with(line.label, line.swept);
+  }
+}
+
+std::string describe(const Line& line) {
+  std::vector<Setting> settings = line.set;
+  settings.insert(settings.end(), line.swept.begin(), line.swept.end());
+  if (line.place.empty() && settings.empty()) return {};
+  const std::string place = line.place.empty() ? "" : line.place + ": ";
+  return fmt::format("{}case '{}': ", place,
+                     line.label.empty() ? label_with(std::string(line.scheme->name), settings)
+                                        : label_with(line.label, line.swept));
+}
+
+}  // namespace ringside

@@ -1,0 +1,181 @@
+#include "experiments/plan/one_run.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/plan/places.h"
+#include "core/scheme/single.h"
+#include "experiments/plan/checks.h"
+
+namespace ringside {
+namespace {
+
+std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+Options options_of(const ExperimentConfig& config, const SchemeRow& row) {
+  const auto given = config.scheme_options.find(std::string(row.name));
+  return given == config.scheme_options.end() ? row.defaults : given->second;
+}
+
+/// The number of ranks whose gradients are added up: the workers, or the replicas that `single`
+/// stands for.
+std::int64_t replicas_of(const RunPlan& plan) {
+  return plan.scheme == reference_scheme ? plan.options.as<SingleOptions>().replicas : plan.world;
+}
+
+/// The training of `ranks` ranks: says what their global batch is.
+TrainConfig train_of(const ExperimentConfig& config, std::int64_t ranks, const std::string& who) {
+  TrainConfig train = config.train;
+  if (train.batch_per_rank == 0) return train;
+  if (train.batch_per_rank > most_samples / ranks)
+    throw Error(
+        "train.batch_per_rank = {} gives {} a global batch of more than {} samples; lower it",
+        train.batch_per_rank, who, most_samples);
+  train.global_batch = train.batch_per_rank * ranks;
+  return train;
+}
+
+/// How many micro-batches each of `ranks` ranks computes in a step. `who` names the ranks in
+/// errors.
+std::int64_t micro_batches(const TrainConfig& train, std::int64_t ranks, const std::string& who) {
+  const std::string key = train.batch_per_rank > 0 ? "train.batch_per_rank" : "train.global_batch";
+  if (train.global_batch % ranks != 0)
+    throw Error("train.global_batch = {} is not divisible by {}; choose a multiple of {}",
+                train.global_batch, who, ranks);
+  const std::int64_t share = train.global_batch / ranks;
+  const std::int64_t fitting =
+      train.micro_batch > 0 ? ceil_divide(share, train.micro_batch) : std::int64_t{1};
+  const std::int64_t count = std::max(train.accumulation, fitting);
+  if (count > share || share % count != 0)
+    throw Error(
+        "{} = {} gives each rank of {} {} samples, which {} micro-batches do not "
+        "divide evenly; choose another {}, train.micro_batch or "
+        "train.accumulation",
+        key, train.batch_per_rank > 0 ? train.batch_per_rank : train.global_batch, who, share,
+        count, key);
+  return count;
+}
+
+void place_ranks(RunPlan& plan, const Servers& servers) {
+  if (!servers.beside && servers.count > most_ranks - plan.world)
+    throw Error("scheme {}: {} workers and {} servers are more than {} ranks; ask for fewer",
+                plan.scheme, plan.world, servers.count, most_ranks);
+  plan.servers = servers.count;
+  for (int worker = 0; worker < plan.world; ++worker) plan.ranks.push_back({worker, worker, -1});
+  if (servers.beside && servers.count > plan.world)
+    throw Error(
+        "scheme {}: {} servers do not fit beside {} workers; ask for at most one per worker",
+        plan.scheme, servers.count, plan.world);
+  for (int server = 0; server < servers.count; ++server) {
+    if (servers.beside)
+      plan.ranks[static_cast<std::size_t>(server)].server = server;
+    else
+      plan.ranks.push_back({plan.world + server, -1, server});
+  }
+}
+
+/// Gives every rank its kind of device, the number of its device within that kind, and its
+/// environment.
+void give_devices(RunPlan& plan, const Servers& servers) {
+  if (servers.beside && !servers.device.empty())
+    throw Error(
+        "scheme {}: servers beside workers use the device of their worker; leave server_device "
+        "out, or set placement to 'dedicated'",
+        plan.scheme);
+  if (plan.cluster && !servers.device.empty())
+    throw Error(
+        "scheme {}: simulated servers run on the hosts of the cluster anyway; leave "
+        "server_device out",
+        plan.scheme);
+  std::map<std::string, int> counts;  // kept, because looking for GPUs takes a while
+  int given = 0;
+  for (RankPlan& rank : plan.ranks) {
+    if (rank.worker < 0 && servers.device != plan.device.kind) rank.device = servers.device;
+    const std::string& kind = device_kind(plan, rank);
+    if (!counts.contains(kind)) counts[kind] = find_device(kind).count();
+    if (const int count = counts[kind]; count > 0) rank.ordinal = given++ % count;
+  }
+  for (RankPlan& rank : plan.ranks)
+    rank.environment = find_device(device_kind(plan, rank)).environment(plan, rank.rank);
+}
+
+SumTree sum_tree(const RunPlan& plan) {
+  const std::int64_t together = plan.model.batch_norm_group;
+  const std::int64_t groups = replicas_of(plan) / together;
+  const std::int64_t all = plan.train.accumulation * plan.world / together;
+  const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
+  if (groups == 1 || groups == all) return {1, all, lr};
+  return {groups, all / groups, lr};
+}
+
+/// Checks that batch norms over a group of ranks can compute what one rank with all their samples
+/// would. A group size above the world is lowered to the world.
+void check_batch_norm_groups(RunPlan& plan) {
+  std::int64_t& group = plan.model.batch_norm_group;
+  require_at_least("model.batch_norm_group", group, 1);
+  if (group > 1 && !find_model(plan.model.kind).batch_norms)
+    throw Error("model.batch_norm_group = {}: model '{}' has no batch norms; leave it out", group,
+                plan.model.kind);
+  group = std::min<std::int64_t>(group, plan.world);
+  if (plan.world % group != 0)
+    throw Error("model.batch_norm_group = {} does not divide world {}; choose a divisor", group,
+                plan.world);
+  if (group > 1 && plan.train.accumulation > 1)
+    throw Error(
+        "model.batch_norm_group = {} joins one micro-batch of each rank, but a rank has {} "
+        "micro-batches in a step; raise train.micro_batch to {} and leave train.accumulation at 1",
+        group, plan.train.accumulation, plan.train.micro_batch * plan.train.accumulation);
+}
+
+}  // namespace
+
+RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world, int repeat) {
+  RunPlan plan;
+  plan.experiment = config.name;
+  plan.scheme = row.name;
+  plan.options = options_of(config, row);
+  plan.promise = row.promise;
+  plan.world = world;
+  plan.repeat = repeat;
+  plan.model = config.model;
+  plan.data = config.data;
+  plan.target_kind = config.compare.target_kind;
+  plan.target_loss = config.compare.target_loss;
+  plan.optimizer = config.optimizer;
+  plan.device = config.device;
+  plan.sim = config.sim;
+  plan.cluster = config.cluster;
+  if (plan.cluster && plan.sim.network_gbit_s > 0)
+    plan.cluster->nic.gbs = plan.sim.network_gbit_s / 8;
+  plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
+
+  const std::int64_t ranks = replicas_of(plan);
+  const bool replicas = ranks != world;
+  plan.label = replicas ? fmt::format("{} x{}", plan.scheme, ranks) : plan.scheme;
+  plan.family = plan.label;
+  if (replicas) require_at_least("scheme.single.replicas", ranks, 1);
+  const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
+                                   : fmt::format("world {} (scheme {})", ranks, plan.scheme);
+  plan.train = train_of(config, ranks, who);
+  row.check(plan.options, plan);
+  if (row.max_world == 1)
+    plan.train.reduce = Reduce::last;
+  else if (plan.train.reduce == Reduce::by_scheme)
+    plan.train.reduce = row.reduces_each_micro_batch ? Reduce::every : Reduce::last;
+  const std::int64_t each = micro_batches(plan.train, ranks, who);
+  plan.train.accumulation = each * (replicas ? ranks : 1);
+  plan.train.micro_batch = plan.train.global_batch / (ranks * each);
+  check_batch_norm_groups(plan);
+  plan.sums = sum_tree(plan);
+  const Servers servers = row.servers(plan.options, world);
+  place_ranks(plan, servers);
+  give_devices(plan, servers);
+  if (plan.cluster) {
+    check_places(plan);
+    check_products(plan);
+  }
+  return plan;
+}
+
+}  // namespace ringside

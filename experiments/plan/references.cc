@@ -1,0 +1,108 @@
+#include "experiments/plan/references.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/scheme/single.h"
+#include "experiments/plan/labels.h"
+#include "experiments/plan/one_run.h"
+
+namespace ringside {
+namespace {
+
+/// What the case and the sweep set for the run: options of its scheme, or everything else.
+std::vector<Setting> settings_of(const RunPlan& run, bool options) {
+  std::vector<Setting> out = run.set;
+  out.insert(out.end(), run.swept.begin(), run.swept.end());
+  std::erase_if(out,
+                [&](const Setting& one) { return one.key.starts_with("scheme.") != options; });
+  return out;
+}
+
+/// Takes those settings away that `others` has not.
+void keep_common(std::vector<Setting>& settings, const std::vector<Setting>& others) {
+  std::erase_if(settings, [&](const Setting& one) {
+    return std::find(others.begin(), others.end(), one) == others.end();
+  });
+}
+
+}  // namespace
+
+RunPlan plan_definition(const RunPlan& run) {
+  RunPlan plan = run;
+  plan.purpose = Purpose::reference;
+  plan.defines = run.world;
+  plan.world = 1;
+  plan.repeat = 0;
+  plan.train.accumulation *= run.world;
+  plan.ranks.assign(1, run.ranks[0]);
+  // The rank has the replicas of all workers in its memory.
+  if (plan.cluster) plan.cluster->device.memory_gb *= run.world;
+  const std::vector<Setting> options = settings_of(run, true);
+  plan.id = label_with(fmt::format("{}-x{}-definition", run.scheme, run.world), options);
+  plan.label = label_with(fmt::format("{} x{} (definition)", run.scheme, run.world), options);
+  return plan;
+}
+
+std::optional<RunPlan> reference_for(const AskedRun& asked) {
+  if (!computes(asked.plan)) return {};
+  if (asked.plan.promise == Promise::own_algorithm) return plan_definition(asked.plan);
+  const int world = asked.plan.world;
+  ExperimentConfig changed = *asked.config;
+  const std::int64_t group = std::min<std::int64_t>(changed.model.batch_norm_group, world);
+  changed.train.micro_batch *= group;
+  changed.train.batch_per_rank *= group;
+  if (group > 1) {  // then `single` has fewer replicas than the run has ranks
+    changed.optimizer.lr = scaled_lr(changed.optimizer, world);
+    changed.optimizer.lr_scaling = LrScaling::none;
+  }
+  changed.scheme_options[std::string(reference_scheme)] = SingleOptions{.replicas = world / group};
+  RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, 0);
+  plan.purpose = Purpose::reference;
+  plan.id = fmt::format("{}-x{}", reference_scheme, world / group);
+  if (group > 1) {
+    plan.id = fmt::format("{}-x{}-g{}", reference_scheme, world / group, group);
+    plan.label = fmt::format("{} x{} (norms of {})", reference_scheme, world / group, group);
+  }
+  return plan;
+}
+
+std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
+  struct Shared {
+    RunPlan plan;
+    std::vector<Setting> first, common;  // settings of the first of its runs, and of all of them
+  };
+  std::vector<Shared> references;
+  for (const AskedRun& run : asked) {
+    const bool is_there = std::any_of(asked.begin(), asked.end(), [&](const AskedRun& other) {
+      return must_equal(run.plan, other.plan);
+    });
+    if (is_there) continue;
+    const std::vector<Setting> settings = settings_of(run.plan, false);
+    const auto known = std::find_if(references.begin(), references.end(), [&](const Shared& one) {
+      return must_equal(run.plan, one.plan);
+    });
+    if (known != references.end()) {
+      keep_common(known->common, settings);
+    } else if (auto plan = reference_for(run)) {
+      references.push_back({std::move(*plan), settings, settings});
+    }
+  }
+  std::vector<RunPlan> out;
+  std::set<std::string> labels;
+  FileNames names;
+  for (auto& [plan, first, common] : references) {
+    plan.set = common;
+    std::string label = label_with(plan.label, common);
+    if (!labels.insert(label).second) {
+      plan.set = first;
+      labels.insert(label = label_with(plan.label, first));
+    }
+    plan.label = plan.family = label;
+    plan.id = names.of_label(label_with(plan.id, plan.set));
+    out.push_back(std::move(plan));
+  }
+  return out;
+}
+
+}  // namespace ringside

@@ -1,0 +1,387 @@
+// The plans of comparisons with cases, sweeps and seeds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/base/error.h"
+#include "core/scheme/single.h"
+#include "experiments/config/cases.h"
+#include "experiments/plan/checks.h"
+#include "experiments/plan/lines.h"
+#include "experiments/plan/planner.h"
+#include "ps/schemes/ps.h"
+#include "tests/support/complaint.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Experiment experiment() {
+  Experiment out;
+  out.common.name = "trial";
+  out.common.train.global_batch = 16;
+  out.common.train.micro_batch = 8;
+  out.common.compare.schemes = {};
+  out.common.compare.worlds = {2};
+  out.common.compare.repeats = 1;
+  out.common.compare.all_cores = false;
+  return out;
+}
+
+void add_case(Experiment& experiment, const std::string& text) {
+  experiment.cases.push_back(case_of_text(text));
+}
+void add_sweep(Experiment& experiment, const std::string& text) {
+  add_to_sweep(experiment, parse_assignment(text, "--set " + text));
+}
+
+/// One member of each run, as text.
+template <class Get>
+std::vector<std::string> each(const std::vector<RunPlan>& runs, Get get) {
+  std::vector<std::string> out;
+  for (const RunPlan& run : runs) out.push_back(fmt::format("{}", get(run)));
+  return out;
+}
+std::vector<std::string> labels(const std::vector<RunPlan>& runs) {
+  return each(runs, [](const RunPlan& run) { return run.label; });
+}
+std::vector<std::string> ids(const std::vector<RunPlan>& runs) {
+  return each(runs, [](const RunPlan& run) { return run.id; });
+}
+std::string complaint(const Experiment& experiment) {
+  return testing::complaint([&] { plan_comparison(experiment); });
+}
+std::vector<RunPlan> of_purpose(const std::vector<RunPlan>& runs, Purpose purpose) {
+  std::vector<RunPlan> out;
+  for (const RunPlan& run : runs)
+    if (run.purpose == purpose) out.push_back(run);
+  return out;
+}
+/// The reference of a run among all runs; fails if there is not exactly one case of it.
+const RunPlan& reference_of(const RunPlan& run, const std::vector<RunPlan>& runs) {
+  const RunPlan* found = nullptr;
+  for (const RunPlan& other : runs)
+    if (other.scheme == "single" && other.purpose != Purpose::all_cores && other.sums == run.sums &&
+        same_training(other, run) && other.repeat == 0) {
+      EXPECT_EQ(found, nullptr) << run.id << " has two references";
+      found = &other;
+    }
+  EXPECT_NE(found, nullptr) << run.id << " has no reference";
+  return found ? *found : run;
+}
+
+TEST(CasePlans, OneSchemeMayStandInTheTableManyTimes) {
+  Experiment asked = experiment();
+  asked.common.compare.schemes = {"single"};
+  add_case(asked, "ps");
+  add_case(asked, "ps: scheme.ps.servers=1");
+  add_case(asked, "ps: scheme.ps.servers=3, label=three servers, worlds=[1, 2]");
+  add_case(asked, "ps: scheme.ps.servers=2, scheme.ps.placement=beside");
+  const auto runs = plan_comparison(asked);
+  EXPECT_THAT(labels(runs), ElementsAre("single", "ps", "ps (servers=1)", "three servers",
+                                        "three servers", "ps (servers=2, placement=beside)"));
+  EXPECT_THAT(ids(runs),
+              ElementsAre("single-w1-r0", "ps-w2-r0", "ps-servers-1-w2-r0", "three-servers-w1-r0",
+                          "three-servers-w2-r0", "ps-servers-2-placement-beside-w2-r0"));
+  EXPECT_EQ(runs[4].options.as<ps::PsOptions>().servers, 3);
+  EXPECT_THAT(runs[4].set, ElementsAre(Setting{"scheme.ps.servers", "3"}));
+  EXPECT_EQ(runs[4].family, "three servers");
+  for (std::size_t i = 0; i < runs.size(); ++i) EXPECT_EQ(runs[i].line, static_cast<int>(i));
+}
+
+TEST(CasePlans, LinesWithEqualPlansAreMadeOnce) {
+  Experiment asked = experiment();
+  asked.common.compare.schemes = {"single", "ps", "ddp"};
+  add_case(asked, "ps: scheme.ps.servers=2, label=mine");
+  add_case(asked, "ddp: train.micro_batch=8");
+  EXPECT_THAT(labels(plan_comparison(asked)), ElementsAre("single", "mine", "ddp"))
+      << "a label that somebody gave stays";
+}
+
+TEST(CasePlans, DifferentLinesNeedDifferentNames) {
+  Experiment asked = experiment();
+  asked.common.compare.schemes = {"single"};
+  add_case(asked, "ps: scheme.ps.servers=1, label=mine");
+  add_case(asked, "ddp: label=mine");
+  EXPECT_THAT(complaint(asked), AllOf(HasSubstr("--case ddp: label=mine: case 'mine': "),
+                                      HasSubstr("another line is called 'mine' at world 2 too")));
+  asked.cases.back().worlds = {1};
+  EXPECT_EQ(complaint(asked), "nothing") << "at another world";
+}
+
+TEST(CasePlans, LabelsThatDifferInSignsAloneHaveFilesOfTheirOwn) {
+  Experiment asked = experiment();
+  asked.common.compare.schemes = {"single"};
+  add_case(asked, "ps: label=mine+");
+  add_case(asked, "ddp: label=mine*");
+  EXPECT_THAT(ids(plan_comparison(asked)),
+              ElementsAre("single-w1-r0", "mine-w2-r0", "mine.2-w2-r0"));
+}
+
+TEST(CasePlans, KeysWithOneLastPartAreShownWhole) {
+  Experiment asked = experiment();
+  add_case(asked, "single: model.kind=mlp, optimizer.kind=sgd, optimizer.lr=0.5");
+  EXPECT_THAT(labels(plan_comparison(asked)),
+              ElementsAre("single (model.kind=mlp, optimizer.kind=sgd, lr=0.5)"));
+}
+
+TEST(CasePlans, ASweepMultipliesTheLinesThatItConcerns) {
+  Experiment asked = experiment();
+  asked.common.compare.schemes = {"single", "ddp"};
+  add_case(asked, "ps: label=mine");
+  add_sweep(asked, "scheme.ddp.bucket_mb=[1, 5]");
+  add_sweep(asked, "train.recompute=[false, true]");
+  const auto runs = plan_comparison(asked);
+  EXPECT_THAT(labels(runs),
+              ElementsAre("single (recompute=false)", "single (recompute=true)",
+                          "ddp (bucket_mb=1, recompute=false)", "ddp (bucket_mb=1, recompute=true)",
+                          "ddp (bucket_mb=5, recompute=false)", "ddp (bucket_mb=5, recompute=true)",
+                          "mine (recompute=false)", "mine (recompute=true)"));
+  EXPECT_EQ(runs[4].family, "ddp");
+  EXPECT_THAT(runs[4].swept, ElementsAre(Setting{"scheme.ddp.bucket_mb", "5"},
+                                         Setting{"train.recompute", "false"}));
+  EXPECT_EQ(runs[7].family, "mine");
+  EXPECT_TRUE(runs[7].train.recompute);
+  EXPECT_EQ(runs[4].id, "ddp-bucket_mb-5-recompute-false-w2-r0");
+}
+
+TEST(CasePlans, WhatTheSweepSetsIsNotShownAsTheCases) {
+  Experiment asked = experiment();
+  add_case(asked, "single: train.micro_batch=2, train.steps=9");
+  add_sweep(asked, "train.micro_batch=[4, 8]");
+  const auto runs = plan_comparison(asked);
+  EXPECT_THAT(labels(runs),
+              ElementsAre("single (steps=9, micro_batch=4)", "single (steps=9, micro_batch=8)"));
+  EXPECT_THAT(runs[0].set, ElementsAre(Setting{"train.steps", "9"}));
+  EXPECT_EQ(runs[0].train.accumulation, 4);
+}
+
+TEST(CasePlans, TooManyLinesAreRefusedBeforeTheyAreMade) {
+  Experiment asked = experiment();
+  asked.common.compare.schemes = {"ddp"};
+  asked.common.compare.worlds = {1, 2};
+  std::string list = "1";
+  for (int i = 2; i <= 128; ++i) list += ", " + std::to_string(i);
+  add_sweep(asked, "scheme.ddp.bucket_mb=[" + list + "]");
+  EXPECT_EQ(of_purpose(plan_comparison(asked), Purpose::asked).size(), 256u);
+  add_sweep(asked, "train.seed=[1, 2]");
+  EXPECT_THAT(complaint(asked), HasSubstr("the comparison would have 512 lines, more than 256; "
+                                          "shorten the lists of compare.sweep"));
+  for (const char* key : {"train.steps", "train.timeout_s", "optimizer.warmup_steps", "data.mean"})
+    add_sweep(asked, key + ("=[" + list + "]"));
+  EXPECT_THAT(complaint(asked), HasSubstr("lines and more, more than 256"));
+}
+
+TEST(CasePlans, EveryArithmeticHasItsReference) {
+  Experiment asked = experiment();
+  asked.common.train.micro_batch = 4;
+  asked.common.compare.schemes = {"ddp", "ps"};
+  add_sweep(asked, "train.precision=[\"fp32\", \"bf16\"]");
+  add_case(asked, "ddp: model.layers=2, label=small");
+  add_case(asked, "ddp: optimizer.lr=0.5");
+  const auto runs = plan_comparison(asked);
+  const auto references = of_purpose(runs, Purpose::reference);
+  EXPECT_THAT(
+      labels(references),
+      ElementsAre("single x2 (precision=fp32)", "single x2 (precision=bf16)",
+                  "single x2 (layers=2, precision=fp32)", "single x2 (layers=2, precision=bf16)",
+                  "single x2 (lr=0.5, precision=fp32)", "single x2 (lr=0.5, precision=bf16)"));
+  EXPECT_EQ(references[1].id, "single-x2-precision-bf16-r0");
+  EXPECT_EQ(references[1].train.precision, Precision::bf16);
+  EXPECT_EQ(references[2].model.layers, 2);
+  EXPECT_EQ(references[4].optimizer.lr, 0.5);
+  for (const RunPlan& run : runs) reference_of(run, runs);
+}
+
+TEST(CasePlans, CasesOfSingleAreReferences) {
+  Experiment asked = experiment();
+  asked.common.compare.schemes = {"single", "ddp"};
+  add_sweep(asked, "train.precision=[\"fp32\", \"bf16\"]");
+  const auto runs = plan_comparison(asked);
+  EXPECT_THAT(of_purpose(runs, Purpose::reference), IsEmpty());
+  EXPECT_EQ(reference_of(runs[3], runs).train.precision, Precision::bf16);
+}
+
+TEST(CasePlans, OneNetworkOrAnotherIsTheSameTraining) {
+  Experiment asked = experiment();
+  asked.common.device.kind = "sim";
+  asked.common.cluster = testing::small_cluster(2);
+  asked.common.sim.numerics = true;
+  asked.common.train.micro_batch = 4;
+  asked.common.compare.schemes = {"ddp"};
+  add_sweep(asked, "sim.network_gbit_s=[1, 100]");
+  const auto runs = plan_comparison(asked);
+  ASSERT_THAT(labels(runs),
+              ElementsAre("single x2", "ddp (network_gbit_s=1)", "ddp (network_gbit_s=100)"));
+  EXPECT_EQ(runs[1].cluster->nic.gbs, 1 / 8.0);
+  EXPECT_EQ(runs[2].cluster->nic.gbs, 100 / 8.0);
+  EXPECT_EQ(runs[2].cluster->nic.latency_us, asked.common.cluster->nic.latency_us);
+  reference_of(runs[1], runs);
+  reference_of(runs[2], runs);
+  asked.common.sim.numerics = false;
+  EXPECT_THAT(of_purpose(plan_comparison(asked), Purpose::reference), IsEmpty())
+      << "what computes nothing needs no reference";
+}
+
+TEST(CasePlans, ANetworkNeedsACluster) {
+  Experiment asked = experiment();
+  asked.common.compare.schemes = {"ddp"};
+  asked.common.sim.network_gbit_s = 10;
+  EXPECT_THAT(complaint(asked), HasSubstr("sim.network_gbit_s = 10 needs a simulated cluster"));
+  asked.common.sim.network_gbit_s = -1;
+  EXPECT_THAT(complaint(asked), HasSubstr("sim.network_gbit_s = -1 must be positive"));
+  asked = experiment();
+  asked.common.device.kind = "sim";
+  asked.common.compare.schemes = {"ddp"};
+  EXPECT_THAT(testing::complaint([&] { plan_training(asked.common, "ddp", 1); }),
+              HasSubstr("device.kind = 'sim' needs device.cluster"));
+}
+
+TEST(CasePlans, ABatchForEachRankGrowsWithTheWorld) {
+  Experiment asked = experiment();
+  asked.common.train.batch_per_rank = 6;
+  asked.common.train.micro_batch = 2;
+  asked.common.compare.schemes = {"single", "ddp"};
+  asked.common.compare.worlds = {1, 2, 4};
+  const auto runs = plan_comparison(asked);
+  EXPECT_THAT(ids(runs), ElementsAre("single-x2-r0", "single-x4-r0", "single-w1-r0", "ddp-w1-r0",
+                                     "ddp-w2-r0", "ddp-w4-r0"));
+  EXPECT_THAT(each(runs, [](const RunPlan& run) { return run.train.global_batch; }),
+              ElementsAre("12", "24", "6", "6", "12", "24"));
+  EXPECT_THAT(each(runs, [](const RunPlan& run) { return run.train.micro_batch; }), Each("2"));
+  EXPECT_EQ(&reference_of(runs[5], runs), &runs[1]);
+  EXPECT_EQ(&reference_of(runs[3], runs), &runs[2]);
+  asked.common.train.batch_per_rank = 7;
+  EXPECT_THAT(complaint(asked), HasSubstr("train.batch_per_rank = 7 gives each rank of"));
+  asked.common.train.batch_per_rank = most_samples;
+  EXPECT_THAT(complaint(asked), HasSubstr("a global batch of more than 16777216 samples"));
+  asked.common.train.batch_per_rank = -1;
+  EXPECT_THAT(complaint(asked), HasSubstr("train.batch_per_rank = -1 must be at least 0"));
+}
+
+TEST(CasePlans, ABatchForEachRankGoesWithBatchNormGroups) {
+  Experiment asked = experiment();
+  asked.common.model.kind = "resnet";
+  asked.common.data.kind = "synthetic-images";
+  asked.common.model.batch_norm_group = 2;
+  asked.common.train.batch_per_rank = 4;
+  asked.common.compare.schemes = {"ddp"};
+  asked.common.compare.worlds = {4};
+  const auto runs = plan_comparison(asked);
+  ASSERT_THAT(ids(runs), ElementsAre("single-x2-g2-r0", "ddp-w4-r0"));
+  EXPECT_EQ(runs[0].train.global_batch, 16);
+  EXPECT_EQ(runs[0].train.micro_batch, 8) << "the samples of two ranks";
+  reference_of(runs[1], runs);
+}
+
+TEST(CasePlans, EveryLineIsRunWithEachSeed) {
+  Experiment asked = experiment();
+  asked.common.train.micro_batch = 4;
+  asked.common.compare.schemes = {"single", "ddp"};
+  asked.common.compare.repeats = 2;
+  asked.common.compare.seeds = {3, 5};
+  const auto runs = plan_comparison(asked);
+  EXPECT_THAT(ids(runs),
+              ElementsAre("single-x2-s3-r0", "single-x2-s5-r0", "single-w1-s3-r0",
+                          "single-w1-s5-r0", "ddp-w2-s3-r0", "ddp-w2-s5-r0", "single-w1-s3-r1",
+                          "single-w1-s5-r1", "ddp-w2-s3-r1", "ddp-w2-s5-r1"));
+  EXPECT_THAT(each(runs, [](const RunPlan& run) { return run.line; }),
+              ElementsAre("2", "2", "0", "0", "1", "1", "0", "0", "1", "1"));
+  std::set<int> places;
+  for (const RunPlan& run : runs) {
+    places.insert(run.place);
+    EXPECT_EQ(reference_of(run, runs).train.seed, run.train.seed);
+  }
+  EXPECT_EQ(places.size(), runs.size());
+  EXPECT_EQ(*places.rbegin(), 9);
+  asked.common.compare.seeds = {5};
+  EXPECT_EQ(plan_comparison(asked)[1].id, "single-w1-r0");
+  EXPECT_EQ(plan_comparison(asked)[1].train.seed, 5);
+  asked.common.compare.seeds = {5, 5};
+  EXPECT_THAT(complaint(asked), HasSubstr("compare.seeds names 5 twice"));
+  asked.common.compare.seeds = {-5};
+  EXPECT_THAT(complaint(asked), HasSubstr("seed = -5 must be at least 0"));
+  asked.common.compare.seeds = {1, 2};
+  add_case(asked, "ddp: train.seed=7");
+  EXPECT_THAT(complaint(asked), HasSubstr("leave train.seed out of the line"));
+}
+
+TEST(CasePlans, ATargetNeedsEvaluations) {
+  Experiment asked = experiment();
+  asked.common.compare.target_kind = TargetKind::number;
+  asked.common.compare.target_loss = 2.5;
+  add_case(asked, "ddp: train.evaluate_every=5");
+  const auto runs = plan_comparison(asked);
+  for (const RunPlan& run : runs) {
+    EXPECT_EQ(run.target_kind, TargetKind::number) << run.id;
+    EXPECT_EQ(run.target_loss, 2.5) << run.id;
+  }
+  add_case(asked, "ps");
+  EXPECT_THAT(complaint(asked), HasSubstr("--case ps: case 'ps': compare.target_loss needs losses "
+                                          "on held-out data, but train.evaluate_every = 0"));
+  asked.cases.pop_back();
+  asked.common.compare.target_loss = 0;
+  EXPECT_THAT(complaint(asked), HasSubstr("compare.target_loss = 0 must be a positive number"));
+  asked.common.compare.target_kind = TargetKind::single;
+  EXPECT_EQ(plan_comparison(asked)[0].target_kind, TargetKind::single);
+  asked.common.device.kind = "sim";
+  asked.common.cluster = testing::small_cluster(2);
+  EXPECT_THAT(complaint(asked), HasSubstr("needs losses, which a simulation has only with"));
+}
+
+TEST(CasePlans, SingleOnAllCoresStandsBesideTheCommonSettingsAlone) {
+  Experiment asked = experiment();
+  asked.common.compare.all_cores = true;
+  asked.common.compare.schemes = {"single", "ddp"};
+  add_case(asked, "single: model.layers=2");
+  add_case(asked, "ddp: model.layers=2, world=4");
+  const auto on_all = [&] { return of_purpose(plan_comparison(asked, 16), Purpose::all_cores); };
+  ASSERT_THAT(ids(on_all()), ElementsAre("single-t2-r0")) << "world 4 trains another model";
+  EXPECT_EQ(on_all()[0].model.layers, asked.common.model.layers);
+  add_sweep(asked, "train.global_batch=[16, 32]");
+  EXPECT_EQ(on_all().size(), 1u);
+  asked.sweep.clear();
+  add_sweep(asked, "train.global_batch=[32, 64]");
+  EXPECT_THAT(on_all(), IsEmpty()) << "no single of the common settings";
+}
+
+TEST(CasePlans, ErrorsNameTheCase) {
+  Experiment asked = experiment();
+  add_case(asked, "ddp: train.global_batch=15");
+  EXPECT_THAT(complaint(asked),
+              HasSubstr("--case ddp: train.global_batch=15: case 'ddp (global_batch=15)': "
+                        "train.global_batch = 15 is not divisible by world 2"));
+  asked = experiment();
+  add_case(asked, "single: world=2");
+  EXPECT_THAT(complaint(asked), HasSubstr("scheme single runs at world 1 at most, not at 2"));
+  asked = experiment();
+  add_case(asked, "ddp: worlds=[2, 2]");
+  EXPECT_THAT(complaint(asked), HasSubstr("worlds names 2 twice"));
+  asked = experiment();
+  EXPECT_THAT(complaint(asked), HasSubstr("compare.schemes is empty"));
+}
+
+TEST(CasePlans, InputsOfAllCasesAreChecked) {
+  Experiment asked = experiment();
+  asked.common.data.kind = "synthetic";
+  asked.common.model.layers = 1;
+  add_case(asked, "ddp");
+  EXPECT_NO_THROW(check_inputs(plan_comparison(asked)));
+  add_case(asked, "ddp: model.heads=3, label=other heads");
+  EXPECT_THAT(testing::complaint([&] { check_inputs(plan_comparison(asked)); }),
+              HasSubstr("heads"));
+  asked.cases.pop_back();
+  add_case(asked, "ddp: data.kind=text, data.path=/nowhere/text, label=other data");
+  EXPECT_THAT(testing::complaint([&] { check_inputs(plan_comparison(asked)); }),
+              HasSubstr("/nowhere/text"));
+}
+
+}  // namespace
+}  // namespace ringside
