@@ -14,8 +14,7 @@ namespace {
 std::vector<Setting> settings_of(const RunPlan& run, bool options) {
   std::vector<Setting> out = run.set;
   out.insert(out.end(), run.swept.begin(), run.swept.end());
-  std::erase_if(out,
-                [&](const Setting& one) { return one.key.starts_with("scheme.") != options; });
+  std::erase_if(out, [&](const Setting& one) { return one.key.starts_with("scheme.") != options; });
   return out;
 }
 
