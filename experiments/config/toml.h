@@ -48,7 +48,7 @@ struct TomlValue {
   std::string place;  // "file.toml:12"
   std::string table;  // where the value's table begins
   /// The tables of a list of tables, as [[compare.case]] begins one; empty for all other data.
-  std::vector<TomlElement> elements{};
+  std::vector<TomlElement> elements;
 };
 
 /// One table of a list of tables; the paths of its values begin within the table.
