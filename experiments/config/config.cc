@@ -4,9 +4,7 @@ namespace ringside {
 
 Fields fields_of(CompareConfig& config) {
   return {{"schemes", &config.schemes,
-           "the schemes to compare (see `ringside list`); with cases: in addition to these, none "
-           "unless "
-           "set"},
+           "the schemes to compare (see `ringside list`); with cases: none unless set"},
           {"worlds", &config.worlds, "numbers of workers; every scheme runs at each of them"},
           {"repeats", &config.repeats,
            "how often each run is made; figures are medians and their intervals"},
@@ -17,9 +15,8 @@ Fields fields_of(CompareConfig& config) {
            "cpu: also run `single` with the threads of all ranks of the largest world"},
           {"target_loss",
            NumberOrName{&config.target_loss, &config.target_kind, name_of(TargetKind::number)},
-           "held-out loss to which the time of each run is measured, a number or 'single': the "
-           "last one "
-           "of the run's reference; needs train.evaluate_every"}};
+           "held-out loss to which the time of each run is measured: a number, or 'single' for the "
+           "last one of the run's reference; needs train.evaluate_every"}};
 }
 
 Fields fields_of(CaseConfig& config) {
