@@ -75,7 +75,7 @@ TEST_F(CaseRuns, AreMadeAndResumed) {
       const bool same = row.at("sum_tree") == other.at("sum_tree") &&
                         row.at("data") == other.at("data") && row.at("seed") == other.at("seed") &&
                         row.at("dtypes") == other.at("dtypes");
-      EXPECT_EQ(row.at("parameter_hash") == other.at("parameter_hash"), same)
+      EXPECT_EQ(row.at("parameter_hashes") == other.at("parameter_hashes"), same)
           << row.at("run") << " " << other.at("run");
     }
 
