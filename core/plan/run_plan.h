@@ -168,7 +168,9 @@ bool same_training(const RunPlan& a, const RunPlan& b);
 
 /// Whether `run` must end with the bits of `definition`. For a scheme with an algorithm of its own,
 /// `definition` is then the run of the scheme's definition for the world of `run`; for all other
-/// schemes it is a run of `single` that adds up the same micro-batches in the same order.
+/// schemes it is a run of `single` that adds up the same micro-batches in the same order. (With
+/// train.reduce = "every" and several micro-batches, gradients are added up in another order, and
+/// the runs agree to rounding only.)
 bool must_equal(const RunPlan& run, const RunPlan& definition);
 
 /// Whether losses and parameters of the run are real: not in a simulation without numerics.

@@ -1,8 +1,8 @@
 #include "experiments/report/report.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "experiments/results/attempts.h"
@@ -29,11 +29,17 @@ struct Case {
   std::vector<const Row*> repeats, attempts;
 };
 
+/// Whether both runs belong to one line of the table: they differ at most in repeat and seed.
+bool same_line(const RunPlan& a, RunPlan b) {
+  b.train.seed = a.train.seed;
+  return same_case(a, b);
+}
+
 std::vector<Case> cases_of(const std::vector<Row>& rows) {
   std::vector<Case> cases;
   const auto case_of = [&](const Row& row) -> Case& {
     for (Case& known : cases)
-      if (same_case(known.attempts[0]->plan, row.plan)) return known;
+      if (same_line(known.attempts[0]->plan, row.plan)) return known;
     return cases.emplace_back();
   };
   for (const Row& row : rows) case_of(row).attempts.push_back(&row);
@@ -85,9 +91,12 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows) {
   out.device = plan.device.kind;
   out.shared_device = shares_device(plan);
   out.label = plan.label;
+  out.family = plan.family;
+  out.swept = plan.swept;
   out.scheme = plan.scheme;
   out.purpose = plan.purpose;
   out.promise = plan.promise;
+  out.computed = computes(plan);
   out.world = plan.world;
   out.processes = static_cast<int>(plan.ranks.size());
   out.gpus = gpus(plan);
@@ -123,47 +132,54 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows) {
   }
   if (good[0]->cores)
     out.cores = median(each(good, [](const Row& row) { return row.cores.value_or(0); }));
+  out.time_to_loss = time_to_loss(good, rows);
   // The verdict looks at all attempts: a disturbed run was slow, but what it computed counts.
   out.verdict = verdict(finished(one.attempts), rows);
   return out;
 }
 
-/// Samples/s of each repeat.
-using Rates = std::map<int, double>;
+/// Samples/s by repeat and seed.
+using Rates = std::map<std::pair<int, std::int64_t>, double>;
 
 Rates rates_of(const Case& one) {
   Rates rates;
-  for (const Row* row : finished(one.repeats)) rates[row->plan.repeat] = row->samples_per_s;
+  for (const Row* row : finished(one.repeats))
+    rates[{row->plan.repeat, row->plan.train.seed}] = row->samples_per_s;
   return rates;
 }
 
-/// What the speed-ups of the other cases are measured against.
-struct Baselines {
-  /// From the case of `single` that the experiment asks for; of several, the case with the fewest
-  /// micro-batches. References do not count here: they run only once, on a machine still cold.
-  Rates single;
-  Rates all_cores;  // from the case of `single` on all cores
-};
+/// Whether samples/s of the two runs can be compared: both train the same model on the same data in
+/// the same precision, and on the same devices.
+bool same_work(const RunPlan& a, const RunPlan& b) {
+  ModelConfig model = a.model;
+  model.batch_norm_group = b.model.batch_norm_group;
+  return model == b.model && a.data == b.data && a.train.precision == b.train.precision &&
+         a.device.kind == b.device.kind && a.device.tf32 == b.device.tf32 && a.cluster == b.cluster;
+}
 
-Baselines baselines(const std::vector<Case>& cases) {
-  Baselines out;
-  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
-  std::int64_t most_threads = 0;
-  for (const Case& one : cases) {
-    const RunPlan& plan = one.repeats[0]->plan;
-    // A comparison that was resumed with a larger world has two such cases: the one with more
-    // threads belongs to the larger world.
-    if (plan.purpose == Purpose::all_cores && plan.device.threads > most_threads) {
-      most_threads = plan.device.threads;
-      out.all_cores = rates_of(one);
-    }
-    if (plan.scheme != "single" || plan.purpose != Purpose::asked) continue;
-    if (plan.train.accumulation < fewest && !rates_of(one).empty()) {
-      fewest = plan.train.accumulation;
-      out.single = rates_of(one);
-    }
+/// The case of `single` that the speed-ups of `one` are measured against: of several, best one with
+/// the same global batch, then with the same number of threads (on all cores: with the most), then
+/// with the fewest micro-batches. References do not count here: they run only once, on a machine
+/// that is still cold. Null if there is no such case.
+const Case* baseline_of(const Case& one, const std::vector<Case>& cases, Purpose purpose) {
+  const RunPlan& plan = one.repeats[0]->plan;
+  const auto worth = [&](const Case& single) {
+    const RunPlan& candidate = single.repeats[0]->plan;
+    const std::int64_t threads = candidate.device.threads;
+    return std::tuple(
+        candidate.train.global_batch == plan.train.global_batch,
+        purpose == Purpose::all_cores ? threads : std::int64_t{threads == plan.device.threads},
+        -candidate.train.accumulation);
+  };
+  const Case* best = nullptr;
+  for (const Case& candidate : cases) {
+    const RunPlan& single = candidate.repeats[0]->plan;
+    if (single.scheme != "single" || single.purpose != purpose || !same_work(single, plan) ||
+        finished(candidate.repeats).empty())
+      continue;
+    if (!best || worth(candidate) > worth(*best)) best = &candidate;
   }
-  return out;
+  return best;
 }
 
 Ratio ratio(const Rates& rates, const Rates& by) {
@@ -180,17 +196,21 @@ Ratio ratio(const Rates& rates, const Rates& by) {
 std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
   std::vector<CaseSummary> out;
   const std::vector<Case> cases = cases_of(rows);
-  const Baselines by = baselines(cases);
   for (const Case& one : cases) {
     CaseSummary summary = summarise_case(one, rows);
     // A simulation without numerics is taken as the same run if its scheme promises that.
     const bool same_run = summary.promise == Promise::same_run &&
-                          summary.verdict.sameness != Sameness::different &&
-                          summary.verdict.sameness != Sameness::unknown;
+                          summary.verdict.proof != Proof::different &&
+                          (summary.verdict.proof != Proof::not_shown || !summary.computed);
     if (same_run && !summary.shared_device && summary.purpose != Purpose::reference) {
       const Rates rates = rates_of(one);
-      summary.speed_up = ratio(rates, by.single);
-      summary.of_all_cores = ratio(rates, by.all_cores);
+      const std::int64_t batch = one.repeats[0]->plan.train.global_batch;
+      if (const Case* single = baseline_of(one, cases, Purpose::asked)) {
+        summary.speed_up = ratio(rates, rates_of(*single));
+        summary.other_batch = single->repeats[0]->plan.train.global_batch != batch;
+      }
+      if (const Case* all = baseline_of(one, cases, Purpose::all_cores))
+        summary.of_all_cores = ratio(rates, rates_of(*all));
       // The case on all cores has more threads, but not more workers, so it has no efficiency.
       if (summary.speed_up.median >= 0 && summary.purpose != Purpose::all_cores)
         summary.efficiency = summary.speed_up.median / summary.world;

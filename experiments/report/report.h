@@ -9,6 +9,7 @@
 #include "core/observe/row.h"
 #include "experiments/report/interval.h"
 #include "experiments/report/memory_summary.h"
+#include "experiments/report/time_to_loss.h"
 #include "experiments/report/verdict.h"
 
 namespace ringside {
@@ -26,10 +27,13 @@ struct Ratio {
 /// over the repeats that finished. If a run was made several times, one attempt counts
 /// (experiments/results/attempts.h).
 struct CaseSummary {
-  std::string label;  // "ddp", "single x2"
+  std::string label;           // "ddp", "single x2"
+  std::string family;          // the label without what a sweep sets
+  std::vector<Setting> swept;  // what the sweep sets
   std::string scheme;
   Purpose purpose = Purpose::asked;
   Promise promise = Promise::same_run;
+  bool computed = true;  // false: simulated without values, so there are no losses
   int world = 1;
   int processes = 1;  // number of ranks: the workers and the dedicated servers
   int repeats = 0, failed = 0;
@@ -53,6 +57,8 @@ struct CaseSummary {
   /// the case is only a reference. Schemes with an algorithm of their own have neither, because
   /// steps of two algorithms are worth different amounts.
   Ratio speed_up;
+  /// Whether that `single` has another global batch, so that the speed-up is one per sample only.
+  bool other_batch = false;
   double efficiency = -1;
   /// The speed-up against `single` with the threads of the largest world (Purpose::all_cores).
   Ratio of_all_cores;
@@ -70,6 +76,7 @@ struct CaseSummary {
   double final_loss = 0;
   std::optional<Evaluation> held_out{};  // last one of the first repeat
   std::optional<double> perplexity{};    // of `held_out`; nothing for images
+  std::optional<TimeToLoss> time_to_loss{};
   Verdict verdict;
 };
 

@@ -26,12 +26,16 @@ ordered_json prediction_json(const CaseSummary& one) {
 }
 
 ordered_json case_json(const CaseSummary& one) {
-  const Sameness sameness = one.verdict.sameness;
-  const bool compared = sameness == Sameness::to_rounding || sameness == Sameness::different;
+  const Proof proof = one.verdict.proof;
+  const bool compared = proof == Proof::to_rounding || proof == Proof::different;
   const bool per_worker = one.efficiency >= 0;
+  ordered_json swept = ordered_json::object();
+  for (const Setting& setting : one.swept) swept[setting.key] = setting.value;
   return {
       {"scheme", one.scheme},
       {"label", one.label},
+      {"family", one.family},
+      {"swept", swept},
       {"purpose", name_of(one.purpose)},
       {"promise", name_of(one.promise)},
       {"device", one.device},
@@ -51,6 +55,7 @@ ordered_json case_json(const CaseSummary& one) {
       {"spread", one.spread},
       {"speed_up", or_null(one.speed_up.median)},
       {"speed_up_interval", interval_json(one.speed_up.interval)},
+      {"speed_up_of_other_batch", one.other_batch},
       {"efficiency", or_null(one.efficiency)},
       {"efficiency_interval",
        per_worker ? interval_json(one.speed_up.interval, 1.0 / one.world) : ordered_json()},
@@ -70,9 +75,12 @@ ordered_json case_json(const CaseSummary& one) {
       {"bytes_minimum_per_step", one.bytes_minimum_per_step},
       {"memory", to_json(one.memory)},
       {"final_loss", one.final_loss},
+      {"time_to_loss", one.time_to_loss ? to_json(*one.time_to_loss) : ordered_json()},
       {"held_out_loss", one.held_out ? ordered_json(one.held_out->loss) : ordered_json()},
       {"held_out_accuracy", one.held_out ? ordered_json(one.held_out->accuracy) : ordered_json()},
-      {"same_run", name_of(sameness)},
+      {"proof", name_of(proof)},
+      {"not_shown_because",
+       one.verdict.cause.empty() ? ordered_json() : ordered_json(one.verdict.cause)},
       {"largest_difference", compared && std::isfinite(one.verdict.difference)
                                  ? ordered_json(one.verdict.difference)
                                  : ordered_json()}};

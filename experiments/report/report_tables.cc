@@ -22,18 +22,19 @@ std::string cell(std::string text) {
   return text;
 }
 
+bool own_algorithm(const CaseSummary& one) { return one.promise == Promise::own_algorithm; }
+
 bool finished(const CaseSummary& one) { return one.failed < one.repeats; }
 
-/// Whether the case is the same run as its reference, for instance "bit-identical; 1 of 2 repeats
-/// disturbed". A note below the table says what disturbed the repeats.
+/// What is known about the case, for instance "bit-identical to single; 1 of 2 repeats disturbed".
+/// A note below the table says what disturbed the repeats.
 std::string verdict_cell(const CaseSummary& one) {
   if (!finished(one)) return "FAILED: " + cell(one.error);
-  const Sameness sameness = one.verdict.sameness;
-  std::string out(name_of(sameness));
-  if (sameness == Sameness::to_rounding || sameness == Sameness::different)
+  const Proof proof = one.verdict.proof;
+  std::string out(name_of(proof));
+  if (proof == Proof::to_rounding || proof == Proof::different)
     out += fmt::format(" ({:.0e})", one.verdict.difference);
-  if (sameness == Sameness::not_computed && one.promise == Promise::own_algorithm)
-    out += "; " + std::string(name_of(Sameness::own_algorithm));
+  if (proof == Proof::not_shown) out += ": " + one.verdict.cause;
   if (one.shared_device) out += "; shared GPU: not a performance figure";
   if (one.failed > 0)
     out += fmt::format("; {} of {} repeats FAILED: {}", one.failed, one.repeats, cell(one.error));
@@ -106,7 +107,7 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
   names.emplace_back("step ms");
   if (predictions) names.emplace_back("predicted");
   names.insert(names.end(), {"compute", "exposed", "optim.", "other", "MB sent", "least", "peak MB",
-                             "loss", "same run?"});
+                             "loss", "proof"});
   std::vector<TableLine> lines = {names};
   for (const CaseSummary& one : cases) {
     TableLine line = {one.label, std::to_string(one.world), std::to_string(one.processes)};
@@ -115,38 +116,25 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
     } else {
       if (!cores.empty()) line.push_back(cores_cell(one));
       line.insert(line.end(),
-                  {fmt::format("{} ±{:2.0f}%", per_second(one.samples_per_s), 100 * one.spread),
+                  {fmt::format("{}{} ±{:2.0f}%", per_second(one.samples_per_s),
+                               own_algorithm(one) ? "*" : "", 100 * one.spread),
                    ratio(one.speed_up),
                    one.efficiency < 0 ? "-" : fmt::format("{:.0f}%", 100 * one.efficiency)});
       if (all_cores) line.push_back(ratio(one.of_all_cores));
       line.push_back(milliseconds(one.step_ms));
       if (predictions) line.push_back(prediction(one.predicted_ms, 1, one.predicted_ms_error));
-      const bool computed = one.verdict.sameness != Sameness::not_computed;
       line.insert(
           line.end(),
           {milliseconds(one.compute_ms), milliseconds(one.exposed_ms),
            milliseconds(one.optimizer_ms), milliseconds(one.other_ms),
            fmt::format("{}{}", one.bytes_computed ? "~" : "", megabytes(one.bytes_sent_per_step)),
            megabytes(one.bytes_minimum_per_step), megabytes(static_cast<double>(one.memory.peak())),
-           computed ? fmt::format("{:.4f}", one.final_loss) : "-"});
+           one.computed ? fmt::format("{:.4f}", one.final_loss) : "-"});
     }
     line.push_back(verdict_cell(one));
     lines.push_back(std::move(line));
   }
   return text_table(lines);
-}
-
-std::string evaluation_table(const std::vector<CaseSummary>& cases) {
-  std::vector<TableLine> lines = {
-      {"held out", "world", "loss", "perplexity", "accuracy", "after step"}};
-  for (const CaseSummary& one : cases)
-    if (one.held_out)
-      lines.push_back({one.label, std::to_string(one.world),
-                       fmt::format("{:.4f}", one.held_out->loss),
-                       one.perplexity ? fmt::format("{:.4g}", *one.perplexity) : "-",
-                       fmt::format("{:.2f}%", 100 * one.held_out->accuracy),
-                       std::to_string(one.held_out->step)});
-  return lines.size() > 1 ? text_table(lines) : "";
 }
 
 std::string memory_table(const std::vector<CaseSummary>& cases) {

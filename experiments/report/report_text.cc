@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "experiments/report/report_tables.h"
+#include "experiments/report/sweep.h"
 
 namespace ringside {
 namespace {
@@ -20,13 +21,14 @@ std::string interval_text(const std::vector<CaseSummary>& cases) {
   for (const CaseSummary& one : cases) repeats = std::max(repeats, one.repeats - one.failed);
   constexpr int enough = 6;
   if (repeats >= enough) return "its 95% interval";
-  return fmt::format("the range of {} repeats, which holds the true median in {:.0f}% of all cases",
-                     repeats, 100 * (1 - std::exp2(1 - repeats)));
+  return fmt::format(
+      "the range over {} repeats, which contains the true median with a probability of {:.0f}%",
+      repeats, 100 * (1 - std::exp2(1 - repeats)));
 }
 
 std::string columns_text(const std::vector<CaseSummary>& cases) {
   std::string out =
-      "\nworld: workers. procs: processes; dedicated servers are processes of their own.";
+      "\nworld: number of workers. procs: number of processes, with those of dedicated servers.";
   if (const std::string cores = cores_column(cases); cores == "cores")
     out += " cores: processor cores at work in the measured steps, on average.";
   out +=
@@ -42,13 +44,20 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
         "world has in all.\n";
   out +=
       "step ms: median step of the slowest worker. compute, exposed (waiting for other ranks), "
-      "optim. (where servers run the optimizer, that of the busiest server; workers count the wait "
-      "as exposed) and other (data and idle): means over workers and steps.\n"
-      "MB sent: 10^6 bytes that the busiest rank sends in a step; least: the fewest that its "
-      "scheme must send. peak MB: memory of the busiest rank.\n"
-      "same run?: compares with `single` over the same micro-batches. bit-identical: parameters, "
-      "losses and evaluations have the same bits. to rounding: the losses nearly agree. DIFFERENT: "
-      "another training run, so no speed-up.\n";
+      "optim. (if servers run the optimizer: the time of the busiest server; the workers' wait for "
+      "it counts as exposed) and other (data and idle): means over workers and steps.\n"
+      "MB sent: 10^6 bytes that the busiest rank sends in a step; least: the fewest bytes that the "
+      "scheme has to send. peak MB: memory of the busiest rank.\n"
+      "proof: the run is held against `single` over the same micro-batches, or, if its scheme has "
+      "an algorithm of its own, against the scheme's definition: a sequential program on one rank. "
+      "bit-identical: parameters, losses and evaluations have the same bits. to rounding: losses "
+      "differ only as much as rounding explains. DIFFERENT: another training run, so no speed-up. "
+      "not shown: nothing to compare, for the cause that follows.\n";
+  if (std::any_of(cases.begin(), cases.end(),
+                  [](const CaseSummary& one) { return one.promise == Promise::own_algorithm; }))
+    out +=
+        "*: a scheme with an algorithm of its own. Its samples do not train the model as those of "
+        "`single` do, so samples/s is no speed-up; compare such schemes by time to loss.\n";
   if (std::any_of(cases.begin(), cases.end(),
                   [](const CaseSummary& one) { return one.bytes_computed; }))
     out +=
@@ -81,14 +90,20 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
         return one.scheme == "single" && one.purpose == Purpose::asked;
       }))
     out +=
-        "No speed-up: `single` was not compared (its reference run is made once, cold); add "
-        "`single` to compare.schemes.\n";
+        "No speed-up: `single` was not compared (a reference run is made once, on a machine that "
+        "is "
+        "still cold, so its speed does not count); add `single` to compare.schemes.\n";
   if (!simulated(cases) && std::any_of(cases.begin(), cases.end(), with_speed_up) &&
       std::none_of(cases.begin(), cases.end(),
                    [](const CaseSummary& one) { return one.speed_up.interval.has_value(); }))
     out +=
         "One repeat: speed-ups have no interval, and small differences between them say nothing; "
         "set compare.repeats.\n";
+  if (std::any_of(cases.begin(), cases.end(),
+                  [](const CaseSummary& one) { return one.other_batch; }))
+    out +=
+        "Some cases have another global batch than the `single` that they are compared with: their "
+        "speed-ups are per sample, and do not say how soon the same loss is reached.\n";
   int superseded = 0, disturbed = 0;
   for (const CaseSummary& one : cases) {
     superseded += one.superseded;
@@ -110,6 +125,25 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
   return out;
 }
 
+std::string time_to_loss_text(const std::vector<CaseSummary>& cases) {
+  std::string out =
+      "\nUntil the held-out loss first reaches the target, interpolated between evaluations: "
+      "seconds of the slowest worker in steps (evaluations are left out), samples, and bytes that "
+      "all ranks send. Median over seeds and repeats, and their range. vs single: seconds of "
+      "`single` divided by those of the case. final - single's: the mean of the last three "
+      "held-out losses, minus that of `single` with the same seed.\n";
+  double spread = -1;
+  for (const CaseSummary& one : cases)
+    if (one.time_to_loss && one.time_to_loss->seed_spread)
+      spread = std::max(spread, *one.time_to_loss->seed_spread);
+  if (spread >= 0)
+    out += fmt::format(
+        "Seeds alone move the final loss of `single` by ±{:.4f}; smaller differences say nothing "
+        "about a scheme.\n",
+        spread);
+  return out;
+}
+
 }  // namespace
 
 std::string summary_text(const std::vector<CaseSummary>& cases) {
@@ -121,6 +155,9 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
   if (const std::string remarks = remarks_text(cases); !remarks.empty()) out += "\n" + remarks;
   if (const std::string held_out = evaluation_table(cases); !held_out.empty())
     out += "\n" + held_out;
+  if (const std::string time = time_to_loss_table(cases); !time.empty())
+    out += "\n" + time + time_to_loss_text(cases);
+  if (const std::string sweep = sweep_tables(cases); !sweep.empty()) out += "\n" + sweep;
   const std::string memory = memory_table(cases);
   if (memory.empty()) return out;
   out +=

@@ -11,7 +11,7 @@ using TableLine = std::vector<std::string>;
 /// A Markdown table with aligned columns: the first and the last to the left, the others to the
 /// right. Cells of the last column that are wider than `widest_last` do not widen the column. The
 /// first line holds the names of the columns.
-std::string text_table(const std::vector<TableLine>& lines, std::size_t widest_last = 20);
+std::string text_table(const std::vector<TableLine>& lines, std::size_t widest_last = 31);
 
 std::string megabytes(double bytes);
 /// The value as text; values that round to 0 have no sign.

@@ -7,22 +7,26 @@
 namespace ringside {
 namespace {
 
-/// The run of `single` that a row is compared with; null if no run of `single` has finished. A
-/// run that adds up in the same order as the row is preferred. With any other run of `single` the
-/// row can agree to rounding only, not bit for bit. A run of `single` on all cores is never a
-/// reference, because kernels of several threads may add up in another order.
+/// The run that a row is held against; null if no such run has finished. For a scheme with an
+/// algorithm of its own this is the run of the scheme's definition for the row's world. For the
+/// others it is a run of `single` that trains the same, best one that adds up in the same order;
+/// with any other order the row can agree to rounding only, not bit for bit. A run of `single` on
+/// all cores is never a reference, because kernels of several threads may add up in another order.
 struct Reference {
   const Row* row = nullptr;
   bool same_sums = false;
 };
+
 Reference reference_of(const Row& row, const std::vector<Row>& rows) {
   Reference found;
   for (const Row& candidate : rows) {
-    if (candidate.plan.scheme != "single" || candidate.plan.purpose == Purpose::all_cores ||
-        candidate.status != "ok")
-      continue;
-    if (candidate.plan.sums == row.plan.sums) return {&candidate, true};
-    if (!found.row) found.row = &candidate;
+    const RunPlan& plan = candidate.plan;
+    if (candidate.status != "ok") continue;
+    if (plan.purpose == Purpose::all_cores) continue;
+    if (must_equal(row.plan, plan)) return {&candidate, true};
+    if (!found.row && row.plan.promise == Promise::same_run && plan.scheme == "single" &&
+        same_training(row.plan, plan))
+      found.row = &candidate;
   }
   return found;
 }
@@ -62,20 +66,25 @@ bool close_accuracies(const Row& a, const Row& b) {
 }
 
 Verdict verdict(const Row& row, const Reference& reference) {
-  if (!computes(row.plan)) return {Sameness::not_computed};
-  if (row.plan.promise == Promise::own_algorithm) return {Sameness::own_algorithm};
-  if (!reference.row) return {Sameness::unknown};
-  if (reference.row == &row) return {Sameness::reference};
+  const RunPlan& plan = row.plan;
+  if (!computes(plan)) return {Proof::not_shown, 0, "simulated without values"};
+  if (plan.defines > 0) return {Proof::reference};
+  if (!reference.row)
+    return {Proof::not_shown, 0,
+            plan.promise == Promise::own_algorithm ? "its definition has not finished"
+                                                   : "no reference has finished"};
+  if (reference.row == &row) return {Proof::reference};
   const double difference = difference_of(row, *reference.row);
   if (reference.same_sums && same_bits(row, *reference.row)) {
     // A repeat of the reference's own case proves nothing by having the same bits, so the repeat is
     // called a reference too.
-    const bool repeat = same_case(row.plan, reference.row->plan);
-    return {repeat ? Sameness::reference : Sameness::bit_identical, difference};
+    if (same_case(plan, reference.row->plan)) return {Proof::reference, difference};
+    return {plan.promise == Promise::own_algorithm ? Proof::identical_to_definition
+                                                   : Proof::identical_to_single,
+            difference};
   }
-  const bool close =
-      difference <= largest_rounding(row.plan) && close_accuracies(row, *reference.row);
-  return {close ? Sameness::to_rounding : Sameness::different, difference};
+  const bool close = difference <= largest_rounding(plan) && close_accuracies(row, *reference.row);
+  return {close ? Proof::to_rounding : Proof::different, difference};
 }
 
 }  // namespace
@@ -99,11 +108,12 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 }
 
 Verdict verdict(const std::vector<const Row*>& repeats, const std::vector<Row>& rows) {
-  Verdict worst{Sameness::reference};
+  Verdict worst{Proof::reference};
   for (const Row* row : repeats) {
-    const Verdict one = verdict(*row, reference_of(*row, rows));
-    worst.sameness = std::max(worst.sameness, one.sameness);
-    worst.difference = std::max(worst.difference, one.difference);
+    Verdict one = verdict(*row, reference_of(*row, rows));
+    one.difference = std::max(worst.difference, one.difference);
+    if (one.proof >= worst.proof) worst = one;
+    worst.difference = one.difference;
   }
   return worst;
 }

@@ -1,7 +1,8 @@
-// The verdict on whether a run computed the training that it should have computed.
+// The verdict on whether a run computed what its scheme promises.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -9,25 +10,29 @@
 
 namespace ringside {
 
-/// How a run compares with its reference: `single` over the same micro-batches. The values are
+/// What is known about a run: whether it computed what its scheme promises. The definition of a
+/// scheme that promises the same run is `single` over the same micro-batches. The values are
 /// ordered: a later one is worse than an earlier one.
-enum class Sameness : std::uint8_t {
-  reference,      // the run is a reference itself
-  bit_identical,  // equal parameters at the end, equal losses and evaluations
-  to_rounding,    // losses differ by at most largest_rounding(), relatively
-  different,
-  not_computed,   // simulated without numerics
-  unknown,        // no reference has finished
-  own_algorithm,  // not compared: the scheme does not promise the results of `single`
+enum class Proof : std::uint8_t {
+  reference,                // other runs are held against this run
+  identical_to_single,      // equal parameters at the end, equal losses and evaluations
+  identical_to_definition,  // the same for a scheme with an algorithm of its own
+  to_rounding,              // losses differ by at most largest_rounding(), relatively
+  not_shown,                // nothing was computed, or no run is there to hold this one against
+  different
 };
-inline constexpr std::string_view sameness_names[] = {
-    "reference",    "bit-identical", "to rounding",  "DIFFERENT",
-    "not computed", "no reference",  "own algorithm"};
-constexpr EnumNames names_of(Sameness) { return sameness_names; }
+inline constexpr std::string_view proof_names[] = {"reference",
+                                                   "bit-identical to single",
+                                                   "bit-identical to its definition",
+                                                   "to rounding",
+                                                   "not shown",
+                                                   "DIFFERENT"};
+constexpr EnumNames names_of(Proof) { return proof_names; }
 
 struct Verdict {
-  Sameness sameness = Sameness::unknown;
+  Proof proof = Proof::not_shown;
   double difference = 0;  // largest relative difference of training and held-out losses
+  std::string cause{};    // why nothing is shown
 };
 
 /// The worst verdict of all `repeats`, which have finished. `rows` contain the references.

@@ -240,7 +240,8 @@ TEST_F(CommandLine, ComparesAndResumes) {
   auto elsewhere = nlohmann::json::parse(environment);
   elsewhere["cores"] = 1000;
   folder_.write("results/trial/environment.json", elsewhere.dump());
-  EXPECT_THAT(refusal({"compare", "trial.toml", "--resume"}), HasSubstr("cores = 1000, not "));
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--resume"}),
+              HasSubstr("cores = 1000, but now it is "));
   folder_.write("results/trial/environment.json", environment);
   EXPECT_THAT(refusal({"compare", "trial.toml", "--resume", "--set", "train.steps=4"}),
               HasSubstr("train.steps = 3, not 4"));
@@ -270,7 +271,8 @@ TEST_F(CommandLine, EverySchemeIsTheSameRun) {
   const auto summary = nlohmann::json::parse(folder_.read("results/trial/summary.json"));
   ASSERT_EQ(summary.at("cases").size(), 9u);  // single at world 1, the others at 1 and 2
   for (const auto& one : summary.at("cases"))
-    EXPECT_EQ(one.at("same_run"), one.at("scheme") == "single" ? "reference" : "bit-identical")
+    EXPECT_EQ(one.at("proof"),
+              one.at("scheme") == "single" ? "reference" : "bit-identical to single")
         << one;
 }
 
@@ -282,8 +284,8 @@ TEST_F(CommandLine, SingleOnAllCoresIsTheSameRunToo) {
   ASSERT_EQ(summary.at("cases").size(), 4u);
   const auto& all_cores = summary["cases"][1];
   EXPECT_EQ(all_cores.at("label"), "single (2 threads)");
-  EXPECT_THAT(all_cores.at("same_run").get<std::string>(),
-              ::testing::AnyOf("bit-identical", "to rounding"));
+  EXPECT_THAT(all_cores.at("proof").get<std::string>(),
+              ::testing::AnyOf("bit-identical to single", "to rounding"));
   EXPECT_GT(all_cores.at("cores").get<double>(), 0);
   EXPECT_THAT(ended.out, HasSubstr("| vs all cores |"));
 }

@@ -337,13 +337,14 @@ TEST_F(Results, KnowWhatTheRunsRanOn) {
     there[key] = value;
     return complaint([&] { check_same_environment(*folder.read_environment(), there); });
   };
-  EXPECT_THAT(refused("built_commit", "def"),
-              HasSubstr("made with built_commit = \"abc\", not \"def\"; leave --resume out"));
+  EXPECT_THAT(
+      refused("built_commit", "def"),
+      HasSubstr("made with built_commit = \"abc\", but now it is \"def\"; leave --resume out"));
   EXPECT_EQ(refused("git_commit", "def"), "nothing")
       << "what is checked out meanwhile computes nothing";
   EXPECT_EQ(refused("program", "4567"), "nothing") << "the same commit, linked again";
-  EXPECT_THAT(refused("cpu", "slow"), HasSubstr("cpu = \"fast\", not \"slow\""));
-  EXPECT_THAT(refused("cores", 4), HasSubstr("cores = 2, not 4"));
+  EXPECT_THAT(refused("cpu", "slow"), HasSubstr("cpu = \"fast\", but now it is \"slow\""));
+  EXPECT_THAT(refused("cores", 4), HasSubstr("cores = 2, but now it is 4"));
 }
 
 TEST_F(Results, OfCommitsThatDoNotSayAllWantTheSameProgram) {
@@ -353,7 +354,7 @@ TEST_F(Results, OfCommitsThatDoNotSayAllWantTheSameProgram) {
     EXPECT_NO_THROW(check_same_environment(here, there));
     there["program"] = "4567";
     EXPECT_THAT(complaint([&] { check_same_environment(here, there); }),
-                HasSubstr("made with program = \"0123\", not \"4567\""));
+                HasSubstr("made with program = \"0123\", but now it is \"4567\""));
   }
 }
 

@@ -17,9 +17,9 @@ import gpu_report  # noqa: E402
 GPT2 = gpu_models.MODELS["gpt2-124m"].shape
 
 
-def case(scheme, world, same_run="to rounding", failed=0, difference=1e-7):
+def case(scheme, world, proof="to rounding", failed=0, difference=1e-7):
     return {"scheme": scheme, "label": scheme, "world": world, "failed": failed,
-            "same_run": same_run, "error": "rank 1: gone" if failed else "",
+            "proof": proof, "error": "rank 1: gone" if failed else "",
             "largest_difference": difference}
 
 

@@ -1,0 +1,158 @@
+#include "experiments/report/sweep.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "experiments/report/text_table.h"
+
+namespace ringside {
+namespace {
+
+using Values = std::map<std::string, std::string>;  // value by key
+
+/// What the sweep sets for the case.
+Values swept_of(const CaseSummary& one) {
+  Values out;
+  for (const Setting& setting : one.swept) out[setting.key] = setting.value;
+  return out;
+}
+
+/// The values of every swept key, in the order in which the cases have them.
+std::map<std::string, std::vector<std::string>> values_of(
+    const std::vector<const CaseSummary*>& cases) {
+  std::map<std::string, std::vector<std::string>> out;
+  for (const CaseSummary* one : cases)
+    for (const auto& [key, value] : swept_of(*one)) {
+      std::vector<std::string>& values = out[key];
+      if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+    }
+  return out;
+}
+
+/// Whether the case belongs to a table whose other keys have the values `fixed`.
+bool belongs(const CaseSummary& one, const Values& fixed) {
+  const Values own = swept_of(one);
+  return std::all_of(fixed.begin(), fixed.end(), [&](const auto& setting) {
+    const auto found = own.find(setting.first);
+    return found == own.end() || found->second == setting.second;
+  });
+}
+
+/// All combinations of values of all keys except `key`.
+std::vector<Values> combinations(const std::map<std::string, std::vector<std::string>>& all,
+                                 const std::string& key) {
+  std::vector<Values> out = {{}};
+  for (const auto& [other, values] : all) {
+    if (other == key) continue;
+    std::vector<Values> longer;
+    for (const Values& one : out)
+      for (const std::string& value : values) {
+        Values& next = longer.emplace_back(one);
+        next[other] = value;
+      }
+    out = std::move(longer);
+  }
+  return out;
+}
+
+void find_fastest(SweepTable& table) {
+  for (std::size_t v = 0; v < table.values.size(); ++v) {
+    int best = -1;
+    for (std::size_t l = 0; l < table.lines.size(); ++l) {
+      const double here = table.lines[l].samples_per_s[v];
+      if (here >= 0 &&
+          (best < 0 || here > table.lines[static_cast<std::size_t>(best)].samples_per_s[v]))
+        best = static_cast<int>(l);
+    }
+    table.fastest.push_back(best);
+  }
+}
+
+SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::string& key,
+                    const std::vector<std::string>& values, const Values& fixed, int world) {
+  SweepTable table{key, fmt::format("world {}", world), values, {}, {}};
+  for (const auto& [other, value] : fixed) table.fixed += fmt::format(", {} = {}", other, value);
+  for (const CaseSummary* one : cases) {
+    if (one->world != world || !belongs(*one, fixed)) continue;
+    auto line = std::find_if(table.lines.begin(), table.lines.end(),
+                             [&](const auto& known) { return known.family == one->family; });
+    if (line == table.lines.end())
+      line = table.lines.insert(table.lines.end(),
+                                {one->family, std::vector<double>(values.size(), -1.0)});
+    const Values own = swept_of(*one);
+    const auto value = own.find(key);
+    for (std::size_t v = 0; v < values.size(); ++v)
+      if (one->failed < one->repeats && (value == own.end() || value->second == values[v]))
+        line->samples_per_s[v] = one->samples_per_s;
+  }
+  find_fastest(table);
+  return table;
+}
+
+/// "Fastest: dp at 1; ddp from 10 on."
+std::string changes_text(const SweepTable& table) {
+  std::vector<std::string> parts;
+  for (std::size_t v = 0; v < table.values.size(); ++v) {
+    if (table.fastest[v] < 0 || (v > 0 && table.fastest[v] == table.fastest[v - 1])) continue;
+    std::size_t end = v + 1;
+    while (end < table.values.size() && table.fastest[end] == table.fastest[v]) ++end;
+    const std::string& family = table.lines[static_cast<std::size_t>(table.fastest[v])].family;
+    if (end == table.values.size() && end > v + 1)
+      parts.push_back(fmt::format("{} from {} on", family, table.values[v]));
+    else if (end > v + 1)
+      parts.push_back(
+          fmt::format("{} from {} to {}", family, table.values[v], table.values[end - 1]));
+    else
+      parts.push_back(fmt::format("{} at {}", family, table.values[v]));
+  }
+  if (parts.empty()) return "";
+  return fmt::format("Fastest: {}.\n", fmt::join(parts, "; "));
+}
+
+}  // namespace
+
+std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases) {
+  std::vector<const CaseSummary*> asked;
+  std::set<int> worlds;
+  for (const CaseSummary& one : cases)
+    if (one.purpose == Purpose::asked) asked.push_back(&one);
+  const auto all = values_of(asked);
+  if (all.empty()) return {};
+  const auto longest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  for (const CaseSummary* one : asked) worlds.insert(one->world);
+  std::vector<SweepTable> tables;
+  for (const int world : worlds)
+    for (const Values& fixed : combinations(all, longest->first))
+      tables.push_back(table_of(asked, longest->first, longest->second, fixed, world));
+  return tables;
+}
+
+std::string sweep_tables(const std::vector<CaseSummary>& cases) {
+  std::string out;
+  for (const SweepTable& table : sweep_of(cases)) {
+    TableLine names = {fmt::format("samples/s, {}", table.fixed)};
+    for (const std::string& value : table.values)
+      names.push_back(fmt::format("{} {}", names.size() == 1 ? table.key : "", value));
+    std::vector<TableLine> lines = {names};
+    for (std::size_t l = 0; l < table.lines.size(); ++l) {
+      TableLine& line = lines.emplace_back(TableLine{table.lines[l].family});
+      for (std::size_t v = 0; v < table.values.size(); ++v) {
+        const double rate = table.lines[l].samples_per_s[v];
+        const bool fastest = table.fastest[v] == static_cast<int>(l);
+        line.push_back(rate < 0 ? "-"
+                                : fmt::format("{0}{1}{0}", fastest ? "**" : "", per_second(rate)));
+      }
+    }
+    if (!out.empty()) out += "\n";
+    out += text_table(lines) + changes_text(table);
+  }
+  return out;
+}
+
+}  // namespace ringside

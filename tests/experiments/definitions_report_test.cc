@@ -1,0 +1,70 @@
+// What a report says about schemes with an algorithm of their own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/plan/references.h"
+#include "experiments/report/report.h"
+#include "peer/averaging.h"
+#include "tests/experiments/made_up_rows.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::HasSubstr;
+
+class DefinitionsInReports : public ::testing::Test {
+ protected:
+  DefinitionsInReports() {
+    row_ = made_up_row("averaging", 2, 0, 180, "x", {2, 1.5});
+    row_.parameter_hashes = {"x", "y"};
+    definition_ = row_;
+    definition_.plan = plan_definition(row_.plan);
+  }
+  Verdict verdict_of(const Row& row) const { return verdict({&row}, {row, definition_}); }
+
+  Row row_, definition_;
+};
+
+TEST_F(DefinitionsInReports, EqualBitsOfAllReplicasAreTheProof) {
+  EXPECT_EQ(verdict_of(row_).proof, Proof::identical_to_definition);
+  Row other = row_;
+  other.parameter_hashes[1] = "z";
+  EXPECT_EQ(verdict_of(other).proof, Proof::to_rounding) << "the losses agree";
+  other.loss[1] = 1.6;
+  EXPECT_EQ(verdict_of(other).proof, Proof::different);
+  other = row_;
+  other.parameter_hashes.pop_back();
+  EXPECT_EQ(verdict_of(other).proof, Proof::to_rounding) << "a replica is missing";
+  EXPECT_EQ(verdict({&definition_}, {row_, definition_}).proof, Proof::reference);
+}
+
+TEST_F(DefinitionsInReports, OnlyTheDefinitionOfTheRunItselfCounts) {
+  Row other = row_;
+  other.plan.options = peer::AveragingOptions{.sync_every = 7};
+  EXPECT_EQ(verdict_of(other).proof, Proof::not_shown);
+  EXPECT_EQ(verdict_of(other).cause, "its definition has not finished");
+  other = row_;
+  other.plan.train.seed = 99;
+  EXPECT_EQ(verdict_of(other).proof, Proof::not_shown);
+  other = row_;
+  other.plan.world = 3;
+  EXPECT_EQ(verdict_of(other).proof, Proof::not_shown);
+  definition_.status = "failed";
+  EXPECT_EQ(verdict_of(row_).proof, Proof::not_shown);
+}
+
+TEST_F(DefinitionsInReports, SingleIsNoDefinitionOfAnotherAlgorithm) {
+  Row single = made_up_row("single", 1, 0, 100, "x", {2, 1.5});
+  EXPECT_EQ(verdict({&row_}, {single, row_}).proof, Proof::not_shown);
+}
+
+TEST_F(DefinitionsInReports, AllOfThemStandInTheTable) {
+  const std::string text =
+      summary_text(summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), row_, definition_}));
+  EXPECT_THAT(text, HasSubstr("| averaging                 |"));
+  EXPECT_THAT(text, HasSubstr("| averaging x2 (definition) |"));
+  EXPECT_THAT(text, HasSubstr("bit-identical to its definition"));
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,87 @@
+// The tables of a sweep.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "experiments/report/sweep.h"
+#include "tests/experiments/made_up_rows.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+CaseSummary swept(const std::string& family, double rate, std::vector<Setting> swept) {
+  CaseSummary one;
+  one.family = family;
+  one.label = family;
+  one.world = 8;
+  one.repeats = 1;
+  one.samples_per_s = rate;
+  one.swept = std::move(swept);
+  return one;
+}
+
+std::vector<CaseSummary> of_networks() {
+  std::vector<CaseSummary> cases;
+  const double dp[] = {10, 20, 30}, ddp[] = {5, 25, 80};
+  const char* const rates[] = {"1", "10", "100"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    cases.push_back(swept("dp", dp[i], {{"sim.network_gbit_s", rates[i]}}));
+    cases.push_back(swept("ddp", ddp[i], {{"sim.network_gbit_s", rates[i]}}));
+  }
+  return cases;
+}
+
+TEST(Sweeps, StandInATableThatMarksTheFastest) {
+  const auto tables = sweep_of(of_networks());
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0].key, "sim.network_gbit_s");
+  EXPECT_EQ(tables[0].fixed, "world 8");
+  EXPECT_THAT(tables[0].values, ElementsAre("1", "10", "100"));
+  ASSERT_EQ(tables[0].lines.size(), 2u);
+  EXPECT_THAT(tables[0].lines[1].samples_per_s, ElementsAre(5, 25, 80));
+  EXPECT_THAT(tables[0].fastest, ElementsAre(0, 1, 1));
+  const std::string text = sweep_tables(of_networks());
+  EXPECT_THAT(text, HasSubstr("sim.network_gbit_s 1"));
+  EXPECT_THAT(text, HasSubstr("**10.0**"));
+  EXPECT_THAT(text, HasSubstr("Fastest: dp at 1; ddp from 10 on."));
+}
+
+TEST(Sweeps, AFailedCaseHasNoFigure) {
+  auto cases = of_networks();
+  cases[5].failed = 1;
+  const auto tables = sweep_of(cases);
+  EXPECT_LT(tables[0].lines[1].samples_per_s[2], 0);
+  EXPECT_THAT(tables[0].fastest, ElementsAre(0, 1, 0));
+  EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: dp at 1; ddp at 10; dp at 100."));
+}
+
+TEST(Sweeps, OfTwoKeysHaveATableForEachValueOfTheShorterOne) {
+  std::vector<CaseSummary> cases;
+  for (const char* precision : {"fp32", "bf16"})
+    for (CaseSummary one : of_networks()) {
+      one.swept.push_back({"train.precision", precision});
+      cases.push_back(one);
+    }
+  const auto tables = sweep_of(cases);
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0].fixed, "world 8, train.precision = fp32");
+  EXPECT_EQ(tables[1].lines.size(), 2u);
+}
+
+TEST(Sweeps, ASchemeWithoutTheKeyHasOneFigureForAllValues) {
+  std::vector<CaseSummary> cases = {swept("ddp", 5, {{"scheme.ddp.bucket_mb", "1"}}),
+                                    swept("ddp", 7, {{"scheme.ddp.bucket_mb", "25"}}),
+                                    swept("fsdp", 6, {})};
+  const auto tables = sweep_of(cases);
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_THAT(tables[0].lines[1].samples_per_s, ElementsAre(6, 6));
+  EXPECT_THAT(tables[0].fastest, ElementsAre(1, 0));
+  cases[0].purpose = cases[1].purpose = Purpose::reference;
+  EXPECT_THAT(sweep_of(cases), IsEmpty()) << "references do not count";
+}
+
+}  // namespace
+}  // namespace ringside
