@@ -144,7 +144,9 @@ TEST(Report, RunsThatShareADeviceAreMarkedAndHaveNoSpeedUp) {
   for (RankPlan& rank : shared.plan.ranks) rank.ordinal = 0;
   shared.plan.device.kind = "cuda";
   shared.ranks[0].device_memory = DeviceMemory{3'000'000, 500'000'000, 80'000'000'000};
-  const auto cases = summarise({made_up_row("single", 1, 0, 100, "a", {2, 1}), shared});
+  Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
+  single.plan.device.kind = "cuda";
+  const auto cases = summarise({single, shared});
   EXPECT_TRUE(cases[1].shared_device);
   EXPECT_EQ(cases[1].verdict.proof,
             Proof::to_rounding);  // a GPU's sums have orders of their own
