@@ -96,7 +96,7 @@ constexpr EnumNames names_of(Promise) { return promise_names; }
 enum class TargetKind : std::uint8_t {
   none,
   number,  // RunPlan::target_loss
-  single   // the last held-out loss of the run's reference
+  single   // what `single` with the same training reaches at the end
 };
 inline constexpr std::string_view target_names[] = {"none", "number", "single"};
 constexpr EnumNames names_of(TargetKind) { return target_names; }

@@ -84,7 +84,8 @@ std::vector<const Row*> finished(const std::vector<const Row*>& rows) {
   return out;
 }
 
-CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows) {
+CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
+                           const std::vector<const Row*>& counting) {
   const RunPlan& plan = one.repeats[0]->plan;
   CaseSummary out;
   if (plan.cluster) out.cluster = plan.cluster->name;
@@ -132,7 +133,7 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows) {
   }
   if (good[0]->cores)
     out.cores = median(each(good, [](const Row& row) { return row.cores.value_or(0); }));
-  out.time_to_loss = time_to_loss(good, rows);
+  if (out.purpose != Purpose::reference) out.time_to_loss = time_to_loss(good, counting);
   // The verdict looks at all attempts: a disturbed run was slow, but what it computed counts.
   out.verdict = verdict(finished(one.attempts), rows);
   return out;
@@ -196,8 +197,9 @@ Ratio ratio(const Rates& rates, const Rates& by) {
 std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
   std::vector<CaseSummary> out;
   const std::vector<Case> cases = cases_of(rows);
+  const std::vector<const Row*> counting = rows_that_count(rows);
   for (const Case& one : cases) {
-    CaseSummary summary = summarise_case(one, rows);
+    CaseSummary summary = summarise_case(one, rows, counting);
     // A simulation without numerics is taken as the same run if its scheme promises that.
     const bool same_run = summary.promise == Promise::same_run &&
                           summary.verdict.proof != Proof::different &&

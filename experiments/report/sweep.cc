@@ -77,7 +77,7 @@ SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::str
   SweepTable table{key, fmt::format("world {}", world), values, {}, {}};
   for (const auto& [other, value] : fixed) table.fixed += fmt::format(", {} = {}", other, value);
   for (const CaseSummary* one : cases) {
-    if (one->world != world || !belongs(*one, fixed)) continue;
+    if ((one->world != world && one->scheme != "single") || !belongs(*one, fixed)) continue;
     auto line = std::find_if(table.lines.begin(), table.lines.end(),
                              [&](const auto& known) { return known.family == one->family; });
     if (line == table.lines.end())
@@ -125,7 +125,8 @@ std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases) {
   const auto longest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return a.second.size() < b.second.size();
   });
-  for (const CaseSummary* one : asked) worlds.insert(one->world);
+  for (const CaseSummary* one : asked)
+    if (one->scheme != "single") worlds.insert(one->world);
   std::vector<SweepTable> tables;
   for (const int world : worlds)
     for (const Values& fixed : combinations(all, longest->first))

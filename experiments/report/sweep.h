@@ -23,8 +23,8 @@ struct SweepTable {
 };
 
 /// Returns a table for each world and each combination of values of the other swept keys; none
-/// without a sweep. References and runs on all cores are left out; a line whose scheme does not
-/// have a swept key has the same figure for all values of the key.
+/// without a sweep. `single` stands in every table. References and runs on all cores are left out;
+/// a line whose scheme does not have a swept key has the same figure for all values of the key.
 std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases);
 
 /// The tables in Markdown, the fastest of each column in bold, and below each table the values

@@ -24,17 +24,17 @@ Spread spread_of(const std::vector<double>& values) {
 
 /// The run of `single` that trains what `row` trains: of several the one that was asked for, then
 /// the one with the same repeat. Null if there is none.
-const Row* single_of(const Row& row, const std::vector<Row>& rows) {
+const Row* single_of(const Row& row, const std::vector<const Row*>& rows) {
   const Row* found = nullptr;
   const auto worth = [&](const Row& one) {
     return 2 * static_cast<int>(one.plan.purpose == Purpose::asked) +
            static_cast<int>(one.plan.repeat == row.plan.repeat);
   };
-  for (const Row& one : rows) {
-    if (one.status != "ok" || one.plan.scheme != "single" ||
-        one.plan.purpose == Purpose::all_cores || !same_training(one.plan, row.plan))
+  for (const Row* one : rows) {
+    if (one->status != "ok" || one->plan.scheme != "single" ||
+        one->plan.purpose == Purpose::all_cores || !same_training(one->plan, row.plan))
       continue;
-    if (!found || worth(one) > worth(*found)) found = &one;
+    if (!found || worth(*one) > worth(*found)) found = one;
   }
   return found;
 }
@@ -74,7 +74,7 @@ std::optional<double> final_loss(const Row& row) {
 }
 
 std::optional<TimeToLoss> time_to_loss(const std::vector<const Row*>& runs,
-                                       const std::vector<Row>& rows) {
+                                       const std::vector<const Row*>& rows) {
   TimeToLoss out;
   std::vector<double> targets, seconds, samples, bytes, speed_ups, differences;
   std::map<std::int64_t, double> of_single_by_seed;  // final_loss()

@@ -48,11 +48,12 @@ struct TimeToLoss {
   std::optional<double> seed_spread{};
 };
 
-/// Sums up the time to loss of a case. `runs` are the finished rows of the case that count; among
-/// `rows`, all rows of the comparison, the runs of `single` with the same training are looked up.
-/// Returns nothing if the plan names no target, or if no run was evaluated.
+/// Sums up the time to loss of a case. `runs` are the finished rows of the case that count. The
+/// runs of `single` with the same training are looked up among `rows`, all rows of the comparison
+/// that count (experiments/results/attempts.h). Returns nothing if the plan names no target, or if
+/// no run was evaluated.
 std::optional<TimeToLoss> time_to_loss(const std::vector<const Row*>& runs,
-                                       const std::vector<Row>& rows);
+                                       const std::vector<const Row*>& rows);
 
 nlohmann::ordered_json to_json(const TimeToLoss& time);
 

@@ -49,6 +49,19 @@ TEST(Sweeps, StandInATableThatMarksTheFastest) {
   EXPECT_THAT(text, HasSubstr("Fastest: dp at 1; ddp from 10 on."));
 }
 
+TEST(Sweeps, HaveSingleBesideEveryWorld) {
+  auto cases = of_networks();
+  for (const char* rate : {"1", "10", "100"}) {
+    cases.push_back(swept("single", 12, {{"sim.network_gbit_s", rate}}));
+    cases.back().scheme = "single";
+    cases.back().world = 1;
+  }
+  const auto tables = sweep_of(cases);
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_THAT(tables[0].lines[2].samples_per_s, ElementsAre(12, 12, 12));
+  EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: single at 1; ddp from 10 on."));
+}
+
 TEST(Sweeps, AFailedCaseHasNoFigure) {
   auto cases = of_networks();
   cases[5].failed = 1;
