@@ -16,7 +16,7 @@ Fields fields_of(CompareConfig& config) {
           {"target_loss",
            NumberOrName{&config.target_loss, &config.target_kind, name_of(TargetKind::number)},
            "held-out loss to which the time of each run is measured: a number, or 'single' for the "
-           "last one of the run's reference; needs train.evaluate_every"}};
+           "mean of the last three held-out losses of `single`; needs train.evaluate_every"}};
 }
 
 Fields fields_of(CaseConfig& config) {
