@@ -151,9 +151,9 @@ void add_serving(RankRecord& record, const RankRecord& serving) {
 }  // namespace
 
 RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
-                    const RankListener& listener) {
+                    const RankListener& listener, const SchemeRow* row) {
   const RankPlan& self = plan.ranks.at(static_cast<std::size_t>(rank));
-  const SchemeRow& scheme_row = find_scheme(plan.scheme);
+  const SchemeRow& scheme_row = row ? *row : find_scheme(plan.scheme);
   const auto device = find_device(device_kind(plan, self)).make(plan, rank, site.world);
   Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
@@ -210,7 +210,7 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   return record;
 }
 
-std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan) {
+std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan, const SchemeRow* row) {
   MemoryStore store;
   std::vector<RankRecord> records(plan.ranks.size());
   std::vector<std::exception_ptr> errors(plan.ranks.size());
@@ -220,7 +220,7 @@ std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan) {
       threads.emplace_back([&, r] {
         try {
           records[r] = run_rank(plan, static_cast<int>(r), {store},
-                                {[](const Progress&) {}, [](const std::string&) {}});
+                                {[](const Progress&) {}, [](const std::string&) {}}, row);
         } catch (...) {
           errors[r] = std::current_exception();
         }

@@ -11,6 +11,8 @@
 
 namespace ringside {
 
+struct SchemeRow;
+
 /// Callbacks for what a rank does while it runs. Any thread of the rank may call them.
 struct RankListener {
   std::function<void(const Progress&)> progress;
@@ -29,12 +31,13 @@ struct RankSite {
 /// Builds what the plan names (device, data, model, scheme), trains or serves, and returns the
 /// rank's record. Blocks. The same code runs a rank as a thread, as a process and as an actor of a
 /// simulated world. Throws Error; if training or serving failed, the listener has already been
-/// told.
+/// told. `row` is the scheme that runs; if it is null, the scheme of the registry that the plan
+/// names. Tests give a row of their own, which takes the options of the plan's scheme.
 RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
-                    const RankListener& listener);
+                    const RankListener& listener, const SchemeRow* row = nullptr);
 
 /// Runs all ranks of a plan as threads of this process, for tests; blocks. Returns the records by
-/// rank. Throws the Error of the first rank that failed, with its number.
-std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan);
+/// rank. Throws the Error of the first rank that failed, with its number. `row` is as above.
+std::vector<RankRecord> run_ranks_as_threads(const RunPlan& plan, const SchemeRow* row = nullptr);
 
 }  // namespace ringside

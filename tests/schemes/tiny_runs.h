@@ -71,7 +71,10 @@ inline ExperimentConfig tiny(const std::string& model) {
   return config;
 }
 
-inline Row run(const RunPlan& plan) { return make_row(plan, run_ranks_as_threads(plan)); }
+/// Runs a plan, with another scheme than the plan names if `scheme` is not null.
+inline Row run(const RunPlan& plan, const SchemeRow* scheme = nullptr) {
+  return make_row(plan, run_ranks_as_threads(plan, scheme));
+}
 
 /// The row of `single` over the micro-batches of all ranks of a run.
 inline Row reference_of(ExperimentConfig config, int world) {
