@@ -1,0 +1,76 @@
+// Schemes and communicators that do what others do: tests override what they want different.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "core/comm/communicator.h"
+#include "core/scheme/scheme.h"
+
+namespace ringside::testing {
+
+/// Does what another scheme does.
+class Wrapped : public SyncScheme {
+ public:
+  Wrapped(const RankContext& context, std::unique_ptr<SyncScheme> right)
+      : SyncScheme(context), right_(std::move(right)) {}
+
+  void attach(Model& model) override { right_->attach(model); }
+  void before_forward(std::size_t u, const Pass& pass) override { right_->before_forward(u, pass); }
+  void after_forward(std::size_t u, const Pass& pass) override { right_->after_forward(u, pass); }
+  void before_backward(std::size_t u, const Pass& pass) override {
+    right_->before_backward(u, pass);
+  }
+  void after_backward(std::size_t u, const Pass& pass) override { right_->after_backward(u, pass); }
+  bool step(const StepInfo& info) override { return right_->step(info); }
+  void drain() override { right_->drain(); }
+  GradientMean gradient_mean() const override { return right_->gradient_mean(); }
+  int own_replicas() const override { return right_->own_replicas(); }
+  void sum(std::span<double> values) override { right_->sum(values); }
+  Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) override {
+    return right_->fetch(slice, loader, pass);
+  }
+  Loss loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
+            const Pass& pass) override {
+    return right_->loss(logits, batch, terms, pass);
+  }
+  void visit_parameters(const ParameterVisitor& visit) override { right_->visit_parameters(visit); }
+  Traffic traffic() const override { return right_->traffic(); }
+
+ private:
+  std::unique_ptr<SyncScheme> right_;
+};
+
+/// Does what another communicator does.
+class WrappedCommunicator : public Communicator {
+ public:
+  explicit WrappedCommunicator(std::unique_ptr<Communicator> right)
+      : Communicator(right->rank(), right->size()), right_(std::move(right)) {}
+
+  WorkPtr all_reduce(const Tensor& array) override { return right_->all_reduce(array); }
+  WorkPtr reduce_scatter(const Tensor& array, const Tensor& part) override {
+    return right_->reduce_scatter(array, part);
+  }
+  WorkPtr all_gather(const Tensor& part, const Tensor& array) override {
+    return right_->all_gather(part, array);
+  }
+  WorkPtr broadcast(const Tensor& array, int root) override {
+    return right_->broadcast(array, root);
+  }
+  WorkPtr all_to_all(const Tensor& in, const Tensor& out) override {
+    return right_->all_to_all(in, out);
+  }
+  WorkPtr send(const Tensor& array, int to) override { return right_->send(array, to); }
+  WorkPtr recv(const Tensor& array, int from) override { return right_->recv(array, from); }
+  void barrier() override { right_->barrier(); }
+  std::unique_ptr<Communicator> split(int colour, int key) override {
+    return right_->split(colour, key);
+  }
+  Traffic traffic() const override { return right_->traffic(); }
+
+ private:
+  std::unique_ptr<Communicator> right_;
+};
+
+}  // namespace ringside::testing

@@ -1,0 +1,105 @@
+// Schemes that are wrong on purpose, each made of a right scheme of the registry.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "experiments/registry/registry.h"
+#include "tests/schemes/wrapped.h"
+
+namespace ringside::testing {
+
+/// Ends a step, with its reduction or averaging, before the last micro-batch, whose gradients are
+/// lost. With one micro-batch on each rank it is right.
+class StepsEarly : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    if (pass.micro_batches == 1) return Wrapped::after_backward(unit, pass);
+    if (pass.last()) return;
+    Pass without_last = pass;
+    --without_last.micro_batches;
+    Wrapped::after_backward(unit, without_last);
+    if (without_last.last() && unit == 0) Wrapped::step({.step = pass.step});
+  }
+  bool step(const StepInfo& info) override {
+    return context().plan.train.accumulation > 1 || Wrapped::step(info);
+  }
+};
+
+/// Halves the last worker's share of one loss: that of the third training step, or that of the
+/// evaluation after the second step. The gradients stay right.
+template <bool training>
+class MisreportsLoss : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  Loss loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
+            const Pass& pass) override {
+    Loss loss = Wrapped::loss(logits, batch, terms, pass);
+    const bool last_worker = context().self().worker + 1 == context().plan.world;
+    if (last_worker && pass.training == training && pass.step == (training ? 2 : 1)) {
+      loss.known = value_of(context().device, loss);
+      loss.known.loss /= 2;
+      loss.rows.clear();
+    }
+    return loss;
+  }
+};
+
+/// Shows the parameters of the first replica only.
+class HidesReplicas : public Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  void visit_parameters(const ParameterVisitor& visit) override {
+    Wrapped::visit_parameters([&](int replica, const Unit& unit, const Tensor& values) {
+      if (replica == 0) visit(replica, unit, values);
+    });
+  }
+};
+
+/// Sums that leave out the last rank's array.
+class ForgetsLastRank : public WrappedCommunicator {
+ public:
+  ForgetsLastRank(Device& device, std::unique_ptr<Communicator> right)
+      : WrappedCommunicator(std::move(right)), device_(device) {}
+  WorkPtr all_reduce(const Tensor& array) override {
+    if (rank() + 1 == size()) device_.kernels().fill({.out = array, .value = 0});
+    return WrappedCommunicator::all_reduce(array);
+  }
+
+ private:
+  Device& device_;
+};
+
+/// The row of a scheme that promises what the scheme `name` promises, and wraps it.
+template <class Wrapper>
+SchemeRow wrapping(const std::string& name) {
+  SchemeRow row = find_scheme(name);
+  row.make = [make = row.make](const RankContext& context, const Options& options) {
+    return std::make_unique<Wrapper>(context, make(context, options));
+  };
+  return row;
+}
+
+/// The row of a scheme that leaves the last worker out of every all-reduce.
+inline SchemeRow forgetting_last_worker(const std::string& name) {
+  SchemeRow row = find_scheme(name);
+  row.make = [make = row.make](const RankContext& context, const Options& options) {
+    RankContext forgetful = context;
+    forgetful.links = Links([right = context.links](const RankContext& own, const Group& group) {
+      return std::make_unique<ForgetsLastRank>(own.device, right.communicator(own, group));
+    });
+    return make(forgetful, options);
+  };
+  return row;
+}
+
+/// The row of a scheme that promises what the scheme `name` promises, and exchanges nothing.
+inline SchemeRow never_exchanging(const std::string& name) {
+  SchemeRow row = find_scheme(name);
+  row.make = find_scheme("independent").make;
+  return row;
+}
+
+}  // namespace ringside::testing
