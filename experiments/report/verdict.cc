@@ -83,7 +83,8 @@ Verdict verdict(const Row& row, const Reference& reference) {
                                                    : Proof::identical_to_single,
             difference};
   }
-  const bool close = difference <= largest_rounding(plan) && close_accuracies(row, *reference.row);
+  const bool close = row.parameter_hashes.size() == reference.row->parameter_hashes.size() &&
+                     difference <= largest_rounding(plan) && close_accuracies(row, *reference.row);
   return {close ? Proof::to_rounding : Proof::different, difference};
 }
 

@@ -12,7 +12,6 @@
 
 namespace ringside::testing {
 
-// [all-at-once]
 /// Every worker holds the whole model. After the last micro-batch the gradients of all workers are
 /// summed, and every worker makes the same update.
 class AllAtOnce : public SyncScheme {
@@ -64,6 +63,5 @@ class AllAtOnce : public SyncScheme {
   std::optional<Replica> replica_;
   std::unique_ptr<Optimizer> optimizer_;
 };
-// [/all-at-once]
 
 }  // namespace ringside::testing

@@ -1,0 +1,26 @@
+// The scheme that TUTORIAL.md builds passes the suite that it recommends.
+#include <gtest/gtest.h>
+
+#include "tests/schemes/conformance.h"
+#include "tests/schemes/tutorial_scheme.h"
+
+namespace ringside {
+namespace {
+
+TEST(Tutorial, AllReduceAtOnceIsBitIdenticalToSingle) {
+  SchemeRow row = find_scheme("ddp");
+  row.make = [](const RankContext& context, const Options&) -> std::unique_ptr<SyncScheme> {
+    return std::make_unique<testing::AllAtOnce>(context);
+  };
+  for (const int world : {1, 2, 3, 4})
+    for (auto config : {testing::accumulating(), testing::evaluating()}) {
+      SCOPED_TRACE(world);
+      config.optimizer.clip_norm = 0.5;
+      const Row run = testing::run(plan_training(config, "ddp", world), &row);
+      EXPECT_EQ(testing::violations(run, testing::reference_of(config, world)),
+                testing::Violations{});
+    }
+}
+
+}  // namespace
+}  // namespace ringside
