@@ -1,27 +1,51 @@
 #include "peer/averaging.h"
 
+#include <optional>
+
 #include "core/base/error.h"
 #include "core/scheme/side_by_side.h"
+#include "peer/consensus_distance.h"
 #include "peer/exposed.h"
 
 namespace ringside::peer {
 namespace {
 
-/// What the scheme and its definition have in common: the steps after which replicas are averaged.
+/// What the scheme and its definition have in common: the steps after which replicas are averaged,
+/// and the distance of replicas from their mean.
 class Averaged : public SideBySide {
+ public:
+  void attach(Model& model) override {
+    SideBySide::attach(model);
+    if (!options_.distance) return;
+    const std::int64_t steps = context().plan.train.steps;
+    const std::int64_t averagings = (steps + options_.sync_every - 1) / options_.sync_every;
+    distance_.emplace(context().device, values(0).count(), averagings * own_replicas());
+  }
+  std::vector<SchemeFigure> figures() const override {
+    return distance_ ? distance_->figures() : std::vector<SchemeFigure>();
+  }
+
  protected:
   Averaged(const RankContext& context, const AveragingOptions& options, int replicas)
-      : SideBySide(context, replicas), sync_every_(options.sync_every) {}
+      : SideBySide(context, replicas), options_(options) {}
 
   void synchronise(const StepInfo& info) final {
     const std::int64_t done = info.step + 1;
-    if (done % sync_every_ == 0 || done == context().plan.train.steps) average();
+    if (done % options_.sync_every == 0 || done == context().plan.train.steps) average();
   }
   virtual void average() = 0;
   const Kernels& kernels() const { return context().device.kernels(); }
 
+  /// The replica becomes the mean of all replicas, which is `share` * `sum`.
+  void take_mean(int replica, const Tensor& sum, float share) {
+    if (distance_) distance_->measure(values(replica), sum, share);
+    kernels().blend({.in = sum, .out = values(replica), .in_scale = share});
+    round_parameters(replica);
+  }
+
  private:
-  std::int64_t sync_every_;
+  AveragingOptions options_;
+  std::optional<ConsensusDistance> distance_;
 };
 
 class Averaging final : public Averaged {
@@ -40,9 +64,7 @@ class Averaging final : public Averaged {
   void average() override {
     kernels().copy({.in = values(0), .out = sum_});
     wait_exposed(context().timeline, "average", communicator_->all_reduce(sum_));
-    const float share = 1.0F / static_cast<float>(context().plan.world);
-    kernels().blend({.in = sum_, .out = values(0), .in_scale = share});
-    round_parameters(0);
+    take_mean(0, sum_, 1.0F / static_cast<float>(context().plan.world));
   }
 
   std::unique_ptr<Communicator> communicator_;
@@ -60,17 +82,15 @@ class Definition final : public Averaged {
     kernels().copy({.in = values(0), .out = sum});
     for (int r = 1; r < own_replicas(); ++r) kernels().add({.in = values(r), .out = sum});
     const float share = 1.0F / static_cast<float>(own_replicas());
-    for (int r = 0; r < own_replicas(); ++r) {
-      kernels().blend({.in = sum, .out = values(r), .in_scale = share});
-      round_parameters(r);
-    }
+    for (int r = 0; r < own_replicas(); ++r) take_mean(r, sum, share);
   }
 };
 
 }  // namespace
 
 Fields fields_of(AveragingOptions& options) {
-  return {{"sync_every", &options.sync_every, "number of steps from one averaging to the next"}};
+  return {{"sync_every", &options.sync_every, "number of steps from one averaging to the next"},
+          {"distance", &options.distance, "also measure how far replicas are from their mean"}};
 }
 
 void check(const AveragingOptions& options, const RunPlan& plan) {

@@ -11,6 +11,7 @@ namespace ringside::peer {
 
 struct AveragingOptions {
   std::int64_t sync_every = 4;
+  bool distance = false;
 };
 
 Fields fields_of(AveragingOptions& options);
@@ -26,6 +27,9 @@ void check(const AveragingOptions& options, const RunPlan& plan);
 ///
 /// In each averaging over N workers, a worker sends 2 * (N - 1) / N times the bytes of the
 /// parameters in fp32, and computes nothing meanwhile.
+///
+/// With `distance` the scheme reports the figure "consensus distance" (peer/consensus_distance.h)
+/// over all averagings: of the replicas as they were before they took the mean.
 std::unique_ptr<SyncScheme> make_averaging(const RankContext& context,
                                            const AveragingOptions& options);
 

@@ -27,6 +27,10 @@ Fields fields_of(Staleness& staleness) {
   return {{"p50", &staleness.p50}, {"max", &staleness.max}};
 }
 
+Fields fields_of(SchemeFigure& figure) {
+  return {{"name", &figure.name}, {"unit", &figure.unit}, {"value", &figure.value}};
+}
+
 Fields fields_of(RankRecord::Evaluation& evaluation) {
   return {{"step", &evaluation.step},
           {"shares", Structs(&evaluation.shares)},
@@ -69,6 +73,7 @@ Fields fields_of(RankRecord& r) {
                              {"parameter_hashes", &r.parameter_hashes},
                              {"evaluations", Structs(&r.evaluations)},
                              {"staleness", Structs(&r.staleness)},
+                             {"figures", Structs(&r.figures)},
                              {"slices", Structs(&r.slices)}})
     fields.push_back(std::move(field));
   return fields;

@@ -20,6 +20,14 @@ struct Staleness {
   double max = 0;
 };
 
+/// A figure that a scheme reports of itself: {"consensus distance", "relative", 0.01}. The names of
+/// one scheme's figures differ.
+struct SchemeFigure {
+  std::string name;
+  std::string unit;
+  double value = 0;
+};
+
 struct RankRecord {
   int rank = 0;
   std::string role;
@@ -67,6 +75,8 @@ struct RankRecord {
   std::vector<Evaluation> evaluations;
   /// None if the scheme has no stale gradients.
   std::optional<Staleness> staleness{};
+  /// What the rank's scheme reports of itself.
+  std::vector<SchemeFigure> figures{};
   /// Spans of the last steps, for a trace.
   std::vector<Timeline::Slice> slices;
 };
@@ -75,6 +85,7 @@ Fields fields_of(StepTime& step);
 Fields fields_of(MemoryUse& use);
 Fields fields_of(DeviceMemory& memory);
 Fields fields_of(Staleness& staleness);
+Fields fields_of(SchemeFigure& figure);
 Fields fields_of(RankRecord::Evaluation& evaluation);
 Fields fields_of(Timeline::Slice& slice);
 

@@ -74,6 +74,27 @@ void add_evaluations(Row& row, const RankRecord& rank) {
   }
 }
 
+std::vector<RowFigure> figures_of(const std::vector<RankRecord>& ranks) {
+  std::vector<RowFigure> figures;
+  std::vector<double> reports;  // of each figure: how many workers report it
+  for (const RankRecord& rank : ranks)
+    for (const SchemeFigure& one : rank.figures) {
+      const auto known = std::find_if(figures.begin(), figures.end(), [&](const RowFigure& figure) {
+        return figure.name == one.name;
+      });
+      const auto i = static_cast<std::size_t>(known - figures.begin());
+      if (known == figures.end()) {
+        figures.push_back({one.name, one.unit, 0, one.value});
+        reports.push_back(0);
+      }
+      figures[i].mean += one.value;  // the sum, until it is divided below
+      figures[i].max = std::max(figures[i].max, one.value);
+      ++reports[i];
+    }
+  for (std::size_t i = 0; i < figures.size(); ++i) figures[i].mean /= reports[i];
+  return figures;
+}
+
 /// The time of all measured steps together, in seconds, of the slowest worker. The figure is a sum
 /// and not a median, so that it includes work that a scheme does in only a few steps.
 double measured_s(const Row& row) {
@@ -153,6 +174,7 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
       row.staleness = rank.staleness;
   }
   row.tokens_per_s = row.samples_per_s * static_cast<double>(tokens);
+  row.figures = figures_of(row.ranks);
   row.cores = cores_at_work(row);
   return row;
 }
@@ -216,6 +238,7 @@ static Fields fields_of(Row& row) {
           {"cores", &row.cores},
           {"bytes_minimum_per_step", &row.bytes_minimum_per_step},
           {"staleness", Structs(&row.staleness)},
+          {"figures", Structs(&row.figures)},
           {"predicted", Structs(&row.predicted)},
           {"load", Structs(&row.load)},
           {"status", &row.status},
@@ -229,6 +252,11 @@ Fields fields_of(Evaluation& evaluation) {
           {"accuracy", &evaluation.accuracy},
           {"seconds", &evaluation.seconds},
           {"training_s", &evaluation.training_s}};
+}
+
+Fields fields_of(RowFigure& figure) {
+  return {
+      {"name", &figure.name}, {"unit", &figure.unit}, {"mean", &figure.mean}, {"max", &figure.max}};
 }
 
 Fields fields_of(Prediction& predicted) {

@@ -43,6 +43,14 @@ struct Evaluation {
 
 Fields fields_of(Evaluation& evaluation);
 
+/// A figure that a scheme reports of itself, over the workers that report it.
+struct RowFigure {
+  std::string name, unit;
+  double mean = 0, max = 0;
+};
+
+Fields fields_of(RowFigure& figure);
+
 /// The fields are explained in ARCHITECTURE.md, "The contract of a run". Warm-up steps and
 /// evaluations are left out of every figure about time. step_ms is that of the worker whose median
 /// is largest; samples_per_s is the number of samples of all measured steps, divided by the time
@@ -51,7 +59,7 @@ Fields fields_of(Evaluation& evaluation);
 /// mean time of a step. (communication is not in this sum, because it overlaps the other
 /// activities.)
 struct Row {
-  static constexpr int schema = 4;
+  static constexpr int schema = 5;
   RunPlan plan;
   std::int64_t parameters = 0;
   std::vector<double> loss;        // of the global batch, per step
@@ -75,6 +83,7 @@ struct Row {
   double bytes_minimum_per_step = 0;  // of the busiest rank
   /// The staleness of the rank with the largest `max`; none if no rank reports a staleness.
   std::optional<Staleness> staleness;
+  std::vector<RowFigure> figures;
   std::optional<Prediction> predicted;
   /// What else the machine did during the run; none for simulated ranks.
   std::optional<MachineLoad> load;

@@ -4,10 +4,12 @@
 #include <functional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "core/base/traffic.h"
 #include "core/data/loader.h"
 #include "core/models/model.h"
+#include "core/observe/record.h"
 #include "core/optim/optimizer.h"
 #include "core/scheme/loss.h"
 #include "core/scheme/rank_context.h"
@@ -73,6 +75,10 @@ class SyncScheme {
 
   /// What this rank's part of the scheme has sent and received so far.
   virtual Traffic traffic() const { return {}; }
+
+  /// Figures of this scheme's own, which all workers ask for after the last step. May wait for the
+  /// device. Figures that are not finite are left out of the rank's record.
+  virtual std::vector<SchemeFigure> figures() const { return {}; }
 
  protected:
   explicit SyncScheme(RankContext context) : context_(std::move(context)) {}

@@ -80,6 +80,9 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   }
   average_statistics();
   record.skipped_steps = loss_scale_.skipped();
+  record.figures = scheme_.figures();
+  std::erase_if(record.figures,
+                [](const SchemeFigure& figure) { return !std::isfinite(figure.value); });
   const auto measured_steps = static_cast<double>(train.steps - train.warmup);
   record.bytes_sent_per_step = static_cast<double>(measured.sent) / measured_steps;
   record.bytes_received_per_step = static_cast<double>(measured.received) / measured_steps;

@@ -84,6 +84,21 @@ std::vector<const Row*> finished(const std::vector<const Row*>& rows) {
   return out;
 }
 
+std::vector<RowFigure> summarise_figures(const std::vector<const Row*>& rows) {
+  std::vector<RowFigure> out = rows[0]->figures;
+  for (RowFigure& figure : out) {
+    std::vector<double> means;
+    for (const Row* row : rows)
+      for (const RowFigure& other : row->figures)
+        if (other.name == figure.name) {
+          means.push_back(other.mean);
+          figure.max = std::max(figure.max, other.max);
+        }
+    figure.mean = median(means);
+  }
+  return out;
+}
+
 CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
                            const std::vector<const Row*>& counting) {
   const RunPlan& plan = one.repeats[0]->plan;
@@ -124,6 +139,7 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
   out.bytes_computed =
       std::any_of(good.begin(), good.end(), [](const Row* row) { return bytes_computed(*row); });
   out.bytes_minimum_per_step = good[0]->bytes_minimum_per_step;
+  out.figures = summarise_figures(good);
   out.memory = summarise_memory(good);
   add_prediction(out, *good[0]);
   if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();

@@ -67,6 +67,8 @@ struct CaseSummary {
   double bytes_sent_per_step = 0;                 // of the busiest rank
   bool bytes_computed = false;                    // not counted (Traffic::computed)
   double bytes_minimum_per_step = 0;
+  /// What the scheme reports of itself. `max` is the largest one of all repeats.
+  std::vector<RowFigure> figures;
   MemorySummary memory;
   /// What a simulation of this machine predicted, and its error: predicted / measured - 1.
   /// predicted_ms and predicted_peak are negative if nothing was predicted.
@@ -96,8 +98,8 @@ std::vector<Tie> ties(const std::vector<CaseSummary>& cases);
 nlohmann::ordered_json summary_json(const std::string& experiment,
                                     const std::vector<CaseSummary>& cases);
 
-/// The tables of figures, held-out losses and memory, in Markdown with aligned columns, and an
-/// explanation of their columns.
+/// The tables of figures, held-out losses, figures of schemes and memory, in Markdown with aligned
+/// columns, and an explanation of their columns.
 std::string summary_text(const std::vector<CaseSummary>& cases);
 
 /// The main figures of one run, one on each line.

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/base/json_fields.h"
 #include "experiments/report/report.h"
 
 namespace ringside {
@@ -31,6 +32,8 @@ ordered_json case_json(const CaseSummary& one) {
   const bool per_worker = one.efficiency >= 0;
   ordered_json swept = ordered_json::object();
   for (const Setting& setting : one.swept) swept[setting.key] = setting.value;
+  ordered_json figures = ordered_json::array();
+  for (const RowFigure& figure : one.figures) figures.push_back(to_json(figure));
   return {
       {"scheme", one.scheme},
       {"label", one.label},
@@ -73,6 +76,7 @@ ordered_json case_json(const CaseSummary& one) {
       {"bytes_sent_per_step", one.bytes_sent_per_step},
       {"bytes_computed", one.bytes_computed},
       {"bytes_minimum_per_step", one.bytes_minimum_per_step},
+      {"figures", figures},
       {"memory", to_json(one.memory)},
       {"final_loss", one.final_loss},
       {"time_to_loss", one.time_to_loss ? to_json(*one.time_to_loss) : ordered_json()},

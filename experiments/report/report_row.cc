@@ -60,6 +60,9 @@ std::string row_text(const Row& row) {
     out += fmt::format("peak memory    {} MB on rank {}{}; all ranks {} MB\n",
                        megabytes(static_cast<double>(largest->at_peak.total())), largest->rank,
                        resident_text(*largest), megabytes(static_cast<double>(all_ranks)));
+  for (const RowFigure& figure : row.figures)
+    out += fmt::format("figure         {} {:.4g} {} (mean over workers; max {:.4g})\n", figure.name,
+                       figure.mean, figure.unit, figure.max);
   if (const std::string cause = disturbance(row); !cause.empty())
     out += fmt::format("disturbed      {}\n", cause);
   for (const std::string& hash : row.parameter_hashes)

@@ -137,6 +137,15 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
   return text_table(lines);
 }
 
+std::string scheme_figures_table(const std::vector<CaseSummary>& cases) {
+  std::vector<TableLine> lines = {{"figures of schemes", "world", "figure", "unit", "mean", "max"}};
+  for (const CaseSummary& one : cases)
+    for (const RowFigure& figure : one.figures)
+      lines.push_back({one.label, std::to_string(one.world), figure.name, figure.unit,
+                       fmt::format("{:.4g}", figure.mean), fmt::format("{:.4g}", figure.max)});
+  return lines.size() > 1 ? text_table(lines) : "";
+}
+
 std::string memory_table(const std::vector<CaseSummary>& cases) {
   const bool of_device = with_device_memory(cases), predictions = with_predictions(cases);
   TableLine names = {"peak memory, MB", "world", "all ranks", "role", "rank", "peak"};

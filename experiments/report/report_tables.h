@@ -12,6 +12,8 @@ namespace ringside {
 std::string figures_table(const std::vector<CaseSummary>& cases);
 /// The held-out losses; empty if no case was evaluated.
 std::string evaluation_table(const std::vector<CaseSummary>& cases);
+/// What schemes report of themselves; empty if none does.
+std::string scheme_figures_table(const std::vector<CaseSummary>& cases);
 /// What each case paid to reach the target of the comparison; empty if it has none.
 std::string time_to_loss_table(const std::vector<CaseSummary>& cases);
 /// One line for each role of each case; empty if no case has finished.

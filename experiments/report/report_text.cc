@@ -155,6 +155,11 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
   if (const std::string remarks = remarks_text(cases); !remarks.empty()) out += "\n" + remarks;
   if (const std::string held_out = evaluation_table(cases); !held_out.empty())
     out += "\n" + held_out;
+  if (const std::string figures = scheme_figures_table(cases); !figures.empty())
+    out += "\n" + figures +
+           "\nWhat schemes report of themselves: the mean and the largest value over the workers "
+           "that report it; of several repeats, the median of the means and the largest value of "
+           "all.\n";
   if (const std::string time = time_to_loss_table(cases); !time.empty())
     out += "\n" + time + time_to_loss_text(cases);
   if (const std::string sweep = sweep_tables(cases); !sweep.empty()) out += "\n" + sweep;

@@ -150,7 +150,7 @@ TEST(Row, HasTheFieldsOfTheContract) {
                             "samples_per_s", "tokens_per_s", "step_ms",
                             "time_ms",       "ranks",        "bytes_minimum_per_step",
                             "staleness",     "predicted",    "status",
-                            "error"})
+                            "error",         "figures"})
     EXPECT_TRUE(json.contains(field)) << field;
   EXPECT_EQ(json.begin().key(), "schema");
   EXPECT_EQ(json["dtypes"]["moments"], "fp32");
@@ -175,6 +175,21 @@ TEST(Row, HasNoStalenessUnlessRanksReportIt) {
   EXPECT_EQ(json["staleness"]["max"], 5);
   EXPECT_EQ(to_json(row_from_json(nlohmann::json::parse(json.dump()), defaults)).dump(),
             json.dump());
+}
+
+TEST(Row, HasTheFiguresOfSchemesOverTheWorkersThatReportThem) {
+  auto some = records();
+  some[0].figures = {{"distance", "relative", 0.25}, {"rounds", "per step", 7}};
+  some[1].figures = {{"distance", "relative", 0.75}};
+  const auto received = [](const RankRecord& r) { return read_json<RankRecord>(to_json(r)); };
+  std::transform(some.begin(), some.end(), some.begin(), received);
+  const auto json = to_json(make_row(plan(), some));
+  EXPECT_EQ(json["figures"], nlohmann::ordered_json::parse(R"([
+      {"name": "distance", "unit": "relative", "mean": 0.5, "max": 0.75},
+      {"name": "rounds", "unit": "per step", "mean": 7.0, "max": 7.0}])"));
+  EXPECT_EQ(to_json(row_from_json(nlohmann::json::parse(json.dump()), defaults)).dump(),
+            json.dump());
+  EXPECT_TRUE(to_json(make_row(plan(), records()))["figures"].empty());
 }
 
 TEST(Row, KeepsThePromiseOfItsScheme) {

@@ -490,6 +490,34 @@ TEST(Report, CountsProcessesAndWhatIsLeftOfAStep) {
   EXPECT_THAT(summary_text(summarise({ps})), HasSubstr("   3.5 |"));
 }
 
+TEST(Report, HasTheFiguresOfSchemesInATableOfTheirOwn) {
+  std::vector<Row> rows;
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    rows.push_back(made_up_row("averaging", 2, repeat, 180, "a", {2, 1}));
+    const double mean = repeat == 0 ? 0.25 : 0.125;
+    rows.back().figures = {{"consensus distance", "relative", mean, 2 * mean}};
+  }
+  rows.push_back(made_up_row("single", 1, 0, 100, "a", {2, 1}));
+  const auto cases = summarise(rows);
+  const auto json = summary_json("trial", cases);
+  EXPECT_TRUE(json["cases"][0]["figures"].empty()) << "single";
+  EXPECT_EQ(json["cases"][1]["figures"],
+            nlohmann::ordered_json::parse(R"([{"name": "consensus distance", "unit": "relative",
+                                               "mean": 0.125, "max": 0.5}])"));
+  EXPECT_THAT(
+      summary_text(cases),
+      HasSubstr("| figures of schemes | world |             figure |     unit |  mean | max "
+                "|"));
+  EXPECT_THAT(
+      summary_text(cases),
+      HasSubstr("| averaging          |     2 | consensus distance | relative | 0.125 | 0.5 "
+                "|"));
+  EXPECT_THAT(row_text(rows[0]),
+              HasSubstr("\nfigure         consensus distance 0.25 relative (mean "
+                        "over workers; max 0.5)\n"));
+  EXPECT_THAT(summary_text(summarise({rows.back()})), Not(HasSubstr("figures of schemes")));
+}
+
 TEST(Report, FailedRunsStayWithTheirReason) {
   const Row good = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
   Row bad = failed_row(made_up_row("ddp", 2, 1, 180, "a", {2, 1}).plan,

@@ -107,6 +107,63 @@ TEST(Averaging, HasTheThroughputOfAllStepsTogether) {
   EXPECT_GT(all_steps / 32, 1.05e-3 * row.step_ms.median) << "the median step has no averaging";
 }
 
+RunPlan measured(ExperimentConfig config, int world) {
+  config.scheme_options["averaging"] = peer::AveragingOptions{.sync_every = 4, .distance = true};
+  return plan_training(config, "averaging", world);
+}
+
+TEST(AveragingWithDistance, ReportsTheFigureOfItsDefinition) {
+  auto config = plain_sgd();
+  config.train.steps = 10;  // averages after steps 4, 8 and 10
+  for (const int world : {2, 3}) {
+    const Row row = run(measured(config, world));
+    const Row definition = run(plan_definition(measured(config, world)));
+    ASSERT_EQ(row.figures.size(), 1u);
+    ASSERT_EQ(definition.figures.size(), 1u);
+    EXPECT_EQ(row.figures[0].name, "consensus distance");
+    EXPECT_EQ(row.figures[0].unit, "relative");
+    EXPECT_GT(row.figures[0].mean, 1e-5);
+    EXPECT_LT(row.figures[0].mean, 1);
+    EXPECT_GT(row.figures[0].max, row.figures[0].mean) << "replicas differ";
+    EXPECT_NEAR(row.figures[0].mean / definition.figures[0].mean, 1, 1e-6) << world;
+  }
+  const Row alone = run(measured(config, 1));
+  ASSERT_EQ(alone.figures.size(), 1u);
+  EXPECT_EQ(alone.figures[0].mean, 0) << "it is its own mean";
+}
+
+TEST(AveragingWithDistance, TrainsWithTheSameBitsAndTakesMoreMemory) {
+  const auto config = plain_sgd();
+  const Row with = run(measured(config, 2)), without = averaged(config, 4, 2);
+  EXPECT_TRUE(without.figures.empty());
+  EXPECT_EQ(with.parameter_hashes, without.parameter_hashes);
+  EXPECT_EQ(with.loss, without.loss);
+  // One replica, and two sums of 19 doubles for each of the three averagings.
+  EXPECT_EQ(memory_peak(with) - memory_peak(without), 4 * with.parameters + 3 * 2 * 19 * 8);
+}
+
+TEST(AveragingWithDistance, LeavesOutADistanceThatIsNotFinite) {
+  auto config = plain_sgd();
+  config.optimizer.lr = 1e39;  // the only step makes infinite parameters out of finite losses
+  config.train.steps = 1;
+  config.train.warmup = 0;
+  const Row row = run(measured(config, 2));
+  EXPECT_EQ(row.loss.size(), 1u);
+  EXPECT_TRUE(row.figures.empty());
+}
+
+TEST(AveragingWithDistance, WithoutValuesHasNoFigureButTakesItsTime) {
+  auto config = plain_sgd();
+  config.device.kind = "sim";
+  config.cluster = testing::small_cluster(2);
+  const auto row_of = [](const RunPlan& plan) {
+    return make_row(plan, simulate(plan, [](const Progress&) {}));
+  };
+  const Row with = row_of(measured(config, 2)), without = row_of(averaging(config, 4, 2));
+  EXPECT_TRUE(with.figures.empty());
+  EXPECT_LT(with.samples_per_s, 0.999 * without.samples_per_s);
+}
+
 TEST(OwnAlgorithms, RefuseWhatTheirDefinitionsDoNotSay) {
   for (const std::string& scheme : testing::scheme_names(Promise::own_algorithm)) {
     auto config = tiny("mlp");
