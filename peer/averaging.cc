@@ -39,6 +39,7 @@ class Averaged : public SideBySide {
   /// The replica becomes the mean of all replicas, which is `share` * `sum`.
   void take_mean(int replica, const Tensor& sum, float share) {
     if (distance_) distance_->measure(values(replica), sum, share);
+    const auto span = context().timeline.scope(Activity::encoding, "take mean");
     kernels().blend({.in = sum, .out = values(replica), .in_scale = share});
     round_parameters(replica);
   }
@@ -62,7 +63,10 @@ class Averaging final : public Averaged {
 
  private:
   void average() override {
-    kernels().copy({.in = values(0), .out = sum_});
+    {
+      const auto span = context().timeline.scope(Activity::encoding, "copy replica");
+      kernels().copy({.in = values(0), .out = sum_});
+    }
     wait_exposed(context().timeline, "average", communicator_->all_reduce(sum_));
     take_mean(0, sum_, 1.0F / static_cast<float>(context().plan.world));
   }

@@ -48,8 +48,9 @@ void add_times(Row& row, std::size_t warmup) {
   time.exposed = mean_ms(measured, Activity::exposed);
   time.optimizer = mean_ms(measured, Activity::optimizer);
   time.data = mean_ms(measured, Activity::data);
+  time.encoding = mean_ms(measured, Activity::encoding);
   time.idle = mean_ms(measured, [](const StepTime& step) { return step.total; }) - time.compute -
-              time.exposed - time.optimizer - time.data;
+              time.exposed - time.optimizer - time.data - time.encoding;
 }
 
 /// Adds a rank's shares of all evaluations, in the order of micro-batches: ranks are added in their
@@ -233,6 +234,7 @@ static Fields fields_of(Row& row) {
                              {"exposed", &time.exposed},
                              {"optimizer", &time.optimizer},
                              {"data", &time.data},
+                             {"encoding", &time.encoding},
                              {"idle", &time.idle},
                              {"serving_optimizer", &time.serving_optimizer}}},
           {"cores", &row.cores},

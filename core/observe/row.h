@@ -55,9 +55,9 @@ Fields fields_of(RowFigure& figure);
 /// evaluations are left out of every figure about time. step_ms is that of the worker whose median
 /// is largest; samples_per_s is the number of samples of all measured steps, divided by the time
 /// that the slowest worker needs for these steps. The times in time_ms, except serving_optimizer,
-/// are means over workers and measured steps: compute + exposed + optimizer + data + idle is the
-/// mean time of a step. (communication is not in this sum, because it overlaps the other
-/// activities.)
+/// are means over workers and measured steps: compute + exposed + optimizer + data + encoding +
+/// idle is the mean time of a step. (communication is not in this sum, because it overlaps the
+/// other activities.)
 struct Row {
   static constexpr int schema = 5;
   RunPlan plan;
@@ -71,7 +71,8 @@ struct Row {
   double samples_per_s = 0, tokens_per_s = 0;
   Quantiles step_ms;
   struct {
-    double compute = 0, communication = 0, exposed = 0, optimizer = 0, data = 0, idle = 0;
+    double compute = 0, communication = 0, exposed = 0, optimizer = 0, data = 0, encoding = 0;
+    double idle = 0;
     /// Time of the busiest serving rank in the optimizer. Workers may wait for it, so this time may
     /// be a part of `exposed`.
     double serving_optimizer = 0;

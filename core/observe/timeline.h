@@ -15,10 +15,11 @@ namespace ringside {
 
 /// What a span of time was spent on. `exposed`: the rank's main thread waits for communication.
 /// `communication`: communication is under way, whether or not the main thread waits for it.
-enum class Activity : std::uint8_t { compute, communication, exposed, optimizer, data };
-inline constexpr std::size_t activities = 5;
-inline constexpr std::string_view activity_names[] = {"compute", "communication", "exposed",
-                                                      "optimizer", "data"};
+/// `encoding`: making what is sent out of values, or values out of what was received.
+enum class Activity : std::uint8_t { compute, communication, exposed, optimizer, data, encoding };
+inline constexpr std::size_t activities = 6;
+inline constexpr std::string_view activity_names[activities] = {
+    "compute", "communication", "exposed", "optimizer", "data", "encoding"};
 constexpr EnumNames names_of(Activity) { return activity_names; }
 
 /// Seconds of one step by activity. Spans of one activity may overlap (several messages in flight);

@@ -133,8 +133,10 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
       good, [](const Row& row) { return row.time_ms.optimizer + row.time_ms.serving_optimizer; }));
   out.data_ms = median(each(good, [](const Row& row) { return row.time_ms.data; }));
   out.idle_ms = median(each(good, [](const Row& row) { return row.time_ms.idle; }));
-  out.other_ms =
-      median(each(good, [](const Row& row) { return row.time_ms.data + row.time_ms.idle; }));
+  out.encoding_ms = median(each(good, [](const Row& row) { return row.time_ms.encoding; }));
+  out.other_ms = median(each(good, [](const Row& row) {
+    return row.time_ms.data + row.time_ms.idle + row.time_ms.encoding;
+  }));
   out.bytes_sent_per_step = median(each(good, most_bytes_sent));
   out.bytes_computed =
       std::any_of(good.begin(), good.end(), [](const Row* row) { return bytes_computed(*row); });

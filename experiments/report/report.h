@@ -63,9 +63,10 @@ struct CaseSummary {
   /// The speed-up against `single` with the threads of the largest world (Purpose::all_cores).
   Ratio of_all_cores;
   double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
-  double data_ms = 0, idle_ms = 0, other_ms = 0;  // other: data and idle
-  double bytes_sent_per_step = 0;                 // of the busiest rank
-  bool bytes_computed = false;                    // not counted (Traffic::computed)
+  double data_ms = 0, idle_ms = 0, encoding_ms = 0;
+  double other_ms = 0;             // data, idle and encoding
+  double bytes_sent_per_step = 0;  // of the busiest rank
+  bool bytes_computed = false;     // not counted (Traffic::computed)
   double bytes_minimum_per_step = 0;
   /// What the scheme reports of itself. `max` is the largest one of all repeats.
   std::vector<RowFigure> figures;

@@ -72,6 +72,7 @@ ordered_json case_json(const CaseSummary& one) {
         {"optimizer", one.optimizer_ms},
         {"data", one.data_ms},
         {"idle", one.idle_ms},
+        {"encoding", one.encoding_ms},
         {"other", one.other_ms}}},
       {"bytes_sent_per_step", one.bytes_sent_per_step},
       {"bytes_computed", one.bytes_computed},

@@ -49,10 +49,10 @@ std::string row_text(const Row& row) {
                      row.step_ms.p10, row.step_ms.p90);
   out += fmt::format(
       "of which       compute {}, exposed communication {}, optimizer {}, data {}, "
-      "idle {} ms\n",
+      "encoding {}, idle {} ms\n",
       milliseconds(row.time_ms.compute), milliseconds(row.time_ms.exposed),
       milliseconds(row.time_ms.optimizer), milliseconds(row.time_ms.data),
-      milliseconds(row.time_ms.idle));
+      milliseconds(row.time_ms.encoding), milliseconds(row.time_ms.idle));
   out += fmt::format("sent           {} MB a step by the busiest rank{}; least possible {} MB\n",
                      megabytes(sent), bytes_computed(row) ? " (computed, not counted)" : "",
                      megabytes(row.bytes_minimum_per_step));

@@ -45,7 +45,7 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
   out +=
       "step ms: median step of the slowest worker. compute, exposed (waiting for other ranks), "
       "optim. (if servers run the optimizer: the time of the busiest server; the workers' wait for "
-      "it counts as exposed) and other (data and idle): means over workers and steps.\n"
+      "it counts as exposed) and other (data, idle and encoding): means over workers and steps.\n"
       "MB sent: 10^6 bytes that the busiest rank sends in a step; least: the fewest bytes that the "
       "scheme has to send. peak MB: memory of the busiest rank.\n"
       "proof: the run is held against `single` over the same micro-batches, or, if its scheme has "

@@ -130,10 +130,16 @@ TEST(Row, ThroughputIsThatOfTheWorkerWithTheLargestSum) {
 }
 
 TEST(Row, SharesOfAStepAddUpToTheMeanStep) {
-  const auto& time = make_row(plan(), records()).time_ms;
+  auto some = records();
+  for (StepTime& step : some[1].steps)
+    step.by_activity[static_cast<std::size_t>(Activity::encoding)] = 0.02;
+  const auto& time = make_row(plan(), some).time_ms;
   EXPECT_DOUBLE_EQ(time.compute, 200);
   EXPECT_DOUBLE_EQ(time.exposed, 50);
-  EXPECT_NEAR(time.compute + time.exposed + time.optimizer + time.data + time.idle, 300, 1e-9);
+  EXPECT_DOUBLE_EQ(time.encoding, 10);
+  EXPECT_NEAR(time.idle, 40, 1e-9);
+  EXPECT_NEAR(time.compute + time.exposed + time.optimizer + time.data + time.encoding + time.idle,
+              300, 1e-9);
   EXPECT_DOUBLE_EQ(time.serving_optimizer, 10);
 }
 

@@ -482,12 +482,15 @@ TEST(Report, CountsProcessesAndWhatIsLeftOfAStep) {
   Row ps = made_up_row("ps", 2, 0, 180, "a", {2, 1});
   ps.time_ms.data = 1;
   ps.time_ms.idle = 2.5;
+  ps.time_ms.encoding = 0.25;
   const auto json = summary_json("trial", summarise({ps}))["cases"][0];
   EXPECT_EQ(json["world"], 2);
   EXPECT_EQ(json["processes"], ps.plan.ranks.size());
   EXPECT_GT(ps.plan.ranks.size(), 2u);  // dedicated servers
-  EXPECT_EQ(json["time_ms"]["other"], 3.5);
-  EXPECT_THAT(summary_text(summarise({ps})), HasSubstr("   3.5 |"));
+  EXPECT_EQ(json["time_ms"]["encoding"], 0.25);
+  EXPECT_EQ(json["time_ms"]["other"], 3.75);
+  EXPECT_THAT(summary_text(summarise({ps})), HasSubstr("   3.8 |"));
+  EXPECT_THAT(row_text(ps), HasSubstr("encoding 0.2, idle 2.5 ms"));
 }
 
 TEST(Report, HasTheFiguresOfSchemesInATableOfTheirOwn) {
