@@ -1,6 +1,7 @@
 // Device: memory, a compute queue and a clock.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,8 @@
 #include "core/tensor/tensor.h"
 
 namespace ringside {
+
+struct OpCost;
 
 /// The device's time: wall time on real devices, virtual time on simulated ones. Every timestamp in
 /// the project comes from a Clock.
@@ -91,6 +94,14 @@ class Device {
   virtual std::unique_ptr<Upload> upload() { return nullptr; }
   /// The driver's report of memory; empty on devices whose driver has none.
   virtual std::optional<DeviceMemory> memory() const { return {}; }
+
+  /// Does work of the host that is part of a step, such as choosing what to send. A real device
+  /// just calls `work`, at once and on this thread. A simulated one lets the time of `cost` pass on
+  /// the host's CPU, after everything enqueued so far; without values it does not call `work`.
+  virtual void host_work(const OpCost& cost, const std::function<void()>& work) {
+    static_cast<void>(cost);
+    work();
+  }
 
   /// For profilers: operations that this thread enqueues between begin_range() and end_range() are
   /// shown under `name`. Ranges of a thread nest. Without a profiler nothing happens.

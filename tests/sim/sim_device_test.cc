@@ -351,6 +351,31 @@ TEST(SimDeviceInAWorld, ActorsThatShareADeviceShareItsCore) {
   EXPECT_NEAR(ends[1], 4000 * copy_s, 2 * rounding);
 }
 
+/// Two GPUs of one machine have one host. Its only core does the work of both, half as fast for
+/// each, while a third GPU computes undisturbed.
+TEST(SimDeviceInAWorld, WorkOfTheHostSharesTheCoresOfTheMachine) {
+  auto cluster = small_cluster(3);
+  cluster.host.cores = 1;
+  constexpr OpCost work{OpClass::elementwise, 0, 2e6};  // takes copy_s
+  int ends = 0;
+  const auto host_works = [&](SimDevice& device) {
+    Copied(device).run(device);
+    device.host_work(work, [] {});
+    EXPECT_NEAR(device.world().now(), 3 * copy_s, rounding) << "after the copy";
+    EXPECT_NEAR(device.clock().now(), 3 * copy_s, rounding);
+    ++ends;
+  };
+  const auto computes = [&](SimDevice& device) {
+    const Copied copied(device);
+    for (int i = 0; i < 2; ++i) copied.run(device);
+    device.catch_up();
+    EXPECT_NEAR(device.world().now(), 2 * copy_s, rounding);
+    ++ends;
+  };
+  run_actors(cluster, {{{0, 0}, host_works}, {{0, 1}, host_works}, {{0, 2}, computes}});
+  EXPECT_EQ(ends, 3);
+}
+
 TEST(SimDeviceInAWorld, DevicesOfOnePlaceShareItsMemoryAndOthersDoNot) {
   int given = 0;
   const auto hold = [&](SimDevice& device) {

@@ -121,7 +121,8 @@ struct HeldByPlace {
 
 class RooflineDevice final : public SimDevice, private Clock {
  public:
-  RooflineDevice(const DeviceSpec& spec, World* world, Place place,
+  /// `host`: the CPU that does the work of the host; null if that is the device itself.
+  RooflineDevice(const DeviceSpec& spec, const DeviceSpec* host, World* world, Place place,
                  std::unique_ptr<Device> numerics, bool tf32)
       : world_(world),
         place_(place),
@@ -130,6 +131,7 @@ class RooflineDevice final : public SimDevice, private Clock {
                                              place.machine, place.device)),
         capacity_(spec.memory_gb * 1e9),
         timings_(spec, tf32),
+        host_(host ? std::optional(*host) : std::nullopt),
         numerics_(std::move(numerics)),
         held_(world ? world->shared().get<HeldByPlace>()->at(place) : std::make_shared<Held>(0)) {
     for_each_slot(kernels_, [this]<class Op>(std::string_view, Kernel<Op>& slot) {
@@ -176,6 +178,17 @@ class RooflineDevice final : public SimDevice, private Clock {
   }
 
   const Clock& clock() const override { return *this; }
+
+  void host_work(const OpCost& cost, const std::function<void()>& work) override {
+    if (numerics_) work();
+    if (!host_) return pass(cost);
+    const double seconds = seconds_of(cost, *host_);
+    catch_up();
+    if (world_)
+      world_->work({place_.machine, -1}, seconds);
+    else
+      pending_ += seconds;
+  }
 
   World& world() override {
     if (!world_) throw Error("{}: this device is not part of a simulated world", name_);
@@ -251,6 +264,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   const std::string name_;
   const double capacity_;
   const Timings timings_;
+  const std::optional<DeviceSpec> host_;
   std::unique_ptr<Device> numerics_;
   std::shared_ptr<Held> held_;
   Kernels kernels_;
@@ -275,8 +289,10 @@ std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* wo
   check(cluster);
   check_place(cluster, place);
   const bool is_host = place.device < 0;
-  return std::make_unique<RooflineDevice>(is_host ? cluster.host : cluster.device, world, place,
-                                          std::move(numerics), tf32 && !is_host);
+  const DeviceSpec& device = is_host ? cluster.host : cluster.device;
+  return std::make_unique<RooflineDevice>(device,
+                                          device.kind == DeviceKind::cpu ? nullptr : &cluster.host,
+                                          world, place, std::move(numerics), tf32 && !is_host);
 }
 
 double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32) {

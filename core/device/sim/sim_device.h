@@ -16,6 +16,9 @@ namespace ringside::sim {
 /// neither takes time. If there is a second device `numerics`, buffers have memory of `numerics`,
 /// and `numerics` computes every operation as well. The ledger of `numerics` is not used.
 ///
+/// host_work() takes the time of the roofline of ClusterSpec::host, on the cores of the device's
+/// machine, which all ranks of the machine share. On a CPU it is an operation like the others.
+///
 /// Time runs lazily: operations add to the `pending` time, which the clock and marks include. An
 /// actor must call catch_up() before it does anything else with the world, and before it ends, so
 /// that other actors see its actions at the right time; the simulated communicator and channels
