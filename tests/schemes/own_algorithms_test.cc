@@ -159,7 +159,9 @@ TEST(AveragingWithDistance, TrainsWithTheSameBitsAndTakesMoreMemory) {
 
 TEST(AveragingWithDistance, LeavesOutADistanceThatIsNotFinite) {
   auto config = plain_sgd();
-  config.optimizer.lr = 1e39;  // the only step makes infinite parameters out of finite losses
+  // The only step has a finite loss, and leaves infinite parameters behind.
+  config.optimizer.lr = 1e38;
+  config.optimizer.weight_decay = 100;
   config.train.steps = 1;
   config.train.warmup = 0;
   const Row row = run(measured(config, 2));
