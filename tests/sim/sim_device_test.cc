@@ -389,8 +389,8 @@ TEST(SimDeviceInAWorld, DevicesOfOnePlaceShareItsMemoryAndOthersDoNot) {
       ++given;
     });
     if (device.place() == Place{0, 0}) {
-      EXPECT_NE(text.find("held: nothing; the device has 16.0 GB, of which other ranks in this "
-                          "place hold 9.0 GB"),
+      EXPECT_NE(text.find("held: nothing; the device has 16.0 GB, of which other ranks on the "
+                          "same device hold 9.0 GB"),
                 std::string::npos)
           << text;
     } else {
