@@ -7,9 +7,17 @@
 namespace ringside {
 namespace {
 
+/// The value as text; a value that rounds to 0 has no minus sign.
+std::string text_of(double value, const char* number) {
+  const std::string text = fmt::format(fmt::runtime(number), value);
+  return text.find_first_of("123456789") == std::string::npos
+             ? fmt::format(fmt::runtime(number), 0.0)
+             : text;
+}
+
 /// "12.3 [11.9, 12.8]", or the median alone if all runs have the same value.
 std::string spread_cell(const Spread& spread, double scale, const char* number) {
-  const auto text = [&](double value) { return fmt::format(fmt::runtime(number), value * scale); };
+  const auto text = [&](double value) { return text_of(value * scale, number); };
   const std::string median = text(spread.median);
   const std::string low = text(spread.range.low), high = text(spread.range.high);
   return low == high ? median : fmt::format("{} [{}, {}]", median, low, high);
