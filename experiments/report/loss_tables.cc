@@ -49,7 +49,8 @@ std::string time_to_loss_table(const std::vector<CaseSummary>& cases) {
     if (!one.time_to_loss) continue;
     const TimeToLoss& time = *one.time_to_loss;
     lines.push_back(
-        {one.label, std::to_string(one.world), spread_cell(time.target, 1, "{:.4f}"),
+        {one.label, std::to_string(one.world),
+         time.target ? spread_cell(time.target, 1, "{:.4f}") : "no `single`",
          fmt::format("{} of {}", time.reached, time.runs),
          time.seconds ? spread_cell(time.seconds, 1, "{:.3g}") : "not reached",
          spread_cell(time.speed_up, 1, "{:.2f}"), spread_cell(time.final_difference, 1, "{:+.4f}"),

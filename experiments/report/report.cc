@@ -168,18 +168,19 @@ Rates rates_of(const Case& one) {
 }
 
 /// Whether samples/s of the two runs can be compared: both train the same model on the same data in
-/// the same precision, and on the same devices.
+/// the same precision, with the same kind of optimizer, and on the same devices.
 bool same_work(const RunPlan& a, const RunPlan& b) {
   ModelConfig model = a.model;
   model.batch_norm_group = b.model.batch_norm_group;
   return model == b.model && a.data == b.data && a.train.precision == b.train.precision &&
-         a.device.kind == b.device.kind && a.device.tf32 == b.device.tf32 && a.cluster == b.cluster;
+         a.optimizer.kind == b.optimizer.kind && a.device.kind == b.device.kind &&
+         a.device.tf32 == b.device.tf32 && a.cluster == b.cluster;
 }
 
 /// The case of `single` that the speed-ups of `one` are measured against: of several, best one with
 /// the same global batch, then with the same number of threads (on all cores: with the most), then
-/// with the fewest micro-batches. References do not count here: they run only once, on a machine
-/// that is still cold. Null if there is no such case.
+/// with the same recomputation, then with the fewest micro-batches. References do not count here:
+/// they run only once, on a machine that is still cold. Null if there is no such case.
 const Case* baseline_of(const Case& one, const std::vector<Case>& cases, Purpose purpose) {
   const RunPlan& plan = one.repeats[0]->plan;
   const auto worth = [&](const Case& single) {
@@ -188,7 +189,7 @@ const Case* baseline_of(const Case& one, const std::vector<Case>& cases, Purpose
     return std::tuple(
         candidate.train.global_batch == plan.train.global_batch,
         purpose == Purpose::all_cores ? threads : std::int64_t{threads == plan.device.threads},
-        -candidate.train.accumulation);
+        candidate.train.recompute == plan.train.recompute, -candidate.train.accumulation);
   };
   const Case* best = nullptr;
   for (const Case& candidate : cases) {
@@ -227,6 +228,7 @@ std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
       const std::int64_t batch = one.repeats[0]->plan.train.global_batch;
       if (const Case* single = baseline_of(one, cases, Purpose::asked)) {
         summary.speed_up = ratio(rates, rates_of(*single));
+        summary.baseline = single->repeats[0]->plan.line;
         summary.other_batch = single->repeats[0]->plan.train.global_batch != batch;
       }
       if (const Case* all = baseline_of(one, cases, Purpose::all_cores))
@@ -251,7 +253,8 @@ std::vector<Tie> ties(const std::vector<CaseSummary>& cases) {
     Tie tie{lowest->world, {}};
     for (const CaseSummary* one : measured) {
       const double value = lowest->speed_up.interval->low;
-      if (one->world == tie.world && one->speed_up.interval->overlaps({value, value}))
+      if (one->world == tie.world && one->baseline == lowest->baseline &&
+          one->speed_up.interval->overlaps({value, value}))
         tie.labels.push_back(one->label);
     }
     const auto within = [](const Tie& part, const Tie& whole) {

@@ -57,6 +57,7 @@ struct CaseSummary {
   /// the case is only a reference. Schemes with an algorithm of their own have neither, because
   /// steps of two algorithms are worth different amounts.
   Ratio speed_up;
+  int baseline = -1;  // the line of that `single` (RunPlan::line); -1 if there is none
   /// Whether that `single` has another global batch, so that the speed-up is one per sample only.
   bool other_batch = false;
   double efficiency = -1;
@@ -84,8 +85,8 @@ struct CaseSummary {
 };
 
 /// Returns one summary for each case, in the order of RunPlan::line, except that cases of `single`
-/// come first. Speed-ups are taken against the case of `single` that was asked for. If several were
-/// asked for, this is the one with the fewest micro-batches.
+/// come first. Speed-ups are taken against a case of `single` that was asked for and does the same
+/// work: of several the one with the same global batch, then with the fewest micro-batches.
 std::vector<CaseSummary> summarise(const std::vector<Row>& rows);
 
 /// Cases of one world that a comparison cannot rank, because the intervals of their speed-ups have

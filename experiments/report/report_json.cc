@@ -84,8 +84,7 @@ ordered_json case_json(const CaseSummary& one) {
       {"held_out_loss", one.held_out ? ordered_json(one.held_out->loss) : ordered_json()},
       {"held_out_accuracy", one.held_out ? ordered_json(one.held_out->accuracy) : ordered_json()},
       {"proof", name_of(proof)},
-      {"not_shown_because",
-       one.verdict.cause.empty() ? ordered_json() : ordered_json(one.verdict.cause)},
+      {"proof_cause", one.verdict.cause.empty() ? ordered_json() : ordered_json(one.verdict.cause)},
       {"largest_difference", compared && std::isfinite(one.verdict.difference)
                                  ? ordered_json(one.verdict.difference)
                                  : ordered_json()}};

@@ -28,13 +28,15 @@ bool finished(const CaseSummary& one) { return one.failed < one.repeats; }
 
 /// What is known about the case, for instance "bit-identical to single; 1 of 2 repeats disturbed".
 /// A note below the table says what disturbed the repeats.
-std::string verdict_cell(const CaseSummary& one) {
+std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
   if (!finished(one)) return "FAILED: " + cell(one.error);
   const Proof proof = one.verdict.proof;
   std::string out(name_of(proof));
-  if (proof == Proof::to_rounding || proof == Proof::different)
+  if (!one.verdict.cause.empty())
+    out += ": " + one.verdict.cause;
+  else if (proof == Proof::to_rounding || proof == Proof::different)
     out += fmt::format(" ({:.0e})", one.verdict.difference);
-  if (proof == Proof::not_shown) out += ": " + one.verdict.cause;
+  if (mark_simulated && !one.cluster.empty()) out += "; SIMULATED";
   if (one.shared_device) out += "; shared GPU: not a performance figure";
   if (one.failed > 0)
     out += fmt::format("; {} of {} repeats FAILED: {}", one.failed, one.repeats, cell(one.error));
@@ -99,6 +101,7 @@ std::string cores_column(const std::vector<CaseSummary>& cases) {
 
 std::string figures_table(const std::vector<CaseSummary>& cases) {
   const bool predictions = with_predictions(cases), all_cores = with_all_cores(cases);
+  const bool some_measured = any(cases, [](const CaseSummary& one) { return one.cluster.empty(); });
   const std::string cores = cores_column(cases);
   TableLine names = {"scheme", "world", "procs"};
   if (!cores.empty()) names.push_back(cores);
@@ -131,7 +134,7 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
            megabytes(one.bytes_minimum_per_step), megabytes(static_cast<double>(one.memory.peak())),
            one.computed ? fmt::format("{:.4f}", one.final_loss) : "-"});
     }
-    line.push_back(verdict_cell(one));
+    line.push_back(verdict_cell(one, some_measured));
     lines.push_back(std::move(line));
   }
   return text_table(lines);

@@ -10,8 +10,27 @@
 namespace ringside {
 namespace {
 
-bool simulated(const std::vector<CaseSummary>& cases) {
-  return !cases.empty() && !cases[0].cluster.empty();
+bool any_simulated(const std::vector<CaseSummary>& cases) {
+  return std::any_of(cases.begin(), cases.end(),
+                     [](const CaseSummary& one) { return !one.cluster.empty(); });
+}
+
+/// Says which rows were simulated: all, or those that the table marks.
+std::string simulated_text(const std::vector<CaseSummary>& cases) {
+  std::vector<std::string> clusters;
+  bool all = true;
+  for (const CaseSummary& one : cases) {
+    all = all && !one.cluster.empty();
+    if (!one.cluster.empty() &&
+        std::find(clusters.begin(), clusters.end(), one.cluster) == clusters.end())
+      clusters.push_back(one.cluster);
+  }
+  if (clusters.empty()) return {};
+  const std::string on =
+      fmt::format("SIMULATED on cluster {}: virtual time; ", fmt::join(clusters, " and cluster "));
+  return on +
+         (all ? "nothing here was measured.\n\n"
+              : "only rows without the word SIMULATED in their last column were measured.\n\n");
 }
 
 /// Says what the brackets behind a speed-up hold: a 95% interval, or, after few repeats, the range
@@ -93,7 +112,7 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
         "No speed-up: `single` was not compared (a reference run is made once, on a machine that "
         "is "
         "still cold, so its speed does not count); add `single` to compare.schemes.\n";
-  if (!simulated(cases) && std::any_of(cases.begin(), cases.end(), with_speed_up) &&
+  if (!any_simulated(cases) && std::any_of(cases.begin(), cases.end(), with_speed_up) &&
       std::none_of(cases.begin(), cases.end(),
                    [](const CaseSummary& one) { return one.speed_up.interval.has_value(); }))
     out +=
@@ -147,11 +166,7 @@ std::string time_to_loss_text(const std::vector<CaseSummary>& cases) {
 }  // namespace
 
 std::string summary_text(const std::vector<CaseSummary>& cases) {
-  std::string out;
-  if (simulated(cases))
-    out += fmt::format("SIMULATED on cluster {}: virtual time; nothing here was measured.\n\n",
-                       cases[0].cluster);
-  out += figures_table(cases) + columns_text(cases);
+  std::string out = simulated_text(cases) + figures_table(cases) + columns_text(cases);
   if (const std::string remarks = remarks_text(cases); !remarks.empty()) out += "\n" + remarks;
   if (const std::string held_out = evaluation_table(cases); !held_out.empty())
     out += "\n" + held_out;

@@ -64,12 +64,17 @@ void find_fastest(SweepTable& table) {
     int best = -1;
     for (std::size_t l = 0; l < table.lines.size(); ++l) {
       const double here = table.lines[l].samples_per_s[v];
-      if (here >= 0 &&
+      if (here >= 0 && table.lines[l].ranked[v] &&
           (best < 0 || here > table.lines[static_cast<std::size_t>(best)].samples_per_s[v]))
         best = static_cast<int>(l);
     }
     table.fastest.push_back(best);
   }
+}
+
+bool may_be_ranked(const CaseSummary& one) {
+  return one.promise == Promise::same_run && one.verdict.proof != Proof::different &&
+         !one.shared_device;
 }
 
 SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::string& key,
@@ -81,13 +86,17 @@ SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::str
     auto line = std::find_if(table.lines.begin(), table.lines.end(),
                              [&](const auto& known) { return known.family == one->family; });
     if (line == table.lines.end())
-      line = table.lines.insert(table.lines.end(),
-                                {one->family, std::vector<double>(values.size(), -1.0)});
+      line = table.lines.insert(
+          table.lines.end(),
+          {one->family, std::vector<double>(values.size(), -1.0), std::vector<bool>(values.size()),
+           one->promise == Promise::own_algorithm});
     const Values own = swept_of(*one);
     const auto value = own.find(key);
     for (std::size_t v = 0; v < values.size(); ++v)
-      if (one->failed < one->repeats && (value == own.end() || value->second == values[v]))
+      if (one->failed < one->repeats && (value == own.end() || value->second == values[v])) {
         line->samples_per_s[v] = one->samples_per_s;
+        line->ranked[v] = may_be_ranked(*one);
+      }
   }
   find_fastest(table);
   return table;
@@ -147,7 +156,8 @@ std::string sweep_tables(const std::vector<CaseSummary>& cases) {
         const double rate = table.lines[l].samples_per_s[v];
         const bool fastest = table.fastest[v] == static_cast<int>(l);
         line.push_back(rate < 0 ? "-"
-                                : fmt::format("{0}{1}{0}", fastest ? "**" : "", per_second(rate)));
+                                : fmt::format("{0}{1}{2}{0}", fastest ? "**" : "", per_second(rate),
+                                              table.lines[l].own_algorithm ? "*" : ""));
       }
     }
     if (!out.empty()) out += "\n";

@@ -16,9 +16,13 @@ struct SweepTable {
   struct Line {
     std::string family;
     std::vector<double> samples_per_s;  // for each value; negative if there is no figure
+    /// Whether the figure may be ranked: not that of an algorithm of its own, of another training
+    /// run, or of ranks that share a device.
+    std::vector<bool> ranked;
+    bool own_algorithm = false;
   };
   std::vector<Line> lines;
-  /// For each value, the index of the fastest line; -1 if no line has a figure.
+  /// For each value, the index of the fastest line; -1 if no line has a figure that may be ranked.
   std::vector<int> fastest;
 };
 

@@ -22,8 +22,8 @@ Spread spread_of(const std::vector<double>& values) {
   return {median(values), {*low, *high}};
 }
 
-/// The run of `single` that trains what `row` trains: of several the one that was asked for, then
-/// the one with the same repeat. Null if there is none.
+/// The run of `single` that trains what `row` trains, with the same learning rate for one replica:
+/// of several the one that was asked for, then the one with the same repeat. Null if there is none.
 const Row* single_of(const Row& row, const std::vector<const Row*>& rows) {
   const Row* found = nullptr;
   const auto worth = [&](const Row& one) {
@@ -32,7 +32,8 @@ const Row* single_of(const Row& row, const std::vector<const Row*>& rows) {
   };
   for (const Row* one : rows) {
     if (one->status != "ok" || one->plan.scheme != "single" ||
-        one->plan.purpose == Purpose::all_cores || !same_training(one->plan, row.plan))
+        one->plan.purpose == Purpose::all_cores ||
+        one->plan.optimizer.lr != row.plan.optimizer.lr || !same_training(one->plan, row.plan))
       continue;
     if (!found || worth(*one) > worth(*found)) found = one;
   }
@@ -82,9 +83,9 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const Row*>& runs,
     const std::optional<double> at_end = final_loss(*row);
     if (row->plan.target_kind == TargetKind::none || !at_end) return {};
     const Row* single = single_of(*row, rows);
-    const std::optional<double> target = target_of(*row, single);
-    if (!target) return {};
     ++out.runs;
+    const std::optional<double> target = target_of(*row, single);
+    if (!target) continue;
     targets.push_back(*target);
     if (const auto of_single = single ? final_loss(*single) : std::nullopt) {
       differences.push_back(*at_end - *of_single);
@@ -96,11 +97,14 @@ std::optional<TimeToLoss> time_to_loss(const std::vector<const Row*>& runs,
     seconds.push_back(cost->seconds);
     samples.push_back(cost->samples);
     bytes.push_back(cost->bytes);
-    if (!single || single->plan.purpose != Purpose::asked) continue;
+    if (!single || single->plan.purpose != Purpose::asked ||
+        single->plan.repeat != row->plan.repeat)
+      continue;
     if (const auto of_single = cost_to(*single, *target); of_single && cost->seconds > 0)
       speed_ups.push_back(of_single->seconds / cost->seconds);
   }
   if (out.runs == 0) return {};
+  if (targets.size() < static_cast<std::size_t>(out.runs)) return out;
   out.target = spread_of(targets);
   if (differences.size() == targets.size()) out.final_difference = spread_of(differences);
   if (of_single_by_seed.size() > 1) {

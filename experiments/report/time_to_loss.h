@@ -35,7 +35,9 @@ struct Spread {
 /// The time to loss of one case, over all of its seeds and repeats.
 struct TimeToLoss {
   int runs = 0, reached = 0;  // `reached` runs have reached their target
-  Spread target{};            // runs with several seeds may have several targets
+  /// Runs with several seeds may have several targets. None if `single` has to say the target, but
+  /// has not finished with this training.
+  std::optional<Spread> target{};
   /// Present if every run has reached its target.
   std::optional<Spread> seconds{}, samples{}, bytes{};
   /// Seconds of `single` divided by those of the case, both of the same seed and repeat. Present if

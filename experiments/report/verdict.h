@@ -32,7 +32,7 @@ constexpr EnumNames names_of(Proof) { return proof_names; }
 struct Verdict {
   Proof proof = Proof::not_shown;
   double difference = 0;  // largest relative difference of training and held-out losses
-  std::string cause{};    // why nothing is shown
+  std::string cause{};    // why nothing is shown, or what differs if losses do not
 };
 
 /// The worst verdict of all `repeats`, which have finished. `rows` contain the references.

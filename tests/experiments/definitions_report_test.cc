@@ -29,7 +29,8 @@ TEST_F(DefinitionsInReports, EqualBitsOfAllReplicasAreTheProof) {
   EXPECT_EQ(verdict_of(row_).proof, Proof::identical_to_definition);
   Row other = row_;
   other.parameter_hashes[1] = "z";
-  EXPECT_EQ(verdict_of(other).proof, Proof::to_rounding) << "the losses agree";
+  EXPECT_EQ(verdict_of(other).proof, Proof::different) << "although the losses agree";
+  EXPECT_EQ(verdict_of(other).cause, "the parameters at the end differ");
   other.loss[1] = 1.6;
   EXPECT_EQ(verdict_of(other).proof, Proof::different);
   other = row_;

@@ -62,6 +62,20 @@ TEST(Sweeps, HaveSingleBesideEveryWorld) {
   EXPECT_THAT(sweep_tables(cases), HasSubstr("Fastest: single at 1; ddp from 10 on."));
 }
 
+TEST(Sweeps, RankNeitherOwnAlgorithmsNorOtherTrainingRuns) {
+  auto cases = of_networks();
+  for (CaseSummary& one : cases)
+    if (one.family == "ddp") one.promise = Promise::own_algorithm;
+  EXPECT_THAT(sweep_of(cases)[0].fastest, ElementsAre(0, 0, 0));
+  EXPECT_THAT(sweep_tables(cases), HasSubstr("80.0*"));
+  cases = of_networks();
+  cases[5].verdict.proof = Proof::different;
+  EXPECT_THAT(sweep_of(cases)[0].fastest, ElementsAre(0, 1, 0));
+  cases[5].verdict.proof = Proof::not_shown;
+  cases[5].shared_device = true;
+  EXPECT_THAT(sweep_of(cases)[0].fastest, ElementsAre(0, 1, 0));
+}
+
 TEST(Sweeps, AFailedCaseHasNoFigure) {
   auto cases = of_networks();
   cases[5].failed = 1;

@@ -60,8 +60,8 @@ TEST(TimeToLoss, TakesItsTargetFromSingleOfTheSameSeed) {
   ASSERT_TRUE(time);
   EXPECT_EQ(time->runs, 2);
   EXPECT_EQ(time->reached, 2);
-  EXPECT_DOUBLE_EQ(time->target.range.low, 2);
-  EXPECT_DOUBLE_EQ(time->target.range.high, 3);
+  EXPECT_DOUBLE_EQ(time->target->range.low, 2);
+  EXPECT_DOUBLE_EQ(time->target->range.high, 3);
   ASSERT_TRUE(time->seconds);
   EXPECT_DOUBLE_EQ(time->seconds->median, 2);
   EXPECT_DOUBLE_EQ(time->speed_up->median, 2);
@@ -85,6 +85,25 @@ TEST(TimeToLoss, OneRunThatDoesNotReachTheTargetLeavesNoMedian) {
   EXPECT_THAT(text, HasSubstr("| not reached |"));
   EXPECT_THAT(text, HasSubstr("Seeds alone move the final loss of `single` by ±0.0000"));
   EXPECT_TRUE(summary_json("trial", cases)["cases"][1]["time_to_loss"]["seconds"].is_null());
+}
+
+TEST(TimeToLoss, WithoutSingleTheTargetIsNotKnown) {
+  const auto cases = summarise({evaluated("ddp", 2, 1, 0.5, {4, 3, 2})});
+  ASSERT_TRUE(cases[0].time_to_loss);
+  EXPECT_FALSE(cases[0].time_to_loss->target);
+  EXPECT_EQ(cases[0].time_to_loss->reached, 0);
+  EXPECT_THAT(summary_text(cases), HasSubstr("| no `single` |"));
+}
+
+TEST(TimeToLoss, SingleWithAnotherLearningRateDoesNotCount) {
+  Row other = evaluated("single", 1, 1, 1, {4, 2, 2, 2});
+  other.plan.optimizer.lr *= 2;
+  other.plan.sums.lr *= 2;
+  other.plan.id += "b";
+  const std::vector<Row> rows = {other, evaluated("single", 1, 1, 1, {4, 3, 3, 3}),
+                                 evaluated("ddp", 2, 1, 0.5, {4, 3, 2, 2})};
+  const auto cases = summarise(rows);
+  EXPECT_DOUBLE_EQ(cases.back().time_to_loss->target->median, 3);
 }
 
 TEST(TimeToLoss, AGivenTargetNeedsNoSingle) {

@@ -128,7 +128,7 @@ TEST(WrongReplicas, OfTheLastStepShowInItsEvaluation) {
   const SchemeRow scheme = forgetting_last_worker("averaging");
   Findings found = find(tiny("gpt"), scheme, 5);
   EXPECT_THAT(found.violations, ElementsAre(parameters_of(0), parameters_of(1)));
-  EXPECT_EQ(found.proof, Proof::to_rounding);
+  EXPECT_EQ(found.proof, Proof::different);
   found = find(testing::evaluating(), scheme, 5);
   EXPECT_THAT(found.violations,
               ElementsAre(parameters_of(0), parameters_of(1), evaluation_after(5)));
