@@ -71,7 +71,13 @@ class Collector {
   }
 
   void assign(const std::vector<Assignment>& together) {
-    for (const Assignment& one : together) schemes_are_set_ |= is(one.path, {"compare", "schemes"});
+    for (const Assignment& one : together) {
+      schemes_are_set_ |= is(one.path, {"compare", "schemes"});
+      if (is(one.path, {"compare", "worlds"}) && !place_of_swept_worlds_.empty())
+        throw Error("{}: compare.worlds is given beside world in compare.sweep ({}); leave one out",
+                    one.place, place_of_swept_worlds_);
+    }
+    place_of_swept_worlds_.clear();
     binder_.assign(together);
   }
 
@@ -92,12 +98,15 @@ class Collector {
           "below",
           list.place);
     list.path.erase(list.path.begin(), list.path.begin() + 2);
+    if (is(list.path, {"world"})) place_of_swept_worlds_ = list.place;
     add_to_sweep(experiment_, std::move(list));
   }
 
   Experiment& experiment_;
   Binder binder_;
   bool schemes_are_set_ = false;
+  /// Where the file, or else the overrides, list worlds in compare.sweep; empty: nowhere.
+  std::string place_of_swept_worlds_;
 };
 
 /// Whether a case or the sweep sets one of the keys that decide about the cluster.

@@ -193,6 +193,18 @@ TEST_F(Cases, AListOfWorldsInASweepIsThatOfTheComparison) {
               HasSubstr("trial.toml:2: a sweep over worlds is the key compare.worlds"));
 }
 
+TEST_F(Cases, AListOfWorldsInASweepStandsBesideNoOther) {
+  const std::string swept = "[compare.sweep]\nworld = [4, 8]\n", plain = "[compare]\nworlds = [2]\n";
+  EXPECT_THAT(complaint(plain + swept),
+              AllOf(HasSubstr("trial.toml:2: compare.worlds is given beside world in compare.sweep "),
+                    HasSubstr("trial.toml:4); leave one out")));
+  EXPECT_THAT(complaint("", {"compare.worlds=[2]", "compare.sweep.world=[4]"}),
+              HasSubstr("--set compare.worlds=[2]: compare.worlds is given beside world"));
+  EXPECT_THAT(read(swept, {"compare.worlds=[2]"}).common.compare.worlds, ElementsAre(2))
+      << "--set wins over the file";
+  EXPECT_THAT(read(plain, {"compare.sweep.world=[4]"}).common.compare.worlds, ElementsAre(4));
+}
+
 TEST_F(Cases, ASweepThatIsWrongIsNamedByItsLine) {
   const auto wrong = [&](const std::string& line) { return complaint("[compare.sweep]\n" + line); };
   EXPECT_THAT(wrong("\"train.steeps\" = [1]\n"),
