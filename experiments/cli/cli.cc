@@ -41,13 +41,16 @@ int run_command(const Process& process) {
                                          "run every scheme and case of an experiment with every "
                                          "number of workers, and print one table");
   add_experiment(*compare, arguments);
-  compare->add_option("--schemes", arguments.schemes, "run only these schemes, as in ddp,fsdp")
+  compare
+      ->add_option("--schemes", arguments.schemes,
+                   "run only these schemes, as in ddp,fsdp, and leave out cases of other schemes")
       ->delimiter(',')
       ->type_name("A,B")
       ->allow_extra_args(false);
   compare
       ->add_option("--worlds", arguments.worlds,
-                   "run only with these numbers of workers, as in 1,2")
+                   "run only with these numbers of workers, as in 1,2, in place of those of the "
+                   "file and of its cases")
       ->delimiter(',')
       ->type_name("N,M")
       ->allow_extra_args(false);

@@ -13,6 +13,7 @@
 #include "core/sim/world.h"
 #include "experiments/calibrate/calibrate.h"
 #include "experiments/cli/commands.h"
+#include "experiments/config/cases.h"
 #include "experiments/config/cluster_file.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
@@ -78,12 +79,10 @@ std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& 
 /// Finds everything that can be wrong about the input before any file is touched.
 void prepare(Comparison& comparison, const Arguments& arguments, const Process& process) {
   Experiment experiment = read_experiment(arguments.file, arguments.overrides, arguments.cases);
-  CompareConfig& compare = experiment.common.compare;
-  if (!arguments.schemes.empty()) compare.schemes = arguments.schemes;
-  if (!arguments.worlds.empty()) compare.worlds = arguments.worlds;
+  limit_to(experiment, arguments.schemes, arguments.worlds);
   comparison.name = experiment.common.name;
   comparison.runs = plan_comparison(experiment, allowed_cores().value_or(0));
-  comparison.most_attempts = static_cast<int>(compare.attempts);
+  comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);
   check_inputs(comparison.runs);
   comparison.machine = calibrated_machine(comparison.runs, arguments.results);
   comparison.data = data_state(comparison.runs);

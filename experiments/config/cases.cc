@@ -198,6 +198,20 @@ void check_cases(const Experiment& experiment) {
     }
 }
 
+void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
+              const std::vector<std::int64_t>& worlds) {
+  CompareConfig& compare = experiment.common.compare;
+  if (!schemes.empty()) {
+    compare.schemes = schemes;
+    std::erase_if(experiment.cases, [&](const CaseConfig& one) {
+      return std::find(schemes.begin(), schemes.end(), one.scheme) == schemes.end();
+    });
+  }
+  if (worlds.empty()) return;
+  compare.worlds = worlds;
+  for (CaseConfig& one : experiment.cases) one.worlds.clear();
+}
+
 std::int64_t count_points(const std::vector<SweptKey>& sweep, std::string_view scheme,
                           std::int64_t limit) {
   std::int64_t count = 1;

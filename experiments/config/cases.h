@@ -31,6 +31,12 @@ void add_to_sweep(Experiment& experiment, Assignment list);
 /// bound.
 void check_cases(const Experiment& experiment);
 
+/// Limits the experiment to what --schemes and --worlds name; an empty list limits nothing. The
+/// schemes replace compare.schemes, and cases of other schemes are left out. The worlds replace
+/// compare.worlds and those of the cases.
+void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
+              const std::vector<std::int64_t>& worlds);
+
 /// How many combinations of values the sweep has for a line of `scheme`; at most `limit` + 1. Keys
 /// of other schemes' options do not count.
 std::int64_t count_points(const std::vector<SweptKey>& sweep, std::string_view scheme,

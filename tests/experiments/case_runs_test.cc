@@ -93,6 +93,14 @@ TEST_F(CaseRuns, AreMadeAndResumed) {
   EXPECT_THAT(run(again).err, HasSubstr("other.txt has changed since the earlier runs"));
 }
 
+TEST_F(CaseRuns, AreThoseThatTheCommandLineLimitsThemTo) {
+  const Ended ended = run({"compare", "trial.toml", "--schemes", "ps", "--worlds", "1"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(runs(), ::testing::UnorderedElementsAre("single-x1-r0", "single-x1-precision-bf16-r0",
+                                                      "single-x1-path-other-r0", "ps-w1-r0",
+                                                      "one-server-w1-r0", "other-text-w1-r0"));
+}
+
 TEST_F(CaseRuns, AreRefusedInOneLine) {
   const auto refusal = [&](const std::string& text) {
     const Ended ended = run({"compare", "trial.toml", "--case", text});

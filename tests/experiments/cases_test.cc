@@ -125,6 +125,27 @@ TEST_F(Cases, LeaveSchemesOutThatNobodyAsksFor) {
   EXPECT_EQ(read("").common.compare.schemes.size(), 5u);
 }
 
+TEST_F(Cases, AreLimitedToTheSchemesAndWorldsOfTheCommandLine) {
+  const auto limited = [&](const Texts& schemes, const std::vector<std::int64_t>& worlds) {
+    Experiment out = read("[compare]\nschemes = [\"single\"]\nworlds = [3]\n", {},
+                          {"ps: world=4", "ddp", "ps: label=mine, worlds=[1, 2]"});
+    limit_to(out, schemes, worlds);
+    return out;
+  };
+  const Experiment all = limited({}, {});
+  EXPECT_EQ(all.cases.size(), 3u);
+  EXPECT_THAT(all.cases[0].worlds, ElementsAre(4));
+  EXPECT_THAT(all.common.compare.worlds, ElementsAre(3));
+  const Experiment some = limited({"ps", "fsdp"}, {});
+  EXPECT_THAT(some.common.compare.schemes, ElementsAre("ps", "fsdp"));
+  ASSERT_EQ(some.cases.size(), 2u) << "ddp is left out";
+  EXPECT_EQ(some.cases[1].label, "mine");
+  EXPECT_THAT(some.cases[1].worlds, ElementsAre(1, 2));
+  const Experiment small = limited({}, {2});
+  EXPECT_THAT(small.common.compare.worlds, ElementsAre(2));
+  for (const CaseConfig& one : small.cases) EXPECT_THAT(one.worlds, IsEmpty()) << one.place;
+}
+
 TEST_F(Cases, ThatAreWrongAreNamedByTheirLine) {
   const auto wrong = [&](const std::string& lines) {
     return complaint("[[compare.case]]\nscheme = \"ps\"\n" + lines);
@@ -194,10 +215,12 @@ TEST_F(Cases, AListOfWorldsInASweepIsThatOfTheComparison) {
 }
 
 TEST_F(Cases, AListOfWorldsInASweepStandsBesideNoOther) {
-  const std::string swept = "[compare.sweep]\nworld = [4, 8]\n", plain = "[compare]\nworlds = [2]\n";
-  EXPECT_THAT(complaint(plain + swept),
-              AllOf(HasSubstr("trial.toml:2: compare.worlds is given beside world in compare.sweep "),
-                    HasSubstr("trial.toml:4); leave one out")));
+  const std::string swept = "[compare.sweep]\nworld = [4, 8]\n",
+                    plain = "[compare]\nworlds = [2]\n";
+  EXPECT_THAT(
+      complaint(plain + swept),
+      AllOf(HasSubstr("trial.toml:2: compare.worlds is given beside world in compare.sweep "),
+            HasSubstr("trial.toml:4); leave one out")));
   EXPECT_THAT(complaint("", {"compare.worlds=[2]", "compare.sweep.world=[4]"}),
               HasSubstr("--set compare.worlds=[2]: compare.worlds is given beside world"));
   EXPECT_THAT(read(swept, {"compare.worlds=[2]"}).common.compare.worlds, ElementsAre(2))
