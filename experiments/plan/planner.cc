@@ -139,7 +139,7 @@ class Repeater {
       RunPlan& run = out.emplace_back(plan);
       if (!seeds_.empty()) run.train.seed = seeds_[i];
       run.repeat = repeat;
-      if (seeds_.size() > 1) run.id += fmt::format("-s{}", run.train.seed);
+      if (!seeds_.empty()) run.id += fmt::format("-s{}", run.train.seed);
       run.id += fmt::format("-r{}", repeat);
     }
     return out;

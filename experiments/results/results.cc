@@ -117,6 +117,32 @@ void check_equal(const RunPlan& there, const nlohmann::json& old_plan,
       there.id, key, text(old_plan), text(new_plan));
 }
 
+/// Whether compare.seeds gave the run its seed: the planner then ends the id with seed and repeat.
+bool has_seed(const RunPlan& plan) {
+  return plan.id.ends_with(fmt::format("-s{}-r{}", plan.train.seed, plan.repeat));
+}
+
+/// Throws Error if a row would count beside other seeds than those that it was made with.
+void check_seeds(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
+  const bool seeds = std::any_of(runs.begin(), runs.end(), has_seed);
+  for (const Row& row : rows) {
+    if (has_seed(row.plan) != seeds)
+      throw Error(
+          "--resume: the row of run {} was made {} compare.seeds; {}, or leave --resume out to "
+          "start anew",
+          row.plan.id, seeds ? "without" : "with",
+          seeds ? "leave it out" : "give the same seeds again");
+    const auto same_seed = [&](const RunPlan& run) {
+      return run.train.seed == row.plan.train.seed;
+    };
+    if (seeds && std::none_of(runs.begin(), runs.end(), same_seed))
+      throw Error(
+          "--resume: the row of run {} has seed {}, which compare.seeds does not name; add it, or "
+          "leave --resume out to start anew",
+          row.plan.id, row.plan.train.seed);
+  }
+}
+
 }  // namespace
 
 ResultsFolder::ResultsFolder(fs::path folder) : folder_(std::move(folder)) {
@@ -240,6 +266,7 @@ void ResultsFolder::write(const std::string& name, const std::string& content) {
 }
 
 void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
+  check_seeds(rows, runs);
   const nlohmann::json asked = common_part(runs, true), others = common_part(runs, false);
   for (const Row& row : rows) {
     const bool was_asked = row.plan.purpose == Purpose::asked;

@@ -60,7 +60,8 @@ nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data
 
 /// Throws Error that names the first difference if `rows` were not made by the same experiment as
 /// `runs`. Runs with the same id must have equal plans; all others may differ only in scheme,
-/// options, world, what their cases and the sweep set, and what follows from these.
+/// options, world, what their cases and the sweep set, and what follows from these. Rows and runs
+/// must both have seeds of compare.seeds, or neither; those of the rows must all be asked for.
 void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPlan>& runs);
 
 /// Sets each row's line in the tables (RunPlan::line) to the line of its case among `runs`. Rows of

@@ -302,7 +302,7 @@ TEST(CasePlans, EveryLineIsRunWithEachSeed) {
   EXPECT_EQ(places.size(), runs.size());
   EXPECT_EQ(*places.rbegin(), 9);
   asked.common.compare.seeds = {5};
-  EXPECT_EQ(plan_comparison(asked)[1].id, "single-w1-r0");
+  EXPECT_EQ(plan_comparison(asked)[1].id, "single-w1-s5-r0") << "more seeds may follow";
   EXPECT_EQ(plan_comparison(asked)[1].train.seed, 5);
   asked.common.compare.seeds = {5, 5};
   EXPECT_THAT(complaint(asked), HasSubstr("compare.seeds names 5 twice"));

@@ -295,6 +295,28 @@ TEST_F(Results, ResumingWithAnotherSweepOrSeedsKeepsWhatIsThere) {
     EXPECT_TRUE(run.train.seed == 3 || run.train.precision == Precision::fp16) << run.id;
 }
 
+TEST_F(Results, ResumingCountsEverySeedOnce) {
+  Experiment asked(made_up_experiment());
+  asked.common.compare.repeats = 1;
+  asked.common.compare.schemes = {"single", "ddp"};
+  const auto runs_of = [&](const std::vector<std::int64_t>& seeds) {
+    asked.common.compare.seeds = seeds;
+    return plan_comparison(asked);
+  };
+  const auto refusal = [&](const std::vector<std::int64_t>& before,
+                           const std::vector<std::int64_t>& now) {
+    return complaint([&] { check_same_experiment(rows_of(runs_of(before)), runs_of(now)); });
+  };
+  EXPECT_EQ(refusal({1}, {1, 2}), "nothing");
+  for (const RunPlan& run : remaining_runs(runs_of({1, 2}), rows_of(runs_of({1})), 1))
+    EXPECT_EQ(run.train.seed, 2) << run.id;
+  EXPECT_THAT(refusal({}, {1, 2}), HasSubstr("was made without compare.seeds; leave it out, or"));
+  EXPECT_THAT(refusal({}, {asked.common.train.seed}), HasSubstr("was made without compare.seeds"));
+  EXPECT_THAT(refusal({1, 2}, {}), HasSubstr("was made with compare.seeds; give the same seeds"));
+  EXPECT_THAT(refusal({1, 2}, {2, 3}),
+              HasSubstr("has seed 1, which compare.seeds does not name; add it, or"));
+}
+
 TEST_F(Results, ResumingAnotherExperimentIsRefused) {
   auto config = made_up_experiment();
   config.train.steps = 40;
