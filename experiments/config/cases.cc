@@ -190,6 +190,10 @@ void check_cases(const Experiment& experiment) {
   for (const CaseConfig& one : experiment.cases) {
     ExperimentConfig config = experiment.common;
     Binder(config).assign(one.set);
+    for (const Assignment& set : one.set)
+      if (set.path[0] == "scheme" && set.path[1] != one.scheme)
+        throw Error("{}: {} is no option of the case's scheme {}; leave it out", set.place,
+                    key_of(set.path), one.scheme);
   }
   for (const SweptKey& swept : experiment.sweep)
     for (const Assignment& value : swept.values) {

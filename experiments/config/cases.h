@@ -28,7 +28,7 @@ CaseConfig case_of_text(const std::string& text);
 void add_to_sweep(Experiment& experiment, Assignment list);
 
 /// Binds every value of the cases and of the sweep once. Throws Error for the first that cannot be
-/// bound.
+/// bound, and for an option of another scheme than its case's.
 void check_cases(const Experiment& experiment);
 
 /// Limits the experiment to what --schemes and --worlds name; an empty list limits nothing. The

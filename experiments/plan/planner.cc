@@ -40,9 +40,11 @@ RunPlan plan_line(const Line& line, int world) {
 }
 
 /// Plans every line at each of its worlds, once. Lines whose plans are equal become one, which has
-/// the label that a case gives it, if one does. Ids have no world, seed and repeat yet.
+/// the label that a case gives it, if one does. Throws Error if two cases give it two labels. Ids
+/// have no world, seed and repeat yet.
 std::vector<AskedRun> asked_runs(const std::vector<Line>& lines) {
   std::vector<AskedRun> asked;
+  std::vector<std::string> given;  // the label that a case gives to each of `asked`, or empty
   std::map<std::pair<std::string, int>, std::ptrdiff_t> named;  // positions in `asked`
   FileNames names;
   for (const Line& line : lines)
@@ -53,6 +55,12 @@ std::vector<AskedRun> asked_runs(const std::vector<Line>& lines) {
       });
       if (known != asked.end() && line.label.empty()) continue;
       const auto index = known - asked.begin();
+      given.resize(asked.size() + 1);
+      std::string& label = given[static_cast<std::size_t>(index)];
+      if (!label.empty() && label != line.label)
+        throw Error("{}the case labelled '{}' has the same runs at world {}; leave one case out",
+                    describe(line), label, world);
+      label = line.label;
       if (named.try_emplace({plan.label, world}, index).first->second != index)
         throw Error(
             "{}another line is called '{}' at world {} too; give one of the two cases a label",

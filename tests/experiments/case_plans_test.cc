@@ -116,6 +116,20 @@ TEST(CasePlans, DifferentLinesNeedDifferentNames) {
   EXPECT_EQ(complaint(asked), "nothing") << "at another world";
 }
 
+TEST(CasePlans, EqualLinesHaveOneLabel) {
+  Experiment asked = experiment();
+  add_case(asked, "ps: label=mine");
+  add_case(asked, "ps");
+  add_case(asked, "ps: scheme.ps.servers=2, label=yours");
+  EXPECT_THAT(complaint(asked), HasSubstr("case 'yours': the case labelled 'mine' has the same "
+                                          "runs at world 2; leave one case out"));
+  asked.cases.back().label = "mine";
+  EXPECT_EQ(complaint(asked), "nothing");
+  asked.cases.back().label = "yours";
+  asked.cases.back().worlds = {1};
+  EXPECT_EQ(complaint(asked), "nothing") << "at another world";
+}
+
 TEST(CasePlans, LabelsThatDifferInSignsAloneHaveFilesOfTheirOwn) {
   Experiment asked = experiment();
   asked.common.compare.schemes = {"single"};

@@ -180,6 +180,8 @@ TEST_F(Cases, OfTheCommandLineThatAreWrongAreNamed) {
   EXPECT_THAT(wrong("ps: servers=1"), HasSubstr("--case ps: servers=1: unknown key 'servers'"));
   EXPECT_THAT(wrong("ps: train.steps"), HasSubstr("write table.key=value"));
   EXPECT_THAT(wrong("ps: compare.repeats=1"), HasSubstr("a case cannot set compare.repeats"));
+  EXPECT_THAT(wrong("ps: scheme.ddp.bucket_mb=1"),
+              HasSubstr("scheme.ddp.bucket_mb is no option of the case's scheme ps; leave it out"));
   EXPECT_THAT(complaint("", {"compare.case=[]"}), HasSubstr("write --case"));
 }
 
