@@ -35,6 +35,9 @@ RunPlan plan_definition(const RunPlan& run) {
   plan.repeat = 0;
   plan.train.accumulation *= run.world;
   plan.ranks.assign(1, run.ranks[0]);
+  plan.ranks[0].server = -1;
+  plan.servers = 0;
+  plan.swept.clear();  // runs at other points of the sweep may have the same definition
   // The rank has the replicas of all workers in its memory.
   if (plan.cluster) plan.cluster->device.memory_gb *= run.world;
   const std::vector<Setting> options = settings_of(run, true);

@@ -15,7 +15,8 @@ struct AskedRun {
 };
 
 /// Plans the definition of a run whose scheme has an algorithm of its own: one rank that stands for
-/// all workers of the run, and must end with the bits of the run. Its id has no seed and no repeat.
+/// all workers of the run, and must end with the bits of the run. It is at no point of a sweep. Its
+/// id has no seed and no repeat.
 RunPlan plan_definition(const RunPlan& run);
 
 /// Plans the run that `asked` must equal: plan_definition() for a scheme with an algorithm of its

@@ -40,6 +40,23 @@ void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
   }
 }
 
+/// Erases from the JSON of a reference's plan what may differ among the runs that share the
+/// reference, which has the values of the first of them: it decides about time and memory alone.
+void erase_unshared(nlohmann::json& plan_json) {
+  for (const char* own : {"warmup", "recompute", "timeout_s"}) plan_json["train"].erase(own);
+  for (const char* own : {"threads", "cluster"}) plan_json["device"].erase(own);
+  for (const char* own : {"message_ranks", "traced_ranks", "network_gbit_s"})
+    plan_json["sim"].erase(own);
+  plan_json.erase("cluster");
+}
+
+/// Whether both plans are the same reference, whichever of its runs they were made for.
+bool same_reference(const RunPlan& a, const RunPlan& b) {
+  return a.purpose == Purpose::reference && b.purpose == Purpose::reference && a.label == b.label &&
+         a.id == b.id && a.defines == b.defines && a.scheme == b.scheme && a.options == b.options &&
+         a.sums == b.sums && same_training(a, b);
+}
+
 /// The part of a plan that does not depend on its scheme, world, case and point of the sweep. Runs
 /// that the comparison adds by itself (`asked` is false) may differ in two more settings: a
 /// reference has the learning rate of the run that is compared with it, and the added run of the
@@ -63,6 +80,7 @@ nlohmann::json common_part(const RunPlan& plan, bool asked) {
   }
   common["model"].erase("batch_norm_group");
   erase_settings(common, plan);
+  if (plan.purpose == Purpose::reference) erase_unshared(common);
   return common;
 }
 
@@ -276,15 +294,17 @@ void check_same_experiment(const std::vector<Row>& rows, const std::vector<RunPl
     keep_members(new_part, old_part, false);
     check_equal(row.plan, old_part, new_part);
     for (const RunPlan& run : runs)
-      if (run.id == row.plan.id) check_equal(row.plan, run_part(row.plan), run_part(run));
+      if (run.id == row.plan.id && !same_reference(run, row.plan))
+        check_equal(row.plan, run_part(row.plan), run_part(run));
   }
 }
 
 void take_lines(std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
   const auto behind = static_cast<int>(runs.size());  // larger than the `line` of any run
   for (Row& row : rows) {
-    const auto same = std::find_if(runs.begin(), runs.end(),
-                                   [&](const RunPlan& run) { return same_case(run, row.plan); });
+    const auto same = std::find_if(runs.begin(), runs.end(), [&](const RunPlan& run) {
+      return same_case(run, row.plan) || same_reference(run, row.plan);
+    });
     row.plan.line = same != runs.end() ? same->line : behind + row.plan.line;
   }
 }

@@ -10,6 +10,7 @@
 #include "experiments/plan/checks.h"
 #include "experiments/plan/lines.h"
 #include "experiments/plan/planner.h"
+#include "experiments/plan/references.h"
 #include "ps/schemes/ps.h"
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
@@ -221,6 +222,23 @@ TEST(CasePlans, CasesOfSingleAreReferences) {
   const auto runs = plan_comparison(asked);
   EXPECT_THAT(of_purpose(runs, Purpose::reference), IsEmpty());
   EXPECT_EQ(reference_of(runs[3], runs).train.precision, Precision::bf16);
+}
+
+TEST(CasePlans, ADefinitionIsAtNoPointOfTheSweep) {
+  Experiment asked = experiment();
+  add_case(asked, "averaging: train.steps=9");
+  add_case(asked, "averaging: train.steps=9, train.timeout_s=99");
+  add_sweep(asked, "train.recompute=[false, true]");
+  const auto definitions = of_purpose(plan_comparison(asked), Purpose::reference);
+  ASSERT_EQ(definitions.size(), 1u);
+  EXPECT_THAT(definitions[0].swept, IsEmpty());
+  EXPECT_THAT(definitions[0].set, ElementsAre(Setting{"train.steps", "9"})) << "in both cases";
+
+  asked.common.scheme_options["ps"] =
+      ps::PsOptions{.servers = 2, .placement = ps::Placement::beside};
+  const RunPlan alone = plan_definition(plan_training(asked.common, "ps", 2));
+  EXPECT_EQ(alone.servers, 0);
+  EXPECT_EQ(alone.ranks.at(0).role(), "worker");
 }
 
 TEST(CasePlans, OneNetworkOrAnotherIsTheSameTraining) {

@@ -295,6 +295,26 @@ TEST_F(Results, ResumingWithAnotherSweepOrSeedsKeepsWhatIsThere) {
     EXPECT_TRUE(run.train.seed == 3 || run.train.precision == Precision::fp16) << run.id;
 }
 
+TEST_F(Results, ResumingWithAnotherFirstPointKeepsTheReferencesOfAll) {
+  Experiment asked(made_up_experiment());
+  asked.common.compare.repeats = 1;
+  asked.common.compare.schemes = {"averaging", "ddp"};
+  asked.common.train.micro_batch = 2;
+  const auto swept = [&](const char* steps) {
+    add_to_sweep(asked, parse_assignment(steps, "test"));
+    return plan_comparison(asked);
+  };
+  auto rows = rows_of(swept("train.warmup=[1, 2]"));
+  for (const char* other : {"train.warmup=[3, 1, 2]", "train.warmup=[3]"}) {
+    const auto runs = swept(other);
+    EXPECT_NO_THROW(check_same_experiment(rows, runs)) << other;
+    if (runs.size() < rows.size()) continue;
+    for (const RunPlan& run : remaining_runs(runs, rows, 1)) EXPECT_EQ(run.train.warmup, 3);
+    take_lines(rows, runs);
+    for (const Row& row : rows) EXPECT_LT(row.plan.line, static_cast<int>(runs.size()));
+  }
+}
+
 TEST_F(Results, ResumingCountsEverySeedOnce) {
   Experiment asked(made_up_experiment());
   asked.common.compare.repeats = 1;
