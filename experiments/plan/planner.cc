@@ -62,9 +62,8 @@ std::vector<AskedRun> asked_runs(const std::vector<Line>& lines) {
                     describe(line), label, world);
       label = line.label;
       if (named.try_emplace({plan.label, world}, index).first->second != index)
-        throw Error(
-            "{}another line is called '{}' at world {} too; give one of the two cases a label",
-            describe(line), plan.label, world);
+        throw Error("{}another line is called '{}' at world {} too; choose another label",
+                    describe(line), plan.label, world);
       const bool plain = line.label.empty() && line.set.empty() && line.swept.empty();
       plan.id = names.of_label(plain ? plan.scheme : plan.label);
       if (known == asked.end())

@@ -24,7 +24,7 @@ double most_bytes_sent(const Row& row) {
 }
 
 /// The rows of one case. `attempts` holds all of them; `repeats` holds, for each repeat, the one
-/// row that counts.
+/// row that counts, with the smallest seed first.
 struct Case {
   std::vector<const Row*> repeats, attempts;
 };
@@ -44,6 +44,11 @@ std::vector<Case> cases_of(const std::vector<Row>& rows) {
   };
   for (const Row& row : rows) case_of(row).attempts.push_back(&row);
   for (const Row* row : rows_that_count(rows)) case_of(*row).repeats.push_back(row);
+  const auto by_seed = [](const Row* a, const Row* b) {
+    return std::pair(a->plan.train.seed, a->plan.repeat) <
+           std::pair(b->plan.train.seed, b->plan.repeat);
+  };
+  for (Case& one : cases) std::stable_sort(one.repeats.begin(), one.repeats.end(), by_seed);
   const auto place = [](const Case& one) {
     const RunPlan& plan = one.repeats[0]->plan;
     return std::pair(plan.scheme != "single", plan.line);

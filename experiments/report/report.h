@@ -78,7 +78,7 @@ struct CaseSummary {
   double predicted_peak = -1, predicted_peak_error = 0;  // bytes
   std::string prediction_failure;                        // why nothing was predicted
   double final_loss = 0;
-  std::optional<Evaluation> held_out{};  // last one of the first repeat
+  std::optional<Evaluation> held_out{};  // last one of the first repeat with the smallest seed
   std::optional<double> perplexity{};    // of `held_out`; nothing for images
   std::optional<TimeToLoss> time_to_loss{};
   Verdict verdict;

@@ -12,8 +12,9 @@
 
 namespace ringside::testing {
 
-/// Every worker holds the whole model. After the last micro-batch the gradients of all workers are
-/// summed, and every worker makes the same update.
+/// Every worker holds the whole model. After the last micro-batch, or after every one if
+/// train.reduce says so, the gradients of all workers are summed. Every worker makes the same
+/// update.
 class AllAtOnce : public SyncScheme {
  public:
   explicit AllAtOnce(const RankContext& context)
@@ -24,22 +25,26 @@ class AllAtOnce : public SyncScheme {
     const RunPlan& plan = context().plan;
     model_ = &model;
     replica_.emplace(model, context());
+    every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
+    total_ = every_ ? context().device.tensor(replica_->gradients().shape(), MemoryKind::gradient,
+                                              replica_->gradients().dtype())
+                    : replica_->gradients();
     optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, context().device,
                                 replica_->parameters(), parameter_map(model));
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
-    replica_->before_backward(unit, pass);
+    replica_->before_backward(unit, every_ ? Pass{} : pass);
   }
   void after_backward(std::size_t unit, const Pass& pass) override {
-    replica_->after_backward(unit, pass);
+    replica_->after_backward(unit, every_ ? Pass{} : pass);
+    if (every_ && unit == 0) add_micro_batch(pass.micro_batch);
   }
 
   bool step(const StepInfo& info) override {
-    peer::wait_exposed(context().timeline, "all-reduce",
-                       communicator_->all_reduce(replica_->gradients()));
+    if (!every_) all_reduce();
     const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
-    const ParameterRange all{0, replica_->parameters(), replica_->gradients()};
+    const ParameterRange all{0, replica_->parameters(), total_};
     const bool finite = settle_rounds(*optimizer_, all, info, [](std::span<double>) {});
     if (finite) optimizer_->update(all, info);
     return finite;
@@ -58,9 +63,24 @@ class AllAtOnce : public SyncScheme {
   Traffic traffic() const override { return communicator_->traffic(); }
 
  private:
+  void all_reduce() {
+    peer::wait_exposed(context().timeline, "all-reduce",
+                       communicator_->all_reduce(replica_->gradients()));
+  }
+  void add_micro_batch(std::int64_t micro_batch) {
+    all_reduce();
+    const Kernels& kernels = context().device.kernels();
+    if (micro_batch == 0)
+      kernels.copy({.in = replica_->gradients(), .out = total_});
+    else
+      kernels.add({.in = replica_->gradients(), .out = total_});
+  }
+
   std::unique_ptr<Communicator> communicator_;
   Model* model_ = nullptr;
   std::optional<Replica> replica_;
+  bool every_ = false;  // the gradients of each of several micro-batches are summed over workers
+  Tensor total_;        // the gradient that the optimizer gets
   std::unique_ptr<Optimizer> optimizer_;
 };
 

@@ -22,5 +22,17 @@ TEST(Tutorial, AllReduceAtOnceIsBitIdenticalToSingle) {
     }
 }
 
+TEST(Tutorial, ReducesAfterEveryMicroBatchAsDdpDoes) {
+  SchemeRow row = find_scheme("ddp");
+  row.make = [](const RankContext& context, const Options&) -> std::unique_ptr<SyncScheme> {
+    return std::make_unique<testing::AllAtOnce>(context);
+  };
+  auto config = testing::accumulating();
+  config.train.reduce = Reduce::every;
+  const RunPlan plan = plan_training(config, "ddp", 3);
+  EXPECT_EQ(testing::violations(testing::run(plan, &row), testing::run(plan)),
+            testing::Violations{});
+}
+
 }  // namespace
 }  // namespace ringside
