@@ -5,6 +5,7 @@
 #include "experiments/run/simulation.h"
 #include "peer/averaging.h"
 #include "tests/schemes/tiny_runs.h"
+#include "tests/schemes/wrong_schemes.h"
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
@@ -17,6 +18,7 @@ using ::testing::HasSubstr;
 using testing::largest_difference;
 using testing::reference_of;
 using testing::run;
+using ::testing::SizeIs;
 using testing::tiny;
 
 ExperimentConfig plain_sgd() {
@@ -145,6 +147,12 @@ TEST(AveragingWithDistance, ReportsTheFigureOfItsDefinition) {
   const Row alone = run(measured(config, 1));
   ASSERT_EQ(alone.figures.size(), 1u);
   EXPECT_EQ(alone.figures[0].mean, 0) << "it is its own mean";
+}
+
+TEST(AveragingWithDistance, ReportsItsFigureThroughAWrapperToo) {
+  const RunPlan plan = measured(plain_sgd(), 2);
+  const SchemeRow wrapped = testing::wrapping<testing::Wrapped>("averaging");
+  EXPECT_THAT(run(plan, &wrapped).figures, SizeIs(1));
 }
 
 TEST(AveragingWithDistance, TrainsWithTheSameBitsAndTakesMoreMemory) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "core/comm/communicator.h"
 #include "core/scheme/scheme.h"
@@ -37,6 +38,7 @@ class Wrapped : public SyncScheme {
   }
   void visit_parameters(const ParameterVisitor& visit) override { right_->visit_parameters(visit); }
   Traffic traffic() const override { return right_->traffic(); }
+  std::vector<SchemeFigure> figures() const override { return right_->figures(); }
 
  private:
   std::unique_ptr<SyncScheme> right_;
