@@ -58,7 +58,10 @@ TEST_P(Failures, ARanksOwnErrorIsHeardBeforeWhatOthersMakeOfIt) {
   EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
 }
 
-TEST_P(Failures, ARankThatHangsIsEndedToo) {
+/// Schemes whose workers wait for each other.
+class FailuresOfWaiting : public Failures {};
+
+TEST_P(FailuresOfWaiting, ARankThatHangsIsEndedToo) {
   auto arguments = endless();
   arguments.insert(arguments.end(), {"--set", "train.timeout_s=1"});
   Program program = start(arguments);
@@ -113,7 +116,11 @@ TEST_P(Failures, RanksDieWithTheirLauncher) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Schemes, Failures, ::testing::Values("dp", "ps", "ddp", "fsdp"),
+INSTANTIATE_TEST_SUITE_P(Schemes, Failures,
+                         ::testing::Values("dp", "ps", "ddp", "fsdp", "averaging", "independent"),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Schemes, FailuresOfWaiting,
+                         ::testing::Values("dp", "ps", "ddp", "fsdp", "averaging"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
