@@ -14,13 +14,14 @@ namespace {
 using FirstError = std::optional<std::string>;
 
 RankRecord simulate_rank(const RunPlan& plan, int rank, const RankSite& site,
-                         const std::function<void(const Progress&)>& progress, FirstError& first) {
+                         const std::function<void(const Progress&)>& progress, FirstError& first,
+                         const SchemeRow* row) {
   const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
   const auto hear = [&](const std::string& error) {
     if (!first) first = fmt::format("rank {} ({}): {}", rank, self.role(), error);
   };
   try {
-    RankRecord record = run_rank(plan, rank, site, {progress, hear});
+    RankRecord record = run_rank(plan, rank, site, {progress, hear}, row);
     record.host = fmt::format("machine {}", place_of(plan, rank).machine);
     if (rank >= plan.sim.traced_ranks) record.slices.clear();
     return record;
@@ -34,7 +35,8 @@ RankRecord simulate_rank(const RunPlan& plan, int rank, const RankSite& site,
 }  // namespace
 
 std::vector<RankRecord> simulate(const RunPlan& plan,
-                                 const std::function<void(const Progress&)>& progress) {
+                                 const std::function<void(const Progress&)>& progress,
+                                 const SchemeRow* row) {
   const auto world = sim::make_world(*plan.cluster);
   MemoryStore store;
   FirstError first;
@@ -42,7 +44,7 @@ std::vector<RankRecord> simulate(const RunPlan& plan,
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const int rank = static_cast<int>(r);
     world->spawn(fmt::format("rank {}", r), place_of(plan, rank), [&, r, rank] {
-      records[r] = simulate_rank(plan, rank, {store, world.get()}, progress, first);
+      records[r] = simulate_rank(plan, rank, {store, world.get()}, progress, first, row);
     });
   }
   try {

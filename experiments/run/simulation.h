@@ -10,11 +10,14 @@
 
 namespace ringside {
 
+struct SchemeRow;
+
 /// Simulates a plan that has a cluster: its ranks are actors of one world, which runs in this
 /// thread. Blocks until the ranks have ended. Returns the records by rank, with virtual times.
 /// `progress` is called for every step of every worker. Throws the first error of a rank, with the
-/// rank's number.
+/// rank's number. `row` is as in run_rank().
 std::vector<RankRecord> simulate(const RunPlan& plan,
-                                 const std::function<void(const Progress&)>& progress);
+                                 const std::function<void(const Progress&)>& progress,
+                                 const SchemeRow* row = nullptr);
 
 }  // namespace ringside

@@ -4,6 +4,7 @@
 #include "experiments/run/simulation.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_runs.h"
+#include "tests/schemes/wrong_schemes.h"
 #include "tests/support/small_cluster.h"
 
 namespace ringside {
@@ -84,6 +85,73 @@ TEST_P(SimulatedEvaluations, LeaveTheWaitsOfAStepAsTheyAre) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, SimulatedEvaluations,
                          ::testing::ValuesIn(testing::scheme_names()),
+                         [](const auto& info) { return info.param; });
+
+/// Lets 10 ms pass on worker 1 in every pass of an evaluation.
+class DawdlesInEvaluations : public testing::Wrapped {
+ public:
+  using Wrapped::Wrapped;
+  void before_forward(std::size_t unit, const Pass& pass) override {
+    if (!pass.training && unit == 0 && context().self().worker == 1)
+      context().device.host_work({.bytes = 5e8}, [] {});  // at half of 100 GB/s
+    Wrapped::before_forward(unit, pass);
+  }
+};
+
+class EvaluationsBesideASlowWorker : public ::testing::TestWithParam<std::string> {
+ protected:
+  static RunPlan plan() {
+    auto config = tiny("resnet");
+    config.model.layers = 10;
+    config.model.filters = 3;
+    config.model.image = 9;
+    config.model.classes = 4;
+    config.data.kind = "synthetic-images";
+    config.data.path.clear();
+    config.train.accumulation = 2;  // statistics of two micro-batches, of which the mean is taken
+    config.train.evaluate_every = 1;
+    config.train.evaluate_batches = 1;
+    config.device.kind = "sim";
+    config.cluster = testing::small_cluster(2);
+    return plan_training(config, GetParam(), 2);
+  }
+  static Row row_of(const SchemeRow* scheme) {
+    return make_row(plan(), simulate(
+                                plan(), [](const Progress&) {}, scheme));
+  }
+  const Row even_ = row_of(nullptr);
+  const SchemeRow slow_scheme_ = testing::wrapping<DawdlesInEvaluations>(GetParam());
+  const Row slow_ = row_of(&slow_scheme_);
+  /// Five evaluations with two micro-batches each.
+  static constexpr double delay_s = 5 * 2 * 0.01;
+};
+
+using EvaluationsOfOwnReplicas = EvaluationsBesideASlowWorker;
+
+TEST_P(EvaluationsOfOwnReplicas, WaitForNobody) {
+  const double alone_s = even_.ranks[0].evaluation_s;
+  EXPECT_NEAR(slow_.ranks[0].evaluation_s, alone_s, 0.01 * alone_s);
+  EXPECT_NEAR(slow_.ranks[1].evaluation_s, alone_s + delay_s, 0.01 * delay_s);
+  for (const RankRecord& rank : slow_.ranks) {
+    EXPECT_EQ(rank.evaluation_bytes.sent, 0) << rank.rank;
+    EXPECT_EQ(rank.evaluation_bytes.received, 0) << rank.rank;
+    if (GetParam() != "independent") continue;  // averagings wait, within steps
+    for (const StepTime& step : rank.steps)
+      EXPECT_EQ(step.by_activity[static_cast<std::size_t>(Activity::exposed)], 0) << rank.rank;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, EvaluationsOfOwnReplicas,
+                         ::testing::Values("averaging", "independent"),
+                         [](const auto& info) { return info.param; });
+
+class EvaluationsOfShards : public EvaluationsBesideASlowWorker {};
+
+TEST_P(EvaluationsOfShards, WaitForTheParametersOfAll) {
+  EXPECT_GT(slow_.ranks[0].evaluation_s - even_.ranks[0].evaluation_s, 0.5 * delay_s);
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, EvaluationsOfShards, ::testing::Values("fsdp"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
