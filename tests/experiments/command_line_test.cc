@@ -18,6 +18,7 @@ namespace {
 
 using testing::Ended;
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class CommandLine : public ProgramTest {
@@ -243,6 +244,13 @@ TEST_F(CommandLine, ComparesAndResumes) {
   EXPECT_THAT(refusal({"compare", "trial.toml", "--resume"}),
               HasSubstr("cores = 1000, but now it is "));
   folder_.write("results/trial/environment.json", environment);
+  auto older = nlohmann::json::parse(rows.substr(0, rows.find('\n')));
+  older["schema"] = 2;
+  folder_.write("results/trial/rows.jsonl", older.dump() + "\n");
+  EXPECT_THAT(refusal({"compare", "trial.toml", "--resume"}),
+              AllOf(HasSubstr("results/trial/rows.jsonl:1"), HasSubstr("schema 2"),
+                    HasSubstr("leave --resume out to start anew")));
+  folder_.write("results/trial/rows.jsonl", rows);
   EXPECT_THAT(refusal({"compare", "trial.toml", "--resume", "--set", "train.steps=4"}),
               HasSubstr("train.steps = 3, not 4"));
   folder_.write("text.txt", folder_.read("text.txt") + "More.");
