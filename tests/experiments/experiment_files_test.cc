@@ -1,0 +1,65 @@
+// The experiment files that come with the program can be read and planned.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "experiments/config/config.h"
+#include "experiments/plan/planner.h"
+#include "tests/data/files.h"
+#include "tests/support/some_text.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// experiments/*.toml, in order.
+std::vector<fs::path> experiment_files() {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(fs::path(RINGSIDE_CLUSTERS).parent_path()))
+    if (entry.path().extension() == ".toml") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+class ExperimentFiles : public ::testing::TestWithParam<fs::path> {
+ protected:
+  /// Makes a small stand-in for the data of the kind, and returns the override that names it; none
+  /// for data that the program makes itself.
+  std::vector<std::string> stand_in(const std::string& kind) const {
+    if (kind == "synthetic" || kind == "synthetic-images") return {};
+    if (kind == "text")
+      return {"data.path=" + folder_.write("text.txt", testing::some_text(100'000))};
+    if (kind == "idx") {
+      folder_.write("images-idx3-ubyte",
+                    testing::idx(0x803, {100, 28, 28}, std::string(100 * 28 * 28, 'x')));
+      folder_.write("labels-idx1-ubyte", testing::idx(0x801, {100}, std::string(100, '\1')));
+      return {"data.path=" + folder_.path().string()};
+    }
+    ADD_FAILURE() << "this test has no data of kind " << kind;
+    return {};
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_P(ExperimentFiles, CanBeReadAndPlanned) {
+  const std::string kind = read_experiment(GetParam(), {}).common.data.kind;
+  const Experiment experiment = read_experiment(GetParam(), stand_in(kind));
+  EXPECT_EQ(experiment.common.name, GetParam().stem().string());
+  constexpr int cores = 2;
+  EXPECT_FALSE(plan_comparison(experiment, cores).empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExperimentFiles, ::testing::ValuesIn(experiment_files()),
+                         [](const auto& info) {
+                           std::string name = info.param.stem().string();
+                           for (char& c : name)
+                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace ringside
