@@ -116,6 +116,19 @@ TEST(SimulatedDp, EfficiencyFallsAsTheMastersLinkFills) {
   }
 }
 
+TEST(SimulatedIndependent, HasMoreThroughputThanDdp) {
+  for (const int world : {2, 4}) {
+    auto cluster = small_cluster(world);
+    cluster.peer.gbs = 0.5;  // so slow that ddp cannot hide its reductions behind backward
+    const auto config = heavy(cluster);
+    const Row ddp = run_simulated(plan_training(config, "ddp", world));
+    const Row independent = run_simulated(plan_training(config, "independent", world));
+    EXPECT_GT(independent.samples_per_s, 1.05 * ddp.samples_per_s) << world;
+    EXPECT_EQ(independent.time_ms.exposed, 0) << world;
+    EXPECT_GT(ddp.time_ms.exposed, 0) << world;
+  }
+}
+
 TEST(SimulatedWorld, WantsAsManyDevicesAsWorkers) {
   const auto config = simulated(tiny("gpt"), small_cluster(2));
   try {
