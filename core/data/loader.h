@@ -10,11 +10,14 @@
 
 namespace ringside {
 
-/// Inputs and targets of some samples, in memory of kind data. In a scheme whose master
-/// keeps the targets and computes the loss, the batches of the workers have empty `targets`.
+/// Inputs and targets of some samples; both tensors are in memory of MemoryKind::data. In a scheme
+/// whose master keeps the targets and computes the loss, the batches of the workers have empty
+/// `targets`.
 struct Batch {
-  Tensor inputs;   // [B, ...]
-  Tensor targets;  // [B, ...] int32; if the loss has several terms: flat, term after term
+  Tensor inputs;  // [B, ...]
+  /// int32: [B, ...], or, if the loss has several terms, one-dimensional: the targets of all
+  /// samples for the first term, then those for the second term, and so on.
+  Tensor targets;
 };
 
 /// Samples [first, first + count) of the global batch of a step.
@@ -25,8 +28,8 @@ struct BatchSlice {
   bool operator==(const BatchSlice&) const = default;
 };
 
-/// The slice that a worker with `micro_batches` micro-batches in each step
-/// reads after `slice`.
+/// The slice that a worker reads after `slice`, which is number `micro_batch` of the
+/// `micro_batches` slices that the worker reads in each step.
 BatchSlice next_slice(const BatchSlice& slice, std::int64_t micro_batch,
                       std::int64_t micro_batches);
 

@@ -26,8 +26,8 @@ class Sampler {
   /// epochs.
   std::int64_t sample(std::int64_t step, std::int64_t j) const;
 
-  /// All samples of one of `world` ranks in one epoch, step by step; `world` must divide the global
-  /// batch.
+  /// The samples that `rank` takes in one epoch, in the order of the steps, if there are `world`
+  /// ranks. `world` must divide the global batch.
   std::vector<std::int64_t> epoch_of_rank(std::int64_t epoch, int rank, int world) const;
 
  private:

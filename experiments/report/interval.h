@@ -18,9 +18,9 @@ struct Interval {
 /// Bootstrap, 1993, chapter 13) over 2,000 resamples, which are the same for every call. Returns
 /// nothing for fewer than two values.
 ///
-/// With few values the interval is too narrow for 95%. For n values, up to 5, it is their range,
-/// which misses the true median with probability 2 * 2^-n: the interval of 3 values contains the
-/// median in 75% of all cases, the interval of 5 values in 94%.
+/// With few values the interval is too narrow for 95%. For n <= 5 values it runs from the smallest
+/// value to the largest, and misses the true median with probability 2 * 2^-n: the interval of 3
+/// values contains the median in 75% of all cases, the interval of 5 values in 94%.
 std::optional<Interval> median_interval(const std::vector<double>& values);
 
 }  // namespace ringside
