@@ -85,9 +85,10 @@ struct Moments {
 };
 
 /// Updates the moments, and sums the squares of the parameters and of the direction: one pair of
-/// sums for each block. Each block takes every gridDim-th stretch of elements. In a stretch each thread has `groups`
-/// groups of `width` elements. Which elements a thread adds to its
-/// sums, and in which order, does not depend on their address: if the address is not aligned, the elements of a group are read one by one.
+/// sums for each block. Each block takes every gridDim-th stretch of elements. In a stretch each
+/// thread has `groups` groups of `width` elements. Which elements a thread adds to its sums, and in
+/// which order, does not depend on their address: if the address is not aligned, the elements of a
+/// group are read one by one.
 template <class T>
 __global__ __launch_bounds__(threads) void moments(Moments<T> op, bool aligned) {
   double sums[2] = {};
