@@ -95,7 +95,7 @@ TEST_F(Tokens, NamesFileAndOffsetOfWhatIsWrong) {
     token_dataset({folder_.write("a", good), folder_.write("b", token_file<std::uint32_t>({1}))}, 1,
                   10, Task::every_token, Split::training, 0);
   };
-  EXPECT_THAT(complaint(mixed), HasSubstr("b: at byte 0: tokens of 4 bytes"));
+  EXPECT_THAT(complaint(mixed), HasSubstr("b: at byte 0: this file's tokens have 4 bytes"));
 }
 
 TEST_F(Tokens, RefusesATokenBeyondTheVocabularyWhenItIsLookedAt) {

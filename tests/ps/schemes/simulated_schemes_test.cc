@@ -120,9 +120,9 @@ TEST(SimulatedFailures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
   const PsOptions options{.servers = 1};
   const Simulated run = simulate_ranks(
       plan, cpu_machines(1), true, testing::without_worker_1(maker(options)), server_of(options));
-  EXPECT_NE(run.ranks[0].error.find("worker 1 did not come within 30 s"), std::string::npos)
+  EXPECT_NE(run.ranks[0].error.find("worker 1 did not connect within 30 s"), std::string::npos)
       << run.ranks[0].error;
-  EXPECT_NE(run.ranks[2].error.find("worker 1 did not come within 30 s"), std::string::npos)
+  EXPECT_NE(run.ranks[2].error.find("worker 1 did not connect within 30 s"), std::string::npos)
       << run.ranks[2].error;
   EXPECT_NEAR(run.seconds, 30, 5);
 }
