@@ -6,7 +6,8 @@ namespace ringside::cuda {
 namespace {
 
 constexpr const char* how_to_build =
-    "if the CUDA toolkit (12.8 or newer, with nvcc on the PATH) or cuDNN is missing, install it; "
+    "install the CUDA toolkit (12.8 or newer, with nvcc on the PATH) and cuDNN if they are "
+    "missing; "
     "then run scripts/setup -DRINGSIDE_CUDA=ON";
 
 template <class Function>
