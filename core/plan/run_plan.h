@@ -6,43 +6,19 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/base/fields.h"
 #include "core/data/dataset.h"
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"
+#include "core/plan/compared.h"
+#include "core/plan/device_config.h"
 #include "core/plan/options.h"
 #include "core/plan/train_config.h"
 #include "core/sim/cluster.h"
 
 namespace ringside {
-
-/// The [device] table of an experiment file.
-struct DeviceConfig {
-  std::string kind = "cpu";
-  std::int64_t threads = 1;
-  bool tf32 = false;
-  std::string cluster;
-  bool operator==(const DeviceConfig&) const = default;
-};
-
-/// The largest number of threads of one rank.
-inline constexpr std::int64_t most_threads = 1024;
-
-Fields fields_of(DeviceConfig& config);
-
-/// The [sim] table of an experiment file: how simulated ranks run.
-struct SimConfig {
-  bool numerics = false;
-  std::int64_t message_ranks = 8;
-  std::int64_t traced_ranks = 16;
-  double network_gbit_s = 0;
-  bool operator==(const SimConfig&) const = default;
-};
-
-Fields fields_of(SimConfig& config);
 
 /// What one rank does. A worker computes, a server keeps a part of the parameters; one rank may do
 /// both. The number is -1 for a role that the rank does not have.
@@ -60,54 +36,6 @@ struct RankPlan {
 };
 
 Fields fields_of(RankPlan& rank);
-
-/// Why a run is made.
-enum class Purpose : std::uint8_t {
-  asked,      // the run is compared
-  reference,  // other runs must equal this run, which is made only once, before all others; its
-              // speed is not compared
-  all_cores   // `single` with the threads of all ranks of the largest world, at most one per core
-};
-inline constexpr std::string_view purpose_names[] = {"asked", "reference", "all cores"};
-constexpr EnumNames names_of(Purpose) { return purpose_names; }
-
-/// The order in which a run adds up the gradients of a step: first those of `micro_batches`
-/// micro-batches within each of `groups` groups, then the sums of the groups. A tree with one
-/// group, or with one micro-batch in each group, is a plain sequence, and is stored as one group of
-/// all micro-batches. Micro-batches whose batch norms share their statistics count as one larger
-/// micro-batch, which they equal up to rounding. Runs of one experiment with equal trees and equal
-/// learning rates must end with equal bits.
-struct SumTree {
-  std::int64_t groups = 1;
-  std::int64_t micro_batches = 1;
-  double lr = 0;  // scaled to the number of ranks
-  bool operator==(const SumTree&) const = default;
-};
-
-/// What a scheme promises about its results.
-enum class Promise : std::uint8_t {
-  same_run,      // the same training run as `single` over the same micro-batches
-  own_algorithm  // an algorithm of the scheme's own, whose losses may differ
-};
-inline constexpr std::string_view promise_names[] = {"same run", "own algorithm"};
-constexpr EnumNames names_of(Promise) { return promise_names; }
-
-/// The held-out loss to which a comparison measures the time of each run.
-enum class TargetKind : std::uint8_t {
-  none,
-  number,  // RunPlan::target_loss
-  single   // what `single` with the same training reaches at the end
-};
-inline constexpr std::string_view target_names[] = {"none", "number", "single"};
-constexpr EnumNames names_of(TargetKind) { return target_names; }
-
-/// One key of an experiment file, such as "scheme.ps.servers", and its value as text.
-struct Setting {
-  std::string key, value;
-  bool operator==(const Setting&) const = default;
-};
-
-Fields fields_of(Setting& setting);
 
 /// One run: one scheme at one world, executed once. `world` counts workers.
 struct RunPlan {
@@ -157,21 +85,6 @@ bool shares_device(const RunPlan& plan);
 /// The number of GPUs of this machine that all ranks use together; 0 for a run on CPUs or a
 /// simulated run.
 int gpus(const RunPlan& plan);
-
-/// Whether one run repeats the other: the plans differ at most in id, repeat, line, place and save.
-bool same_case(const RunPlan& a, const RunPlan& b);
-
-/// Whether both runs train the same model on the same data with the same numbers, so that they may
-/// differ only in the order of their sums and in their learning rate: both stand in RunPlan::sums.
-/// Runs with the same training and equal sums must end with equal bits.
-bool same_training(const RunPlan& a, const RunPlan& b);
-
-/// Whether `run` must end with the bits of `definition`. For a scheme with an algorithm of its own,
-/// `definition` is then the run of the scheme's definition for the world of `run`; for all other
-/// schemes it is a run of `single` that adds up the same micro-batches in the same order. (With
-/// train.reduce = "every" and several micro-batches, gradients are added up in another order, and
-/// the runs agree to rounding only.)
-bool must_equal(const RunPlan& run, const RunPlan& definition);
 
 /// Whether losses and parameters of the run are real: not in a simulation without numerics.
 inline bool computes(const RunPlan& plan) { return !plan.cluster || plan.sim.numerics; }

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "core/plan/same_run.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/labels.h"
 #include "experiments/plan/lines.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/plan/same_run.h"
 #include "core/scheme/single.h"
 #include "experiments/plan/labels.h"
 #include "experiments/plan/one_run.h"

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/plan/same_run.h"
 #include "experiments/results/attempts.h"
 
 namespace ringside {

@@ -1,4 +1,5 @@
 #include "experiments/report/time_to_loss.h"
+#include "core/plan/same_run.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,5 @@
 #include "experiments/report/verdict.h"
+#include "core/plan/same_run.h"
 
 #include <algorithm>
 #include <cmath>

@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/whole_file.h"
+#include "core/plan/same_run.h"
 #include "experiments/registry/registry.h"
 
 namespace ringside {

@@ -1,4 +1,5 @@
 #include "experiments/run/predict.h"
+#include "core/plan/same_run.h"
 
 #include <algorithm>
 

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "core/base/error.h"
+#include "core/plan/same_run.h"
 
 namespace ringside {
 namespace {

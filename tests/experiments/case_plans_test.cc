@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/plan/same_run.h"
 #include "core/scheme/single.h"
 #include "experiments/config/cases.h"
 #include "experiments/plan/checks.h"

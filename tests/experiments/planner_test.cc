@@ -1,4 +1,5 @@
 #include "experiments/plan/planner.h"
+#include "core/plan/same_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,8 +2,7 @@
 
 #include <set>
 
-#include "core/plan/run_plan.h"
-
+#include "core/plan/same_run.h"
 namespace ringside {
 namespace {
 

@@ -1,0 +1,61 @@
+// How a comparison sees a run: why the run is made, what it promises, what it is held against.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/base/fields.h"
+#include "core/base/named_enum.h"
+
+namespace ringside {
+
+/// Why a run is made.
+enum class Purpose : std::uint8_t {
+  asked,      // the run is compared
+  reference,  // other runs must equal this run, which is made only once, before all others; its
+              // speed is not compared
+  all_cores   // `single` with the threads of all ranks of the largest world, at most one per core
+};
+inline constexpr std::string_view purpose_names[] = {"asked", "reference", "all cores"};
+constexpr EnumNames names_of(Purpose) { return purpose_names; }
+
+/// The order in which a run adds up the gradients of a step: first those of `micro_batches`
+/// micro-batches within each of `groups` groups, then the sums of the groups. A tree with one
+/// group, or with one micro-batch in each group, is a plain sequence, and is stored as one group of
+/// all micro-batches. Micro-batches whose batch norms share their statistics count as one larger
+/// micro-batch, which they equal up to rounding. Runs of one experiment with equal trees and equal
+/// learning rates must end with equal bits.
+struct SumTree {
+  std::int64_t groups = 1;
+  std::int64_t micro_batches = 1;
+  double lr = 0;  // scaled to the number of ranks
+  bool operator==(const SumTree&) const = default;
+};
+
+/// What a scheme promises about its results.
+enum class Promise : std::uint8_t {
+  same_run,      // the same training run as `single` over the same micro-batches
+  own_algorithm  // an algorithm of the scheme's own, whose losses may differ
+};
+inline constexpr std::string_view promise_names[] = {"same run", "own algorithm"};
+constexpr EnumNames names_of(Promise) { return promise_names; }
+
+/// The held-out loss to which a comparison measures the time of each run.
+enum class TargetKind : std::uint8_t {
+  none,
+  number,  // RunPlan::target_loss
+  single   // what `single` with the same training reaches at the end
+};
+inline constexpr std::string_view target_names[] = {"none", "number", "single"};
+constexpr EnumNames names_of(TargetKind) { return target_names; }
+
+/// One key of an experiment file, such as "scheme.ps.servers", and its value as text.
+struct Setting {
+  std::string key, value;
+  bool operator==(const Setting&) const = default;
+};
+
+Fields fields_of(Setting& setting);
+
+}  // namespace ringside

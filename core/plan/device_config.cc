@@ -1,0 +1,29 @@
+#include "core/plan/device_config.h"
+
+namespace ringside {
+
+Fields fields_of(SimConfig& config) {
+  return {
+      {"numerics", &config.numerics,
+       "also compute the values, so that losses and hash equal those of a run on the CPU"},
+      {"message_ranks", &config.message_ranks,
+       "collectives of up to this many ranks run message by message, larger ones as equivalent "
+       "flows"},
+      {"traced_ranks", &config.traced_ranks, "how many ranks, from rank 0 on, the trace shows"},
+      {"network_gbit_s", &config.network_gbit_s,
+       "rate of each network card of the simulated cluster, in place of the one that the cluster "
+       "file names; 0: as the cluster file says"}};
+}
+
+Fields fields_of(DeviceConfig& config) {
+  return {{"kind", &config.kind, "which device (see `ringside list`)"},
+          {"threads", &config.threads, "cpu: number of threads with which a rank computes"},
+          {"tf32", &config.tf32,
+           "cuda, sim: multiply fp32 matrices on tensor cores (TF32), whose inputs have 10 bits of "
+           "mantissa"},
+          {"cluster", &config.cluster,
+           "cluster file; for sim: the cluster to simulate; for other devices: this machine as "
+           "`ringside calibrate` measured it, for predictions"}};
+}
+
+}  // namespace ringside

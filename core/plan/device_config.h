@@ -1,0 +1,36 @@
+// The [device] and [sim] tables of an experiment file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/base/fields.h"
+
+namespace ringside {
+
+/// The [device] table of an experiment file.
+struct DeviceConfig {
+  std::string kind = "cpu";
+  std::int64_t threads = 1;
+  bool tf32 = false;
+  std::string cluster;
+  bool operator==(const DeviceConfig&) const = default;
+};
+
+/// The largest number of threads of one rank.
+inline constexpr std::int64_t most_threads = 1024;
+
+Fields fields_of(DeviceConfig& config);
+
+/// The [sim] table of an experiment file: how simulated ranks run.
+struct SimConfig {
+  bool numerics = false;
+  std::int64_t message_ranks = 8;
+  std::int64_t traced_ranks = 16;
+  double network_gbit_s = 0;
+  bool operator==(const SimConfig&) const = default;
+};
+
+Fields fields_of(SimConfig& config);
+
+}  // namespace ringside

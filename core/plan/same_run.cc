@@ -1,0 +1,59 @@
+#include "core/plan/same_run.h"
+
+namespace ringside {
+namespace {
+
+/// What a run computes. Everything in these structs counts as part of the training but the fields
+/// that training_of() gives their defaults.
+struct Training {
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  DeviceConfig device;
+  SimConfig sim;
+  bool operator==(const Training&) const = default;
+};
+
+Training training_of(const RunPlan& plan) {
+  Training out{plan.model, plan.data, plan.train, plan.optimizer, plan.device, plan.sim};
+  const auto leave_out = []<class Struct>(Struct& from, auto... members) {
+    ((from.*members = Struct{}.*members), ...);
+  };
+  // These decide the order of the sums and the learning rate, which stand in RunPlan::sums.
+  leave_out(out.model, &ModelConfig::batch_norm_group);
+  leave_out(out.train, &TrainConfig::micro_batch, &TrainConfig::accumulation, &TrainConfig::reduce);
+  leave_out(out.optimizer, &OptimizerConfig::lr, &OptimizerConfig::lr_scaling);
+  // train.global_batch says what follows from this.
+  leave_out(out.train, &TrainConfig::batch_per_rank);
+  // These decide how long a run takes and how much memory it needs.
+  leave_out(out.train, &TrainConfig::warmup, &TrainConfig::recompute, &TrainConfig::timeout_s);
+  leave_out(out.device, &DeviceConfig::threads, &DeviceConfig::cluster);
+  leave_out(out.sim, &SimConfig::message_ranks, &SimConfig::traced_ranks,
+            &SimConfig::network_gbit_s);
+  if (!plan.cluster) out.sim = {};
+  return out;
+}
+
+}  // namespace
+
+bool same_case(const RunPlan& a, const RunPlan& b) {
+  RunPlan repeated = b;
+  repeated.id = a.id;
+  repeated.repeat = a.repeat;
+  repeated.place = a.place;
+  repeated.line = a.line;
+  repeated.save = a.save;
+  return repeated == a;
+}
+
+bool same_training(const RunPlan& a, const RunPlan& b) { return training_of(a) == training_of(b); }
+
+bool must_equal(const RunPlan& run, const RunPlan& definition) {
+  if (run.sums != definition.sums || !same_training(run, definition)) return false;
+  if (run.promise == Promise::same_run) return definition.scheme == "single";
+  return definition.defines == run.world && definition.scheme == run.scheme &&
+         definition.options == run.options;
+}
+
+}  // namespace ringside

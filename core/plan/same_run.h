@@ -1,0 +1,23 @@
+// Which runs repeat each other, and which must end with the bits of which.
+#pragma once
+
+#include "core/plan/run_plan.h"
+
+namespace ringside {
+
+/// Whether one run repeats the other: the plans differ at most in id, repeat, line, place and save.
+bool same_case(const RunPlan& a, const RunPlan& b);
+
+/// Whether both runs train the same model on the same data with the same numbers, so that they may
+/// differ only in the order of their sums and in their learning rate: both stand in RunPlan::sums.
+/// Runs with the same training and equal sums must end with equal bits.
+bool same_training(const RunPlan& a, const RunPlan& b);
+
+/// Whether `run` must end with the bits of `definition`. For a scheme with an algorithm of its own,
+/// `definition` is then the run of the scheme's definition for the world of `run`; for all other
+/// schemes it is a run of `single` that adds up the same micro-batches in the same order. (With
+/// train.reduce = "every" and several micro-batches, gradients are added up in another order, and
+/// the runs agree to rounding only.)
+bool must_equal(const RunPlan& run, const RunPlan& definition);
+
+}  // namespace ringside
