@@ -11,6 +11,12 @@ struct LossValue {
   double first_term = 0;  // the loss of the first term alone, in evaluation
   double accuracy = 0;    // of the first term, in evaluation: the share of rows whose largest logit
                           // is at the target
+  LossValue& operator+=(const LossValue& other) {
+    loss += other.loss;
+    first_term += other.first_term;
+    accuracy += other.accuracy;
+    return *this;
+  }
 };
 
 inline Fields fields_of(LossValue& loss) {

@@ -20,16 +20,6 @@ constexpr std::int64_t traced_steps = 2;
 /// The number of parameters that the host holds at a time while it hashes them.
 constexpr std::int64_t hashed_at_once = 1 << 18;
 
-LossValue sum_of(const std::vector<LossValue>& shares) {
-  LossValue sum;
-  for (const LossValue& share : shares) {
-    sum.loss += share.loss;
-    sum.first_term += share.first_term;
-    sum.accuracy += share.accuracy;
-  }
-  return sum;
-}
-
 /// The number of samples of which a gradient is the mean.
 std::int64_t gradient_batch(const RunPlan& plan, const SyncScheme& scheme) {
   if (scheme.gradient_mean() == GradientMean::of_global_batch) return plan.train.global_batch;
@@ -72,7 +62,9 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     if (evaluated_after(step)) {
       std::vector<LossValue> shares = evaluate(step, record);
       if (context_.device.has_values()) {
-        done.held_out = sum_of(shares);
+        done.held_out =
+            std::accumulate(shares.begin(), shares.end(), LossValue{},
+                            [](LossValue sum, const LossValue& one) { return sum += one; });
         record.evaluations.push_back({step + 1, std::move(shares), clock.now() - start});
       }
     }
@@ -203,11 +195,8 @@ std::vector<LossValue> Trainer::evaluate(std::int64_t step) {
       pass.step = step;
       pass.micro_batch = m;
       pass.micro_batches = micro_batches;
-      const LossValue value = value_of(context_.device, forward(pass, b, *held_out_));
-      LossValue& share = shares[static_cast<std::size_t>(m)];
-      share.loss += value.loss;
-      share.first_term += value.first_term;
-      share.accuracy += value.accuracy;
+      shares[static_cast<std::size_t>(m)] +=
+          value_of(context_.device, forward(pass, b, *held_out_));
     }
   for (LossValue& share : shares) {
     if (!std::isfinite(share.loss))

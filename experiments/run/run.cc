@@ -22,7 +22,11 @@ class StepCollector {
     pending.step.steps_done = progress.step;
     pending.step.loss += progress.loss;
     pending.step.seconds = std::max(pending.step.seconds, progress.seconds);
-    if (progress.held_out) add(pending.step.held_out, *progress.held_out);
+    // Workers' shares are added as they arrive: this sum is only displayed.
+    if (progress.held_out) {
+      if (!pending.step.held_out) pending.step.held_out.emplace();
+      *pending.step.held_out += *progress.held_out;
+    }
     if (++pending.workers < world_) return;
     on_step_(pending.step);
     pending_.erase(progress.step);
@@ -33,14 +37,6 @@ class StepCollector {
     Step step;
     int workers = 0;
   };
-  /// Adds a worker's share of the held-out loss, for display: shares are added as they arrive.
-  static void add(std::optional<LossValue>& sum, const LossValue& share) {
-    if (!sum) sum.emplace();
-    sum->loss += share.loss;
-    sum->first_term += share.first_term;
-    sum->accuracy += share.accuracy;
-  }
-
   int world_;
   const std::function<void(const Step&)>& on_step_;
   std::map<std::int64_t, Pending> pending_;
