@@ -35,6 +35,7 @@ static Fields fields_of(RunPlan& plan) {
           {"defines", &plan.defines},
           {"servers", &plan.servers},
           {"repeat", &plan.repeat},
+          {"seeded", &plan.seeded},
           {"target_kind", &plan.target_kind},
           {"target_loss", &plan.target_loss},
           {"line", &plan.line},

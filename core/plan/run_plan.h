@@ -60,6 +60,7 @@ struct RunPlan {
   int defines = 0;
   int servers = 0;
   int repeat = 0;
+  bool seeded = false;  // compare.seeds names the run's seed, which then stands in the id
   TargetKind target_kind = TargetKind::none;
   double target_loss = 0;
   ModelConfig model;

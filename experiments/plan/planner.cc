@@ -145,9 +145,12 @@ class Repeater {
     std::vector<RunPlan> out;
     for (std::size_t i = 0; i < std::max<std::size_t>(1, seeds_.size()); ++i) {
       RunPlan& run = out.emplace_back(plan);
-      if (!seeds_.empty()) run.train.seed = seeds_[i];
       run.repeat = repeat;
-      if (!seeds_.empty()) run.id += fmt::format("-s{}", run.train.seed);
+      run.seeded = !seeds_.empty();
+      if (run.seeded) {
+        run.train.seed = seeds_[i];
+        run.id += fmt::format("-s{}", run.train.seed);
+      }
       run.id += fmt::format("-r{}", repeat);
     }
     return out;

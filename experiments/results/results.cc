@@ -66,7 +66,7 @@ nlohmann::json common_part(const RunPlan& plan, bool asked) {
   nlohmann::json common = to_json(plan);
   for (const char* own :
        {"run", "label", "family", "set", "swept", "purpose", "line", "place", "sum_tree", "scheme",
-        "options", "promise", "world", "defines", "servers", "repeat", "ranks"})
+        "options", "promise", "world", "defines", "servers", "repeat", "seeded", "ranks"})
     common.erase(own);
   if (!asked) {
     for (const char* own : {"lr", "lr_scaling"}) common["optimizer"].erase(own);
@@ -136,16 +136,12 @@ void check_equal(const RunPlan& there, const nlohmann::json& old_plan,
       there.id, key, text(old_plan), text(new_plan));
 }
 
-/// Whether compare.seeds gave the run its seed: the planner then ends the id with seed and repeat.
-bool has_seed(const RunPlan& plan) {
-  return plan.id.ends_with(fmt::format("-s{}-r{}", plan.train.seed, plan.repeat));
-}
-
 /// Throws Error if a row would count beside other seeds than those that it was made with.
 void check_seeds(const std::vector<Row>& rows, const std::vector<RunPlan>& runs) {
-  const bool seeds = std::any_of(runs.begin(), runs.end(), has_seed);
+  const bool seeds =
+      std::any_of(runs.begin(), runs.end(), [](const RunPlan& run) { return run.seeded; });
   for (const Row& row : rows) {
-    if (has_seed(row.plan) != seeds)
+    if (row.plan.seeded != seeds)
       throw Error(
           "--resume: the row of run {} was made {} compare.seeds; {}, or leave --resume out to "
           "start anew",
