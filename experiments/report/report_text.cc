@@ -52,9 +52,8 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
     out += " cores: processor cores at work in the measured steps, on average.";
   out +=
       "\nsamples/s: over all measured steps of the slowest worker; median over repeats, ± half of "
-      "their "
-      "range. speed-up: samples/s divided by "
-      "those of `single` in the same repeat; median, and in brackets ";
+      "their range. speed-up: samples/s divided by those of `single` in the same repeat; median, "
+      "and in brackets ";
   out += interval_text(cases);
   out += ". eff.: speed-up divided by world.\n";
   if (with_all_cores(cases))
@@ -112,8 +111,7 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
       }))
     out +=
         "No speed-up: `single` was not compared (a reference run is made once, on a machine that "
-        "is "
-        "still cold, so its speed does not count); add `single` to compare.schemes.\n";
+        "is still cold, so its speed does not count); add `single` to compare.schemes.\n";
   if (!any_simulated(cases) && std::any_of(cases.begin(), cases.end(), with_speed_up) &&
       std::none_of(cases.begin(), cases.end(),
                    [](const CaseSummary& one) { return one.speed_up.interval.has_value(); }))
