@@ -5,36 +5,22 @@
 #include "core/base/error.h"
 #include "experiments/config/cases.h"
 #include "ps/schemes/ps.h"
-#include "tests/support/complaint.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/experiments/experiment_text.h"
 
 namespace ringside {
 namespace {
-
-using testing::TemporaryFolder;
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-using Texts = std::vector<std::string>;
-
-class Cases : public ::testing::Test {
+class Cases : public testing::ExperimentText {
  protected:
-  Experiment read(const std::string& text, const Texts& overrides = {}, const Texts& cases = {}) {
-    return read_experiment(folder_.write("trial.toml", text), overrides, cases);
-  }
-  std::string complaint(const std::string& text, const Texts& overrides = {},
-                        const Texts& cases = {}) {
-    return testing::complaint([&] { read(text, overrides, cases); });
-  }
   /// The configuration of a case without a sweep.
   static ExperimentConfig config_of(const Experiment& experiment, std::size_t number) {
     return bind_line(experiment.common, experiment.cases.at(number).set, {}, "here");
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(Cases, OfAFileAreTables) {

@@ -6,30 +6,20 @@
 #include "core/base/error.h"
 #include "peer/ddp.h"
 #include "ps/schemes/ps.h"
-#include "tests/support/complaint.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/experiments/experiment_text.h"
 
 namespace ringside {
 namespace {
-
-using testing::TemporaryFolder;
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class Config : public ::testing::Test {
+class Config : public testing::ExperimentText {
  protected:
-  ExperimentConfig read(const std::string& text, const std::vector<std::string>& overrides = {}) {
-    return read_experiment(folder_.write("trial.toml", text), overrides).common;
+  ExperimentConfig read(const std::string& text, const Texts& overrides = {}) {
+    return ExperimentText::read(text, overrides).common;
   }
-
-  /// The message of the error that reading `text` throws.
-  std::string complaint(const std::string& text, const std::vector<std::string>& overrides = {}) {
-    return testing::complaint([&] { read(text, overrides); });
-  }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(Config, ReadsEveryTable) {

@@ -101,13 +101,7 @@ class DawdlesInEvaluations : public testing::Wrapped {
 class EvaluationsBesideASlowWorker : public ::testing::TestWithParam<std::string> {
  protected:
   static RunPlan plan() {
-    auto config = tiny("resnet");
-    config.model.layers = 10;
-    config.model.filters = 3;
-    config.model.image = 9;
-    config.model.classes = 4;
-    config.data.kind = "synthetic-images";
-    config.data.path.clear();
+    auto config = testing::tiny_resnet();
     config.train.accumulation = 2;  // statistics of two micro-batches, of which the mean is taken
     config.train.evaluate_every = 1;
     config.train.evaluate_batches = 1;

@@ -12,14 +12,8 @@ using testing::reference_of;
 using testing::run;
 using testing::tiny;
 
-ExperimentConfig tiny_resnet() {
-  auto config = tiny("resnet");
-  config.model.layers = 10;
-  config.model.filters = 3;
-  config.model.image = 9;
-  config.model.classes = 4;
-  config.data.kind = "synthetic-images";
-  config.data.path.clear();
+ExperimentConfig evaluated_resnet() {
+  auto config = testing::tiny_resnet();
   config.train.evaluate_every = 5;
   config.train.evaluate_batches = 2;
   config.optimizer.kind = "sgd";
@@ -64,13 +58,13 @@ class SchemeModels : public testing::SchemeAtWorld {
 class ExactSchemeModels : public SchemeModels {};
 
 TEST_P(SchemeModels, AResnetEndsWithTheBitsOfTheDefinition) {
-  auto config = tiny_resnet();
+  auto config = evaluated_resnet();
   config.train.evaluate_every = 2;
   expect_the_bits_of_the_definition(config);
 }
 
 TEST_P(ExactSchemeModels, ABatchNormOverAllRanksIsThatOfSingleOverTheirSamplesTogether) {
-  auto config = tiny_resnet();
+  auto config = evaluated_resnet();
   config.optimizer.lr = 1e-3;
   const Row apart = row_of(config);
   const Row whole = run(plan_training(config, "single", 1));
@@ -125,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, ExactSchemeModels, testing::every_exact_schem
                          testing::name_of_case);
 
 TEST(DataParallel, HandsOutImagesThatAreLargerThanAChunkOfTheModel) {
-  auto config = tiny_resnet();
+  auto config = evaluated_resnet();
   config.model.stem = StemShape::imagenet;
   config.model.image = 160;  // 4 images of 300 KiB
   config.model.filters = 1;
@@ -167,7 +161,7 @@ TEST_F(RecomputedActivations, DropTheSameValues) {
 }
 
 TEST_F(RecomputedActivations, CountStatisticsOfBatchNormsOnce) {
-  auto config = tiny_resnet();
+  auto config = evaluated_resnet();
   config.train.accumulation = 2;
   EXPECT_LT(share_of_peak(config, "single", 1), 0.9);
   config.train.accumulation = 1;

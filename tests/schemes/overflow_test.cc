@@ -6,6 +6,7 @@
 #include "ps/schemes/ps.h"
 #include "tests/ps/run.h"
 #include "tests/schemes/tiny_runs.h"
+#include "tests/schemes/wrapped.h"
 
 namespace ringside {
 namespace {
@@ -14,42 +15,24 @@ constexpr std::int64_t bad_step = 2;
 
 /// Wraps a scheme. In step `bad_step` it sets one element of a unit's gradient to infinity after
 /// the backward of one micro-batch.
-class Poisoned : public SyncScheme {
+class Poisoned : public testing::Wrapped {
  public:
   Poisoned(const RankContext& context, std::unique_ptr<SyncScheme> scheme, std::size_t unit,
            std::int64_t micro_batch)
-      : SyncScheme(context), scheme_(std::move(scheme)), unit_(unit), micro_batch_(micro_batch) {}
+      : Wrapped(context, std::move(scheme)), unit_(unit), micro_batch_(micro_batch) {}
 
   void attach(Model& model) override {
     model_ = &model;
-    scheme_->attach(model);
+    Wrapped::attach(model);
   }
-  void before_forward(std::size_t u, const Pass& p) override { scheme_->before_forward(u, p); }
-  void after_forward(std::size_t u, const Pass& p) override { scheme_->after_forward(u, p); }
-  void before_backward(std::size_t u, const Pass& p) override { scheme_->before_backward(u, p); }
   void after_backward(std::size_t u, const Pass& pass) override {
     if (u == unit_ && pass.step == bad_step && pass.micro_batch == micro_batch_)
       model_->units[u]->gradient(0).data<fp16>()[0] =
           to_fp16(std::numeric_limits<float>::infinity());
-    scheme_->after_backward(u, pass);
+    Wrapped::after_backward(u, pass);
   }
-  bool step(const StepInfo& info) override { return scheme_->step(info); }
-  void drain() override { scheme_->drain(); }
-  void sum(std::span<double> values) override { scheme_->sum(values); }
-  Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) override {
-    return scheme_->fetch(slice, loader, pass);
-  }
-  Loss loss(const Tensor& logits, const Batch& batch, const LossTerms& terms,
-            const Pass& pass) override {
-    return scheme_->loss(logits, batch, terms, pass);
-  }
-  void visit_parameters(const ParameterVisitor& visit) override {
-    scheme_->visit_parameters(visit);
-  }
-  Traffic traffic() const override { return scheme_->traffic(); }
 
  private:
-  std::unique_ptr<SyncScheme> scheme_;
   Model* model_ = nullptr;
   std::size_t unit_;
   std::int64_t micro_batch_;

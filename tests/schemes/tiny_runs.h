@@ -72,6 +72,18 @@ inline ExperimentConfig tiny(const std::string& model) {
 }
 
 /// Runs a plan, with another scheme than the plan names if `scheme` is not null.
+/// The smallest model with batch norms, on images that the program makes.
+inline ExperimentConfig tiny_resnet() {
+  auto config = tiny("resnet");
+  config.model.layers = 10;
+  config.model.filters = 3;
+  config.model.image = 9;
+  config.model.classes = 4;
+  config.data.kind = "synthetic-images";
+  config.data.path.clear();
+  return config;
+}
+
 inline Row run(const RunPlan& plan, const SchemeRow* scheme = nullptr) {
   return make_row(plan, run_ranks_as_threads(plan, scheme));
 }

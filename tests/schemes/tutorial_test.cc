@@ -7,11 +7,17 @@
 namespace ringside {
 namespace {
 
-TEST(Tutorial, AllReduceAtOnceIsBitIdenticalToSingle) {
+/// The row of the tutorial's scheme, which takes the plans of `ddp`.
+SchemeRow all_at_once() {
   SchemeRow row = find_scheme("ddp");
   row.make = [](const RankContext& context, const Options&) -> std::unique_ptr<SyncScheme> {
     return std::make_unique<testing::AllAtOnce>(context);
   };
+  return row;
+}
+
+TEST(Tutorial, AllReduceAtOnceIsBitIdenticalToSingle) {
+  const SchemeRow row = all_at_once();
   for (const int world : {1, 2, 3, 4})
     for (auto config : {testing::accumulating(), testing::evaluating()}) {
       SCOPED_TRACE(world);
@@ -23,10 +29,7 @@ TEST(Tutorial, AllReduceAtOnceIsBitIdenticalToSingle) {
 }
 
 TEST(Tutorial, ReducesAfterEveryMicroBatchAsDdpDoes) {
-  SchemeRow row = find_scheme("ddp");
-  row.make = [](const RankContext& context, const Options&) -> std::unique_ptr<SyncScheme> {
-    return std::make_unique<testing::AllAtOnce>(context);
-  };
+  const SchemeRow row = all_at_once();
   auto config = testing::accumulating();
   config.train.reduce = Reduce::every;
   const RunPlan plan = plan_training(config, "ddp", 3);
