@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/base/traffic.h"
+#include "core/comm/algorithm.h"
 #include "core/device/device.h"
 
 namespace ringside {
@@ -35,18 +36,20 @@ struct Group {
   std::string name;  // no other group of the run has it
   int rank = 0;      // the caller's rank in the group
   int size = 1;
+  Algorithm algorithm = Algorithm::native;  // of its collectives
 };
 
 /// A group of ranks that call the same operations in the same order. Tensors may have any dtype
 /// where values are only moved; sums are of fp32, bf16 and fp16. The memory of a tensor is of a
 /// kind that lies in the symmetric heap: parameter, gradient or communication. All ranks get
 /// bitwise the same sum, no matter which ranks are early or late. The values of the ranks are added
-/// in fp32 and in rank order, except that NCCL chooses the order itself; for bf16 and fp16 every
-/// addition is rounded to that type. Collectives of one communicator run in the order of their
-/// calls; messages (send, recv) run beside them, in order for each pair of ranks. After an error
-/// every later operation throws. A Work must not outlive its communicator. Below, S is the number
-/// of bytes of the whole array, and p is the number of ranks. A formula like "S * (p-1)/p" gives
-/// the bytes that each rank sends.
+/// in fp32 and in rank order, except that NCCL chooses the order itself, and that every other
+/// algorithm than Algorithm::native has an order of its own (peer/comm/algorithms); for bf16 and
+/// fp16 every addition is rounded to that type. Collectives of one communicator run in the order of
+/// their calls; messages (send, recv) run beside them, in order for each pair of ranks. After an
+/// error every later operation throws. A Work must not outlive its communicator. Below, S is the
+/// number of bytes of the whole array, and p is the number of ranks. A formula like "S * (p-1)/p"
+/// gives the bytes that each rank sends with Algorithm::native.
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
@@ -57,7 +60,8 @@ class Communicator {
   /// Replaces every rank's `array` by the sum of all of them. 2 * S * (p-1)/p.
   virtual WorkPtr all_reduce(const Tensor& array) = 0;
   /// Fills each rank's `part` (count n) with elements [rank * n, (rank + 1) * n) of the sum of
-  /// all `array`s (count p * n). `part` may be that range of `array` itself. S * (p-1)/p.
+  /// all `array`s (count p * n). `part` may be that range of `array` itself. Another algorithm than
+  /// Algorithm::native may overwrite all of `array`. S * (p-1)/p.
   virtual WorkPtr reduce_scatter(const Tensor& array, const Tensor& part) = 0;
   /// Fills `array` (count p * n) with all ranks' `part`s (count n) in rank order. `part` may be
   /// this rank's range of `array`. S * (p-1)/p.

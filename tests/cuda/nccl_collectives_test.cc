@@ -7,11 +7,11 @@
 namespace ringside::testing {
 namespace {
 
-const Ranks nccl{"nccl", run_nccl_ranks};
-INSTANTIATE_TEST_SUITE_P(Worlds, Collectives,
-                         ::testing::Combine(::testing::Values(nccl),
-                                            ::testing::Values(1, 2, 3, 4, 7)),
-                         name_of_world);
+const auto nccl_and_sizes = ::testing::Combine(::testing::Values(Ranks{"nccl", run_nccl_ranks}),
+                                               ::testing::Values(1, 2, 3, 4, 7));
+INSTANTIATE_TEST_SUITE_P(Worlds, Collectives, nccl_and_sizes, name_of_world);
+INSTANTIATE_TEST_SUITE_P(Worlds, SumsAndGathers, nccl_and_sizes, name_of_world);
+INSTANTIATE_TEST_SUITE_P(Worlds, LeastTraffic, nccl_and_sizes, name_of_world);
 
 std::vector<float> read_bf16(const Rank& r, const Tensor& array) {
   std::vector<bf16> values(static_cast<std::size_t>(array.count()));

@@ -1,4 +1,5 @@
 // Collectives of ranks on one host, and of simulated ranks.
+#include "peer/comm/algorithms/algorithms.h"
 #include "tests/peer/collectives_suite.h"
 #include "tests/peer/sim_ranks.h"
 
@@ -6,7 +7,7 @@ namespace ringside::testing {
 namespace {
 
 const Ranks kinds[] = {
-    {"shm", run_ranks},
+    {"shm", [](int size, const auto& body) { run_ranks(size, body); }},
     {"sim_messages",
      [](int size, const auto& body) { run_simulated(rings_as_messages(size), size, body); }},
     {"sim_flows",
@@ -18,6 +19,35 @@ const auto kinds_and_sizes =
     ::testing::Combine(::testing::ValuesIn(kinds), ::testing::Values(1, 2, 3, 4, 7));
 
 INSTANTIATE_TEST_SUITE_P(Worlds, Collectives, kinds_and_sizes, name_of_world);
+INSTANTIATE_TEST_SUITE_P(Worlds, SumsAndGathers, kinds_and_sizes, name_of_world);
+INSTANTIATE_TEST_SUITE_P(Worlds, LeastTraffic, kinds_and_sizes, name_of_world);
+
+/// Ranks that use an algorithm, through shared memory and between simulated GPUs of one machine.
+std::vector<Ranks> with_algorithm(Algorithm algorithm) {
+  const std::string name = name_in_tests(algorithm);
+  return {{"shm_" + name, [=](int size, const auto& body) { run_ranks(size, body, algorithm); }},
+          {"sim_" + name, [=](int size, const auto& body) {
+             Simulated ranks = rings_as_messages(size);
+             ranks.algorithm = algorithm;
+             run_simulated(ranks, size, body);
+           }}};
+}
+std::vector<Ranks> with_all_algorithms() {
+  std::vector<Ranks> out;
+  for (const peer::AlgorithmRow& row : peer::algorithm_rows())
+    for (const Ranks& kind : with_algorithm(row.algorithm)) out.push_back(kind);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, SumsAndGathers,
+                         ::testing::Combine(::testing::ValuesIn(with_all_algorithms()),
+                                            ::testing::Values(2, 3, 4, 5, 7, 8)),
+                         name_of_world);
+/// All other operations go the same way under every algorithm.
+INSTANTIATE_TEST_SUITE_P(Algorithms, Collectives,
+                         ::testing::Combine(::testing::ValuesIn(with_algorithm(Algorithm::tree)),
+                                            ::testing::Values(2, 3, 8)),
+                         name_of_world);
 
 /// Tests of what all communicators of this file promise, but NCCL does not.
 class OrderedCollectives : public Collectives {};

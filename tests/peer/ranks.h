@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <span>
@@ -15,6 +16,13 @@
 #include "peer/comm/shm/communicator.h"
 
 namespace ringside::testing {
+
+/// An algorithm's name as names of tests may have it.
+inline std::string name_in_tests(Algorithm algorithm) {
+  std::string out(name_of(algorithm));
+  std::replace(out.begin(), out.end(), '-', '_');
+  return out;
+}
 
 /// What the thread of one rank works with.
 struct Rank {
@@ -72,14 +80,20 @@ std::vector<std::string> errors_of_ranks_on(MakeDevice make_device,
 
 /// Calls errors_of_ranks_on() with CPU devices and communicators over shared memory.
 inline std::vector<std::string> errors_of_ranks(int size, double timeout_s,
-                                                const std::function<void(const Rank&)>& body) {
-  return errors_of_ranks_on([] { return make_cpu_device(1); }, peer::make_shm_communicator, size,
-                            timeout_s, body);
+                                                const std::function<void(const Rank&)>& body,
+                                                Algorithm algorithm = Algorithm::native) {
+  const auto make_communicator = [&](Device& device, Store& store, Group group, double timeout) {
+    group.algorithm = algorithm;
+    return peer::make_shm_communicator(device, store, group, timeout);
+  };
+  return errors_of_ranks_on([] { return make_cpu_device(1); }, make_communicator, size, timeout_s,
+                            body);
 }
 
 /// Calls errors_of_ranks(), and expects that no rank throws.
-inline void run_ranks(int size, const std::function<void(const Rank&)>& body) {
-  const auto errors = errors_of_ranks(size, 60, body);
+inline void run_ranks(int size, const std::function<void(const Rank&)>& body,
+                      Algorithm algorithm = Algorithm::native) {
+  const auto errors = errors_of_ranks(size, 60, body, algorithm);
   for (int r = 0; r < size; ++r)
     EXPECT_EQ(errors[static_cast<std::size_t>(r)], "") << "rank " << r << " of " << size;
 }

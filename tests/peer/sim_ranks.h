@@ -19,6 +19,7 @@ struct Simulated {
   sim::ClusterSpec cluster;
   peer::SimOptions options{};
   bool numerics = true;
+  Algorithm algorithm = Algorithm::native;
 
   sim::Place place(int rank) const {
     const auto devices = static_cast<int>(cluster.devices);
@@ -39,8 +40,8 @@ inline std::vector<std::string> errors_of_simulated(const Simulated& simulated, 
       try {
         const auto device = sim::make_sim_device(simulated.cluster, world.get(), simulated.place(r),
                                                  simulated.numerics ? make_cpu_device(1) : nullptr);
-        const auto comm =
-            peer::make_sim_communicator(*device, {"test", r, size}, simulated.options);
+        const auto comm = peer::make_sim_communicator(
+            *device, {"test", r, size, simulated.algorithm}, simulated.options);
         body({*device, store, r, size, *comm});
       } catch (const std::exception& e) {
         errors[static_cast<std::size_t>(r)] = e.what();

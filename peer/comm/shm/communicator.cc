@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "peer/comm/algorithms/algorithms.h"
 #include "peer/comm/calling.h"
 #include "peer/comm/local.h"
 #include "peer/comm/part.h"
 #include "peer/comm/shm/control.h"
+#include "peer/comm/shm/exchange.h"
 #include "peer/comm/shm/messages.h"
 #include "peer/comm/shm/peer_memory.h"
 #include "peer/comm/shm/work_queue.h"
@@ -25,6 +27,7 @@ class ShmCommunicator : public CallingCommunicator {
       : CallingCommunicator(group),
         device_(device),
         store_(store),
+        algorithm_(group.algorithm),
         control_(device, store, group, timeout_s),
         messages_(device, control_, memory_),
         queue_(device) {}
@@ -46,6 +49,7 @@ class ShmCommunicator : public CallingCommunicator {
         group = group_of_colour(name(), number_, calls, colour, rank());
       });
     });
+    group.algorithm = algorithm_;
     return make_shm_communicator(device_, store_, group, control_.timeout_s());
   }
 
@@ -58,11 +62,12 @@ class ShmCommunicator : public CallingCommunicator {
     Call call;
     Address address;  // of `in`
     Tensor in, out;   // this rank's
+    Tensor scratch;   // for an algorithm
   };
 
   WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) override {
     control_.throw_if_broken();
-    Operation op{call, address_of(describe(call), in), in, out};
+    Operation op{call, address_of(describe(call), in), in, out, scratch_for(call, in)};
     return queue_.submit([this, op = std::move(op)] { execute(op, [&] { compute(op); }); });
   }
 
@@ -96,7 +101,17 @@ class ShmCommunicator : public CallingCommunicator {
     control_.leave(number);
   }
 
+  /// Taken here, on the caller's thread, so that the ledger of memory changes at the same point of
+  /// every run.
+  Tensor scratch_for(const Call& call, const Tensor& in) const {
+    if (algorithm_ == Algorithm::native) return {};
+    const std::int64_t count = scratch_of(find_algorithm(algorithm_), call.kind, in.count());
+    if (count == 0) return {};
+    return device_.tensor({count}, MemoryKind::communication, in.dtype());
+  }
+
   void compute(const Operation& op) {
+    if (algorithm_ != Algorithm::native) return follow_algorithm(op);
     switch (op.call.kind) {
       case Call::Kind::all_reduce:
         return sum_everywhere(op);
@@ -112,6 +127,17 @@ class ShmCommunicator : public CallingCommunicator {
       case Call::Kind::split:
         return;
     }
+  }
+
+  void follow_algorithm(const Operation& op) {
+    const std::vector<ShmExchange::Operand> operands = {
+        {op.in, op.address},
+        {op.out, op.call.kind == Call::Kind::all_gather ? memory_.publish(op.out) : Address{}},
+        {op.scratch, memory_.publish(op.scratch)}};
+    ShmExchange exchange(control_, memory_, operands);
+    run_algorithm(find_algorithm(algorithm_), op.call, exchange);
+    sent_ += exchange.traffic().sent;
+    received_ += exchange.traffic().received;
   }
 
   void gather(const Operation& op) {
@@ -212,6 +238,7 @@ class ShmCommunicator : public CallingCommunicator {
 
   Device& device_;
   Store& store_;
+  Algorithm algorithm_;
   Control control_;
   PeerMemory memory_;
   std::atomic<std::int64_t> sent_{0}, received_{0};

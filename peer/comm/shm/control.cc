@@ -89,7 +89,7 @@ void Control::come_together() {
 
 std::size_t Control::bytes() const {
   const auto p = static_cast<std::size_t>(size());
-  return sizeof(Header) + p * sizeof(Rank) + p * p * sizeof(Lane);
+  return sizeof(Header) + p * sizeof(Rank) + 2 * p * p * sizeof(Lane);
 }
 
 Control::Header& Control::header() const { return *reinterpret_cast<Header*>(mapping_->data()); }
@@ -98,9 +98,9 @@ Control::Rank& Control::of(int rank) const {
   return reinterpret_cast<Rank*>(mapping_->data() + sizeof(Header))[rank];
 }
 
-Control::Lane& Control::lane(int from, int to) const {
+Control::Lane& Control::lane(Use use, int from, int to) const {
   auto* lanes = reinterpret_cast<Lane*>(&of(size()));
-  return lanes[from * size() + to];
+  return lanes[(static_cast<int>(use) * size() + from) * size() + to];
 }
 
 void Control::arrive(std::uint64_t number, const Call& call, const Address& in) {

@@ -35,7 +35,9 @@ class Control {
     Call call;
     Address in;  // peers read this tensor, and in an all_reduce write it
   };
-  /// Messages from one rank to another: the sender raises `posted`, the receiver `taken`.
+  /// What a lane carries: messages (send, recv), or the steps of collectives by an algorithm.
+  enum class Use : std::uint8_t { messages, steps };
+  /// The way from one rank to another: the sender raises `posted`, the receiver `taken`.
   struct alignas(64) Lane {
     Flag posted, taken;
     Address address;
@@ -59,7 +61,7 @@ class Control {
   Backoff backoff() const { return Backoff(spin_); }
 
   Rank& of(int rank) const;
-  Lane& lane(int from, int to) const;
+  Lane& lane(Use use, int from, int to) const;
 
   /// Announces that this rank has come to operation `number`, and waits for the others. Throws
   /// Error on every rank if a rank did not come in time, left, or called another operation.

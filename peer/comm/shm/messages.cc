@@ -111,7 +111,7 @@ bool Messages::advance(std::unique_lock<std::mutex>& lock) {
 
 bool Messages::advance_sending(Lane& lane, int to) {
   if (lane.waiting.empty()) return false;
-  Control::Lane& shared = control_.lane(control_.rank(), to);
+  Control::Lane& shared = control_.lane(Control::Use::messages, control_.rank(), to);
   bool moved = false;
   if (lane.turn == lane.over) {
     begin_turn(lane);
@@ -132,7 +132,7 @@ bool Messages::advance_sending(Lane& lane, int to) {
 
 bool Messages::advance_receiving(std::unique_lock<std::mutex>& lock, Lane& lane, int from) {
   if (lane.waiting.empty() || lane.copying) return false;
-  Control::Lane& shared = control_.lane(from, control_.rank());
+  Control::Lane& shared = control_.lane(Control::Use::messages, from, control_.rank());
   if (lane.turn == lane.over) begin_turn(lane);
   if (shared.posted.value() != lane.turn) {
     check_peer(lane, shared.posted, from, control_.rank());

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "peer/comm/algorithms/algorithms.h"
 #include "peer/comm/calling.h"
 #include "peer/comm/local.h"
+#include "peer/comm/sim/algorithm.h"
 #include "peer/comm/sim/group.h"
 #include "peer/comm/sim/messages.h"
 #include "peer/comm/sim/rings.h"
@@ -15,9 +17,11 @@ namespace ringside::peer {
 namespace {
 
 void start_services(const std::shared_ptr<SimGroup>& group) {
-  if (group->world().cluster().collective.kind == sim::CollectiveKind::shm)
+  if (group->algorithm() != Algorithm::native)
+    serve_algorithm(group);
+  else if (group->world().cluster().collective.kind == sim::CollectiveKind::shm)
     serve_one_pass(group);
-  else if (group->size() <= group->options().message_ranks)
+  else if (group->by_messages())
     serve_messages(group);
   else
     serve_flows(group);
@@ -121,13 +125,13 @@ class SimCommunicator : public CallingCommunicator {
   std::unique_ptr<Communicator> split(int colour, int key) override {
     const Call call{.kind = Call::Kind::split, .colour = colour, .key = key};
     device_.catch_up();
-    const auto operation = group_->call(rank(), call, {}, {});
+    const auto operation = group_->call(rank(), call, {}, {}, {});
     group_->await(*operation, rank());
     std::vector<Call> calls;
     for (const SimGroup::Entry& entry : operation->entries) calls.push_back(entry.call);
-    return make_sim_communicator(device_,
-                                 group_of_colour(name(), operation->number, calls, colour, rank()),
-                                 group_->options());
+    Group group = group_of_colour(name(), operation->number, calls, colour, rank());
+    group.algorithm = group_->algorithm();
+    return make_sim_communicator(device_, group, group_->options());
   }
 
   Traffic traffic() const override { return group_->traffic(rank()); }
@@ -137,8 +141,8 @@ class SimCommunicator : public CallingCommunicator {
     group_->throw_if_broken();
     check_tensor(describe(call), in);
     device_.catch_up();
-    return std::make_unique<CollectiveWork>(device_, group_, group_->call(rank(), call, in, out),
-                                            rank());
+    auto operation = group_->call(rank(), call, in, out, scratch_for(call, in));
+    return std::make_unique<CollectiveWork>(device_, group_, std::move(operation), rank());
   }
 
   WorkPtr begin_message(const Tensor& array, int peer, bool sends) override {
@@ -148,6 +152,14 @@ class SimCommunicator : public CallingCommunicator {
     return std::make_unique<MessageWork>(
         device_, group_,
         group_->messages().post(array, sends, sends ? rank() : peer, sends ? peer : rank()));
+  }
+
+  Tensor scratch_for(const Call& call, const Tensor& in) const {
+    if (group_->algorithm() == Algorithm::native) return {};
+    const AlgorithmRow& row = find_algorithm(group_->algorithm());
+    const std::int64_t count = scratch_of(row, call.kind, in.count());
+    if (count == 0) return {};
+    return device_.tensor({count}, MemoryKind::communication, in.dtype());
   }
 
   /// A tensor that other communicators refuse is refused here too, so that a program that runs on

@@ -15,7 +15,10 @@ namespace ringside::peer {
 ///     machines, there is one ring for each NIC. As in NCCL 2 (tuning.cc), an operation has a base
 ///     latency, and each of its steps has a latency.
 ///   - "shm": all ranks read and write shared memory between two barriers, each on its own core.
-/// If the devices hold values (sim.numerics), sums run in rank order.
+/// If the devices hold values (sim.numerics), sums run in rank order. A group with another
+/// algorithm than Algorithm::native sends the messages of that algorithm instead; groups of more
+/// than SimOptions::message_ranks ranks move them round by round as flows
+/// (peer/comm/algorithms/schedule).
 ///
 /// Besides the base latency, an operation on rings takes these seconds, where p is the number of
 /// ranks, S the bytes of the whole array, a the latency of a step and b the seconds for a byte:

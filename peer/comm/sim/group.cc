@@ -20,9 +20,10 @@ struct Groups {
 
 }  // namespace
 
-SimGroup::SimGroup(sim::World& world, const std::string& name, int size, const SimOptions& options)
-    : SimMembers(world, name, size, options),
-      progress_(static_cast<std::size_t>(size)),
+SimGroup::SimGroup(sim::World& world, const Group& group, const SimOptions& options)
+    : SimMembers(world, group.name, group.size, options),
+      algorithm_(group.algorithm),
+      progress_(static_cast<std::size_t>(group.size)),
       all_joined_(world.make_event()),
       all_arrived_(world.make_event()) {
   for (Progress& progress : progress_) progress.arrival = world.make_event();
@@ -31,13 +32,13 @@ SimGroup::SimGroup(sim::World& world, const std::string& name, int size, const S
 std::shared_ptr<SimGroup> SimGroup::join(
     sim::SimDevice& device, const Group& joined, const SimOptions& options,
     const std::function<void(const std::shared_ptr<SimGroup>&)>& start_services) {
-  const auto& [name, rank, size] = joined;
+  const auto& [name, rank, size, algorithm] = joined;
   sim::World& world = device.world();
   device.catch_up();
   std::weak_ptr<SimGroup>& known = world.shared().get<Groups>()->by_name[name];
   std::shared_ptr<SimGroup> group = known.lock();
   if (!group) {
-    group.reset(new SimGroup(world, name, size, options));
+    group.reset(new SimGroup(world, joined, options));
     known = group;
   }
   if (group->size() != size)
@@ -45,6 +46,9 @@ std::shared_ptr<SimGroup> SimGroup::join(
         "{}: this rank says that the group has {} ranks, another rank says {}; all ranks must give "
         "the same size",
         name, size, group->size());
+  if (group->algorithm_ != algorithm)
+    throw Error("{}: this rank says that the group's algorithm is {}, another rank says {}", name,
+                name_of(algorithm), name_of(group->algorithm_));
   if (rank < 0 || rank >= size)
     throw Error("{}: there is no rank {} in a group of {}", name, rank, size);
   Member& member = group->member(rank);
@@ -85,7 +89,7 @@ void SimGroup::wait_for_members(int rank) {
 }
 
 SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const Tensor& in,
-                                      const Tensor& out) {
+                                      const Tensor& out, const Tensor& scratch) {
   throw_if_broken();
   const std::uint64_t number = ++progress(rank).called;
   if (number - first_ == operations_.size()) {
@@ -101,6 +105,7 @@ SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const Tensor& 
   entry.call = call;
   entry.in = in;
   entry.out = out;
+  entry.scratch = scratch;
   entry.arrival = world().now();
   entry.here = true;
   check_agreement(*operation, rank);
@@ -195,17 +200,24 @@ bool SimGroup::advance(int rank) {
 void SimGroup::end(Operation& operation, int rank) {
   Entry& entry = operation.entries[static_cast<std::size_t>(rank)];
   Progress& progress = this->progress(rank);
-  if (operation.ended == 0 && member(rank).has_values) move_values(operation.entries);
-  entry.in = entry.out = {};
+  move(operation, rank);
+  entry.in = entry.out = entry.scratch = {};
   entry.end = world().now();
   progress.ended = operation.number;
   progress.last_end = entry.end;
-  // Counts elements as fp32, whatever their dtype is: with another element size only the borders
-  // between the ranks' parts would shift a little.
-  traffic(rank) = traffic(rank) + traffic_of(entry.call, rank, size(), sizeof(float));
   if (++operation.ended < size()) return;
   operations_.pop_front();
   ++first_;
+}
+
+void SimGroup::move(const Operation& operation, int rank) {
+  if (algorithm_ != Algorithm::native && by_messages()) return;
+  if (operation.ended == 0 && member(rank).has_values)
+    move_values(operation.entries, algorithm_, hosts());
+  // Counts elements as fp32, whatever their dtype is: with another element size only the borders
+  // between the ranks' parts would shift a little.
+  if (algorithm_ == Algorithm::native)
+    traffic(rank) = traffic(rank) + traffic_of(operation.call, rank, size(), sizeof(float));
 }
 
 void SimGroup::abandon(int rank, const std::string& what) {
@@ -219,6 +231,7 @@ void SimGroup::leave(int rank, bool unwinding) {
   for (const OperationPtr& operation : std::deque<OperationPtr>(operations_))
     if (!operation->entries[static_cast<std::size_t>(rank)].here) operation->changed->notify_all();
   messages_.wake_all();
+  steps_.wake_all();
   if (!closed()) return;
   all_arrived_->notify_all();
   for (Progress& progress : progress_) progress.arrival->notify_all();
@@ -228,8 +241,9 @@ void SimGroup::break_quietly(const std::string& what) {
   if (broken_.empty()) broken_ = what;
   // No operation will move values any more, so their tensors are not needed.
   for (const OperationPtr& operation : operations_)
-    for (Entry& entry : operation->entries) entry.in = entry.out = {};
+    for (Entry& entry : operation->entries) entry.in = entry.out = entry.scratch = {};
   messages_.drop_tensors();
+  steps_.drop_tensors();
 }
 
 void SimGroup::break_group(const std::string& what) {
@@ -238,6 +252,7 @@ void SimGroup::break_group(const std::string& what) {
     operation->changed->notify_all();
   all_joined_->notify_all();
   messages_.wake_all();
+  steps_.wake_all();
 }
 
 }  // namespace ringside::peer

@@ -19,7 +19,8 @@ namespace ringside::peer {
 /// One object for all ranks of a group. A world's actors run one at a time, so nothing is locked.
 /// Ranks call operations and wait for them. The group's services (background actors of the world)
 /// call finish() or finish_all() after they have waited for the simulated time that an operation
-/// takes. A waiting rank checks the first of its operations that has not ended: if ranks called
+/// takes. With an algorithm, the services of a small group move its messages one by one, with their
+/// values. A waiting rank checks the first of its operations that has not ended: if ranks called
 /// different operations, or a rank does not come, the waiting rank breaks the group. All ranks then
 /// throw Error with the same text.
 class SimGroup : public SimMembers {
@@ -28,6 +29,7 @@ class SimGroup : public SimMembers {
   struct Entry {
     Call call;
     Tensor in, out;         // kept until the operation's end
+    Tensor scratch;         // for an algorithm
     double arrival = 0;     // when the rank came, in seconds of the world's clock
     double end = 0;         // when the operation ended for the rank
     bool here = false;      // the rank came
@@ -49,11 +51,17 @@ class SimGroup : public SimMembers {
       sim::SimDevice& device, const Group& group, const SimOptions& options,
       const std::function<void(const std::shared_ptr<SimGroup>&)>& start_services);
   SimMessages& messages() { return messages_; }
+  /// The messages of the algorithm.
+  SimMessages& steps() { return steps_; }
+  Algorithm algorithm() const { return algorithm_; }
+  /// Whether collectives are simulated message by message.
+  bool by_messages() const { return size() <= options().message_ranks; }
 
   // ---- for ranks
 
   /// Announces that the rank has come to its next operation. Throws Error if the group is broken.
-  OperationPtr call(int rank, const Call& call, const Tensor& in, const Tensor& out);
+  OperationPtr call(int rank, const Call& call, const Tensor& in, const Tensor& out,
+                    const Tensor& scratch);
   /// Blocks until the operation has ended for the rank (see finish()). Throws Error if the group
   /// breaks.
   void await(const Operation& operation, int rank);
@@ -91,7 +99,7 @@ class SimGroup : public SimMembers {
     std::unique_ptr<sim::Event> arrival;
   };
 
-  SimGroup(sim::World& world, const std::string& name, int size, const SimOptions& options);
+  SimGroup(sim::World& world, const Group& group, const SimOptions& options);
   Progress& progress(int rank) { return progress_[static_cast<std::size_t>(rank)]; }
   const Progress& progress(int rank) const { return progress_[static_cast<std::size_t>(rank)]; }
   void wait_for_members(int rank);
@@ -104,16 +112,23 @@ class SimGroup : public SimMembers {
   void break_quietly(const std::string& what);
   void break_group(const std::string& what) override;
 
+  /// Moves the values of all ranks and counts their bytes, unless the messages of an algorithm have
+  /// done so already.
+  void move(const Operation& operation, int rank);
+
+  Algorithm algorithm_;
   std::vector<Progress> progress_;  // by rank
   int joined_ = 0;
   std::unique_ptr<sim::Event> all_joined_, all_arrived_;
   std::deque<OperationPtr> operations_;  // operations that have not ended for all ranks
   std::uint64_t first_ = 1;              // number of the first of these operations
-  SimMessages messages_{*this};
+  SimMessages messages_{*this, SimMessages::Use::messages};
+  SimMessages steps_{*this, SimMessages::Use::steps};
 };
 
-/// Carries out an operation on the ranks' values: adds them up in rank order, or copies them.
-/// `entries` are the operation's entries of all ranks.
-void move_values(const std::vector<SimGroup::Entry>& entries);
+/// Carries out an operation on the ranks' values: adds them up in the order of the algorithm, or
+/// copies them. `entries` are the operation's entries of all ranks, which live on `hosts`.
+void move_values(const std::vector<SimGroup::Entry>& entries, Algorithm algorithm,
+                 const std::vector<int>& hosts);
 
 }  // namespace ringside::peer

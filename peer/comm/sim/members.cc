@@ -4,6 +4,12 @@
 
 namespace ringside::peer {
 
+std::vector<int> SimMembers::hosts() const {
+  std::vector<int> out;
+  for (const Member& member : members_) out.push_back(member.place.machine);
+  return out;
+}
+
 void SimMembers::throw_if_broken() const {
   if (!broken_.empty()) throw Error("{}", broken_);
 }

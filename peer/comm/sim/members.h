@@ -33,6 +33,8 @@ class SimMembers : public std::enable_shared_from_this<SimMembers> {
   const SimOptions& options() const { return options_; }
   sim::World& world() const { return world_; }
   sim::Place place(int rank) const { return member(rank).place; }
+  /// The machine of every rank.
+  std::vector<int> hosts() const;
   Traffic& traffic(int rank) { return member(rank).traffic; }
   bool gone(int rank) const { return member(rank).gone; }
   /// Whether all ranks have left.

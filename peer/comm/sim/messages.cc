@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "peer/comm/call.h"
 #include "peer/comm/sim/routes.h"
+#include "peer/comm/sum.h"
 
 namespace ringside::peer {
 namespace {
@@ -16,13 +17,32 @@ constexpr double for_ever = std::numeric_limits<double>::infinity();
 /// A wait counts as over when at most this many seconds are left, because the world's clock rounds.
 constexpr double moment = 1e-9;
 
+std::byte* first_byte(const Tensor& tensor) {
+  return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
+}
+
+void move_bytes(const SimMessages::Message& sent, const SimMessages::Message& received) {
+  std::byte* const source = first_byte(sent.tensor);
+  std::byte* const target = first_byte(received.tensor);
+  if (!source || !target) return;
+  if (received.plus) {
+    const std::byte* const sources[] = {first_byte(received.plus), source};
+    sum_in_order(received.tensor.dtype(), sources, {&target, 1},
+                 static_cast<std::size_t>(received.tensor.count()));
+  } else if (source != target) {
+    std::memmove(target, source, sent.bytes);
+  }
+}
+
 }  // namespace
 
-SimMessages::MessagePtr SimMessages::post(const Tensor& tensor, bool sending, int from, int to) {
+SimMessages::MessagePtr SimMessages::post(const Tensor& tensor, bool sending, int from, int to,
+                                          const Tensor& plus) {
   group_.throw_if_broken();
   sim::World& world = group_.world();
   auto message = std::make_shared<Message>();
   message->tensor = tensor;
+  message->plus = plus;
   message->bytes = tensor.bytes();
   message->sending = sending;
   message->from = from;
@@ -43,19 +63,32 @@ SimMessages::MessagePtr SimMessages::post(const Tensor& tensor, bool sending, in
 }
 
 void SimMessages::serve(Lane& lane, int from, int to) {
-  sim::World& world = group_.world();
-  const sim::Place source = group_.place(from), target = group_.place(to);
-  const double latency = world.latency(source, target);
-  const double step = step_seconds(world, source, target);
   while (!group_.closed() && !group_.broken()) {
     if (lane.sending.empty() || lane.receiving.empty() || !mismatch(lane, from, to).empty()) {
       lane.changed->wait(for_ever);
       continue;
     }
-    if (step > latency) world.sleep(step - latency);
-    world.start_flow(source, target, static_cast<double>(lane.sending.front()->bytes))->wait();
+    carry(lane, from, to);
     if (!group_.broken()) finish(lane);
   }
+}
+
+void SimMessages::carry(const Lane& lane, int from, int to) const {
+  sim::World& world = group_.world();
+  const sim::Place source = group_.place(from), target = group_.place(to);
+  const auto bytes = static_cast<double>(lane.sending.front()->bytes);
+  const sim::CollectiveSpec& collective = world.cluster().collective;
+  if (use_ == Use::steps && collective.kind == sim::CollectiveKind::shm) {
+    const bool sums = static_cast<bool>(lane.receiving.front()->plus);
+    const double ideal = bytes * (sums ? 3 : 2) / (world.cluster().device.bandwidth_gbs * 1e9);
+    const double share = (sums ? collective.sum : collective.copy).at(ideal * 1e6);
+    if (ideal > 0) world.start_work(target, ideal / share)->wait();
+    return;
+  }
+  const double latency = world.latency(source, target);
+  const double step = step_seconds(world, source, target);
+  if (step > latency) world.sleep(step - latency);
+  world.start_flow(source, target, bytes)->wait();
 }
 
 void SimMessages::finish(Lane& lane) {
@@ -64,15 +97,13 @@ void SimMessages::finish(Lane& lane) {
   lane.receiving.pop_front();
   ++lane.over;
   lane.last_end = group_.world().now();
-  const auto source = sent->tensor.data<std::uint8_t>();
-  const auto target = received->tensor.data<std::uint8_t>();
-  if (source && target && source != target) std::memmove(target, source, sent->bytes);
+  move_bytes(*sent, *received);
   if (sent->from != sent->to) {
     group_.traffic(sent->from).sent += static_cast<std::int64_t>(sent->bytes);
     group_.traffic(sent->to).received += static_cast<std::int64_t>(sent->bytes);
   }
   for (const MessagePtr& message : {sent, received}) {
-    message->tensor = {};
+    message->tensor = message->plus = {};
     message->end = lane.last_end;
     message->done = true;
   }
@@ -98,7 +129,9 @@ void SimMessages::await(const Message& message) {
       const double begin = std::max(turn->begin, lane.last_end);
       left = begin + group_.options().timeout_s - group_.world().now();
       const bool gone = group_.gone(message.peer());
-      if (gone || left <= moment)
+      if (use_ == Use::steps)
+        left = for_ever;
+      else if (gone || left <= moment)
         group_.fail(missed_message(group_.name(), group_.size(),
                                    {lane.over + 1, message.from, message.to}, turn->bytes,
                                    message.peer(), gone, group_.options().timeout_s));
@@ -124,7 +157,7 @@ void SimMessages::wake_all() {
 void SimMessages::drop_tensors() {
   for (auto& [pair, lane] : lanes_)
     for (auto* line : {&lane.sending, &lane.receiving}) {
-      for (const MessagePtr& message : *line) message->tensor = {};
+      for (const MessagePtr& message : *line) message->tensor = message->plus = {};
     }
 }
 

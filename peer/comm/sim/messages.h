@@ -18,9 +18,15 @@ namespace ringside::peer {
 /// the simulated world (a service) starts these flows and waits for their ends.
 class SimMessages {
  public:
+  /// What the messages are: those of send() and recv(), which have a deadline each, or the steps of
+  /// collectives, which have a deadline for the whole collective. If ranks share the memory of a
+  /// CPU (CollectiveKind::shm), a step is no flow: the receiver's core reads it from the sender.
+  enum class Use : std::uint8_t { messages, steps };
+
   /// A message as its sender, or its receiver, has posted it.
   struct Message {
     Tensor tensor;  // kept until the message is over
+    Tensor plus;    // of a receiver that adds what arrives to other values: those values
     std::uint64_t bytes = 0;
     bool sending = false;
     int from = 0, to = 0;
@@ -33,9 +39,11 @@ class SimMessages {
   };
   using MessagePtr = std::shared_ptr<Message>;
 
-  explicit SimMessages(SimMembers& group) : group_(group) {}
+  SimMessages(SimMembers& group, Use use) : group_(group), use_(use) {}
 
-  MessagePtr post(const Tensor& tensor, bool sending, int from, int to);
+  /// `plus` is for receivers of steps. The tensor becomes the sum of `plus`, which may be the same
+  /// tensor, and what arrives.
+  MessagePtr post(const Tensor& tensor, bool sending, int from, int to, const Tensor& plus = {});
   /// Blocks until the message is over. Throws Error that names the peer if the peer is gone or does
   /// not come in time, and Error if sender and receiver gave different sizes.
   void await(const Message& message);
@@ -55,10 +63,13 @@ class SimMessages {
   };
 
   void serve(Lane& lane, int from, int to);
+  /// Blocks for the time that the first message of the lane takes.
+  void carry(const Lane& lane, int from, int to) const;
   void finish(Lane& lane);
   std::string mismatch(const Lane& lane, int from, int to) const;
 
   SimMembers& group_;
+  Use use_;
   std::map<std::pair<int, int>, Lane> lanes_;  // by (from, to)
 };
 

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "peer/comm/algorithms/algorithms.h"
 #include "peer/comm/sim/group.h"
 #include "peer/comm/sum.h"
 
@@ -23,6 +24,43 @@ void sum(const std::vector<Entry>& entries, std::size_t begin, std::size_t count
   sum_in_order(dtype, sources, targets, count);
 }
 
+/// The sum of elements of the inputs of all entries, added up as `sum` says.
+std::vector<std::byte> added_up(const std::vector<Entry>& entries, const Sum& sum) {
+  const DType dtype = entries.front().in.dtype();
+  const std::size_t begin = static_cast<std::size_t>(sum.begin) * size_of(dtype);
+  const std::size_t bytes = static_cast<std::size_t>(sum.count) * size_of(dtype);
+  std::vector<std::vector<std::byte>> values;
+  for (const Entry& entry : entries) {
+    const std::byte* first = first_byte(entry.in) + begin;
+    values.emplace_back(first, first + bytes);
+  }
+  int result = 0;
+  for (const Addition& addition : sum.additions) {
+    result = addition.into;
+    std::byte* const into = values[static_cast<std::size_t>(addition.into)].data();
+    const std::byte* const sources[] = {into,
+                                        values[static_cast<std::size_t>(addition.from)].data()};
+    sum_in_order(dtype, sources, {&into, 1}, static_cast<std::size_t>(sum.count));
+  }
+  return std::move(values[static_cast<std::size_t>(result)]);
+}
+
+/// Carries out an all_reduce or a reduce_scatter in the order of an algorithm.
+void sum_by(const AlgorithmRow& row, const std::vector<Entry>& entries,
+            const std::vector<int>& hosts) {
+  const Call& call = entries.front().call;
+  std::vector<std::byte> whole;
+  for (const Sum& sum : row.sums(call.kind, entries.front().in.count(), hosts)) {
+    const std::vector<std::byte> part = added_up(entries, sum);
+    whole.insert(whole.end(), part.begin(), part.end());
+  }
+  std::size_t begin = 0;
+  for (const Entry& entry : entries) {
+    std::memcpy(first_byte(entry.out), whole.data() + begin, entry.out.bytes());
+    if (call.kind == Call::Kind::reduce_scatter) begin += entry.out.bytes();
+  }
+}
+
 void copy(const Tensor& from, std::size_t from_byte, const Tensor& to, std::size_t to_byte,
           std::size_t bytes) {
   const std::uint8_t* source = from.data<std::uint8_t>() + from_byte;
@@ -32,9 +70,13 @@ void copy(const Tensor& from, std::size_t from_byte, const Tensor& to, std::size
 
 }  // namespace
 
-void move_values(const std::vector<Entry>& entries) {
+void move_values(const std::vector<Entry>& entries, Algorithm algorithm,
+                 const std::vector<int>& hosts) {
   const Call& call = entries.front().call;
   if (call.bytes == 0) return;
+  const bool sums = call.kind == Call::Kind::all_reduce || call.kind == Call::Kind::reduce_scatter;
+  if (sums && algorithm != Algorithm::native)
+    return sum_by(find_algorithm(algorithm), entries, hosts);
   const std::size_t p = entries.size(), bytes = call.bytes, n = bytes / p;
   const std::size_t element = size_of(entries.front().in.dtype());
   switch (call.kind) {

@@ -1,0 +1,26 @@
+// The names of the algorithms by which ranks carry out collectives.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/base/named_enum.h"
+
+namespace ringside {
+
+/// `native` is whatever the communicator does by itself: one pass through shared memory, NCCL, or
+/// the model of one of them. The others are programs of messages (peer/comm/algorithms).
+enum class Algorithm : std::uint8_t {
+  native,
+  ring,
+  tree,
+  recursive_doubling,
+  halving_doubling,
+  hierarchical,
+  naive
+};
+inline constexpr std::string_view algorithm_names[] = {
+    "native", "ring", "tree", "recursive-doubling", "halving-doubling", "hierarchical", "naive"};
+constexpr EnumNames names_of(Algorithm) { return algorithm_names; }
+
+}  // namespace ringside

@@ -1,0 +1,47 @@
+// Ranks that work together within a collective, and the chunks of an array that they share.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "peer/comm/algorithms/exchange.h"
+#include "peer/comm/algorithms/sums.h"
+
+namespace ringside::peer {
+
+/// Some ranks of a group in the order in which an algorithm uses them. `place` is this rank's index
+/// among them.
+struct Team {
+  std::vector<int> ranks;
+  int place = 0;
+
+  int size() const { return static_cast<int>(ranks.size()); }
+  /// The rank that stands `steps` places after this one, in a circle; `steps` may be negative.
+  int after(int steps) const { return ranks[static_cast<std::size_t>(wrapped(place + steps))]; }
+  /// A place in the circle, for any whole number.
+  int wrapped(int any) const { return (any % size() + size()) % size(); }
+};
+
+/// All ranks of the exchange.
+Team everyone(const Exchange& exchange);
+
+/// The part of an array that belongs to one member of a team. It may consist of several pieces.
+using Chunk = std::vector<Elements>;
+
+/// Divides elements into one chunk for each of `members`, as part_of() does.
+std::vector<Chunk> divide(const Elements& whole, int members);
+/// Divides an array of `count` elements into equal chunks.
+std::vector<Chunk> equal_parts(Array array, std::int64_t count, int members);
+
+// A ring through a team of p ranks (Thakur, Rabenseifner and Gropp 2005, section 3.4; Patarasuk and
+// Yuan 2009). Chunk i belongs to the member at place i. In every step a member sends one chunk to
+// the next member, so the whole costs p - 1 steps and sends (p-1)/p of the bytes.
+
+/// Sums up every chunk over the team where it belongs; the memory of other chunks is overwritten.
+void ring_scatter(Exchange& exchange, const Team& team, const std::vector<Chunk>& chunks);
+/// Gives every member all chunks.
+void ring_gather(Exchange& exchange, const Team& team, const std::vector<Chunk>& chunks);
+/// The additions by which ring_scatter() sums up the chunk that belongs to the member at `place`.
+std::vector<Addition> ring_additions(const Team& team, int place);
+
+}  // namespace ringside::peer

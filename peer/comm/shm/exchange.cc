@@ -1,0 +1,139 @@
+#include "peer/comm/shm/exchange.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "peer/comm/sum.h"
+
+namespace ringside::peer {
+
+ShmExchange::ShmExchange(Control& control, PeerMemory& memory, const std::vector<Operand>& operands)
+    : control_(control),
+      memory_(memory),
+      operands_(operands),
+      hosts_(static_cast<std::size_t>(control.size())) {}
+
+std::size_t ShmExchange::bytes(const Elements& elements) const {
+  return static_cast<std::size_t>(elements.count) * size_of(of(elements.array).tensor.dtype());
+}
+
+std::byte* ShmExchange::data(const Elements& elements) const {
+  const Tensor& tensor = of(elements.array).tensor;
+  return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>()) +
+         static_cast<std::size_t>(elements.begin) * size_of(tensor.dtype());
+}
+
+Address ShmExchange::address(const Elements& elements) const {
+  if (elements.count == 0) return {};
+  const auto& [tensor, whole] = of(elements.array);
+  Address out = whole;
+  out.offset += static_cast<std::size_t>(elements.begin) * size_of(tensor.dtype());
+  out.bytes = bytes(elements);
+  return out;
+}
+
+void ShmExchange::step(const std::vector<Sending>& sends, const std::vector<Receiving>& receives) {
+  std::vector<Pending> messages;
+  for (const Sending& one : sends) messages.push_back({one.to, one.from});
+  for (const Receiving& one : receives) messages.push_back({one.from, one.into, &one});
+  WaitingTime waited = control_.begin_wait();
+  Backoff backoff = control_.backoff();
+  Flag& bell = control_.of(rank()).bell;
+  for (;;) {
+    const std::uint32_t seen = bell.value();  // before advance(), so that no wake-up is missed
+    bool moved = false, all_done = true;
+    for (auto message = messages.begin(); message != messages.end(); ++message) {
+      if (message->done) continue;
+      const bool waits = std::any_of(messages.begin(), message, [&](const Pending& earlier) {
+        return !earlier.done && earlier.peer == message->peer &&
+               (earlier.receiving == nullptr) == (message->receiving == nullptr);
+      });
+      if (!waits) moved |= advance(*message);
+      all_done = all_done && message->done;
+    }
+    if (all_done) return;
+    if (moved) {
+      backoff.restart();
+      waited = control_.begin_wait();
+      continue;
+    }
+    control_.throw_if_broken();
+    for (const Pending& message : messages)
+      if (!message.done) check_peer(message, waited.seconds(control_.now()));
+    backoff.pause(bell, seen);
+  }
+}
+
+Control::Lane& ShmExchange::lane(const Pending& message) const {
+  const bool sends = message.receiving == nullptr;
+  return control_.lane(Control::Use::steps, sends ? rank() : message.peer,
+                       sends ? message.peer : rank());
+}
+
+bool ShmExchange::advance(Pending& message) {
+  Control::Lane& lane = this->lane(message);
+  const bool sends = message.receiving == nullptr;
+  // Only this rank changes the flag that it reads here, so the flag counts this rank's messages.
+  if (message.turn == 0) {
+    message.turn = (sends ? lane.posted : lane.taken).value() + 1;
+    if (sends) {
+      lane.address = address(message.elements);
+      lane.posted.set(message.turn);
+      control_.of(message.peer).bell.increment();
+      return true;
+    }
+  }
+  if ((sends ? lane.taken : lane.posted).value() != message.turn) return false;
+  const auto moved = static_cast<std::int64_t>(bytes(message.elements));
+  if (sends) {
+    traffic_.sent += moved;
+  } else {
+    receive(message, lane.address);
+    lane.taken.set(message.turn);
+    control_.of(message.peer).bell.increment();
+    traffic_.received += moved;
+  }
+  message.done = true;
+  return true;
+}
+
+void ShmExchange::receive(const Pending& message, const Address& source) {
+  const std::size_t size = bytes(message.elements);
+  if (source.bytes != size)
+    control_.fail(
+        unequal_message(control_.name(), {message.turn, message.peer, rank()}, source.bytes, size));
+  if (size == 0) return;
+  const std::shared_ptr<std::byte> held = memory_.find(source);
+  std::byte* into = data(message.elements);
+  if (!message.receiving->plus) {
+    std::memcpy(into, held.get(), size);
+    return;
+  }
+  const std::byte* const sources[] = {data(*message.receiving->plus), held.get()};
+  sum_in_order(of(message.elements.array).tensor.dtype(), sources, {&into, 1},
+               static_cast<std::size_t>(message.elements.count));
+}
+
+void ShmExchange::check_peer(const Pending& message, double waited_s) {
+  const bool gone = control_.of(message.peer).gone.load() != 0;
+  if (!gone && waited_s <= control_.timeout_s()) return;
+  const bool sends = message.receiving == nullptr;
+  control_.fail(
+      missed_message(control_.name(), control_.size(),
+                     {message.turn, sends ? rank() : message.peer, sends ? message.peer : rank()},
+                     bytes(message.elements), message.peer, gone, control_.timeout_s()));
+}
+
+void ShmExchange::copy(const Elements& from, const Elements& to) {
+  if (from.count > 0 && data(from) != data(to)) std::memcpy(data(to), data(from), bytes(from));
+}
+
+void ShmExchange::add(const Elements& from, const Elements& to) {
+  if (from.count == 0) return;
+  std::byte* into = data(to);
+  const std::byte* const sources[] = {into, data(from)};
+  sum_in_order(of(to.array).tensor.dtype(), sources, {&into, 1},
+               static_cast<std::size_t>(from.count));
+}
+
+}  // namespace ringside::peer
