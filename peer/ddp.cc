@@ -3,14 +3,19 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/comm/sums.h"
 #include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
 #include "core/scheme/replica.h"
+#include "core/scheme/single.h"
 #include "peer/reducer.h"
 #include "peer/scalar_sum.h"
+#include "peer/sums.h"
 
 namespace ringside::peer {
 namespace {
+
+double bytes_of(const DdpOptions& options) { return options.bucket_mb * 1e6; }
 
 /// If the gradients of every micro-batch are reduced, a bucket's sum is added to the total gradient
 /// before the next micro-batch overwrites the bucket.
@@ -18,8 +23,8 @@ class Ddp : public SyncScheme {
  public:
   Ddp(const RankContext& context, const DdpOptions& options)
       : SyncScheme(context),
-        bucket_bytes_(options.bucket_mb * 1e6),
-        communicator_(context.communicator(all_workers(context, "ddp"))) {}
+        bucket_bytes_(bytes_of(options)),
+        communicator_(context.communicator(all_workers(context, "ddp", options.algorithm))) {}
 
   void attach(Model& model) override {
     const RunPlan& plan = context().plan;
@@ -100,17 +105,38 @@ class Ddp : public SyncScheme {
 
 Fields fields_of(DdpOptions& options) {
   return {{"bucket_mb", &options.bucket_mb,
-           "gradients are all-reduced in buckets of about this size (MB)"}};
+           "gradients are all-reduced in buckets of about this size (MB)"},
+          {"algorithm", &options.algorithm,
+           "how ranks all-reduce: native (shared memory, NCCL or their models) or by messages"}};
 }
 
-void check(const DdpOptions& options) {
+void check(const DdpOptions& options, const RunPlan& plan) {
   if (!(options.bucket_mb > 0))
     throw Error("scheme.ddp.bucket_mb = {} must be above 0", options.bucket_mb);
+  check_algorithm(plan, options.algorithm, "scheme.ddp.algorithm");
 }
 
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options) {
-  check(options);
+  check(options, context.plan);
   return std::make_unique<Ddp>(context, options);
+}
+
+bool ddp_has_own_order(const DdpOptions& options, const RunPlan& plan) {
+  return sums_in_own_order(plan, options.algorithm);
+}
+
+std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options) {
+  const RunPlan& plan = context.plan;
+  return define_in_order(context, [&plan, options](const Model& model) {
+    std::vector<Sum> out;
+    for (const Bucket& bucket : make_buckets(model, parameter_dtype(plan.train), bytes_of(options)))
+      for (Sum sum :
+           sums_of(plan, options.algorithm, Call::Kind::all_reduce, bucket.count, plan.defines)) {
+        sum.begin += bucket.begin;
+        out.push_back(std::move(sum));
+      }
+    return out;
+  });
 }
 
 double ddp_minimum_bytes(const StepShape& shape) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/base/fields.h"
+#include "core/comm/algorithm.h"
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
 
@@ -11,18 +12,24 @@ namespace ringside::peer {
 
 struct DdpOptions {
   double bucket_mb = 25;
+  Algorithm algorithm = Algorithm::native;
 };
 
 Fields fields_of(DdpOptions& options);
 
-/// Throws Error for option values that are not allowed.
-void check(const DdpOptions& options);
+/// Throws Error for option values that are not allowed, or not possible with the plan.
+void check(const DdpOptions& options, const RunPlan& plan);
 
 /// Every rank holds the whole model, gradient and optimizer state (Li et al., VLDB 2020). With
 /// train.reduce "every" the gradients of a micro-batch are reduced while the next micro-batch is
 /// computed. The reduced gradients are added up in a second whole gradient. In each reduction
-/// over N ranks, a rank sends 2 * (N - 1) / N times the bytes of the gradient.
+/// over N ranks, a rank sends 2 * (N - 1) / N times the bytes of the gradient, or what the
+/// algorithm says (peer/comm/algorithms).
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options);
+
+/// Whether a run has an order of sums of its own; define_ddp() adds up in that order on one rank.
+bool ddp_has_own_order(const DdpOptions& options, const RunPlan& plan);
+std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options);
 
 double ddp_minimum_bytes(const StepShape& shape);
 

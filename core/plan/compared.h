@@ -26,10 +26,16 @@ constexpr EnumNames names_of(Purpose) { return purpose_names; }
 /// all micro-batches. Micro-batches whose batch norms share their statistics count as one larger
 /// micro-batch, which they equal up to rounding. Runs of one experiment with equal trees and equal
 /// learning rates must end with equal bits.
+///
+/// With `own_order` the scheme adds up otherwise: in the order of an algorithm of collectives, or
+/// (`each_micro_batch`) over ranks after every micro-batch. Only the scheme's own definition has
+/// the same order then. `groups` is the world.
 struct SumTree {
   std::int64_t groups = 1;
   std::int64_t micro_batches = 1;
   double lr = 0;  // scaled to the number of ranks
+  bool own_order = false;
+  bool each_micro_batch = false;
   bool operator==(const SumTree&) const = default;
 };
 

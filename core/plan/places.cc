@@ -11,20 +11,31 @@ bool shares_cores(const sim::ClusterSpec& cluster) {
   return cluster.device.kind == sim::DeviceKind::cpu;
 }
 
+sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker) {
+  const auto devices = static_cast<int>(cluster.devices);
+  const int device = worker % (static_cast<int>(cluster.machines) * devices);
+  return {device / devices, device % devices};
+}
+
 }  // namespace
 
 sim::Place place_of(const RunPlan& plan, int rank) {
   const sim::ClusterSpec& cluster = *plan.cluster;
   const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
   const auto machines = static_cast<int>(cluster.machines);
-  const auto devices = static_cast<int>(cluster.devices);
   if (self.worker < 0) {
     // If a machine's devices are its own processors, the server needs no other place: it shares
     // device 0.
     return {self.server % machines, shares_cores(cluster) ? 0 : -1};
   }
-  const int device = self.worker % (machines * devices);
-  return {device / devices, device % devices};
+  return place_of_worker(cluster, self.worker);
+}
+
+std::vector<int> hosts_of_workers(const RunPlan& plan, int workers) {
+  std::vector<int> hosts(static_cast<std::size_t>(workers));
+  for (int worker = 0; plan.cluster && worker < workers; ++worker)
+    hosts[static_cast<std::size_t>(worker)] = place_of_worker(*plan.cluster, worker).machine;
+  return hosts;
 }
 
 void check_places(const RunPlan& plan) {

@@ -1,6 +1,8 @@
 // Where the ranks of a simulated run live in its cluster.
 #pragma once
 
+#include <vector>
+
 #include "core/plan/run_plan.h"
 #include "core/sim/world.h"
 
@@ -11,6 +13,10 @@ namespace ringside {
 /// begins at the first device again. Dedicated servers are spread over the machines in turn, and
 /// live on the machine's host, or on its device 0 if the devices are CPUs.
 sim::Place place_of(const RunPlan& plan, int rank);
+
+/// The machine on which each of the first `workers` workers of the plan lives. Real ranks live on
+/// one host.
+std::vector<int> hosts_of_workers(const RunPlan& plan, int workers);
 
 /// Throws Error if the plan has more workers than its cluster has devices, unless the devices are
 /// CPUs.

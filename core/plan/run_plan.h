@@ -55,8 +55,8 @@ struct RunPlan {
   Options options;                      // options of the scheme, complete and checked
   Promise promise = Promise::same_run;  // promise of the scheme
   int world = 1;
-  /// The run is the definition of a scheme with an algorithm of its own: one rank that stands for
-  /// this many workers. 0: the run is no definition.
+  /// The run is the definition of a scheme with an algorithm of its own, or with an order of sums
+  /// of its own: one rank that stands for this many workers. 0: the run is no such definition.
   int defines = 0;
   int servers = 0;
   int repeat = 0;

@@ -35,6 +35,15 @@ Training training_of(const RunPlan& plan) {
   return out;
 }
 
+/// Whether both runs have the same simulated cluster, or none. The memory of the devices may
+/// differ, because a definition needs that of all workers.
+bool same_cluster(const RunPlan& a, const RunPlan& b) {
+  if (!a.cluster || !b.cluster) return !a.cluster && !b.cluster;
+  sim::ClusterSpec other = *b.cluster;
+  other.device.memory_gb = a.cluster->device.memory_gb;
+  return *a.cluster == other;
+}
+
 }  // namespace
 
 bool same_case(const RunPlan& a, const RunPlan& b) {
@@ -51,9 +60,15 @@ bool same_training(const RunPlan& a, const RunPlan& b) { return training_of(a) =
 
 bool must_equal(const RunPlan& run, const RunPlan& definition) {
   if (run.sums != definition.sums || !same_training(run, definition)) return false;
-  if (run.promise == Promise::same_run) return definition.scheme == "single";
+  if (!has_own_definition(run)) return definition.scheme == "single";
   return definition.defines == run.world && definition.scheme == run.scheme &&
-         definition.options == run.options;
+         definition.options == run.options &&
+         (!run.sums.own_order || same_cluster(run, definition));
+}
+
+bool equals_to_rounding(const RunPlan& run, const RunPlan& single) {
+  return run.promise == Promise::same_run && single.scheme == "single" &&
+         same_training(run, single) && run.sums.lr == single.sums.lr;
 }
 
 }  // namespace ringside

@@ -13,11 +13,20 @@ bool same_case(const RunPlan& a, const RunPlan& b);
 /// Runs with the same training and equal sums must end with equal bits.
 bool same_training(const RunPlan& a, const RunPlan& b);
 
+/// Whether the plan's scheme brings its own definition, so that `single` is not the definition.
+inline bool has_own_definition(const RunPlan& plan) {
+  return plan.promise == Promise::own_algorithm || plan.sums.own_order;
+}
+
 /// Whether `run` must end with the bits of `definition`. For a scheme with an algorithm of its own,
-/// `definition` is then the run of the scheme's definition for the world of `run`; for all other
-/// schemes it is a run of `single` that adds up the same micro-batches in the same order. (With
-/// train.reduce = "every" and several micro-batches, gradients are added up in another order, and
-/// the runs agree to rounding only.)
+/// or with an order of sums of its own, `definition` is then the run of the scheme's definition for
+/// the world of `run`, on the same hosts; for all others it is a run of `single` that adds up the
+/// same micro-batches in the same order. (Schemes with servers have no definition of their own for
+/// train.reduce = "every" and several micro-batches: there the runs agree to rounding only.)
 bool must_equal(const RunPlan& run, const RunPlan& definition);
+
+/// Whether `run`, which promises the same run as `single`, must agree with `single` to rounding
+/// because both differ in the order of their sums alone.
+bool equals_to_rounding(const RunPlan& run, const RunPlan& single);
 
 }  // namespace ringside

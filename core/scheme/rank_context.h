@@ -40,8 +40,9 @@ struct RankContext {
 };
 
 /// The group of all workers, including this one.
-inline Group all_workers(const RankContext& context, std::string name) {
-  return {std::move(name), context.self().worker, context.plan.world};
+inline Group all_workers(const RankContext& context, std::string name,
+                         Algorithm algorithm = Algorithm::native) {
+  return {std::move(name), context.self().worker, context.plan.world, algorithm};
 }
 
 /// The values with which the parameters start.

@@ -11,25 +11,22 @@ namespace ringside {
 namespace {
 
 /// Micro-batch m belongs to replica m / k, where each replica has k micro-batches. The member
-/// `replica_` adds up the gradients of one replica after the other; each replica's sum is then
-/// added to `total_`.
-class Single : public SyncScheme {
+/// `replica_` adds up the gradients of one replica after the other; take_gradients() gets each
+/// replica's sum.
+class OneAfterTheOther : public SyncScheme {
  public:
-  Single(const RankContext& context, const SingleOptions& options)
-      : SyncScheme(context), replicas_(options.replicas) {}
+  OneAfterTheOther(const RankContext& context, std::int64_t replicas)
+      : SyncScheme(context), replicas_(replicas) {}
 
   void attach(Model& model) override {
     const RunPlan& plan = context().plan;
-    Device& device = context().device;
     if (replicas_ < 1 || plan.train.accumulation % replicas_ != 0)
       throw Error("scheme single: {} micro-batches cannot be divided evenly among {} replicas",
                   plan.train.accumulation, replicas_);
     model_ = &model;
     replica_.emplace(model, context());
-    total_ = replicas_ == 1 ? replica_->gradients()
-                            : device.tensor(replica_->gradients().shape(), MemoryKind::gradient,
-                                            replica_->gradients().dtype());
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, replicas_}, device,
+    total_ = replicas_ == 1 ? replica_->gradients() : new_gradients();
+    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, workers()}, context().device,
                                 replica_->parameters(), parameter_map(model));
   }
 
@@ -41,15 +38,10 @@ class Single : public SyncScheme {
     const Pass within = within_replica(pass);
     replica_->after_backward(unit, within);
     if (replicas_ == 1 || !within.last()) return;
-    const Tensor part = replica_->gradients(unit);
-    const Tensor sum = total_.range(model_->first_parameter(unit), part.count());
     const auto span =
         context().timeline.scope(Activity::compute, "add up " + model_->units[unit]->name());
-    const Kernels& kernels = context().device.kernels();
-    if (pass.micro_batch < within.micro_batches)
-      kernels.copy({.in = part, .out = sum});
-    else
-      kernels.add({.in = part, .out = sum});
+    take_gradients(pass.micro_batch / within.micro_batches, model_->first_parameter(unit),
+                   replica_->gradients(unit));
   }
 
   bool step(const StepInfo& info) override {
@@ -67,6 +59,24 @@ class Single : public SyncScheme {
       visit(0, *model_->units[u], replica_->parameters(u));
   }
 
+ protected:
+  /// How many workers' work this rank does.
+  virtual std::int64_t workers() const { return replicas_; }
+  /// Gets the gradients of one unit, whose first parameter is `begin`, summed over the
+  /// micro-batches of a replica. Not called if there is one replica.
+  virtual void take_gradients(std::int64_t replica, std::int64_t begin,
+                              const Tensor& gradients) = 0;
+
+  Tensor new_gradients() const {
+    return context().device.tensor(replica_->gradients().shape(), MemoryKind::gradient,
+                                   replica_->gradients().dtype());
+  }
+  const Kernels& kernels() const { return context().device.kernels(); }
+  std::int64_t replicas() const { return replicas_; }
+  const Model& model() const { return *model_; }
+  /// The gradients of a step, added up.
+  const Tensor& total() const { return total_; }
+
  private:
   Pass within_replica(Pass pass) const {
     pass.micro_batches /= replicas_;
@@ -81,6 +91,74 @@ class Single : public SyncScheme {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
+class Single final : public OneAfterTheOther {
+ public:
+  using OneAfterTheOther::OneAfterTheOther;
+
+ private:
+  void take_gradients(std::int64_t replica, std::int64_t begin, const Tensor& gradients) override {
+    const Tensor sum = total().range(begin, gradients.count());
+    if (replica == 0)
+      kernels().copy({.in = gradients, .out = sum});
+    else
+      kernels().add({.in = gradients, .out = sum});
+  }
+};
+
+/// A replica is a worker, or one micro-batch of a worker.
+class InOrder final : public OneAfterTheOther {
+ public:
+  InOrder(const RankContext& context, SumsOfModel sums)
+      : OneAfterTheOther(context, context.plan.sums.each_micro_batch
+                                      ? context.plan.train.accumulation
+                                      : context.plan.defines),
+        sums_of_model_(std::move(sums)) {}
+
+  void attach(Model& model) override {
+    OneAfterTheOther::attach(model);
+    for (std::int64_t r = 0; r < replicas(); ++r) gradients_.push_back(new_gradients());
+    sums_ = sums_of_model_(model);
+  }
+
+  bool step(const StepInfo& info) override {
+    const std::int64_t each = replicas() / workers();
+    for (std::int64_t m = 0; m < each; ++m)
+      for (const Sum& sum : sums_) add_up(sum, m, each);
+    return OneAfterTheOther::step(info);
+  }
+
+ private:
+  std::int64_t workers() const override { return context().plan.defines; }
+
+  void take_gradients(std::int64_t replica, std::int64_t begin, const Tensor& gradients) override {
+    kernels().copy(
+        {.in = gradients,
+         .out = gradients_[static_cast<std::size_t>(replica)].range(begin, gradients.count())});
+  }
+
+  /// Adds up micro-batch `m` of the `each` micro-batches that every worker has.
+  void add_up(const Sum& sum, std::int64_t m, std::int64_t each) const {
+    const auto of_worker = [&](int worker) {
+      return gradients_[static_cast<std::size_t>(worker * each + m)].range(sum.begin, sum.count);
+    };
+    if (sum.count == 0) return;
+    int result = 0;
+    for (const Addition& one : sum.additions) {
+      kernels().add({.in = of_worker(one.from), .out = of_worker(one.into)});
+      result = one.into;
+    }
+    const Tensor out = total().range(sum.begin, sum.count);
+    if (m == 0)
+      kernels().copy({.in = of_worker(result), .out = out});
+    else
+      kernels().add({.in = of_worker(result), .out = out});
+  }
+
+  SumsOfModel sums_of_model_;
+  std::vector<Sum> sums_;
+  std::vector<Tensor> gradients_;  // of every replica
+};
+
 }  // namespace
 
 Fields fields_of(SingleOptions& options) {
@@ -90,7 +168,11 @@ Fields fields_of(SingleOptions& options) {
 }
 
 std::unique_ptr<SyncScheme> make_single(const RankContext& context, const SingleOptions& options) {
-  return std::make_unique<Single>(context, options);
+  return std::make_unique<Single>(context, options.replicas);
+}
+
+std::unique_ptr<SyncScheme> define_in_order(const RankContext& context, SumsOfModel sums) {
+  return std::make_unique<InOrder>(context, std::move(sums));
 }
 
 }  // namespace ringside

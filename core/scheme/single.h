@@ -1,9 +1,12 @@
 // The reference: one rank that does all the work.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "core/base/fields.h"
+#include "core/comm/sums.h"
 #include "core/scheme/scheme.h"
 
 namespace ringside {
@@ -17,5 +20,15 @@ Fields fields_of(SingleOptions& options);
 /// Runs the micro-batches of all `replicas` one after the other. The number of micro-batches must
 /// be a multiple of `replicas`; otherwise attach() throws Error.
 std::unique_ptr<SyncScheme> make_single(const RankContext& context, const SingleOptions& options);
+
+/// How a scheme adds up the gradients of all parameters of the model over workers. The sums cover
+/// all of them.
+using SumsOfModel = std::function<std::vector<Sum>(const Model& model)>;
+
+/// The definition of a scheme that computes the same run as `single` but adds gradients up in an
+/// order of its own: one rank that computes the micro-batches of RunPlan::defines workers. It keeps
+/// a gradient of each worker (or, with SumTree::each_micro_batch, of each micro-batch), and adds
+/// them up as `sums` says before the update.
+std::unique_ptr<SyncScheme> define_in_order(const RankContext& context, SumsOfModel sums);
 
 }  // namespace ringside

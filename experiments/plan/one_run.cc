@@ -100,11 +100,15 @@ void give_devices(RunPlan& plan, const Servers& servers) {
     rank.environment = find_device(device_kind(plan, rank)).environment(plan, rank.rank);
 }
 
-SumTree sum_tree(const RunPlan& plan) {
+SumTree sum_tree(const RunPlan& plan, const SchemeRow& row) {
   const std::int64_t together = plan.model.batch_norm_group;
   const std::int64_t groups = replicas_of(plan) / together;
   const std::int64_t all = plan.train.accumulation * plan.world / together;
   const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
+  if (row.own_order(plan.options, plan)) {
+    const bool each = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
+    return {plan.world, plan.train.accumulation, lr, true, each};
+  }
   if (groups == 1 || groups == all) return {1, all, lr};
   return {groups, all / groups, lr};
 }
@@ -167,7 +171,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.train.accumulation = each * (replicas ? ranks : 1);
   plan.train.micro_batch = plan.train.global_batch / (ranks * each);
   check_batch_norm_groups(plan);
-  plan.sums = sum_tree(plan);
+  plan.sums = sum_tree(plan, row);
   const Servers servers = row.servers(plan.options, world);
   place_ranks(plan, servers);
   give_devices(plan, servers);

@@ -47,9 +47,7 @@ RunPlan plan_definition(const RunPlan& run) {
   return plan;
 }
 
-std::optional<RunPlan> reference_for(const AskedRun& asked) {
-  if (!computes(asked.plan)) return {};
-  if (asked.plan.promise == Promise::own_algorithm) return plan_definition(asked.plan);
+RunPlan plan_single_for(const AskedRun& asked) {
   const int world = asked.plan.world;
   ExperimentConfig changed = *asked.config;
   const std::int64_t group = std::min<std::int64_t>(changed.model.batch_norm_group, world);
@@ -76,20 +74,28 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
     std::vector<Setting> first, common;  // settings of the first of its runs, and of all of them
   };
   std::vector<Shared> references;
-  for (const AskedRun& run : asked) {
+  using Fits = bool (*)(const RunPlan& run, const RunPlan& reference);
+  const auto add = [&](const AskedRun& run, Fits fits, auto make) {
     const bool is_there = std::any_of(asked.begin(), asked.end(), [&](const AskedRun& other) {
-      return must_equal(run.plan, other.plan);
+      return fits(run.plan, other.plan);
     });
-    if (is_there) continue;
+    if (is_there) return;
     const std::vector<Setting> settings = settings_of(run.plan, false);
-    const auto known = std::find_if(references.begin(), references.end(), [&](const Shared& one) {
-      return must_equal(run.plan, one.plan);
-    });
-    if (known != references.end()) {
+    const auto known = std::find_if(references.begin(), references.end(),
+                                    [&](const Shared& one) { return fits(run.plan, one.plan); });
+    if (known != references.end())
       keep_common(known->common, settings);
-    } else if (auto plan = reference_for(run)) {
-      references.push_back({std::move(*plan), settings, settings});
+    else
+      references.push_back({make(run), settings, settings});
+  };
+  for (const AskedRun& run : asked) {
+    if (!computes(run.plan)) continue;
+    if (!has_own_definition(run.plan)) {
+      add(run, must_equal, plan_single_for);
+      continue;
     }
+    if (run.plan.promise == Promise::same_run) add(run, equals_to_rounding, plan_single_for);
+    add(run, must_equal, [](const AskedRun& one) { return plan_definition(one.plan); });
   }
   std::vector<RunPlan> out;
   std::set<std::string> labels;

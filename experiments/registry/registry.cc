@@ -36,6 +36,7 @@ SchemeRow row(std::string_view name, std::string_view summary, Options defaults)
   row.summary = summary;
   row.defaults = std::move(defaults);
   row.check = [](const Options&, const RunPlan&) {};
+  row.own_order = [](const Options&, const RunPlan&) { return false; };
   row.servers = [](const Options&, int) { return Servers{}; };
   return row;
 }
@@ -116,6 +117,27 @@ SchemeRow single_row() {
     return make_single(context, options.as<SingleOptions>());
   };
   r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
+  return r;
+}
+
+SchemeRow ddp_row() {
+  using Own = peer::DdpOptions;
+  auto r = row("ddp", "peers all-reduce gradient buckets during backward", Own{});
+  r.check = [](const Options& options, const RunPlan& plan) {
+    peer::check(options.as<Own>(), plan);
+  };
+  r.make = [](const RankContext& context, const Options& options) {
+    return peer::make_ddp(context, options.as<Own>());
+  };
+  r.own_order = [](const Options& options, const RunPlan& plan) {
+    return peer::ddp_has_own_order(options.as<Own>(), plan);
+  };
+  r.define = [](const RankContext& context, const Options& options) {
+    return peer::define_ddp(context, options.as<Own>());
+  };
+  r.minimum_bytes = [](const Options&, const StepShape& shape) {
+    return peer::ddp_minimum_bytes(shape);
+  };
   return r;
 }
 
@@ -213,8 +235,7 @@ const std::vector<SchemeRow>& scheme_rows() {
       server_row<ps::PsOptions>("ps",
                                 "parameter servers: each holds and updates a part of the model",
                                 ps::make_ps, ps::serve_ps, ps::ps_minimum_bytes),
-      peer_row<peer::DdpOptions>("ddp", "peers all-reduce gradient buckets during backward",
-                                 peer::make_ddp, peer::ddp_minimum_bytes),
+      ddp_row(),
       fsdp_row(),
       averaging_row(),
       independent_row(),

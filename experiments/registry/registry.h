@@ -40,9 +40,13 @@ struct SchemeRow {
   /// than if each rank added up its own gradients first.
   bool reduces_each_micro_batch = false;
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> make;
-  /// Makes the definition of a scheme that has an algorithm of its own. One rank runs the
-  /// definition in place of RunPlan::defines workers. Null for Promise::same_run: there the scheme
-  /// `single` is the definition.
+  /// Whether a run of the plan promises the same run as `single` but adds gradients up in an order
+  /// of its own, in which `define` adds them up too. Called for plans that are complete but for
+  /// their ranks.
+  std::function<bool(const Options&, const RunPlan&)> own_order;
+  /// Makes the definition of a scheme that has an algorithm, or an order of sums, of its own. One
+  /// rank runs the definition in place of RunPlan::defines workers. May be null for schemes without
+  /// either: there the scheme `single` is the definition.
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> define;
   /// What a server rank runs; blocks until its workers are done. Null for schemes without servers.
   std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;

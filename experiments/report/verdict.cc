@@ -26,9 +26,7 @@ Reference reference_of(const Row& row, const std::vector<Row>& rows) {
     if (candidate.status != "ok") continue;
     if (plan.purpose == Purpose::all_cores) continue;
     const bool same_sums = must_equal(row.plan, plan);
-    const bool usable =
-        same_sums || (row.plan.promise == Promise::same_run && plan.scheme == "single" &&
-                      same_training(row.plan, plan) && plan.sums.lr == row.plan.sums.lr);
+    const bool usable = same_sums || equals_to_rounding(row.plan, plan);
     const auto worth = [&](const RunPlan& one, bool sums) {
       return std::pair(sums, one.device.threads == row.plan.device.threads);
     };
@@ -76,7 +74,8 @@ bool close_accuracies(const Row& a, const Row& b) {
 /// are equal to the bit: GPUs, batch norms over several ranks, and reductions after every
 /// micro-batch may round in another order, and a run of one step has no loss after it.
 bool losses_show_parameters(const RunPlan& plan) {
-  const bool other_order = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
+  const bool other_order =
+      plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && !plan.sums.own_order;
   return plan.device.kind != "cuda" && plan.model.batch_norm_group == 1 && !other_order &&
          plan.train.steps > 1;
 }
@@ -84,7 +83,7 @@ bool losses_show_parameters(const RunPlan& plan) {
 Verdict verdict(const Row& row, const Reference& reference) {
   const RunPlan& plan = row.plan;
   if (!computes(plan)) return {Proof::not_shown, 0, "simulated without values"};
-  if (plan.defines > 0) return {Proof::reference};
+  if (plan.defines > 0 && plan.promise == Promise::own_algorithm) return {Proof::reference};
   if (!reference.row)
     return {Proof::not_shown, 0,
             plan.promise == Promise::own_algorithm ? "its definition has not finished"
@@ -95,8 +94,8 @@ Verdict verdict(const Row& row, const Reference& reference) {
     // A repeat of the reference's own case proves nothing by having the same bits, so the repeat is
     // called a reference too.
     if (same_case(plan, reference.row->plan)) return {Proof::reference, difference};
-    return {plan.promise == Promise::own_algorithm ? Proof::identical_to_definition
-                                                   : Proof::identical_to_single,
+    return {reference.row->plan.defines > 0 ? Proof::identical_to_definition
+                                            : Proof::identical_to_single,
             difference};
   }
   if (reference.same_sums && difference == 0 && losses_show_parameters(plan) &&

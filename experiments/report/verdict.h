@@ -11,12 +11,13 @@
 namespace ringside {
 
 /// What is known about a run: whether it computed what its scheme promises. The definition of a
-/// scheme that promises the same run is `single` over the same micro-batches. The values are
+/// scheme that promises the same run is `single` over the same micro-batches, unless the scheme has
+/// an order of sums of its own (see SumTree). The values are
 /// ordered: a later one is worse than an earlier one.
 enum class Proof : std::uint8_t {
   reference,                // other runs are held against this run
   identical_to_single,      // equal parameters at the end, equal losses and evaluations
-  identical_to_definition,  // the same for a scheme with an algorithm of its own
+  identical_to_definition,  // the same for a scheme with a definition of its own
   to_rounding,              // losses differ by at most largest_rounding(), relatively
   not_shown,                // nothing was computed, or no run is there to hold this one against
   different

@@ -14,11 +14,10 @@
 namespace ringside::testing {
 namespace {
 
-using peer::Addition;
 using peer::AlgorithmRow;
 using peer::Call;
 using peer::Round;
-using peer::Sum;
+
 using peer::Transfer;
 
 const std::vector<int> worlds = {2, 3, 4, 5, 7, 8};

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/comm/algorithm.h"
+#include "core/comm/sums.h"
 #include "peer/comm/algorithms/exchange.h"
-#include "peer/comm/algorithms/sums.h"
 #include "peer/comm/call.h"
 
 namespace ringside::peer {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/comm/sums.h"
 #include "peer/comm/algorithms/exchange.h"
-#include "peer/comm/algorithms/sums.h"
 
 namespace ringside::peer {
 

@@ -1,10 +1,10 @@
-// The order in which an algorithm adds up the values of the ranks.
+// The order in which values of several ranks are added up.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-namespace ringside::peer {
+namespace ringside {
 
 /// One addition: the value of rank `into` grows by the value that rank `from` has by then.
 struct Addition {
@@ -20,4 +20,11 @@ struct Sum {
   std::vector<Addition> additions;
 };
 
-}  // namespace ringside::peer
+/// Adds `count` elements up rank by rank.
+inline Sum in_rank_order(std::int64_t count, int ranks) {
+  Sum out{0, count, {}};
+  for (int r = 1; r < ranks; ++r) out.additions.push_back({0, r});
+  return out;
+}
+
+}  // namespace ringside
