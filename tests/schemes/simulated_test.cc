@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/run/simulation.h"
+#include "peer/ddp.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
@@ -49,6 +50,21 @@ TEST_P(SimulatedScheme, WithNumericsEndsWithTheBitsOfTheCpu) {
   EXPECT_EQ(row.loss, real.loss);
   ASSERT_EQ(row.evaluations.size(), real.evaluations.size());
   EXPECT_EQ(row.evaluations.back().loss, real.evaluations.back().loss);
+}
+
+TEST(SimulatedAlgorithms, EndWithTheBitsOfTheirDefinitionsBetweenMachines) {
+  for (const Algorithm algorithm : {Algorithm::tree, Algorithm::hierarchical})
+    for (const std::int64_t message_ranks : {8, 1}) {
+      auto config = simulated(tiny("gpt"), small_cluster(2));
+      config.cluster->machines = 2;
+      config.sim.numerics = true;
+      config.sim.message_ranks = message_ranks;
+      config.scheme_options["ddp"] = peer::DdpOptions{.algorithm = algorithm};
+      const RunPlan plan = plan_training(config, "ddp", 4);
+      const Row row = run_simulated(plan), definition = run_simulated(plan_definition(plan));
+      EXPECT_EQ(row.parameter_hashes, definition.parameter_hashes) << name_of(algorithm);
+      EXPECT_EQ(row.loss, definition.loss) << name_of(algorithm);
+    }
 }
 
 TEST_P(SimulatedScheme, TakesTheSameTimeAndMemoryWithoutNumerics) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/observe/row.h"
+#include "core/plan/same_run.h"
 #include "core/scheme/single.h"
 #include "experiments/plan/planner.h"
 #include "experiments/plan/references.h"
@@ -71,7 +72,6 @@ inline ExperimentConfig tiny(const std::string& model) {
   return config;
 }
 
-/// Runs a plan, with another scheme than the plan names if `scheme` is not null.
 /// The smallest model with batch norms, on images that the program makes.
 inline ExperimentConfig tiny_resnet() {
   auto config = tiny("resnet");
@@ -84,6 +84,7 @@ inline ExperimentConfig tiny_resnet() {
   return config;
 }
 
+/// Runs a plan, with another scheme than the plan names if `scheme` is not null.
 inline Row run(const RunPlan& plan, const SchemeRow* scheme = nullptr) {
   return make_row(plan, run_ranks_as_threads(plan, scheme));
 }
@@ -94,11 +95,11 @@ inline Row reference_of(ExperimentConfig config, int world) {
   return run(plan_training(config, "single", 1));
 }
 
-/// The row of the definition of a scheme's run: for an exact scheme `single` over the micro-batches
-/// of all ranks, else the definition that the scheme brings.
+/// The row of the definition of a scheme's run: the definition that the scheme brings or, if it has
+/// none for this run, `single` over the micro-batches of all ranks.
 inline Row definition_of(const ExperimentConfig& config, const std::string& scheme, int world) {
-  if (find_scheme(scheme).promise == Promise::same_run) return reference_of(config, world);
-  return run(plan_definition(plan_training(config, scheme, world)));
+  const RunPlan plan = plan_training(config, scheme, world);
+  return has_own_definition(plan) ? run(plan_definition(plan)) : reference_of(config, world);
 }
 
 /// The largest relative difference of two curves.
