@@ -105,10 +105,37 @@ int run_command(const Process& process) {
       ->type_name("DIR")
       ->capture_default_str();
 
+  CLI::App* bench = app.add_subcommand("bench", "measure a part of the program by itself");
+  bench->require_subcommand(1);
+  CLI::App* bench_comm = bench->add_subcommand(
+      "comm",
+      "collectives by operation, size, algorithm and number of ranks, between processes of this "
+      "machine or on a simulated cluster, in the columns of nccl-tests");
+  const auto add_list = [&](const char* option, auto& values, const char* what) {
+    return bench_comm->add_option(option, values, what)->delimiter(',')->allow_extra_args(false);
+  };
+  add_list("--operations", arguments.operations,
+           "all_reduce, reduce_scatter, all_gather or broadcast; default: all_reduce")
+      ->type_name("A,B");
+  add_list("--algorithms", arguments.algorithms,
+           "native, ring, tree and so on (see `ringside list algorithms`); default: all")
+      ->type_name("A,B");
+  add_list("--worlds", arguments.worlds, "numbers of ranks; default: 2")->type_name("N,M");
+  add_list("--sizes", arguments.sizes,
+           "bytes of the whole array, as in 4KB,1MB with 1 KB = 1024 bytes; default: 1KB to 64MB")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("A,B");
+  bench_comm
+      ->add_option("--cluster", arguments.cluster,
+                   "simulate the first devices of this cluster (a cluster file)")
+      ->type_name("FILE");
+  bench_comm->add_option("--json", arguments.json, "also write the figures to this file")
+      ->type_name("FILE");
+
   CLI::App* list = app.add_subcommand(
       "list", "what this build has: schemes, models, data sets, devices, and all keys");
   list->add_option("PART", arguments.list,
-                   "list only one of: schemes, models, data, devices, keys");
+                   "list only one of: schemes, models, data, devices, algorithms, keys");
   CLI::App* doctor = app.add_subcommand(
       "doctor", "what this machine has: devices, libraries, and what to install for the rest");
   // launch() starts this command; group "" hides it from the help.
@@ -126,6 +153,7 @@ int run_command(const Process& process) {
     if (compare->parsed()) return compare_command(arguments, process);
     if (train->parsed()) return train_command(arguments, process);
     if (calibrate->parsed()) return calibrate_command(arguments);
+    if (bench->parsed()) return bench_comm_command(arguments);
     if (list->parsed()) return list_command(arguments);
     if (doctor->parsed()) return doctor_command();
     return rank_command(arguments);

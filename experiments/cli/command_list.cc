@@ -8,6 +8,7 @@
 #include "experiments/cli/commands.h"
 #include "experiments/config/toml.h"
 #include "experiments/registry/registry.h"
+#include "peer/comm/algorithms/algorithms.h"
 
 namespace ringside {
 namespace {
@@ -75,6 +76,15 @@ void list_devices() {
                              can_be_used(row) ? "" : " - not usable here, see `ringside doctor`");
 }
 
+void list_algorithms() {
+  std::cout << "algorithms of collectives (scheme.ddp.algorithm)\n";
+  const auto line = [](Algorithm algorithm, std::string_view summary) {
+    std::cout << fmt::format("  {:<19} {}\n", name_of(algorithm), summary);
+  };
+  line(Algorithm::native, "what the device has: shared memory in one pass, NCCL, or their models");
+  for (const peer::AlgorithmRow& row : peer::algorithm_rows()) line(row.algorithm, row.summary);
+}
+
 void list_keys() {
   std::cout << "keys of an experiment file, with their defaults\n";
   const auto keys = [](std::string_view table, const auto& defaults) {
@@ -104,11 +114,9 @@ struct Section {
   std::string_view name;
   void (*list)();
 };
-constexpr Section sections[] = {{"schemes", list_schemes},
-                                {"models", list_models},
-                                {"data", list_data},
-                                {"devices", list_devices},
-                                {"keys", list_keys}};
+constexpr Section sections[] = {
+    {"schemes", list_schemes}, {"models", list_models},         {"data", list_data},
+    {"devices", list_devices}, {"algorithms", list_algorithms}, {"keys", list_keys}};
 
 }  // namespace
 

@@ -30,12 +30,17 @@ struct Arguments {
   std::string save;
   std::int64_t threads = 1;
   std::string list;
+  std::vector<std::string> operations, algorithms;
+  std::vector<std::int64_t> sizes;
+  std::string cluster;
+  std::string json;
   int socket = -1;
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments);
+int bench_comm_command(const Arguments& arguments);
 int list_command(const Arguments& arguments);
 int doctor_command();
 /// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.

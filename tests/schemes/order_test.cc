@@ -68,7 +68,7 @@ TEST_P(OrderOfSums, IsThatOfTheDefinitionInClippedStepsOfSeveralMicroBatches) {
 TEST_P(OrderOfSums, IsThatOfTheDefinitionWithLambAndTiedTables) {
   auto config = this->config("bert");
   config.data.kind = "synthetic-masked";
-    config.model.masked = 2;
+  config.model.masked = 2;
   config.data.path.clear();
   config.optimizer.kind = "lamb";
   expect_the_bits_of_the_definition(config);

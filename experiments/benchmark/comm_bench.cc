@@ -1,0 +1,56 @@
+#include "experiments/benchmark/comm_bench.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "experiments/benchmark/comm_measured.h"
+
+namespace ringside {
+
+CommRow measured(const CommOperation& operation, Algorithm algorithm, int world, std::int64_t count,
+                 std::vector<double> us) {
+  CommRow row;
+  row.world = world;
+  row.operation = operation.name;
+  row.algorithm = algorithm;
+  row.size = 4 * count;
+  row.count = count;
+  row.reduction = operation.reduction;
+  std::sort(us.begin(), us.end());
+  const auto quantile = [&](double share) {
+    const auto index = static_cast<std::size_t>(share * static_cast<double>(us.size()));
+    return us[std::min(us.size() - 1, index)];
+  };
+  row.p50 = quantile(0.5);
+  row.p95 = quantile(0.95);
+  row.p99 = quantile(0.99);
+  row.min = us.front();
+  row.max = us.back();
+  row.avg = std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(us.size());
+  row.alg_bw = row.p50 > 0 ? static_cast<double>(row.size) / row.p50 * 1e-3 : 0;
+  row.bus_bw = row.alg_bw * operation.bus_factor(world);
+  return row;
+}
+
+void check(const CommBench& bench) {
+  for (const std::string& name : bench.operations) find_comm_operation(name);
+  for (const int world : bench.worlds) {
+    const std::int64_t most = bench.cluster ? bench.cluster->machines * bench.cluster->devices
+                                            : std::int64_t{most_processes};
+    if (world < 2 || world > most)
+      throw Error("--worlds {}: a world has 2 to {} ranks here", world, most);
+    for (const std::string& name : bench.operations)
+      for (const std::int64_t size : bench.sizes)
+        if (count_of(find_comm_operation(name), size, world) < 1)
+          throw Error("--sizes {}: the array of {} among {} ranks has at least {} bytes", size,
+                      name, world, find_comm_operation(name).in_parts ? 4 * world : 4);
+  }
+}
+
+void run_comm_bench(const CommBench& bench, const Report& report) {
+  for (const int world : bench.worlds)
+    bench.cluster ? bench_simulation(bench, world, report) : bench_processes(bench, world, report);
+}
+
+}  // namespace ringside

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "experiments/benchmark/comm_bench.h"
+#include "experiments/report/text_table.h"
+
+namespace ringside {
+namespace {
+
+std::string size_text(std::int64_t bytes) {
+  for (const auto& [unit, name] :
+       {std::pair(1LL << 30, "GB"), {1LL << 20, "MB"}, {1LL << 10, "KB"}})
+    if (bytes >= unit && bytes % unit == 0) return fmt::format("{} {}", bytes / unit, name);
+  return fmt::format("{} B", bytes);
+}
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const CommRow& row) {
+  nlohmann::ordered_json times = {
+      {"time_us", row.p50}, {"alg_bw", row.alg_bw}, {"bus_bw", row.bus_bw}, {"nwrong", nullptr},
+      {"avg", row.avg},     {"min", row.min},       {"max", row.max},       {"p50", row.p50},
+      {"p95", row.p95},     {"p99", row.p99}};
+  if (row.wrong) times["nwrong"] = *row.wrong;
+  nlohmann::ordered_json out = {{"operation", row.operation},
+                                {"communicator", row.communicator},
+                                {"algorithm", name_of(row.algorithm)},
+                                {"world", row.world},
+                                {"size", row.size},
+                                {"count", row.count},
+                                {"type", "float"},
+                                {"redop", row.reduction},
+                                {"bound_us", nullptr},
+                                {"in_place", times}};
+  if (row.bound_us) out["bound_us"] = *row.bound_us;
+  return out;
+}
+
+std::string heading_of_rows() {
+  return fmt::format(
+      "{:<15}{:<19}{:>5}{:>12}{:>12}{:>7}{:>7}{:>12}{:>8}{:>8}{:>8}{:>11}{:>11}{:>11}\n",
+      "operation", "algorithm", "world", "size(B)", "count", "type", "redop", "time(us)", "algbw",
+      "busbw", "#wrong", "p95(us)", "p99(us)", "bound(us)");
+}
+
+std::string text_of(const CommRow& row) {
+  return fmt::format(
+      "{:<15}{:<19}{:>5}{:>12}{:>12}{:>7}{:>7}{:>12.2f}{:>8.2f}{:>8.2f}{:>8}{:>11.2f}{:>11.2f}{:>"
+      "11}\n",
+      row.operation, name_of(row.algorithm), row.world, row.size, row.count, "float", row.reduction,
+      row.p50, row.alg_bw, row.bus_bw, row.wrong ? fmt::format("{}", *row.wrong) : "N/A", row.p95,
+      row.p99, row.bound_us ? fmt::format("{:.2f}", *row.bound_us) : "-");
+}
+
+std::string notes_of(const std::vector<CommRow>& rows) {
+  // By operation, size and world: the rows of all algorithms.
+  std::map<std::string, std::map<std::int64_t, std::map<int, std::vector<const CommRow*>>>> all;
+  std::set<int> worlds;
+  for (const CommRow& row : rows) {
+    all[row.operation][row.size][row.world].push_back(&row);
+    worlds.insert(row.world);
+  }
+  std::string out;
+  for (const auto& [operation, sizes] : all) {
+    std::vector<TableLine> lines = {{operation}};
+    for (const int world : worlds) lines[0].push_back(fmt::format("world {}", world));
+    for (const auto& [size, by_world] : sizes) {
+      TableLine& line = lines.emplace_back(TableLine{size_text(size)});
+      for (const int world : worlds) {
+        const auto cell = by_world.find(world);
+        if (cell == by_world.end()) {
+          line.emplace_back("-");
+          continue;
+        }
+        std::vector<const CommRow*> order = cell->second;
+        std::stable_sort(order.begin(), order.end(),
+                         [](const CommRow* a, const CommRow* b) { return a->p50 < b->p50; });
+        line.push_back(std::string(name_of(order[0]->algorithm)));
+        if (order.size() > 1)
+          line.back() += fmt::format(" ({:.2f}x)", order[1]->p50 / order[0]->p50);
+      }
+    }
+    out += "\n";
+    out += text_table(lines, 60);
+  }
+  std::int64_t wrong = 0;
+  for (const CommRow& row : rows) wrong += row.wrong.value_or(0);
+  return fmt::format(
+      "{}\nThe fastest algorithm; in brackets, the time of the second as a multiple of its time.\n"
+      "algbw = size / time, GB/s (1 GB = 1e9 bytes); busbw = algbw x 2(n-1)/n for all_reduce, "
+      "(n-1)/n for reduce_scatter and all_gather, 1 for broadcast.\n"
+      "# Out of bounds values : {} {}\n",
+      out, wrong, wrong == 0 ? "OK" : "FAILED");
+}
+
+}  // namespace ringside

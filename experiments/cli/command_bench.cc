@@ -1,0 +1,73 @@
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/base/nearest.h"
+#include "core/base/whole_file.h"
+#include "experiments/benchmark/comm_bench.h"
+#include "experiments/cli/commands.h"
+#include "experiments/cli/output_files.h"
+#include "experiments/config/cluster_file.h"
+
+namespace ringside {
+namespace {
+
+Algorithm algorithm_named(const std::string& name) {
+  if (const auto algorithm = value_named<Algorithm>(name)) return *algorithm;
+  std::vector<std::string> known;
+  for (const std::string_view one : names_of(Algorithm{})) known.emplace_back(one);
+  throw Error("--algorithms {}: unknown algorithm; did you mean '{}'?", name, nearest(name, known));
+}
+
+CommBench bench_of(const Arguments& arguments) {
+  CommBench bench;
+  bench.operations = arguments.operations;
+  if (bench.operations.empty()) bench.operations = {"all_reduce"};
+  for (const std::string& name : arguments.algorithms)
+    bench.algorithms.push_back(algorithm_named(name));
+  if (bench.algorithms.empty())
+    for (const std::string_view name : names_of(Algorithm{}))
+      bench.algorithms.push_back(*value_named<Algorithm>(name));
+  for (const std::int64_t world : arguments.worlds) bench.worlds.push_back(static_cast<int>(world));
+  if (bench.worlds.empty()) bench.worlds = {2};
+  bench.sizes = arguments.sizes;
+  if (bench.sizes.empty())
+    for (std::int64_t size = 1 << 10; size <= 64 << 20; size *= 4) bench.sizes.push_back(size);
+  if (!arguments.cluster.empty()) bench.cluster = read_cluster(arguments.cluster);
+  return bench;
+}
+
+nlohmann::ordered_json json_of(const CommBench& bench, const std::vector<CommRow>& rows) {
+  nlohmann::ordered_json out = {{"cluster", nullptr}, {"results", nlohmann::json::array()}};
+  if (bench.cluster) out["cluster"] = bench.cluster->name;
+  for (const CommRow& row : rows) out["results"].push_back(to_json(row));
+  return out;
+}
+
+}  // namespace
+
+int bench_comm_command(const Arguments& arguments) {
+  CommBench bench;
+  try {
+    bench = bench_of(arguments);
+    check_output("--json", arguments.json);
+    check(bench);
+  } catch (const std::exception& error) {
+    return complain(wrong_input, explain(error));
+  }
+  std::vector<CommRow> rows;
+  std::cout << heading_of_rows() << std::flush;
+  run_comm_bench(bench, [&](const CommRow& row) {
+    std::cout << text_of(row) << std::flush;
+    rows.push_back(row);
+  });
+  std::cout << notes_of(rows);
+  if (!arguments.json.empty()) write_whole(arguments.json, json_of(bench, rows).dump(2) + "\n");
+  const bool wrong = std::any_of(rows.begin(), rows.end(),
+                                 [](const CommRow& row) { return row.wrong.value_or(0) > 0; });
+  return wrong ? run_failed : ok;
+}
+
+}  // namespace ringside
