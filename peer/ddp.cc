@@ -1,5 +1,6 @@
 #include "peer/ddp.h"
 
+#include <map>
 #include <optional>
 
 #include "core/base/error.h"
@@ -24,6 +25,7 @@ class Ddp : public SyncScheme {
   Ddp(const RankContext& context, const DdpOptions& options)
       : SyncScheme(context),
         bucket_bytes_(bytes_of(options)),
+        automatic_(options.algorithm == Algorithm::automatic),
         communicator_(context.communicator(all_workers(context, "ddp", options.algorithm))) {}
 
   void attach(Model& model) override {
@@ -80,6 +82,21 @@ class Ddp : public SyncScheme {
 
   Traffic traffic() const override { return communicator_->traffic(); }
 
+  /// Says which algorithms Algorithm::automatic has taken.
+  std::vector<SchemeFigure> figures() const override {
+    if (!automatic_ || communicator_->rank() != 0) return {};
+    std::vector<std::int64_t> counts;
+    for (const Bucket& bucket : reducer_->buckets()) counts.push_back(bucket.count);
+    std::map<Algorithm, int> buckets;
+    for (const Algorithm one :
+         chosen(context().plan, Call::Kind::all_reduce, counts, context().plan.world))
+      ++buckets[one];
+    std::vector<SchemeFigure> out;
+    for (const auto& [algorithm, count] : buckets)
+      out.push_back({fmt::format("buckets by {}", name_of(algorithm)), "", double(count)});
+    return out;
+  }
+
  private:
   /// Every rank has the gradients of all parameters, so the optimizer needs no sums over the ranks.
   bool step_at_once(const StepInfo& info) {
@@ -92,6 +109,7 @@ class Ddp : public SyncScheme {
   }
 
   double bucket_bytes_;
+  bool automatic_;
   std::unique_ptr<Communicator> communicator_;
   Model* model_ = nullptr;
   std::optional<Replica> replica_;
@@ -106,8 +124,7 @@ class Ddp : public SyncScheme {
 Fields fields_of(DdpOptions& options) {
   return {{"bucket_mb", &options.bucket_mb,
            "gradients are all-reduced in buckets of about this size (MB)"},
-          {"algorithm", &options.algorithm,
-           "how ranks all-reduce: native (shared memory, NCCL or their models) or by messages"}};
+          {"algorithm", &options.algorithm, "of the all-reduce: see `ringside list algorithms`"}};
 }
 
 void check(const DdpOptions& options, const RunPlan& plan) {

@@ -19,6 +19,11 @@ bool sums_in_own_order(const RunPlan& plan, Algorithm algorithm);
 std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Call::Kind kind,
                          std::int64_t count, int workers);
 
+/// The algorithms that collectives of the plan's workers take if Algorithm::automatic is asked for:
+/// one for each of the `counts` of elements.
+std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
+                              const std::vector<std::int64_t>& counts, int workers);
+
 /// Throws Error if the workers of the plan cannot use the algorithm; `key` is the option's.
 void check_algorithm(const RunPlan& plan, Algorithm algorithm, std::string_view key);
 

@@ -9,7 +9,9 @@
 namespace ringside {
 
 /// `native` is whatever the communicator does by itself: one pass through shared memory, NCCL, or
-/// the model of one of them. The others are programs of messages (peer/comm/algorithms).
+/// the model of one of them. `automatic` takes one of the others for each collective, the fastest
+/// by a cost model (peer/comm/algorithms/choice.h), and `native` where ranks share the memory of
+/// one host. The others are programs of messages (peer/comm/algorithms).
 enum class Algorithm : std::uint8_t {
   native,
   ring,
@@ -17,10 +19,12 @@ enum class Algorithm : std::uint8_t {
   recursive_doubling,
   halving_doubling,
   hierarchical,
-  naive
+  naive,
+  automatic
 };
 inline constexpr std::string_view algorithm_names[] = {
-    "native", "ring", "tree", "recursive-doubling", "halving-doubling", "hierarchical", "naive"};
+    "native",           "ring",         "tree",  "recursive-doubling",
+    "halving-doubling", "hierarchical", "naive", "auto"};
 constexpr EnumNames names_of(Algorithm) { return algorithm_names; }
 
 }  // namespace ringside

@@ -11,13 +11,13 @@ bool shares_cores(const sim::ClusterSpec& cluster) {
   return cluster.device.kind == sim::DeviceKind::cpu;
 }
 
+}  // namespace
+
 sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker) {
   const auto devices = static_cast<int>(cluster.devices);
   const int device = worker % (static_cast<int>(cluster.machines) * devices);
   return {device / devices, device % devices};
 }
-
-}  // namespace
 
 sim::Place place_of(const RunPlan& plan, int rank) {
   const sim::ClusterSpec& cluster = *plan.cluster;

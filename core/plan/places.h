@@ -13,6 +13,8 @@ namespace ringside {
 /// begins at the first device again. Dedicated servers are spread over the machines in turn, and
 /// live on the machine's host, or on its device 0 if the devices are CPUs.
 sim::Place place_of(const RunPlan& plan, int rank);
+/// Where worker `worker` of any run on the cluster lives.
+sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker);
 
 /// The machine on which each of the first `workers` workers of the plan lives. Real ranks live on
 /// one host.

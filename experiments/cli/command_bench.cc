@@ -29,7 +29,8 @@ CommBench bench_of(const Arguments& arguments) {
     bench.algorithms.push_back(algorithm_named(name));
   if (bench.algorithms.empty())
     for (const std::string_view name : names_of(Algorithm{}))
-      bench.algorithms.push_back(*value_named<Algorithm>(name));
+      if (name != name_of(Algorithm::automatic))
+        bench.algorithms.push_back(*value_named<Algorithm>(name));
   for (const std::int64_t world : arguments.worlds) bench.worlds.push_back(static_cast<int>(world));
   if (bench.worlds.empty()) bench.worlds = {2};
   bench.sizes = arguments.sizes;

@@ -83,6 +83,9 @@ void list_algorithms() {
   };
   line(Algorithm::native, "what the device has: shared memory in one pass, NCCL, or their models");
   for (const peer::AlgorithmRow& row : peer::algorithm_rows()) line(row.algorithm, row.summary);
+  line(Algorithm::automatic,
+       "the fastest of these by size and links, for every collective; on one "
+       "host: native");
 }
 
 void list_keys() {

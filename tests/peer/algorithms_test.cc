@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <map>
 
+#include "peer/comm/algorithms/choice.h"
 #include "peer/comm/algorithms/schedule.h"
 #include "tests/peer/sim_ranks.h"
 
@@ -280,6 +282,7 @@ double closed_form(Algorithm algorithm, int p, double s) {
       return seconds;
     }
     case Algorithm::native:
+    case Algorithm::automatic:
       break;
   }
   return 0;
@@ -304,6 +307,39 @@ TEST(AlgorithmTimes, OfTheHierarchyAreTheTimesOfItsRings) {
                           2 * (machines - 1) * (between + s / devices / machines / nic);
   EXPECT_NEAR(seconds(two_machines(), Algorithm::hierarchical, 8, static_cast<std::int64_t>(s)),
               expected, 0.02 * expected);
+}
+
+TEST(AlgorithmChoice, IsHardlySlowerThanTheFastestInTheSimulation) {
+  for (const auto& [machines, devices] : {std::pair(1, 4), {1, 8}, {2, 4}, {4, 2}, {5, 1}})
+    for (const std::int64_t bytes :
+         {std::int64_t{4096}, std::int64_t{1} << 18, std::int64_t{1} << 25}) {
+      Simulated simulated = rings_as_messages(devices);
+      simulated.cluster.machines = machines;
+      simulated.cluster.nics = devices;
+      const int size = machines * devices;
+      double best = std::numeric_limits<double>::infinity();
+      for (const AlgorithmRow& row : peer::algorithm_rows())
+        best = std::min(best, seconds(simulated, row.algorithm, size, bytes));
+      EXPECT_LT(seconds(simulated, Algorithm::automatic, size, bytes), 1.1 * best)
+          << machines << " machines of " << devices << ", " << bytes << " bytes";
+    }
+}
+
+TEST(AlgorithmChoice, DependsOnSizeAndTopology) {
+  const auto chosen = [](std::int64_t machines, int devices, std::int64_t count) {
+    sim::ClusterSpec cluster = small_cluster(devices);
+    cluster.machines = machines;
+    cluster.nics = devices;
+    std::vector<sim::Place> places;
+    for (int machine = 0; machine < machines; ++machine)
+      for (int device = 0; device < devices; ++device) places.push_back({machine, device});
+    return peer::Choice(peer::link_costs(cluster, places))
+        .row({.kind = Call::Kind::all_reduce}, count, 4)
+        .algorithm;
+  };
+  EXPECT_EQ(chosen(1, 8, 256), Algorithm::recursive_doubling);
+  EXPECT_EQ(chosen(1, 8, 1 << 24), Algorithm::halving_doubling);
+  EXPECT_EQ(chosen(8, 8, 1 << 24), Algorithm::hierarchical);
 }
 
 }  // namespace

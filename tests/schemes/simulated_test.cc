@@ -53,7 +53,7 @@ TEST_P(SimulatedScheme, WithNumericsEndsWithTheBitsOfTheCpu) {
 }
 
 TEST(SimulatedAlgorithms, EndWithTheBitsOfTheirDefinitionsBetweenMachines) {
-  for (const Algorithm algorithm : {Algorithm::tree, Algorithm::hierarchical})
+  for (const Algorithm algorithm : {Algorithm::tree, Algorithm::hierarchical, Algorithm::automatic})
     for (const std::int64_t message_ranks : {8, 1}) {
       auto config = simulated(tiny("gpt"), small_cluster(2));
       config.cluster->machines = 2;
@@ -64,6 +64,9 @@ TEST(SimulatedAlgorithms, EndWithTheBitsOfTheirDefinitionsBetweenMachines) {
       const Row row = run_simulated(plan), definition = run_simulated(plan_definition(plan));
       EXPECT_EQ(row.parameter_hashes, definition.parameter_hashes) << name_of(algorithm);
       EXPECT_EQ(row.loss, definition.loss) << name_of(algorithm);
+      if (algorithm != Algorithm::automatic) continue;
+      ASSERT_FALSE(row.figures.empty()) << "it says what it has chosen";
+      EXPECT_TRUE(row.figures[0].name.starts_with("buckets by ")) << row.figures[0].name;
     }
 }
 

@@ -11,25 +11,6 @@
 namespace ringside::peer {
 namespace {
 
-/// The array divided among the players: player i has the chunks of the ranks that it stands for.
-class Segments {
- public:
-  Segments(const Fold& fold, const std::vector<Chunk>& chunks) : fold_(fold), chunks_(chunks) {}
-
-  const Elements& of_rank(int rank) const { return chunks_[static_cast<std::size_t>(rank)][0]; }
-  /// The elements of players [first, first + count).
-  Elements of_players(int first, int count) const {
-    const int last = first + count - 1;
-    const Elements& begin = of_rank(fold_.leader(first));
-    const Elements& end = of_rank(fold_.leader(last) + (last < fold_.pairs ? 1 : 0));
-    return {begin.array, begin.begin, end.begin + end.count - begin.begin};
-  }
-
- private:
-  const Fold& fold_;
-  const std::vector<Chunk>& chunks_;
-};
-
 void scatter(Exchange& exchange, const Fold& fold, const Segments& segments) {
   const int player = fold.player_of(exchange.rank());
   for (int distance = fold.players / 2; distance > 0; distance /= 2) {

@@ -4,60 +4,14 @@
 // Cho et al. 2019). An all-reduce costs 2 * (g-1) + 2 * (H-1) steps; of the bytes that a rank
 // sends, 2 * S/g * (H-1)/H go to another host. All hosts must have equally many ranks.
 #include <algorithm>
-#include <map>
 
 #include "core/base/error.h"
 #include "peer/comm/algorithms/algorithms.h"
+#include "peer/comm/algorithms/host_grid.h"
 #include "peer/comm/algorithms/team.h"
 
 namespace ringside::peer {
 namespace {
-
-/// The ranks of every host, in rank order; hosts in the order of their first ranks.
-class Grid {
- public:
-  explicit Grid(const std::vector<int>& hosts) {
-    std::map<int, std::size_t> rows;
-    for (std::size_t r = 0; r < hosts.size(); ++r) {
-      const auto [row, fresh] = rows.try_emplace(hosts[r], rows.size());
-      if (fresh) ranks_.emplace_back();
-      auto& members = ranks_[row->second];
-      at_.emplace_back(static_cast<int>(row->second), static_cast<int>(members.size()));
-      members.push_back(static_cast<int>(r));
-    }
-  }
-
-  int hosts() const { return static_cast<int>(ranks_.size()); }
-  int per_host() const { return static_cast<int>(ranks_[0].size()); }
-  bool even() const {
-    return std::all_of(ranks_.begin(), ranks_.end(),
-                       [&](const auto& row) { return row.size() == ranks_[0].size(); });
-  }
-  int rank(int host, int place) const {
-    return ranks_[static_cast<std::size_t>(host)][static_cast<std::size_t>(place)];
-  }
-  /// The ranks of a rank's host, and the ranks that have the same place on every host.
-  Team within(int rank) const { return {ranks_[at(rank).first], at(rank).second}; }
-  Team across(int rank) const {
-    Team team{{}, static_cast<int>(at(rank).first)};
-    for (int host = 0; host < hosts(); ++host)
-      team.ranks.push_back(this->rank(host, at(rank).second));
-    return team;
-  }
-
- private:
-  struct At {
-    std::size_t first;
-    int second;
-  };
-  At at(int rank) const {
-    const auto& [host, place] = at_[static_cast<std::size_t>(rank)];
-    return {static_cast<std::size_t>(host), place};
-  }
-
-  std::vector<std::vector<int>> ranks_;
-  std::vector<std::pair<int, int>> at_;  // host and place of every rank
-};
 
 /// The chunks of an array for a rank's host and, of the chunk that is the rank's own there, those
 /// for the ranks across hosts.
@@ -66,7 +20,7 @@ struct Chunks {
 };
 
 /// For arrays that all ranks have whole.
-Chunks divided(const Grid& grid, int rank, std::int64_t count) {
+Chunks divided(const HostGrid& grid, int rank, std::int64_t count) {
   Chunks out;
   out.within = divide({Array::in, 0, count}, grid.per_host());
   const int place = grid.within(rank).place;
@@ -75,7 +29,7 @@ Chunks divided(const Grid& grid, int rank, std::int64_t count) {
 }
 
 /// For arrays that consist of equal parts, one for each rank.
-Chunks in_parts(const Grid& grid, int rank, Array array, std::int64_t count) {
+Chunks in_parts(const HostGrid& grid, int rank, Array array, std::int64_t count) {
   Chunks out;
   const auto parts = equal_parts(array, count, grid.hosts() * grid.per_host());
   const auto part = [&](int host, int place) {
@@ -91,7 +45,7 @@ Chunks in_parts(const Grid& grid, int rank, Array array, std::int64_t count) {
 }
 
 void all_reduce(Exchange& exchange) {
-  const Grid grid(exchange.hosts());
+  const HostGrid grid(exchange.hosts());
   const Team within = grid.within(exchange.rank()), across = grid.across(exchange.rank());
   const Chunks chunks = divided(grid, exchange.rank(), exchange.count(Array::in));
   ring_scatter(exchange, within, chunks.within);
@@ -101,7 +55,7 @@ void all_reduce(Exchange& exchange) {
 }
 
 void reduce_scatter(Exchange& exchange) {
-  const Grid grid(exchange.hosts());
+  const HostGrid grid(exchange.hosts());
   const Team within = grid.within(exchange.rank()), across = grid.across(exchange.rank());
   const auto chunks = in_parts(grid, exchange.rank(), Array::in, exchange.count(Array::in));
   ring_scatter(exchange, within, chunks.within);
@@ -111,7 +65,7 @@ void reduce_scatter(Exchange& exchange) {
 }
 
 void all_gather(Exchange& exchange) {
-  const Grid grid(exchange.hosts());
+  const HostGrid grid(exchange.hosts());
   const Team within = grid.within(exchange.rank()), across = grid.across(exchange.rank());
   const auto chunks = in_parts(grid, exchange.rank(), Array::out, exchange.count(Array::out));
   exchange.copy({Array::in, 0, exchange.count(Array::in)},
@@ -121,7 +75,7 @@ void all_gather(Exchange& exchange) {
 }
 
 std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int>& hosts) {
-  const Grid grid(hosts);
+  const HostGrid grid(hosts);
   std::vector<Sum> out;
   for (int place = 0; place < grid.per_host(); ++place)
     for (int host = 0; host < grid.hosts(); ++host) {
@@ -143,7 +97,7 @@ std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int
 }
 
 void check(const std::vector<int>& hosts) {
-  if (!Grid(hosts).even())
+  if (!HostGrid(hosts).even())
     throw Error(
         "algorithm hierarchical needs equally many ranks on every host; choose another algorithm, "
         "or fill all hosts");

@@ -57,7 +57,7 @@ bool alike(const Round& merged, const Round& round) {
     const std::int64_t tolerance = std::max<std::int64_t>(16, std::max(each, b.count) / 20);
     if (std::abs(each - b.count) > tolerance) ++different;
   }
-  return 2 * different <= round.transfers.size();
+  return 2 * different < round.transfers.size();
 }
 
 /// Appends the round, or merges it with the last one.

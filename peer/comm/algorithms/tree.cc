@@ -8,67 +8,14 @@
 #include <algorithm>
 
 #include "peer/comm/algorithms/algorithms.h"
+#include "peer/comm/algorithms/binary_tree.h"
 #include "peer/comm/part.h"
 
 namespace ringside::peer {
 namespace {
 
-constexpr int none = -1;
+constexpr int none = BinaryTree::none;
 constexpr std::int64_t smallest_block = 16 * 1024, most_blocks = 64;
-
-/// A binary tree through ranks 0 to p - 1. In the first tree all even ranks are leaves; in the
-/// second tree all odd ranks are.
-class Tree {
- public:
-  Tree(int ranks, bool second) : ranks_(ranks), second_(second) {
-    for (int r = 0; r < ranks; ++r) height_ = std::max(height_, depth(r));
-  }
-
-  int height() const { return height_; }
-  int depth(int rank) const {
-    const int up = parent(rank);
-    return up == none ? 0 : 1 + depth(up);
-  }
-  int parent(int rank) const {
-    // Node i = 1, 2, ... has as many levels below it as i has zero bits at its end. Nodes above p
-    // are missing; their children belong to the next node on the way up that is there.
-    int node = position(rank) + 1;
-    if (node == largest_power()) return none;
-    do {
-      const int lowest = node & -node;
-      node = (node & (2 * lowest)) != 0 ? node - lowest : node + lowest;
-    } while (node > ranks_);
-    return rank_at(node - 1);
-  }
-  std::vector<int> children(int rank) const {
-    std::vector<int> out;
-    for (int r = 0; r < ranks_; ++r)
-      if (parent(r) == rank) out.push_back(r);
-    return out;
-  }
-  int root() const { return rank_at(largest_power() - 1); }
-
- private:
-  int largest_power() const {
-    int power = 1;
-    while (2 * power <= ranks_) power *= 2;
-    return power;
-  }
-  /// The second tree is the first one's mirror image, or is shifted by one rank if a mirror would
-  /// leave the same ranks inside.
-  int position(int rank) const {
-    if (!second_) return rank;
-    return ranks_ % 2 == 0 ? ranks_ - 1 - rank : (rank + 1) % ranks_;
-  }
-  int rank_at(int position) const {
-    if (!second_) return position;
-    return ranks_ % 2 == 0 ? ranks_ - 1 - position : (position + ranks_ - 1) % ranks_;
-  }
-
-  int ranks_;
-  bool second_;
-  int height_ = 0;
-};
 
 /// The two halves of an array, each divided into blocks.
 struct Blocks {
@@ -100,30 +47,28 @@ struct Blocks {
 /// One rank in one of the trees. A block leaves a rank of depth d upward in step
 /// block + height - d, and downward in step block + height + d.
 struct Member {
-  Tree tree;
-  int parent;
+  Member(int ranks, bool second, int rank) {
+    const BinaryTree tree(ranks, second);
+    height = tree.height();
+    parent = tree.parent(rank);
+    children = tree.children(rank);
+    depth = tree.depth(rank);
+  }
+  int height = 0, parent = 0, depth = 0;
   std::vector<int> children;
-  int depth;
-
-  Member(int ranks, bool second, int rank)
-      : tree(ranks, second),
-        parent(tree.parent(rank)),
-        children(tree.children(rank)),
-        depth(tree.depth(rank)) {}
 };
 
 void all_reduce(Exchange& exchange) {
   const int size = exchange.size(), rank = exchange.rank();
   const Blocks blocks(exchange.count(Array::in));
   const Member members[] = {{size, false, rank}, {size, true, rank}};
-  const std::int64_t steps =
-      blocks.number + 2 * std::max(members[0].tree.height(), members[1].tree.height()) - 1;
+  const std::int64_t steps = blocks.number + 2 * std::max(members[0].height, members[1].height) - 1;
   for (std::int64_t step = 0; step < steps; ++step) {
     std::vector<Sending> sends;
     std::vector<Receiving> receives;
     std::vector<std::pair<Elements, Elements>> spares;  // to be added once they have arrived
     const auto block_of = [&](const Member& member, std::int64_t delay) {
-      const std::int64_t b = step - member.tree.height() - delay;
+      const std::int64_t b = step - member.height - delay;
       return b >= 0 && b < blocks.number ? b : none;
     };
     for (int t = 0; t < 2; ++t) {
@@ -150,7 +95,7 @@ void all_reduce(Exchange& exchange) {
   }
 }
 
-void add_up_below(const Tree& tree, int rank, std::vector<Addition>& additions) {
+void add_up_below(const BinaryTree& tree, int rank, std::vector<Addition>& additions) {
   for (const int child : tree.children(rank)) add_up_below(tree, child, additions);
   for (const int child : tree.children(rank)) additions.push_back({rank, child});
 }
@@ -160,7 +105,7 @@ std::vector<Sum> sums(Call::Kind kind, std::int64_t count, const std::vector<int
   const Blocks blocks(count);
   std::vector<Sum> out;
   for (int t = 0; t < 2; ++t) {
-    const Tree tree(static_cast<int>(hosts.size()), t == 1);
+    const BinaryTree tree(static_cast<int>(hosts.size()), t == 1);
     const Elements half = blocks.half(t);
     out.push_back({half.begin, half.count, {}});
     add_up_below(tree, tree.root(), out.back().additions);

@@ -27,7 +27,7 @@ class ShmCommunicator : public CallingCommunicator {
       : CallingCommunicator(group),
         device_(device),
         store_(store),
-        algorithm_(group.algorithm),
+        algorithm_(group.algorithm == Algorithm::automatic ? Algorithm::native : group.algorithm),
         control_(device, store, group, timeout_s),
         messages_(device, control_, memory_),
         queue_(device) {}

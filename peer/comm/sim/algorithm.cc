@@ -67,9 +67,12 @@ double base_seconds(const SimGroup& group) {
   return group.world().cluster().collective.base_us * 1e-6;
 }
 
+const Tensor& whole_of(const SimGroup::Entry& entry) {
+  return entry.out.count() > entry.in.count() ? entry.out : entry.in;
+}
+
 /// Runs the programs of one rank.
 void serve_rank(SimGroup& group, int rank) {
-  const AlgorithmRow& row = find_algorithm(group.algorithm());
   const std::vector<int> hosts = group.hosts();
   for (std::uint64_t number = 1;; ++number) {
     const SimGroup::OperationPtr operation = group.next(rank, number);
@@ -78,7 +81,7 @@ void serve_rank(SimGroup& group, int rank) {
     const SimGroup::Entry& entry = operation->entries[static_cast<std::size_t>(rank)];
     try {
       SimExchange exchange(group, rank, hosts, entry);
-      run_algorithm(row, entry.call, exchange);
+      run_algorithm(group.row_of(entry.call, whole_of(entry)), entry.call, exchange);
     } catch (const Error&) {
       return;  // the group is broken, and its ranks throw the error
     }
@@ -89,27 +92,26 @@ void serve_rank(SimGroup& group, int rank) {
 /// Runs the rounds of all ranks.
 class Rounds {
  public:
-  explicit Rounds(SimGroup& group)
-      : group_(group), world_(group.world()), row_(find_algorithm(group.algorithm())) {}
+  explicit Rounds(SimGroup& group) : group_(group), world_(group.world()) {}
 
   void run() {
     for (std::uint64_t number = 1;; ++number) {
       const SimGroup::OperationPtr operation = group_.next(-1, number);
       if (!operation) return;
       world_.sleep(base_seconds(group_));
-      const Tensor& in = operation->entries[0].in;
-      const auto element = in ? static_cast<std::int64_t>(size_of(in.dtype())) : 1;
-      const auto bytes = static_cast<std::int64_t>(operation->call.bytes);
-      for (const Round& round : rounds(operation->call, bytes / element)) run(round, element);
+      const Tensor& whole = whole_of(operation->entries[0]);  // not kept: the rank's device may end
+      const auto element = whole ? static_cast<std::int64_t>(size_of(whole.dtype())) : 1;
+      for (const Round& round : rounds(operation->call, whole)) run(round, element);
       group_.finish_all(operation);
     }
   }
 
  private:
   /// The schedule of the collective; kept, because a training run repeats its collectives.
-  const std::vector<Round>& rounds(const Call& call, std::int64_t count) {
-    const auto [entry, fresh] = known_.try_emplace({call.kind, call.root, count});
-    if (fresh) entry->second = schedule_of(row_, call, count, group_.hosts());
+  const std::vector<Round>& rounds(const Call& call, const Tensor& whole) {
+    const AlgorithmRow& row = group_.row_of(call, whole);
+    const auto [entry, fresh] = known_.try_emplace({&row, call.kind, call.root, whole.count()});
+    if (fresh) entry->second = schedule_of(row, call, whole.count(), group_.hosts());
     return entry->second;
   }
 
@@ -152,17 +154,17 @@ class Rounds {
 
   SimGroup& group_;
   sim::World& world_;
-  const AlgorithmRow& row_;
-  std::map<std::tuple<Call::Kind, int, std::int64_t>, std::vector<Round>> known_;
+  std::map<std::tuple<const AlgorithmRow*, Call::Kind, int, std::int64_t>, std::vector<Round>>
+      known_;
 };
 
 }  // namespace
 
 void serve_algorithm(const std::shared_ptr<SimGroup>& group) {
-  const AlgorithmRow& row = find_algorithm(group->algorithm());
-  if (row.check) row.check(group->hosts());
+  if (group->algorithm() != Algorithm::automatic)
+    if (const auto check = find_algorithm(group->algorithm()).check) check(group->hosts());
   sim::World& world = group->world();
-  const std::string actor = fmt::format("{} {}", group->name(), name_of(row.algorithm));
+  const std::string actor = fmt::format("{} {}", group->name(), name_of(group->algorithm()));
   if (group->by_messages())
     for (int rank = 0; rank < group->size(); ++rank)
       world.spawn(

@@ -141,7 +141,8 @@ class SimCommunicator : public CallingCommunicator {
     group_->throw_if_broken();
     check_tensor(describe(call), in);
     device_.catch_up();
-    auto operation = group_->call(rank(), call, in, out, scratch_for(call, in));
+    const Tensor& whole = out.count() > in.count() ? out : in;
+    auto operation = group_->call(rank(), call, in, out, scratch_for(call, whole));
     return std::make_unique<CollectiveWork>(device_, group_, std::move(operation), rank());
   }
 
@@ -154,12 +155,11 @@ class SimCommunicator : public CallingCommunicator {
         group_->messages().post(array, sends, sends ? rank() : peer, sends ? peer : rank()));
   }
 
-  Tensor scratch_for(const Call& call, const Tensor& in) const {
+  Tensor scratch_for(const Call& call, const Tensor& whole) const {
     if (group_->algorithm() == Algorithm::native) return {};
-    const AlgorithmRow& row = find_algorithm(group_->algorithm());
-    const std::int64_t count = scratch_of(row, call.kind, in.count());
+    const std::int64_t count = scratch_of(group_->row_of(call, whole), call.kind, whole.count());
     if (count == 0) return {};
-    return device_.tensor({count}, MemoryKind::communication, in.dtype());
+    return device_.tensor({count}, MemoryKind::communication, whole.dtype());
   }
 
   /// A tensor that other communicators refuse is refused here too, so that a program that runs on

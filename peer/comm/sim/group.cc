@@ -60,6 +60,7 @@ std::shared_ptr<SimGroup> SimGroup::join(
   if (++group->joined_ == size) {
     std::string refusal;
     try {
+      group->choose();
       start_services(group);
     } catch (const Error& e) {
       refusal = e.what();
@@ -70,6 +71,17 @@ std::shared_ptr<SimGroup> SimGroup::join(
     group->wait_for_members(rank);
   }
   return group;
+}
+
+void SimGroup::choose() {
+  if (algorithm_ == Algorithm::native) return;
+  if (algorithm_ != Algorithm::automatic) {
+    choice_.emplace(algorithm_);
+    return;
+  }
+  std::vector<sim::Place> places;
+  for (int r = 0; r < size(); ++r) places.push_back(place(r));
+  choice_.emplace(link_costs(world().cluster(), places));
 }
 
 void SimGroup::wait_for_members(int rank) {
@@ -213,7 +225,8 @@ void SimGroup::end(Operation& operation, int rank) {
 void SimGroup::move(const Operation& operation, int rank) {
   if (algorithm_ != Algorithm::native && by_messages()) return;
   if (operation.ended == 0 && member(rank).has_values)
-    move_values(operation.entries, algorithm_, hosts());
+    move_values(operation.entries, choice_ ? &row_of(operation.call, whole(operation)) : nullptr,
+                hosts());
   // Counts elements as fp32, whatever their dtype is: with another element size only the borders
   // between the ranks' parts would shift a little.
   if (algorithm_ == Algorithm::native)

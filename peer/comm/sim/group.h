@@ -6,10 +6,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/device/sim/sim_device.h"
+#include "peer/comm/algorithms/choice.h"
 #include "peer/comm/call.h"
 #include "peer/comm/sim/members.h"
 #include "peer/comm/sim/messages.h"
@@ -54,6 +56,10 @@ class SimGroup : public SimMembers {
   /// The messages of the algorithm.
   SimMessages& steps() { return steps_; }
   Algorithm algorithm() const { return algorithm_; }
+  /// The algorithm of a collective, in a group with another algorithm than Algorithm::native.
+  const AlgorithmRow& row_of(const Call& call, const Tensor& whole) {
+    return choice_->row(call, whole.count(), whole ? size_of(whole.dtype()) : 1);
+  }
   /// Whether collectives are simulated message by message.
   bool by_messages() const { return size() <= options().message_ranks; }
 
@@ -102,7 +108,13 @@ class SimGroup : public SimMembers {
   SimGroup(sim::World& world, const Group& group, const SimOptions& options);
   Progress& progress(int rank) { return progress_[static_cast<std::size_t>(rank)]; }
   const Progress& progress(int rank) const { return progress_[static_cast<std::size_t>(rank)]; }
+  void choose();
   void wait_for_members(int rank);
+  /// The larger operand of the first rank.
+  static const Tensor& whole(const Operation& operation) {
+    const Entry& first = operation.entries.front();
+    return first.out.count() > first.in.count() ? first.out : first.in;
+  }
   Operation& operation(std::uint64_t number) const { return *operations_[number - first_]; }
   void check_agreement(Operation& operation, int rank) const;
   /// Ends, in order, the rank's operations that may end (see finish()); returns whether there were
@@ -117,6 +129,7 @@ class SimGroup : public SimMembers {
   void move(const Operation& operation, int rank);
 
   Algorithm algorithm_;
+  std::optional<Choice> choice_;    // made when all ranks have joined
   std::vector<Progress> progress_;  // by rank
   int joined_ = 0;
   std::unique_ptr<sim::Event> all_joined_, all_arrived_;
@@ -126,9 +139,10 @@ class SimGroup : public SimMembers {
   SimMessages steps_{*this, SimMessages::Use::steps};
 };
 
-/// Carries out an operation on the ranks' values: adds them up in the order of the algorithm, or
-/// copies them. `entries` are the operation's entries of all ranks, which live on `hosts`.
-void move_values(const std::vector<SimGroup::Entry>& entries, Algorithm algorithm,
+/// Carries out an operation on the ranks' values: adds them up in the order of the algorithm (in
+/// rank order if it is null), or copies them. `entries` are the operation's entries of all ranks,
+/// which live on `hosts`.
+void move_values(const std::vector<SimGroup::Entry>& entries, const AlgorithmRow* algorithm,
                  const std::vector<int>& hosts);
 
 }  // namespace ringside::peer

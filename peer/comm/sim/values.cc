@@ -70,13 +70,12 @@ void copy(const Tensor& from, std::size_t from_byte, const Tensor& to, std::size
 
 }  // namespace
 
-void move_values(const std::vector<Entry>& entries, Algorithm algorithm,
+void move_values(const std::vector<Entry>& entries, const AlgorithmRow* algorithm,
                  const std::vector<int>& hosts) {
   const Call& call = entries.front().call;
   if (call.bytes == 0) return;
   const bool sums = call.kind == Call::Kind::all_reduce || call.kind == Call::Kind::reduce_scatter;
-  if (sums && algorithm != Algorithm::native)
-    return sum_by(find_algorithm(algorithm), entries, hosts);
+  if (sums && algorithm) return sum_by(*algorithm, entries, hosts);
   const std::size_t p = entries.size(), bytes = call.bytes, n = bytes / p;
   const std::size_t element = size_of(entries.front().in.dtype());
   switch (call.kind) {

@@ -1,0 +1,65 @@
+// Two binary trees through the ranks of a group.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+namespace ringside::peer {
+
+/// A binary tree through ranks 0 to p - 1. In the first tree all even ranks are leaves; in the
+/// second tree all odd ranks are.
+class BinaryTree {
+ public:
+  static constexpr int none = -1;
+
+  BinaryTree(int ranks, bool second) : ranks_(ranks), second_(second) {
+    for (int r = 0; r < ranks; ++r) height_ = std::max(height_, depth(r));
+  }
+
+  int height() const { return height_; }
+  int depth(int rank) const {
+    const int up = parent(rank);
+    return up == none ? 0 : 1 + depth(up);
+  }
+  int parent(int rank) const {
+    // Node i = 1, 2, ... has as many levels below it as i has zero bits at its end. Nodes above p
+    // are missing; their children belong to the next node on the way up that is there.
+    int node = position(rank) + 1;
+    if (node == largest_power()) return none;
+    do {
+      const int lowest = node & -node;
+      node = (node & (2 * lowest)) != 0 ? node - lowest : node + lowest;
+    } while (node > ranks_);
+    return rank_at(node - 1);
+  }
+  std::vector<int> children(int rank) const {
+    std::vector<int> out;
+    for (int r = 0; r < ranks_; ++r)
+      if (parent(r) == rank) out.push_back(r);
+    return out;
+  }
+  int root() const { return rank_at(largest_power() - 1); }
+
+ private:
+  int largest_power() const {
+    int power = 1;
+    while (2 * power <= ranks_) power *= 2;
+    return power;
+  }
+  /// The second tree is the first one's mirror image, or is shifted by one rank if a mirror would
+  /// leave the same ranks inside.
+  int position(int rank) const {
+    if (!second_) return rank;
+    return ranks_ % 2 == 0 ? ranks_ - 1 - rank : (rank + 1) % ranks_;
+  }
+  int rank_at(int position) const {
+    if (!second_) return position;
+    return ranks_ % 2 == 0 ? ranks_ - 1 - position : (position + ranks_ - 1) % ranks_;
+  }
+
+  int ranks_;
+  bool second_;
+  int height_ = 0;
+};
+
+}  // namespace ringside::peer
