@@ -28,21 +28,8 @@ Tensor Shards::of_unit(const Tensor& padded, std::size_t unit) const {
 }
 
 std::int64_t Shards::real_count(std::size_t unit) const {
-  const std::int64_t left = model_.units[unit]->layout().count() - begin_in_unit(unit);
+  const std::int64_t left = count(unit) - begin_in_unit(unit);
   return std::clamp<std::int64_t>(left, 0, shards_[unit].count);
-}
-
-void Shards::initialise(const RankContext& context, const Tensor& own) const {
-  const auto values = initial_values(context);
-  for (std::size_t u = 0; u < units(); ++u) {
-    const Tensor shard = of_own(own, u);
-    const std::int64_t real = real_count(u);
-    if (real > 0)
-      values->write(*model_.units[u], model_.first_parameter(u), begin_in_unit(u),
-                    shard.range(0, real));
-    if (real < shard.count())
-      context.device.kernels().fill({.out = shard.range(real, shard.count() - real)});
-  }
 }
 
 ParameterMap Shards::parameter_map() const {

@@ -132,9 +132,18 @@ SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, M
 }
 
 SchemeRow fsdp_row() {
-  auto r = peer_row<peer::FsdpOptions>("fsdp", "peers shard parameters, gradients, optimizer state",
-                                       peer::make_fsdp, peer::fsdp_minimum_bytes);
+  using Own = peer::FsdpOptions;
+  auto r = row("fsdp", "peers shard parameters, gradients, optimizer state", Own{});
   r.reduces_each_micro_batch = true;
+  r.check = [](const Options& options, const RunPlan& plan) {
+    peer::check(options.as<Own>(), plan);
+  };
+  r.make = [](const RankContext& context, const Options& options) {
+    return peer::make_fsdp(context, options.as<Own>());
+  };
+  r.minimum_bytes = [](const Options& options, const StepShape& shape) {
+    return peer::fsdp_minimum_bytes(shape, options.as<Own>());
+  };
   return r;
 }
 

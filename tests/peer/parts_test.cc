@@ -2,10 +2,11 @@
 // of units.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
+#include "peer/kept.h"
 #include "peer/reducer.h"
-#include "peer/shards.h"
 #include "tests/peer/training.h"
 
 namespace ringside::peer {
@@ -90,8 +91,13 @@ TEST_F(Parts, ShardsOfAllRanksAreTheModelAndZeros) {
   for (int rank = 0; rank < ranks; ++rank) {
     const RankContext context{plan, rank, *device_, store, timeline_};
     const Shards shards(model_, rank, ranks);
-    own.push_back(floats(shards.own_count(), -1));
-    shards.initialise(context, own.back());
+    const Kept kept(context, shards, false, MemoryKind::parameter);
+    kept.initialise();
+    own.push_back(kept.values());
+    const Kept whole(context, shards, true, MemoryKind::parameter);
+    whole.initialise();
+    const auto packed = whole.own_range().span<float>();
+    EXPECT_TRUE(std::ranges::equal(packed, kept.values().span<float>())) << "the same shards";
   }
   const Shards shards(model_, 0, ranks);
   EXPECT_EQ(shards.whole_count(), ranks * shards.own_count());

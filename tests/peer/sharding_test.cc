@@ -1,0 +1,293 @@
+// fsdp at every degree of sharding: the bits of its results, and bytes and memory against the
+// formulas of the ZeRO paper (Rajbhandari et al., SC'20) and of Zhao et al. (VLDB 2023).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+
+#include "core/base/error.h"
+#include "peer/fsdp.h"
+#include "peer/gradient_shards.h"
+#include "tests/peer/training.h"
+
+namespace ringside {
+namespace {
+
+using namespace testing;
+using peer::FsdpOptions;
+using peer::Shard;
+
+struct Case {
+  int world;
+  Shard shard;
+  std::int64_t shard_group = 0;
+  std::int64_t micro_batches = 1;
+  Reduce reduce = Reduce::every;
+
+  FsdpOptions options() const { return {.shard = shard, .shard_group = shard_group}; }
+  Training training() const { return {.world = world, .micro_batches = micro_batches}; }
+  RunPlan plan() const {
+    RunPlan out = training().plan();
+    out.scheme = "fsdp";
+    out.train.reduce = reduce;
+    return out;
+  }
+
+  // What the degree means, in words of its own.
+  int group() const {
+    if (shard == Shard::no_shard) return 1;
+    return shard_group == 0 ? world : static_cast<int>(shard_group);
+  }
+  int groups() const { return world / group(); }
+  bool shards_parameters() const {
+    return group() > 1 && (shard == Shard::full_shard || shard == Shard::hybrid_shard);
+  }
+  bool shards_gradients() const {
+    return shards_parameters() ||
+           (group() > 1 && (shard == Shard::shard_grad_op || shard == Shard::hybrid_shard_zero2));
+  }
+  /// Whether a rank adds up its micro-batches before other ranks see them.
+  bool adds_up_first() const { return micro_batches > 1 && (reduce == Reduce::last || world == 1); }
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> out;
+  const auto add = [&](Case one) {
+    out.push_back(one);
+    one.micro_batches = 3;
+    out.push_back(one);
+    one.reduce = Reduce::last;
+    out.push_back(one);
+  };
+  for (int world = 1; world <= 4; ++world)
+    for (const Shard shard :
+         {Shard::no_shard, Shard::shard_optimizer, Shard::shard_grad_op, Shard::full_shard})
+      add({world, shard});
+  for (const Shard shard : {Shard::shard_optimizer, Shard::hybrid_shard, Shard::hybrid_shard_zero2,
+                            Shard::hybrid_shard_zero1})
+    add({4, shard, 2});
+  add({3, Shard::hybrid_shard, 1});
+  return out;
+}
+
+std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
+  const Case& c = info.param;
+  std::string name = fmt::format("{}_world_{}", name_of(c.shard), c.world);
+  if (c.shard_group > 0) name += fmt::format("_groups_of_{}", c.shard_group);
+  if (c.micro_batches > 1) name += fmt::format("_{}", name_of(c.reduce));
+  return name;
+}
+
+/// Bytes of each unit with its padding.
+std::vector<std::int64_t> padded_bytes(const Model& model, int group) {
+  std::vector<std::int64_t> out;
+  for (const auto& unit : model.units)
+    out.push_back((unit->layout().count() + group - 1) / group * group * 4);
+  return out;
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), std::int64_t{0});
+}
+
+class Sharding : public ::testing::TestWithParam<Case> {
+ protected:
+  /// Trains, and calls `look` on each rank after every hook and `end` after the last step.
+  void run(const FsdpOptions& options, const std::function<void(const Rank&)>& look,
+           const std::function<void(Scene&, SyncScheme&)>& end) const {
+    const Case& c = GetParam();
+    run_ranks(c.world, [&](const Rank& r) {
+      Scene s(r, c.training());
+      s.plan = c.plan();
+      const auto scheme = peer::make_fsdp(s.context, options);
+      scheme->attach(s.model);
+      train(c.training(), s.context, s.model, *scheme, [&] { look(r); });
+      scheme->drain();
+      end(s, *scheme);
+    });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Degrees, Sharding, ::testing::ValuesIn(all_cases()), name_of_case);
+
+TEST_P(Sharding, EndsWithTheBitsOfTheSequentialSum) {
+  const Case& c = GetParam();
+  const bool ranks_first = c.micro_batches > 1 && !c.adds_up_first();
+  const bool nested = c.group() > 1 && c.groups() > 1;
+  // Several groups add up within each group first: with one micro-batch, that is the order in which
+  // as many ranks as there are groups add up as many micro-batches as a group has ranks.
+  Training order = c.training();
+  if (nested && c.micro_batches == 1) order = {.world = c.groups(), .micro_batches = c.group()};
+  const auto expected =
+      expected_parameters(order, ranks_first ? Order::ranks_first : Order::micro_batches_first);
+  const bool exact = !nested || c.micro_batches == 1;
+  for (const std::int64_t prefetch : {0, 1}) {
+    FsdpOptions options = c.options();
+    options.prefetch = prefetch;
+    run(
+        options, [](const Rank&) {},
+        [&](Scene& s, SyncScheme& scheme) {
+          const auto values = parameters_of(scheme);
+          ASSERT_EQ(values.size(), s.context.rank == 0 ? expected.size() : 0);
+          for (std::size_t i = 0; i < values.size(); ++i)
+            ASSERT_NEAR(values[i], expected[i], exact ? 0 : 1e-5) << i;
+        });
+  }
+}
+
+TEST_P(Sharding, HoldsWhatTheFormulasSay) {
+  const Case& c = GetParam();
+  std::vector<std::int64_t> most(static_cast<std::size_t>(c.world));
+  run(
+      c.options(),
+      [&](const Rank& r) {
+        std::int64_t& of_rank = most[static_cast<std::size_t>(r.rank)];
+        of_rank = std::max(of_rank, r.device.ledger().current()[MemoryKind::communication]);
+      },
+      [&](Scene& s, SyncScheme&) {
+        const std::vector<std::int64_t> units = padded_bytes(s.model, c.group());
+        const std::int64_t model = sum(units), shard = model / c.group();
+        const MemoryUse use = s.context.device.ledger().current();
+        EXPECT_EQ(use[MemoryKind::parameter], c.shards_parameters() ? shard : model);
+        EXPECT_EQ(use[MemoryKind::gradient],
+                  c.shards_gradients() && !c.adds_up_first() ? shard : model);
+        EXPECT_EQ(use[MemoryKind::optimizer], 2 * shard);
+        EXPECT_EQ(use[MemoryKind::communication], 0);
+      });
+  // In the backward of unit u the units u and u - 1 are gathered, and the gradients of unit u and
+  // of the unit whose backward ran before are on their way.
+  const auto device = make_cpu_device(1);
+  const auto units = padded_bytes(make_mlp(c.training().config, *device), c.group());
+  const bool on_their_way = !c.adds_up_first() && (c.shards_gradients() || c.micro_batches > 1);
+  std::int64_t expected = 0;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const bool last = u + 1 == units.size();
+    std::int64_t here = 0;
+    if (c.shards_parameters()) here += units[u] + (u > 0 ? units[u - 1] : 0);
+    if (on_their_way)
+      here += units[u] + (!last ? units[u + 1] : c.micro_batches > 1 ? units[0] : 0);
+    expected = std::max(expected, here);
+  }
+  for (const std::int64_t of_rank : most) EXPECT_EQ(of_rank, expected);
+}
+
+TEST_P(Sharding, SendsTheMinimum) {
+  const Case& c = GetParam();
+  std::atomic<std::int64_t> sent{0};
+  std::int64_t parameter_bytes = 0;
+  run(
+      c.options(), [](const Rank&) {},
+      [&](Scene& s, SyncScheme& scheme) {
+        sent += scheme.traffic().sent;
+        EXPECT_TRUE(c.groups() > 1 || scheme.traffic().received == scheme.traffic().sent);
+        if (s.context.rank == 0) parameter_bytes = sum(padded_bytes(s.model, c.group()));
+      });
+  const double bytes = static_cast<double>(parameter_bytes);
+  const double reductions = c.adds_up_first() ? 1 : static_cast<double>(c.micro_batches);
+  const double gathers = c.shards_parameters() ? 2 * static_cast<double>(c.micro_batches) : 1;
+  const double g = c.group(), w = c.world;
+  const double expected =
+      (g - 1) / g * bytes * (gathers + reductions) + reductions * 2 * bytes * (w - g) / (g * w);
+  const double steps = static_cast<double>(c.training().steps);
+  EXPECT_DOUBLE_EQ(static_cast<double>(sent.load()), steps * w * expected);
+  const StepShape shape{.world = c.world,
+                        .micro_batches = c.micro_batches,
+                        .reductions = c.adds_up_first() ? 1 : c.micro_batches,
+                        .parameter_bytes = parameter_bytes};
+  EXPECT_DOUBLE_EQ(expected, peer::fsdp_minimum_bytes(shape, c.options()));
+}
+
+/// Zhao et al. (section 3.2.2) give 2 M (W - 1) / (G W) bytes between groups of G for each of W
+/// GPUs and a model of M bytes. Precisely, the all-reduce of a shard sends 2 M (W - G) / (G W).
+TEST(HybridSharding, SendsOneShardAcrossGroups) {
+  constexpr int world = 6, group = 3;
+  const Training training{.world = world, .steps = 1};
+  std::atomic<std::int64_t> within{0}, across{0};
+  std::int64_t bytes = 0;
+  run_ranks(world, [&](const Rank& r) {
+    Scene s(r, training);
+    const peer::Mesh mesh(s.context, group);
+    EXPECT_EQ(mesh.shard(), r.rank % group);
+    const peer::Shards shards(s.model, mesh.shard(), mesh.shards());
+    peer::GradientShards gradients(s.context, shards, mesh, false);
+    for (std::size_t u = shards.units(); u-- > 0;) {
+      r.device.kernels().fill({.out = gradients.target(u, Pass{}), .value = 1});
+      gradients.reduce(u, Pass{});
+    }
+    gradients.finish_all();
+    for (std::size_t u = 0; u < shards.units(); ++u) {
+      const auto sums = gradients.sums().shard(u).span<float>();
+      const auto real = static_cast<std::size_t>(shards.real_count(u));
+      for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_EQ(sums[i], i < real ? world : 0);
+    }
+    within += mesh.within()->traffic().sent;
+    across += mesh.across()->traffic().sent;
+    EXPECT_EQ(mesh.traffic().sent, mesh.within()->traffic().sent + mesh.across()->traffic().sent);
+    if (r.rank == 0) bytes = sum(padded_bytes(s.model, group));
+  });
+  EXPECT_EQ(within, bytes * (group - 1) / group * world);
+  EXPECT_EQ(across, 2 * bytes * (world - group) / group);
+  EXPECT_LE(across, 2 * bytes * (world - 1) / group);
+}
+
+/// One rank computes in the parameters and gradients that it keeps.
+TEST(ShardingOfOneRank, CopiesNothing) {
+  for (const Shard shard : {Shard::no_shard, Shard::shard_optimizer, Shard::shard_grad_op,
+                            Shard::full_shard, Shard::hybrid_shard}) {
+    const std::int64_t group = shard == Shard::hybrid_shard ? 1 : 0;
+    const Training training{.world = 1, .micro_batches = 2};
+    run_ranks(1, [&](const Rank& r) {
+      Scene s(r, training);
+      const auto scheme = peer::make_fsdp(s.context, {.shard = shard, .shard_group = group});
+      scheme->attach(s.model);
+      std::vector<const float*> addresses;
+      const auto look = [&](int, const Unit&, const Tensor& values) {
+        addresses.push_back(values.data<float>());
+      };
+      scheme->visit_parameters(look);
+      for (std::size_t u = 0; u + 1 < addresses.size(); ++u)
+        EXPECT_EQ(addresses[u] + s.model.units[u]->layout().count(), addresses[u + 1]);
+      const auto before = std::exchange(addresses, {});
+      train(training, s.context, s.model, *scheme,
+            [&] { EXPECT_EQ(r.device.ledger().current()[MemoryKind::communication], 0); });
+      double values[] = {1.0};
+      scheme->sum(values);
+      scheme->visit_parameters(look);
+      EXPECT_EQ(addresses, before);
+      EXPECT_EQ(scheme->traffic().sent + scheme->traffic().received, 0);
+      for (const auto& slice : s.timeline.slices(0)) {
+        EXPECT_NE(slice.activity, "communication") << slice.name;
+        EXPECT_NE(slice.activity, "exposed") << slice.name;
+      }
+    });
+  }
+}
+
+TEST(ShardGroups, AreRefusedIfTheyMeanNothing) {
+  const auto complaint = [](int world, const FsdpOptions& options) -> std::string {
+    const RunPlan plan = Case{world, options.shard}.plan();
+    try {
+      peer::check(options, plan);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint(4, {.shard = Shard::hybrid_shard, .shard_group = 3}),
+            "scheme.fsdp.shard_group = 3 does not divide world 4; choose a divisor");
+  EXPECT_EQ(complaint(4, {.shard = Shard::hybrid_shard_zero2}),
+            "scheme.fsdp.shard = 'hybrid_shard_zero2' shards within groups of ranks; set "
+            "scheme.fsdp.shard_group to the number of ranks of a group");
+  EXPECT_EQ(complaint(4, {.shard = Shard::full_shard, .shard_group = 2}),
+            "scheme.fsdp.shard_group = 2 means nothing with shard = 'full_shard', which knows no "
+            "groups; leave it out, or set scheme.fsdp.shard to 'hybrid_shard', "
+            "'hybrid_shard_zero2' or 'hybrid_shard_zero1'");
+  EXPECT_EQ(complaint(4, {.shard = Shard::shard_optimizer, .shard_group = -1}),
+            "scheme.fsdp.shard_group = -1 is too small; it has to be 0 or more");
+  EXPECT_EQ(complaint(4, {.prefetch = 2}), "scheme.fsdp.prefetch = 2 must be 0 or 1");
+  EXPECT_EQ(complaint(4, {.shard = Shard::shard_optimizer, .shard_group = 2}), "");
+  EXPECT_EQ(complaint(1, {.shard = Shard::hybrid_shard, .shard_group = 4}), "");
+}
+
+}  // namespace
+}  // namespace ringside
