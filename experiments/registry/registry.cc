@@ -147,6 +147,24 @@ SchemeRow fsdp_row() {
   return r;
 }
 
+/// A row for `fsdp` with one degree of sharding, by its name in the ZeRO paper.
+SchemeRow zero_row(std::string_view name, std::string_view summary, peer::Shard shard) {
+  using Own = peer::FsdpOptions;
+  auto r = fsdp_row();
+  r.name = name;
+  r.summary = summary;
+  r.defaults = Own{.shard = shard};
+  r.reduces_each_micro_batch = shard != peer::Shard::shard_optimizer;
+  r.check = [name, shard](const Options& options, const RunPlan& plan) {
+    const Own& own = options.as<Own>();
+    if (own.shard != shard)
+      throw Error("scheme.{}.shard = '{}': {} stands for '{}'; leave it out, or use scheme fsdp",
+                  name, name_of(own.shard), name, name_of(shard));
+    peer::check(own, plan);
+  };
+  return r;
+}
+
 SchemeRow independent_row() {
   auto r = row("independent", "no synchronisation: every worker trains a model of its own",
                IndependentOptions{});
@@ -225,6 +243,10 @@ const std::vector<SchemeRow>& scheme_rows() {
       peer_row<peer::DdpOptions>("ddp", "peers all-reduce gradient buckets during backward",
                                  peer::make_ddp, peer::ddp_minimum_bytes),
       fsdp_row(),
+      zero_row("zero1", "fsdp that shards optimizer state alone", peer::Shard::shard_optimizer),
+      zero_row("zero2", "fsdp that shards optimizer state and gradients",
+               peer::Shard::shard_grad_op),
+      zero_row("zero3", "fsdp that shards all, which is its default", peer::Shard::full_shard),
       averaging_row(),
       independent_row(),
   };
