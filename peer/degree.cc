@@ -14,13 +14,17 @@ bool is_hybrid(Shard shard) {
 
 }  // namespace
 
+bool shards_parameters(Shard shard) {
+  return shard == Shard::full_shard || shard == Shard::hybrid_shard;
+}
+
 Degree degree_of(Shard shard, std::int64_t shard_group, int world) {
   Degree degree;
   degree.group =
       shard_group == 0 ? world : static_cast<int>(std::min<std::int64_t>(shard_group, world));
   if (shard == Shard::no_shard) degree.group = 1;
   if (degree.group == 1) return degree;
-  degree.parameters = shard == Shard::full_shard || shard == Shard::hybrid_shard;
+  degree.parameters = shards_parameters(shard);
   degree.gradients =
       degree.parameters || shard == Shard::shard_grad_op || shard == Shard::hybrid_shard_zero2;
   return degree;

@@ -26,6 +26,9 @@ inline constexpr std::string_view shard_names[] = {
     "hybrid_shard", "hybrid_shard_zero2", "hybrid_shard_zero1"};
 constexpr EnumNames names_of(Shard) { return shard_names; }
 
+/// Whether ranks of a group keep only their shards of parameters between forward and backward.
+bool shards_parameters(Shard shard);
+
 /// What a degree means at some world.
 struct Degree {
   /// The number of consecutive ranks that share one model's optimizer state; divides the world.

@@ -1,5 +1,6 @@
 #include "peer/fsdp.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "core/base/error.h"
@@ -17,7 +18,8 @@ class Fsdp : public SyncScheme {
  public:
   Fsdp(const RankContext& context, const FsdpOptions& options)
       : SyncScheme(context),
-        prefetch_(options.prefetch == 1),
+        reshard_(options.reshard_after_forward),
+        prefetch_(static_cast<std::size_t>(options.prefetch)),
         degree_(degree_of(options.shard, options.shard_group, context.plan.world)),
         mesh_(context, degree_.group) {}
 
@@ -36,29 +38,30 @@ class Fsdp : public SyncScheme {
   void before_forward(std::size_t unit, const Pass&) override {
     const Tensor parameters = gathered_->get_with_lender(unit);
     this->unit(unit).bind(parameters, {});
-    if (prefetch_ && unit + 1 < shards_->units()) gathered_->begin(unit + 1);
+    gather_from(unit + 1);
   }
 
   void after_forward(std::size_t unit, const Pass& pass) override {
+    if (pass.training && !reshard_) return;
     gathered_->free(unit);
     const bool turning = pass.training && unit + 1 == shards_->units();
-    if (prefetch_ && turning) gathered_->begin(unit);
+    if (turning) gather_below(unit + 1);
     if (const auto lender = gathered_->lender(unit); lender && !turning) gathered_->free(*lender);
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
     const Tensor parameters = gathered_->get_with_lender(unit);
-    if (prefetch_ && unit > 0) gathered_->begin(unit - 1);
+    gather_below(unit);
     this->unit(unit).bind(parameters, gradients_->target(unit, pass));
   }
 
   void after_backward(std::size_t unit, const Pass& pass) override {
     gathered_->free(unit);
-    // With prefetch, a lender stays gathered if it is the next unit to be computed.
-    if (const auto lender = gathered_->lender(unit); lender && !(prefetch_ && *lender + 1 == unit))
-      gathered_->free(*lender);
+    // A lender stays gathered if it has been gathered for its own backward too.
+    const auto lender = gathered_->lender(unit);
+    if (lender && reshard_ && *lender + prefetch_ < unit) gathered_->free(*lender);
     gradients_->reduce(unit, pass);
-    if (prefetch_ && unit == 0 && !pass.last()) gathered_->begin(0);
+    if (unit == 0 && !pass.last()) gather_from(0);
   }
 
   bool step(const StepInfo& info) override {
@@ -83,6 +86,15 @@ class Fsdp : public SyncScheme {
 
  private:
   Unit& unit(std::size_t u) const { return *model_->units[u]; }
+
+  /// Begin to gather the units that forward, or backward, computes next.
+  void gather_from(std::size_t first) {
+    for (std::size_t u = first; u < std::min(first + prefetch_, shards_->units()); ++u)
+      gathered_->begin(u);
+  }
+  void gather_below(std::size_t end) {
+    for (std::size_t k = 1; k <= std::min(prefetch_, end); ++k) gathered_->begin(end - k);
+  }
 
   /// The unit's shard, as the optimizer sees it.
   ParameterRange range(std::size_t u) const {
@@ -127,7 +139,8 @@ class Fsdp : public SyncScheme {
     if (group && group->size() > 1) sum_over_ranks(context().device, *group, values);
   }
 
-  bool prefetch_;
+  bool reshard_;  // after forward
+  std::size_t prefetch_;
   Degree degree_;
   Mesh mesh_;
   Model* model_ = nullptr;
@@ -147,13 +160,22 @@ Fields fields_of(FsdpOptions& options) {
        "full_shard (ZeRO-3); hybrid_shard, hybrid_shard_zero2, hybrid_shard_zero1: within groups"},
       {"shard_group", &options.shard_group,
        "consecutive ranks that divide one model, for hybrid degrees and shard_optimizer; 0: all"},
-      {"prefetch", &options.prefetch, "units gathered ahead of the one that is computed (0 or 1)"}};
+      {"reshard_after_forward", &options.reshard_after_forward,
+       "full_shard, hybrid_shard: free units after forward, and gather them again for backward"},
+      {"prefetch", &options.prefetch,
+       "full_shard, hybrid_shard: number of units gathered ahead of the one that is computed"}};
 }
 
 void check(const FsdpOptions& options, const RunPlan& plan) {
   check_degree(plan.scheme, options.shard, options.shard_group, plan.world);
-  if (options.prefetch != 0 && options.prefetch != 1)
-    throw Error("scheme.{}.prefetch = {} must be 0 or 1", plan.scheme, options.prefetch);
+  if (options.prefetch < 0)
+    throw Error("scheme.{}.prefetch = {} is too small; it has to be 0 or more", plan.scheme,
+                options.prefetch);
+  if (!options.reshard_after_forward && !shards_parameters(options.shard))
+    throw Error(
+        "scheme.{}.reshard_after_forward = false means nothing with shard = '{}', which keeps "
+        "parameters whole; leave it out, or set shard to 'full_shard' or 'hybrid_shard'",
+        plan.scheme, name_of(options.shard));
 }
 
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options) {
@@ -165,10 +187,10 @@ double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
   const Degree degree = degree_of(options.shard, options.shard_group, shape.world);
   const double group = degree.group, groups = shape.world / group;
   const auto parameters = static_cast<double>(shape.parameter_bytes);
-  const double gathered = degree.parameters
-                              ? static_cast<double>((2 * shape.parameter_bytes + shape.lent_bytes) *
-                                                    shape.micro_batches)
-                              : parameters;
+  double gathered = parameters;
+  if (degree.parameters && options.reshard_after_forward)
+    gathered = 2 * parameters + static_cast<double>(shape.lent_bytes);
+  if (degree.parameters) gathered *= static_cast<double>(shape.micro_batches);
   const double reduced = parameters * static_cast<double>(shape.reductions);
   return (group - 1) / group * (gathered + reduced) + 2 * (groups - 1) / groups * reduced / group;
 }

@@ -13,6 +13,7 @@ namespace ringside::peer {
 struct FsdpOptions {
   Shard shard = Shard::full_shard;
   std::int64_t shard_group = 0;
+  bool reshard_after_forward = true;
   std::int64_t prefetch = 1;
 };
 
@@ -35,13 +36,16 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// Gradients are reduce-scattered within the group after the backward of each unit. With N/G > 1
 /// groups the sums of a shard are all-reduced across groups, for which a rank sends another
 /// 2 (N/G - 1) / (N/G) * P/G bytes. In stages 1 and 2 the group gathers the parameters once a step,
-/// after the update, while the next forward goes on. In stage 3 a unit is all-gathered before its
-/// forward and again before its backward, and freed after each: at most two units are gathered at
-/// any time, and one more if the computed unit reads the parameters of another unit (Unit::lender),
-/// whose bytes are then sent once more in each micro-batch. In stages 2 and 3 at most two units'
-/// whole gradients are alive. Gathered units and such gradients are of MemoryKind::communication;
-/// peer/gradient_shards.h says what several micro-batches add. All bytes include the padding of
-/// each unit to a multiple of G elements.
+/// after the update, while the next forward goes on; a step that fp16 skips gathers nothing. In
+/// stage 3 a unit is all-gathered before its forward and again before its backward, and freed after
+/// each: `prefetch` units ahead of the one that is computed are gathered at most, and one more if
+/// the computed unit reads the parameters of another unit (Unit::lender), whose bytes are then sent
+/// once more in each micro-batch. Without `reshard_after_forward` a unit stays gathered from its
+/// forward to its backward: stage 3 then sends 2 (G-1)/G P, and holds P bytes of gathered units
+/// where forward ends. In stages 2 and 3 at most two units' whole gradients are alive. Gathered
+/// units and such gradients are of MemoryKind::communication; peer/gradient_shards.h says what
+/// several micro-batches add. All bytes include the padding of each unit to a multiple of G
+/// elements.
 ///
 /// In a group of one rank nothing is copied: parameters are used in place, and units' gradients are
 /// their own shards.

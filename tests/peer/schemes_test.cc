@@ -154,7 +154,7 @@ TEST(SchemesOfPeers, RefuseOptionsThatMeanNothing) {
     const Training training;
     Scene s(r, training);
     EXPECT_THROW(peer::make_ddp(s.context, {.bucket_mb = 0}), Error);
-    EXPECT_THROW(peer::make_fsdp(s.context, {.prefetch = 2}), Error);
+    EXPECT_THROW(peer::make_fsdp(s.context, {.prefetch = -1}), Error);
   });
 }
 

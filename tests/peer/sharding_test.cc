@@ -24,8 +24,15 @@ struct Case {
   std::int64_t shard_group = 0;
   std::int64_t micro_batches = 1;
   Reduce reduce = Reduce::every;
+  std::int64_t prefetch = 1;
+  bool reshard = true;  // after forward
 
-  FsdpOptions options() const { return {.shard = shard, .shard_group = shard_group}; }
+  FsdpOptions options() const {
+    return {.shard = shard,
+            .shard_group = shard_group,
+            .reshard_after_forward = reshard,
+            .prefetch = prefetch};
+  }
   Training training() const { return {.world = world, .micro_batches = micro_batches}; }
   RunPlan plan() const {
     RunPlan out = training().plan();
@@ -68,6 +75,10 @@ std::vector<Case> all_cases() {
                             Shard::hybrid_shard_zero1})
     add({4, shard, 2});
   add({3, Shard::hybrid_shard, 1});
+  for (const std::int64_t prefetch : {0, 2, 9})
+    add({.world = 3, .shard = Shard::full_shard, .prefetch = prefetch});
+  add({.world = 2, .shard = Shard::full_shard, .prefetch = 0, .reshard = false});
+  add({.world = 4, .shard = Shard::hybrid_shard, .shard_group = 2, .reshard = false});
   return out;
 }
 
@@ -75,6 +86,8 @@ std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
   const Case& c = info.param;
   std::string name = fmt::format("{}_world_{}", name_of(c.shard), c.world);
   if (c.shard_group > 0) name += fmt::format("_groups_of_{}", c.shard_group);
+  if (c.prefetch != 1) name += fmt::format("_prefetch_{}", c.prefetch);
+  if (!c.reshard) name += "_gathered_until_backward";
   if (c.micro_batches > 1) name += fmt::format("_{}", name_of(c.reduce));
   return name;
 }
@@ -94,13 +107,13 @@ std::int64_t sum(const std::vector<std::int64_t>& values) {
 class Sharding : public ::testing::TestWithParam<Case> {
  protected:
   /// Trains, and calls `look` on each rank after every hook and `end` after the last step.
-  void run(const FsdpOptions& options, const std::function<void(const Rank&)>& look,
+  void run(const std::function<void(const Rank&)>& look,
            const std::function<void(Scene&, SyncScheme&)>& end) const {
     const Case& c = GetParam();
     run_ranks(c.world, [&](const Rank& r) {
       Scene s(r, c.training());
       s.plan = c.plan();
-      const auto scheme = peer::make_fsdp(s.context, options);
+      const auto scheme = peer::make_fsdp(s.context, c.options());
       scheme->attach(s.model);
       train(c.training(), s.context, s.model, *scheme, [&] { look(r); });
       scheme->drain();
@@ -121,25 +134,19 @@ TEST_P(Sharding, EndsWithTheBitsOfTheSequentialSum) {
   const auto expected =
       expected_parameters(order, ranks_first ? Order::ranks_first : Order::micro_batches_first);
   const bool exact = !nested || c.micro_batches == 1;
-  for (const std::int64_t prefetch : {0, 1}) {
-    FsdpOptions options = c.options();
-    options.prefetch = prefetch;
-    run(
-        options, [](const Rank&) {},
-        [&](Scene& s, SyncScheme& scheme) {
-          const auto values = parameters_of(scheme);
-          ASSERT_EQ(values.size(), s.context.rank == 0 ? expected.size() : 0);
-          for (std::size_t i = 0; i < values.size(); ++i)
-            ASSERT_NEAR(values[i], expected[i], exact ? 0 : 1e-5) << i;
-        });
-  }
+  run([](const Rank&) {},
+      [&](Scene& s, SyncScheme& scheme) {
+        const auto values = parameters_of(scheme);
+        ASSERT_EQ(values.size(), s.context.rank == 0 ? expected.size() : 0);
+        for (std::size_t i = 0; i < values.size(); ++i)
+          ASSERT_NEAR(values[i], expected[i], exact ? 0 : 1e-5) << i;
+      });
 }
 
 TEST_P(Sharding, HoldsWhatTheFormulasSay) {
   const Case& c = GetParam();
   std::vector<std::int64_t> most(static_cast<std::size_t>(c.world));
   run(
-      c.options(),
       [&](const Rank& r) {
         std::int64_t& of_rank = most[static_cast<std::size_t>(r.rank)];
         of_rank = std::max(of_rank, r.device.ledger().current()[MemoryKind::communication]);
@@ -154,19 +161,30 @@ TEST_P(Sharding, HoldsWhatTheFormulasSay) {
         EXPECT_EQ(use[MemoryKind::optimizer], 2 * shard);
         EXPECT_EQ(use[MemoryKind::communication], 0);
       });
-  // In the backward of unit u the units u and u - 1 are gathered, and the gradients of unit u and
-  // of the unit whose backward ran before are on their way.
   const auto device = make_cpu_device(1);
   const auto units = padded_bytes(make_mlp(c.training().config, *device), c.group());
-  const bool on_their_way = !c.adds_up_first() && (c.shards_gradients() || c.micro_batches > 1);
+  const auto ahead = static_cast<std::size_t>(c.prefetch);
+  /// Of units [begin, end).
+  const auto gathered = [&](std::size_t begin, std::size_t end) {
+    if (!c.shards_parameters()) return std::int64_t{0};
+    end = std::min(end, units.size());
+    return sum({units.begin() + static_cast<std::ptrdiff_t>(begin),
+                units.begin() + static_cast<std::ptrdiff_t>(end)});
+  };
+  /// Of the gradients of unit u and of the unit whose backward ran before.
+  const auto on_their_way = [&](std::size_t u) {
+    if (c.adds_up_first() || (!c.shards_gradients() && c.micro_batches == 1))
+      return std::int64_t{0};
+    if (u + 1 < units.size()) return units[u] + units[u + 1];
+    return units[u] + (c.micro_batches > 1 ? units[0] : 0);
+  };
+  // The last gradients of a micro-batch may still be on their way in the next one's forward.
+  const std::int64_t before = c.micro_batches > 1 ? on_their_way(0) : 0;
   std::int64_t expected = 0;
   for (std::size_t u = 0; u < units.size(); ++u) {
-    const bool last = u + 1 == units.size();
-    std::int64_t here = 0;
-    if (c.shards_parameters()) here += units[u] + (u > 0 ? units[u - 1] : 0);
-    if (on_their_way)
-      here += units[u] + (!last ? units[u + 1] : c.micro_batches > 1 ? units[0] : 0);
-    expected = std::max(expected, here);
+    const std::size_t lowest = !c.reshard || u < ahead ? 0 : u - ahead;
+    expected = std::max({expected, gathered(c.reshard ? u : 0, u + 1 + ahead) + before,
+                         gathered(lowest, u + 1) + on_their_way(u)});
   }
   for (const std::int64_t of_rank : most) EXPECT_EQ(of_rank, expected);
 }
@@ -175,8 +193,7 @@ TEST_P(Sharding, SendsTheMinimum) {
   const Case& c = GetParam();
   std::atomic<std::int64_t> sent{0};
   std::int64_t parameter_bytes = 0;
-  run(
-      c.options(), [](const Rank&) {},
+  run([](const Rank&) {},
       [&](Scene& s, SyncScheme& scheme) {
         sent += scheme.traffic().sent;
         EXPECT_TRUE(c.groups() > 1 || scheme.traffic().received == scheme.traffic().sent);
@@ -184,7 +201,8 @@ TEST_P(Sharding, SendsTheMinimum) {
       });
   const double bytes = static_cast<double>(parameter_bytes);
   const double reductions = c.adds_up_first() ? 1 : static_cast<double>(c.micro_batches);
-  const double gathers = c.shards_parameters() ? 2 * static_cast<double>(c.micro_batches) : 1;
+  const double gathers =
+      c.shards_parameters() ? (c.reshard ? 2 : 1) * static_cast<double>(c.micro_batches) : 1;
   const double g = c.group(), w = c.world;
   const double expected =
       (g - 1) / g * bytes * (gathers + reductions) + reductions * 2 * bytes * (w - g) / (g * w);
@@ -263,7 +281,7 @@ TEST(ShardingOfOneRank, CopiesNothing) {
   }
 }
 
-TEST(ShardGroups, AreRefusedIfTheyMeanNothing) {
+TEST(OptionsOfSharding, AreRefusedIfTheyMeanNothing) {
   const auto complaint = [](int world, const FsdpOptions& options) -> std::string {
     const RunPlan plan = Case{world, options.shard}.plan();
     try {
@@ -284,7 +302,12 @@ TEST(ShardGroups, AreRefusedIfTheyMeanNothing) {
             "'hybrid_shard_zero2' or 'hybrid_shard_zero1'");
   EXPECT_EQ(complaint(4, {.shard = Shard::shard_optimizer, .shard_group = -1}),
             "scheme.fsdp.shard_group = -1 is too small; it has to be 0 or more");
-  EXPECT_EQ(complaint(4, {.prefetch = 2}), "scheme.fsdp.prefetch = 2 must be 0 or 1");
+  EXPECT_EQ(complaint(4, {.prefetch = -1}),
+            "scheme.fsdp.prefetch = -1 is too small; it has to be 0 or more");
+  EXPECT_EQ(complaint(4, {.shard = Shard::shard_grad_op, .reshard_after_forward = false}),
+            "scheme.fsdp.reshard_after_forward = false means nothing with shard = "
+            "'shard_grad_op', which keeps parameters whole; leave it out, or set shard to "
+            "'full_shard' or 'hybrid_shard'");
   EXPECT_EQ(complaint(4, {.shard = Shard::shard_optimizer, .shard_group = 2}), "");
   EXPECT_EQ(complaint(1, {.shard = Shard::hybrid_shard, .shard_group = 4}), "");
 }
