@@ -20,13 +20,15 @@ class Fsdp : public SyncScheme {
       : SyncScheme(context),
         reshard_(options.reshard_after_forward),
         prefetch_(static_cast<std::size_t>(options.prefetch)),
+        min_unit_parameters_(options.min_unit_parameters),
         degree_(degree_of(options.shard, options.shard_group, context.plan.world)),
         mesh_(context, degree_.group) {}
 
   void attach(Model& model) override {
     model_ = &model;
     const RunPlan& plan = context().plan;
-    shards_.emplace(model, mesh_.shard(), mesh_.shards());
+    bundles_.emplace(model, min_unit_parameters_);
+    shards_.emplace(*bundles_, mesh_.shard(), mesh_.shards());
     parameters_.emplace(context(), *shards_, !degree_.parameters, MemoryKind::parameter);
     parameters_->initialise();
     gradients_.emplace(context(), *shards_, mesh_, !degree_.gradients);
@@ -38,34 +40,39 @@ class Fsdp : public SyncScheme {
   void before_forward(std::size_t unit, const Pass&) override {
     const Tensor parameters = gathered_->get_with_lender(unit);
     this->unit(unit).bind(parameters, {});
-    gather_from(unit + 1);
+    gather_from(bundles_->of(unit) + 1);
   }
 
   void after_forward(std::size_t unit, const Pass& pass) override {
     if (pass.training && !reshard_) return;
-    gathered_->free(unit);
-    const bool turning = pass.training && unit + 1 == shards_->units();
-    if (turning) gather_below(unit + 1);
-    if (const auto lender = gathered_->lender(unit); lender && !turning) gathered_->free(*lender);
+    const std::size_t bundle = bundles_->of(unit);
+    const bool turning = pass.training && bundle + 1 == bundles_->size();
+    if (unit == (*bundles_)[bundle].last) {
+      gathered_->free(bundle);
+      if (turning) gather_below(bundle + 1);
+    }
+    if (const auto lender = gathered_->lender_bundle(unit); lender && !turning)
+      gathered_->free(*lender);
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
     const Tensor parameters = gathered_->get_with_lender(unit);
-    gather_below(unit);
+    gather_below(bundles_->of(unit));
     this->unit(unit).bind(parameters, gradients_->target(unit, pass));
   }
 
   void after_backward(std::size_t unit, const Pass& pass) override {
-    gathered_->free(unit);
+    const std::size_t bundle = bundles_->of(unit);
+    if (unit == (*bundles_)[bundle].first) gathered_->free(bundle);
     // A lender stays gathered if it has been gathered for its own backward too.
-    const auto lender = gathered_->lender(unit);
-    if (lender && reshard_ && *lender + prefetch_ < unit) gathered_->free(*lender);
+    const auto lender = gathered_->lender_bundle(unit);
+    if (lender && reshard_ && *lender + prefetch_ < bundle) gathered_->free(*lender);
     gradients_->reduce(unit, pass);
     if (unit == 0 && !pass.last()) gather_from(0);
   }
 
   bool step(const StepInfo& info) override {
-    const bool finite = optimizer_->rounds() > 0 ? step_at_once(info) : step_by_unit(info);
+    const bool finite = optimizer_->rounds() > 0 ? step_at_once(info) : step_by_bundle(info);
     if (finite) gathered_->refresh();
     return finite;
   }
@@ -75,10 +82,10 @@ class Fsdp : public SyncScheme {
   void sum(std::span<double> values) override { sum_over(&mesh_.world(), values); }
 
   void visit_parameters(const ParameterVisitor& visit) override {
-    for (std::size_t u = 0; u < shards_->units(); ++u) {
+    for (std::size_t u = 0; u < model_->units.size(); ++u) {
       const Tensor parameters = gathered_->get(u);
       if (mesh_.world().rank() == 0) visit(0, unit(u), parameters);
-      gathered_->free(u);
+      if (u == (*bundles_)[bundles_->of(u)].last) gathered_->free(bundles_->of(u));
     }
   }
 
@@ -87,38 +94,38 @@ class Fsdp : public SyncScheme {
  private:
   Unit& unit(std::size_t u) const { return *model_->units[u]; }
 
-  /// Begin to gather the units that forward, or backward, computes next.
+  /// Begin to gather the bundles that forward, or backward, computes next.
   void gather_from(std::size_t first) {
-    for (std::size_t u = first; u < std::min(first + prefetch_, shards_->units()); ++u)
-      gathered_->begin(u);
+    for (std::size_t b = first; b < std::min(first + prefetch_, bundles_->size()); ++b)
+      gathered_->begin(b);
   }
   void gather_below(std::size_t end) {
     for (std::size_t k = 1; k <= std::min(prefetch_, end); ++k) gathered_->begin(end - k);
   }
 
-  /// The unit's shard, as the optimizer sees it.
-  ParameterRange range(std::size_t u) const {
-    return {shards_->begin(u), parameters_->shard(u), gradients_->sums().shard(u)};
+  /// The bundle's shard, as the optimizer sees it.
+  ParameterRange range(std::size_t b) const {
+    return {shards_->begin(b), parameters_->shard(b), gradients_->sums().shard(b)};
   }
 
-  /// The shards of all units in as few ranges as they lie in.
+  /// The shards of all bundles in as few ranges as they lie in.
   std::vector<ParameterRange> ranges() const {
     const Kept& sums = gradients_->sums();
     if (parameters_->is_own_range() && sums.is_own_range())
       return {{0, parameters_->values(), sums.values()}};
     std::vector<ParameterRange> out;
-    for (std::size_t u = 0; u < shards_->units(); ++u) out.push_back(range(u));
+    for (std::size_t b = 0; b < bundles_->size(); ++b) out.push_back(range(b));
     return out;
   }
 
-  /// Updates a unit as soon as its gradient has arrived; gradients of other units may still be on
-  /// their way.
-  bool step_by_unit(const StepInfo& info) {
-    for (std::size_t u = shards_->units(); u-- > 0;) {
-      gradients_->finish(u);
+  /// Updates a bundle as soon as its gradient has arrived; other gradients may still be on their
+  /// way.
+  bool step_by_bundle(const StepInfo& info) {
+    for (std::size_t b = bundles_->size(); b-- > 0;) {
+      gradients_->finish(b);
       const auto span =
-          context().timeline.scope(Activity::optimizer, "optimizer " + unit(u).name());
-      optimizer_->update(range(u), info);
+          context().timeline.scope(Activity::optimizer, "optimizer " + (*bundles_)[b].name);
+      optimizer_->update(range(b), info);
     }
     return true;
   }
@@ -141,9 +148,11 @@ class Fsdp : public SyncScheme {
 
   bool reshard_;  // after forward
   std::size_t prefetch_;
+  std::int64_t min_unit_parameters_;
   Degree degree_;
   Mesh mesh_;
   Model* model_ = nullptr;
+  std::optional<Bundles> bundles_;
   std::optional<Shards> shards_;
   std::optional<Kept> parameters_;
   std::optional<GradientShards> gradients_;
@@ -163,14 +172,18 @@ Fields fields_of(FsdpOptions& options) {
       {"reshard_after_forward", &options.reshard_after_forward,
        "full_shard, hybrid_shard: free units after forward, and gather them again for backward"},
       {"prefetch", &options.prefetch,
-       "full_shard, hybrid_shard: number of units gathered ahead of the one that is computed"}};
+       "full_shard, hybrid_shard: number of units gathered ahead of the one that is computed"},
+      {"min_unit_parameters", &options.min_unit_parameters,
+       "neighbouring units are gathered and reduced as one until they have so many parameters"}};
 }
 
 void check(const FsdpOptions& options, const RunPlan& plan) {
   check_degree(plan.scheme, options.shard, options.shard_group, plan.world);
-  if (options.prefetch < 0)
-    throw Error("scheme.{}.prefetch = {} is too small; it has to be 0 or more", plan.scheme,
-                options.prefetch);
+  for (const auto& [name, value] : {std::pair("prefetch", options.prefetch),
+                                    std::pair("min_unit_parameters", options.min_unit_parameters)})
+    if (value < 0)
+      throw Error("scheme.{}.{} = {} is too small; it has to be 0 or more", plan.scheme, name,
+                  value);
   if (!options.reshard_after_forward && !shards_parameters(options.shard))
     throw Error(
         "scheme.{}.reshard_after_forward = false means nothing with shard = '{}', which keeps "
@@ -188,8 +201,10 @@ double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
   const double group = degree.group, groups = shape.world / group;
   const auto parameters = static_cast<double>(shape.parameter_bytes);
   double gathered = parameters;
-  if (degree.parameters && options.reshard_after_forward)
-    gathered = 2 * parameters + static_cast<double>(shape.lent_bytes);
+  if (degree.parameters && options.reshard_after_forward) gathered = 2 * parameters;
+  // A lender that moves together with its reader is not gathered once more.
+  if (degree.parameters && options.reshard_after_forward && options.min_unit_parameters == 0)
+    gathered += static_cast<double>(shape.lent_bytes);
   if (degree.parameters) gathered *= static_cast<double>(shape.micro_batches);
   const double reduced = parameters * static_cast<double>(shape.reductions);
   return (group - 1) / group * (gathered + reduced) + 2 * (groups - 1) / groups * reduced / group;

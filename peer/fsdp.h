@@ -15,6 +15,7 @@ struct FsdpOptions {
   std::int64_t shard_group = 0;
   bool reshard_after_forward = true;
   std::int64_t prefetch = 1;
+  std::int64_t min_unit_parameters = 0;
 };
 
 Fields fields_of(FsdpOptions& options);
@@ -46,6 +47,9 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// units and such gradients are of MemoryKind::communication; peer/gradient_shards.h says what
 /// several micro-batches add. All bytes include the padding of each unit to a multiple of G
 /// elements.
+///
+/// With `min_unit_parameters` above 0, what is said of a unit above holds for a bundle of units
+/// (peer/bundles.h): fewer and larger messages, for more memory of gathered units and gradients.
 ///
 /// In a group of one rank nothing is copied: parameters are used in place, and units' gradients are
 /// their own shards.

@@ -27,43 +27,58 @@ GradientShards::GradientShards(const RankContext& context, const Shards& shards,
 }
 
 Tensor GradientShards::target(std::size_t unit, const Pass& pass) {
-  const auto has_memory = [](const OnItsWay& one) { return static_cast<bool>(one.temporary); };
-  while (std::count_if(on_their_way_.begin(), on_their_way_.end(), has_memory) > 1) finish_first();
-  Device& device = context_.device;
-  const DType dtype = sums_.values().dtype();
-  const std::int64_t count = shards_.count(unit), padded = shards_.padded_count(unit);
-  if (sums_.whole() && pass.micro_batch == 0) {
-    target_ = sums_.unit(unit);
-  } else if (adds_up_first_) {
-    target_ = device.tensor({count}, MemoryKind::gradient, dtype);
-  } else {
-    target_ = device.tensor({padded}, MemoryKind::communication, dtype);
-    if (padded > count) device.kernels().fill({.out = target_.range(count, padded - count)});
+  const Bundles& bundles = shards_.bundles();
+  const std::size_t bundle = bundles.of(unit);
+  const bool later = pass.micro_batch > 0;
+  if (adds_up_first_ && later)
+    return target_ = context_.device.tensor({bundles.model().units[unit]->layout().count()},
+                                            MemoryKind::gradient, sums_.values().dtype());
+  if (unit == bundles[bundle].last) {
+    const auto has_memory = [](const OnItsWay& one) { return static_cast<bool>(one.temporary); };
+    while (std::count_if(on_their_way_.begin(), on_their_way_.end(), has_memory) > 1)
+      finish_first();
+    target_ = make_target(bundle, later);
   }
-  return target_.range(0, count);
+  return bundles.part(target_, unit);
+}
+
+/// Returns where backward writes the gradient of a bundle: where the sum is, or beside it.
+Tensor GradientShards::make_target(std::size_t bundle, bool later) const {
+  if (sums_.whole() && !later) return sums_.bundle(bundle);
+  const std::int64_t count = shards_.count(bundle), padded = shards_.padded_count(bundle);
+  const Tensor out =
+      context_.device.tensor({padded}, MemoryKind::communication, sums_.values().dtype());
+  if (padded > count) context_.device.kernels().fill({.out = out.range(count, padded - count)});
+  return out;
 }
 
 void GradientShards::reduce(std::size_t unit, const Pass& pass) {
-  const Tensor gradient = std::exchange(target_, {});
-  const bool later = pass.micro_batch > 0;
-  if (!adds_up_first_)
-    return send(unit, gradient, later, later || !sums_.whole() ? gradient : Tensor{});
-  const Tensor sum = sums_.unit(unit);
-  if (later) add(unit, gradient, sum.range(0, shards_.count(unit)));
-  if (pass.last()) send(unit, sum, false, {});
+  const Bundles& bundles = shards_.bundles();
+  const std::size_t bundle = bundles.of(unit);
+  const bool later = pass.micro_batch > 0, complete = unit == bundles[bundle].first;
+  if (adds_up_first_) {
+    const Tensor sum = sums_.bundle(bundle);
+    if (later) add(bundles.model().units[unit]->name(), target_, bundles.part(sum, unit));
+    if (later || complete) target_ = {};
+    if (complete && pass.last()) send(bundle, sum, false, {});
+  } else if (complete) {
+    const Tensor gradient = std::exchange(target_, {});
+    send(bundle, gradient, later, later || !sums_.whole() ? gradient : Tensor{});
+  }
 }
 
 /// Begins to sum a gradient over ranks. The first one of a step is summed directly into this rank's
 /// shard. A later one is summed into this rank's part of the gradient, which is then added to the
 /// shard.
-void GradientShards::send(std::size_t unit, const Tensor& gradient, bool later, Tensor temporary) {
+void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later,
+                          Tensor temporary) {
   Communicator *within = mesh_.within(), *across = mesh_.across();
   if (!within && !across) return;
-  const Tensor part = later ? shards_.of_unit(gradient, unit) : sums_.shard(unit);
+  const Tensor part = later ? shards_.of_bundle(gradient, bundle) : sums_.shard(bundle);
   WorkPtr work = within ? within->reduce_scatter(gradient, part) : across->all_reduce(part);
   if (!on_their_way_.empty()) cross(on_their_way_.back());
   on_their_way_.push_back(
-      {unit, part, later, std::move(temporary), std::move(work), within && across});
+      {bundle, part, later, std::move(temporary), std::move(work), within && across});
 }
 
 /// Sends a gradient that has been summed within the group across groups, if there are several.
@@ -79,12 +94,12 @@ void GradientShards::finish_first() {
   on_their_way_.pop_front();
   cross(first);
   wait(first, mesh_.across() ? "all-reduce " : "reduce-scatter ");
-  if (first.later) add(first.unit, first.part, sums_.shard(first.unit));
+  if (first.later) add(name(first.bundle), first.part, sums_.shard(first.bundle));
 }
 
-void GradientShards::finish(std::size_t unit) {
-  const auto is_of_unit = [unit](const OnItsWay& one) { return one.unit == unit; };
-  while (std::any_of(on_their_way_.begin(), on_their_way_.end(), is_of_unit)) finish_first();
+void GradientShards::finish(std::size_t bundle) {
+  const auto is_of_bundle = [bundle](const OnItsWay& one) { return one.bundle == bundle; };
+  while (std::any_of(on_their_way_.begin(), on_their_way_.end(), is_of_bundle)) finish_first();
 }
 
 void GradientShards::finish_all() {
@@ -92,16 +107,12 @@ void GradientShards::finish_all() {
 }
 
 void GradientShards::wait(OnItsWay& gradient, const std::string& operation) {
-  wait_exposed(context_.timeline, operation + name(gradient.unit), std::move(gradient.work));
+  wait_exposed(context_.timeline, operation + name(gradient.bundle), std::move(gradient.work));
 }
 
-void GradientShards::add(std::size_t unit, const Tensor& in, const Tensor& out) {
-  const auto span = context_.timeline.scope(Activity::compute, "add up " + name(unit));
+void GradientShards::add(const std::string& name, const Tensor& in, const Tensor& out) {
+  const auto span = context_.timeline.scope(Activity::compute, "add up " + name);
   context_.device.kernels().add({.in = in, .out = out});
-}
-
-const std::string& GradientShards::name(std::size_t unit) const {
-  return shards_.model().units[unit]->name();
 }
 
 }  // namespace ringside::peer

@@ -20,32 +20,32 @@ namespace ringside::peer {
 /// Memory: the sums are of kind gradient, and whole if asked for, if the group is one rank, or if
 /// this rank adds up several micro-batches first. The gradient of a later micro-batch that the rank
 /// adds up itself is of kind gradient too, one unit at a time. All other gradients are of kind
-/// communication, at most two units of them.
+/// communication, at most two bundles of them.
 class GradientShards {
  public:
   /// `whole` keeps whole gradients even if shards of them are enough. All arguments outlive this
   /// object.
   GradientShards(const RankContext& context, const Shards& shards, const Mesh& mesh, bool whole);
 
-  /// Returns where the unit's backward of this micro-batch has to write: the unit's gradient
-  /// without padding. May wait for gradients that are on their way.
+  /// Returns where the unit's backward of this micro-batch has to write. May wait for gradients
+  /// that are on their way.
   Tensor target(std::size_t unit, const Pass& pass);
-  /// Takes what backward has written into the target. Blocks only in a mesh of several groups of
-  /// several ranks: there it waits until the unit before has been reduce-scattered, and sends its
-  /// shard on across groups.
+  /// Takes what backward has written into the target, and begins to reduce the unit's bundle if
+  /// that is complete. Blocks only in a mesh of several groups of several ranks: there it waits
+  /// until the bundle before has been reduce-scattered, and sends its shard on across groups.
   void reduce(std::size_t unit, const Pass& pass);
-  /// Waits until the unit's shard of sums() is complete.
-  void finish(std::size_t unit);
+  /// Waits until the bundle's shard of sums() is complete.
+  void finish(std::size_t bundle);
   void finish_all();
 
-  /// The gradient of the step. After finish() the unit's shard is its sum over all ranks and
+  /// The gradient of the step. After finish() a bundle's shard is its sum over all ranks and
   /// micro-batches; the rest of a whole gradient means nothing.
   const Kept& sums() const { return sums_; }
 
  private:
   /// A gradient that is being summed over ranks.
   struct OnItsWay {
-    std::size_t unit;
+    std::size_t bundle;
     Tensor part;       // receives this rank's part of the sum
     bool later;        // whether `part` is then added to the sum over earlier micro-batches
     Tensor temporary;  // what backward wrote, if it is not a part of sums()
@@ -53,19 +53,20 @@ class GradientShards {
     bool crosses;  // whether `part` is still to be summed across groups
   };
 
-  void send(std::size_t unit, const Tensor& gradient, bool later, Tensor temporary);
+  void send(std::size_t bundle, const Tensor& gradient, bool later, Tensor temporary);
+  Tensor make_target(std::size_t bundle, bool later) const;
   void cross(OnItsWay& gradient);
   void finish_first();
-  void add(std::size_t unit, const Tensor& in, const Tensor& out);
+  void add(const std::string& name, const Tensor& in, const Tensor& out);
   void wait(OnItsWay& gradient, const std::string& operation);
-  const std::string& name(std::size_t unit) const;
+  const std::string& name(std::size_t bundle) const { return shards_.bundles()[bundle].name; }
 
   const RankContext& context_;
   const Shards& shards_;
   const Mesh& mesh_;
   bool adds_up_first_;  // this rank adds up its micro-batches before they are summed over ranks
   Kept sums_;
-  Tensor target_;
+  Tensor target_;  // of the bundle in backward, or of a unit that this rank adds up itself
   std::deque<OnItsWay> on_their_way_;
 };
 

@@ -6,8 +6,8 @@
 
 namespace ringside::peer {
 
-/// Parameters or gradients of all units, in one flat tensor: a whole range of `shards`, or only
-/// this rank's shards, as an own range. Either way this rank's shard of a unit is a view of it.
+/// Parameters or gradients of the model, in one flat tensor: a whole range of `shards`, or only
+/// this rank's shards, as an own range. Either way this rank's shard of a bundle is a view of it.
 class Kept {
  public:
   /// The values are uninitialised. Context and shards outlive this object.
@@ -15,11 +15,11 @@ class Kept {
 
   bool whole() const { return whole_; }
   const Tensor& values() const { return values_; }
-  /// The unit with its padding; only if whole().
-  Tensor unit(std::size_t unit) const { return shards_.of_whole(values_, unit); }
-  /// This rank's shard of the unit.
-  Tensor shard(std::size_t unit) const;
-  /// Whether the shards of all units lie one after the other in values(), as in an own range.
+  /// The bundle with its padding; only if whole().
+  Tensor bundle(std::size_t b) const { return shards_.of_whole(values_, b); }
+  /// This rank's shard of the bundle.
+  Tensor shard(std::size_t b) const;
+  /// Whether the shards of all bundles lie one after the other in values(), as in an own range.
   bool is_own_range() const { return !whole_ || shards_.ranks() == 1; }
   /// All shards as an own range: values(), or a copy of kind workspace.
   Tensor own_range() const;

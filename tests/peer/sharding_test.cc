@@ -25,13 +25,15 @@ struct Case {
   std::int64_t micro_batches = 1;
   Reduce reduce = Reduce::every;
   std::int64_t prefetch = 1;
-  bool reshard = true;  // after forward
+  bool reshard = true;     // after forward
+  std::int64_t least = 0;  // parameters of a bundle
 
   FsdpOptions options() const {
     return {.shard = shard,
             .shard_group = shard_group,
             .reshard_after_forward = reshard,
-            .prefetch = prefetch};
+            .prefetch = prefetch,
+            .min_unit_parameters = least};
   }
   Training training() const { return {.world = world, .micro_batches = micro_batches}; }
   RunPlan plan() const {
@@ -78,6 +80,10 @@ std::vector<Case> all_cases() {
   for (const std::int64_t prefetch : {0, 2, 9})
     add({.world = 3, .shard = Shard::full_shard, .prefetch = prefetch});
   add({.world = 2, .shard = Shard::full_shard, .prefetch = 0, .reshard = false});
+  add({.world = 3, .shard = Shard::shard_grad_op, .least = 100});
+  add({.world = 3, .shard = Shard::full_shard, .least = 100});
+  add({.world = 2, .shard = Shard::full_shard, .least = 1'000'000});
+  add({.world = 4, .shard = Shard::hybrid_shard, .shard_group = 2, .least = 100});
   add({.world = 4, .shard = Shard::hybrid_shard, .shard_group = 2, .reshard = false});
   return out;
 }
@@ -87,16 +93,22 @@ std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
   std::string name = fmt::format("{}_world_{}", name_of(c.shard), c.world);
   if (c.shard_group > 0) name += fmt::format("_groups_of_{}", c.shard_group);
   if (c.prefetch != 1) name += fmt::format("_prefetch_{}", c.prefetch);
+  if (c.least > 0) name += fmt::format("_bundles_of_{}", c.least);
   if (!c.reshard) name += "_gathered_until_backward";
   if (c.micro_batches > 1) name += fmt::format("_{}", name_of(c.reduce));
   return name;
 }
 
-/// Bytes of each unit with its padding.
-std::vector<std::int64_t> padded_bytes(const Model& model, int group) {
+/// Bytes of each bundle of units with its padding.
+std::vector<std::int64_t> padded_bytes(const Model& model, const Case& c) {
   std::vector<std::int64_t> out;
-  for (const auto& unit : model.units)
-    out.push_back((unit->layout().count() + group - 1) / group * group * 4);
+  std::int64_t count = 0;
+  for (const auto& unit : model.units) {
+    count += unit->layout().count();
+    if (count < c.least && unit != model.units.back()) continue;
+    out.push_back((count + c.group() - 1) / c.group() * c.group() * 4);
+    count = 0;
+  }
   return out;
 }
 
@@ -152,7 +164,7 @@ TEST_P(Sharding, HoldsWhatTheFormulasSay) {
         of_rank = std::max(of_rank, r.device.ledger().current()[MemoryKind::communication]);
       },
       [&](Scene& s, SyncScheme&) {
-        const std::vector<std::int64_t> units = padded_bytes(s.model, c.group());
+        const std::vector<std::int64_t> units = padded_bytes(s.model, c);
         const std::int64_t model = sum(units), shard = model / c.group();
         const MemoryUse use = s.context.device.ledger().current();
         EXPECT_EQ(use[MemoryKind::parameter], c.shards_parameters() ? shard : model);
@@ -162,7 +174,7 @@ TEST_P(Sharding, HoldsWhatTheFormulasSay) {
         EXPECT_EQ(use[MemoryKind::communication], 0);
       });
   const auto device = make_cpu_device(1);
-  const auto units = padded_bytes(make_mlp(c.training().config, *device), c.group());
+  const auto units = padded_bytes(make_mlp(c.training().config, *device), c);
   const auto ahead = static_cast<std::size_t>(c.prefetch);
   /// Of units [begin, end).
   const auto gathered = [&](std::size_t begin, std::size_t end) {
@@ -197,7 +209,7 @@ TEST_P(Sharding, SendsTheMinimum) {
       [&](Scene& s, SyncScheme& scheme) {
         sent += scheme.traffic().sent;
         EXPECT_TRUE(c.groups() > 1 || scheme.traffic().received == scheme.traffic().sent);
-        if (s.context.rank == 0) parameter_bytes = sum(padded_bytes(s.model, c.group()));
+        if (s.context.rank == 0) parameter_bytes = sum(padded_bytes(s.model, c));
       });
   const double bytes = static_cast<double>(parameter_bytes);
   const double reductions = c.adds_up_first() ? 1 : static_cast<double>(c.micro_batches);
@@ -226,14 +238,15 @@ TEST(HybridSharding, SendsOneShardAcrossGroups) {
     Scene s(r, training);
     const peer::Mesh mesh(s.context, group);
     EXPECT_EQ(mesh.shard(), r.rank % group);
-    const peer::Shards shards(s.model, mesh.shard(), mesh.shards());
+    const peer::Bundles bundles(s.model, 0);
+    const peer::Shards shards(bundles, mesh.shard(), mesh.shards());
     peer::GradientShards gradients(s.context, shards, mesh, false);
-    for (std::size_t u = shards.units(); u-- > 0;) {
+    for (std::size_t u = s.model.units.size(); u-- > 0;) {
       r.device.kernels().fill({.out = gradients.target(u, Pass{}), .value = 1});
       gradients.reduce(u, Pass{});
     }
     gradients.finish_all();
-    for (std::size_t u = 0; u < shards.units(); ++u) {
+    for (std::size_t u = 0; u < shards.size(); ++u) {
       const auto sums = gradients.sums().shard(u).span<float>();
       const auto real = static_cast<std::size_t>(shards.real_count(u));
       for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_EQ(sums[i], i < real ? world : 0);
@@ -241,7 +254,7 @@ TEST(HybridSharding, SendsOneShardAcrossGroups) {
     within += mesh.within()->traffic().sent;
     across += mesh.across()->traffic().sent;
     EXPECT_EQ(mesh.traffic().sent, mesh.within()->traffic().sent + mesh.across()->traffic().sent);
-    if (r.rank == 0) bytes = sum(padded_bytes(s.model, group));
+    if (r.rank == 0) bytes = sum(padded_bytes(s.model, {world, Shard::hybrid_shard, group}));
   });
   EXPECT_EQ(within, bytes * (group - 1) / group * world);
   EXPECT_EQ(across, 2 * bytes * (world - group) / group);
@@ -304,6 +317,8 @@ TEST(OptionsOfSharding, AreRefusedIfTheyMeanNothing) {
             "scheme.fsdp.shard_group = -1 is too small; it has to be 0 or more");
   EXPECT_EQ(complaint(4, {.prefetch = -1}),
             "scheme.fsdp.prefetch = -1 is too small; it has to be 0 or more");
+  EXPECT_EQ(complaint(4, {.min_unit_parameters = -1}),
+            "scheme.fsdp.min_unit_parameters = -1 is too small; it has to be 0 or more");
   EXPECT_EQ(complaint(4, {.shard = Shard::shard_grad_op, .reshard_after_forward = false}),
             "scheme.fsdp.reshard_after_forward = false means nothing with shard = "
             "'shard_grad_op', which keeps parameters whole; leave it out, or set shard to "

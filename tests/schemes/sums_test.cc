@@ -114,7 +114,9 @@ TEST_P(SchemeSums, ATiedTableEndsWithTheBitsOfTheDefinition) {
   if (scheme() != "fsdp") return;
   for (const peer::FsdpOptions& options :
        {peer::FsdpOptions{.prefetch = 0}, peer::FsdpOptions{.prefetch = 2},
-        peer::FsdpOptions{.reshard_after_forward = false}}) {
+        peer::FsdpOptions{.reshard_after_forward = false},
+        peer::FsdpOptions{.min_unit_parameters = 9'000},
+        peer::FsdpOptions{.min_unit_parameters = 1'000'000}}) {
     config.scheme_options["fsdp"] = options;
     expect_the_bits_of_the_definition(config);
   }
