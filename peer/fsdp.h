@@ -23,10 +23,11 @@ Fields fields_of(FsdpOptions& options);
 /// Throws Error for option values that are not allowed in the plan.
 void check(const FsdpOptions& options, const RunPlan& plan);
 
-/// Trains N ranks in groups of G that hold one model together (Rajbhandari et al., SC'20; Zhao et
-/// al., VLDB 2023): G = N unless `shard_group` says otherwise. Every rank keeps one of G shards of
-/// every unit's optimizer state, and updates this shard of the parameters. What else of a model
-/// with P bytes of parameters it keeps, and what it sends to its group, with one micro-batch:
+/// Trains N ranks in groups of G that hold one model together (Rajbhandari et al., SC'20,
+/// sections 5 and 7; Zhao et al., VLDB 2023, section 3.2): G = N unless `shard_group` says
+/// otherwise. Every rank keeps one of G shards of every unit's optimizer state, and updates this
+/// shard of the parameters. What else of a model with P bytes of parameters it keeps, and what it
+/// sends to its group, with one micro-batch:
 ///
 ///   stage  degrees                               parameters  gradients  sends
 ///   0      no_shard (G = 1)                      P           P          nothing
@@ -56,9 +57,9 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 ///
 /// With several micro-batches, train.reduce "every" reduces gradients in each of them, adding up
 /// over ranks first; "last" adds up whole gradients of a rank first and reduces once. Sums over
-/// ranks are in rank order, so the run ends with the bits of `single`, unless there are several
-/// groups of several ranks: they add up within each group first and then over groups, and agree
-/// with `single` to rounding.
+/// ranks are in rank order. With "last", or one micro-batch, that is the order of `single`, and the
+/// run ends with its bits. Several groups of several ranks are another order: they add up within
+/// each group first and then over groups, so their runs agree with `single` to rounding.
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options);
 
 double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options);
