@@ -1,206 +1,213 @@
 #include "peer/fsdp.h"
 
-#include <deque>
+#include <algorithm>
 #include <optional>
 
 #include "core/base/error.h"
 #include "core/optim/optimizers.h"
-#include "peer/exposed.h"
 #include "peer/gathered.h"
+#include "peer/gradient_shards.h"
+#include "peer/mesh.h"
 #include "peer/scalar_sum.h"
-#include "peer/shards.h"
 
 namespace ringside::peer {
 namespace {
 
-/// The memory of whole units (gathered parameters, gradients on their way to their shards) is of
-/// kind communication. Whole gradients that are added up until the last micro-batch are of kind
-/// gradient.
+/// Whether the degree keeps parameters and gradients whole or in shards is known to Kept alone.
 class Fsdp : public SyncScheme {
  public:
   Fsdp(const RankContext& context, const FsdpOptions& options)
       : SyncScheme(context),
-        prefetch_(options.prefetch == 1),
-        communicator_(context.communicator(all_workers(context, "fsdp"))) {}
+        reshard_(options.reshard_after_forward),
+        prefetch_(static_cast<std::size_t>(options.prefetch)),
+        min_unit_parameters_(options.min_unit_parameters),
+        degree_(degree_of(options.shard, options.shard_group, context.plan.world)),
+        mesh_(context, degree_.group) {}
 
   void attach(Model& model) override {
     model_ = &model;
-    shards_.emplace(model, communicator_->rank(), communicator_->size());
     const RunPlan& plan = context().plan;
-    parameters_ = device().tensor({shards_->own_count()}, MemoryKind::parameter, dtype());
-    gradients_ = device().tensor({shards_->own_count()}, MemoryKind::gradient, dtype());
-    shards_->initialise(context(), parameters_);
-    if (plan.train.reduce == Reduce::last && plan.train.accumulation > 1) {
-      whole_ = device().tensor({shards_->whole_count()}, MemoryKind::gradient, dtype());
-      device().kernels().fill({.out = whole_});  // the padding; the rest is overwritten
-    }
-    gathered_.emplace(context(), model, *shards_, parameters_, *communicator_);
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, device(),
-                                parameters_, shards_->parameter_map());
+    bundles_.emplace(model, min_unit_parameters_);
+    shards_.emplace(*bundles_, mesh_.shard(), mesh_.shards());
+    parameters_.emplace(context(), *shards_, !degree_.parameters, MemoryKind::parameter);
+    parameters_->initialise();
+    gradients_.emplace(context(), *shards_, mesh_, !degree_.gradients);
+    gathered_.emplace(context(), model, *shards_, *parameters_, mesh_.within());
+    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, context().device,
+                                parameters_->own_range(), shards_->parameter_map());
   }
 
   void before_forward(std::size_t unit, const Pass&) override {
     const Tensor parameters = gathered_->get_with_lender(unit);
     this->unit(unit).bind(parameters, {});
-    if (prefetch_ && unit + 1 < shards_->units()) gathered_->begin(unit + 1);
+    gather_from(bundles_->of(unit) + 1);
   }
 
   void after_forward(std::size_t unit, const Pass& pass) override {
-    gathered_->free(unit);
-    const bool turning = pass.training && unit + 1 == shards_->units();
-    if (prefetch_ && turning) gathered_->begin(unit);
-    if (const auto lender = gathered_->lender(unit); lender && !turning) gathered_->free(*lender);
+    if (pass.training && !reshard_) return;
+    const std::size_t bundle = bundles_->of(unit);
+    const bool turning = pass.training && bundle + 1 == bundles_->size();
+    if (unit == (*bundles_)[bundle].last) {
+      gathered_->free(bundle);
+      if (turning) gather_below(bundle + 1);
+    }
+    if (const auto lender = gathered_->lender_bundle(unit); lender && !turning)
+      gathered_->free(*lender);
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
     const Tensor parameters = gathered_->get_with_lender(unit);
-    if (prefetch_ && unit > 0) gathered_->begin(unit - 1);
-    while (scattering_.size() > 1) finish_scatter();  // keeps at most 2 units' gradients
-    const std::int64_t count = this->unit(unit).layout().count();
-    if (whole_ && pass.micro_batch == 0) {
-      gradient_ = shards_->of_whole(whole_, unit);
-    } else {
-      const std::int64_t padded = shards_->padded_count(unit);
-      gradient_ = device().tensor({padded}, MemoryKind::communication, dtype());
-      if (padded > count) device().kernels().fill({.out = gradient_.range(count, padded - count)});
-    }
-    this->unit(unit).bind(parameters, gradient_.range(0, count));
+    gather_below(bundles_->of(unit));
+    this->unit(unit).bind(parameters, gradients_->target(unit, pass));
   }
 
   void after_backward(std::size_t unit, const Pass& pass) override {
-    gathered_->free(unit);
-    // With prefetch, a lender stays gathered if it is the next unit to be computed.
-    if (const auto lender = gathered_->lender(unit); lender && !(prefetch_ && *lender + 1 == unit))
-      gathered_->free(*lender);
-    if (whole_)
-      scatter_in_the_end(unit, pass);
-    else
-      scatter(unit, pass.micro_batch == 0);
-    gradient_ = {};
-    if (prefetch_ && unit == 0 && !pass.last()) gathered_->begin(0);
+    const std::size_t bundle = bundles_->of(unit);
+    if (unit == (*bundles_)[bundle].first) gathered_->free(bundle);
+    // A lender stays gathered if it has been gathered for its own backward too.
+    const auto lender = gathered_->lender_bundle(unit);
+    if (lender && reshard_ && *lender + prefetch_ < bundle) gathered_->free(*lender);
+    gradients_->reduce(unit, pass);
+    if (unit == 0 && !pass.last()) gather_from(0);
   }
 
   bool step(const StepInfo& info) override {
-    if (optimizer_->rounds() > 0) return step_at_once(info);
-    // Updates a unit as soon as its gradient has arrived; gradients of other units may still be on
-    // their way.
-    for (std::size_t u = shards_->units(); u-- > 0;) {
-      while (!scattering_.empty() && scattering_.front().unit >= u) finish_scatter();
+    const bool finite = optimizer_->rounds() > 0 ? step_at_once(info) : step_by_bundle(info);
+    if (finite) gathered_->refresh();
+    return finite;
+  }
+
+  void drain() override { gathered_->drain(); }
+
+  void sum(std::span<double> values) override { sum_over(&mesh_.world(), values); }
+
+  void visit_parameters(const ParameterVisitor& visit) override {
+    for (std::size_t u = 0; u < model_->units.size(); ++u) {
+      const Tensor parameters = gathered_->get(u);
+      if (mesh_.world().rank() == 0) visit(0, unit(u), parameters);
+      if (u == (*bundles_)[bundles_->of(u)].last) gathered_->free(bundles_->of(u));
+    }
+  }
+
+  Traffic traffic() const override { return mesh_.traffic(); }
+
+ private:
+  Unit& unit(std::size_t u) const { return *model_->units[u]; }
+
+  /// Begin to gather the bundles that forward, or backward, computes next.
+  void gather_from(std::size_t first) {
+    for (std::size_t b = first; b < std::min(first + prefetch_, bundles_->size()); ++b)
+      gathered_->begin(b);
+  }
+  void gather_below(std::size_t end) {
+    for (std::size_t k = 1; k <= std::min(prefetch_, end); ++k) gathered_->begin(end - k);
+  }
+
+  /// The bundle's shard, as the optimizer sees it.
+  ParameterRange range(std::size_t b) const {
+    return {shards_->begin(b), parameters_->shard(b), gradients_->sums().shard(b)};
+  }
+
+  /// The shards of all bundles in as few ranges as they lie in.
+  std::vector<ParameterRange> ranges() const {
+    const Kept& sums = gradients_->sums();
+    if (parameters_->is_own_range() && sums.is_own_range())
+      return {{0, parameters_->values(), sums.values()}};
+    std::vector<ParameterRange> out;
+    for (std::size_t b = 0; b < bundles_->size(); ++b) out.push_back(range(b));
+    return out;
+  }
+
+  /// Updates a bundle as soon as its gradient has arrived; other gradients may still be on their
+  /// way.
+  bool step_by_bundle(const StepInfo& info) {
+    for (std::size_t b = bundles_->size(); b-- > 0;) {
+      gradients_->finish(b);
       const auto span =
-          context().timeline.scope(Activity::optimizer, "optimizer " + unit(u).name());
-      optimizer_->update(
-          {shards_->begin(u), shards_->of_own(parameters_, u), shards_->of_own(gradients_, u)},
-          info);
+          context().timeline.scope(Activity::optimizer, "optimizer " + (*bundles_)[b].name);
+      optimizer_->update(range(b), info);
     }
     return true;
   }
 
-  void sum(std::span<double> values) override { sum_over_ranks(device(), *communicator_, values); }
-
-  void visit_parameters(const ParameterVisitor& visit) override {
-    for (std::size_t u = 0; u < shards_->units(); ++u) {
-      const Tensor parameters = gathered_->get(u);
-      if (communicator_->rank() == 0) visit(0, unit(u), parameters);
-      gathered_->free(u);
-    }
-  }
-
-  Traffic traffic() const override { return communicator_->traffic(); }
-
- private:
-  /// A gradient on its way to its shards. `part` receives this rank's part of the sum, which is
-  /// then added to this rank's shard; `part` is empty if the shard itself receives the sum.
-  struct Scattering {
-    std::size_t unit;
-    Tensor part;
-    Tensor whole;
-    WorkPtr work;
-  };
-
-  Device& device() const { return context().device; }
-  DType dtype() const { return parameter_dtype(context().plan.train); }
-  Unit& unit(std::size_t u) const { return *model_->units[u]; }
-
-  /// Sends the unit's gradient to its shards. A step's first gradient is summed directly into the
-  /// shard. A later one is summed into this rank's part of `gradient_`, and finish_scatter() adds
-  /// this part to the shard.
-  void scatter(std::size_t u, bool first) {
-    const Tensor part = first ? shards_->of_own(gradients_, u) : shards_->of_unit(gradient_, u);
-    WorkPtr work = communicator_->reduce_scatter(gradient_, part);
-    scattering_.push_back({u, first ? Tensor{} : part, gradient_, std::move(work)});
-  }
-
-  /// Adds the unit's gradient to the sum over the earlier micro-batches. After the last
-  /// micro-batch, sends the sum to its shards.
-  void scatter_in_the_end(std::size_t u, const Pass& pass) {
-    const std::int64_t count = unit(u).layout().count();
-    const Tensor sum = shards_->of_whole(whole_, u);
-    if (pass.micro_batch > 0) {
-      const auto span = context().timeline.scope(Activity::compute, "add up " + unit(u).name());
-      device().kernels().add({.in = gradient_.range(0, count), .out = sum.range(0, count)});
-    }
-    if (!pass.last()) return;
-    gradient_ = sum;
-    scatter(u, true);
-  }
-
-  /// Updates all units together, for optimizers that first need sums over the whole model.
+  /// Updates all units together, for optimizers that first need sums over the whole model: over the
+  /// shards of one group.
   bool step_at_once(const StepInfo& info) {
-    while (!scattering_.empty()) finish_scatter();
+    gradients_->finish_all();
     const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
-    const ParameterRange all{0, parameters_, gradients_};
-    const bool finite =
-        settle_rounds(*optimizer_, all, info, [this](std::span<double> sums) { sum(sums); });
-    if (finite) optimizer_->update(all, info);
+    const std::vector<ParameterRange> all = ranges();
+    const bool finite = settle_rounds(
+        *optimizer_, all, info, [this](std::span<double> sums) { sum_over(mesh_.within(), sums); });
+    for (std::size_t i = 0; finite && i < all.size(); ++i) optimizer_->update(all[i], info);
     return finite;
   }
 
-  void finish_scatter() {
-    Scattering first = std::move(scattering_.front());
-    scattering_.pop_front();
-    wait_exposed(context().timeline, "reduce-scatter " + unit(first.unit).name(),
-                 std::move(first.work));
-    if (!first.part) return;
-    const auto span =
-        context().timeline.scope(Activity::compute, "add up " + unit(first.unit).name());
-    device().kernels().add({.in = first.part, .out = shards_->of_own(gradients_, first.unit)});
+  void sum_over(Communicator* group, std::span<double> values) const {
+    if (group && group->size() > 1) sum_over_ranks(context().device, *group, values);
   }
 
-  bool prefetch_;
-  std::unique_ptr<Communicator> communicator_;
+  bool reshard_;  // after forward
+  std::size_t prefetch_;
+  std::int64_t min_unit_parameters_;
+  Degree degree_;
+  Mesh mesh_;
   Model* model_ = nullptr;
+  std::optional<Bundles> bundles_;
   std::optional<Shards> shards_;
-  Tensor parameters_, gradients_;  // of this rank's shards
-  Tensor whole_;                   // whole gradients, added up until the last micro-batch
-  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<Kept> parameters_;
+  std::optional<GradientShards> gradients_;
   std::optional<GatheredUnits> gathered_;
-  Tensor gradient_;  // of the unit in backward
-  std::deque<Scattering> scattering_;
+  std::unique_ptr<Optimizer> optimizer_;
 };
 
 }  // namespace
 
 Fields fields_of(FsdpOptions& options) {
   return {
-      {"prefetch", &options.prefetch, "units gathered ahead of the one that is computed (0 or 1)"}};
+      {"shard", &options.shard,
+       "what ranks divide: no_shard: nothing; shard_optimizer (ZeRO-1), shard_grad_op (ZeRO-2), "
+       "full_shard (ZeRO-3); hybrid_shard, hybrid_shard_zero2, hybrid_shard_zero1: within groups"},
+      {"shard_group", &options.shard_group,
+       "consecutive ranks that divide one model, for hybrid degrees and shard_optimizer; 0: all"},
+      {"reshard_after_forward", &options.reshard_after_forward,
+       "full_shard, hybrid_shard: free units after forward, and gather them again for backward"},
+      {"prefetch", &options.prefetch,
+       "full_shard, hybrid_shard: number of units gathered ahead of the one that is computed"},
+      {"min_unit_parameters", &options.min_unit_parameters,
+       "neighbouring units are gathered and reduced as one until they have so many parameters"}};
 }
 
-void check(const FsdpOptions& options) {
-  if (options.prefetch != 0 && options.prefetch != 1)
-    throw Error("scheme.fsdp.prefetch = {} must be 0 or 1", options.prefetch);
+void check(const FsdpOptions& options, const RunPlan& plan) {
+  check_degree(plan.scheme, options.shard, options.shard_group, plan.world);
+  for (const auto& [name, value] : {std::pair("prefetch", options.prefetch),
+                                    std::pair("min_unit_parameters", options.min_unit_parameters)})
+    if (value < 0)
+      throw Error("scheme.{}.{} = {} is too small; it has to be 0 or more", plan.scheme, name,
+                  value);
+  if (!options.reshard_after_forward && !shards_parameters(options.shard))
+    throw Error(
+        "scheme.{}.reshard_after_forward = false means nothing with shard = '{}', which keeps "
+        "parameters whole; leave it out, or set shard to 'full_shard' or 'hybrid_shard'",
+        plan.scheme, name_of(options.shard));
 }
 
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options) {
-  check(options);
+  check(options, context.plan);
   return std::make_unique<Fsdp>(context, options);
 }
 
-double fsdp_minimum_bytes(const StepShape& shape) {
-  const double n = shape.world;
-  const std::int64_t gathered =
-      (2 * shape.parameter_bytes + shape.lent_bytes) * shape.micro_batches;
-  const std::int64_t scattered = shape.parameter_bytes * shape.reductions;
-  return (n - 1) / n * static_cast<double>(gathered + scattered);
+double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
+  const Degree degree = degree_of(options.shard, options.shard_group, shape.world);
+  const double group = degree.group, groups = shape.world / group;
+  const auto parameters = static_cast<double>(shape.parameter_bytes);
+  double gathered = parameters;
+  if (degree.parameters && options.reshard_after_forward) gathered = 2 * parameters;
+  // A lender that moves together with its reader is not gathered once more.
+  if (degree.parameters && options.reshard_after_forward && options.min_unit_parameters == 0)
+    gathered += static_cast<double>(shape.lent_bytes);
+  if (degree.parameters) gathered *= static_cast<double>(shape.micro_batches);
+  const double reduced = parameters * static_cast<double>(shape.reductions);
+  return (group - 1) / group * (gathered + reduced) + 2 * (groups - 1) / groups * reduced / group;
 }
 
 }  // namespace ringside::peer

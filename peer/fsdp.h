@@ -1,4 +1,4 @@
-// Fully sharded data parallel: every rank keeps 1/N of parameters, gradients and optimizer state.
+// Sharded data parallel: ranks divide optimizer state, gradients and parameters, to some degree.
 #pragma once
 
 #include <memory>
@@ -6,31 +6,62 @@
 #include "core/base/fields.h"
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
+#include "peer/degree.h"
 
 namespace ringside::peer {
 
 struct FsdpOptions {
+  Shard shard = Shard::full_shard;
+  std::int64_t shard_group = 0;
+  bool reshard_after_forward = true;
   std::int64_t prefetch = 1;
+  std::int64_t min_unit_parameters = 0;
 };
 
 Fields fields_of(FsdpOptions& options);
 
-/// Throws Error for option values that are not allowed.
-void check(const FsdpOptions& options);
+/// Throws Error for option values that are not allowed in the plan.
+void check(const FsdpOptions& options, const RunPlan& plan);
 
-/// Shards each unit fully (Zhao et al., VLDB 2023; ZeRO stage 3, Rajbhandari et al., SC'20). A unit
-/// is all-gathered before its forward and again before its backward, and freed after each; its
-/// gradient is reduce-scattered after backward; the optimizer runs on the shard. At most two units
-/// are gathered at any time, and one more if the computed unit reads the parameters of another unit
-/// (Unit::lender); at most two whole gradients are alive (MemoryKind::communication). Gradients are
-/// added up over ranks first, then over micro-batches. With train.reduce "last" every rank adds up
-/// whole gradients of its own (MemoryKind::gradient, as large as the model), and these are
-/// reduce-scattered once a step. In a micro-batch a rank sends 2 * (N-1)/N of the parameters'
-/// bytes, and also (N-1)/N of the bytes of those units whose parameters other units read. In each
-/// reduction of the gradients it sends (N-1)/N of the parameters' bytes. All these bytes include
-/// the padding of each unit to a multiple of N elements.
+/// Trains N ranks in groups of G that hold one model together (Rajbhandari et al., SC'20,
+/// sections 5 and 7; Zhao et al., VLDB 2023, section 3.2): G = N unless `shard_group` says
+/// otherwise. Every rank keeps one of G shards of every unit's optimizer state, and updates this
+/// shard of the parameters. What else of a model with P bytes of parameters it keeps, and what it
+/// sends to its group, with one micro-batch:
+///
+///   stage  degrees                               parameters  gradients  sends
+///   0      no_shard (G = 1)                      P           P          nothing
+///   1      shard_optimizer, hybrid_shard_zero1   P           P          2 (G-1)/G P
+///   2      shard_grad_op, hybrid_shard_zero2     P           P/G        2 (G-1)/G P
+///   3      full_shard, hybrid_shard              P/G         P/G        3 (G-1)/G P
+///
+/// Gradients are reduce-scattered within the group after the backward of each unit. With N/G > 1
+/// groups the sums of a shard are all-reduced across groups, for which a rank sends another
+/// 2 (N/G - 1) / (N/G) * P/G bytes. In stages 1 and 2 the group gathers the parameters once a step,
+/// after the update, while the next forward goes on; a step that fp16 skips gathers nothing. In
+/// stage 3 a unit is all-gathered before its forward and again before its backward, and freed after
+/// each: `prefetch` units ahead of the one that is computed are gathered at most, and one more if
+/// the computed unit reads the parameters of another unit (Unit::lender), whose bytes are then sent
+/// once more in each micro-batch. Without `reshard_after_forward` a unit stays gathered from its
+/// forward to its backward: stage 3 then sends 2 (G-1)/G P, and holds P bytes of gathered units
+/// where forward ends. In stages 2 and 3 at most two units' whole gradients are alive. Gathered
+/// units and such gradients are of MemoryKind::communication; peer/gradient_shards.h says what
+/// several micro-batches add. All bytes include the padding of each unit to a multiple of G
+/// elements.
+///
+/// With `min_unit_parameters` above 0, what is said of a unit above holds for a bundle of units
+/// (peer/bundles.h): fewer and larger messages, for more memory of gathered units and gradients.
+///
+/// In a group of one rank nothing is copied: parameters are used in place, and units' gradients are
+/// their own shards.
+///
+/// With several micro-batches, train.reduce "every" reduces gradients in each of them, adding up
+/// over ranks first; "last" adds up whole gradients of a rank first and reduces once. Sums over
+/// ranks are in rank order. With "last", or one micro-batch, that is the order of `single`, and the
+/// run ends with its bits. Several groups of several ranks are another order: they add up within
+/// each group first and then over groups, so their runs agree with `single` to rounding.
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options);
 
-double fsdp_minimum_bytes(const StepShape& shape);
+double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options);
 
 }  // namespace ringside::peer

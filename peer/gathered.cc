@@ -16,26 +16,37 @@ std::optional<std::size_t> lender_of(const Model& model, const Unit& unit) {
 }  // namespace
 
 GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
-                             const Tensor& own, Communicator& communicator)
-    : context_(context), model_(model), shards_(shards), own_(own), communicator_(communicator) {
+                             const Kept& parameters, Communicator* group)
+    : context_(context), model_(model), shards_(shards), parameters_(parameters), group_(group) {
   for (const auto& unit : model.units) lenders_.push_back(lender_of(model, *unit));
+  for (std::size_t b = 0; parameters.whole() && b < shards.size(); ++b)
+    gathered_[b].padded = parameters.bundle(b);
 }
 
-void GatheredUnits::begin(std::size_t unit) {
-  if (gathered_.contains(unit)) return;
-  Gathered& entry = gathered_[unit];
-  entry.padded =
-      context_.device.tensor({shards_.padded_count(unit)}, MemoryKind::communication, own_.dtype());
-  entry.work = communicator_.all_gather(shards_.of_own(own_, unit), entry.padded);
+void GatheredUnits::gather(std::size_t bundle, Gathered& entry) {
+  entry.work = group_->all_gather(parameters_.shard(bundle), entry.padded);
+}
+
+void GatheredUnits::begin(std::size_t bundle) {
+  if (gathered_.contains(bundle)) return;
+  Gathered& entry = gathered_[bundle];
+  entry.padded = context_.device.tensor({shards_.padded_count(bundle)}, MemoryKind::communication,
+                                        parameters_.values().dtype());
+  gather(bundle, entry);
+}
+
+const Tensor& GatheredUnits::wait(std::size_t bundle) {
+  Gathered& entry = gathered_[bundle];
+  if (entry.work)
+    wait_exposed(context_.timeline, "all-gather " + shards_.bundles()[bundle].name,
+                 std::move(entry.work));
+  return entry.padded;
 }
 
 Tensor GatheredUnits::get(std::size_t unit) {
-  begin(unit);
-  Gathered& entry = gathered_[unit];
-  if (entry.work)
-    wait_exposed(context_.timeline, "all-gather " + model_.units[unit]->name(),
-                 std::move(entry.work));
-  return entry.padded.range(0, model_.units[unit]->layout().count());
+  const std::size_t bundle = shards_.bundles().of(unit);
+  begin(bundle);
+  return shards_.bundles().part(wait(bundle), unit);
 }
 
 Tensor GatheredUnits::get_with_lender(std::size_t unit) {
@@ -43,9 +54,26 @@ Tensor GatheredUnits::get_with_lender(std::size_t unit) {
   return get(unit);
 }
 
-void GatheredUnits::free(std::size_t unit) {
-  model_.units[unit]->bind({}, {});
-  gathered_.erase(unit);
+void GatheredUnits::free(std::size_t bundle) {
+  const Bundle& units = shards_.bundles()[bundle];
+  for (std::size_t u = units.first; u <= units.last; ++u) model_.units[u]->bind({}, {});
+  if (!parameters_.whole()) gathered_.erase(bundle);
+}
+
+void GatheredUnits::refresh() {
+  if (!parameters_.whole() || !group_) return;
+  for (auto& [bundle, entry] : gathered_) gather(bundle, entry);
+}
+
+void GatheredUnits::drain() {
+  for (const auto& [bundle, entry] : gathered_) wait(bundle);
+}
+
+std::optional<std::size_t> GatheredUnits::lender_bundle(std::size_t unit) const {
+  if (!lenders_[unit]) return {};
+  const Bundles& bundles = shards_.bundles();
+  const std::size_t lender = bundles.of(*lenders_[unit]);
+  return lender == bundles.of(unit) ? std::nullopt : std::optional(lender);
 }
 
 }  // namespace ringside::peer

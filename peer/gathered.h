@@ -8,30 +8,40 @@
 
 #include "core/comm/communicator.h"
 #include "core/scheme/rank_context.h"
-#include "peer/shards.h"
+#include "peer/kept.h"
 
 namespace ringside::peer {
 
-/// Gathers units from the shards of all ranks into memory of kind communication, and binds the
-/// units' parameters. For one thread; all ranks ask for the same units in the same order.
+/// Gathers bundles of units from the shards of all ranks of a group, and binds lenders. If this
+/// rank keeps only shards, a gathered bundle lies in memory of kind communication until it is
+/// freed. If it keeps whole parameters, bundles are gathered in place, once after every update of
+/// the shards. For one thread; all ranks ask for the same units in the same order.
 class GatheredUnits {
  public:
-  /// `own` are this rank's shards of the parameters. All arguments outlive this object.
-  GatheredUnits(const RankContext& context, Model& model, const Shards& shards, const Tensor& own,
-                Communicator& communicator);
+  /// `group` is null if the group is this rank alone: then nothing is gathered, and `parameters`
+  /// are whole. All arguments outlive this object.
+  GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
+                const Kept& parameters, Communicator* group);
 
-  /// Begins to gather the unit, unless it has been gathered already; does not block.
-  void begin(std::size_t unit);
-  /// Returns the unit's parameters without the padding; waits until they are gathered.
+  /// Begins to gather the bundle, unless it has been gathered already; does not block.
+  void begin(std::size_t bundle);
+  /// Returns the unit's parameters; waits until their bundle is gathered.
   Tensor get(std::size_t unit);
   /// Does what get() does, but first gathers and binds the unit's lender, if there is one: the
   /// other unit whose parameters this unit reads (Unit::lender).
   Tensor get_with_lender(std::size_t unit);
-  /// Unbinds the unit and lets go of its parameters.
-  void free(std::size_t unit);
+  /// Unbinds the bundle's units; lets go of their parameters if this rank keeps only shards.
+  void free(std::size_t bundle);
 
-  /// The unit's lender; most units have none.
-  std::optional<std::size_t> lender(std::size_t unit) const { return lenders_[unit]; }
+  /// Says that all shards have been updated; every bundle has been freed. Begins to gather whole
+  /// parameters, the bundle first that forward needs first; does not block.
+  void refresh();
+  /// Waits until no bundle is on its way.
+  void drain();
+
+  /// The bundle of the unit's lender; none if that is the unit's own bundle, or if the unit has no
+  /// lender, as most units.
+  std::optional<std::size_t> lender_bundle(std::size_t unit) const;
 
  private:
   struct Gathered {
@@ -39,13 +49,16 @@ class GatheredUnits {
     WorkPtr work;  // while the parameters are on their way
   };
 
+  void gather(std::size_t bundle, Gathered& entry);
+  const Tensor& wait(std::size_t bundle);
+
   const RankContext& context_;
   Model& model_;
   const Shards& shards_;
-  Tensor own_;
-  Communicator& communicator_;
+  const Kept& parameters_;
+  Communicator* group_;
   std::vector<std::optional<std::size_t>> lenders_;  // indexed by unit
-  std::map<std::size_t, Gathered> gathered_;
+  std::map<std::size_t, Gathered> gathered_;         // all bundles if parameters are whole
 };
 
 }  // namespace ringside::peer

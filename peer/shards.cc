@@ -6,51 +6,38 @@
 
 namespace ringside::peer {
 
-Shards::Shards(const Model& model, int rank, int ranks)
-    : model_(model), rank_(rank), ranks_(ranks) {
-  for (const auto& unit : model.units) {
-    const std::int64_t count = (unit->layout().count() + ranks - 1) / ranks;
+Shards::Shards(const Bundles& bundles, int rank, int ranks)
+    : bundles_(bundles), rank_(rank), ranks_(ranks) {
+  for (std::size_t b = 0; b < bundles.size(); ++b) {
+    const std::int64_t count = (bundles[b].count + ranks - 1) / ranks;
     shards_.push_back({total_, count});
     total_ += count;
   }
 }
 
-Tensor Shards::of_own(const Tensor& own, std::size_t unit) const {
-  return own.range(shards_[unit].begin, shards_[unit].count);
+Tensor Shards::of_own(const Tensor& own, std::size_t bundle) const {
+  return own.range(shards_[bundle].begin, shards_[bundle].count);
 }
 
-Tensor Shards::of_whole(const Tensor& whole, std::size_t unit) const {
-  return whole.range(shards_[unit].begin * ranks_, padded_count(unit));
+Tensor Shards::of_whole(const Tensor& whole, std::size_t bundle) const {
+  return whole.range(shards_[bundle].begin * ranks_, padded_count(bundle));
 }
 
-Tensor Shards::of_unit(const Tensor& padded, std::size_t unit) const {
-  return padded.range(begin_in_unit(unit), shards_[unit].count);
+Tensor Shards::of_bundle(const Tensor& padded, std::size_t bundle) const {
+  return padded.range(begin_in_bundle(bundle), shards_[bundle].count);
 }
 
-std::int64_t Shards::real_count(std::size_t unit) const {
-  const std::int64_t left = model_.units[unit]->layout().count() - begin_in_unit(unit);
-  return std::clamp<std::int64_t>(left, 0, shards_[unit].count);
-}
-
-void Shards::initialise(const RankContext& context, const Tensor& own) const {
-  const auto values = initial_values(context);
-  for (std::size_t u = 0; u < units(); ++u) {
-    const Tensor shard = of_own(own, u);
-    const std::int64_t real = real_count(u);
-    if (real > 0)
-      values->write(*model_.units[u], model_.first_parameter(u), begin_in_unit(u),
-                    shard.range(0, real));
-    if (real < shard.count())
-      context.device.kernels().fill({.out = shard.range(real, shard.count() - real)});
-  }
+std::int64_t Shards::real_count(std::size_t bundle) const {
+  const std::int64_t left = count(bundle) - begin_in_bundle(bundle);
+  return std::clamp<std::int64_t>(left, 0, shards_[bundle].count);
 }
 
 ParameterMap Shards::parameter_map() const {
   std::vector<ModelPiece> pieces;
-  for (std::size_t u = 0; u < units(); ++u)
-    if (const std::int64_t real = real_count(u); real > 0)
-      pieces.push_back({begin(u), model_.first_parameter(u) + begin_in_unit(u), real});
-  return ringside::parameter_map(model_, pieces);
+  for (std::size_t b = 0; b < size(); ++b)
+    if (const std::int64_t real = real_count(b); real > 0)
+      pieces.push_back({begin(b), bundles_[b].begin + begin_in_bundle(b), real});
+  return ringside::parameter_map(bundles_.model(), pieces);
 }
 
 }  // namespace ringside::peer

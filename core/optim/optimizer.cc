@@ -1,6 +1,8 @@
 #include "core/optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "core/base/exact_sum.h"
 
@@ -15,10 +17,14 @@ bool overflowed(DType gradients, int round, std::span<const double> totals) {
   return gradients == DType::f16 && round == 0 && !std::isfinite(ExactSum::value(totals, 0));
 }
 
-bool settle_rounds(Optimizer& optimizer, const ParameterRange& range, const StepInfo& info,
-                   const std::function<void(std::span<double>)>& sum) {
+bool settle_rounds(Optimizer& optimizer, std::span<const ParameterRange> ranges,
+                   const StepInfo& info, const std::function<void(std::span<double>)>& sum) {
   for (int round = 0; round < optimizer.rounds(); ++round) {
-    std::vector<double> sums = optimizer.measure(round, range, info);
+    std::vector<double> sums(optimizer.sums(round));
+    for (const ParameterRange& range : ranges) {
+      const std::vector<double> part = optimizer.measure(round, range, info);
+      std::transform(part.begin(), part.end(), sums.begin(), sums.begin(), std::plus<>());
+    }
     sum(sums);
     if (!optimizer.settle(round, sums, info)) return false;
   }

@@ -87,9 +87,13 @@ class Optimizer {
 int rounds_of(const OptimizerConfig& config, DType gradients);
 bool overflowed(DType gradients, int round, std::span<const double> totals);
 
-/// Does all rounds of an optimizer whose whole range is `range`. `sum` replaces this optimizer's
-/// sums by the totals over all optimizers of the model. Returns false as settle() does.
-bool settle_rounds(Optimizer& optimizer, const ParameterRange& range, const StepInfo& info,
-                   const std::function<void(std::span<double>)>& sum);
+/// Does all rounds of an optimizer whose whole range is `ranges` together. `sum` replaces this
+/// optimizer's sums by the totals over all optimizers of the model. Returns false as settle() does.
+bool settle_rounds(Optimizer& optimizer, std::span<const ParameterRange> ranges,
+                   const StepInfo& info, const std::function<void(std::span<double>)>& sum);
+inline bool settle_rounds(Optimizer& optimizer, const ParameterRange& range, const StepInfo& info,
+                          const std::function<void(std::span<double>)>& sum) {
+  return settle_rounds(optimizer, std::span(&range, 1), info, sum);
+}
 
 }  // namespace ringside

@@ -16,8 +16,9 @@ Fields fields_of(TrainConfig& config) {
        "the fewest micro-batches into which a rank splits its samples of a step"},
       {"reduce", &config.reduce,
        "reduce gradients over ranks after the 'last' micro-batch of a step (with fsdp, every rank "
-       "holds whole gradients until then) or after 'every' micro-batch; auto: every for fsdp, else "
-       "last"},
+       "holds whole gradients until then) or after 'every' micro-batch; auto: every for fsdp, "
+       "zero2 "
+       "and zero3, else last"},
       {"recompute", &config.recompute,
        "keep only the inputs of units, and compute their activations again in backward: less "
        "memory, more compute"},

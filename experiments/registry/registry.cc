@@ -154,9 +154,36 @@ SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, M
 }
 
 SchemeRow fsdp_row() {
-  auto r = peer_row<peer::FsdpOptions>("fsdp", "peers shard parameters, gradients, optimizer state",
-                                       peer::make_fsdp, peer::fsdp_minimum_bytes);
+  using Own = peer::FsdpOptions;
+  auto r = row("fsdp", "peers shard parameters, gradients, optimizer state", Own{});
   r.reduces_each_micro_batch = true;
+  r.check = [](const Options& options, const RunPlan& plan) {
+    peer::check(options.as<Own>(), plan);
+  };
+  r.make = [](const RankContext& context, const Options& options) {
+    return peer::make_fsdp(context, options.as<Own>());
+  };
+  r.minimum_bytes = [](const Options& options, const StepShape& shape) {
+    return peer::fsdp_minimum_bytes(shape, options.as<Own>());
+  };
+  return r;
+}
+
+/// A row for `fsdp` with one degree of sharding, by its name in the ZeRO paper.
+SchemeRow zero_row(std::string_view name, std::string_view summary, peer::Shard shard) {
+  using Own = peer::FsdpOptions;
+  auto r = fsdp_row();
+  r.name = name;
+  r.summary = summary;
+  r.defaults = Own{.shard = shard};
+  r.reduces_each_micro_batch = shard != peer::Shard::shard_optimizer;
+  r.check = [name, shard](const Options& options, const RunPlan& plan) {
+    const Own& own = options.as<Own>();
+    if (own.shard != shard)
+      throw Error("scheme.{}.shard = '{}': {} stands for '{}'; leave it out, or use scheme fsdp",
+                  name, name_of(own.shard), name, name_of(shard));
+    peer::check(own, plan);
+  };
   return r;
 }
 
@@ -237,6 +264,10 @@ const std::vector<SchemeRow>& scheme_rows() {
                                 ps::make_ps, ps::serve_ps, ps::ps_minimum_bytes),
       ddp_row(),
       fsdp_row(),
+      zero_row("zero1", "fsdp that shards optimizer state alone", peer::Shard::shard_optimizer),
+      zero_row("zero2", "fsdp that shards optimizer state and gradients",
+               peer::Shard::shard_grad_op),
+      zero_row("zero3", "fsdp that shards all, which is its default", peer::Shard::full_shard),
       averaging_row(),
       independent_row(),
   };

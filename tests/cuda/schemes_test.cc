@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "peer/fsdp.h"
 #include "tests/cuda/tiny_on_gpus.h"
 #include "tests/cuda_on_host/control.h"
 
@@ -35,6 +36,9 @@ INSTANTIATE_TEST_SUITE_P(Worlds, PeersInSteadySteps,
                          ::testing::Combine(::testing::Values("ddp", "fsdp"),
                                             ::testing::Values(2, 3)),
                          name_of_peers);
+INSTANTIATE_TEST_SUITE_P(Degrees, PeersInSteadySteps,
+                         ::testing::Combine(::testing::Values("zero1"), ::testing::Values(2)),
+                         name_of_peers);
 
 TEST_P(PeersOnGpus, TrainAGptAsSingleDoes) { EXPECT_LT(distance(tiny_on_gpus("gpt")), 1e-5); }
 
@@ -52,6 +56,20 @@ TEST_P(PeersOnGpus, TrainInBf16AsSingleDoes) {
   config.train.precision = Precision::bf16;
   config.train.steps = 3;
   EXPECT_LT(distance(config), 2e-2);
+}
+
+TEST(DegreesOfShardingOnGpus, TrainAsSingleDoes) {
+  using peer::Shard;
+  auto config = tiny_on_gpus("mlp");
+  const Row reference = reference_of(config, 4);
+  for (const auto& [shard, group] : {std::pair{Shard::no_shard, 0},
+                                     {Shard::shard_optimizer, 0},
+                                     {Shard::shard_grad_op, 0},
+                                     {Shard::hybrid_shard, 2}}) {
+    config.scheme_options["fsdp"] = peer::FsdpOptions{.shard = shard, .shard_group = group};
+    const Row row = run(plan_training(config, "fsdp", 4));
+    EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5) << name_of(shard);
+  }
 }
 
 TEST_P(PeersInSteadySteps, AskTheDriverForNothingThatBlocks) {

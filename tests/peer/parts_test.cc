@@ -2,10 +2,11 @@
 // of units.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
+#include "peer/kept.h"
 #include "peer/reducer.h"
-#include "peer/shards.h"
 #include "tests/peer/training.h"
 
 namespace ringside::peer {
@@ -81,35 +82,73 @@ TEST_F(Parts, AReducerSendsABucketWhenItsFirstUnitIsDoneAndAddsUpMicroBatches) {
   for (const float value : total.span<float>()) ASSERT_EQ(value, 3);
 }
 
-TEST_F(Parts, ShardsOfAllRanksAreTheModelAndZeros) {
+TEST_F(Parts, BundlesAreNeighbouringUnitsWithEnoughParameters) {
+  const Bundles single(model_, 0), all(model_, model_.parameter_count());
+  EXPECT_EQ(single.size(), model_.units.size());
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].count, model_.parameter_count());
+  EXPECT_EQ(all[0].name, model_.units.front()->name() + " to " + model_.units.back()->name());
+  const std::int64_t least = model_.units[0]->layout().count() + 1;
+  const Bundles some(model_, least);
+  EXPECT_EQ(some[0].last, 1u) << "the first unit alone is too small";
+  const Tensor whole = floats(model_.parameter_count(), 0);
+  std::int64_t end = 0;
+  for (std::size_t b = 0; b < some.size(); ++b) {
+    EXPECT_TRUE(some[b].count >= least || b + 1 == some.size());
+    for (std::size_t u = some[b].first; u <= some[b].last; ++u) {
+      EXPECT_EQ(some.of(u), b);
+      EXPECT_EQ(model_.first_parameter(u), end) << "no gap";
+      const Tensor part = some.part(whole.range(some[b].begin, some[b].count), u);
+      EXPECT_EQ(part.data<float>(), whole.data<float>() + end);
+      EXPECT_EQ(part.count(), model_.units[u]->layout().count());
+      end += part.count();
+    }
+  }
+  EXPECT_EQ(end, model_.parameter_count());
+}
+
+class PartsInBundles : public Parts, public ::testing::WithParamInterface<std::int64_t> {};
+
+TEST_P(PartsInBundles, ShardsOfAllRanksAreTheModelAndZeros) {
   constexpr int ranks = 4;
   const Training training{.world = ranks};
   const RunPlan plan = training.plan();
+  const Bundles bundles(model_, GetParam());
   MemoryStore store;
   std::vector<Tensor> own;
   for (int rank = 0; rank < ranks; ++rank) {
     const RankContext context{plan, rank, *device_, store, timeline_};
-    const Shards shards(model_, rank, ranks);
-    own.push_back(floats(shards.own_count(), -1));
-    shards.initialise(context, own.back());
+    const Shards shards(bundles, rank, ranks);
+    const Kept kept(context, shards, false, MemoryKind::parameter);
+    kept.initialise();
+    own.push_back(kept.values());
+    const Kept whole(context, shards, true, MemoryKind::parameter);
+    whole.initialise();
+    const auto packed = whole.own_range().span<float>();
+    EXPECT_TRUE(std::ranges::equal(packed, kept.values().span<float>())) << "the same shards";
   }
-  const Shards shards(model_, 0, ranks);
-  EXPECT_EQ(shards.whole_count(), ranks * shards.own_count());
-  for (std::size_t u = 0; u < shards.units(); ++u) {
-    const std::int64_t count = model_.units[u]->layout().count();
-    EXPECT_GE(shards.padded_count(u), count);
-    EXPECT_LT(shards.padded_count(u), count + ranks);
-    const Tensor expected = floats(count, 0);
+  const Tensor model = floats(model_.parameter_count(), 0);
+  for (std::size_t u = 0; u < model_.units.size(); ++u)
     initialise(*model_.units[u], model_.first_parameter(u),
-               static_cast<std::uint64_t>(plan.train.seed), 0, expected);
+               static_cast<std::uint64_t>(plan.train.seed), 0,
+               model.range(model_.first_parameter(u), model_.units[u]->layout().count()));
+  const Shards shards(bundles, 0, ranks);
+  EXPECT_EQ(shards.whole_count(), ranks * shards.own_count());
+  for (std::size_t b = 0; b < shards.size(); ++b) {
+    const std::int64_t count = bundles[b].count;
+    EXPECT_GE(shards.padded_count(b), count);
+    EXPECT_LT(shards.padded_count(b), count + ranks);
     std::vector<float> whole;
     for (const Tensor& range : own)
-      for (const float value : shards.of_own(range, u).span<float>()) whole.push_back(value);
-    ASSERT_EQ(static_cast<std::int64_t>(whole.size()), shards.padded_count(u));
-    for (std::int64_t i = 0; i < shards.padded_count(u); ++i)
-      ASSERT_EQ(whole[static_cast<std::size_t>(i)], i < count ? expected.data<float>()[i] : 0);
+      for (const float value : shards.of_own(range, b).span<float>()) whole.push_back(value);
+    ASSERT_EQ(static_cast<std::int64_t>(whole.size()), shards.padded_count(b));
+    const float* expected = model.data<float>() + bundles[b].begin;
+    for (std::int64_t i = 0; i < shards.padded_count(b); ++i)
+      ASSERT_EQ(whole[static_cast<std::size_t>(i)], i < count ? expected[i] : 0);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Least, PartsInBundles, ::testing::Values(0, 100, 1'000'000));
 
 }  // namespace
 }  // namespace ringside::peer

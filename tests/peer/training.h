@@ -64,6 +64,20 @@ inline Links links_among(const Rank& r) {
   });
 }
 
+/// What a body of a test works with on each rank.
+struct Scene {
+  Scene(const Rank& r, const Training& training)
+      : plan(training.plan()),
+        timeline(r.device),
+        context{plan, r.rank, r.device, r.store, timeline, nullptr, {}, links_among(r)},
+        model(make_mlp(training.config, r.device)) {}
+
+  RunPlan plan;
+  Timeline timeline;
+  RankContext context;
+  Model model;
+};
+
 /// Does all steps of one rank. Calls `observe` after every hook of the scheme.
 inline void train(
     const Training& training, const RankContext& context, Model& model, SyncScheme& scheme,

@@ -48,7 +48,7 @@ TEST_P(MemoryAtWorld, FsdpHoldsItsShardAndAtMostTwoGatheredUnits) {
     EXPECT_NEAR(rank.at_peak[MemoryKind::optimizer], 8 * shard, 8 * padding);
     // The parameters of two gathered units, and the gradients of two units in a reduce-scatter.
     EXPECT_LE(rank.at_peak[MemoryKind::communication], 4 * largest_unit + 1024);
-    EXPECT_GT(rank.at_peak[MemoryKind::communication], 0);
+    EXPECT_EQ(rank.at_peak[MemoryKind::communication] > 0, GetParam() > 1);
   }
 }
 

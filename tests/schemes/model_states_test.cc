@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "experiments/run/simulation.h"
+#include "peer/fsdp.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
@@ -25,8 +26,9 @@ class ModelStates : public ::testing::TestWithParam<std::tuple<GptShape, int>> {
   const GptShape& shape() const { return std::get<0>(GetParam()); }
   int world() const { return std::get<1>(GetParam()); }
 
-  RunPlan plan(const std::string& scheme) const {
+  RunPlan plan(const std::string& scheme, const peer::FsdpOptions& options = {}) const {
     ExperimentConfig config;
+    config.scheme_options["fsdp"] = options;
     config.name = "states";
     config.model = {.kind = "gpt",
                     .layers = shape().layers,
@@ -46,18 +48,19 @@ class ModelStates : public ::testing::TestWithParam<std::tuple<GptShape, int>> {
     return plan_training(config, scheme, world());
   }
 
-  std::vector<RankRecord> run(const std::string& scheme) const {
-    return simulate(plan(scheme), [](const Progress&) {});
+  std::vector<RankRecord> run(const std::string& scheme,
+                              const peer::FsdpOptions& options = {}) const {
+    return simulate(plan(scheme, options), [](const Progress&) {});
   }
 
-  /// The number of elements by which fsdp pads all units together.
-  std::int64_t padding() const {
+  /// The number of elements by which fsdp pads all units together in groups of `n` ranks.
+  std::int64_t padding(std::int64_t n) const {
     const RunPlan run = plan("fsdp");
     const auto device = find_device("sim").make(run, 0, nullptr);
     const Model model = find_model("gpt").make(run.model, *device);
     std::int64_t elements = 0;
     for (const auto& unit : model.units) {
-      const std::int64_t count = unit->layout().count(), n = world();
+      const std::int64_t count = unit->layout().count();
       elements += (n - count % n) % n;
     }
     return elements;
@@ -73,7 +76,7 @@ TEST_P(ModelStates, OfDdpAreWholeOnEveryRank) {
 }
 
 TEST_P(ModelStates, OfFsdpAreTheRanksPartAndItsPadding) {
-  const std::int64_t padded = padding();
+  const std::int64_t padded = padding(world());
   for (const RankRecord& rank : run("fsdp")) {
     const std::int64_t elements = rank.parameters + padded;  // of all ranks together
     EXPECT_EQ(world() * rank.at_peak[MemoryKind::parameter], 4 * elements);
@@ -82,14 +85,48 @@ TEST_P(ModelStates, OfFsdpAreTheRanksPartAndItsPadding) {
   }
 }
 
+class ModelStatesOfDegrees : public ModelStates {};
+
+TEST_P(ModelStatesOfDegrees, AreShardedUpToTheStageAndWithinTheGroup) {
+  using peer::Shard;
+  struct Degree {
+    Shard shard;
+    int group;
+    bool parameters, gradients;
+  };
+  const int half = world() / 2;
+  for (const Degree& degree :
+       {Degree{Shard::no_shard, 0, false, false}, Degree{Shard::shard_optimizer, 0, false, false},
+        Degree{Shard::shard_grad_op, 0, false, true}, Degree{Shard::hybrid_shard, half, true, true},
+        Degree{Shard::hybrid_shard_zero2, half, false, true},
+        Degree{Shard::hybrid_shard_zero1, half, false, false}}) {
+    SCOPED_TRACE(name_of(degree.shard));
+    const int ranks = degree.shard == Shard::no_shard ? 1 : degree.group > 0 ? half : world();
+    for (const RankRecord& rank :
+         run("fsdp", {.shard = degree.shard, .shard_group = degree.group})) {
+      const std::int64_t elements = rank.parameters + padding(ranks);  // of all ranks of a group
+      const auto part = [&](bool sharded) { return sharded ? elements / ranks : elements; };
+      EXPECT_EQ(rank.at_peak[MemoryKind::parameter], 4 * part(degree.parameters));
+      EXPECT_EQ(rank.at_peak[MemoryKind::gradient], 4 * part(degree.gradients));
+      EXPECT_EQ(rank.at_peak[MemoryKind::optimizer], 8 * part(true));
+    }
+  }
+}
+
+std::string name_of_states(const ::testing::TestParamInfo<ModelStates::ParamType>& info) {
+  std::string name = std::get<0>(info.param).name;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name + "_on_" + std::to_string(std::get<1>(info.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(Gpt, ModelStates,
                          ::testing::Combine(::testing::ValuesIn(shapes),
                                             ::testing::Values(2, 8, 64)),
-                         [](const auto& info) {
-                           std::string name = std::get<0>(info.param).name;
-                           std::replace(name.begin(), name.end(), '.', '_');
-                           return name + "_on_" + std::to_string(std::get<1>(info.param));
-                         });
+                         name_of_states);
+INSTANTIATE_TEST_SUITE_P(Gpt, ModelStatesOfDegrees,
+                         ::testing::Combine(::testing::Values(shapes[0], shapes[4]),
+                                            ::testing::Values(2, 8)),
+                         name_of_states);
 
 }  // namespace
 }  // namespace ringside

@@ -111,20 +111,29 @@ TEST_P(SchemeSums, ATiedTableEndsWithTheBitsOfTheDefinition) {
   auto config = tiny("gpt");
   config.model.tied = true;
   expect_the_bits_of_the_definition(config);
-  config.scheme_options["fsdp"] = peer::FsdpOptions{.prefetch = 0};
-  expect_the_bits_of_the_definition(config);
+  if (scheme() != "fsdp") return;
+  for (const peer::FsdpOptions& options :
+       {peer::FsdpOptions{.prefetch = 0}, peer::FsdpOptions{.prefetch = 2},
+        peer::FsdpOptions{.reshard_after_forward = false},
+        peer::FsdpOptions{.min_unit_parameters = 9'000},
+        peer::FsdpOptions{.min_unit_parameters = 1'000'000}}) {
+    config.scheme_options["fsdp"] = options;
+    expect_the_bits_of_the_definition(config);
+  }
 }
 
-TEST(FsdpWithATiedTable, GathersItOnceMoreForItsReader) {
+TEST(FsdpWithATiedTable, GathersItOnceMoreForItsReaderUnlessItIsStillThere) {
   auto config = tiny("gpt");
   config.model.tied = true;
   config.train.accumulation = 2;
-  for (const Reduce reduce : {Reduce::every, Reduce::last}) {
-    config.train.reduce = reduce;
-    const Row row = run(plan_training(config, "fsdp", 2));
-    EXPECT_NEAR(row.ranks[0].bytes_sent_per_step, row.bytes_minimum_per_step,
-                0.01 * row.bytes_minimum_per_step);
-  }
+  for (const Reduce reduce : {Reduce::every, Reduce::last})
+    for (const bool reshard : {false, true}) {
+      config.train.reduce = reduce;
+      config.scheme_options["fsdp"] = peer::FsdpOptions{.reshard_after_forward = reshard};
+      const Row row = run(plan_training(config, "fsdp", 2));
+      EXPECT_NEAR(row.ranks[0].bytes_sent_per_step, row.bytes_minimum_per_step,
+                  0.01 * row.bytes_minimum_per_step);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, SchemeSums, testing::every_scheme_at({1, 2, 3, 4}),

@@ -48,6 +48,15 @@ TEST_P(TrafficAtWorld, FsdpSendsThriceTheParametersButForItsPart) {
     EXPECT_NEAR(rank.bytes_sent_per_step, expected, 0.001 * expected + 1) << "rank " << rank.rank;
 }
 
+TEST_P(TrafficAtWorld, StagesOneAndTwoOfZeroSendTwiceTheParametersButForTheirPart) {
+  for (const char* scheme : {"zero1", "zero2"}) {
+    const Row row = run(scheme);
+    const double expected = 2 * (world() - 1) / world() * parameter_bytes(row);
+    for (const auto& rank : row.ranks)
+      EXPECT_NEAR(rank.bytes_sent_per_step, expected, 0.001 * expected + 1) << "rank " << rank.rank;
+  }
+}
+
 TEST_P(TrafficAtWorld, PsWorkersSendTheirGradientAndServersTheirPartToAll) {
   const Row row = run("ps", ps::PsOptions{.servers = 2});
   for (const auto& rank : row.ranks) {

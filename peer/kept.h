@@ -1,0 +1,37 @@
+// Kept: one value for every parameter of the model, as a rank keeps them.
+#pragma once
+
+#include "core/scheme/rank_context.h"
+#include "peer/shards.h"
+
+namespace ringside::peer {
+
+/// Parameters or gradients of the model, in one flat tensor: a whole range of `shards`, or only
+/// this rank's shards, as an own range. Either way this rank's shard of a bundle is a view of it.
+class Kept {
+ public:
+  /// The values are uninitialised. Context and shards outlive this object.
+  Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind);
+
+  bool whole() const { return whole_; }
+  const Tensor& values() const { return values_; }
+  /// The bundle with its padding; only if whole().
+  Tensor bundle(std::size_t b) const { return shards_.of_whole(values_, b); }
+  /// This rank's shard of the bundle.
+  Tensor shard(std::size_t b) const;
+  /// Whether the shards of all bundles lie one after the other in values(), as in an own range.
+  bool is_own_range() const { return !whole_ || shards_.ranks() == 1; }
+  /// All shards as an own range: values(), or a copy of kind workspace.
+  Tensor own_range() const;
+
+  /// Writes the initial values of parameters, and zeros into the padding.
+  void initialise() const;
+
+ private:
+  const RankContext& context_;
+  const Shards& shards_;
+  bool whole_;
+  Tensor values_;
+};
+
+}  // namespace ringside::peer
