@@ -137,15 +137,23 @@ CaseConfig case_of_text(const std::string& text) {
   if (out.scheme.empty() || out.scheme.find('=') != std::string::npos)
     throw Error("{}: write SCHEME: KEY=VALUE, KEY=VALUE, as in --case 'ps: scheme.ps.servers=1'",
                 out.place);
+  std::set<Path> given;
   for (const std::string& part : parts_of(settings)) {
     if (settings.empty()) break;
     Assignment one = parse_assignment(part, out.place);
+    if (!given.insert(one.path).second)
+      throw Error("{}: {} is given twice; leave one out", out.place, key_of(one.path));
     if (one.path.size() == 1 &&
         (one.path[0] == "label" || one.path[0] == "world" || one.path[0] == "worlds")) {
       put_field(out, one);
       continue;
     }
     refuse_common(one, "a case");
+    if (one.path.size() == 1)
+      throw Error(
+          "{}: unknown key '{}'; write label, world, worlds or a whole key such as "
+          "scheme.{}.{} or train.{}",
+          out.place, one.path[0], out.scheme, one.path[0], one.path[0]);
     out.set.push_back(std::move(one));
   }
   check_case(out);

@@ -1,10 +1,11 @@
 #include "experiments/report/verdict.h"
-#include "core/plan/same_run.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
+
+#include "core/plan/same_run.h"
 
 namespace ringside {
 namespace {

@@ -163,7 +163,11 @@ TEST_F(Cases, OfTheCommandLineThatAreWrongAreNamed) {
   const auto wrong = [&](const std::string& text) { return complaint("", {}, {text}); };
   EXPECT_THAT(wrong("scheme.ps.servers=1"), HasSubstr("write SCHEME: KEY=VALUE"));
   EXPECT_THAT(wrong("dpp: train.steps=7"), HasSubstr("did you mean 'dp'?"));
-  EXPECT_THAT(wrong("ps: servers=1"), HasSubstr("--case ps: servers=1: unknown key 'servers'"));
+  EXPECT_THAT(wrong("ps: servers=1"),
+              AllOf(HasSubstr("--case ps: servers=1: unknown key 'servers'"),
+                    HasSubstr("such as scheme.ps.servers")));
+  EXPECT_THAT(wrong("ps: train.steps=1, train.steps=2"), HasSubstr("train.steps is given twice"));
+  EXPECT_THAT(wrong("ps: label=a, label=b"), HasSubstr("label is given twice"));
   EXPECT_THAT(wrong("ps: train.steps"), HasSubstr("write table.key=value"));
   EXPECT_THAT(wrong("ps: compare.repeats=1"), HasSubstr("a case cannot set compare.repeats"));
   EXPECT_THAT(wrong("ps: scheme.ddp.bucket_mb=1"),

@@ -50,6 +50,27 @@ TEST(Report, SpeedUpAndEfficiencyAreAgainstSingle) {
   EXPECT_EQ(ddp.memory.peak(), 2000000);
 }
 
+TEST(Report, ASpeedUpBesideAnotherGlobalBatchIsPerSampleAndSaysSo) {
+  auto config = made_up_experiment();
+  config.train.global_batch = 4;
+  config.train.micro_batch = 2;
+  const Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
+  Row ddp = made_up_row("ddp", 2, 0, 190, "b", {2, 1}), reference = ddp;
+  ddp.plan = plan_training(config, "ddp", 2);
+  config.compare.schemes = {"ddp"};
+  reference.plan = plan_comparison(config).front();
+  ASSERT_EQ(reference.plan.purpose, Purpose::reference);
+  const auto cases = summarise({single, reference, ddp});
+  const CaseSummary& larger = find(cases, "ddp", 2);
+  EXPECT_EQ(larger.verdict.proof, Proof::identical_to_single);
+  EXPECT_DOUBLE_EQ(larger.speed_up.median, 1.9);  // samples/s of both, whatever their steps hold
+  EXPECT_TRUE(larger.other_batch);
+  const std::string remark = "another global batch than the `single` that they are compared with";
+  EXPECT_THAT(summary_text(cases), HasSubstr(remark));
+  EXPECT_THAT(summary_text(summarise({single, made_up_row("ddp", 2, 0, 190, "a", {2, 1})})),
+              Not(HasSubstr(remark)));
+}
+
 TEST(Report, PredictionsStandBesideWhatWasMeasured) {
   Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
   single.predicted = Prediction{22, 1900000};

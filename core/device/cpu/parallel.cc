@@ -20,6 +20,10 @@ int omp_get_thread_limit();
 void omp_set_num_threads(int threads);
 void omp_set_dynamic(int dynamic);
 void omp_set_max_active_levels(int levels);
+// Functions of ThreadSanitizer, which are null in programs that are built without it. It cannot see
+// how libgomp orders what threads do before, in and after a parallel region.
+[[gnu::weak]] void __tsan_acquire(void* address);
+[[gnu::weak]] void __tsan_release(void* address);
 }
 
 namespace ringside::cpu {
@@ -32,8 +36,17 @@ struct Loop {
   std::exception_ptr failure;
 };
 
+/// What a thread did before tell_order() comes before what another thread does after seeing it.
+void tell_order(Loop& loop) {
+  if (__tsan_release) __tsan_release(&loop.mutex);
+}
+void see_order(Loop& loop) {
+  if (__tsan_acquire) __tsan_acquire(&loop.mutex);
+}
+
 void run_share(void* data) {
   auto& loop = *static_cast<Loop*>(data);
+  see_order(loop);
   try {
     const int thread = omp_get_thread_num();
     for (std::int64_t begin = thread * loop.step; begin < loop.count;
@@ -43,6 +56,7 @@ void run_share(void* data) {
     std::lock_guard lock(loop.mutex);
     if (!loop.failure) loop.failure = std::current_exception();
   }
+  tell_order(loop);
 }
 
 }  // namespace
@@ -64,7 +78,9 @@ void parallel_for(int threads, std::int64_t count, std::int64_t grain,
   if (wanted <= 1) return body(0, count, 0);
   set_team(threads);
   Loop loop{body, count, std::max((count + wanted - 1) / wanted, grain), {}, {}};
+  tell_order(loop);
   GOMP_parallel(run_share, &loop, static_cast<unsigned>(wanted), 0);
+  see_order(loop);
   if (loop.failure) std::rethrow_exception(loop.failure);
 }
 
