@@ -89,7 +89,7 @@ class Ddp : public SyncScheme {
     for (const Bucket& bucket : reducer_->buckets()) counts.push_back(bucket.count);
     std::map<Algorithm, int> buckets;
     for (const Algorithm one :
-         chosen(context().plan, Call::Kind::all_reduce, counts, context().plan.world))
+         chosen(context().plan, Call::Kind::all_reduce, counts, some_workers(context().plan.world)))
       ++buckets[one];
     std::vector<SchemeFigure> out;
     for (const auto& [algorithm, count] : buckets)
@@ -130,7 +130,7 @@ Fields fields_of(DdpOptions& options) {
 void check(const DdpOptions& options, const RunPlan& plan) {
   if (!(options.bucket_mb > 0))
     throw Error("scheme.ddp.bucket_mb = {} must be above 0", options.bucket_mb);
-  check_algorithm(plan, options.algorithm, "scheme.ddp.algorithm");
+  check_algorithm(plan, options.algorithm, "scheme.ddp.algorithm", some_workers(plan.world));
 }
 
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options) {
@@ -147,8 +147,8 @@ std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOpti
   return define_in_order(context, [&plan, options](const Model& model) {
     std::vector<Sum> out;
     for (const Bucket& bucket : make_buckets(model, parameter_dtype(plan.train), bytes_of(options)))
-      for (Sum sum :
-           sums_of(plan, options.algorithm, Call::Kind::all_reduce, bucket.count, plan.defines)) {
+      for (Sum sum : sums_of(plan, options.algorithm, Call::Kind::all_reduce, bucket.count,
+                             some_workers(plan.defines))) {
         sum.begin += bucket.begin;
         out.push_back(std::move(sum));
       }

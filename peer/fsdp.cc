@@ -5,10 +5,12 @@
 
 #include "core/base/error.h"
 #include "core/optim/optimizers.h"
+#include "core/scheme/single.h"
 #include "peer/gathered.h"
 #include "peer/gradient_shards.h"
 #include "peer/mesh.h"
 #include "peer/scalar_sum.h"
+#include "peer/sums.h"
 
 namespace ringside::peer {
 namespace {
@@ -22,7 +24,7 @@ class Fsdp : public SyncScheme {
         prefetch_(static_cast<std::size_t>(options.prefetch)),
         min_unit_parameters_(options.min_unit_parameters),
         degree_(degree_of(options.shard, options.shard_group, context.plan.world)),
-        mesh_(context, degree_.group) {}
+        mesh_(context, degree_.group, options.algorithm) {}
 
   void attach(Model& model) override {
     model_ = &model;
@@ -174,11 +176,20 @@ Fields fields_of(FsdpOptions& options) {
       {"prefetch", &options.prefetch,
        "full_shard, hybrid_shard: number of units gathered ahead of the one that is computed"},
       {"min_unit_parameters", &options.min_unit_parameters,
-       "neighbouring units are gathered and reduced as one until they have so many parameters"}};
+       "neighbouring units are gathered and reduced as one until they have so many parameters"},
+      {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"}};
 }
 
 void check(const FsdpOptions& options, const RunPlan& plan) {
   check_degree(plan.scheme, options.shard, options.shard_group, plan.world);
+  const std::string algorithm = fmt::format("scheme.{}.algorithm", plan.scheme);
+  const int group = degree_of(options.shard, options.shard_group, plan.world).group;
+  check_algorithm(plan, options.algorithm, algorithm, some_workers(plan.world));
+  for (int first = 0; first < plan.world; first += group)
+    check_algorithm(plan, options.algorithm, algorithm, some_workers(group, first));
+  for (int first = 0; first < group; ++first)
+    check_algorithm(plan, options.algorithm, algorithm,
+                    some_workers(plan.world / group, first, group));
   for (const auto& [name, value] : {std::pair("prefetch", options.prefetch),
                                     std::pair("min_unit_parameters", options.min_unit_parameters)})
     if (value < 0)
@@ -194,6 +205,21 @@ void check(const FsdpOptions& options, const RunPlan& plan) {
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options) {
   check(options, context.plan);
   return std::make_unique<Fsdp>(context, options);
+}
+
+bool fsdp_has_own_order(const FsdpOptions& options, const RunPlan& plan) {
+  const int group = degree_of(options.shard, options.shard_group, plan.world).group;
+  const bool two_levels = group > 1 && group < plan.world;
+  return sums_in_own_order(plan, options.algorithm, two_levels);
+}
+
+std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOptions& options) {
+  const RunPlan& plan = context.plan;
+  return define_in_order(context, [&plan, options](const Model& model) {
+    const int group = degree_of(options.shard, options.shard_group, plan.defines).group;
+    return sums_of_shards(plan, options.algorithm, Bundles(model, options.min_unit_parameters),
+                          plan.defines, group);
+  });
 }
 
 double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/base/fields.h"
+#include "core/comm/algorithm.h"
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
 #include "peer/degree.h"
@@ -16,6 +17,7 @@ struct FsdpOptions {
   bool reshard_after_forward = true;
   std::int64_t prefetch = 1;
   std::int64_t min_unit_parameters = 0;
+  Algorithm algorithm = Algorithm::native;
 };
 
 Fields fields_of(FsdpOptions& options);
@@ -57,10 +59,14 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 ///
 /// With several micro-batches, train.reduce "every" reduces gradients in each of them, adding up
 /// over ranks first; "last" adds up whole gradients of a rank first and reduces once. Sums over
-/// ranks are in rank order. With "last", or one micro-batch, that is the order of `single`, and the
-/// run ends with its bits. Several groups of several ranks are another order: they add up within
-/// each group first and then over groups, so their runs agree with `single` to rounding.
+/// ranks are in rank order, or in that of the algorithm. Rank order with "last", or with one
+/// micro-batch, is the order of `single`. Several groups of several ranks are another order: they
+/// add up within each group first and then over groups.
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options);
+
+/// Whether a run has an order of sums of its own; define_fsdp() adds up in that order on one rank.
+bool fsdp_has_own_order(const FsdpOptions& options, const RunPlan& plan);
+std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOptions& options);
 
 double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options);
 

@@ -2,8 +2,8 @@
 
 namespace ringside::peer {
 
-Mesh::Mesh(const RankContext& context, int group)
-    : group_(group), world_(context.communicator(all_workers(context, "fsdp"))) {
+Mesh::Mesh(const RankContext& context, int group, Algorithm algorithm)
+    : group_(group), world_(context.communicator(all_workers(context, "fsdp", algorithm))) {
   const int workers = world_->size(), worker = world_->rank();
   if (workers == 1) return;
   if (group == workers) {

@@ -13,7 +13,7 @@ namespace ringside::peer {
 class Mesh {
  public:
   /// `group` divides the number of workers. Collective: blocks until all workers have called it.
-  Mesh(const RankContext& context, int group);
+  Mesh(const RankContext& context, int group, Algorithm algorithm);
 
   /// The number of shards, and the number of the one that this worker keeps.
   int shards() const { return group_; }

@@ -1,11 +1,12 @@
 #include "peer/sums.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/plan/places.h"
 #include "peer/comm/algorithms/choice.h"
 
 namespace ringside::peer {
-
 namespace {
 
 /// Whether the plan's ranks share the memory of one host, or NCCL chooses.
@@ -13,14 +14,100 @@ bool only_native(const RunPlan& plan) {
   return !plan.cluster || plan.cluster->collective.kind == sim::CollectiveKind::shm;
 }
 
+/// The machine on which each of the workers lives. Real ranks live on one host.
+std::vector<int> hosts_of(const RunPlan& plan, const std::vector<int>& workers) {
+  std::vector<int> hosts;
+  for (const int worker : workers)
+    hosts.push_back(plan.cluster ? place_of_worker(*plan.cluster, worker).machine : 0);
+  return hosts;
+}
+
+/// The sum that contains element `element`.
+const Sum& sum_at(const std::vector<Sum>& sums, std::int64_t element) {
+  return *std::find_if(sums.begin(), sums.end(), [&](const Sum& sum) {
+    return element >= sum.begin && element < sum.begin + sum.count;
+  });
+}
+
 }  // namespace
 
+std::vector<int> some_workers(int count, int first, int stride) {
+  std::vector<int> out;
+  for (int i = 0; i < count; ++i) out.push_back(first + i * stride);
+  return out;
+}
+
+bool sums_in_own_order(const RunPlan& plan, Algorithm algorithm, bool two_levels) {
+  if (plan.world == 1 || plan.device.kind == "cuda" || plan.model.batch_norm_group > 1)
+    return false;
+  const bool each_micro_batch = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
+  const bool native =
+      algorithm == Algorithm::native || (algorithm == Algorithm::automatic && only_native(plan));
+  return !native || two_levels || each_micro_batch;
+}
+
+std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Call::Kind kind,
+                         std::int64_t count, const std::vector<int>& workers) {
+  if (algorithm == Algorithm::automatic) algorithm = chosen(plan, kind, {count}, workers)[0];
+  std::vector<Sum> sums =
+      algorithm == Algorithm::native
+          ? std::vector<Sum>{in_rank_order(count, static_cast<int>(workers.size()))}
+          : find_algorithm(algorithm).sums(kind, count, hosts_of(plan, workers));
+  for (Sum& sum : sums)
+    for (Addition& one : sum.additions)
+      one = {workers[static_cast<std::size_t>(one.into)],
+             workers[static_cast<std::size_t>(one.from)]};
+  return sums;
+}
+
+std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm, const Bundles& bundles,
+                                int world, int group) {
+  std::vector<Sum> out;
+  for (std::size_t b = 0; b < bundles.size(); ++b) {
+    const Bundle& bundle = bundles[b];
+    const std::int64_t shard = (bundle.count + group - 1) / group;
+    std::vector<std::vector<Sum>> within;  // of every group
+    for (int first = 0; group > 1 && first < world; first += group)
+      within.push_back(sums_of(plan, algorithm, Call::Kind::reduce_scatter, shard * group,
+                               some_workers(group, first)));
+    for (int s = 0; s < group; ++s) {
+      const std::int64_t begin = s * shard;
+      if (begin >= bundle.count) break;  // padding alone
+      // Which worker of each group has the group's sum of the shard.
+      std::vector<Addition> additions;
+      std::vector<int> holders = some_workers(world / group, s, group);
+      for (std::size_t g = 0; g < within.size(); ++g) {
+        const Sum& sum = sum_at(within[g], begin);
+        additions.insert(additions.end(), sum.additions.begin(), sum.additions.end());
+        holders[g] = sum.additions.back().into;
+      }
+      std::vector<Sum> across = {{0, shard, {}}};
+      if (world > group) {
+        across = sums_of(plan, algorithm, Call::Kind::all_reduce, shard,
+                         some_workers(world / group, s, group));
+        for (Sum& sum : across)
+          for (Addition& one : sum.additions)
+            one = {holders[static_cast<std::size_t>(one.into / group)],
+                   holders[static_cast<std::size_t>(one.from / group)]};
+      }
+      for (const Sum& sum : across) {
+        const std::int64_t from = begin + sum.begin;
+        const std::int64_t to = std::min(from + sum.count, bundle.count);
+        if (to <= from) continue;
+        Sum& all = out.emplace_back(Sum{bundle.begin + from, to - from, additions});
+        all.additions.insert(all.additions.end(), sum.additions.begin(), sum.additions.end());
+      }
+    }
+  }
+  return out;
+}
+
 std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
-                              const std::vector<std::int64_t>& counts, int workers) {
+                              const std::vector<std::int64_t>& counts,
+                              const std::vector<int>& workers) {
   if (only_native(plan)) return std::vector<Algorithm>(counts.size(), Algorithm::native);
   std::vector<sim::Place> places;
-  for (int worker = 0; worker < workers; ++worker)
-    places.push_back(place_of_worker(*plan.cluster, worker));
+  for (const int worker : workers) places.push_back(place_of_worker(*plan.cluster, worker));
   Choice choice(link_costs(*plan.cluster, places));
   const std::size_t element = size_of(parameter_dtype(plan.train));
   std::vector<Algorithm> out;
@@ -29,23 +116,8 @@ std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
   return out;
 }
 
-bool sums_in_own_order(const RunPlan& plan, Algorithm algorithm) {
-  if (plan.world == 1 || plan.device.kind == "cuda" || plan.model.batch_norm_group > 1)
-    return false;
-  const bool each_micro_batch = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
-  const bool native =
-      algorithm == Algorithm::native || (algorithm == Algorithm::automatic && only_native(plan));
-  return !native || each_micro_batch;
-}
-
-std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Call::Kind kind,
-                         std::int64_t count, int workers) {
-  if (algorithm == Algorithm::automatic) algorithm = chosen(plan, kind, {count}, workers)[0];
-  if (algorithm == Algorithm::native) return {in_rank_order(count, workers)};
-  return find_algorithm(algorithm).sums(kind, count, hosts_of_workers(plan, workers));
-}
-
-void check_algorithm(const RunPlan& plan, Algorithm algorithm, std::string_view key) {
+void check_algorithm(const RunPlan& plan, Algorithm algorithm, const std::string& key,
+                     const std::vector<int>& workers) {
   if (algorithm == Algorithm::native || algorithm == Algorithm::automatic) return;
   if (plan.device.kind == "cuda")
     throw Error(
@@ -53,8 +125,7 @@ void check_algorithm(const RunPlan& plan, Algorithm algorithm, std::string_view 
         "variable NCCL_ALGO",
         key, name_of(algorithm));
   try {
-    if (const auto check = find_algorithm(algorithm).check)
-      check(hosts_of_workers(plan, plan.world));
+    if (const auto check = find_algorithm(algorithm).check) check(hosts_of(plan, workers));
   } catch (const Error& error) {
     throw Error("{}: {}", key, error.what());
   }

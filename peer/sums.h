@@ -1,30 +1,44 @@
 // The algorithm of a scheme's collectives, and the order of sums that follows from it.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/comm/algorithm.h"
 #include "core/comm/sums.h"
 #include "core/plan/run_plan.h"
+#include "peer/bundles.h"
 #include "peer/comm/call.h"
 
 namespace ringside::peer {
 
-/// Whether gradients are added up in another order than `single` has: by an algorithm, or over
-/// ranks after every one of several micro-batches. False where the order is not known: NCCL chooses
-/// it, and batch norms of several ranks make them one.
-bool sums_in_own_order(const RunPlan& plan, Algorithm algorithm);
+/// Workers 0, 1, ... `count` - 1; or `count` of them from `first` on, `stride` apart.
+std::vector<int> some_workers(int count, int first = 0, int stride = 1);
 
-/// How the plan's workers add up `count` elements by a collective of this kind.
+/// Whether gradients are added up in another order than `single` has: by an algorithm, in two
+/// levels, or over ranks after every one of several micro-batches. False where the order is not
+/// known: NCCL chooses it, and batch norms of several ranks make several micro-batches one.
+bool sums_in_own_order(const RunPlan& plan, Algorithm algorithm, bool two_levels = false);
+
+/// How these workers of the plan add up `count` elements by a collective of this kind. The
+/// additions name workers.
 std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Call::Kind kind,
-                         std::int64_t count, int workers);
+                         std::int64_t count, const std::vector<int>& workers);
+
+/// How `world` workers add up the gradients of a model whose bundles are sharded within groups of
+/// `group` workers: by a reduce-scatter within each group, then by an all-reduce of each shard
+/// across groups (GradientShards).
+std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm, const Bundles& bundles,
+                                int world, int group);
 
 /// The algorithms that collectives of the plan's workers take if Algorithm::automatic is asked for:
 /// one for each of the `counts` of elements.
 std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
-                              const std::vector<std::int64_t>& counts, int workers);
+                              const std::vector<std::int64_t>& counts,
+                              const std::vector<int>& workers);
 
-/// Throws Error if the workers of the plan cannot use the algorithm; `key` is the option's.
-void check_algorithm(const RunPlan& plan, Algorithm algorithm, std::string_view key);
+/// Throws Error if these workers of the plan cannot use the algorithm; `key` is the option's.
+void check_algorithm(const RunPlan& plan, Algorithm algorithm, const std::string& key,
+                     const std::vector<int>& workers);
 
 }  // namespace ringside::peer

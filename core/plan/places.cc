@@ -31,13 +31,6 @@ sim::Place place_of(const RunPlan& plan, int rank) {
   return place_of_worker(cluster, self.worker);
 }
 
-std::vector<int> hosts_of_workers(const RunPlan& plan, int workers) {
-  std::vector<int> hosts(static_cast<std::size_t>(workers));
-  for (int worker = 0; plan.cluster && worker < workers; ++worker)
-    hosts[static_cast<std::size_t>(worker)] = place_of_worker(*plan.cluster, worker).machine;
-  return hosts;
-}
-
 void check_places(const RunPlan& plan) {
   const sim::ClusterSpec& cluster = *plan.cluster;
   const std::int64_t devices = cluster.machines * cluster.devices;

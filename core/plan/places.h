@@ -1,8 +1,6 @@
 // Where the ranks of a simulated run live in its cluster.
 #pragma once
 
-#include <vector>
-
 #include "core/plan/run_plan.h"
 #include "core/sim/world.h"
 
@@ -15,10 +13,6 @@ namespace ringside {
 sim::Place place_of(const RunPlan& plan, int rank);
 /// Where worker `worker` of any run on the cluster lives.
 sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker);
-
-/// The machine on which each of the first `workers` workers of the plan lives. Real ranks live on
-/// one host.
-std::vector<int> hosts_of_workers(const RunPlan& plan, int workers);
 
 /// Throws Error if the plan has more workers than its cluster has devices, unless the devices are
 /// CPUs.

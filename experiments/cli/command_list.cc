@@ -77,7 +77,7 @@ void list_devices() {
 }
 
 void list_algorithms() {
-  std::cout << "algorithms of collectives (scheme.ddp.algorithm)\n";
+  std::cout << "algorithms of collectives (scheme.ddp.algorithm, scheme.fsdp.algorithm)\n";
   const auto line = [](Algorithm algorithm, std::string_view summary) {
     std::cout << fmt::format("  {:<19} {}\n", name_of(algorithm), summary);
   };

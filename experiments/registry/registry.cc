@@ -163,6 +163,12 @@ SchemeRow fsdp_row() {
   r.make = [](const RankContext& context, const Options& options) {
     return peer::make_fsdp(context, options.as<Own>());
   };
+  r.own_order = [](const Options& options, const RunPlan& plan) {
+    return peer::fsdp_has_own_order(options.as<Own>(), plan);
+  };
+  r.define = [](const RankContext& context, const Options& options) {
+    return peer::define_fsdp(context, options.as<Own>());
+  };
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     return peer::fsdp_minimum_bytes(shape, options.as<Own>());
   };

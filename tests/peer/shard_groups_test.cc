@@ -25,7 +25,7 @@ TEST(HybridSharding, SendsOneShardAcrossGroups) {
   std::int64_t bytes = 0;
   run_ranks(world, [&](const Rank& r) {
     Scene s(r, training);
-    const peer::Mesh mesh(s.context, group);
+    const peer::Mesh mesh(s.context, group, Algorithm::native);
     EXPECT_EQ(mesh.shard(), r.rank % group);
     const peer::Bundles bundles(s.model, 0);
     const peer::Shards shards(bundles, mesh.shard(), mesh.shards());

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "peer/ddp.h"
+#include "peer/fsdp.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
@@ -21,6 +22,7 @@ using testing::run;
 using testing::tiny;
 using testing::violations;
 using testing::wrong_losses;
+using testing::wrong_parameters;
 
 class OrderOfSums : public ::testing::TestWithParam<std::tuple<Algorithm, int>> {
  protected:
@@ -29,21 +31,27 @@ class OrderOfSums : public ::testing::TestWithParam<std::tuple<Algorithm, int>> 
   static ExperimentConfig config(const std::string& model) {
     ExperimentConfig out = tiny(model);
     out.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 0.01, .algorithm = algorithm()};
+    out.scheme_options["fsdp"] = peer::FsdpOptions{.algorithm = algorithm()};
     return out;
   }
-  /// Runs ddp and its definition, and compares them; the definition agrees with `single` to
-  /// rounding.
+  /// Runs ddp and fsdp and their definitions, and compares them; the definitions agree with
+  /// `single` to rounding. (Bytes are not compared: a step whose fp16 gradients are not finite may
+  /// send less.)
   static void expect_the_bits_of_the_definition(const ExperimentConfig& config,
                                                 double rounding = 1e-5) {
-    const RunPlan plan = plan_training(config, "ddp", world());
-    ASSERT_TRUE(plan.sums.own_order);
-    const Row definition = definition_of(config, "ddp", world());
-    EXPECT_THAT(violations(run(plan), definition), IsEmpty());
-    EXPECT_THAT(wrong_losses(definition, reference_of(config, world()), rounding), IsEmpty());
+    for (const std::string scheme : {"ddp", "fsdp"}) {
+      SCOPED_TRACE(scheme);
+      const RunPlan plan = plan_training(config, scheme, world());
+      ASSERT_TRUE(plan.sums.own_order);
+      const Row row = run(plan), definition = definition_of(config, scheme, world());
+      EXPECT_THAT(wrong_parameters(row, definition), IsEmpty());
+      EXPECT_THAT(wrong_losses(row, definition), IsEmpty());
+      EXPECT_THAT(wrong_losses(definition, reference_of(config, world()), rounding), IsEmpty());
+    }
   }
 };
 INSTANTIATE_TEST_SUITE_P(
-    Ddp, OrderOfSums,
+    Peers, OrderOfSums,
     ::testing::Combine(::testing::Values(Algorithm::ring, Algorithm::tree,
                                          Algorithm::recursive_doubling, Algorithm::halving_doubling,
                                          Algorithm::hierarchical, Algorithm::naive),
@@ -79,6 +87,29 @@ TEST_P(OrderOfSums, IsThatOfTheDefinitionIn16Bits) {
     auto config = this->config("mlp");
     config.train.precision = precision;
     expect_the_bits_of_the_definition(config, 1e-2);
+  }
+}
+
+TEST_P(OrderOfSums, IsThatOfTheDefinitionInTwoLevels) {
+  if (world() != 4) return;  // two groups of two ranks
+  for (const peer::Shard shard : {peer::Shard::hybrid_shard, peer::Shard::hybrid_shard_zero1}) {
+    auto config = this->config("gpt");
+    config.scheme_options["fsdp"] =
+        peer::FsdpOptions{.shard = shard, .shard_group = 2, .algorithm = algorithm()};
+    config.train.accumulation = 2;
+    expect_the_bits_of_the_definition(config);
+  }
+}
+
+TEST(OrdersOfSums, InTwoLevelsOfRankOrderAreThatOfTheDefinition) {
+  for (const Reduce reduce : {Reduce::last, Reduce::every}) {
+    auto config = tiny("gpt");
+    config.scheme_options["fsdp"] =
+        peer::FsdpOptions{.shard = peer::Shard::hybrid_shard, .shard_group = 2};
+    config.train.accumulation = 2;
+    config.train.reduce = reduce;
+    const Row row = run(plan_training(config, "fsdp", 4));
+    EXPECT_THAT(violations(row, definition_of(config, "fsdp", 4)), IsEmpty());
   }
 }
 
