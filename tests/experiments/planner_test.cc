@@ -60,7 +60,9 @@ std::vector<std::string> ids_as_made(std::vector<RunPlan> runs) {
 
 TEST(Planner, ShufflesTheRunsOfARepeat) {
   auto config = experiment();
-  config.train.micro_batch = 4;  // world 2 needs a reference of its own
+  // World 2 needs references of its own: single, and the definition of fsdp, which adds up over
+  // ranks after every micro-batch.
+  config.train.micro_batch = 4;
   config.compare.schemes = {"single", "dp", "ps", "ddp", "fsdp"};
   config.compare.worlds = {1, 2};
   config.compare.repeats = 5;
@@ -69,7 +71,7 @@ TEST(Planner, ShufflesTheRunsOfARepeat) {
   EXPECT_EQ(made[0], "single-x2-r0") << "a reference first: it warms the machine up";
   std::vector<int> place_of_single;
   for (int repeat = 0; repeat < 5; ++repeat) {
-    const auto begin = made.begin() + 1 + 9 * repeat;
+    const auto begin = made.begin() + 2 + 9 * repeat;
     for (auto id = begin; id < begin + 9; ++id)
       EXPECT_EQ(id->back(), static_cast<char>('0' + repeat)) << *id;
     const auto single = std::find(begin, begin + 9, "single-w1-r" + std::to_string(repeat));
@@ -81,8 +83,8 @@ TEST(Planner, ShufflesTheRunsOfARepeat) {
   EXPECT_NE(ids_as_made(plan_comparison(config)), made);
   // The repeats of a case share a line of the table. They are one case although they are made at
   // different places in the order.
-  EXPECT_EQ(runs[1].line, runs[10].line);
-  EXPECT_TRUE(same_case(runs[1], runs[10]));
+  EXPECT_EQ(runs[2].line, runs[11].line);
+  EXPECT_TRUE(same_case(runs[2], runs[11]));
 }
 
 TEST(Planner, SingleOnAllCoresStandsBesideTheLargestWorld) {
@@ -168,7 +170,8 @@ TEST(Planner, EveryRunHasAReference) {
       const auto runs = plan_comparison(config);
       for (const RunPlan& run : runs)
         EXPECT_TRUE(std::any_of(runs.begin(), runs.end(), [&](const RunPlan& other) {
-          return other.scheme == "single" && other.sums == run.sums;
+          // A definition with an order of sums of its own is held against `single`.
+          return run.defines > 0 ? equals_to_rounding(run, other) : must_equal(run, other);
         })) << run.id;
     }
 }
