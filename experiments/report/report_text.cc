@@ -69,7 +69,8 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
       "are "
       "several seeds, of the smallest one, as are held-out losses.\n"
       "proof: the run is held against `single` over the same micro-batches, or, if its scheme has "
-      "an algorithm of its own, against the scheme's definition: a sequential program on one rank. "
+      "an algorithm or an order of sums of its own, against the scheme's definition: a sequential "
+      "program on one rank. "
       "bit-identical: parameters, losses and evaluations have the same bits. to rounding: losses "
       "differ only as much as rounding explains. DIFFERENT: another training run, so no speed-up. "
       "not shown: nothing to compare, for the cause that follows.\n";

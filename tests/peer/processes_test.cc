@@ -58,7 +58,8 @@ class ForkedStore : public Store {
 /// Runs `body` in one process for each rank. Returns the exit codes of the processes: 128 + the
 /// signal for a process that was killed.
 std::vector<int> exits_of_processes(int size, double timeout_s,
-                                    const std::function<bool(const Rank&)>& body) {
+                                    const std::function<bool(const Rank&)>& body,
+                                    Algorithm algorithm = Algorithm::native) {
   ForkedStore store;
   std::vector<pid_t> children;
   for (int r = 0; r < size; ++r) {
@@ -67,7 +68,8 @@ std::vector<int> exits_of_processes(int size, double timeout_s,
       int code = 1;
       try {
         const auto device = make_cpu_device(1);
-        const auto comm = peer::make_shm_communicator(*device, store, {"test", r, size}, timeout_s);
+        const auto comm = peer::make_shm_communicator(*device, store, {"test", r, size, algorithm},
+                                                      timeout_s);
         code = body({*device, store, r, size, *comm}) ? 0 : 2;
       } catch (const std::exception& e) {
         std::fprintf(stderr, "rank %d: %s\n", r, e.what());
@@ -120,6 +122,29 @@ TEST(Processes, CollectivesAndMessagesCrossThem) {
       return right;
     });
     EXPECT_EQ(codes, std::vector<int>(static_cast<std::size_t>(size)));
+  }
+}
+
+TEST(Processes, ARankThatIsKilledDuringAnAlgorithmIsNamedByAllOthers) {
+  constexpr int size = 3, victim = 1;
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::naive}) {
+    const auto codes = exits_of_processes(
+        size, 0.5,
+        [](const Rank& r) {
+          const Tensor array = r.floats(1 << 20);
+          std::vector<WorkPtr> works;
+          for (int i = 0; i < 1000; ++i) works.push_back(r.comm.all_reduce(array));
+          works.front()->wait();  // all ranks have come, and go on
+          if (r.rank == victim) raise(SIGKILL);
+          try {
+            for (const WorkPtr& work : works) work->wait();
+            return false;
+          } catch (const Error& error) {
+            return std::string(error.what()).find("rank 1 of 3") != std::string::npos;
+          }
+        },
+        algorithm);
+    EXPECT_EQ(codes, (std::vector<int>{0, 128 + SIGKILL, 0})) << name_of(algorithm);
   }
 }
 
