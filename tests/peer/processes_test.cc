@@ -68,8 +68,8 @@ std::vector<int> exits_of_processes(int size, double timeout_s,
       int code = 1;
       try {
         const auto device = make_cpu_device(1);
-        const auto comm = peer::make_shm_communicator(*device, store, {"test", r, size, algorithm},
-                                                      timeout_s);
+        const auto comm =
+            peer::make_shm_communicator(*device, store, {"test", r, size, algorithm}, timeout_s);
         code = body({*device, store, r, size, *comm}) ? 0 : 2;
       } catch (const std::exception& e) {
         std::fprintf(stderr, "rank %d: %s\n", r, e.what());

@@ -62,4 +62,17 @@ class BinaryTree {
   int height_ = 0;
 };
 
+/// The place of one rank in one of the trees.
+struct TreeMember {
+  TreeMember(int ranks, bool second, int rank) {
+    const BinaryTree tree(ranks, second);
+    height = tree.height();
+    parent = tree.parent(rank);
+    children = tree.children(rank);
+    depth = tree.depth(rank);
+  }
+  int height = 0, parent = 0, depth = 0;
+  std::vector<int> children;
+};
+
 }  // namespace ringside::peer

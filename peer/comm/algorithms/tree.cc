@@ -44,35 +44,23 @@ struct Blocks {
   std::int64_t count_;
 };
 
-/// One rank in one of the trees. A block leaves a rank of depth d upward in step
-/// block + height - d, and downward in step block + height + d.
-struct Member {
-  Member(int ranks, bool second, int rank) {
-    const BinaryTree tree(ranks, second);
-    height = tree.height();
-    parent = tree.parent(rank);
-    children = tree.children(rank);
-    depth = tree.depth(rank);
-  }
-  int height = 0, parent = 0, depth = 0;
-  std::vector<int> children;
-};
-
 void all_reduce(Exchange& exchange) {
   const int size = exchange.size(), rank = exchange.rank();
   const Blocks blocks(exchange.count(Array::in));
-  const Member members[] = {{size, false, rank}, {size, true, rank}};
+  // A block leaves a rank of depth d upward in step block + height - d, and downward in step
+  // block + height + d.
+  const TreeMember members[] = {{size, false, rank}, {size, true, rank}};
   const std::int64_t steps = blocks.number + 2 * std::max(members[0].height, members[1].height) - 1;
   for (std::int64_t step = 0; step < steps; ++step) {
     std::vector<Sending> sends;
     std::vector<Receiving> receives;
     std::vector<std::pair<Elements, Elements>> spares;  // to be added once they have arrived
-    const auto block_of = [&](const Member& member, std::int64_t delay) {
+    const auto block_of = [&](const TreeMember& member, std::int64_t delay) {
       const std::int64_t b = step - member.height - delay;
       return b >= 0 && b < blocks.number ? b : none;
     };
     for (int t = 0; t < 2; ++t) {
-      const Member& member = members[t];
+      const TreeMember& member = members[t];
       if (const auto b = block_of(member, -member.depth); b != none && member.parent != none)
         sends.push_back({member.parent, blocks.block(t, b)});
       if (const auto b = block_of(member, -member.depth - 1); b != none)
