@@ -67,10 +67,6 @@ double base_seconds(const SimGroup& group) {
   return group.world().cluster().collective.base_us * 1e-6;
 }
 
-const Tensor& whole_of(const SimGroup::Entry& entry) {
-  return entry.out.count() > entry.in.count() ? entry.out : entry.in;
-}
-
 /// Runs the programs of one rank.
 void serve_rank(SimGroup& group, int rank) {
   const std::vector<int> hosts = group.hosts();
@@ -81,7 +77,7 @@ void serve_rank(SimGroup& group, int rank) {
     const SimGroup::Entry& entry = operation->entries[static_cast<std::size_t>(rank)];
     try {
       SimExchange exchange(group, rank, hosts, entry);
-      run_algorithm(group.row_of(entry.call, whole_of(entry)), entry.call, exchange);
+      run_algorithm(group.row_of(entry.call, entry.whole()), entry.call, exchange);
     } catch (const Error&) {
       return;  // the group is broken, and its ranks throw the error
     }
@@ -99,7 +95,7 @@ class Rounds {
       const SimGroup::OperationPtr operation = group_.next(-1, number);
       if (!operation) return;
       world_.sleep(base_seconds(group_));
-      const Tensor& whole = whole_of(operation->entries[0]);  // not kept: the rank's device may end
+      const Tensor& whole = operation->entries[0].whole();  // not kept: the rank's device may end
       const auto element = whole ? static_cast<std::int64_t>(size_of(whole.dtype())) : 1;
       for (const Round& round : rounds(operation->call, whole)) run(round, element);
       group_.finish_all(operation);

@@ -225,7 +225,8 @@ void SimGroup::end(Operation& operation, int rank) {
 void SimGroup::move(const Operation& operation, int rank) {
   if (algorithm_ != Algorithm::native && by_messages()) return;
   if (operation.ended == 0 && member(rank).has_values)
-    move_values(operation.entries, choice_ ? &row_of(operation.call, whole(operation)) : nullptr,
+    move_values(operation.entries,
+                choice_ ? &row_of(operation.call, operation.entries.front().whole()) : nullptr,
                 hosts());
   // Counts elements as fp32, whatever their dtype is: with another element size only the borders
   // between the ranks' parts would shift a little.

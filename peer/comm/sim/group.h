@@ -36,6 +36,9 @@ class SimGroup : public SimMembers {
     double end = 0;         // when the operation ended for the rank
     bool here = false;      // the rank came
     bool finished = false;  // the rank's part of the algorithm is over
+
+    /// The larger operand.
+    const Tensor& whole() const { return out.count() > in.count() ? out : in; }
   };
   struct Operation {
     std::uint64_t number = 0;
@@ -110,11 +113,6 @@ class SimGroup : public SimMembers {
   const Progress& progress(int rank) const { return progress_[static_cast<std::size_t>(rank)]; }
   void choose();
   void wait_for_members(int rank);
-  /// The larger operand of the first rank.
-  static const Tensor& whole(const Operation& operation) {
-    const Entry& first = operation.entries.front();
-    return first.out.count() > first.in.count() ? first.out : first.in;
-  }
   Operation& operation(std::uint64_t number) const { return *operations_[number - first_]; }
   void check_agreement(Operation& operation, int rank) const;
   /// Ends, in order, the rank's operations that may end (see finish()); returns whether there were
