@@ -11,7 +11,7 @@ namespace ringside {
 /// `native` is whatever the communicator does by itself: one pass through shared memory, NCCL, or
 /// the model of one of them. `automatic` takes one of the others for each collective, the fastest
 /// by a cost model (peer/comm/algorithms/choice.h), and `native` where ranks share the memory of
-/// one host. The others are programs of messages (peer/comm/algorithms).
+/// a CPU. The others are programs of messages (peer/comm/algorithms).
 enum class Algorithm : std::uint8_t {
   native,
   ring,

@@ -17,8 +17,7 @@ Fields fields_of(TrainConfig& config) {
       {"reduce", &config.reduce,
        "reduce gradients over ranks after the 'last' micro-batch of a step (with fsdp, every rank "
        "holds whole gradients until then) or after 'every' micro-batch; auto: every for fsdp, "
-       "zero2 "
-       "and zero3, else last"},
+       "zero2 and zero3, else last"},
       {"recompute", &config.recompute,
        "keep only the inputs of units, and compute their activations again in backward: less "
        "memory, more compute"},

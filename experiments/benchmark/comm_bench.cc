@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "experiments/benchmark/comm_measured.h"
+#include "peer/comm/algorithms/algorithms.h"
 
 namespace ringside {
 
@@ -40,6 +41,12 @@ void check(const CommBench& bench) {
                                             : std::int64_t{most_processes};
     if (world < 2 || world > most)
       throw Error("--worlds {}: a world has 2 to {} ranks here", world, most);
+    std::vector<int> hosts;
+    for (int rank = 0; rank < world; ++rank)
+      hosts.push_back(bench.cluster ? rank / static_cast<int>(bench.cluster->devices) : 0);
+    for (const Algorithm algorithm : bench.algorithms)
+      if (algorithm != Algorithm::native && algorithm != Algorithm::automatic)
+        if (const auto check_hosts = peer::find_algorithm(algorithm).check) check_hosts(hosts);
     for (const std::string& name : bench.operations)
       for (const std::int64_t size : bench.sizes)
         if (count_of(find_comm_operation(name), size, world) < 1)

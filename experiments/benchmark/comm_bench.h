@@ -40,7 +40,7 @@ struct CommRow {
   std::optional<double> bound_us{};
 };
 
-/// Throws Error for operations, worlds and sizes that cannot be measured.
+/// Throws Error for operations, algorithms, worlds and sizes that cannot be measured.
 void check(const CommBench& bench);
 
 /// Measures all combinations and hands each row to `report` as soon as it is known. The algorithms

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +26,38 @@
 namespace ringside {
 namespace {
 
+/// Waits for all processes, and ends the others if one has failed: they would wait for it until
+/// their deadlines. Returns whether all have succeeded.
+bool all_succeed(const std::vector<pid_t>& processes) {
+  bool succeeded = true;
+  for (auto process = processes.begin(); process != processes.end(); ++process) {
+    int status = 0;
+    pid_t ended = -1;
+    do ended = waitpid(*process, &status, 0);
+    while (ended < 0 && errno == EINTR);
+    if (ended == *process && WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    if (succeeded)
+      for (auto other = process + 1; other != processes.end(); ++other) kill(*other, SIGKILL);
+    succeeded = false;
+  }
+  return succeeded;
+}
+
+void end_processes(const std::vector<pid_t>& processes) {
+  for (const pid_t process : processes) kill(process, SIGKILL);
+  all_succeed(processes);
+}
+
+/// Throws Error if one of the processes has ended, which none does before rank 0.
+void check_alive(const std::vector<pid_t>& processes) {
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    siginfo_t info{};
+    if (waitid(P_PID, static_cast<id_t>(processes[i]), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        info.si_pid != 0 && (info.si_code != CLD_EXITED || info.si_status != 0))
+      throw Error("bench comm: rank {} ended too early", i + 1);
+  }
+}
+
 class Deadline {
  public:
   explicit Deadline(double timeout_s)
@@ -47,14 +80,18 @@ struct Shared {
     char key[128], value[64];
   } values[64];
 
-  /// Waits until all `ranks` ranks have come `round` times. Throws Error if one does not come.
-  void meet(int ranks, int round, double timeout_s) {
+  /// Waits until all `ranks` ranks have come `round` times. Throws Error if one does not come, or
+  /// if one of the processes `others` has ended.
+  void meet(int ranks, int round, double timeout_s, const std::vector<pid_t>& others) {
     ++arrived;
     const Deadline deadline(timeout_s);
     for (int looks = 0; arrived.load() < ranks * round; ++looks) {
       std::this_thread::yield();
-      if (looks % 1000 == 999 && deadline.over())
-        throw Error("bench comm: another rank failed or is late by {} s", timeout_s);
+      if (looks % 1000 != 999) continue;
+      check_alive(others);
+      if (deadline.over())
+        throw Error("bench comm: waited {} s for the other ranks; one of them failed or hangs",
+                    timeout_s);
     }
   }
 };
@@ -92,11 +129,14 @@ int calls_of(std::int64_t bytes) {
 /// One rank of one world: all operations and sizes.
 class ShmRank {
  public:
-  ShmRank(const CommBench& bench, Shared& shared, int rank, int world)
+  /// `others` are the processes that this rank has started.
+  ShmRank(const CommBench& bench, Shared& shared, int rank, int world,
+          const std::vector<pid_t>& others)
       : bench_(bench),
         shared_(shared),
         rank_(rank),
         world_(world),
+        others_(others),
         store_(shared),
         device_(make_cpu_device(1)) {
     for (const Algorithm algorithm : bench.algorithms)
@@ -188,35 +228,22 @@ class ShmRank {
     return sum;
   }
 
-  void meet() { shared_.meet(world_, ++round_, bench_.timeout_s); }
+  void meet() { shared_.meet(world_, ++round_, bench_.timeout_s, others_); }
 
   const CommBench& bench_;
   Shared& shared_;
   int rank_, world_;
+  const std::vector<pid_t>& others_;
   int round_ = 0;
   SharedStore store_;
   std::unique_ptr<Device> device_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };
 
-/// Waits for all processes. If one fails, ends the others, which would wait for it for ever.
-bool all_succeed(std::vector<pid_t> processes) {
-  bool succeeded = true;
-  while (!processes.empty()) {
-    int status = 0;
-    const pid_t ended = waitpid(-1, &status, 0);
-    if (std::erase(processes, ended) == 0) continue;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-    if (succeeded)
-      for (const pid_t other : processes) kill(other, SIGKILL);
-    succeeded = false;
-  }
-  return succeeded;
-}
-
 }  // namespace
 
 void bench_processes(const CommBench& bench, int world, const Report& report) {
+  signal(SIGCHLD, SIG_DFL);  // whoever started this program may have children ignored
   void* memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
@@ -229,9 +256,10 @@ void bench_processes(const CommBench& bench, int world, const Report& report) {
   for (int rank = 1; rank < world; ++rank) {
     const pid_t process = fork();
     if (process == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       int code = 0;
       try {
-        ShmRank(bench, shared, rank, world).run([](const CommRow&) {});
+        ShmRank(bench, shared, rank, world, {}).run([](const CommRow&) {});
       } catch (const std::exception& error) {
         fmt::print(stderr, "ringside: bench comm: rank {}: {}\n", rank, explain(error));
         code = 1;
@@ -239,17 +267,16 @@ void bench_processes(const CommBench& bench, int world, const Report& report) {
       _exit(code);
     }
     if (process < 0) {
-      for (const pid_t other : processes) kill(other, SIGKILL);
-      all_succeed(processes);
-      throw Error("bench comm: no process for rank {}: {}", rank, std::strerror(errno));
+      const int cause = errno;
+      end_processes(processes);
+      throw Error("bench comm: no process for rank {}: {}", rank, std::strerror(cause));
     }
     processes.push_back(process);
   }
   try {
-    ShmRank(bench, shared, 0, world).run(report);
+    ShmRank(bench, shared, 0, world, processes).run(report);
   } catch (...) {
-    for (const pid_t other : processes) kill(other, SIGKILL);
-    all_succeed(processes);
+    end_processes(processes);
     throw;
   }
   if (!all_succeed(processes)) throw Error("bench comm: a rank failed; see the lines above");

@@ -118,7 +118,7 @@ int run_command(const Process& process) {
            "all_reduce, reduce_scatter, all_gather or broadcast; default: all_reduce")
       ->type_name("A,B");
   add_list("--algorithms", arguments.algorithms,
-           "native, ring, tree and so on (see `ringside list algorithms`); default: all")
+           "native, ring, tree and so on (see `ringside list algorithms`); default: all but auto")
       ->type_name("A,B");
   add_list("--worlds", arguments.worlds, "numbers of ranks; default: 2")->type_name("N,M");
   add_list("--sizes", arguments.sizes,

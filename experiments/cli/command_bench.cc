@@ -14,6 +14,8 @@
 namespace ringside {
 namespace {
 
+constexpr std::int64_t most_ranks = 1 << 20;  // more than any cluster has
+
 Algorithm algorithm_named(const std::string& name) {
   if (const auto algorithm = value_named<Algorithm>(name)) return *algorithm;
   std::vector<std::string> known;
@@ -25,13 +27,19 @@ CommBench bench_of(const Arguments& arguments) {
   CommBench bench;
   bench.operations = arguments.operations;
   if (bench.operations.empty()) bench.operations = {"all_reduce"};
-  for (const std::string& name : arguments.algorithms)
-    bench.algorithms.push_back(algorithm_named(name));
+  for (const std::string& name : arguments.algorithms) {
+    const Algorithm algorithm = algorithm_named(name);
+    if (std::find(bench.algorithms.begin(), bench.algorithms.end(), algorithm) !=
+        bench.algorithms.end())
+      throw Error("--algorithms: {} is named twice; leave one out", name);
+    bench.algorithms.push_back(algorithm);
+  }
   if (bench.algorithms.empty())
     for (const std::string_view name : names_of(Algorithm{}))
       if (name != name_of(Algorithm::automatic))
         bench.algorithms.push_back(*value_named<Algorithm>(name));
-  for (const std::int64_t world : arguments.worlds) bench.worlds.push_back(static_cast<int>(world));
+  for (const std::int64_t world : arguments.worlds)
+    bench.worlds.push_back(static_cast<int>(std::clamp<std::int64_t>(world, 0, most_ranks)));
   if (bench.worlds.empty()) bench.worlds = {2};
   bench.sizes = arguments.sizes;
   if (bench.sizes.empty())

@@ -77,15 +77,15 @@ void list_devices() {
 }
 
 void list_algorithms() {
-  std::cout << "algorithms of collectives (scheme.ddp.algorithm, scheme.fsdp.algorithm)\n";
+  std::cout
+      << "algorithms of collectives (scheme.NAME.algorithm of ddp, fsdp, zero1, zero2 and zero3)\n";
   const auto line = [](Algorithm algorithm, std::string_view summary) {
     std::cout << fmt::format("  {:<19} {}\n", name_of(algorithm), summary);
   };
   line(Algorithm::native, "what the device has: shared memory in one pass, NCCL, or their models");
   for (const peer::AlgorithmRow& row : peer::algorithm_rows()) line(row.algorithm, row.summary);
   line(Algorithm::automatic,
-       "the fastest of these by size and links, for every collective; on one "
-       "host: native");
+       "the fastest of those by messages, for each collective; native where ranks share memory");
 }
 
 void list_keys() {

@@ -39,8 +39,10 @@ RunPlan plan_definition(const RunPlan& run) {
   plan.ranks[0].server = -1;
   plan.servers = 0;
   plan.swept.clear();  // runs at other points of the sweep may have the same definition
-  // The rank has the replicas of all workers in its memory.
-  if (plan.cluster) plan.cluster->device.memory_gb *= run.world;
+  // The rank has the replicas of all workers in its memory, or the gradients of all micro-batches.
+  if (plan.cluster)
+    plan.cluster->device.memory_gb *=
+        static_cast<double>(run.world * (plan.sums.each_micro_batch ? run.train.accumulation : 1));
   const std::vector<Setting> options = settings_of(run, true);
   plan.id = label_with(fmt::format("{}-x{}-definition", run.scheme, run.world), options);
   plan.label = label_with(fmt::format("{} x{} (definition)", run.scheme, run.world), options);

@@ -273,7 +273,7 @@ const std::vector<SchemeRow>& scheme_rows() {
       zero_row("zero1", "fsdp that shards optimizer state alone", peer::Shard::shard_optimizer),
       zero_row("zero2", "fsdp that shards optimizer state and gradients",
                peer::Shard::shard_grad_op),
-      zero_row("zero3", "fsdp that shards all, which is its default", peer::Shard::full_shard),
+      zero_row("zero3", "the same as fsdp with its default degree", peer::Shard::full_shard),
       averaging_row(),
       independent_row(),
   };

@@ -45,8 +45,8 @@ struct SchemeRow {
   /// their ranks.
   std::function<bool(const Options&, const RunPlan&)> own_order;
   /// Makes the definition of a scheme that has an algorithm, or an order of sums, of its own. One
-  /// rank runs the definition in place of RunPlan::defines workers. May be null for schemes without
-  /// either: there the scheme `single` is the definition.
+  /// rank runs the definition in place of RunPlan::defines workers. Null for schemes whose
+  /// definition is always `single`.
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> define;
   /// What a server rank runs; blocks until its workers are done. Null for schemes without servers.
   std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;

@@ -86,9 +86,9 @@ Verdict verdict(const Row& row, const Reference& reference) {
   if (!computes(plan)) return {Proof::not_shown, 0, "simulated without values"};
   if (plan.defines > 0 && plan.promise == Promise::own_algorithm) return {Proof::reference};
   if (!reference.row)
-    return {Proof::not_shown, 0,
-            plan.promise == Promise::own_algorithm ? "its definition has not finished"
-                                                   : "no reference has finished"};
+    return {
+        Proof::not_shown, 0,
+        has_own_definition(plan) ? "its definition has not finished" : "no reference has finished"};
   if (reference.row == &row) return {Proof::reference};
   const double difference = difference_of(row, *reference.row);
   if (reference.same_sums && same_bits(row, *reference.row)) {

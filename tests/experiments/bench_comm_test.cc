@@ -18,16 +18,19 @@ class BenchComm : public ProgramTest {
     arguments.insert(arguments.begin(), {"bench", "comm", "--json", "figures.json"});
     const testing::Ended ended = run(arguments);
     EXPECT_EQ(ended.status, 0) << ended.err;
-    EXPECT_THAT(ended.out, HasSubstr("# Out of bounds values : 0 OK"));
+    out_ = ended.out;
     std::ifstream in(path("figures.json"));
     return nlohmann::json::parse(in).at("results");
   }
+
+  std::string out_;  // what the program printed
 };
 
 TEST_F(BenchComm, ChecksEveryOperationOfEveryAlgorithmBetweenProcesses) {
   const auto results = results_of({"--operations", "all_reduce,reduce_scatter,all_gather,broadcast",
                                    "--worlds", "2,3", "--sizes", "48,64KB"});
   EXPECT_EQ(results.size(), 4u * 7 * 2 * 2);
+  EXPECT_THAT(out_, HasSubstr("# Out of bounds values : 0 OK"));
   for (const auto& row : results) {
     const auto& times = row.at("in_place");
     EXPECT_EQ(times.at("nwrong"), 0) << row.dump();
@@ -52,6 +55,7 @@ TEST_F(BenchComm, SimulatesRanksOfACluster) {
       results_of({"--cluster", RINGSIDE_CLUSTERS "/dgx-a100.toml", "--worlds", "8", "--sizes",
                   "1KB,1GB", "--algorithms", "ring,recursive-doubling"});
   ASSERT_EQ(results.size(), 4u);
+  EXPECT_THAT(out_, HasSubstr("# Out of bounds values : N/A"));
   const auto time = [&](std::size_t row) {
     EXPECT_TRUE(results[row].at("in_place").at("nwrong").is_null());
     return results[row].at("in_place").at("time_us").get<double>();
@@ -70,6 +74,10 @@ TEST_F(BenchComm, RefusesWhatItCannotMeasureInOneLine) {
   };
   EXPECT_THAT(complaint({"--operations", "allreduce"}), HasSubstr("did you mean 'all_reduce'?"));
   EXPECT_THAT(complaint({"--algorithms", "rings"}), HasSubstr("did you mean 'ring'?"));
+  EXPECT_THAT(complaint({"--algorithms", "ring,ring"}), HasSubstr("ring is named twice"));
+  EXPECT_THAT(complaint({"--worlds", "4294967298"}), HasSubstr("a world has 2 to 64 ranks"));
+  EXPECT_THAT(complaint({"--cluster", RINGSIDE_CLUSTERS "/a100-8x8.toml", "--worlds", "12"}),
+              HasSubstr("hierarchical needs equally many ranks on every host"));
   EXPECT_THAT(complaint({"--worlds", "1"}), HasSubstr("--worlds 1: a world has 2 to 64 ranks"));
   EXPECT_THAT(complaint({"--operations", "all_gather", "--sizes", "4"}),
               HasSubstr("has at least 8 bytes"));

@@ -72,6 +72,23 @@ TEST(SimulatedAlgorithms, EndWithTheBitsOfTheirDefinitionsBetweenMachines) {
     }
 }
 
+TEST(SimulatedAlgorithms, AutoIsNativeBetweenTheCoresOfACpu) {
+  auto config = tiny("gpt");
+  const Row single = testing::reference_of(config, 4);
+  config = simulated(std::move(config), small_cluster(1));
+  sim::ClusterSpec& cluster = *config.cluster;
+  cluster.topology = sim::Topology::pcie;
+  cluster.device.kind = sim::DeviceKind::cpu;
+  cluster.device.cores = 4;
+  cluster.collective.kind = sim::CollectiveKind::shm;
+  cluster.collective.sum.points = cluster.collective.copy.points = {{1, 0.5}};
+  config.sim.numerics = true;
+  config.scheme_options["ddp"] = peer::DdpOptions{.algorithm = Algorithm::automatic};
+  const RunPlan plan = plan_training(config, "ddp", 4);
+  EXPECT_FALSE(plan.sums.own_order);
+  EXPECT_EQ(run_simulated(plan).parameter_hashes, single.parameter_hashes);
+}
+
 TEST_P(SimulatedScheme, TakesTheSameTimeAndMemoryWithoutNumerics) {
   auto config = simulated(tiny("gpt"), small_cluster(4));
   const Row without = run_simulated(plan_training(config, scheme(), world()));

@@ -18,8 +18,8 @@ bool can_use(const AlgorithmRow& row, const std::vector<int>& hosts) {
 }
 
 double seconds_of(const Round& round, std::size_t element, const LinkCosts& costs) {
-  // Bytes by (port or NIC, whether it sends), and latencies by pair of ranks: messages between the
-  // same two ranks follow each other.
+  // Seconds by port or NIC and direction, and latencies by pair of ranks: messages between the same
+  // two ranks follow each other.
   std::map<std::tuple<bool, int, bool>, double> seconds;
   std::map<std::pair<int, int>, double> latencies;
   double latency = 0, moving = 0;

@@ -1,10 +1,9 @@
 // Double binary tree, for an array of S bytes on p ranks (Sanders, Speck and Traff 2009; NCCL uses
 // such trees since 2.4): one half of the array is summed up along one tree to its root and goes
-// back down, the other half along a second tree. A rank inside one tree is a leaf of the other (but
-// for one rank, if p is odd), so all ranks send about 2 * S. The halves move in k blocks, one
-// behind the other: with trees of height h, an all-reduce costs k + 2 * h - 1 steps, and h is about
-// log2 p. It has no reduce-scatter and no all-gather of its own; those of the ring take their
-// place.
+// back down, the other half along a second tree. A rank inside one tree is a leaf of the other, so
+// all ranks send at most 2 * S. The halves move in k blocks, one behind the other: with trees of
+// height h, an all-reduce costs k + 2 * h - 1 steps, and h is about log2 p. It has no
+// reduce-scatter and no all-gather of its own; those of the ring take their place.
 #include <algorithm>
 
 #include "peer/comm/algorithms/algorithms.h"

@@ -74,11 +74,11 @@ bool ShmExchange::advance(Pending& message) {
   Control::Lane& lane = this->lane(message);
   const bool sends = message.receiving == nullptr;
   // Only this rank changes the flag that it reads here, so the flag counts this rank's messages.
-  if (message.turn == 0) {
+  if (!message.turn) {
     message.turn = (sends ? lane.posted : lane.taken).value() + 1;
     if (sends) {
       lane.address = address(message.elements);
-      lane.posted.set(message.turn);
+      lane.posted.set(*message.turn);
       control_.of(message.peer).bell.increment();
       return true;
     }
@@ -89,7 +89,7 @@ bool ShmExchange::advance(Pending& message) {
     traffic_.sent += moved;
   } else {
     receive(message, lane.address);
-    lane.taken.set(message.turn);
+    lane.taken.set(*message.turn);
     control_.of(message.peer).bell.increment();
     traffic_.received += moved;
   }
@@ -100,8 +100,8 @@ bool ShmExchange::advance(Pending& message) {
 void ShmExchange::receive(const Pending& message, const Address& source) {
   const std::size_t size = bytes(message.elements);
   if (source.bytes != size)
-    control_.fail(
-        unequal_message(control_.name(), {message.turn, message.peer, rank()}, source.bytes, size));
+    control_.fail(unequal_message(control_.name(), {*message.turn, message.peer, rank()},
+                                  source.bytes, size));
   if (size == 0) return;
   const std::shared_ptr<std::byte> held = memory_.find(source);
   std::byte* into = data(message.elements);
@@ -118,10 +118,10 @@ void ShmExchange::check_peer(const Pending& message, double waited_s) {
   const bool gone = control_.of(message.peer).gone.load() != 0;
   if (!gone && waited_s <= control_.timeout_s()) return;
   const bool sends = message.receiving == nullptr;
-  control_.fail(
-      missed_message(control_.name(), control_.size(),
-                     {message.turn, sends ? rank() : message.peer, sends ? message.peer : rank()},
-                     bytes(message.elements), message.peer, gone, control_.timeout_s()));
+  control_.fail(missed_message(
+      control_.name(), control_.size(),
+      {message.turn.value_or(0), sends ? rank() : message.peer, sends ? message.peer : rank()},
+      bytes(message.elements), message.peer, gone, control_.timeout_s()));
 }
 
 void ShmExchange::copy(const Elements& from, const Elements& to) {

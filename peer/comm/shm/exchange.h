@@ -40,7 +40,7 @@ class ShmExchange : public Exchange {
     int peer = 0;
     Elements elements;                     // that are sent, or where the message goes
     const Receiving* receiving = nullptr;  // null: this rank sends
-    std::uint32_t turn = 0;                // its number on its lane; 0: its turn has not come
+    std::optional<std::uint32_t> turn{};   // its number on its lane; none: its turn has not come
     bool done = false;
   };
 

@@ -19,7 +19,7 @@ class SimExchange : public Exchange {
  public:
   SimExchange(SimGroup& group, int rank, const std::vector<int>& hosts,
               const SimGroup::Entry& entry)
-      : group_(group), rank_(rank), hosts_(hosts), arrays_{entry.in, entry.out, entry.scratch} {}
+      : group_(group), rank_(rank), hosts_(hosts), entry_(entry) {}
 
   int rank() const override { return rank_; }
   const std::vector<int>& hosts() const override { return hosts_; }
@@ -48,7 +48,12 @@ class SimExchange : public Exchange {
   }
 
  private:
-  const Tensor& of(Array array) const { return arrays_[static_cast<std::size_t>(array)]; }
+  /// The tensors stay with the entry, which lets go of them when the group breaks: the rank's
+  /// device may end before this service does.
+  const Tensor& of(Array array) const {
+    group_.throw_if_broken();
+    return array == Array::in ? entry_.in : array == Array::out ? entry_.out : entry_.scratch;
+  }
   Tensor range(const Elements& elements) const {
     return elements.count == 0 ? Tensor()
                                : of(elements.array).range(elements.begin, elements.count);
@@ -60,7 +65,7 @@ class SimExchange : public Exchange {
   SimGroup& group_;
   int rank_;
   const std::vector<int>& hosts_;
-  Tensor arrays_[3];
+  const SimGroup::Entry& entry_;
 };
 
 double base_seconds(const SimGroup& group) {

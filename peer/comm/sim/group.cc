@@ -14,6 +14,11 @@ constexpr double for_ever = std::numeric_limits<double>::infinity();
 /// A wait counts as over when at most this many seconds are left, because the world's clock rounds.
 constexpr double moment = 1e-9;
 
+/// Whether the ranks are cores of a CPU, which reach each other's memory.
+bool shares_memory(const sim::World& world) {
+  return world.cluster().collective.kind == sim::CollectiveKind::shm;
+}
+
 struct Groups {
   std::map<std::string, std::weak_ptr<SimGroup>> by_name{};
 };
@@ -30,10 +35,12 @@ SimGroup::SimGroup(sim::World& world, const Group& group, const SimOptions& opti
 }
 
 std::shared_ptr<SimGroup> SimGroup::join(
-    sim::SimDevice& device, const Group& joined, const SimOptions& options,
+    sim::SimDevice& device, Group joined, const SimOptions& options,
     const std::function<void(const std::shared_ptr<SimGroup>&)>& start_services) {
-  const auto& [name, rank, size, algorithm] = joined;
   sim::World& world = device.world();
+  if (joined.algorithm == Algorithm::automatic && shares_memory(world))
+    joined.algorithm = Algorithm::native;
+  const auto& [name, rank, size, algorithm] = joined;
   device.catch_up();
   std::weak_ptr<SimGroup>& known = world.shared().get<Groups>()->by_name[name];
   std::shared_ptr<SimGroup> group = known.lock();
@@ -71,6 +78,10 @@ std::shared_ptr<SimGroup> SimGroup::join(
     group->wait_for_members(rank);
   }
   return group;
+}
+
+bool SimGroup::by_messages() const {
+  return size() <= options().message_ranks || shares_memory(world());
 }
 
 void SimGroup::choose() {

@@ -53,7 +53,7 @@ class SimGroup : public SimMembers {
   /// Blocks until all ranks of the group have joined, at most the timeout; the last rank starts the
   /// group's services. Throws Error that names the missing ranks.
   static std::shared_ptr<SimGroup> join(
-      sim::SimDevice& device, const Group& group, const SimOptions& options,
+      sim::SimDevice& device, Group group, const SimOptions& options,
       const std::function<void(const std::shared_ptr<SimGroup>&)>& start_services);
   SimMessages& messages() { return messages_; }
   /// The messages of the algorithm.
@@ -64,7 +64,7 @@ class SimGroup : public SimMembers {
     return choice_->row(call, whole.count(), whole ? size_of(whole.dtype()) : 1);
   }
   /// Whether collectives are simulated message by message.
-  bool by_messages() const { return size() <= options().message_ranks; }
+  bool by_messages() const;
 
   // ---- for ranks
 
