@@ -43,7 +43,7 @@ nlohmann::ordered_json to_json(const CommRow& row) {
 
 std::string heading_of_rows() {
   return fmt::format(
-      "{:<15}{:<19}{:>5}{:>12}{:>12}{:>7}{:>7}{:>12}{:>8}{:>8}{:>8}{:>11}{:>11}{:>11}\n",
+      "{:<15}{:<19}{:>5}{:>12}{:>12}{:>7}{:>7}{:>12}{:>8}{:>8}{:>8}{:>13}{:>13}{:>13}\n",
       "operation", "algorithm", "world", "size(B)", "count", "type", "redop", "time(us)", "algbw",
       "busbw", "#wrong", "p95(us)", "p99(us)", "bound(us)");
 }
