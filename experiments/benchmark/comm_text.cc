@@ -50,8 +50,8 @@ std::string heading_of_rows() {
 
 std::string text_of(const CommRow& row) {
   return fmt::format(
-      "{:<15}{:<19}{:>5}{:>12}{:>12}{:>7}{:>7}{:>12.2f}{:>8.2f}{:>8.2f}{:>8}{:>11.2f}{:>11.2f}{:>"
-      "11}\n",
+      "{:<15}{:<19}{:>5}{:>12}{:>12}{:>7}{:>7}{:>12.2f}{:>8.2f}{:>8.2f}{:>8}{:>13.2f}{:>13.2f}"
+      "{:>13}\n",
       row.operation, name_of(row.algorithm), row.world, row.size, row.count, "float", row.reduction,
       row.p50, row.alg_bw, row.bus_bw, row.wrong ? fmt::format("{}", *row.wrong) : "N/A", row.p95,
       row.p99, row.bound_us ? fmt::format("{:.2f}", *row.bound_us) : "-");
