@@ -27,9 +27,9 @@ constexpr EnumNames names_of(Purpose) { return purpose_names; }
 /// micro-batch, which they equal up to rounding. Runs of one experiment with equal trees and equal
 /// learning rates must end with equal bits.
 ///
-/// With `own_order` the scheme adds up otherwise: in the order of an algorithm of collectives, or
-/// (`each_micro_batch`) over ranks after every micro-batch. Only the scheme's own definition has
-/// the same order then. `groups` is the world.
+/// With `own_order` the scheme adds up otherwise: in the order of an algorithm of collectives,
+/// within groups of workers and then across them, or (`each_micro_batch`) over ranks after every
+/// micro-batch. Only the scheme's own definition has the same order then. `groups` is the world.
 struct SumTree {
   std::int64_t groups = 1;
   std::int64_t micro_batches = 1;
