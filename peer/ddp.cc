@@ -1,14 +1,10 @@
 #include "peer/ddp.h"
 
-#include <map>
 #include <optional>
 
-#include "core/base/error.h"
-#include "core/comm/sums.h"
 #include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
 #include "core/scheme/replica.h"
-#include "core/scheme/single.h"
 #include "peer/reducer.h"
 #include "peer/scalar_sum.h"
 #include "peer/sums.h"
@@ -16,15 +12,13 @@
 namespace ringside::peer {
 namespace {
 
-double bytes_of(const DdpOptions& options) { return options.bucket_mb * 1e6; }
-
 /// If the gradients of every micro-batch are reduced, a bucket's sum is added to the total gradient
 /// before the next micro-batch overwrites the bucket.
 class Ddp : public SyncScheme {
  public:
   Ddp(const RankContext& context, const DdpOptions& options)
       : SyncScheme(context),
-        bucket_bytes_(bytes_of(options)),
+        bucket_bytes_(options.bucket_mb * 1e6),
         automatic_(options.algorithm == Algorithm::automatic),
         communicator_(context.communicator(all_workers(context, "ddp", options.algorithm))) {}
 
@@ -82,19 +76,12 @@ class Ddp : public SyncScheme {
 
   Traffic traffic() const override { return communicator_->traffic(); }
 
-  /// Says which algorithms Algorithm::automatic has taken.
   std::vector<SchemeFigure> figures() const override {
     if (!automatic_ || communicator_->rank() != 0) return {};
     std::vector<std::int64_t> counts;
     for (const Bucket& bucket : reducer_->buckets()) counts.push_back(bucket.count);
-    std::map<Algorithm, int> buckets;
-    for (const Algorithm one :
-         chosen(context().plan, Call::Kind::all_reduce, counts, some_workers(context().plan.world)))
-      ++buckets[one];
-    std::vector<SchemeFigure> out;
-    for (const auto& [algorithm, count] : buckets)
-      out.push_back({fmt::format("buckets by {}", name_of(algorithm)), "", double(count)});
-    return out;
+    return figures_of_choice(context().plan, Call::Kind::all_reduce, counts,
+                             some_workers(context().plan.world), "buckets");
   }
 
  private:
@@ -121,44 +108,9 @@ class Ddp : public SyncScheme {
 
 }  // namespace
 
-Fields fields_of(DdpOptions& options) {
-  return {{"bucket_mb", &options.bucket_mb,
-           "gradients are all-reduced in buckets of about this size (MB)"},
-          {"algorithm", &options.algorithm, "of the all-reduce: see `ringside list algorithms`"}};
-}
-
-void check(const DdpOptions& options, const RunPlan& plan) {
-  if (!(options.bucket_mb > 0))
-    throw Error("scheme.ddp.bucket_mb = {} must be above 0", options.bucket_mb);
-  check_algorithm(plan, options.algorithm, "scheme.ddp.algorithm", some_workers(plan.world));
-}
-
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options) {
   check(options, context.plan);
   return std::make_unique<Ddp>(context, options);
-}
-
-bool ddp_has_own_order(const DdpOptions& options, const RunPlan& plan) {
-  return sums_in_own_order(plan, options.algorithm);
-}
-
-std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options) {
-  const RunPlan& plan = context.plan;
-  return define_in_order(context, [&plan, options](const Model& model) {
-    std::vector<Sum> out;
-    for (const Bucket& bucket : make_buckets(model, parameter_dtype(plan.train), bytes_of(options)))
-      for (Sum sum : sums_of(plan, options.algorithm, Call::Kind::all_reduce, bucket.count,
-                             some_workers(plan.defines))) {
-        sum.begin += bucket.begin;
-        out.push_back(std::move(sum));
-      }
-    return out;
-  });
-}
-
-double ddp_minimum_bytes(const StepShape& shape) {
-  const double n = shape.world;
-  return 2 * (n - 1) / n * static_cast<double>(shape.parameter_bytes * shape.reductions);
 }
 
 }  // namespace ringside::peer

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/base/error.h"
 #include "core/optim/optimizers.h"
-#include "core/scheme/single.h"
 #include "peer/gathered.h"
 #include "peer/gradient_shards.h"
 #include "peer/mesh.h"
@@ -23,6 +21,7 @@ class Fsdp : public SyncScheme {
         reshard_(options.reshard_after_forward),
         prefetch_(static_cast<std::size_t>(options.prefetch)),
         min_unit_parameters_(options.min_unit_parameters),
+        automatic_(options.algorithm == Algorithm::automatic),
         degree_(degree_of(options.shard, options.shard_group, context.plan.world)),
         mesh_(context, degree_.group, options.algorithm) {}
 
@@ -93,6 +92,19 @@ class Fsdp : public SyncScheme {
 
   Traffic traffic() const override { return mesh_.traffic(); }
 
+  std::vector<SchemeFigure> figures() const override {
+    if (!automatic_ || mesh_.world().rank() != 0) return {};
+    std::vector<std::int64_t> counts;
+    for (std::size_t b = 0; b < bundles_->size(); ++b) counts.push_back(shards_->padded_count(b));
+    const std::vector<int> group = some_workers(mesh_.shards());
+    auto out = figures_of_choice(context().plan, Call::Kind::reduce_scatter, counts, group,
+                                 "reduce-scatters");
+    for (auto& one :
+         figures_of_choice(context().plan, Call::Kind::all_gather, counts, group, "all-gathers"))
+      out.push_back(std::move(one));
+    return out;
+  }
+
  private:
   Unit& unit(std::size_t u) const { return *model_->units[u]; }
 
@@ -151,6 +163,7 @@ class Fsdp : public SyncScheme {
   bool reshard_;  // after forward
   std::size_t prefetch_;
   std::int64_t min_unit_parameters_;
+  bool automatic_;  // the algorithm is chosen
   Degree degree_;
   Mesh mesh_;
   Model* model_ = nullptr;
@@ -164,76 +177,9 @@ class Fsdp : public SyncScheme {
 
 }  // namespace
 
-Fields fields_of(FsdpOptions& options) {
-  return {
-      {"shard", &options.shard,
-       "what ranks divide: no_shard: nothing; shard_optimizer (ZeRO-1), shard_grad_op (ZeRO-2), "
-       "full_shard (ZeRO-3); hybrid_shard, hybrid_shard_zero2, hybrid_shard_zero1: within groups"},
-      {"shard_group", &options.shard_group,
-       "consecutive ranks that divide one model, for hybrid degrees and shard_optimizer; 0: all"},
-      {"reshard_after_forward", &options.reshard_after_forward,
-       "full_shard, hybrid_shard: free units after forward, and gather them again for backward"},
-      {"prefetch", &options.prefetch,
-       "full_shard, hybrid_shard: number of units gathered ahead of the one that is computed"},
-      {"min_unit_parameters", &options.min_unit_parameters,
-       "neighbouring units are gathered and reduced as one until they have so many parameters"},
-      {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"}};
-}
-
-void check(const FsdpOptions& options, const RunPlan& plan) {
-  check_degree(plan.scheme, options.shard, options.shard_group, plan.world);
-  const std::string algorithm = fmt::format("scheme.{}.algorithm", plan.scheme);
-  const int group = degree_of(options.shard, options.shard_group, plan.world).group;
-  check_algorithm(plan, options.algorithm, algorithm, some_workers(plan.world));
-  for (int first = 0; first < plan.world; first += group)
-    check_algorithm(plan, options.algorithm, algorithm, some_workers(group, first));
-  for (int first = 0; first < group; ++first)
-    check_algorithm(plan, options.algorithm, algorithm,
-                    some_workers(plan.world / group, first, group));
-  for (const auto& [name, value] : {std::pair("prefetch", options.prefetch),
-                                    std::pair("min_unit_parameters", options.min_unit_parameters)})
-    if (value < 0)
-      throw Error("scheme.{}.{} = {} is too small; it has to be 0 or more", plan.scheme, name,
-                  value);
-  if (!options.reshard_after_forward && !shards_parameters(options.shard))
-    throw Error(
-        "scheme.{}.reshard_after_forward = false means nothing with shard = '{}', which keeps "
-        "parameters whole; leave it out, or set shard to 'full_shard' or 'hybrid_shard'",
-        plan.scheme, name_of(options.shard));
-}
-
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options) {
   check(options, context.plan);
   return std::make_unique<Fsdp>(context, options);
-}
-
-bool fsdp_has_own_order(const FsdpOptions& options, const RunPlan& plan) {
-  const int group = degree_of(options.shard, options.shard_group, plan.world).group;
-  const bool two_levels = group > 1 && group < plan.world;
-  return sums_in_own_order(plan, options.algorithm, two_levels);
-}
-
-std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOptions& options) {
-  const RunPlan& plan = context.plan;
-  return define_in_order(context, [&plan, options](const Model& model) {
-    const int group = degree_of(options.shard, options.shard_group, plan.defines).group;
-    return sums_of_shards(plan, options.algorithm, Bundles(model, options.min_unit_parameters),
-                          plan.defines, group);
-  });
-}
-
-double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
-  const Degree degree = degree_of(options.shard, options.shard_group, shape.world);
-  const double group = degree.group, groups = shape.world / group;
-  const auto parameters = static_cast<double>(shape.parameter_bytes);
-  double gathered = parameters;
-  if (degree.parameters && options.reshard_after_forward) gathered = 2 * parameters;
-  // A lender that moves together with its reader is not gathered once more.
-  if (degree.parameters && options.reshard_after_forward && options.min_unit_parameters == 0)
-    gathered += static_cast<double>(shape.lent_bytes);
-  if (degree.parameters) gathered *= static_cast<double>(shape.micro_batches);
-  const double reduced = parameters * static_cast<double>(shape.reductions);
-  return (group - 1) / group * (gathered + reduced) + 2 * (groups - 1) / groups * reduced / group;
 }
 
 }  // namespace ringside::peer

@@ -1,6 +1,7 @@
 #include "peer/sums.h"
 
 #include <algorithm>
+#include <map>
 
 #include "core/base/error.h"
 #include "core/plan/places.h"
@@ -113,6 +114,18 @@ std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
   std::vector<Algorithm> out;
   for (const std::int64_t count : counts)
     out.push_back(choice.row({.kind = kind}, count, element).algorithm);
+  return out;
+}
+
+std::vector<SchemeFigure> figures_of_choice(const RunPlan& plan, Call::Kind kind,
+                                            const std::vector<std::int64_t>& counts,
+                                            const std::vector<int>& workers,
+                                            const std::string& what) {
+  std::map<Algorithm, int> times;
+  for (const Algorithm one : chosen(plan, kind, counts, workers)) ++times[one];
+  std::vector<SchemeFigure> out;
+  for (const auto& [algorithm, count] : times)
+    out.push_back({fmt::format("{} by {}", what, name_of(algorithm)), "", double(count)});
   return out;
 }
 

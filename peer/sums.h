@@ -6,6 +6,7 @@
 
 #include "core/comm/algorithm.h"
 #include "core/comm/sums.h"
+#include "core/observe/record.h"
 #include "core/plan/run_plan.h"
 #include "peer/bundles.h"
 #include "peer/comm/call.h"
@@ -36,6 +37,12 @@ std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm, const 
 std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
                               const std::vector<std::int64_t>& counts,
                               const std::vector<int>& workers);
+
+/// Says how many collectives each algorithm of chosen() takes; `what` names the collectives.
+std::vector<SchemeFigure> figures_of_choice(const RunPlan& plan, Call::Kind kind,
+                                            const std::vector<std::int64_t>& counts,
+                                            const std::vector<int>& workers,
+                                            const std::string& what);
 
 /// Throws Error if these workers of the plan cannot use the algorithm; `key` is the option's.
 void check_algorithm(const RunPlan& plan, Algorithm algorithm, const std::string& key,

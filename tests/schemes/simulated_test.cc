@@ -1,6 +1,9 @@
 // Every scheme of the registry in a simulated cluster.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "experiments/run/simulation.h"
 #include "peer/ddp.h"
 #include "peer/fsdp.h"
@@ -70,6 +73,17 @@ TEST(SimulatedAlgorithms, EndWithTheBitsOfTheirDefinitionsBetweenMachines) {
       ASSERT_FALSE(row.figures.empty()) << "it says what it has chosen";
       EXPECT_TRUE(row.figures[0].name.starts_with("buckets by ")) << row.figures[0].name;
     }
+}
+
+TEST(SimulatedAlgorithms, AutoSaysForFsdpWhatItTook) {
+  auto config = simulated(tiny("gpt"), small_cluster(2));
+  config.scheme_options["fsdp"] = peer::FsdpOptions{.algorithm = Algorithm::automatic};
+  const Row row = run_simulated(plan_training(config, "fsdp", 2));
+  std::map<std::string, double> collectives;
+  for (const auto& one : row.figures)
+    collectives[one.name.substr(0, one.name.find(" by "))] += one.mean;
+  EXPECT_EQ(collectives["reduce-scatters"], collectives["all-gathers"]);
+  EXPECT_GT(collectives["all-gathers"], 0);
 }
 
 TEST(SimulatedAlgorithms, AutoIsNativeBetweenTheCoresOfACpu) {

@@ -1,0 +1,47 @@
+// What the planner asks of ddp: its options, its order of sums and its closed form of bytes.
+#include "core/base/error.h"
+#include "core/comm/sums.h"
+#include "core/scheme/single.h"
+#include "peer/ddp.h"
+#include "peer/reducer.h"
+#include "peer/sums.h"
+
+namespace ringside::peer {
+
+Fields fields_of(DdpOptions& options) {
+  return {{"bucket_mb", &options.bucket_mb,
+           "gradients are all-reduced in buckets of about this size (MB)"},
+          {"algorithm", &options.algorithm, "of the all-reduce: see `ringside list algorithms`"}};
+}
+
+void check(const DdpOptions& options, const RunPlan& plan) {
+  if (!(options.bucket_mb > 0))
+    throw Error("scheme.ddp.bucket_mb = {} must be above 0", options.bucket_mb);
+  check_algorithm(plan, options.algorithm, "scheme.ddp.algorithm", some_workers(plan.world));
+}
+
+bool ddp_has_own_order(const DdpOptions& options, const RunPlan& plan) {
+  return sums_in_own_order(plan, options.algorithm);
+}
+
+std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOptions& options) {
+  const RunPlan& plan = context.plan;
+  return define_in_order(context, [&plan, options](const Model& model) {
+    std::vector<Sum> out;
+    for (const Bucket& bucket :
+         make_buckets(model, parameter_dtype(plan.train), options.bucket_mb * 1e6))
+      for (Sum sum : sums_of(plan, options.algorithm, Call::Kind::all_reduce, bucket.count,
+                             some_workers(plan.defines))) {
+        sum.begin += bucket.begin;
+        out.push_back(std::move(sum));
+      }
+    return out;
+  });
+}
+
+double ddp_minimum_bytes(const StepShape& shape) {
+  const double n = shape.world;
+  return 2 * (n - 1) / n * static_cast<double>(shape.parameter_bytes * shape.reductions);
+}
+
+}  // namespace ringside::peer
