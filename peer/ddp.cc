@@ -35,8 +35,10 @@ class Ddp : public SyncScheme {
                                 replica_->parameters(), parameter_map(model));
     reducer_.emplace(device, context().timeline,
                      make_buckets(model, gradients.dtype(), bucket_bytes_), gradients,
-                     Reducer::Operation{"all-reduce", [this](const Tensor& bucket) {
-                                          return communicator_->all_reduce(bucket);
+                     Reducer::Operation{"all-reduce",
+                                        [this](const std::string& bucket, const Tensor& gradients) {
+                                          communicator_->name_next(bucket);
+                                          return communicator_->all_reduce(gradients);
                                         }});
     if (every_) reducer_->add_up_in(total_);
   }

@@ -75,6 +75,7 @@ void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later
   Communicator *within = mesh_.within(), *across = mesh_.across();
   if (!within && !across) return;
   const Tensor part = later ? shards_.of_bundle(gradient, bundle) : sums_.shard(bundle);
+  (within ? within : across)->name_next(name(bundle));
   WorkPtr work = within ? within->reduce_scatter(gradient, part) : across->all_reduce(part);
   if (!on_their_way_.empty()) cross(on_their_way_.back());
   on_their_way_.push_back(
@@ -86,6 +87,7 @@ void GradientShards::cross(OnItsWay& gradient) {
   if (!std::exchange(gradient.crosses, false)) return;
   wait(gradient, "reduce-scatter ");
   if (!gradient.later) gradient.temporary = {};
+  mesh_.across()->name_next(name(gradient.bundle));
   gradient.work = mesh_.across()->all_reduce(gradient.part);
 }
 

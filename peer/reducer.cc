@@ -34,7 +34,7 @@ void Reducer::add(std::size_t unit, std::int64_t micro_batch) {
     const Bucket& bucket = buckets_[b];
     if (bucket.first_unit != unit) continue;
     const Tensor range = gradients_.range(bucket.begin, bucket.count);
-    under_way_[b] = {operation_.begin(range), micro_batch};
+    under_way_[b] = {operation_.begin(bucket.name, range), micro_batch};
   }
 }
 

@@ -30,7 +30,7 @@ class Reducer {
   /// The operation that sums a bucket over ranks, in place.
   struct Operation {
     std::string name;
-    std::function<WorkPtr(const Tensor& gradients)> begin;
+    std::function<WorkPtr(const std::string& bucket, const Tensor& gradients)> begin;
   };
 
   /// `gradients` are those of the whole model. The device and the timeline outlive the reducer.

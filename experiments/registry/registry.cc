@@ -105,9 +105,10 @@ std::unique_ptr<Communicator> between_gpus(const RankContext& context, const Gro
 }
 
 std::unique_ptr<Communicator> between_simulated(const RankContext& context, const Group& group) {
-  return peer::make_sim_communicator(
-      sim::sim_device(context.device), group,
-      {.message_ranks = context.plan.sim.message_ranks, .timeout_s = context.plan.train.timeout_s});
+  return peer::make_sim_communicator(sim::sim_device(context.device), group,
+                                     {.message_ranks = context.plan.sim.message_ranks,
+                                      .timeout_s = context.plan.train.timeout_s,
+                                      .store = &context.store});
 }
 
 SchemeRow single_row() {

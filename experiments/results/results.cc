@@ -23,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view files_of_a_comparison[] = {
-    "traces", "summary.md", "summary.json", "rows.jsonl", "environment.json", "plan.json"};
+    "traces",     "collectives",      "summary.md", "summary.json",
+    "rows.jsonl", "environment.json", "plan.json"};
 
 /// Erases from the JSON of a plan what the run's case and the sweep set.
 void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
