@@ -105,6 +105,7 @@ bool Trainer::drains_after(std::int64_t step) const {
 std::vector<double> Trainer::train_step(std::int64_t step) {
   const TrainConfig& train = context_.plan.train;
   const std::int64_t micro_batches = train.accumulation;
+  context_.device.begin_step(step);
   context_.timeline.begin_step();
   terms_.gradient_scale = loss_scale_.value();
   std::vector<Loss> losses;
