@@ -1,5 +1,7 @@
 #include "core/plan/same_run.h"
 
+#include <algorithm>
+
 namespace ringside {
 namespace {
 
@@ -30,7 +32,7 @@ Training training_of(const RunPlan& plan) {
   leave_out(out.train, &TrainConfig::warmup, &TrainConfig::recompute, &TrainConfig::timeout_s);
   leave_out(out.device, &DeviceConfig::threads, &DeviceConfig::cluster);
   leave_out(out.sim, &SimConfig::message_ranks, &SimConfig::traced_ranks,
-            &SimConfig::network_gbit_s);
+            &SimConfig::network_gbit_s, &SimConfig::jitter);
   if (!plan.cluster) out.sim = {};
   return out;
 }
@@ -42,6 +44,8 @@ bool same_cluster(const RunPlan& a, const RunPlan& b) {
   sim::ClusterSpec other = *b.cluster;
   other.device.memory_gb = a.cluster->device.memory_gb;
   return *a.cluster == other;
+  for (std::size_t i = 0; i < std::min(other.others.size(), a.cluster->others.size()); ++i)
+    other.others[i].device.memory_gb = a.cluster->others[i].device.memory_gb;
 }
 
 }  // namespace

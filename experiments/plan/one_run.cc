@@ -143,6 +143,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.world = world;
   plan.repeat = repeat;
   plan.model = config.model;
+  if (plan.cluster && plan.sim.jitter > 0) plan.cluster->jitter = plan.sim.jitter;
   plan.data = config.data;
   plan.target_kind = config.compare.target_kind;
   plan.target_loss = config.compare.target_loss;

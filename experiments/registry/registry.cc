@@ -318,7 +318,8 @@ const std::vector<DeviceRow>& device_rows() {
        .environment = simulation_environment,
        .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
          return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),
-                                     plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32);
+                                     plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32,
+                                     static_cast<std::uint64_t>(plan.train.seed));
        },
        .links = {between_simulated, ps::sim_transport}},
   };
