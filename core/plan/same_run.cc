@@ -24,7 +24,8 @@ Training training_of(const RunPlan& plan) {
   };
   // These decide the order of the sums and the learning rate, which stand in RunPlan::sums.
   leave_out(out.model, &ModelConfig::batch_norm_group);
-  leave_out(out.train, &TrainConfig::micro_batch, &TrainConfig::accumulation, &TrainConfig::reduce);
+  leave_out(out.train, &TrainConfig::micro_batch, &TrainConfig::accumulation, &TrainConfig::shares,
+            &TrainConfig::weights, &TrainConfig::reduce);
   leave_out(out.optimizer, &OptimizerConfig::lr, &OptimizerConfig::lr_scaling);
   // train.global_batch says what follows from this.
   leave_out(out.train, &TrainConfig::batch_per_rank);
@@ -43,9 +44,9 @@ bool same_cluster(const RunPlan& a, const RunPlan& b) {
   if (!a.cluster || !b.cluster) return !a.cluster && !b.cluster;
   sim::ClusterSpec other = *b.cluster;
   other.device.memory_gb = a.cluster->device.memory_gb;
-  return *a.cluster == other;
   for (std::size_t i = 0; i < std::min(other.others.size(), a.cluster->others.size()); ++i)
     other.others[i].device.memory_gb = a.cluster->others[i].device.memory_gb;
+  return *a.cluster == other;
 }
 
 }  // namespace

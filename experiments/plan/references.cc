@@ -57,6 +57,9 @@ RunPlan plan_single_for(const AskedRun& asked) {
   const std::int64_t group = std::min<std::int64_t>(changed.model.batch_norm_group, world);
   changed.train.micro_batch *= group;
   changed.train.batch_per_rank *= group;
+  changed.train.shares = asked.plan.train.shares;  // speeds are those of the run's devices
+  changed.train.weights = asked.plan.train.weights;
+  if (!changed.train.weights.empty()) changed.train.accumulation = asked.plan.train.accumulation;
   if (group > 1) {  // then `single` has fewer replicas than the run has ranks
     changed.optimizer.lr = scaled_lr(changed.optimizer, world);
     changed.optimizer.lr_scaling = LrScaling::none;

@@ -75,6 +75,7 @@ nlohmann::json common_part(const RunPlan& plan, bool asked) {
   }
   common["train"].erase("micro_batch");
   common["train"].erase("accumulation");
+  common["train"].erase("shares");
   common["train"].erase("reduce");
   if (plan.train.batch_per_rank > 0) {
     common["train"].erase("global_batch");
