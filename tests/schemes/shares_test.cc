@@ -2,9 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/device/cpu/cpu_device.h"
+#include "core/interchange/weights.h"
 #include "core/plan/slices.h"
 #include "ps/schemes/dp.h"
 #include "tests/schemes/conformance.h"
@@ -82,6 +85,40 @@ TEST(UnevenShares, OfBatchNormsAverageTheRunningStatisticsOfSamples) {
   const Row row = run(plan_training(config, "ddp", 2));
   ASSERT_EQ(row.evaluations.size(), 3u);
   EXPECT_THAT(violations(row, reference_of(config, 2)), IsEmpty());
+}
+
+/// The running means of the first batch norm after one step from the same parameters.
+std::vector<float> first_running_means(ExperimentConfig config, const char* scheme, int world) {
+  config.train.steps = 1;
+  config.train.warmup = 0;
+  const testing::TemporaryFolder folder;
+  RunPlan plan = plan_training(config, scheme, world);
+  plan.save = folder.path() / "model.safetensors";
+  run(plan);
+  const auto device = make_cpu_device(1);
+  const Model model = find_model(config.model.kind).make(config.model, *device);
+  const auto saved = open_weights(plan.save, model, config.model);
+  for (const auto& unit : model.units) {
+    saved->write_statistics(*unit);
+    if (unit->statistics().empty()) continue;
+    const Unit::Statistic& first = unit->statistics().front();
+    EXPECT_TRUE(first.name.ends_with("running_mean")) << first.name;
+    const auto values = first.values.span<float>();
+    return {values.begin(), values.end()};
+  }
+  return {};
+}
+
+TEST(UnevenShares, OfBatchNormsHaveTheRunningMeansOfTheWholeBatch) {
+  const auto whole = first_running_means(tiny_resnet(), "single", 1);
+  ASSERT_FALSE(whole.empty());
+  for (const Weights& weights : {Weights{5, 1}, Weights{1, 2, 3}}) {
+    const auto means =
+        first_running_means(with_shares(tiny_resnet(), weights), "ddp", world_of(weights));
+    ASSERT_EQ(means.size(), whole.size());
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      EXPECT_NEAR(means[i], whole[i], 1e-5 * std::abs(whole[i]) + 1e-7) << i;
+  }
 }
 
 TEST(UnevenShares, OfAMasterCostItTheBytesOfTheOthersAlone) {
