@@ -1,13 +1,18 @@
 // Modules: shared libraries of this project that are loaded only when they are needed.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace ringside {
 
-/// Returns the address of the symbol `name` in the module `file`, a library in the program's folder
-/// or in its parent folder. A module is loaded once and stays loaded until the process ends. Throws
-/// Error with the loader's cause; the caller adds what to do about it.
+/// The path of the module `file`: a file in the program's folder, or in the parent folder if the
+/// file is only there, since test programs lie one folder below the modules.
+std::filesystem::path path_of_module(const std::string& file);
+
+/// Returns the address of the symbol `name` in the module `file`, a library. A module is loaded
+/// once and stays loaded until the process ends. Throws Error with the loader's cause; the caller
+/// adds what to do about it.
 void* module_symbol(const std::string& file, const char* name);
 
 /// Whether the module's file exists. Loading it may still fail, for instance if a library that the
