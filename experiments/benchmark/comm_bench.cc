@@ -5,12 +5,13 @@
 
 #include "core/base/error.h"
 #include "experiments/benchmark/comm_measured.h"
+#include "experiments/benchmark/shared_ranks.h"
 #include "peer/comm/algorithms/algorithms.h"
 
 namespace ringside {
 
-CommRow measured(const CommOperation& operation, Algorithm algorithm, int world, std::int64_t count,
-                 std::vector<double> us) {
+CommRow measured(const CommOperation& operation, std::optional<Algorithm> algorithm, int world,
+                 std::int64_t count, std::vector<double> us) {
   CommRow row;
   row.world = world;
   row.operation = operation.name;
@@ -35,6 +36,20 @@ CommRow measured(const CommOperation& operation, Algorithm algorithm, int world,
 }
 
 void check(const CommBench& bench) {
+  if (bench.cluster && !bench.beside.empty())
+    throw Error(
+        "--beside: other libraries run on this machine, not on a simulated one (--cluster)");
+  if (bench.cluster && bench.device != "cpu")
+    throw Error("--device {}: a simulated machine (--cluster) has its own devices", bench.device);
+  if (bench.device != "cpu" && bench.device != "cuda")
+    throw Error("--device {}: there are cpu and cuda", bench.device);
+  if (bench.device == "cuda" && !bench.beside.empty())
+    throw Error(
+        "--beside: other libraries are measured on processors, not on GPUs (--device cuda)");
+  for (const Algorithm algorithm : bench.algorithms)
+    if (bench.device == "cuda" && algorithm != Algorithm::native)
+      throw Error("--algorithms {}: NCCL has algorithms of its own, which are 'native' here",
+                  name_of(algorithm));
   for (const std::string& name : bench.operations) find_comm_operation(name);
   for (const int world : bench.worlds) {
     const std::int64_t most = bench.cluster ? bench.cluster->machines * bench.cluster->devices

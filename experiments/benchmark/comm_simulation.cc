@@ -5,6 +5,7 @@
 #include "core/device/sim/sim_device.h"
 #include "core/sim/world.h"
 #include "experiments/benchmark/comm_measured.h"
+#include "experiments/benchmark/own_ranks.h"
 #include "peer/comm/sim/communicator.h"
 
 namespace ringside {
@@ -24,11 +25,10 @@ double simulated_seconds(const CommBench& bench, const CommOperation& operation,
       const auto comm = peer::make_sim_communicator(*device, {"bench", rank, world, algorithm},
                                                     {.timeout_s = bench.timeout_s});
       const std::int64_t count = count_of(operation, size, world);
-      const Tensor array = device->tensor({count}, MemoryKind::communication);
-      const Tensor part = array.range(rank * (count / world), count / world);
+      const Operands operands = operands_of(*device, operation, count, rank, world);
       comm->barrier();
       begin = std::max(begin, simulated->now());
-      operation.begin(*comm, array, part)->wait();
+      ringside::begin(*comm, operation, operands)->wait();
       end = std::max(end, simulated->now());
     });
   }

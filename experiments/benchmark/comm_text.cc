@@ -12,6 +12,11 @@
 namespace ringside {
 namespace {
 
+/// The algorithm; of another library, the library.
+std::string who(const CommRow& row) {
+  return row.algorithm ? std::string(name_of(*row.algorithm)) : row.communicator;
+}
+
 std::string size_text(std::int64_t bytes) {
   for (const auto& [unit, name] :
        {std::pair(1LL << 30, "GiB"), {1LL << 20, "MiB"}, {1LL << 10, "KiB"}})
@@ -29,32 +34,36 @@ nlohmann::ordered_json to_json(const CommRow& row) {
   if (row.wrong) times["nwrong"] = *row.wrong;
   nlohmann::ordered_json out = {{"operation", row.operation},
                                 {"communicator", row.communicator},
-                                {"algorithm", name_of(row.algorithm)},
+                                {"algorithm", nullptr},
                                 {"world", row.world},
                                 {"size", row.size},
                                 {"count", row.count},
                                 {"type", "float"},
                                 {"redop", row.reduction},
                                 {"bound_us", nullptr},
+                                {"ratio", nullptr},
                                 {"in_place", times}};
+  if (row.algorithm) out["algorithm"] = name_of(*row.algorithm);
   if (row.bound_us) out["bound_us"] = *row.bound_us;
+  if (row.ratio) out["ratio"] = *row.ratio;
   return out;
 }
 
 std::string heading_of_rows() {
   return fmt::format(
-      "{:<15}{:<19}{:>5}{:>12}{:>12}{:>7}{:>7}{:>12}{:>8}{:>8}{:>8}{:>13}{:>13}{:>13}\n",
+      "{:<15}{:<23}{:>5}{:>12}{:>12}{:>7}{:>7}{:>12}{:>8}{:>8}{:>8}{:>13}{:>13}{:>13}{:>8}\n",
       "operation", "algorithm", "world", "size(B)", "count", "type", "redop", "time(us)", "algbw",
-      "busbw", "#wrong", "p95(us)", "p99(us)", "bound(us)");
+      "busbw", "#wrong", "p95(us)", "p99(us)", "bound(us)", "ratio");
 }
 
 std::string text_of(const CommRow& row) {
   return fmt::format(
-      "{:<15}{:<19}{:>5}{:>12}{:>12}{:>7}{:>7}{:>12.2f}{:>8.2f}{:>8.2f}{:>8}{:>13.2f}{:>13.2f}"
-      "{:>13}\n",
-      row.operation, name_of(row.algorithm), row.world, row.size, row.count, "float", row.reduction,
-      row.p50, row.alg_bw, row.bus_bw, row.wrong ? fmt::format("{}", *row.wrong) : "N/A", row.p95,
-      row.p99, row.bound_us ? fmt::format("{:.2f}", *row.bound_us) : "-");
+      "{:<15}{:<23}{:>5}{:>12}{:>12}{:>7}{:>7}{:>12.2f}{:>8.2f}{:>8.2f}{:>8}{:>13.2f}{:>13.2f}"
+      "{:>13}{:>8}\n",
+      row.operation, who(row), row.world, row.size, row.count, "float", row.reduction, row.p50,
+      row.alg_bw, row.bus_bw, row.wrong ? fmt::format("{}", *row.wrong) : "N/A", row.p95, row.p99,
+      row.bound_us ? fmt::format("{:.2f}", *row.bound_us) : "-",
+      row.ratio ? fmt::format("{:.2f}", *row.ratio) : "-");
 }
 
 std::string notes_of(const std::vector<CommRow>& rows) {
@@ -80,7 +89,7 @@ std::string notes_of(const std::vector<CommRow>& rows) {
         std::vector<const CommRow*> order = cell->second;
         std::stable_sort(order.begin(), order.end(),
                          [](const CommRow* a, const CommRow* b) { return a->p50 < b->p50; });
-        line.push_back(std::string(name_of(order[0]->algorithm)));
+        line.push_back(who(*order[0]));
         if (order.size() > 1)
           line.back() += fmt::format(" ({:.2f}x)", order[1]->p50 / order[0]->p50);
       }
@@ -89,17 +98,19 @@ std::string notes_of(const std::vector<CommRow>& rows) {
     out += text_table(lines, 60);
   }
   std::int64_t wrong = 0;
-  bool checked = false;
+  bool checked = false, beside = false;
   for (const CommRow& row : rows) {
     wrong += row.wrong.value_or(0);
     checked = checked || row.wrong;
+    beside = beside || row.ratio;
   }
   return fmt::format(
-      "{}\nThe fastest algorithm; in brackets, the time of the second as a multiple of its time.\n"
+      "{}\nThe fastest{}; in brackets, the time of the second as a multiple of its time.\n{}"
       "algbw = size / time, GB/s (1 GB = 1e9 bytes); busbw = algbw x 2(n-1)/n for all_reduce, "
-      "(n-1)/n for reduce_scatter and all_gather, 1 for broadcast.\n"
+      "(n-1)/n for reduce_scatter, all_gather and all_to_all, 1 for broadcast.\n"
       "# Out of bounds values : {}\n",
-      out,
+      out, beside ? "" : " algorithm",
+      beside ? fmt::format("ratio = time / that of {}.\n", who(rows[0])) : "",
       checked ? fmt::format("{} {}", wrong, wrong == 0 ? "OK" : "FAILED")
               : "N/A (a simulation moves no values)");
 }

@@ -115,16 +115,35 @@ int run_command(const Process& process) {
     return bench_comm->add_option(option, values, what)->delimiter(',')->allow_extra_args(false);
   };
   add_list("--operations", arguments.operations,
-           "all_reduce, reduce_scatter, all_gather or broadcast; default: all_reduce")
+           "all_reduce, reduce_scatter, all_gather, broadcast or all_to_all; default: all_reduce")
       ->type_name("A,B");
   add_list("--algorithms", arguments.algorithms,
-           "native, ring, tree and so on (see `ringside list algorithms`); default: all but auto")
+           "native, ring, tree and so on (see `ringside list algorithms`); default: all but auto, "
+           "with --beside or --device cuda native alone")
       ->type_name("A,B");
   add_list("--worlds", arguments.worlds, "numbers of ranks; default: 2")->type_name("N,M");
   add_list("--sizes", arguments.sizes,
            "bytes of the whole array, as in 4KB,1MB with 1 KB = 1024 bytes; default: 1KB to 64MB")
       ->transform(CLI::AsSizeValue(false))
       ->type_name("A,B");
+  add_list("--beside", arguments.beside,
+           "other libraries, measured in turn with ours: openmpi, openmpi-segmented-ring, mpich, "
+           "gloo; `installed`: all that are there; NAME=COMMAND: a driver of one's own")
+      ->type_name("A,B");
+  bench_comm
+      ->add_option(
+          "--device", arguments.device,
+          "cpu, or cuda: NCCL between GPUs of this machine, one for each rank; default: cpu")
+      ->type_name("KIND");
+  bench_comm
+      ->add_option("--rounds", arguments.rounds,
+                   "turns of every algorithm and library; default: 20, and 11 above 16 MB")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("N");
+  bench_comm
+      ->add_option("--timeout", arguments.timeout_s, "seconds to wait for a rank; default: 60")
+      ->check(CLI::PositiveNumber)
+      ->type_name("S");
   bench_comm
       ->add_option("--cluster", arguments.cluster,
                    "simulate the first devices of this cluster (a cluster file)")
@@ -153,7 +172,7 @@ int run_command(const Process& process) {
     if (compare->parsed()) return compare_command(arguments, process);
     if (train->parsed()) return train_command(arguments, process);
     if (calibrate->parsed()) return calibrate_command(arguments);
-    if (bench->parsed()) return bench_comm_command(arguments);
+    if (bench->parsed()) return bench_comm_command(arguments, process);
     if (list->parsed()) return list_command(arguments);
     if (doctor->parsed()) return doctor_command();
     return rank_command(arguments);

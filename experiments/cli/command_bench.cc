@@ -23,7 +23,7 @@ Algorithm algorithm_named(const std::string& name) {
   throw Error("--algorithms {}: unknown algorithm; did you mean '{}'?", name, nearest(name, known));
 }
 
-CommBench bench_of(const Arguments& arguments) {
+CommBench bench_of(const Arguments& arguments, const Process& process) {
   CommBench bench;
   bench.operations = arguments.operations;
   if (bench.operations.empty()) bench.operations = {"all_reduce"};
@@ -34,6 +34,9 @@ CommBench bench_of(const Arguments& arguments) {
       throw Error("--algorithms: {} is named twice; leave one out", name);
     bench.algorithms.push_back(algorithm);
   }
+  // Beside other libraries: what schemes take by default. NCCL has nothing else.
+  if (bench.algorithms.empty() && (!arguments.beside.empty() || arguments.device == "cuda"))
+    bench.algorithms = {Algorithm::native};
   if (bench.algorithms.empty())
     for (const std::string_view name : names_of(Algorithm{}))
       if (name != name_of(Algorithm::automatic))
@@ -45,6 +48,11 @@ CommBench bench_of(const Arguments& arguments) {
   if (bench.sizes.empty())
     for (std::int64_t size = 1 << 10; size <= 64 << 20; size *= 4) bench.sizes.push_back(size);
   if (!arguments.cluster.empty()) bench.cluster = read_cluster(arguments.cluster);
+  bench.device = arguments.device;
+  bench.beside = find_beside(arguments.beside);
+  bench.rounds = static_cast<int>(arguments.rounds);
+  bench.timeout_s = arguments.timeout_s;
+  bench.interrupted = process.interrupted;
   return bench;
 }
 
@@ -57,10 +65,10 @@ nlohmann::ordered_json json_of(const CommBench& bench, const std::vector<CommRow
 
 }  // namespace
 
-int bench_comm_command(const Arguments& arguments) {
+int bench_comm_command(const Arguments& arguments, const Process& process) {
   CommBench bench;
   try {
-    bench = bench_of(arguments);
+    bench = bench_of(arguments, process);
     check_output("--json", arguments.json);
     check(bench);
   } catch (const std::exception& error) {
@@ -68,10 +76,17 @@ int bench_comm_command(const Arguments& arguments) {
   }
   std::vector<CommRow> rows;
   std::cout << heading_of_rows() << std::flush;
-  run_comm_bench(bench, [&](const CommRow& row) {
-    std::cout << text_of(row) << std::flush;
-    rows.push_back(row);
-  });
+  // A simulation asks nobody whether it should end, and has nothing to clean.
+  if (!bench.cluster) process.catch_interrupts();
+  try {
+    run_comm_bench(bench, [&](const CommRow& row) {
+      std::cout << text_of(row) << std::flush;
+      rows.push_back(row);
+    });
+  } catch (const std::exception& error) {
+    if (process.interrupted()) return complain(was_interrupted, "bench comm: interrupted");
+    return complain(run_failed, explain(error));
+  }
   std::cout << notes_of(rows);
   if (!arguments.json.empty()) write_whole(arguments.json, json_of(bench, rows).dump(2) + "\n");
   const bool wrong = std::any_of(rows.begin(), rows.end(),

@@ -30,9 +30,12 @@ struct Arguments {
   std::string save;
   std::int64_t threads = 1;
   std::string list;
-  std::vector<std::string> operations, algorithms;
+  std::vector<std::string> operations, algorithms, beside;
   std::vector<std::int64_t> sizes;
   std::string cluster;
+  std::string device = "cpu";
+  std::int64_t rounds = 0;
+  double timeout_s = 60;
   std::string json;
   int socket = -1;
 };
@@ -40,7 +43,7 @@ struct Arguments {
 int compare_command(const Arguments& arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments);
-int bench_comm_command(const Arguments& arguments);
+int bench_comm_command(const Arguments& arguments, const Process& process);
 int list_command(const Arguments& arguments);
 int doctor_command();
 /// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.

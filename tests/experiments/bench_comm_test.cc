@@ -27,9 +27,10 @@ class BenchComm : public ProgramTest {
 };
 
 TEST_F(BenchComm, ChecksEveryOperationOfEveryAlgorithmBetweenProcesses) {
-  const auto results = results_of({"--operations", "all_reduce,reduce_scatter,all_gather,broadcast",
-                                   "--worlds", "2,3", "--sizes", "48,64KB"});
-  EXPECT_EQ(results.size(), 4u * 7 * 2 * 2);
+  const auto results =
+      results_of({"--operations", "all_reduce,reduce_scatter,all_gather,broadcast,all_to_all",
+                  "--worlds", "2,3", "--sizes", "48,64KB", "--rounds", "5"});
+  EXPECT_EQ(results.size(), 5u * 7 * 2 * 2);
   EXPECT_THAT(out_, HasSubstr("# Out of bounds values : 0 OK"));
   for (const auto& row : results) {
     const auto& times = row.at("in_place");

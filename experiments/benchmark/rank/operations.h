@@ -1,25 +1,26 @@
-// The operations of `ringside bench comm`: how they are run, checked and rated.
+// The operations of `ringside bench comm`: their values, checks and bandwidths. Every rank uses
+// these, ours and those of other libraries.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
-#include "core/comm/communicator.h"
-
 namespace ringside {
 
-/// An operation on an array of `count` fp32 elements. The functions get `array`, which holds all
-/// elements, and `part`, which holds this rank's: elements [rank, rank + 1) * count / ranks.
+/// An operation on an array of `count` fp32 elements. A rank's part of the array is elements
+/// [rank, rank + 1) * count / ranks.
 struct CommOperation {
   std::string_view name;       // as in nccl-tests
   std::string_view reduction;  // "sum" or "none"
   bool in_parts;               // the array consists of equal parts, one for each rank
-  /// Writes the values with which rank `rank` begins.
-  void (*fill)(const Tensor& array, const Tensor& part, int rank);
-  WorkPtr (*begin)(Communicator& comm, const Tensor& array, const Tensor& part);
-  /// The number of elements that are not exactly what they have to be.
-  std::int64_t (*count_wrong)(const Tensor& array, const Tensor& part, int rank, int ranks);
+  bool gives_part;             // the result of a rank is its part, otherwise `count` elements
+  /// Writes what rank `rank` begins with, and into elements that the operation has to write a value
+  /// that is wrong.
+  void (*fill)(std::span<float> array, int rank, int ranks);
+  /// The number of elements of a rank's result that are not exactly what they have to be.
+  std::int64_t (*count_wrong)(std::span<const float> result, int rank, int ranks);
   /// The bandwidth of the busiest link, as a multiple of bytes / time (nccl-tests, PERFORMANCE.md).
   double (*bus_factor)(double ranks);
 };
@@ -29,7 +30,7 @@ inline std::int64_t count_of(const CommOperation& operation, std::int64_t bytes,
   return operation.in_parts ? bytes / 4 / ranks * ranks : bytes / 4;
 }
 
-/// all_reduce, reduce_scatter, all_gather and broadcast.
+/// all_reduce, reduce_scatter, all_gather, broadcast (from rank 0) and all_to_all.
 const std::vector<CommOperation>& comm_operations();
 /// Throws Error that tells the most similar name if there is none of this name.
 const CommOperation& find_comm_operation(std::string_view name);

@@ -1,0 +1,170 @@
+#include "experiments/benchmark/rank_group.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <numeric>
+#include <sstream>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/seconds_now.h"
+#include "core/base/waiting_time.h"
+
+namespace ringside {
+namespace {
+
+constexpr int nap_ms = 100;
+
+std::string first_word(const std::string& line) { return line.substr(0, line.find(' ')); }
+std::string after_first_word(const std::string& line) {
+  const std::size_t space = line.find(' ');
+  return space == std::string::npos ? "" : line.substr(space + 1);
+}
+
+}  // namespace
+
+RankGroup::RankGroup(std::string name, std::vector<int> sockets,
+                     std::unique_ptr<RankProcesses> processes, Patience patience)
+    : name_(std::move(name)),
+      processes_(std::move(processes)),
+      patience_(std::move(patience)),
+      sockets_(std::move(sockets)),
+      received_(sockets_.size()) {
+  try {
+    order_by_rank();
+  } catch (...) {
+    close_sockets();
+    throw;
+  }
+}
+
+RankGroup::~RankGroup() { close_sockets(); }
+
+void RankGroup::close_sockets() {
+  for (const int socket : std::exchange(sockets_, {})) ::close(socket);
+}
+
+void RankGroup::close() {
+  close_sockets();
+  processes_->wait_for_end();
+}
+
+void RankGroup::order_by_rank() {
+  const auto ranks = answers("start", "hello");
+  std::vector<int> by_rank(sockets_.size(), -1);
+  for (std::size_t i = 0; i < sockets_.size(); ++i) {
+    std::istringstream words(ranks[i]);
+    std::size_t rank = sockets_.size();
+    if (!(words >> rank) || rank >= sockets_.size() || by_rank[rank] >= 0)
+      throw Error("bench comm: {}: {} ranks, of which one says 'hello {}'", name_, sockets_.size(),
+                  ranks[i]);
+    by_rank[rank] = sockets_[i];
+  }
+  sockets_ = by_rank;
+}
+
+void RankGroup::prepare(const CommOperation& operation, std::int64_t count) {
+  ask(fmt::format("array {} {}", operation.name, count), "ready");
+}
+
+std::vector<double> RankGroup::turn(const std::string& way, int calls) {
+  const auto n = static_cast<std::size_t>(calls);
+  std::vector<double> begins(n), ends(n), us(n);
+  for (const std::string& times : ask(fmt::format("turn {} {}", way, calls), "times")) {
+    std::istringstream words(times);
+    for (std::size_t call = 0; call < n; ++call) {
+      double begin = 0, end = 0;
+      if (!(words >> begin >> end) || end < begin)
+        throw Error("bench comm: {}: 'times {}' are not those of {} calls", name_, times, calls);
+      begins[call] = std::max(begins[call], begin);
+      ends[call] = std::max(ends[call], end);
+    }
+  }
+  for (std::size_t call = 0; call < n; ++call) us[call] = (ends[call] - begins[call]) * 1e6;
+  return us;
+}
+
+std::int64_t RankGroup::count_wrong() {
+  std::int64_t sum = 0;
+  for (const std::string& text : ask("check", "wrong")) {
+    std::istringstream words(text);
+    std::int64_t wrong = 0;
+    if (!(words >> wrong)) throw Error("bench comm: {}: 'wrong {}' is no number", name_, text);
+    sum += wrong;
+  }
+  return sum;
+}
+
+std::vector<std::string> RankGroup::ask(const std::string& command, const std::string& expected) {
+  const std::string line = command + "\n";
+  for (const int socket : sockets_)  // a rank that has ended shows when the answers are read
+    (void)!send(socket, line.data(), line.size(), MSG_NOSIGNAL);
+  return answers(command, expected);
+}
+
+std::vector<std::string> RankGroup::answers(const std::string& command,
+                                            const std::string& expected) {
+  std::vector<std::string> out(sockets_.size());
+  std::vector<bool> answered(sockets_.size());
+  WaitingTime waited(seconds_now(), 1e-3 * nap_ms);
+  for (std::size_t left = sockets_.size(); left > 0;) {
+    std::vector<pollfd> polled;
+    for (std::size_t r = 0; r < sockets_.size(); ++r)
+      polled.push_back({answered[r] ? -1 : sockets_[r], POLLIN, 0});
+    if (poll(polled.data(), polled.size(), nap_ms) == 0) processes_->look();
+    if (patience_.interrupted()) throw Error("interrupted");
+    std::string complaint;
+    for (std::size_t r = 0; r < sockets_.size(); ++r) {
+      bool ended = false;
+      if (polled[r].revents == 0 || !receive(r, out[r], ended)) {
+        // An end is the cause of what other ranks complain about.
+        if (ended)
+          throw Error("bench comm: {}: rank {} ended during '{}': {}", name_, r, command,
+                      processes_->cause_of_end(static_cast<int>(r)));
+        continue;
+      }
+      answered[r] = true;
+      --left;
+      if (const std::string word = first_word(out[r]); complaint.empty() && word != expected)
+        complaint = word == "error"
+                        ? fmt::format("rank {}: {}", r, after_first_word(out[r]))
+                        : fmt::format("rank {} answers '{}' to '{}'", r, out[r], command);
+      out[r] = after_first_word(out[r]);
+    }
+    if (!complaint.empty()) throw Error("bench comm: {}: {}", name_, complaint);
+    if (left > 0 && waited.seconds(seconds_now()) > patience_.timeout_s) give_up(command, answered);
+  }
+  return out;
+}
+
+bool RankGroup::receive(std::size_t r, std::string& line, bool& ended) {
+  char bytes[4096];
+  const ssize_t n = recv(sockets_[r], bytes, sizeof bytes, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  ended = n <= 0;
+  if (ended) return false;
+  std::string& text = received_[r].append(bytes, static_cast<std::size_t>(n));
+  const std::size_t end = text.find('\n');
+  if (end == std::string::npos) return false;
+  line = text.substr(0, end);
+  text.erase(0, end + 1);
+  return true;
+}
+
+void RankGroup::give_up(const std::string& command, const std::vector<bool>& answered) const {
+  std::vector<std::size_t> missing;
+  for (std::size_t r = 0; r < answered.size(); ++r)
+    if (!answered[r]) missing.push_back(r);
+  throw Error(
+      "bench comm: {}: no answer to '{}' within {} s from rank{} {}; they hang, or need "
+      "more time (--timeout)",
+      name_, command, patience_.timeout_s, missing.size() > 1 ? "s" : "", fmt::join(missing, ", "));
+}
+
+}  // namespace ringside

@@ -1,0 +1,54 @@
+#include "experiments/benchmark/shared_ranks.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/seconds_now.h"
+
+namespace ringside {
+
+std::shared_ptr<SharedRanks> make_shared_ranks() {
+  void* memory =
+      mmap(nullptr, sizeof(SharedRanks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    throw Error("bench comm: no memory for the ranks: {}", std::strerror(errno));
+  return {new (memory) SharedRanks, [](SharedRanks* shared) { munmap(shared, sizeof *shared); }};
+}
+
+void Meeting::meet() {
+  const int all = ranks_ * ++round_;
+  ++shared_.arrived;
+  const double end = seconds_now() + timeout_s_;
+  for (int looks = 1; shared_.arrived.load() < all; ++looks) {
+    std::this_thread::yield();
+    if (looks % 1000 == 0 && seconds_now() > end)
+      throw Error("waited {} s for the other ranks; one of them failed or hangs", timeout_s_);
+  }
+}
+
+void SharedStore::set(const std::string& key, const std::string& value) {
+  const int index = shared_.reserved++;
+  if (index >= std::ssize(shared_.entries)) throw Error("bench comm: too many groups");
+  SharedRanks::Entry& entry = shared_.entries[index];
+  if (key.size() >= sizeof entry.key || value.size() >= sizeof entry.value)
+    throw Error("bench comm: no room in the store for {}", key);
+  std::memcpy(entry.key, key.c_str(), key.size() + 1);
+  std::memcpy(entry.value, value.c_str(), value.size() + 1);
+  entry.whole = true;
+}
+
+std::string SharedStore::get(const std::string& key, double timeout_s) {
+  for (const double end = seconds_now() + timeout_s;;) {
+    for (const SharedRanks::Entry& entry : shared_.entries)
+      if (entry.whole && key == entry.key) return entry.value;
+    if (seconds_now() > end) throw Error("bench comm: no rank set {} within {} s", key, timeout_s);
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace ringside

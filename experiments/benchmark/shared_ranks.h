@@ -1,0 +1,53 @@
+// What the processes of our own ranks share.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "core/comm/store.h"
+
+namespace ringside {
+
+inline constexpr int most_processes = 64;
+
+/// Memory that processes share if they are forked after it was made.
+struct SharedRanks {
+  std::atomic<int> arrived;   // at meetings, in all
+  std::atomic<int> reserved;  // entries of the store
+  struct Entry {
+    std::atomic<bool> whole;
+    char key[128], value[512];
+  } entries[1024];
+};
+
+/// Throws Error if there is no memory.
+std::shared_ptr<SharedRanks> make_shared_ranks();
+
+/// The place where `ranks` ranks meet. Each rank has one of its own over the same memory.
+class Meeting {
+ public:
+  Meeting(SharedRanks& shared, int ranks, double timeout_s)
+      : shared_(shared), ranks_(ranks), timeout_s_(timeout_s) {}
+  /// Returns when all ranks have come, without sleep, which would add to what is measured next.
+  /// Throws Error if one does not come.
+  void meet();
+
+ private:
+  SharedRanks& shared_;
+  int ranks_, round_ = 0;
+  double timeout_s_;
+};
+
+/// Any rank may write.
+class SharedStore : public Store {
+ public:
+  explicit SharedStore(SharedRanks& shared) : shared_(shared) {}
+  void set(const std::string& key, const std::string& value) override;
+  std::string get(const std::string& key, double timeout_s) override;
+
+ private:
+  SharedRanks& shared_;
+};
+
+}  // namespace ringside

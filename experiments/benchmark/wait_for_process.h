@@ -1,0 +1,18 @@
+// Waits for processes that this one has forked.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+namespace ringside {
+
+/// The status of a child that has ended; none if that takes longer than `timeout_s` (negative: no
+/// limit), or if there is no such child.
+std::optional<int> wait_for_process(pid_t process, double timeout_s);
+
+/// The words for the end of a process, by its status from waitpid().
+std::string words_for_end(int status);
+
+}  // namespace ringside

@@ -1,0 +1,61 @@
+// Ranks of `ringside bench comm --device cuda`: as threads, since the double of NCCL knows no
+// processes.
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "experiments/benchmark/own_ranks.h"
+#include "experiments/benchmark/rank_group.h"
+#include "tests/cuda/fixture.h"
+#include "tests/cuda_on_host/control.h"
+
+namespace ringside {
+namespace {
+
+class Threads : public RankProcesses {
+ public:
+  std::string cause_of_end(int) override { return "its thread has ended"; }
+};
+
+class CudaBench : public OnGpu {
+ protected:
+  void TearDown() override { cuda_on_host::set_device_count(1); }
+};
+
+TEST_F(CudaBench, HasRightResultsOfAllOperations) {
+  const int ranks = 3;
+  cuda_on_host::set_device_count(ranks);
+  const auto shared = make_shared_ranks();
+  SharedStore store(*shared);
+  std::vector<int> sockets;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    sockets.push_back(ends[0]);
+    threads.emplace_back([&, rank, socket = ends[1]] {
+      const auto own = make_own_rank("cuda", {Algorithm::native}, *shared, store, rank, ranks, 60);
+      EXPECT_TRUE(serve(socket, rank, *own));
+    });
+  }
+  RankGroup group("nccl", sockets, std::make_unique<Threads>(), {});
+  for (const CommOperation& operation : comm_operations()) {
+    group.prepare(operation, count_of(operation, 4 * 300, ranks));
+    for (const double us : group.turn("native", 2)) EXPECT_GT(us, 0) << operation.name;
+    EXPECT_EQ(group.count_wrong(), 0) << operation.name;
+  }
+  group.close();
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(CudaBench, AMachineWithFewerGpusSaysSo) {
+  const auto shared = make_shared_ranks();
+  SharedStore store(*shared);
+  EXPECT_NE(testing::complaint([&] {
+              make_own_rank("cuda", {Algorithm::native}, *shared, store, 1, 2, 60);
+            }).find("GPU"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace ringside

@@ -1,0 +1,150 @@
+// The bench's and a rank's end of the lines between them.
+#include "experiments/benchmark/rank_group.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "experiments/benchmark/rank/serve.h"
+#include "tests/support/complaint.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::AllOf;
+using testing::complaint;
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class NoProcesses : public RankProcesses {
+ public:
+  std::string cause_of_end(int rank) override { return "the end of " + std::to_string(rank); }
+};
+
+/// Ranks as threads, each of which owns its socket.
+class RankGroups : public ::testing::Test {
+ protected:
+  ~RankGroups() override {
+    group_.reset();  // ends the threads
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void rank(const std::function<void(int socket)>& body) {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    sockets_.push_back(ends[0]);
+    threads_.emplace_back(body, ends[1]);
+  }
+  /// A rank that says the first line, and after each command the next; then it ends.
+  void rank_that_says(const std::vector<std::string>& lines) {
+    rank([lines](int socket) {
+      for (const std::string& line : lines) {
+        (void)!send(socket, (line + "\n").data(), line.size() + 1, MSG_NOSIGNAL);
+        char c = 0;
+        while (read(socket, &c, 1) == 1 && c != '\n') {
+        }
+      }
+      close(socket);
+    });
+  }
+  RankGroup& group(Patience patience = {}) {
+    group_ = std::make_unique<RankGroup>("madeup", std::exchange(sockets_, {}),
+                                         std::make_unique<NoProcesses>(), std::move(patience));
+    return *group_;
+  }
+
+  std::vector<int> sockets_;
+  std::vector<std::thread> threads_;
+  std::unique_ptr<RankGroup> group_;
+};
+
+TEST_F(RankGroups, TimeCallsFromTheLastBeginToTheLastEnd) {
+  rank_that_says({"hello 1", "ready", "times 10 10.5 20 20.25", "wrong 3"});
+  rank_that_says({"hello 0", "ready", "times 10.125 10.25 19 20.5", "wrong 4"});
+  RankGroup& ranks = group();
+  ranks.prepare(find_comm_operation("all_reduce"), 8);
+  EXPECT_THAT(ranks.turn("way", 2),
+              ElementsAre(DoubleNear(0.375e6, 1e-3), DoubleNear(0.5e6, 1e-3)));
+  EXPECT_EQ(ranks.count_wrong(), 7);
+}
+
+TEST_F(RankGroups, SayWhichRankComplains) {
+  rank_that_says({"hello 1", "ready"});
+  rank_that_says({"hello 0", "error no memory"});
+  RankGroup& ranks = group();
+  EXPECT_EQ(complaint([&] { ranks.prepare(find_comm_operation("all_reduce"), 8); }),
+            "bench comm: madeup: rank 0: no memory");
+}
+
+TEST_F(RankGroups, SayWhichRankEndsWithoutWaitingForTheOthers) {
+  rank_that_says({"hello 1"});
+  rank([](int socket) {  // never answers
+    (void)!send(socket, "hello 0\n", 8, MSG_NOSIGNAL);
+    char c = 0;
+    while (read(socket, &c, 1) == 1) {
+    }
+    close(socket);
+  });
+  RankGroup& ranks = group();
+  EXPECT_EQ(complaint([&] { ranks.turn("way", 1); }),
+            "bench comm: madeup: rank 1 ended during 'turn way 1': the end of 1");
+}
+
+TEST_F(RankGroups, NameWhoDoesNotAnswerInTime) {
+  rank([](int socket) {
+    char c = 0;
+    while (read(socket, &c, 1) == 1) {
+    }
+    close(socket);
+  });
+  EXPECT_THAT(complaint([&] { group({.timeout_s = 0.01}); }),
+              AllOf(HasSubstr("madeup: no answer to 'start' within 0.01 s from rank 0"),
+                    HasSubstr("--timeout")));
+}
+
+TEST_F(RankGroups, EndWhenTheUserInterrupts) {
+  rank_that_says({});
+  EXPECT_EQ(complaint([&] { group({.interrupted = [] { return true; }}); }), "interrupted");
+}
+
+TEST_F(RankGroups, RefuseWhatNoRankSays) {
+  rank_that_says({"hello 0"});
+  rank_that_says({"hello 0"});
+  EXPECT_THAT(complaint([&] { group(); }), HasSubstr("2 ranks, of which one says 'hello 0'"));
+  rank_that_says({"hello 0", "steady"});
+  EXPECT_THAT(complaint([&] { group().prepare(find_comm_operation("broadcast"), 8); }),
+              HasSubstr("rank 0 answers 'steady' to 'array broadcast 8'"));
+  rank_that_says({"hello 0", "times 2 1"});
+  EXPECT_THAT(complaint([&] { group().turn("way", 1); }), HasSubstr("'times 2 1' are not those"));
+}
+
+/// Counts what the bench makes it do.
+class Counting : public BenchRank {
+ public:
+  void prepare(const CommOperation& operation, std::int64_t count) override {
+    done_ += fmt::format("prepare {} {},", operation.name, count);
+  }
+  void fill() override { done_ += "fill,"; }
+  void meet() override { done_ += "meet,"; }
+  void call(const std::string& way) override { done_ += way + ","; }
+  std::int64_t count_wrong() override { return 5; }
+  std::string done_;
+};
+
+TEST_F(RankGroups, MakeRanksDoWhatIsMeasured) {
+  Counting counting;
+  rank([&](int socket) { serve(socket, 0, counting); });
+  RankGroup& ranks = group();
+  ranks.prepare(find_comm_operation("all_gather"), 6);
+  for (const double us : ranks.turn("way", 2)) EXPECT_GE(us, 0);
+  EXPECT_EQ(ranks.count_wrong(), 5);
+  EXPECT_EQ(counting.done_, "prepare all_gather 6,fill,meet,way,meet,fill,meet,way,meet,");
+}
+
+}  // namespace
+}  // namespace ringside
