@@ -79,7 +79,8 @@ void OwnRank::call(const std::string& way) {
   if (way == bound_way) return sum_alone();
   const auto found = std::ranges::find(communicators_, way, &Communicators::value_type::first);
   if (found == communicators_.end()) throw Error("no communicator of the name '{}'", way);
-  begin(*found->second, *operation_, operands_)->wait();
+  Communicator& comm = *found->second;
+  comm.complete([&] { return begin(comm, *operation_, operands_); });
   if (device_->runs_behind()) device_->synchronize();
 }
 
