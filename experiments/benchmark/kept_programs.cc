@@ -23,7 +23,8 @@
 namespace ringside {
 namespace {
 
-constexpr double grace_s = 2;  // from SIGTERM to SIGKILL
+constexpr double grace_s = 2;    // from SIGTERM to SIGKILL
+constexpr double hearing_s = 1;  // from the failure of a program to the end of the others
 constexpr std::size_t longest_words = 400;
 
 // ---- The keeper's process. Its standard output and error are the bench's pipe.
@@ -86,9 +87,13 @@ void start(const CommandLine& command) {
   int failure = getppid() == bench ? 0 : 1;
   if (failure == 0)
     for (const CommandLine& command : programs) start(command);
-  bool left = true;
-  for (bool told = false; left && failure == 0 && !told; left = reap(failure))
+  bool left = true, told = false;
+  for (; left && failure == 0 && !told; left = reap(failure))
     told = next_signal(signals, 3600) == SIGTERM;
+  // The bench first hears whose connection has ended, and does not take the end of another for it.
+  for (const double end = seconds_now() + hearing_s; left && !told && seconds_now() < end;
+       left = reap(failure))
+    told = next_signal(signals, 0.1) == SIGTERM;
   if (left) signal_children(SIGTERM);
   for (const double end = seconds_now() + grace_s; left && seconds_now() < end;
        left = reap(failure))

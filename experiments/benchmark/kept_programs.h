@@ -13,10 +13,10 @@ namespace ringside {
 /// A program of PATH, or a path, and its arguments.
 using CommandLine = std::vector<std::string>;
 
-/// Programs that run at the same time, kept by a process of their own, the keeper: when one of them
-/// fails, or when this object or this process ends, in whatever way, the keeper ends the others and
-/// everything that they have started, and removes `folder`. Must be made while this process has one
-/// thread.
+/// Programs that run at the same time, kept by a process of their own, the keeper. A second after
+/// one of them has failed, or as soon as this object or this process ends, in whatever way, the
+/// keeper ends the others and everything that they have started, and removes `folder`. Must be made
+/// while this process has one thread.
 class KeptPrograms {
  public:
   KeptPrograms(const std::vector<CommandLine>& programs, std::filesystem::path folder);
