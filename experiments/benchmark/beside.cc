@@ -17,6 +17,7 @@
 #include "core/base/error.h"
 #include "core/base/module.h"
 #include "core/base/nearest.h"
+#include "core/base/processor.h"
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
 
@@ -33,21 +34,28 @@ struct Known {
                                        int world, const std::string& folder);
 };
 
-/// Its launcher binds a rank to a core where there are enough, and makes ranks yield where there
-/// are not. Files of its shared memory go into the folder.
+/// Where there is a core for each rank, ranks are bound to one, as ours are: two ranks that wait in
+/// a loop may otherwise stay on one core.
+std::string binding(int world) {
+  return world <= allowed_cores().value_or(1) ? "hwthread" : "none";
+}
+
+/// Its ranks yield where cores are fewer. Files of its shared memory go into the folder.
 CommandLine open_mpi(const std::string& driver, const std::string& socket, int world,
                      const std::string& folder, const CommandLine& settings) {
   CommandLine out = {"mpirun.openmpi",
                      "-n",
                      fmt::format("{}", world),
                      "--use-hwthread-cpus",
-                     "--oversubscribe",
+                     "--bind-to",
+                     binding(world),
                      "--mca",
                      "orte_tmpdir_base",
                      folder,
                      "--mca",
                      "btl_vader_backing_directory",
                      folder};
+  if (binding(world) == "none") out.emplace_back("--oversubscribe");
   if (geteuid() == 0) out.emplace_back("--allow-run-as-root");
   out.insert(out.end(), settings.begin(), settings.end());
   out.insert(out.end(), {driver, socket});
@@ -90,8 +98,8 @@ const std::vector<Known>& known_libraries() {
        "libmpich-dev and mpich",
        {},
        [](const std::string& driver, const std::string& socket, int world, const std::string&) {
-         return std::vector<CommandLine>{
-             {"mpiexec.mpich", "-n", fmt::format("{}", world), driver, socket}};
+         return std::vector<CommandLine>{{"mpiexec.mpich", "-bind-to", binding(world), "-n",
+                                          fmt::format("{}", world), driver, socket}};
        }},
       {"gloo",
        "ringside_gloo",

@@ -1,6 +1,7 @@
 #include "experiments/benchmark/forked_ranks.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -46,8 +47,23 @@ class ForkedProcesses : public RankProcesses {
   std::vector<pid_t> processes_;  // by rank; 0: has ended
 };
 
-[[noreturn]] void be_rank(int socket, int rank, pid_t bench,
+/// Gives each rank a core of its own if there are enough. Ranks that wait for each other in a loop
+/// would otherwise stay on one core if they wake up there.
+void bind_to_core(int rank, int world) {
+  cpu_set_t allowed, own;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < world) return;
+  for (int core = 0, before = rank; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &allowed) || before-- > 0) continue;
+    CPU_ZERO(&own);
+    CPU_SET(core, &own);
+    sched_setaffinity(0, sizeof own, &own);
+    return;
+  }
+}
+
+[[noreturn]] void be_rank(int socket, int rank, int world, pid_t bench,
                           const std::function<void(int, int)>& body) {
+  bind_to_core(rank, world);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != bench) _exit(1);
   try {
@@ -78,7 +94,7 @@ std::unique_ptr<RankGroup> fork_ranks(const std::string& name, int world, Patien
       // An end of the bench that a rank kept would hide the end of the bench from the others.
       for (const int socket : sockets) close(socket);
       close(ends[0]);
-      be_rank(ends[1], rank, bench, body);
+      be_rank(ends[1], rank, world, bench, body);
     }
     const int cause = errno;
     if (paired) close(ends[1]);
