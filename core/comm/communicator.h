@@ -22,6 +22,9 @@ class Work {
   /// communicator's deadline, or calls another operation. The Error names the operation and the
   /// ranks that it concerns.
   virtual void wait() = 0;
+  /// Whether wait() would return, or throw, at once, and nothing that is computed later would wait.
+  /// Does not block.
+  virtual bool ready() = 0;
 
   /// The start and the end of the operation on its device. May be called only after wait().
   struct Span {

@@ -296,6 +296,25 @@ TEST_P(Collectives, SplitMakesGroupsOrderedByKey) {
   });
 }
 
+TEST_P(Collectives, WorkIsReadyWhenNobodyHasToWaitForItAnyMore) {
+  if (size() == 1) GTEST_SKIP() << "a rank alone waits for nobody";
+  run([](const Rank& r) {
+    if (r.rank > 1) return;
+    const Tensor question = r.floats(1), answer = r.floats(1);
+    if (r.rank == 1) {  // answers only after it is asked
+      r.comm.recv(question, 0)->wait();
+      r.comm.send(answer, 0)->wait();
+      return;
+    }
+    const WorkPtr answered = r.comm.recv(answer, 1);
+    EXPECT_FALSE(answered->ready());
+    r.comm.send(question, 1)->wait();
+    answered->wait();
+    r.device.synchronize();
+    EXPECT_TRUE(answered->ready());
+  });
+}
+
 TEST_P(Collectives, AThousandSmallOperationsOfAllKinds) {
   run([](const Rank& r) {
     const int next = (r.rank + 1) % r.size, previous = (r.rank + r.size - 1) % r.size;

@@ -19,6 +19,7 @@ class Noted : public Work {
  public:
   explicit Noted(int& waits, Mark mark) : waits_(waits), mark_(mark) {}
   void wait() override { ++waits_; }
+  bool ready() override { return false; }
   Span span() const override { return {mark_, mark_}; }
 
  private:

@@ -64,6 +64,10 @@ class CollectiveWork : public Work {
     device_.catch_up();
     group_->await(*operation_, rank_);
   }
+  bool ready() override {
+    device_.catch_up();
+    return group_->ended(*operation_, rank_) || group_->broken();
+  }
   Span span() const override {
     const auto& entry = operation_->entries[static_cast<std::size_t>(rank_)];
     return {{entry.arrival}, {entry.end}};
@@ -100,6 +104,10 @@ class MessageWork : public Work {
   void wait() override {
     device_.catch_up();
     group_->messages().await(*message_);
+  }
+  bool ready() override {
+    device_.catch_up();
+    return message_->done || group_->broken();
   }
   Span span() const override { return {{message_->begin}, {message_->end}}; }
 
