@@ -2,9 +2,9 @@
 
 #include <optional>
 
-#include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
 #include "core/scheme/replica.h"
+#include "core/scheme/worker_optimizer.h"
 #include "peer/reducer.h"
 #include "peer/scalar_sum.h"
 #include "peer/sums.h"
@@ -31,14 +31,18 @@ class Ddp : public SyncScheme {
     every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
     total_ = every_ ? device.tensor(gradients.shape(), MemoryKind::gradient, gradients.dtype())
                     : gradients;
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, device,
-                                replica_->parameters(), parameter_map(model));
+    optimizer_ =
+        worker_optimizer(context(), plan.world, replica_->parameters(), parameter_map(model));
     reducer_.emplace(device, context().timeline,
                      make_buckets(model, gradients.dtype(), bucket_bytes_), gradients,
                      Reducer::Operation{"all-reduce", [this](const Tensor& bucket) {
                                           return communicator_->all_reduce(bucket);
                                         }});
     if (every_) reducer_->add_up_in(total_);
+  }
+
+  void before_forward(std::size_t unit, const Pass&) override {
+    optimizer_->finish(model_->first_parameter(unit), replica_->parameters(unit).count());
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
@@ -49,6 +53,9 @@ class Ddp : public SyncScheme {
   void after_backward(std::size_t unit, const Pass& pass) override {
     replica_->after_backward(unit, every_ ? Pass{} : pass);
     if (every_ || pass.last()) reducer_->add(unit, pass.micro_batch);
+    for (std::size_t b = 0; pass.last() && b < reducer_->buckets().size(); ++b)
+      if (reducer_->finalize_if_ready(b, pass.micro_batch))
+        optimizer_->expect(range(b), {pass.step});
   }
 
   bool step(const StepInfo& info) override {
@@ -57,18 +64,19 @@ class Ddp : public SyncScheme {
       const Bucket& bucket = reducer_->buckets()[b];
       reducer_->finalize(b);
       const auto span = context().timeline.scope(Activity::optimizer, "optimizer " + bucket.name);
-      optimizer_->update({bucket.begin, replica_->parameters().range(bucket.begin, bucket.count),
-                          total_.range(bucket.begin, bucket.count)},
-                         info);
+      optimizer_->update(range(b), info);
     }
     return true;
   }
+
+  void drain() override { optimizer_->finish(0, total_.count()); }
 
   void sum(std::span<double> values) override {
     sum_over_ranks(context().device, *communicator_, values);
   }
 
   void visit_parameters(const ParameterVisitor& visit) override {
+    drain();
     if (communicator_->rank() != 0) return;
     for (std::size_t u = 0; u < model_->units.size(); ++u)
       visit(0, *model_->units[u], replica_->parameters(u));
@@ -85,6 +93,13 @@ class Ddp : public SyncScheme {
   }
 
  private:
+  /// The bucket, as the optimizer sees it.
+  ParameterRange range(std::size_t b) const {
+    const Bucket& bucket = reducer_->buckets()[b];
+    return {bucket.begin, replica_->parameters().range(bucket.begin, bucket.count),
+            total_.range(bucket.begin, bucket.count)};
+  }
+
   /// Every rank has the gradients of all parameters, so the optimizer needs no sums over the ranks.
   bool step_at_once(const StepInfo& info) {
     reducer_->finalize_all();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/optim/optimizers.h"
+#include "core/scheme/worker_optimizer.h"
 #include "peer/gathered.h"
 #include "peer/gradient_shards.h"
 #include "peer/mesh.h"
@@ -30,12 +30,16 @@ class Fsdp : public SyncScheme {
     const RunPlan& plan = context().plan;
     bundles_.emplace(model, min_unit_parameters_);
     shards_.emplace(*bundles_, mesh_.shard(), mesh_.shards());
-    parameters_.emplace(context(), *shards_, !degree_.parameters, MemoryKind::parameter);
+    HostSide* const host = plan.train.offload == Offload::parameters ? context().host : nullptr;
+    parameters_.emplace(context(), *shards_, !degree_.parameters && !host, MemoryKind::parameter,
+                        host);
     parameters_->initialise();
     gradients_.emplace(context(), *shards_, mesh_, !degree_.gradients);
-    gathered_.emplace(context(), model, *shards_, *parameters_, mesh_.within());
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, context().device,
-                                parameters_->own_range(), shards_->parameter_map());
+    gathered_.emplace(context(), model, *shards_, *parameters_, mesh_.within(),
+                      [this](std::size_t b) { finish_update(b); });
+    optimizer_ =
+        worker_optimizer(context(), plan.world, parameters_->own_range(), shards_->parameter_map());
+    expected_ = bundles_->size();
   }
 
   void before_forward(std::size_t unit, const Pass&) override {
@@ -69,16 +73,22 @@ class Fsdp : public SyncScheme {
     const auto lender = gathered_->lender_bundle(unit);
     if (lender && reshard_ && *lender + prefetch_ < bundle) gathered_->free(*lender);
     gradients_->reduce(unit, pass);
+    if (pass.last())
+      expect_from(unit == (*bundles_)[bundle].first ? bundle : bundle + 1, {pass.step});
     if (unit == 0 && !pass.last()) gather_from(0);
   }
 
   bool step(const StepInfo& info) override {
     const bool finite = optimizer_->rounds() > 0 ? step_at_once(info) : step_by_bundle(info);
+    expected_ = bundles_->size();
     if (finite) gathered_->refresh();
     return finite;
   }
 
-  void drain() override { gathered_->drain(); }
+  void drain() override {
+    for (std::size_t b = 0; b < bundles_->size(); ++b) finish_update(b);
+    gathered_->drain();
+  }
 
   void sum(std::span<double> values) override { sum_over(&mesh_.world(), values); }
 
@@ -112,14 +122,29 @@ class Fsdp : public SyncScheme {
   void gather_from(std::size_t first) {
     for (std::size_t b = first; b < std::min(first + prefetch_, bundles_->size()); ++b)
       gathered_->begin(b);
+    if (first + prefetch_ < bundles_->size()) gathered_->prepare(first + prefetch_);
   }
   void gather_below(std::size_t end) {
     for (std::size_t k = 1; k <= std::min(prefetch_, end); ++k) gathered_->begin(end - k);
+    if (end > prefetch_) gathered_->prepare(end - prefetch_ - 1);
   }
 
   /// The bundle's shard, as the optimizer sees it.
   ParameterRange range(std::size_t b) const {
     return {shards_->begin(b), parameters_->shard(b), gradients_->sums().shard(b)};
+  }
+
+  /// Tells the optimizer of the bundles whose gradients have arrived, from the last one down to
+  /// `lowest`, which is the lowest that backward has completed.
+  void expect_from(std::size_t lowest, const StepInfo& info) {
+    gradients_->finish_arrived();
+    for (; expected_ > lowest && !gradients_->is_on_its_way(expected_ - 1); --expected_)
+      optimizer_->expect(range(expected_ - 1), info);
+  }
+
+  /// Waits until this rank's shard of the bundle is updated.
+  void finish_update(std::size_t b) {
+    optimizer_->finish(shards_->begin(b), parameters_->shard(b).count());
   }
 
   /// The shards of all bundles in as few ranges as they lie in.
@@ -173,6 +198,7 @@ class Fsdp : public SyncScheme {
   std::optional<GradientShards> gradients_;
   std::optional<GatheredUnits> gathered_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::size_t expected_ = 0;  // the optimizer has been told of the bundles from this one on
 };
 
 }  // namespace

@@ -54,8 +54,13 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// With `min_unit_parameters` above 0, what is said of a unit above holds for a bundle of units
 /// (peer/bundles.h): fewer and larger messages, for more memory of gathered units and gradients.
 ///
-/// In a group of one rank nothing is copied: parameters are used in place, and units' gradients are
-/// their own shards.
+/// With Offload::parameters the shards of parameters lie in the host's memory. Before a unit is
+/// gathered its shard is copied to the device, one unit further ahead than units are gathered: the
+/// device holds gathered units and at most `prefetch` + 2 such shards. A group of one rank then
+/// copies whole units, and frees them as if they had been gathered.
+///
+/// In a group of one rank nothing else is copied: parameters are used in place, and units'
+/// gradients are their own shards.
 ///
 /// With several micro-batches, train.reduce "every" reduces gradients in each of them, adding up
 /// over ranks first; "last" adds up whole gradients of a rank first and reduces once. Sums over

@@ -42,6 +42,12 @@ void check(const FsdpOptions& options, const RunPlan& plan) {
         "scheme.{}.reshard_after_forward = false means nothing with shard = '{}', which keeps "
         "parameters whole; leave it out, or set shard to 'full_shard' or 'hybrid_shard'",
         plan.scheme, name_of(options.shard));
+  if (plan.train.offload == Offload::parameters && !shards_parameters(options.shard))
+    throw Error(
+        "train.offload = 'parameters' means nothing to scheme {} with shard = '{}', which keeps "
+        "parameters whole; set train.offload to 'optimizer', or use 'full_shard' or "
+        "'hybrid_shard'",
+        plan.scheme, name_of(options.shard));
 }
 
 bool fsdp_has_own_order(const FsdpOptions& options, const RunPlan& plan) {

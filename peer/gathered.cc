@@ -16,19 +16,53 @@ std::optional<std::size_t> lender_of(const Model& model, const Unit& unit) {
 }  // namespace
 
 GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
-                             const Kept& parameters, Communicator* group)
-    : context_(context), model_(model), shards_(shards), parameters_(parameters), group_(group) {
+                             const Kept& parameters, Communicator* group,
+                             std::function<void(std::size_t)> update)
+    : context_(context),
+      model_(model),
+      shards_(shards),
+      parameters_(parameters),
+      group_(group),
+      update_(std::move(update)) {
   for (const auto& unit : model.units) lenders_.push_back(lender_of(model, *unit));
   for (std::size_t b = 0; parameters.whole() && b < shards.size(); ++b)
     gathered_[b].padded = parameters.bundle(b);
 }
 
+void GatheredUnits::prepare(std::size_t bundle) {
+  if (!parameters_.host() || gathered_.contains(bundle) || copied_.contains(bundle)) return;
+  update_(bundle);
+  const Tensor home = parameters_.shard(bundle);
+  const Tensor shard =
+      context_.device.tensor(home.shape(), MemoryKind::communication, home.dtype());
+  copied_[bundle] = {shard, parameters_.host()->store(home, shard, nullptr)};
+}
+
+Tensor GatheredUnits::shard(std::size_t bundle) {
+  if (!parameters_.host()) {
+    update_(bundle);
+    return parameters_.shard(bundle);
+  }
+  prepare(bundle);
+  const Copied copied = std::move(copied_.extract(bundle).mapped());
+  const std::string name = "copy of the shard of " + shards_.bundles()[bundle].name;
+  {
+    const auto span = context_.timeline.scope(Activity::exposed, "wait " + name);
+    copied.copy->wait();
+  }
+  const auto [begin, end] = copied.copy->span();
+  context_.timeline.add(Activity::communication, name, {begin}, {end});
+  return copied.shard;
+}
+
 void GatheredUnits::gather(std::size_t bundle, Gathered& entry) {
-  entry.work = group_->all_gather(parameters_.shard(bundle), entry.padded);
+  entry.work = group_->all_gather(shard(bundle), entry.padded);
 }
 
 void GatheredUnits::begin(std::size_t bundle) {
   if (gathered_.contains(bundle)) return;
+  prepare(bundle);
+  if (!group_) return;  // the shard is the bundle
   Gathered& entry = gathered_[bundle];
   entry.padded = context_.device.tensor({shards_.padded_count(bundle)}, MemoryKind::communication,
                                         parameters_.values().dtype());
@@ -36,6 +70,8 @@ void GatheredUnits::begin(std::size_t bundle) {
 }
 
 const Tensor& GatheredUnits::wait(std::size_t bundle) {
+  if (!group_ && (parameters_.whole() || !gathered_.contains(bundle)))
+    gathered_[bundle].padded = shard(bundle);
   Gathered& entry = gathered_[bundle];
   if (entry.work)
     wait_exposed(context_.timeline, "all-gather " + shards_.bundles()[bundle].name,

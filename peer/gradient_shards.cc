@@ -97,9 +97,18 @@ void GradientShards::finish_first() {
   if (first.later) add(name(first.bundle), first.part, sums_.shard(first.bundle));
 }
 
+bool GradientShards::is_on_its_way(std::size_t bundle) const {
+  return std::any_of(on_their_way_.begin(), on_their_way_.end(),
+                     [bundle](const OnItsWay& one) { return one.bundle == bundle; });
+}
+
 void GradientShards::finish(std::size_t bundle) {
-  const auto is_of_bundle = [bundle](const OnItsWay& one) { return one.bundle == bundle; };
-  while (std::any_of(on_their_way_.begin(), on_their_way_.end(), is_of_bundle)) finish_first();
+  while (is_on_its_way(bundle)) finish_first();
+}
+
+void GradientShards::finish_arrived() {
+  const auto arrived = [](const OnItsWay& one) { return !one.crosses && one.work->ready(); };
+  while (!on_their_way_.empty() && arrived(on_their_way_.front())) finish_first();
 }
 
 void GradientShards::finish_all() {

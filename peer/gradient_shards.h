@@ -37,6 +37,10 @@ class GradientShards {
   /// Waits until the bundle's shard of sums() is complete.
   void finish(std::size_t bundle);
   void finish_all();
+  /// Does what finish() does for the bundles that have arrived; does not block.
+  void finish_arrived();
+  /// Whether a gradient of the bundle is on its way: finish() would have to wait for it.
+  bool is_on_its_way(std::size_t bundle) const;
 
   /// The gradient of the step. After finish() a bundle's shard is its sum over all ranks and
   /// micro-batches; the rest of a whole gradient means nothing.

@@ -53,6 +53,14 @@ void Reducer::finalize(std::size_t bucket) {
     device_.kernels().add({.in = part, .out = sum});
 }
 
+bool Reducer::finalize_if_ready(std::size_t bucket, std::int64_t micro_batch) {
+  const UnderWay& under_way = under_way_[bucket];
+  if (!under_way.work || under_way.micro_batch != micro_batch || !under_way.work->ready())
+    return false;
+  finalize(bucket);
+  return true;
+}
+
 void Reducer::finalize_of_unit(std::size_t unit) {
   const auto bucket = std::find_if(buckets_.begin(), buckets_.end(),
                                    [&](const Bucket& b) { return b.first_unit <= unit; });

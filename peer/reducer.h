@@ -48,7 +48,11 @@ class Reducer {
   /// Waits for the bucket if it is under way. Afterwards `gradients`, or `total` after add_up_in(),
   /// hold the bucket's sums.
   void finalize(std::size_t bucket);
-  /// Does the same for the bucket of a unit whose gradients are about to be overwritten.
+  /// If the bucket's sum of this micro-batch has arrived, does the same without waiting and returns
+  /// true.
+  bool finalize_if_ready(std::size_t bucket, std::int64_t micro_batch);
+  /// Does what finalize() does for the bucket of a unit whose gradients are about to be
+  /// overwritten.
   void finalize_of_unit(std::size_t unit);
   void finalize_all();
 

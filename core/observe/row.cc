@@ -135,6 +135,7 @@ int usable_cores(const RunPlan& plan) {
 void add_record(ordered_json& rank, const RankRecord& record) {
   rank.update(to_json(row_fields_of(const_cast<RankRecord&>(record))));  // to_json() only reads
   rank["memory"]["peak"] = record.at_peak.total();
+  if (record.host_memory) rank["memory"]["host"]["peak"] = record.host_memory->at_peak.total();
 }
 
 }  // namespace

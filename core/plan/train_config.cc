@@ -21,6 +21,10 @@ Fields fields_of(TrainConfig& config) {
       {"recompute", &config.recompute,
        "keep only the inputs of units, and compute their activations again in backward: less "
        "memory, more compute"},
+      {"offload", &config.offload,
+       "none; optimizer: optimizer state and master weights live in the host's memory, and the "
+       "host's processor updates parameters while copies overlap compute; parameters: the shards "
+       "of parameters live there too (fsdp, zero3)"},
       {"precision", &config.precision,
        "fp32, bf16 or fp16 for parameters, gradients and activations; bf16 and fp16 have fp32 "
        "master weights, and fp16 has dynamic loss scaling"},

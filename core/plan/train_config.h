@@ -25,6 +25,15 @@ enum class Precision : std::uint8_t { fp32, bf16, fp16 };
 inline constexpr std::string_view precision_names[] = {"fp32", "bf16", "fp16"};
 constexpr EnumNames names_of(Precision) { return precision_names; }
 
+/// What lives in the host's memory instead of the device's, and is updated by the host's processor.
+enum class Offload : std::uint8_t {
+  none,
+  optimizer,  // optimizer state and master values
+  parameters  // a rank's shards of parameters too
+};
+inline constexpr std::string_view offload_names[] = {"none", "optimizer", "parameters"};
+constexpr EnumNames names_of(Offload) { return offload_names; }
+
 struct TrainConfig {
   std::int64_t steps = 30;
   std::int64_t warmup = 5;
@@ -34,6 +43,7 @@ struct TrainConfig {
   std::int64_t accumulation = 1;
   Reduce reduce = Reduce::by_scheme;
   bool recompute = false;
+  Offload offload = Offload::none;
   Precision precision = Precision::fp32;
   std::int64_t seed = 1;
   std::string initial_weights;

@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
 #include "core/scheme/replica.h"
+#include "core/scheme/worker_optimizer.h"
 
 namespace ringside {
 namespace {
@@ -26,8 +26,12 @@ class OneAfterTheOther : public SyncScheme {
     model_ = &model;
     replica_.emplace(model, context());
     total_ = replicas_ == 1 ? replica_->gradients() : new_gradients();
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, workers()}, context().device,
-                                replica_->parameters(), parameter_map(model));
+    optimizer_ =
+        worker_optimizer(context(), workers(), replica_->parameters(), parameter_map(model));
+  }
+
+  void before_forward(std::size_t unit, const Pass&) override {
+    optimizer_->finish(model_->first_parameter(unit), replica_->parameters(unit).count());
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
@@ -52,9 +56,12 @@ class OneAfterTheOther : public SyncScheme {
     return finite;
   }
 
+  void drain() override { optimizer_->finish(0, replica_->parameters().count()); }
+
   void sum(std::span<double>) override {}
 
   void visit_parameters(const ParameterVisitor& visit) override {
+    drain();
     for (std::size_t u = 0; u < model_->units.size(); ++u)
       visit(0, *model_->units[u], replica_->parameters(u));
   }
@@ -76,6 +83,12 @@ class OneAfterTheOther : public SyncScheme {
   const Model& model() const { return *model_; }
   /// The gradients of a step, added up.
   const Tensor& total() const { return total_; }
+  /// Says that the unit's part of total() is complete.
+  void expect_update(std::size_t unit, const StepInfo& info) {
+    const std::int64_t begin = model_->first_parameter(unit);
+    const Tensor parameters = replica_->parameters(unit);
+    optimizer_->expect({begin, parameters, total_.range(begin, parameters.count())}, info);
+  }
 
  private:
   Pass within_replica(Pass pass) const {
@@ -94,6 +107,11 @@ class OneAfterTheOther : public SyncScheme {
 class Single final : public OneAfterTheOther {
  public:
   using OneAfterTheOther::OneAfterTheOther;
+
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    OneAfterTheOther::after_backward(unit, pass);
+    if (pass.last()) expect_update(unit, {pass.step});
+  }
 
  private:
   void take_gradients(std::int64_t replica, std::int64_t begin, const Tensor& gradients) override {

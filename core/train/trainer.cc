@@ -47,11 +47,13 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   RankRecord record;
   scheme_.attach(model_);
   const double start = clock.now();
+  double host_before = 0;
   Traffic measured;
   for (std::int64_t step = 0; step < train.steps; ++step) {
     const double step_start = clock.now();
     const Traffic before = scheme_.traffic();
     const double processor_before = processor_seconds();
+    if (context_.host && step == train.warmup) host_before = context_.host->busy_s();
     const std::vector<double> losses = train_step(step);
     if (step >= train.warmup) record.processor_s += processor_seconds() - processor_before;
     if (context_.device.has_values())
@@ -79,6 +81,8 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.bytes_sent_per_step = static_cast<double>(measured.sent) / measured_steps;
   record.bytes_received_per_step = static_cast<double>(measured.received) / measured_steps;
   record.bytes_computed = measured.computed;
+  if (context_.host)
+    record.serving_optimizer_ms = 1e3 * (context_.host->busy_s() - host_before) / measured_steps;
   record.steps = context_.timeline.step_times();
   record.slices = context_.timeline.slices(std::max<std::int64_t>(0, train.steps - traced_steps));
   record.parameters = model_.parameter_count();
@@ -86,6 +90,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   // while the scheme still maps its memory.
   record.at_peak = context_.device.ledger().at_peak();
   record.device_memory = context_.device.memory();
+  if (context_.host) record.host_memory = {context_.host->device().ledger().at_peak()};
   if (!context_.plan.cluster) note_process_memory(record);
   record.parameter_hashes = parameter_hashes();
   return record;

@@ -132,6 +132,17 @@ void check_batch_norm_groups(RunPlan& plan) {
         group, plan.train.accumulation, plan.train.micro_batch * plan.train.accumulation);
 }
 
+void check_offload(Offload offload, const SchemeRow& row) {
+  if (offload <= row.offloads) return;
+  std::vector<std::string_view> able;
+  for (const SchemeRow& other : scheme_rows())
+    if (offload <= other.offloads) able.push_back(other.name);
+  throw Error(
+      "train.offload = '{}': workers of scheme {} have no such thing to offload; leave it out, or "
+      "use {}",
+      name_of(offload), row.name, one_of(able));
+}
+
 }  // namespace
 
 RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world, int repeat) {
@@ -162,6 +173,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
                                    : fmt::format("world {} (scheme {})", ranks, plan.scheme);
   plan.train = train_of(config, ranks, who);
+  check_offload(plan.train.offload, row);
   row.check(plan.options, plan);
   if (row.max_world == 1)
     plan.train.reduce = Reduce::last;

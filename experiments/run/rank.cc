@@ -157,6 +157,9 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   const auto device = find_device(device_kind(plan, self)).make(plan, rank, site.world);
   Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
+  std::unique_ptr<HostSide> host;
+  if (plan.train.offload != Offload::none && self.worker >= 0)
+    host = find_device(device_kind(plan, self)).host_side(plan, rank, *device);
   const auto seed = static_cast<std::uint64_t>(plan.train.seed);
   const auto reading = site.world ? Loader::Reading::when_asked : Loader::Reading::ahead;
   const Loader training(*data.training, *device, plan.train.global_batch, seed, reading);
@@ -173,7 +176,8 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                             timeline,
                             &shared,
                             initial_weights(plan, model),
-                            find_device(plan.device.kind).links};
+                            find_device(plan.device.kind).links,
+                            host.get()};
   const auto serve = [&] {
     return heard(listener,
                  [&] { return scheme_row.serve(context, plan.options, model, training); });
