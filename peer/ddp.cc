@@ -53,9 +53,7 @@ class Ddp : public SyncScheme {
   void after_backward(std::size_t unit, const Pass& pass) override {
     replica_->after_backward(unit, every_ ? Pass{} : pass);
     if (every_ || pass.last()) reducer_->add(unit, pass.micro_batch);
-    for (std::size_t b = 0; pass.last() && b < reducer_->buckets().size(); ++b)
-      if (reducer_->finalize_if_ready(b, pass.micro_batch))
-        optimizer_->expect(range(b), {pass.step});
+    if (pass.last() && context().host) expect_arrived(pass);
   }
 
   bool step(const StepInfo& info) override {
@@ -98,6 +96,14 @@ class Ddp : public SyncScheme {
     const Bucket& bucket = reducer_->buckets()[b];
     return {bucket.begin, replica_->parameters().range(bucket.begin, bucket.count),
             total_.range(bucket.begin, bucket.count)};
+  }
+
+  /// Tells the optimizer of the buckets whose sums have arrived. Only an optimizer on the host
+  /// gains from that.
+  void expect_arrived(const Pass& pass) {
+    for (std::size_t b = 0; b < reducer_->buckets().size(); ++b)
+      if (reducer_->finalize_if_ready(b, pass.micro_batch))
+        optimizer_->expect(range(b), {pass.step});
   }
 
   /// Every rank has the gradients of all parameters, so the optimizer needs no sums over the ranks.
