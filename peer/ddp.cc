@@ -53,7 +53,7 @@ class Ddp : public SyncScheme {
   void after_backward(std::size_t unit, const Pass& pass) override {
     replica_->after_backward(unit, every_ ? Pass{} : pass);
     if (every_ || pass.last()) reducer_->add(unit, pass.micro_batch);
-    if (pass.last() && context().host) expect_arrived(pass);
+    if (pass.last() && optimizer_->expects()) expect_arrived(pass);
   }
 
   bool step(const StepInfo& info) override {
@@ -98,8 +98,7 @@ class Ddp : public SyncScheme {
             total_.range(bucket.begin, bucket.count)};
   }
 
-  /// Tells the optimizer of the buckets whose sums have arrived. Only an optimizer on the host
-  /// gains from that.
+  /// Tells the optimizer of the buckets whose sums have arrived.
   void expect_arrived(const Pass& pass) {
     for (std::size_t b = 0; b < reducer_->buckets().size(); ++b)
       if (reducer_->finalize_if_ready(b, pass.micro_batch))

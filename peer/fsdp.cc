@@ -73,7 +73,7 @@ class Fsdp : public SyncScheme {
     const auto lender = gathered_->lender_bundle(unit);
     if (lender && reshard_ && *lender + prefetch_ < bundle) gathered_->free(*lender);
     gradients_->reduce(unit, pass);
-    if (pass.last() && context().host)
+    if (pass.last() && optimizer_->expects())
       expect_from(unit == (*bundles_)[bundle].first ? bundle : bundle + 1, {pass.step});
     if (unit == 0 && !pass.last()) gather_from(0);
   }
@@ -135,8 +135,7 @@ class Fsdp : public SyncScheme {
   }
 
   /// Tells the optimizer of the bundles whose gradients have arrived, from the last one down to
-  /// `lowest`, which is the lowest that backward has completed. Only an optimizer on the host gains
-  /// from that.
+  /// `lowest`, which is the lowest that backward has completed.
   void expect_from(std::size_t lowest, const StepInfo& info) {
     gradients_->finish_arrived();
     for (; expected_ > lowest && !gradients_->is_on_its_way(expected_ - 1); --expected_)

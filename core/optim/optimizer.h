@@ -84,6 +84,8 @@ class Optimizer {
   virtual void expect(const ParameterRange& range, const StepInfo& info) {
     static_cast<void>(range), static_cast<void>(info);
   }
+  /// Whether expect() does anything; if not, callers need not look for gradients that are complete.
+  virtual bool expects() const { return false; }
   /// Must be called before anybody uses parameters again. Returns when the elements
   /// [begin, begin + count) have their updated values; may block.
   virtual void finish(std::int64_t begin, std::int64_t count) {

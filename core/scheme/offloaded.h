@@ -45,6 +45,7 @@ class OffloadedOptimizer final : public Optimizer {
   bool settle(int round, std::span<const double> totals, const StepInfo& info) override;
   void update(const ParameterRange& range, const StepInfo& info) override;
   void expect(const ParameterRange& range, const StepInfo& info) override;
+  bool expects() const override { return true; }
   void finish(std::int64_t begin, std::int64_t count) override;
   /// Tensors of the host.
   std::vector<OptimizerState> state() const override { return inner_->state(); }

@@ -79,7 +79,7 @@ class World {
 
   /// Computes for `seconds` on one core of `place`, longer while others share the cores. work()
   /// blocks the calling actor, start_work() does not. work() on several cores gets, while others
-  /// share them, as many as everyone has on average; it takes longer accordingly.
+  /// compute there too, its even share of all cores, and takes longer accordingly.
   virtual void work(Place place, double seconds, std::int64_t cores = 1) = 0;
   virtual JobPtr start_work(Place place, double seconds) = 0;
   virtual void sleep(double seconds) = 0;
