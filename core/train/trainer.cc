@@ -107,6 +107,7 @@ std::vector<double> Trainer::train_step(std::int64_t step) {
   const std::int64_t micro_batches = train.accumulation;
   context_.timeline.begin_step();
   terms_.gradient_scale = loss_scale_.value();
+  count_targets(training_, step);
   std::vector<Loss> losses;
   for (std::int64_t m = 0; m < micro_batches; ++m)
     losses.push_back(train_micro_batch({.step = step,
@@ -148,6 +149,10 @@ Loss Trainer::train_micro_batch(Pass pass) {
   return loss;
 }
 
+void Trainer::count_targets(const Loader& loader, std::int64_t global_batch_index) {
+  terms_.targets = loader.targets({global_batch_index, 0, terms_.global_batch});
+}
+
 void Trainer::recompute(std::size_t unit, Pass pass) {
   pass.keep = pass.again = true;
   model_.units[unit]->forward(std::exchange(inputs_[unit], {}), pass);
@@ -157,6 +162,12 @@ Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader&
   const RunPlan& plan = context_.plan;
   const std::int64_t count = plan.train.global_batch / (plan.world * pass.micro_batches);
   pass.first_sample = (worker() * pass.micro_batches + pass.micro_batch) * count;
+
+  const std::int64_t mean = terms_.gradient_batch;
+  terms_.gradient_targets =
+      terms_.targets == 0 || mean == terms_.global_batch
+          ? terms_.targets
+          : loader.targets({global_batch_index, pass.first_sample / mean * mean, mean});
 
   Batch batch = scheme_.fetch({global_batch_index, pass.first_sample, count}, loader, pass);
   Tensor x = batch.inputs;
@@ -189,7 +200,8 @@ std::vector<LossValue> Trainer::evaluate(std::int64_t step) {
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   const std::int64_t micro_batches = context_.plan.train.accumulation;
   std::vector<LossValue> shares(static_cast<std::size_t>(micro_batches));
-  for (std::int64_t b = 0; b < batches; ++b)
+  for (std::int64_t b = 0; b < batches; ++b) {
+    count_targets(*held_out_, b);
     for (std::int64_t m = 0; m < micro_batches; ++m) {
       Pass pass = evaluation;
       pass.step = step;
@@ -198,6 +210,7 @@ std::vector<LossValue> Trainer::evaluate(std::int64_t step) {
       shares[static_cast<std::size_t>(m)] +=
           value_of(context_.device, forward(pass, b, *held_out_));
     }
+  }
   for (LossValue& share : shares) {
     if (!std::isfinite(share.loss))
       throw Error("the held-out loss is {} after step {}; lower optimizer.lr", share.loss,
