@@ -31,6 +31,8 @@ class Work {
 };
 using WorkPtr = std::unique_ptr<Work>;
 
+class Window;
+
 /// A group of ranks that communicate, as one of its ranks sees the group.
 struct Group {
   std::string name;  // no other group of the run has it
@@ -76,6 +78,10 @@ class Communicator {
   virtual WorkPtr recv(const Tensor& array, int from) = 0;
   /// Blocks until every rank has called barrier().
   virtual void barrier() = 0;
+  /// Makes a window (core/comm/window.h) of the tensors of all ranks, which may differ in size but
+  /// not in dtype. All ranks call expose(), which blocks until all have. Sends nothing. Throws
+  /// Error if ranks cannot reach each other's memory: with NCCL.
+  virtual std::unique_ptr<Window> expose(const Tensor& tensor) = 0;
   /// Returns a new communicator of the ranks that gave the same colour, ordered by (key, rank). All
   /// ranks must call it.
   virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;
