@@ -32,8 +32,9 @@ class Fsdp : public SyncScheme {
     shards_.emplace(*bundles_, mesh_.shard(), mesh_.shards());
     parameters_.emplace(context(), *shards_, !degree_.parameters, MemoryKind::parameter);
     parameters_->initialise();
-    gradients_.emplace(context(), *shards_, mesh_, !degree_.gradients);
-    gathered_.emplace(context(), model, *shards_, *parameters_, mesh_.within());
+    carrier_ = make_carrier(context(), degree_, mesh_.within(), *shards_, *parameters_);
+    gradients_.emplace(context(), *shards_, mesh_, carrier_.get(), !degree_.gradients);
+    gathered_.emplace(context(), model, *shards_, *parameters_, carrier_.get());
     optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, context().device,
                                 parameters_->own_range(), shards_->parameter_map());
   }
@@ -73,7 +74,9 @@ class Fsdp : public SyncScheme {
   }
 
   bool step(const StepInfo& info) override {
+    gradients_->meet();
     const bool finite = optimizer_->rounds() > 0 ? step_at_once(info) : step_by_bundle(info);
+    if (carrier_) carrier_->leave();
     if (finite) gathered_->refresh();
     return finite;
   }
@@ -88,9 +91,12 @@ class Fsdp : public SyncScheme {
       if (mesh_.world().rank() == 0) visit(0, unit(u), parameters);
       if (u == (*bundles_)[bundles_->of(u)].last) gathered_->free(bundles_->of(u));
     }
+    if (carrier_) carrier_->leave();
   }
 
-  Traffic traffic() const override { return mesh_.traffic(); }
+  Traffic traffic() const override {
+    return mesh_.traffic() + (carrier_ ? carrier_->traffic() : Traffic{});
+  }
 
   std::vector<SchemeFigure> figures() const override {
     if (!automatic_ || mesh_.world().rank() != 0) return {};
@@ -170,6 +176,7 @@ class Fsdp : public SyncScheme {
   std::optional<Bundles> bundles_;
   std::optional<Shards> shards_;
   std::optional<Kept> parameters_;
+  std::unique_ptr<ShardCarrier> carrier_;
   std::optional<GradientShards> gradients_;
   std::optional<GatheredUnits> gathered_;
   std::unique_ptr<Optimizer> optimizer_;

@@ -35,7 +35,7 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 ///   0      no_shard (G = 1)                      P           P          nothing
 ///   1      shard_optimizer, hybrid_shard_zero1   P           P          2 (G-1)/G P
 ///   2      shard_grad_op, hybrid_shard_zero2     P           P/G        2 (G-1)/G P
-///   3      full_shard, hybrid_shard              P/G         P/G        3 (G-1)/G P
+///   3      full_shard, hybrid_shard, on_demand   P/G         P/G        3 (G-1)/G P
 ///
 /// Gradients are reduce-scattered within the group after the backward of each unit. With N/G > 1
 /// groups the sums of a shard are all-reduced across groups, for which a rank sends another
@@ -54,14 +54,17 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// With `min_unit_parameters` above 0, what is said of a unit above holds for a bundle of units
 /// (peer/bundles.h): fewer and larger messages, for more memory of gathered units and gradients.
 ///
+/// on_demand moves the same bytes without collectives, keeps (N-1)/N P bytes more, and lets ranks
+/// wait for each other once a step (peer/on_demand.h).
+///
 /// In a group of one rank nothing is copied: parameters are used in place, and units' gradients are
 /// their own shards.
 ///
 /// With several micro-batches, train.reduce "every" reduces gradients in each of them, adding up
 /// over ranks first; "last" adds up whole gradients of a rank first and reduces once. Sums over
-/// ranks are in rank order, or in that of the algorithm. Rank order with "last", or with one
-/// micro-batch, is the order of `single`. Several groups of several ranks are another order: they
-/// add up within each group first and then over groups.
+/// ranks are in rank order, or in that of the algorithm. Rank order with "last", with one
+/// micro-batch, or with on_demand, is the order of `single`. Several groups of several ranks are
+/// another order: they add up within each group first and then over groups.
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options);
 
 /// Whether a run has an order of sums of its own; define_fsdp() adds up in that order on one rank.

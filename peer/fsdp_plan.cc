@@ -10,13 +10,16 @@ Fields fields_of(FsdpOptions& options) {
   return {
       {"shard", &options.shard,
        "what ranks divide: no_shard: nothing; shard_optimizer (ZeRO-1), shard_grad_op (ZeRO-2), "
-       "full_shard (ZeRO-3); hybrid_shard, hybrid_shard_zero2, hybrid_shard_zero1: within groups"},
+       "full_shard (ZeRO-3); on_demand: the same without collectives, ranks wait once a step; "
+       "hybrid_shard, hybrid_shard_zero2, hybrid_shard_zero1: within groups"},
       {"shard_group", &options.shard_group,
        "consecutive ranks that divide one model, for hybrid degrees and shard_optimizer; 0: all"},
       {"reshard_after_forward", &options.reshard_after_forward,
-       "full_shard, hybrid_shard: free units after forward, and gather them again for backward"},
+       "full_shard, on_demand, hybrid_shard: free units after forward, and gather them again for "
+       "backward"},
       {"prefetch", &options.prefetch,
-       "full_shard, hybrid_shard: number of units gathered ahead of the one that is computed"},
+       "full_shard, on_demand, hybrid_shard: number of units gathered ahead of the one that is "
+       "computed"},
       {"min_unit_parameters", &options.min_unit_parameters,
        "neighbouring units are gathered and reduced as one until they have so many parameters"},
       {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"}};
@@ -24,6 +27,18 @@ Fields fields_of(FsdpOptions& options) {
 
 void check(const FsdpOptions& options, const RunPlan& plan) {
   check_degree(plan.scheme, options.shard, options.shard_group, plan.world);
+  if (options.shard == Shard::on_demand) {
+    if (plan.device.kind == "cuda")
+      throw Error(
+          "scheme.{}.shard = 'on_demand': NCCL has no one-sided reads and writes, so GPUs cannot "
+          "serve each other; use 'full_shard', or simulated GPUs",
+          plan.scheme);
+    if (options.algorithm != Algorithm::native)
+      throw Error(
+          "scheme.{}.algorithm = '{}' means nothing with shard = 'on_demand', which has no "
+          "collectives; leave it out",
+          plan.scheme, name_of(options.algorithm));
+  }
   const std::string algorithm = fmt::format("scheme.{}.algorithm", plan.scheme);
   const int group = degree_of(options.shard, options.shard_group, plan.world).group;
   check_algorithm(plan, options.algorithm, algorithm, some_workers(plan.world));
@@ -40,11 +55,13 @@ void check(const FsdpOptions& options, const RunPlan& plan) {
   if (!options.reshard_after_forward && !shards_parameters(options.shard))
     throw Error(
         "scheme.{}.reshard_after_forward = false means nothing with shard = '{}', which keeps "
-        "parameters whole; leave it out, or set shard to 'full_shard' or 'hybrid_shard'",
+        "parameters whole; leave it out, or set shard to 'full_shard', 'on_demand' or "
+        "'hybrid_shard'",
         plan.scheme, name_of(options.shard));
 }
 
 bool fsdp_has_own_order(const FsdpOptions& options, const RunPlan& plan) {
+  if (options.shard == Shard::on_demand) return false;
   const int group = degree_of(options.shard, options.shard_group, plan.world).group;
   const bool two_levels = group > 1 && group < plan.world;
   return sums_in_own_order(plan, options.algorithm, two_levels);

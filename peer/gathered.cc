@@ -1,5 +1,7 @@
 #include "peer/gathered.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "peer/exposed.h"
@@ -16,15 +18,19 @@ std::optional<std::size_t> lender_of(const Model& model, const Unit& unit) {
 }  // namespace
 
 GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
-                             const Kept& parameters, Communicator* group)
-    : context_(context), model_(model), shards_(shards), parameters_(parameters), group_(group) {
+                             const Kept& parameters, ShardCarrier* carrier)
+    : context_(context),
+      model_(model),
+      shards_(shards),
+      parameters_(parameters),
+      carrier_(carrier) {
   for (const auto& unit : model.units) lenders_.push_back(lender_of(model, *unit));
   for (std::size_t b = 0; parameters.whole() && b < shards.size(); ++b)
     gathered_[b].padded = parameters.bundle(b);
 }
 
 void GatheredUnits::gather(std::size_t bundle, Gathered& entry) {
-  entry.work = group_->all_gather(parameters_.shard(bundle), entry.padded);
+  entry.work = carrier_->gather(bundle, entry.padded);
 }
 
 void GatheredUnits::begin(std::size_t bundle) {
@@ -38,7 +44,8 @@ void GatheredUnits::begin(std::size_t bundle) {
 const Tensor& GatheredUnits::wait(std::size_t bundle) {
   Gathered& entry = gathered_[bundle];
   if (entry.work)
-    wait_exposed(context_.timeline, "all-gather " + shards_.bundles()[bundle].name,
+    wait_exposed(context_.timeline,
+                 fmt::format("{} {}", carrier_->gathers(), shards_.bundles()[bundle].name),
                  std::move(entry.work));
   return entry.padded;
 }
@@ -61,7 +68,7 @@ void GatheredUnits::free(std::size_t bundle) {
 }
 
 void GatheredUnits::refresh() {
-  if (!parameters_.whole() || !group_) return;
+  if (!parameters_.whole() || !carrier_) return;
   for (auto& [bundle, entry] : gathered_) gather(bundle, entry);
 }
 

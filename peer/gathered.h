@@ -6,9 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/comm/communicator.h"
 #include "core/scheme/rank_context.h"
-#include "peer/kept.h"
+#include "peer/shard_carrier.h"
 
 namespace ringside::peer {
 
@@ -18,10 +17,10 @@ namespace ringside::peer {
 /// the shards. For one thread; all ranks ask for the same units in the same order.
 class GatheredUnits {
  public:
-  /// `group` is null if the group is this rank alone: then nothing is gathered, and `parameters`
+  /// `carrier` is null if the group is this rank alone: then nothing is gathered, and `parameters`
   /// are whole. All arguments outlive this object.
   GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
-                const Kept& parameters, Communicator* group);
+                const Kept& parameters, ShardCarrier* carrier);
 
   /// Begins to gather the bundle, unless it has been gathered already; does not block.
   void begin(std::size_t bundle);
@@ -56,7 +55,7 @@ class GatheredUnits {
   Model& model_;
   const Shards& shards_;
   const Kept& parameters_;
-  Communicator* group_;
+  ShardCarrier* carrier_;
   std::vector<std::optional<std::size_t>> lenders_;  // indexed by unit
   std::map<std::size_t, Gathered> gathered_;         // all bundles if parameters are whole
 };

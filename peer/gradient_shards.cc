@@ -1,5 +1,7 @@
 #include "peer/gradient_shards.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,10 +18,11 @@ bool adds_up_first(const RunPlan& plan) {
 }  // namespace
 
 GradientShards::GradientShards(const RankContext& context, const Shards& shards, const Mesh& mesh,
-                               bool whole)
+                               ShardCarrier* carrier, bool whole)
     : context_(context),
       shards_(shards),
       mesh_(mesh),
+      carrier_(carrier),
       adds_up_first_(adds_up_first(context.plan)),
       sums_(context, shards, whole || adds_up_first_ || shards.ranks() == 1, MemoryKind::gradient) {
   // The padding has to be zero; all else is overwritten.
@@ -69,22 +72,24 @@ void GradientShards::reduce(std::size_t unit, const Pass& pass) {
 
 /// Begins to sum a gradient over ranks. The first one of a step is summed directly into this rank's
 /// shard. A later one is summed into this rank's part of the gradient, which is then added to the
-/// shard.
+/// shard; or, if ranks meet once a step, it is added where the earlier ones are.
 void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later,
                           Tensor temporary) {
-  Communicator *within = mesh_.within(), *across = mesh_.across();
-  if (!within && !across) return;
-  const Tensor part = later ? shards_.of_bundle(gradient, bundle) : sums_.shard(bundle);
-  WorkPtr work = within ? within->reduce_scatter(gradient, part) : across->all_reduce(part);
+  Communicator* across = mesh_.across();
+  if (!carrier_ && !across) return;
+  const bool beside = later && !(carrier_ && carrier_->meets_once());
+  const Tensor part = beside ? shards_.of_bundle(gradient, bundle) : sums_.shard(bundle);
+  WorkPtr work =
+      carrier_ ? carrier_->reduce(bundle, gradient, part, later) : across->all_reduce(part);
   if (!on_their_way_.empty()) cross(on_their_way_.back());
   on_their_way_.push_back(
-      {bundle, part, later, std::move(temporary), std::move(work), within && across});
+      {bundle, part, beside, std::move(temporary), std::move(work), carrier_ && across});
 }
 
 /// Sends a gradient that has been summed within the group across groups, if there are several.
 void GradientShards::cross(OnItsWay& gradient) {
   if (!std::exchange(gradient.crosses, false)) return;
-  wait(gradient, "reduce-scatter ");
+  wait(gradient, carrier_->reduces());
   if (!gradient.later) gradient.temporary = {};
   gradient.work = mesh_.across()->all_reduce(gradient.part);
 }
@@ -93,8 +98,14 @@ void GradientShards::finish_first() {
   OnItsWay first = std::move(on_their_way_.front());
   on_their_way_.pop_front();
   cross(first);
-  wait(first, mesh_.across() ? "all-reduce " : "reduce-scatter ");
+  wait(first, mesh_.across() ? "all-reduce" : carrier_->reduces());
   if (first.later) add(name(first.bundle), first.part, sums_.shard(first.bundle));
+}
+
+void GradientShards::meet() {
+  if (!carrier_ || !carrier_->meets_once()) return;
+  finish_all();
+  carrier_->meet(sums_);
 }
 
 void GradientShards::finish(std::size_t bundle) {
@@ -106,8 +117,9 @@ void GradientShards::finish_all() {
   while (!on_their_way_.empty()) finish_first();
 }
 
-void GradientShards::wait(OnItsWay& gradient, const std::string& operation) {
-  wait_exposed(context_.timeline, operation + name(gradient.bundle), std::move(gradient.work));
+void GradientShards::wait(OnItsWay& gradient, std::string_view operation) {
+  wait_exposed(context_.timeline, fmt::format("{} {}", operation, name(gradient.bundle)),
+               std::move(gradient.work));
 }
 
 void GradientShards::add(const std::string& name, const Tensor& in, const Tensor& out) {

@@ -97,7 +97,8 @@ TEST_P(ModelStatesOfDegrees, AreShardedUpToTheStageAndWithinTheGroup) {
   const int half = world() / 2;
   for (const Degree& degree :
        {Degree{Shard::no_shard, 0, false, false}, Degree{Shard::shard_optimizer, 0, false, false},
-        Degree{Shard::shard_grad_op, 0, false, true}, Degree{Shard::hybrid_shard, half, true, true},
+        Degree{Shard::shard_grad_op, 0, false, true}, Degree{Shard::on_demand, 0, true, true},
+        Degree{Shard::hybrid_shard, half, true, true},
         Degree{Shard::hybrid_shard_zero2, half, false, true},
         Degree{Shard::hybrid_shard_zero1, half, false, false}}) {
     SCOPED_TRACE(name_of(degree.shard));

@@ -1,0 +1,39 @@
+#include "peer/shard_carrier.h"
+
+#include "peer/on_demand.h"
+
+namespace ringside::peer {
+namespace {
+
+class CollectiveCarrier : public ShardCarrier {
+ public:
+  CollectiveCarrier(Communicator& group, const Kept& parameters)
+      : group_(group), parameters_(parameters) {}
+
+  WorkPtr gather(std::size_t bundle, const Tensor& padded) override {
+    return group_.all_gather(parameters_.shard(bundle), padded);
+  }
+  WorkPtr reduce(std::size_t, const Tensor& gradient, const Tensor& part, bool) override {
+    return group_.reduce_scatter(gradient, part);
+  }
+
+ private:
+  Communicator& group_;
+  const Kept& parameters_;
+};
+
+}  // namespace
+
+std::unique_ptr<ShardCarrier> make_collective_carrier(Communicator& group, const Kept& parameters) {
+  return std::make_unique<CollectiveCarrier>(group, parameters);
+}
+
+std::unique_ptr<ShardCarrier> make_carrier(const RankContext& context, const Degree& degree,
+                                           Communicator* group, const Shards& shards,
+                                           const Kept& parameters) {
+  if (!group) return nullptr;
+  if (degree.on_demand) return make_on_demand_carrier(context, *group, shards, parameters);
+  return make_collective_carrier(*group, parameters);
+}
+
+}  // namespace ringside::peer
