@@ -28,17 +28,20 @@ class Ddp : public SyncScheme {
     model_ = &model;
     replica_.emplace(model, context());
     const Tensor& gradients = replica_->gradients();
-    every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
-    total_ = every_ ? device.tensor(gradients.shape(), MemoryKind::gradient, gradients.dtype())
-                    : gradients;
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, device,
-                                replica_->parameters(), parameter_map(model));
+    const DType reduced = reduce_dtype(plan.train), summed = sum_dtype(plan.train);
+    every_ =
+        plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && plan.world > 1;
+    total_ = every_ || summed != gradients.dtype()
+                 ? device.tensor(gradients.shape(), MemoryKind::gradient, summed)
+                 : gradients;
+    optimizer_ = make_optimizer(plan.optimizer,
+                                {plan.train.steps, plan.world, has_fp16_gradients(plan.train)},
+                                device, replica_->parameters(), parameter_map(model));
     reducer_.emplace(device, context().timeline,
-                     make_buckets(model, gradients.dtype(), bucket_bytes_), gradients,
-                     Reducer::Operation{"all-reduce", [this](const Tensor& bucket) {
+                     make_buckets(model, reduced, bucket_bytes_), gradients, total_,
+                     Reducer::Operation{"all-reduce", reduced, [this](const Tensor& bucket) {
                                           return communicator_->all_reduce(bucket);
                                         }});
-    if (every_) reducer_->add_up_in(total_);
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {

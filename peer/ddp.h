@@ -25,6 +25,10 @@ void check(const DdpOptions& options, const RunPlan& plan);
 /// computed. The reduced gradients are added up in a second whole gradient. In each reduction
 /// over N ranks, a rank sends 2 * (N - 1) / N times the bytes of the gradient, or what the
 /// algorithm says (peer/comm/algorithms).
+///
+/// With P parameters of p bytes, train.reduce_precision of r bytes adds to the P * p bytes of the
+/// gradient: if r > p, a second whole gradient of P * r bytes, in which ranks sum; if r < p, P * r
+/// bytes of kind communication at the end of backward, for the buckets on their way.
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options);
 
 /// Whether a run has an order of sums of its own; define_ddp() adds up in that order on one rank.

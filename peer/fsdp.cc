@@ -30,12 +30,14 @@ class Fsdp : public SyncScheme {
     const RunPlan& plan = context().plan;
     bundles_.emplace(model, min_unit_parameters_);
     shards_.emplace(*bundles_, mesh_.shard(), mesh_.shards());
-    parameters_.emplace(context(), *shards_, !degree_.parameters, MemoryKind::parameter);
+    parameters_.emplace(context(), *shards_, !degree_.parameters, MemoryKind::parameter,
+                        parameter_dtype(plan.train));
     parameters_->initialise();
     gradients_.emplace(context(), *shards_, mesh_, !degree_.gradients);
     gathered_.emplace(context(), model, *shards_, *parameters_, mesh_.within());
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, context().device,
-                                parameters_->own_range(), shards_->parameter_map());
+    optimizer_ = make_optimizer(
+        plan.optimizer, {plan.train.steps, plan.world, has_fp16_gradients(plan.train)},
+        context().device, parameters_->own_range(), shards_->parameter_map());
   }
 
   void before_forward(std::size_t unit, const Pass&) override {

@@ -48,8 +48,8 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// forward to its backward: stage 3 then sends 2 (G-1)/G P, and holds P bytes of gathered units
 /// where forward ends. In stages 2 and 3 at most two units' whole gradients are alive. Gathered
 /// units and such gradients are of MemoryKind::communication; peer/gradient_shards.h says what
-/// several micro-batches add. All bytes include the padding of each unit to a multiple of G
-/// elements.
+/// several micro-batches add, and what train.reduce_precision does: what is reduced then has the
+/// bytes of that dtype. All bytes include the padding of each unit to a multiple of G elements.
 ///
 /// With `min_unit_parameters` above 0, what is said of a unit above holds for a bundle of units
 /// (peer/bundles.h): fewer and larger messages, for more memory of gathered units and gradients.

@@ -69,7 +69,7 @@ double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
   if (degree.parameters && options.reshard_after_forward && options.min_unit_parameters == 0)
     gathered += static_cast<double>(shape.lent_bytes);
   if (degree.parameters) gathered *= static_cast<double>(shape.micro_batches);
-  const double reduced = parameters * static_cast<double>(shape.reductions);
+  const double reduced = static_cast<double>(shape.gradient_bytes * shape.reductions);
   return (group - 1) / group * (gathered + reduced) + 2 * (groups - 1) / groups * reduced / group;
 }
 

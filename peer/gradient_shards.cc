@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/device/convert.h"
 #include "peer/exposed.h"
 
 namespace ringside::peer {
@@ -20,10 +21,17 @@ GradientShards::GradientShards(const RankContext& context, const Shards& shards,
     : context_(context),
       shards_(shards),
       mesh_(mesh),
+      written_as_(parameter_dtype(context.plan.train)),
+      reduced_as_(reduce_dtype(context.plan.train)),
       adds_up_first_(adds_up_first(context.plan)),
-      sums_(context, shards, whole || adds_up_first_ || shards.ranks() == 1, MemoryKind::gradient) {
+      sums_(context, shards,
+            sum_dtype(context.plan.train) == written_as_ &&
+                (whole || adds_up_first_ || shards.ranks() == 1),
+            MemoryKind::gradient, sum_dtype(context.plan.train)) {
+  if (sums_.values().dtype() != written_as_ && (whole || adds_up_first_ || shards.ranks() == 1))
+    apart_.emplace(context, shards, true, MemoryKind::gradient, written_as_);
   // The padding has to be zero; all else is overwritten.
-  if (!sums_.is_own_range()) context.device.kernels().fill({.out = sums_.values()});
+  if (!written().is_own_range()) context.device.kernels().fill({.out = written().values()});
 }
 
 Tensor GradientShards::target(std::size_t unit, const Pass& pass) {
@@ -32,22 +40,17 @@ Tensor GradientShards::target(std::size_t unit, const Pass& pass) {
   const bool later = pass.micro_batch > 0;
   if (adds_up_first_ && later)
     return target_ = context_.device.tensor({bundles.model().units[unit]->layout().count()},
-                                            MemoryKind::gradient, sums_.values().dtype());
-  if (unit == bundles[bundle].last) {
-    const auto has_memory = [](const OnItsWay& one) { return static_cast<bool>(one.temporary); };
-    while (std::count_if(on_their_way_.begin(), on_their_way_.end(), has_memory) > 1)
-      finish_first();
-    target_ = make_target(bundle, later);
-  }
+                                            MemoryKind::gradient, written_as_);
+  if (unit == bundles[bundle].last) target_ = make_target(bundle, later);
   return bundles.part(target_, unit);
 }
 
-/// Returns where backward writes the gradient of a bundle: where the sum is, or beside it.
-Tensor GradientShards::make_target(std::size_t bundle, bool later) const {
-  if (sums_.whole() && !later) return sums_.bundle(bundle);
+/// Returns where backward writes the gradient of a bundle: where whole gradients are, or beside.
+Tensor GradientShards::make_target(std::size_t bundle, bool later) {
+  if (written().whole() && !later) return written().bundle(bundle);
+  make_room();
   const std::int64_t count = shards_.count(bundle), padded = shards_.padded_count(bundle);
-  const Tensor out =
-      context_.device.tensor({padded}, MemoryKind::communication, sums_.values().dtype());
+  const Tensor out = context_.device.tensor({padded}, MemoryKind::communication, written_as_);
   if (padded > count) context_.device.kernels().fill({.out = out.range(count, padded - count)});
   return out;
 }
@@ -57,44 +60,83 @@ void GradientShards::reduce(std::size_t unit, const Pass& pass) {
   const std::size_t bundle = bundles.of(unit);
   const bool later = pass.micro_batch > 0, complete = unit == bundles[bundle].first;
   if (adds_up_first_) {
-    const Tensor sum = sums_.bundle(bundle);
+    const Tensor sum = written().bundle(bundle);
     if (later) add(bundles.model().units[unit]->name(), target_, bundles.part(sum, unit));
     if (later || complete) target_ = {};
     if (complete && pass.last()) send(bundle, sum, false, {});
   } else if (complete) {
     const Tensor gradient = std::exchange(target_, {});
-    send(bundle, gradient, later, later || !sums_.whole() ? gradient : Tensor{});
+    send(bundle, gradient, later, later || !written().whole() ? gradient : Tensor{});
   }
 }
 
-/// Begins to sum a gradient over ranks. The first one of a step is summed directly into this rank's
-/// shard. A later one is summed into this rank's part of the gradient, which is then added to the
-/// shard.
+/// Begins to sum a gradient over ranks. If it is the first one of a step, and of the dtype of the
+/// sums, it is summed directly into this rank's shard. Any other one is summed into this rank's
+/// part of what is sent, from which take() takes it.
 void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later,
                           Tensor temporary) {
   Communicator *within = mesh_.within(), *across = mesh_.across();
-  if (!within && !across) return;
-  const Tensor part = later ? shards_.of_bundle(gradient, bundle) : sums_.shard(bundle);
-  WorkPtr work = within ? within->reduce_scatter(gradient, part) : across->all_reduce(part);
+  const bool converts = written_as_ != reduced_as_;
+  if (!within && !across && !converts) return;
+  const bool into_sums = !later && reduced_as_ == sums_.values().dtype();
+  Tensor sent = gradient;
+  if (converts) {
+    temporary = {};
+    sent = convert(bundle, gradient, into_sums && !within);
+    if (!into_sums || within) temporary = sent;
+  }
+  const Tensor part = into_sums ? sums_.shard(bundle) : shards_.of_bundle(sent, bundle);
+  WorkPtr work;
+  if (within)
+    work = within->reduce_scatter(sent, part);
+  else if (across)
+    work = across->all_reduce(part);
   if (!on_their_way_.empty()) cross(on_their_way_.back());
   on_their_way_.push_back(
       {bundle, part, later, std::move(temporary), std::move(work), within && across});
+}
+
+/// Returns a bundle's gradient in the dtype in which ranks sum it.
+Tensor GradientShards::convert(std::size_t bundle, const Tensor& gradient, bool into_sums) {
+  if (!into_sums) make_room();
+  const auto span = context_.timeline.scope(Activity::encoding, "convert " + name(bundle));
+  const Tensor out = into_sums ? sums_.shard(bundle)
+                               : context_.device.tensor({gradient.count()},
+                                                        MemoryKind::communication, reduced_as_);
+  context_.device.kernels().cast({.in = gradient, .out = out});
+  return out;
 }
 
 /// Sends a gradient that has been summed within the group across groups, if there are several.
 void GradientShards::cross(OnItsWay& gradient) {
   if (!std::exchange(gradient.crosses, false)) return;
   wait(gradient, "reduce-scatter ");
-  if (!gradient.later) gradient.temporary = {};
+  if (gradient.part.begins_at(sums_.shard(gradient.bundle))) gradient.temporary = {};
   gradient.work = mesh_.across()->all_reduce(gradient.part);
+}
+
+/// Waits until at most one gradient on its way has memory of its own.
+void GradientShards::make_room() {
+  const auto has_memory = [](const OnItsWay& one) { return static_cast<bool>(one.temporary); };
+  while (std::count_if(on_their_way_.begin(), on_their_way_.end(), has_memory) > 1) finish_first();
 }
 
 void GradientShards::finish_first() {
   OnItsWay first = std::move(on_their_way_.front());
   on_their_way_.pop_front();
   cross(first);
-  wait(first, mesh_.across() ? "all-reduce " : "reduce-scatter ");
-  if (first.later) add(name(first.bundle), first.part, sums_.shard(first.bundle));
+  if (first.work) wait(first, mesh_.across() ? "all-reduce " : "reduce-scatter ");
+  take(first);
+}
+
+/// Takes this rank's part of a sum over ranks, unless it was summed where it belongs.
+void GradientShards::take(const OnItsWay& gradient) {
+  const Tensor sum = sums_.shard(gradient.bundle);
+  if (gradient.part.begins_at(sum)) return;
+  if (gradient.later) return add(name(gradient.bundle), gradient.part, sum);
+  const auto span =
+      context_.timeline.scope(Activity::encoding, "convert the sum of " + name(gradient.bundle));
+  context_.device.kernels().cast({.in = gradient.part, .out = sum});
 }
 
 void GradientShards::finish(std::size_t bundle) {
@@ -112,7 +154,7 @@ void GradientShards::wait(OnItsWay& gradient, const std::string& operation) {
 
 void GradientShards::add(const std::string& name, const Tensor& in, const Tensor& out) {
   const auto span = context_.timeline.scope(Activity::compute, "add up " + name);
-  context_.device.kernels().add({.in = in, .out = out});
+  add_converted(context_.device, in, out);
 }
 
 }  // namespace ringside::peer

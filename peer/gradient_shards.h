@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "core/nn/pass.h"
@@ -17,10 +18,16 @@ namespace ringside::peer {
 /// two orders: over this rank's micro-batches first (train.reduce "last"), then once over ranks; or
 /// over ranks in every micro-batch, then over micro-batches.
 ///
-/// Memory: the sums are of kind gradient, and whole if asked for, if the group is one rank, or if
-/// this rank adds up several micro-batches first. The gradient of a later micro-batch that the rank
-/// adds up itself is of kind gradient too, one unit at a time. All other gradients are of kind
-/// communication, at most two bundles of them.
+/// Backward writes in parameter_dtype(), ranks sum in reduce_dtype(), and sums() are of sum_dtype()
+/// (core/plan/train_config.h). If these are one dtype, gradients are sent from where backward wrote
+/// them. If not, a bundle is sent in a converted copy.
+///
+/// Memory: the sums are of kind gradient. They are whole if asked for, if the group is one rank, or
+/// if this rank adds up several micro-batches first; whole gradients of another dtype than the sums
+/// lie beside them, and the sums are shards then. The gradient of a later micro-batch that the rank
+/// adds up itself is of kind gradient too, one unit at a time. All other gradients, and converted
+/// copies, are of kind communication: at most two bundles of what is sent, and, if that is a copy,
+/// the gradient of one bundle.
 class GradientShards {
  public:
   /// `whole` keeps whole gradients even if shards of them are enough. All arguments outlive this
@@ -32,7 +39,8 @@ class GradientShards {
   Tensor target(std::size_t unit, const Pass& pass);
   /// Takes what backward has written into the target, and begins to reduce the unit's bundle if
   /// that is complete. Blocks only in a mesh of several groups of several ranks: there it waits
-  /// until the bundle before has been reduce-scattered, and sends its shard on across groups.
+  /// until the bundle before has been reduce-scattered, and sends its shard on across groups; and
+  /// where it makes a converted copy, for the memory of earlier ones.
   void reduce(std::size_t unit, const Pass& pass);
   /// Waits until the bundle's shard of sums() is complete.
   void finish(std::size_t bundle);
@@ -48,15 +56,20 @@ class GradientShards {
     std::size_t bundle;
     Tensor part;       // receives this rank's part of the sum
     bool later;        // whether `part` is then added to the sum over earlier micro-batches
-    Tensor temporary;  // what backward wrote, if it is not a part of sums()
-    WorkPtr work;
-    bool crosses;  // whether `part` is still to be summed across groups
+    Tensor temporary;  // what is sent, if it is not a part of a whole gradient or of sums()
+    WorkPtr work;      // null if there is no other rank
+    bool crosses;      // whether `part` is still to be summed across groups
   };
 
+  /// What backward writes, if this rank keeps whole gradients.
+  const Kept& written() const { return apart_ ? *apart_ : sums_; }
+  Tensor make_target(std::size_t bundle, bool later);
   void send(std::size_t bundle, const Tensor& gradient, bool later, Tensor temporary);
-  Tensor make_target(std::size_t bundle, bool later) const;
+  Tensor convert(std::size_t bundle, const Tensor& gradient, bool into_sums);
   void cross(OnItsWay& gradient);
+  void make_room();
   void finish_first();
+  void take(const OnItsWay& gradient);
   void add(const std::string& name, const Tensor& in, const Tensor& out);
   void wait(OnItsWay& gradient, const std::string& operation);
   const std::string& name(std::size_t bundle) const { return shards_.bundles()[bundle].name; }
@@ -64,8 +77,10 @@ class GradientShards {
   const RankContext& context_;
   const Shards& shards_;
   const Mesh& mesh_;
+  DType written_as_, reduced_as_;
   bool adds_up_first_;  // this rank adds up its micro-batches before they are summed over ranks
   Kept sums_;
+  std::optional<Kept> apart_;  // whole gradients, if the sums are of another dtype
   Tensor target_;  // of the bundle in backward, or of a unit that this rank adds up itself
   std::deque<OnItsWay> on_their_way_;
 };

@@ -110,7 +110,9 @@ std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
   std::vector<sim::Place> places;
   for (const int worker : workers) places.push_back(place_of_worker(*plan.cluster, worker));
   Choice choice(link_costs(*plan.cluster, places));
-  const std::size_t element = size_of(parameter_dtype(plan.train));
+  const bool gathers = kind == Call::Kind::all_gather;  // parameters; all else sums gradients
+  const std::size_t element =
+      size_of(gathers ? parameter_dtype(plan.train) : reduce_dtype(plan.train));
   std::vector<Algorithm> out;
   for (const std::int64_t count : counts)
     out.push_back(choice.row({.kind = kind}, count, element).algorithm);

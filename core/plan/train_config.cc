@@ -24,6 +24,9 @@ Fields fields_of(TrainConfig& config) {
       {"precision", &config.precision,
        "fp32, bf16 or fp16 for parameters, gradients and activations; bf16 and fp16 have fp32 "
        "master weights, and fp16 has dynamic loss scaling"},
+      {"reduce_precision", &config.reduce_precision,
+       "fp32, bf16 or fp16 for gradients while they are summed over ranks, whatever the precision "
+       "of the parameters; optimizers then get fp32 sums; same: train.precision"},
       {"seed", &config.seed, "seed of the initial values and of the order of the data"},
       {"initial_weights", &config.initial_weights,
        "file of weights to begin with, relative to the experiment file: safetensors with the names "

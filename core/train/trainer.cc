@@ -38,7 +38,7 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       terms_{.terms = model.terms,
              .global_batch = context.plan.train.global_batch,
              .gradient_batch = gradient_batch(context.plan, scheme)},
-      loss_scale_(parameter_dtype(context.plan.train)),
+      loss_scale_(has_fp16_gradients(context.plan.train)),
       inputs_(model.units.size()) {}
 
 RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
@@ -124,8 +124,9 @@ std::vector<double> Trainer::train_step(std::int64_t step) {
   if (loss_scale_.exhausted())
     throw Error(
         "gradients are not finite at step {} although the loss scale is down to 1; lower "
-        "optimizer.lr, or set train.precision = \"bf16\"",
-        step + 1);
+        "optimizer.lr, or set {} = \"bf16\"",
+        step + 1,
+        parameter_dtype(train) == DType::f16 ? "train.precision" : "train.reduce_precision");
   if (!std::isfinite(loss))
     throw Error("the loss is {} at step {}: {}; lower optimizer.lr or raise optimizer.warmup_steps",
                 loss, step + 1, outputs_.first_not_finite(model_));

@@ -109,8 +109,30 @@ SumTree sum_tree(const RunPlan& plan, const SchemeRow& row) {
     const bool each = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
     return {plan.world, plan.train.accumulation, lr, true, each};
   }
-  if (groups == 1 || groups == all) return {1, all, lr};
+  // If gradients are converted before they are summed over ranks, it matters which are of one rank.
+  const bool sequence = !converts_gradients(plan.train) && (groups == 1 || groups == all);
+  if (sequence) return {1, all, lr};
   return {groups, all / groups, lr};
+}
+
+/// Checks who converts gradients; a precision that converts nothing becomes `same`.
+void check_reduce_precision(TrainConfig& train, const SchemeRow& row) {
+  if (!converts_gradients(train)) {
+    train.reduce_precision = ReducePrecision::same;
+    return;
+  }
+  const std::string given =
+      fmt::format("train.reduce_precision = '{}'", name_of(train.reduce_precision));
+  if (!row.converts_gradients)
+    throw Error(
+        "{}: scheme {} moves gradients in the precision of the parameters; leave it out, or "
+        "compare without this scheme",
+        given, row.name);
+  if (parameter_dtype(train) != DType::f32 && reduce_dtype(train) != DType::f32)
+    throw Error(
+        "{} does not go with train.precision = '{}': they hold other numbers in as many bits; "
+        "choose 'same' or 'fp32'",
+        given, name_of(train.precision));
 }
 
 /// Checks that batch norms over a group of ranks can compute what one rank with all their samples
@@ -162,6 +184,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
                                    : fmt::format("world {} (scheme {})", ranks, plan.scheme);
   plan.train = train_of(config, ranks, who);
+  check_reduce_precision(plan.train, row);
   row.check(plan.options, plan);
   if (row.max_world == 1)
     plan.train.reduce = Reduce::last;

@@ -113,6 +113,7 @@ std::unique_ptr<Communicator> between_simulated(const RankContext& context, cons
 SchemeRow single_row() {
   auto r = row("single", "one rank, no communication: the reference", SingleOptions{});
   r.max_world = 1;
+  r.converts_gradients = true;
   r.make = [](const RankContext& context, const Options& options) {
     return make_single(context, options.as<SingleOptions>());
   };
@@ -123,6 +124,7 @@ SchemeRow single_row() {
 SchemeRow ddp_row() {
   using Own = peer::DdpOptions;
   auto r = row("ddp", "peers all-reduce gradient buckets during backward", Own{});
+  r.converts_gradients = true;
   r.check = [](const Options& options, const RunPlan& plan) {
     peer::check(options.as<Own>(), plan);
   };
@@ -157,6 +159,7 @@ SchemeRow fsdp_row() {
   using Own = peer::FsdpOptions;
   auto r = row("fsdp", "peers shard parameters, gradients, optimizer state", Own{});
   r.reduces_each_micro_batch = true;
+  r.converts_gradients = true;
   r.check = [](const Options& options, const RunPlan& plan) {
     peer::check(options.as<Own>(), plan);
   };

@@ -27,6 +27,7 @@ std::string host_name() {
 
 StepShape step_shape(const RunPlan& plan, const Model& model) {
   const auto element = static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
+  const auto reduced = static_cast<std::int64_t>(size_of(reduce_dtype(plan.train)));
   std::int64_t lent = 0;
   for (const auto& unit : model.units)
     if (unit->lender()) lent += unit->lender()->layout().count();
@@ -36,6 +37,7 @@ StepShape step_shape(const RunPlan& plan, const Model& model) {
           .reductions = plan.train.reduce == Reduce::every ? plan.train.accumulation : 1,
           .parameters = model.parameter_count(),
           .parameter_bytes = element * model.parameter_count(),
+          .gradient_bytes = reduced * model.parameter_count(),
           .lent_bytes = element * lent,
           .input_bytes = plan.train.global_batch * model.input_bytes(),
           .logit_bytes = element * plan.train.global_batch * model.logits_per_sample()};

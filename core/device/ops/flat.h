@@ -50,9 +50,9 @@ struct Dropout {
   std::int64_t first = 0;
 };
 
-// All optimizers: parameters and gradients have one dtype. Parameters of 16 bits have fp32 `master`
-// values, which are updated and then rounded to the parameters; for fp32 parameters `master` is
-// empty. Gradients are multiplied by `gradient_scale` first. `step` counts from 1. Below, p is a
+// All optimizers: gradients have the dtype of the parameters, or fp32. Parameters of 16 bits have
+// fp32 `master` values, which are updated and then rounded to the parameters; for fp32 parameters
+// `master` is empty. Gradients are multiplied by `gradient_scale` first. `step` counts from 1. Below, p is a
 // parameter, g its gradient, and decay is `weight_decay`.
 
 /// AdamW (Loshchilov 2019, algorithm 2): p -= lr * decay * p, then p -= lr * m^ / (sqrt(v^) +
