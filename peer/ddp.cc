@@ -19,6 +19,7 @@ class Ddp : public SyncScheme {
   Ddp(const RankContext& context, const DdpOptions& options)
       : SyncScheme(context),
         bucket_bytes_(options.bucket_mb * 1e6),
+        overlap_(options.overlap),
         automatic_(options.algorithm == Algorithm::automatic),
         communicator_(context.communicator(all_workers(context, "ddp", options.algorithm))) {}
 
@@ -29,19 +30,18 @@ class Ddp : public SyncScheme {
     replica_.emplace(model, context());
     const Tensor& gradients = replica_->gradients();
     const DType reduced = reduce_dtype(plan.train), summed = sum_dtype(plan.train);
-    every_ =
-        plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && plan.world > 1;
+    every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && plan.world > 1;
     total_ = every_ || summed != gradients.dtype()
                  ? device.tensor(gradients.shape(), MemoryKind::gradient, summed)
                  : gradients;
     optimizer_ = make_optimizer(plan.optimizer,
                                 {plan.train.steps, plan.world, has_fp16_gradients(plan.train)},
                                 device, replica_->parameters(), parameter_map(model));
-    reducer_.emplace(device, context().timeline,
-                     make_buckets(model, reduced, bucket_bytes_), gradients, total_,
-                     Reducer::Operation{"all-reduce", reduced, [this](const Tensor& bucket) {
-                                          return communicator_->all_reduce(bucket);
-                                        }});
+    reducer_.emplace(
+        device, context().timeline, make_buckets(model, reduced, bucket_bytes_), gradients, total_,
+        Reducer::Operation{"all-reduce", reduced,
+                           [this](const Tensor& b) { return communicator_->all_reduce(b); },
+                           overlap_});
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
@@ -51,7 +51,7 @@ class Ddp : public SyncScheme {
 
   void after_backward(std::size_t unit, const Pass& pass) override {
     replica_->after_backward(unit, every_ ? Pass{} : pass);
-    if (every_ || pass.last()) reducer_->add(unit, pass.micro_batch);
+    if (every_ || pass.last()) reducer_->add(unit, every_ ? pass.micro_batch : 0);
   }
 
   bool step(const StepInfo& info) override {
@@ -99,7 +99,7 @@ class Ddp : public SyncScheme {
   }
 
   double bucket_bytes_;
-  bool automatic_;
+  bool overlap_, automatic_;
   std::unique_ptr<Communicator> communicator_;
   Model* model_ = nullptr;
   std::optional<Replica> replica_;

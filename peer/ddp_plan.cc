@@ -9,9 +9,12 @@
 namespace ringside::peer {
 
 Fields fields_of(DdpOptions& options) {
-  return {{"bucket_mb", &options.bucket_mb,
-           "gradients are all-reduced in buckets of about this size (MB)"},
-          {"algorithm", &options.algorithm, "of the all-reduce: see `ringside list algorithms`"}};
+  return {
+      {"bucket_mb", &options.bucket_mb,
+       "gradients are all-reduced in buckets of about this size (MB)"},
+      {"algorithm", &options.algorithm, "of the all-reduce: see `ringside list algorithms`"},
+      {"overlap", &options.overlap,
+       "reduce buckets while backward goes on; false: all after it, to see what overlap saves"}};
 }
 
 void check(const DdpOptions& options, const RunPlan& plan) {

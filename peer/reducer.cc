@@ -32,12 +32,15 @@ Reducer::Reducer(Device& device, Timeline& timeline, std::vector<Bucket> buckets
       under_way_(buckets_.size()) {}
 
 void Reducer::add(std::size_t unit, std::int64_t micro_batch) {
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    const Bucket& bucket = buckets_[b];
-    if (bucket.first_unit != unit) continue;
-    const Tensor values = message(bucket, micro_batch == 0);
-    under_way_[b] = {operation_.begin(values), values, micro_batch};
-  }
+  if (!operation_.overlaps && unit > 0) return;
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    if (!operation_.overlaps || buckets_[b].first_unit == unit) begin(b, micro_batch);
+  if (!operation_.overlaps) finalize_all();
+}
+
+void Reducer::begin(std::size_t bucket, std::int64_t micro_batch) {
+  const Tensor values = message(buckets_[bucket], micro_batch == 0);
+  under_way_[bucket] = {operation_.begin(values), values, micro_batch};
 }
 
 /// Returns the bucket's gradients as they are summed: in place if they have the operation's dtype;
@@ -47,9 +50,9 @@ Tensor Reducer::message(const Bucket& bucket, bool first) const {
   if (own.dtype() == operation_.dtype) return own;
   const auto span = timeline_.scope(Activity::encoding, "convert " + bucket.name);
   const bool in_total = first && total_.dtype() == operation_.dtype;
-  const Tensor out = in_total ? total_.range(bucket.begin, bucket.count)
-                              : device_.tensor({bucket.count}, MemoryKind::communication,
-                                               operation_.dtype);
+  const Tensor out =
+      in_total ? total_.range(bucket.begin, bucket.count)
+               : device_.tensor({bucket.count}, MemoryKind::communication, operation_.dtype);
   device_.kernels().cast({.in = own, .out = out});
   return out;
 }

@@ -24,7 +24,7 @@ struct Bucket {
 /// cut. Backward finishes units from the last to the first, and the buckets are in that order.
 std::vector<Bucket> make_buckets(const Model& model, DType dtype, double bytes);
 
-/// Starts to sum a bucket as soon as all of its units have their gradients. For one thread.
+/// Sums gradients over ranks, bucket by bucket. For one thread.
 class Reducer {
  public:
   /// The operation that sums a bucket over ranks, in place, in the given dtype.
@@ -32,6 +32,9 @@ class Reducer {
     std::string name;
     DType dtype;
     std::function<WorkPtr(const Tensor& gradients)> begin;
+    /// Whether a bucket begins as soon as its gradients are complete, beside the rest of backward.
+    /// If not, all buckets begin after backward and are waited for at once.
+    bool overlaps = true;
   };
 
   /// `gradients` are those of the whole model, and so is `total`, which receives the sums: over
@@ -44,7 +47,9 @@ class Reducer {
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
-  /// Says that the unit's gradients of the micro-batch are complete; does not block.
+  /// Says that the unit's gradients are complete; `micro_batch` counts the reductions of a step
+  /// from 0, of which the first one sets `total`, and others are added; does not block if the
+  /// operation overlaps backward.
   void add(std::size_t unit, std::int64_t micro_batch);
   /// Waits for the bucket if it is under way. Afterwards `total` holds the bucket's sums.
   void finalize(std::size_t bucket);
@@ -59,6 +64,7 @@ class Reducer {
     std::int64_t micro_batch = 0;
   };
 
+  void begin(std::size_t bucket, std::int64_t micro_batch);
   Tensor message(const Bucket& bucket, bool first) const;
 
   Device& device_;
