@@ -17,6 +17,7 @@ struct FsdpOptions {
   bool reshard_after_forward = true;
   std::int64_t prefetch = 1;
   std::int64_t min_unit_parameters = 0;
+  double bucket_mb = 0;
   Algorithm algorithm = Algorithm::native;
 };
 
@@ -53,6 +54,12 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 ///
 /// With `min_unit_parameters` above 0, what is said of a unit above holds for a bundle of units
 /// (peer/bundles.h): fewer and larger messages, for more memory of gathered units and gradients.
+///
+/// With `bucket_mb` above 0, gradients of neighbouring units, or bundles, are reduced in buckets of
+/// about this size (peer/gradient_buckets.h), while parameters are gathered as before. A bucket is
+/// packed into a copy in which the shards of each rank lie together, so that one reduce-scatter
+/// gives every rank its shards of all of them. At most two buckets are alive then in place of two
+/// units, and the gradient of the unit in backward.
 ///
 /// In a group of one rank nothing is copied: parameters are used in place, and units' gradients are
 /// their own shards.

@@ -19,6 +19,9 @@ Fields fields_of(FsdpOptions& options) {
        "full_shard, hybrid_shard: number of units gathered ahead of the one that is computed"},
       {"min_unit_parameters", &options.min_unit_parameters,
        "neighbouring units are gathered and reduced as one until they have so many parameters"},
+      {"bucket_mb", &options.bucket_mb,
+       "gradients are reduced in buckets of about this size (MB), whatever is gathered at once; 0: "
+       "unit by unit"},
       {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"}};
 }
 
@@ -37,6 +40,9 @@ void check(const FsdpOptions& options, const RunPlan& plan) {
     if (value < 0)
       throw Error("scheme.{}.{} = {} is too small; it has to be 0 or more", plan.scheme, name,
                   value);
+  if (!(options.bucket_mb >= 0))
+    throw Error("scheme.{}.bucket_mb = {} is too small; it has to be 0 or more", plan.scheme,
+                options.bucket_mb);
   if (!options.reshard_after_forward && !shards_parameters(options.shard))
     throw Error(
         "scheme.{}.reshard_after_forward = false means nothing with shard = '{}', which keeps "
@@ -54,8 +60,9 @@ std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOp
   const RunPlan& plan = context.plan;
   return define_in_order(context, [&plan, options](const Model& model) {
     const int group = degree_of(options.shard, options.shard_group, plan.defines).group;
-    return sums_of_shards(plan, options.algorithm, Bundles(model, options.min_unit_parameters),
-                          plan.defines, group);
+    const Bundles bundles(model, options.min_unit_parameters);
+    const GradientBuckets buckets(bundles, reduce_dtype(plan.train), options.bucket_mb * 1e6);
+    return sums_of_shards(plan, options.algorithm, bundles, buckets, plan.defines, group);
   });
 }
 

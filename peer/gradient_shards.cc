@@ -17,18 +17,18 @@ bool adds_up_first(const RunPlan& plan) {
 }  // namespace
 
 GradientShards::GradientShards(const RankContext& context, const Shards& shards, const Mesh& mesh,
-                               bool whole)
+                               bool whole, double bucket_bytes)
     : context_(context),
       shards_(shards),
       mesh_(mesh),
       written_as_(parameter_dtype(context.plan.train)),
       reduced_as_(reduce_dtype(context.plan.train)),
+      buckets_(shards.bundles(), reduced_as_, bucket_bytes),
       adds_up_first_(adds_up_first(context.plan)),
-      sums_(context, shards,
-            sum_dtype(context.plan.train) == written_as_ &&
-                (whole || adds_up_first_ || shards.ranks() == 1),
+      keeps_whole_(whole || adds_up_first_ || shards.ranks() == 1),
+      sums_(context, shards, keeps_whole_ && sum_dtype(context.plan.train) == written_as_,
             MemoryKind::gradient, sum_dtype(context.plan.train)) {
-  if (sums_.values().dtype() != written_as_ && (whole || adds_up_first_ || shards.ranks() == 1))
+  if (keeps_whole_ && !sums_.whole())
     apart_.emplace(context, shards, true, MemoryKind::gradient, written_as_);
   // The padding has to be zero; all else is overwritten.
   if (!written().is_own_range()) context.device.kernels().fill({.out = written().values()});
@@ -47,7 +47,7 @@ Tensor GradientShards::target(std::size_t unit, const Pass& pass) {
 
 /// Returns where backward writes the gradient of a bundle: where whole gradients are, or beside.
 Tensor GradientShards::make_target(std::size_t bundle, bool later) {
-  if (written().whole() && !later) return written().bundle(bundle);
+  if (keeps_whole_ && !later) return written().bundle(bundle);
   make_room();
   const std::int64_t count = shards_.count(bundle), padded = shards_.padded_count(bundle);
   const Tensor out = context_.device.tensor({padded}, MemoryKind::communication, written_as_);
@@ -66,26 +66,33 @@ void GradientShards::reduce(std::size_t unit, const Pass& pass) {
     if (complete && pass.last()) send(bundle, sum, false, {});
   } else if (complete) {
     const Tensor gradient = std::exchange(target_, {});
-    send(bundle, gradient, later, later || !written().whole() ? gradient : Tensor{});
+    send(bundle, gradient, later, later || !keeps_whole_ ? gradient : Tensor{});
   }
 }
 
-/// Begins to sum a gradient over ranks. If it is the first one of a step, and of the dtype of the
-/// sums, it is summed directly into this rank's shard. Any other one is summed into this rank's
-/// part of what is sent, from which take() takes it.
+/// Takes a bundle's gradient, and begins to sum its bucket over ranks if that is complete. If it is
+/// the first one of a step, and of the dtype of the sums, it is summed directly into this rank's
+/// shards. Any other one is summed into this rank's part of what is sent, from which take() takes
+/// it.
 void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later,
                           Tensor temporary) {
   Communicator *within = mesh_.within(), *across = mesh_.across();
-  const bool converts = written_as_ != reduced_as_;
-  if (!within && !across && !converts) return;
-  const bool into_sums = !later && reduced_as_ == sums_.values().dtype();
+  if (!within && !across && written_as_ == reduced_as_) return;
+  const std::size_t b = buckets_.of(bundle);
+  const GradientBucket& bucket = buckets_[b];
+  const bool in_sums = !later && reduced_as_ == sums_.values().dtype() && is_one_stretch(b);
+  const bool lies_as_sent = bucket.first == bucket.last || (shards_.ranks() == 1 && !later);
+  const bool packs = written_as_ != reduced_as_ || !lies_as_sent;
+  if (packs) pack(bundle, gradient, in_sums && !within);
+  if (bundle != bucket.first) return;
   Tensor sent = gradient;
-  if (converts) {
-    temporary = {};
-    sent = convert(bundle, gradient, into_sums && !within);
-    if (!into_sums || within) temporary = sent;
-  }
-  const Tensor part = into_sums ? sums_.shard(bundle) : shards_.of_bundle(sent, bundle);
+  if (packs)
+    sent = std::exchange(packed_, {});
+  else if (bucket.first != bucket.last)
+    sent = part_of_sums(b);
+  if (packs) temporary = in_sums && !within ? Tensor{} : sent;
+  const std::int64_t count = part_count(b);
+  const Tensor part = in_sums ? part_of_sums(b) : sent.range(shards_.rank() * count, count);
   WorkPtr work;
   if (within)
     work = within->reduce_scatter(sent, part);
@@ -93,17 +100,47 @@ void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later
     work = across->all_reduce(part);
   if (!on_their_way_.empty()) cross(on_their_way_.back());
   on_their_way_.push_back(
-      {bundle, part, later, std::move(temporary), std::move(work), within && across});
+      {b, part, in_sums, later, std::move(temporary), std::move(work), within && across});
 }
 
-/// Returns a bundle's gradient in the dtype in which ranks sum it.
-Tensor GradientShards::convert(std::size_t bundle, const Tensor& gradient, bool into_sums) {
-  if (!into_sums) make_room();
-  const auto span = context_.timeline.scope(Activity::encoding, "convert " + name(bundle));
-  const Tensor out = into_sums ? sums_.shard(bundle)
-                               : context_.device.tensor({gradient.count()},
-                                                        MemoryKind::communication, reduced_as_);
-  context_.device.kernels().cast({.in = gradient, .out = out});
+/// Copies a bundle's gradient to its places in what is sent of the bucket.
+void GradientShards::pack(std::size_t bundle, const Tensor& gradient, bool in_sums) {
+  const std::size_t b = buckets_.of(bundle);
+  const std::int64_t ranks = shards_.ranks(), count = part_count(b);
+  if (!packed_ && !in_sums) make_room();
+  if (!packed_)
+    packed_ = in_sums
+                  ? part_of_sums(b)
+                  : context_.device.tensor({ranks * count}, MemoryKind::communication, reduced_as_);
+  const auto span =
+      context_.timeline.scope(Activity::encoding, "pack " + shards_.bundles()[bundle].name);
+  const std::int64_t begin = shards_.begin(bundle) - shards_.begin(buckets_[b].first);
+  const std::int64_t shard = gradient.count() / ranks;
+  context_.device.kernels().cast({.in = gradient,
+                                  .out = packed_.range(begin, (ranks - 1) * count + shard),
+                                  .rows = ranks,
+                                  .stride = count});
+}
+
+std::int64_t GradientShards::part_count(std::size_t bucket) const {
+  const std::size_t last = buckets_[bucket].last;
+  return shards_.begin(last) + shards_.padded_count(last) / shards_.ranks() -
+         shards_.begin(buckets_[bucket].first);
+}
+
+bool GradientShards::is_one_stretch(std::size_t bucket) const {
+  return sums_.is_own_range() || buckets_[bucket].first == buckets_[bucket].last;
+}
+
+Tensor GradientShards::part_of_sums(std::size_t bucket) const {
+  const std::size_t first = buckets_[bucket].first;
+  if (!sums_.is_own_range()) return sums_.shard(first);
+  return sums_.values().range(shards_.begin(first), part_count(bucket));
+}
+
+std::vector<std::int64_t> GradientShards::counts() const {
+  std::vector<std::int64_t> out;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) out.push_back(part_count(b) * shards_.ranks());
   return out;
 }
 
@@ -111,7 +148,7 @@ Tensor GradientShards::convert(std::size_t bundle, const Tensor& gradient, bool 
 void GradientShards::cross(OnItsWay& gradient) {
   if (!std::exchange(gradient.crosses, false)) return;
   wait(gradient, "reduce-scatter ");
-  if (gradient.part.begins_at(sums_.shard(gradient.bundle))) gradient.temporary = {};
+  if (gradient.in_sums) gradient.temporary = {};
   gradient.work = mesh_.across()->all_reduce(gradient.part);
 }
 
@@ -131,17 +168,28 @@ void GradientShards::finish_first() {
 
 /// Takes this rank's part of a sum over ranks, unless it was summed where it belongs.
 void GradientShards::take(const OnItsWay& gradient) {
-  const Tensor sum = sums_.shard(gradient.bundle);
-  if (gradient.part.begins_at(sum)) return;
-  if (gradient.later) return add(name(gradient.bundle), gradient.part, sum);
-  const auto span =
-      context_.timeline.scope(Activity::encoding, "convert the sum of " + name(gradient.bundle));
-  context_.device.kernels().cast({.in = gradient.part, .out = sum});
+  if (gradient.in_sums) return;
+  const GradientBucket& bucket = buckets_[gradient.bucket];
+  const auto take_part = [&](const Tensor& part, const Tensor& sum) {
+    if (gradient.later) return add(bucket.name, part, sum);
+    const auto span = context_.timeline.scope(Activity::encoding, "unpack " + bucket.name);
+    context_.device.kernels().cast({.in = part, .out = sum});
+  };
+  if (is_one_stretch(gradient.bucket))
+    return take_part(gradient.part, part_of_sums(gradient.bucket));
+  std::int64_t begin = 0;
+  for (std::size_t b = bucket.first; b <= bucket.last; ++b) {
+    const Tensor sum = sums_.shard(b);
+    take_part(gradient.part.range(begin, sum.count()), sum);
+    begin += sum.count();
+  }
 }
 
 void GradientShards::finish(std::size_t bundle) {
-  const auto is_of_bundle = [bundle](const OnItsWay& one) { return one.bundle == bundle; };
-  while (std::any_of(on_their_way_.begin(), on_their_way_.end(), is_of_bundle)) finish_first();
+  const auto has_bundle = [bucket = buckets_.of(bundle)](const OnItsWay& one) {
+    return one.bucket == bucket;
+  };
+  while (std::any_of(on_their_way_.begin(), on_their_way_.end(), has_bundle)) finish_first();
 }
 
 void GradientShards::finish_all() {
@@ -149,7 +197,8 @@ void GradientShards::finish_all() {
 }
 
 void GradientShards::wait(OnItsWay& gradient, const std::string& operation) {
-  wait_exposed(context_.timeline, operation + name(gradient.bundle), std::move(gradient.work));
+  wait_exposed(context_.timeline, operation + buckets_[gradient.bucket].name,
+               std::move(gradient.work));
 }
 
 void GradientShards::add(const std::string& name, const Tensor& in, const Tensor& out) {

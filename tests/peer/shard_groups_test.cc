@@ -29,7 +29,7 @@ TEST(HybridSharding, SendsOneShardAcrossGroups) {
     EXPECT_EQ(mesh.shard(), r.rank % group);
     const peer::Bundles bundles(s.model, 0);
     const peer::Shards shards(bundles, mesh.shard(), mesh.shards());
-    peer::GradientShards gradients(s.context, shards, mesh, false);
+    peer::GradientShards gradients(s.context, shards, mesh, false, 0);
     for (std::size_t u = s.model.units.size(); u-- > 0;) {
       r.device.kernels().fill({.out = gradients.target(u, Pass{}), .value = 1});
       gradients.reduce(u, Pass{});
