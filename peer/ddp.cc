@@ -37,11 +37,14 @@ class Ddp : public SyncScheme {
     optimizer_ = make_optimizer(plan.optimizer,
                                 {plan.train.steps, plan.world, has_fp16_gradients(plan.train)},
                                 device, replica_->parameters(), parameter_map(model));
-    reducer_.emplace(
-        device, context().timeline, make_buckets(model, reduced, bucket_bytes_), gradients, total_,
-        Reducer::Operation{"all-reduce", reduced,
-                           [this](const Tensor& b) { return communicator_->all_reduce(b); },
-                           overlap_});
+    reducer_.emplace(device, context().timeline, make_buckets(model, reduced, bucket_bytes_),
+                     gradients, total_,
+                     Reducer::Operation{"all-reduce", reduced,
+                                        [this](const std::string& bucket, const Tensor& values) {
+                                          communicator_->name_next(bucket);
+                                          return communicator_->all_reduce(values);
+                                        },
+                                        overlap_});
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {

@@ -24,6 +24,7 @@ GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Sha
 }
 
 void GatheredUnits::gather(std::size_t bundle, Gathered& entry) {
+  group_->name_next(shards_.bundles()[bundle].name);
   entry.work = group_->all_gather(parameters_.shard(bundle), entry.padded);
 }
 

@@ -94,6 +94,7 @@ void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later
   const std::int64_t count = part_count(b);
   const Tensor part = in_sums ? part_of_sums(b) : sent.range(shards_.rank() * count, count);
   WorkPtr work;
+  if (within || across) (within ? within : across)->name_next(bucket.name);
   if (within)
     work = within->reduce_scatter(sent, part);
   else if (across)
@@ -149,6 +150,7 @@ void GradientShards::cross(OnItsWay& gradient) {
   if (!std::exchange(gradient.crosses, false)) return;
   wait(gradient, "reduce-scatter ");
   if (gradient.in_sums) gradient.temporary = {};
+  mesh_.across()->name_next(buckets_[gradient.bucket].name);
   gradient.work = mesh_.across()->all_reduce(gradient.part);
 }
 

@@ -40,7 +40,7 @@ void Reducer::add(std::size_t unit, std::int64_t micro_batch) {
 
 void Reducer::begin(std::size_t bucket, std::int64_t micro_batch) {
   const Tensor values = message(buckets_[bucket], micro_batch == 0);
-  under_way_[bucket] = {operation_.begin(values), values, micro_batch};
+  under_way_[bucket] = {operation_.begin(buckets_[bucket].name, values), values, micro_batch};
 }
 
 /// Returns the bucket's gradients as they are summed: in place if they have the operation's dtype;

@@ -31,7 +31,7 @@ class Reducer {
   struct Operation {
     std::string name;
     DType dtype;
-    std::function<WorkPtr(const Tensor& gradients)> begin;
+    std::function<WorkPtr(const std::string& bucket, const Tensor& gradients)> begin;
     /// Whether a bucket begins as soon as its gradients are complete, beside the rest of backward.
     /// If not, all buckets begin after backward and are waited for at once.
     bool overlaps = true;

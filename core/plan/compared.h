@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/fields.h"
 #include "core/base/named_enum.h"
@@ -28,6 +29,9 @@ constexpr EnumNames names_of(Purpose) { return purpose_names; }
 /// micro-batch, which they equal up to rounding. Runs of one experiment with equal trees and equal
 /// learning rates must end with equal bits.
 ///
+/// Where workers have different shares of a step (train.shares), `samples` has the size of the
+/// micro-batches of each worker; otherwise it is empty.
+///
 /// With `own_order` the scheme adds up otherwise: in the order of an algorithm of collectives,
 /// within groups of workers and then across them, or (`each_micro_batch`) over ranks after every
 /// micro-batch. Only the scheme's own definition has the same order then. `groups` is the world.
@@ -37,6 +41,7 @@ struct SumTree {
   double lr = 0;  // scaled to the number of ranks
   bool own_order = false;
   bool each_micro_batch = false;
+  std::vector<std::int64_t> samples{};
   bool operator==(const SumTree&) const = default;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/fields.h"
 #include "core/tensor/dtype.h"
@@ -30,6 +31,15 @@ enum class ReducePrecision : std::uint8_t { same, fp32, bf16, fp16 };
 inline constexpr std::string_view reduce_precision_names[] = {"same", "fp32", "bf16", "fp16"};
 constexpr EnumNames names_of(ReducePrecision) { return reduce_precision_names; }
 
+/// How the samples of a step are divided over the workers.
+enum class Shares : std::uint8_t {
+  equal,
+  speed,  // in proportion to the speed of the workers' devices: the planner replaces this value
+  given   // in proportion to TrainConfig::weights
+};
+inline constexpr std::string_view shares_names[] = {"equal", "speed", "given"};
+constexpr EnumNames names_of(Shares) { return shares_names; }
+
 struct TrainConfig {
   std::int64_t steps = 30;
   std::int64_t warmup = 5;
@@ -37,6 +47,10 @@ struct TrainConfig {
   std::int64_t batch_per_rank = 0;
   std::int64_t micro_batch = 0;
   std::int64_t accumulation = 1;
+  Shares shares = Shares::equal;
+  /// Shares::given: one number for each worker. In a plan, the number of samples in each of the
+  /// worker's micro-batches.
+  std::vector<std::int64_t> weights;
   Reduce reduce = Reduce::by_scheme;
   bool recompute = false;
   Precision precision = Precision::fp32;

@@ -105,9 +105,10 @@ std::unique_ptr<Communicator> between_gpus(const RankContext& context, const Gro
 }
 
 std::unique_ptr<Communicator> between_simulated(const RankContext& context, const Group& group) {
-  return peer::make_sim_communicator(
-      sim::sim_device(context.device), group,
-      {.message_ranks = context.plan.sim.message_ranks, .timeout_s = context.plan.train.timeout_s});
+  return peer::make_sim_communicator(sim::sim_device(context.device), group,
+                                     {.message_ranks = context.plan.sim.message_ranks,
+                                      .timeout_s = context.plan.train.timeout_s,
+                                      .store = &context.store});
 }
 
 SchemeRow single_row() {
@@ -320,7 +321,8 @@ const std::vector<DeviceRow>& device_rows() {
        .environment = simulation_environment,
        .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
          return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),
-                                     plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32);
+                                     plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32,
+                                     static_cast<std::uint64_t>(plan.train.seed));
        },
        .links = {between_simulated, ps::sim_transport}},
   };

@@ -14,6 +14,7 @@
 #include "core/interchange/weights.h"
 #include "core/observe/process_memory.h"
 #include "core/plan/places.h"
+#include "core/plan/slices.h"
 #include "experiments/registry/registry.h"
 
 namespace ringside {
@@ -31,6 +32,9 @@ StepShape step_shape(const RunPlan& plan, const Model& model) {
   std::int64_t lent = 0;
   for (const auto& unit : model.units)
     if (unit->lender()) lent += unit->lender()->layout().count();
+  std::int64_t others = 0;
+  for (int worker = 1; worker < plan.world; ++worker)
+    others = std::max(others, samples_of(plan, worker));
   return {.world = plan.world,
           .servers = plan.servers,
           .micro_batches = plan.train.accumulation,
@@ -39,8 +43,11 @@ StepShape step_shape(const RunPlan& plan, const Model& model) {
           .parameter_bytes = element * model.parameter_count(),
           .gradient_bytes = reduced * model.parameter_count(),
           .lent_bytes = element * lent,
-          .input_bytes = plan.train.global_batch * model.input_bytes(),
-          .logit_bytes = element * plan.train.global_batch * model.logits_per_sample()};
+          .first_samples = samples_of(plan, 0),
+          .other_samples = others,
+          .samples = plan.train.global_batch,
+          .input_bytes = model.input_bytes(),
+          .logit_bytes = element * model.logits_per_sample()};
 }
 
 /// Makes the communicator in which this worker's batch norms share their statistics, and gives it
