@@ -19,6 +19,7 @@ class Ddp : public SyncScheme {
   Ddp(const RankContext& context, const DdpOptions& options)
       : SyncScheme(context),
         bucket_bytes_(options.bucket_mb * 1e6),
+        overlap_(options.overlap),
         automatic_(options.algorithm == Algorithm::automatic),
         communicator_(context.communicator(all_workers(context, "ddp", options.algorithm))) {}
 
@@ -28,17 +29,22 @@ class Ddp : public SyncScheme {
     model_ = &model;
     replica_.emplace(model, context());
     const Tensor& gradients = replica_->gradients();
-    every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
-    total_ = every_ ? device.tensor(gradients.shape(), MemoryKind::gradient, gradients.dtype())
-                    : gradients;
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, device,
-                                replica_->parameters(), parameter_map(model));
-    reducer_.emplace(device, context().timeline,
-                     make_buckets(model, gradients.dtype(), bucket_bytes_), gradients,
-                     Reducer::Operation{"all-reduce", [this](const Tensor& bucket) {
-                                          return communicator_->all_reduce(bucket);
-                                        }});
-    if (every_) reducer_->add_up_in(total_);
+    const DType reduced = reduce_dtype(plan.train), summed = sum_dtype(plan.train);
+    every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && plan.world > 1;
+    total_ = every_ || summed != gradients.dtype()
+                 ? device.tensor(gradients.shape(), MemoryKind::gradient, summed)
+                 : gradients;
+    optimizer_ = make_optimizer(plan.optimizer,
+                                {plan.train.steps, plan.world, has_fp16_gradients(plan.train)},
+                                device, replica_->parameters(), parameter_map(model));
+    reducer_.emplace(device, context().timeline, make_buckets(model, reduced, bucket_bytes_),
+                     gradients, total_,
+                     Reducer::Operation{"all-reduce", reduced,
+                                        [this](const std::string& bucket, const Tensor& values) {
+                                          communicator_->name_next(bucket);
+                                          return communicator_->all_reduce(values);
+                                        },
+                                        overlap_});
   }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
@@ -48,7 +54,7 @@ class Ddp : public SyncScheme {
 
   void after_backward(std::size_t unit, const Pass& pass) override {
     replica_->after_backward(unit, every_ ? Pass{} : pass);
-    if (every_ || pass.last()) reducer_->add(unit, pass.micro_batch);
+    if (every_ || pass.last()) reducer_->add(unit, every_ ? pass.micro_batch : 0);
   }
 
   bool step(const StepInfo& info) override {
@@ -96,7 +102,7 @@ class Ddp : public SyncScheme {
   }
 
   double bucket_bytes_;
-  bool automatic_;
+  bool overlap_, automatic_;
   std::unique_ptr<Communicator> communicator_;
   Model* model_ = nullptr;
   std::optional<Replica> replica_;

@@ -21,6 +21,7 @@ class Fsdp : public SyncScheme {
         reshard_(options.reshard_after_forward),
         prefetch_(static_cast<std::size_t>(options.prefetch)),
         min_unit_parameters_(options.min_unit_parameters),
+        bucket_bytes_(options.bucket_mb * 1e6),
         automatic_(options.algorithm == Algorithm::automatic),
         degree_(degree_of(options.shard, options.shard_group, context.plan.world)),
         mesh_(context, degree_.group, options.algorithm) {}
@@ -30,13 +31,16 @@ class Fsdp : public SyncScheme {
     const RunPlan& plan = context().plan;
     bundles_.emplace(model, min_unit_parameters_);
     shards_.emplace(*bundles_, mesh_.shard(), mesh_.shards());
-    parameters_.emplace(context(), *shards_, !degree_.parameters, MemoryKind::parameter);
+    parameters_.emplace(context(), *shards_, !degree_.parameters, MemoryKind::parameter,
+                        parameter_dtype(plan.train));
     parameters_->initialise();
     carrier_ = make_carrier(context(), degree_, mesh_.within(), *shards_, *parameters_);
-    gradients_.emplace(context(), *shards_, mesh_, carrier_.get(), !degree_.gradients);
+    gradients_.emplace(context(), *shards_, mesh_, carrier_.get(), !degree_.gradients,
+                       bucket_bytes_);
     gathered_.emplace(context(), model, *shards_, *parameters_, carrier_.get());
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, context().device,
-                                parameters_->own_range(), shards_->parameter_map());
+    optimizer_ = make_optimizer(
+        plan.optimizer, {plan.train.steps, plan.world, has_fp16_gradients(plan.train)},
+        context().device, parameters_->own_range(), shards_->parameter_map());
   }
 
   void before_forward(std::size_t unit, const Pass&) override {
@@ -103,8 +107,8 @@ class Fsdp : public SyncScheme {
     std::vector<std::int64_t> counts;
     for (std::size_t b = 0; b < bundles_->size(); ++b) counts.push_back(shards_->padded_count(b));
     const std::vector<int> group = some_workers(mesh_.shards());
-    auto out = figures_of_choice(context().plan, Call::Kind::reduce_scatter, counts, group,
-                                 "reduce-scatters");
+    auto out = figures_of_choice(context().plan, Call::Kind::reduce_scatter, gradients_->counts(),
+                                 group, "reduce-scatters");
     for (auto& one :
          figures_of_choice(context().plan, Call::Kind::all_gather, counts, group, "all-gathers"))
       out.push_back(std::move(one));
@@ -169,6 +173,7 @@ class Fsdp : public SyncScheme {
   bool reshard_;  // after forward
   std::size_t prefetch_;
   std::int64_t min_unit_parameters_;
+  double bucket_bytes_;
   bool automatic_;  // the algorithm is chosen
   Degree degree_;
   Mesh mesh_;

@@ -17,6 +17,7 @@ struct FsdpOptions {
   bool reshard_after_forward = true;
   std::int64_t prefetch = 1;
   std::int64_t min_unit_parameters = 0;
+  double bucket_mb = 0;
   Algorithm algorithm = Algorithm::native;
 };
 
@@ -48,11 +49,17 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// forward to its backward: stage 3 then sends 2 (G-1)/G P, and holds P bytes of gathered units
 /// where forward ends. In stages 2 and 3 at most two units' whole gradients are alive. Gathered
 /// units and such gradients are of MemoryKind::communication; peer/gradient_shards.h says what
-/// several micro-batches add. All bytes include the padding of each unit to a multiple of G
-/// elements.
+/// several micro-batches add, and what train.reduce_precision does: what is reduced then has the
+/// bytes of that dtype. All bytes include the padding of each unit to a multiple of G elements.
 ///
 /// With `min_unit_parameters` above 0, what is said of a unit above holds for a bundle of units
 /// (peer/bundles.h): fewer and larger messages, for more memory of gathered units and gradients.
+///
+/// With `bucket_mb` above 0, gradients of neighbouring units, or bundles, are reduced in buckets of
+/// about this size (peer/gradient_buckets.h), while parameters are gathered as before. A bucket is
+/// packed into a copy in which the shards of each rank lie together, so that one reduce-scatter
+/// gives every rank its shards of all of them. At most two buckets are alive then in place of two
+/// units, and the gradient of the unit in backward.
 ///
 /// on_demand moves the same bytes without collectives, keeps (N-1)/N P bytes more, and lets ranks
 /// wait for each other once a step (peer/on_demand.h).

@@ -6,6 +6,35 @@
 
 namespace ringside::peer {
 
+namespace {
+
+/// What on_demand does not go with.
+void check_on_demand(const FsdpOptions& options, const RunPlan& plan) {
+  const std::string key = "scheme." + plan.scheme;
+  if (plan.device.kind == "cuda")
+    throw Error(
+        "{}.shard = 'on_demand': NCCL has no one-sided reads and writes, so GPUs cannot serve each "
+        "other; use 'full_shard', or simulated GPUs",
+        key);
+  if (options.algorithm != Algorithm::native)
+    throw Error(
+        "{}.algorithm = '{}' means nothing with shard = 'on_demand', which has no collectives; "
+        "leave it out",
+        key, name_of(options.algorithm));
+  if (options.bucket_mb > 0)
+    throw Error(
+        "{}.bucket_mb = {} means nothing with shard = 'on_demand', which brings each unit's "
+        "gradient to its owners; leave it out, or set min_unit_parameters",
+        key, options.bucket_mb);
+  if (converts_gradients(plan.train))
+    throw Error(
+        "train.reduce_precision = '{}' does not go with {}.shard = 'on_demand', which brings "
+        "gradients as backward writes them; leave it out, or use 'full_shard'",
+        name_of(plan.train.reduce_precision), key);
+}
+
+}  // namespace
+
 Fields fields_of(FsdpOptions& options) {
   return {
       {"shard", &options.shard,
@@ -22,23 +51,15 @@ Fields fields_of(FsdpOptions& options) {
        "computed"},
       {"min_unit_parameters", &options.min_unit_parameters,
        "neighbouring units are gathered and reduced as one until they have so many parameters"},
+      {"bucket_mb", &options.bucket_mb,
+       "gradients are reduced in buckets of about this size (MB), whatever is gathered at once; 0: "
+       "unit by unit"},
       {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"}};
 }
 
 void check(const FsdpOptions& options, const RunPlan& plan) {
   check_degree(plan.scheme, options.shard, options.shard_group, plan.world);
-  if (options.shard == Shard::on_demand) {
-    if (plan.device.kind == "cuda")
-      throw Error(
-          "scheme.{}.shard = 'on_demand': NCCL has no one-sided reads and writes, so GPUs cannot "
-          "serve each other; use 'full_shard', or simulated GPUs",
-          plan.scheme);
-    if (options.algorithm != Algorithm::native)
-      throw Error(
-          "scheme.{}.algorithm = '{}' means nothing with shard = 'on_demand', which has no "
-          "collectives; leave it out",
-          plan.scheme, name_of(options.algorithm));
-  }
+  if (options.shard == Shard::on_demand) check_on_demand(options, plan);
   const std::string algorithm = fmt::format("scheme.{}.algorithm", plan.scheme);
   const int group = degree_of(options.shard, options.shard_group, plan.world).group;
   check_algorithm(plan, options.algorithm, algorithm, some_workers(plan.world));
@@ -52,6 +73,9 @@ void check(const FsdpOptions& options, const RunPlan& plan) {
     if (value < 0)
       throw Error("scheme.{}.{} = {} is too small; it has to be 0 or more", plan.scheme, name,
                   value);
+  if (!(options.bucket_mb >= 0))
+    throw Error("scheme.{}.bucket_mb = {} is too small; it has to be 0 or more", plan.scheme,
+                options.bucket_mb);
   if (!options.reshard_after_forward && !shards_parameters(options.shard))
     throw Error(
         "scheme.{}.reshard_after_forward = false means nothing with shard = '{}', which keeps "
@@ -71,8 +95,9 @@ std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOp
   const RunPlan& plan = context.plan;
   return define_in_order(context, [&plan, options](const Model& model) {
     const int group = degree_of(options.shard, options.shard_group, plan.defines).group;
-    return sums_of_shards(plan, options.algorithm, Bundles(model, options.min_unit_parameters),
-                          plan.defines, group);
+    const Bundles bundles(model, options.min_unit_parameters);
+    const GradientBuckets buckets(bundles, reduce_dtype(plan.train), options.bucket_mb * 1e6);
+    return sums_of_shards(plan, options.algorithm, bundles, buckets, plan.defines, group);
   });
 }
 
@@ -86,7 +111,7 @@ double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
   if (degree.parameters && options.reshard_after_forward && options.min_unit_parameters == 0)
     gathered += static_cast<double>(shape.lent_bytes);
   if (degree.parameters) gathered *= static_cast<double>(shape.micro_batches);
-  const double reduced = parameters * static_cast<double>(shape.reductions);
+  const double reduced = static_cast<double>(shape.gradient_bytes * shape.reductions);
   return (group - 1) / group * (gathered + reduced) + 2 * (groups - 1) / groups * reduced / group;
 }
 

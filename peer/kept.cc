@@ -21,12 +21,13 @@ void write_initial(const InitialValues& initial, const Model& model, const Bundl
 
 }  // namespace
 
-Kept::Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind)
+Kept::Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind,
+           DType dtype)
     : context_(context),
       shards_(shards),
       whole_(whole),
       values_(context.device.tensor({whole ? shards.whole_count() : shards.own_count()}, kind,
-                                    parameter_dtype(context.plan.train))) {}
+                                    dtype)) {}
 
 Tensor Kept::shard(std::size_t b) const {
   return whole_ ? shards_.of_bundle(bundle(b), b) : shards_.of_own(values_, b);

@@ -11,7 +11,7 @@ namespace ringside::peer {
 class Kept {
  public:
   /// The values are uninitialised. Context and shards outlive this object.
-  Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind);
+  Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind, DType dtype);
 
   bool whole() const { return whole_; }
   const Tensor& values() const { return values_; }

@@ -7,25 +7,29 @@ namespace {
 
 class CollectiveCarrier : public ShardCarrier {
  public:
-  CollectiveCarrier(Communicator& group, const Kept& parameters)
-      : group_(group), parameters_(parameters) {}
+  CollectiveCarrier(Communicator& group, const Shards& shards, const Kept& parameters)
+      : group_(group), shards_(shards), parameters_(parameters) {}
 
   WorkPtr gather(std::size_t bundle, const Tensor& padded) override {
+    group_.name_next(shards_.bundles()[bundle].name);
     return group_.all_gather(parameters_.shard(bundle), padded);
   }
-  WorkPtr reduce(std::size_t, const Tensor& gradient, const Tensor& part, bool) override {
+  WorkPtr reduce(std::size_t bundle, const Tensor& gradient, const Tensor& part, bool) override {
+    group_.name_next(shards_.bundles()[bundle].name);
     return group_.reduce_scatter(gradient, part);
   }
 
  private:
   Communicator& group_;
+  const Shards& shards_;
   const Kept& parameters_;
 };
 
 }  // namespace
 
-std::unique_ptr<ShardCarrier> make_collective_carrier(Communicator& group, const Kept& parameters) {
-  return std::make_unique<CollectiveCarrier>(group, parameters);
+std::unique_ptr<ShardCarrier> make_collective_carrier(Communicator& group, const Shards& shards,
+                                                      const Kept& parameters) {
+  return std::make_unique<CollectiveCarrier>(group, shards, parameters);
 }
 
 std::unique_ptr<ShardCarrier> make_carrier(const RankContext& context, const Degree& degree,
@@ -33,7 +37,7 @@ std::unique_ptr<ShardCarrier> make_carrier(const RankContext& context, const Deg
                                            const Kept& parameters) {
   if (!group) return nullptr;
   if (degree.on_demand) return make_on_demand_carrier(context, *group, shards, parameters);
-  return make_collective_carrier(*group, parameters);
+  return make_collective_carrier(*group, shards, parameters);
 }
 
 }  // namespace ringside::peer

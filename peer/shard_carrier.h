@@ -22,7 +22,8 @@ class ShardCarrier {
   /// Begins to fill `padded` with the bundle's shards of all ranks. Does not block.
   virtual WorkPtr gather(std::size_t bundle, const Tensor& padded) = 0;
 
-  /// Begins to bring a whole gradient of a bundle to the owners of its shards. Does not block.
+  /// Begins to bring a whole gradient of a bundle, or, in collectives, of a bucket that begins with
+  /// the bundle, to the owners of its shards. Does not block.
   /// `part` is for this rank's part of the sum over ranks; it may be a part of `gradient`. If
   /// owners add up at the end, `part` is this rank's sum over its micro-batches so far: `later`
   /// says that the gradient has to be added to it, and to what earlier micro-batches of this rank
@@ -50,7 +51,8 @@ class ShardCarrier {
 
 /// Every movement of a bundle is a collective of the group, for which its ranks wait for each
 /// other. All arguments outlive the carrier.
-std::unique_ptr<ShardCarrier> make_collective_carrier(Communicator& group, const Kept& parameters);
+std::unique_ptr<ShardCarrier> make_collective_carrier(Communicator& group, const Shards& shards,
+                                                      const Kept& parameters);
 
 /// Makes the carrier of the degree; null if `group` is null, because the group is this rank alone.
 /// Collective: all ranks of the group call it. All arguments outlive the carrier.

@@ -18,21 +18,6 @@ namespace {
 /// is read alone.
 constexpr std::size_t read_at_once = 1 << 20;
 
-/// The shape of a batch of `count` samples that all have the shape `sample`.
-Shape stacked(std::int64_t count, const Shape& sample) {
-  switch (sample.rank()) {
-    case 1:
-      return {count, sample[0]};
-    case 2:
-      return {count, sample[0], sample[1]};
-    case 3:
-      return {count, sample[0], sample[1], sample[2]};
-    default:
-      throw Error("data: a sample of shape {} has {} extents; a sample must have 1 to 3 extents",
-                  sample.text(), sample.rank());
-  }
-}
-
 /// Reorders targets that lie sample after sample, each with all its parts (the terms of the loss):
 /// the result has the first part of every sample, then the second part of every sample, and so on.
 std::vector<std::int32_t> part_by_part(const std::vector<std::int32_t>& targets,
@@ -53,10 +38,18 @@ std::vector<std::int32_t> part_by_part(const std::vector<std::int32_t>& targets,
 
 }  // namespace
 
-BatchSlice next_slice(const BatchSlice& slice, std::int64_t micro_batch,
-                      std::int64_t micro_batches) {
-  if (micro_batch + 1 < micro_batches) return {slice.step, slice.first + slice.count, slice.count};
-  return {slice.step + 1, slice.first - micro_batch * slice.count, slice.count};
+Shape stacked(std::int64_t count, const Shape& sample) {
+  switch (sample.rank()) {
+    case 1:
+      return {count, sample[0]};
+    case 2:
+      return {count, sample[0], sample[1]};
+    case 3:
+      return {count, sample[0], sample[1], sample[2]};
+    default:
+      throw Error("data: a sample of shape {} has {} extents; a sample must have 1 to 3 extents",
+                  sample.text(), sample.rank());
+  }
 }
 
 /// The batches that expect() announced, and the thread that fills them in the order of their

@@ -20,6 +20,10 @@ struct Batch {
   Tensor targets;
 };
 
+/// The shape of a batch of `count` samples that all have the shape `sample`, which has 1 to 3
+/// extents; otherwise throws Error.
+Shape stacked(std::int64_t count, const Shape& sample);
+
 /// Samples [first, first + count) of the global batch of a step.
 struct BatchSlice {
   std::int64_t step = 0;
@@ -27,11 +31,6 @@ struct BatchSlice {
   std::int64_t count = 0;
   bool operator==(const BatchSlice&) const = default;
 };
-
-/// The slice that a worker reads after `slice`, which is number `micro_batch` of the
-/// `micro_batches` slices that the worker reads in each step.
-BatchSlice next_slice(const BatchSlice& slice, std::int64_t micro_batch,
-                      std::int64_t micro_batches);
 
 /// Makes the batches of a run. Sample j of step s is the same on every rank and for any number of
 /// ranks.

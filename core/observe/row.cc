@@ -290,6 +290,8 @@ ordered_json to_json(const Row& row) {
   out["dtypes"] = {{"parameter", precision},
                    {"gradient", precision},
                    {"communication", precision},
+                   {"reduction", name_of(reduce_dtype(train))},
+                   {"gradient_sum", name_of(sum_dtype(train))},
                    {"master", name_of(DType::f32)},
                    {"moments", name_of(DType::f32)}};
   out.update({{"seed", train.seed},

@@ -55,9 +55,10 @@ class Trainer {
   std::vector<LossValue> evaluate(std::int64_t step);
   /// Evaluates the model; adds the time and the traffic of the evaluation to the record.
   std::vector<LossValue> evaluate(std::int64_t step, RankRecord& record);
-  /// Replaces every running statistic by its mean over all micro-batches of all ranks, for which
-  /// all workers must call this. If the scheme has own replicas, the mean is over the micro-batches
-  /// of one replica, and no worker waits.
+  /// Replaces every running statistic by its mean over all micro-batches of all ranks (over their
+  /// samples, where micro-batches differ in size), for which all workers must call this. If the
+  /// scheme has own replicas, the mean is over the micro-batches of one replica, and no worker
+  /// waits.
   void average_statistics();
   int worker() const;
   std::vector<std::string> parameter_hashes();

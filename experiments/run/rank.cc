@@ -15,6 +15,7 @@
 #include "core/interchange/weights.h"
 #include "core/observe/process_memory.h"
 #include "core/plan/places.h"
+#include "core/plan/slices.h"
 #include "experiments/registry/registry.h"
 
 namespace ringside {
@@ -43,21 +44,28 @@ double tokens_per_sample(const RunPlan& plan, const Model& model, const Loader& 
 StepShape step_shape(const RunPlan& plan, const Model& model, double tokens) {
   // Samples that differ in length need not be filled up to be sent.
   const double filled = tokens > 0 ? tokens / static_cast<double>(plan.model.context) : 1;
-  const double samples = static_cast<double>(plan.train.global_batch) * filled;
   const auto element = static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
+  const auto reduced = static_cast<std::int64_t>(size_of(reduce_dtype(plan.train)));
   std::int64_t lent = 0;
   for (const auto& unit : model.units)
     if (unit->lender()) lent += unit->lender()->layout().count();
+  std::int64_t others = 0;
+  for (int worker = 1; worker < plan.world; ++worker)
+    others = std::max(others, samples_of(plan, worker));
   return {.world = plan.world,
           .servers = plan.servers,
           .micro_batches = plan.train.accumulation,
           .reductions = plan.train.reduce == Reduce::every ? plan.train.accumulation : 1,
           .parameters = model.parameter_count(),
           .parameter_bytes = element * model.parameter_count(),
+          .gradient_bytes = reduced * model.parameter_count(),
           .lent_bytes = element * lent,
-          .input_bytes = std::llround(samples * static_cast<double>(model.input_bytes())),
+          .first_samples = samples_of(plan, 0),
+          .other_samples = others,
+          .samples = plan.train.global_batch,
+          .input_bytes = std::llround(filled * static_cast<double>(model.input_bytes())),
           .logit_bytes =
-              std::llround(samples * static_cast<double>(element * model.logits_per_sample()))};
+              std::llround(filled * static_cast<double>(element * model.logits_per_sample()))};
 }
 
 /// Makes the communicator in which this worker's batch norms share their statistics, and gives it

@@ -1,5 +1,6 @@
 // fsdp's groups of ranks: what crosses from one group to another, what a group of one rank does not
 // do, and groups that mean nothing.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -29,9 +30,9 @@ TEST(HybridSharding, SendsOneShardAcrossGroups) {
     EXPECT_EQ(mesh.shard(), r.rank % group);
     const peer::Bundles bundles(s.model, 0);
     const peer::Shards shards(bundles, mesh.shard(), mesh.shards());
-    const peer::Kept parameters(s.context, shards, false, MemoryKind::parameter);
-    const auto carrier = peer::make_collective_carrier(*mesh.within(), parameters);
-    peer::GradientShards gradients(s.context, shards, mesh, carrier.get(), false);
+    const peer::Kept parameters(s.context, shards, false, MemoryKind::parameter, DType::f32);
+    const auto carrier = peer::make_collective_carrier(*mesh.within(), shards, parameters);
+    peer::GradientShards gradients(s.context, shards, mesh, carrier.get(), false, 0);
     for (std::size_t u = s.model.units.size(); u-- > 0;) {
       r.device.kernels().fill({.out = gradients.target(u, Pass{}), .value = 1});
       gradients.reduce(u, Pass{});
@@ -120,6 +121,8 @@ TEST(OptionsOfSharding, AreRefusedIfTheyMeanNothing) {
   EXPECT_EQ(complaint(4, {.shard = Shard::on_demand, .algorithm = Algorithm::ring}),
             "scheme.fsdp.algorithm = 'ring' means nothing with shard = 'on_demand', which has no "
             "collectives; leave it out");
+  EXPECT_THAT(complaint(4, {.shard = Shard::on_demand, .bucket_mb = 1}),
+              ::testing::StartsWith("scheme.fsdp.bucket_mb = 1 means nothing with shard = "));
   EXPECT_EQ(complaint(4, {.shard = Shard::on_demand}, "cuda"),
             "scheme.fsdp.shard = 'on_demand': NCCL has no one-sided reads and writes, so GPUs "
             "cannot serve each other; use 'full_shard', or simulated GPUs");

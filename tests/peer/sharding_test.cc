@@ -230,7 +230,8 @@ TEST_P(Sharding, SendsTheMinimum) {
   const StepShape shape{.world = c.world,
                         .micro_batches = c.micro_batches,
                         .reductions = c.adds_up_first() ? 1 : c.micro_batches,
-                        .parameter_bytes = parameter_bytes};
+                        .parameter_bytes = parameter_bytes,
+                        .gradient_bytes = parameter_bytes};
   EXPECT_DOUBLE_EQ(expected, peer::fsdp_minimum_bytes(shape, c.options()));
 }
 

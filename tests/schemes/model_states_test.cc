@@ -85,6 +85,24 @@ TEST_P(ModelStates, OfFsdpAreTheRanksPartAndItsPadding) {
   }
 }
 
+/// The peak of full sharding stays below (1/N of the model states + the two largest units +
+/// activations) * 1.05, where a unit counts with its parameters and its gradients.
+TEST_P(ModelStates, OfFsdpLeaveRoomForTwoUnitsAndActivations) {
+  const RunPlan run_plan = plan("fsdp");
+  const auto device = find_device("sim").make(run_plan, 0, nullptr);
+  const Model model = find_model("gpt").make(run_plan.model, *device);
+  std::vector<std::int64_t> units;
+  for (const auto& unit : model.units) units.push_back(unit->layout().count());
+  std::sort(units.rbegin(), units.rend());
+  for (const RankRecord& rank : run("fsdp")) {
+    const std::int64_t states = 16 * rank.parameters / world();
+    const std::int64_t other = rank.at_peak[MemoryKind::activation] +
+                               rank.at_peak[MemoryKind::workspace] + rank.at_peak[MemoryKind::data];
+    const auto bound = static_cast<double>(states + 8 * (units[0] + units[1]) + other);
+    EXPECT_LT(static_cast<double>(rank.at_peak.total()), 1.05 * bound);
+  }
+}
+
 class ModelStatesOfDegrees : public ModelStates {};
 
 TEST_P(ModelStatesOfDegrees, AreShardedUpToTheStageAndWithinTheGroup) {

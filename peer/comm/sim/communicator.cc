@@ -112,7 +112,7 @@ class SimCommunicator : public CallingCommunicator {
   std::unique_ptr<Communicator> split(int colour, int key) override {
     const Call call{.kind = Call::Kind::split, .colour = colour, .key = key};
     device_.catch_up();
-    const auto operation = group_->call(rank(), call, {}, {}, {});
+    const auto operation = group_->call(rank(), call, {}, {}, {}, {});
     group_->await(*operation, rank());
     std::vector<Call> calls;
     for (const SimGroup::Entry& entry : operation->entries) calls.push_back(entry.call);
@@ -140,7 +140,7 @@ class SimCommunicator : public CallingCommunicator {
       check_tensor(describe(call), out);
     device_.catch_up();
     const Tensor& whole = out.count() > in.count() ? out : in;
-    auto operation = group_->call(rank(), call, in, out, scratch_for(call, whole));
+    auto operation = group_->call(rank(), call, take_name(), in, out, scratch_for(call, whole));
     return std::make_unique<CollectiveWork>(device_, group_, std::move(operation), rank());
   }
 

@@ -72,8 +72,8 @@ class SimGroup : public SimMembers {
   // ---- for ranks
 
   /// Announces that the rank has come to its next operation. Throws Error if the group is broken.
-  OperationPtr call(int rank, const Call& call, const Tensor& in, const Tensor& out,
-                    const Tensor& scratch);
+  OperationPtr call(int rank, const Call& call, const std::string& purpose, const Tensor& in,
+                    const Tensor& out, const Tensor& scratch);
   /// Blocks until the operation has ended for the rank (see finish()). Throws Error if the group
   /// breaks.
   void await(const Operation& operation, int rank);
