@@ -19,6 +19,7 @@ class Ddp : public SyncScheme {
   Ddp(const RankContext& context, const DdpOptions& options)
       : SyncScheme(context),
         bucket_bytes_(options.bucket_mb * 1e6),
+        overlap_(options.overlap),
         automatic_(options.algorithm == Algorithm::automatic),
         communicator_(context.communicator(all_workers(context, "ddp", options.algorithm))) {}
 
@@ -28,17 +29,21 @@ class Ddp : public SyncScheme {
     model_ = &model;
     replica_.emplace(model, context());
     const Tensor& gradients = replica_->gradients();
-    every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
-    total_ = every_ ? device.tensor(gradients.shape(), MemoryKind::gradient, gradients.dtype())
-                    : gradients;
+    const DType reduced = reduce_dtype(plan.train), summed = sum_dtype(plan.train);
+    every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && plan.world > 1;
+    total_ = every_ || summed != gradients.dtype()
+                 ? device.tensor(gradients.shape(), MemoryKind::gradient, summed)
+                 : gradients;
     optimizer_ =
         worker_optimizer(context(), plan.world, replica_->parameters(), parameter_map(model));
-    reducer_.emplace(device, context().timeline,
-                     make_buckets(model, gradients.dtype(), bucket_bytes_), gradients,
-                     Reducer::Operation{"all-reduce", [this](const Tensor& bucket) {
-                                          return communicator_->all_reduce(bucket);
-                                        }});
-    if (every_) reducer_->add_up_in(total_);
+    reducer_.emplace(device, context().timeline, make_buckets(model, reduced, bucket_bytes_),
+                     gradients, total_,
+                     Reducer::Operation{"all-reduce", reduced,
+                                        [this](const std::string& bucket, const Tensor& values) {
+                                          communicator_->name_next(bucket);
+                                          return communicator_->all_reduce(values);
+                                        },
+                                        overlap_});
   }
 
   void before_forward(std::size_t unit, const Pass&) override {
@@ -52,8 +57,9 @@ class Ddp : public SyncScheme {
 
   void after_backward(std::size_t unit, const Pass& pass) override {
     replica_->after_backward(unit, every_ ? Pass{} : pass);
-    if (every_ || pass.last()) reducer_->add(unit, pass.micro_batch);
-    if (pass.last() && optimizer_->expects()) expect_arrived(pass);
+    const std::int64_t micro_batch = every_ ? pass.micro_batch : 0;
+    if (every_ || pass.last()) reducer_->add(unit, micro_batch);
+    if (pass.last() && optimizer_->expects()) expect_arrived(micro_batch, {pass.step});
   }
 
   bool step(const StepInfo& info) override {
@@ -99,10 +105,9 @@ class Ddp : public SyncScheme {
   }
 
   /// Tells the optimizer of the buckets whose sums have arrived.
-  void expect_arrived(const Pass& pass) {
+  void expect_arrived(std::int64_t micro_batch, const StepInfo& info) {
     for (std::size_t b = 0; b < reducer_->buckets().size(); ++b)
-      if (reducer_->finalize_if_ready(b, pass.micro_batch))
-        optimizer_->expect(range(b), {pass.step});
+      if (reducer_->finalize_if_ready(b, micro_batch)) optimizer_->expect(range(b), info);
   }
 
   /// Every rank has the gradients of all parameters, so the optimizer needs no sums over the ranks.
@@ -116,7 +121,7 @@ class Ddp : public SyncScheme {
   }
 
   double bucket_bytes_;
-  bool automatic_;
+  bool overlap_, automatic_;
   std::unique_ptr<Communicator> communicator_;
   Model* model_ = nullptr;
   std::optional<Replica> replica_;

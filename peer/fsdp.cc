@@ -21,6 +21,7 @@ class Fsdp : public SyncScheme {
         reshard_(options.reshard_after_forward),
         prefetch_(static_cast<std::size_t>(options.prefetch)),
         min_unit_parameters_(options.min_unit_parameters),
+        bucket_bytes_(options.bucket_mb * 1e6),
         automatic_(options.algorithm == Algorithm::automatic),
         degree_(degree_of(options.shard, options.shard_group, context.plan.world)),
         mesh_(context, degree_.group, options.algorithm) {}
@@ -32,10 +33,12 @@ class Fsdp : public SyncScheme {
     shards_.emplace(*bundles_, mesh_.shard(), mesh_.shards());
     HostSide* const host = plan.train.offload == Offload::parameters ? context().host : nullptr;
     parameters_.emplace(context(), *shards_, !degree_.parameters && !host, MemoryKind::parameter,
-                        host);
+                        parameter_dtype(plan.train), host);
     parameters_->initialise();
-    gradients_.emplace(context(), *shards_, mesh_, !degree_.gradients);
-    gathered_.emplace(context(), model, *shards_, *parameters_, mesh_.within(),
+    carrier_ = make_carrier(context(), degree_, mesh_.within(), *shards_, *parameters_);
+    gradients_.emplace(context(), *shards_, mesh_, carrier_.get(), !degree_.gradients,
+                       bucket_bytes_);
+    gathered_.emplace(context(), model, *shards_, *parameters_, carrier_.get(),
                       [this](std::size_t b) { finish_update(b); });
     optimizer_ =
         worker_optimizer(context(), plan.world, parameters_->own_range(), shards_->parameter_map());
@@ -73,20 +76,23 @@ class Fsdp : public SyncScheme {
     const auto lender = gathered_->lender_bundle(unit);
     if (lender && reshard_ && *lender + prefetch_ < bundle) gathered_->free(*lender);
     gradients_->reduce(unit, pass);
-    if (pass.last() && optimizer_->expects())
+    if (pass.last() && optimizer_->expects() && !gradients_->meets_once())
       expect_from(unit == (*bundles_)[bundle].first ? bundle : bundle + 1, {pass.step});
     if (unit == 0 && !pass.last()) gather_from(0);
   }
 
   bool step(const StepInfo& info) override {
+    gradients_->meet();
     const bool finite = optimizer_->rounds() > 0 ? step_at_once(info) : step_by_bundle(info);
     expected_ = bundles_->size();
+    if (gradients_->meets_once()) finish_updates();  // before other ranks read them
+    if (carrier_) carrier_->leave();
     if (finite) gathered_->refresh();
     return finite;
   }
 
   void drain() override {
-    for (std::size_t b = 0; b < bundles_->size(); ++b) finish_update(b);
+    finish_updates();
     gathered_->drain();
   }
 
@@ -98,17 +104,20 @@ class Fsdp : public SyncScheme {
       if (mesh_.world().rank() == 0) visit(0, unit(u), parameters);
       if (u == (*bundles_)[bundles_->of(u)].last) gathered_->free(bundles_->of(u));
     }
+    if (carrier_) carrier_->leave();
   }
 
-  Traffic traffic() const override { return mesh_.traffic(); }
+  Traffic traffic() const override {
+    return mesh_.traffic() + (carrier_ ? carrier_->traffic() : Traffic{});
+  }
 
   std::vector<SchemeFigure> figures() const override {
     if (!automatic_ || mesh_.world().rank() != 0) return {};
     std::vector<std::int64_t> counts;
     for (std::size_t b = 0; b < bundles_->size(); ++b) counts.push_back(shards_->padded_count(b));
     const std::vector<int> group = some_workers(mesh_.shards());
-    auto out = figures_of_choice(context().plan, Call::Kind::reduce_scatter, counts, group,
-                                 "reduce-scatters");
+    auto out = figures_of_choice(context().plan, Call::Kind::reduce_scatter, gradients_->counts(),
+                                 group, "reduce-scatters");
     for (auto& one :
          figures_of_choice(context().plan, Call::Kind::all_gather, counts, group, "all-gathers"))
       out.push_back(std::move(one));
@@ -138,11 +147,14 @@ class Fsdp : public SyncScheme {
   /// `lowest`, which is the lowest that backward has completed.
   void expect_from(std::size_t lowest, const StepInfo& info) {
     gradients_->finish_arrived();
-    for (; expected_ > lowest && !gradients_->is_on_its_way(expected_ - 1); --expected_)
+    for (; expected_ > lowest && gradients_->is_summed(expected_ - 1, lowest); --expected_)
       optimizer_->expect(range(expected_ - 1), info);
   }
 
-  /// Waits until this rank's shard of the bundle is updated.
+  /// Waits until this rank's shard of the bundle, or of all, is updated.
+  void finish_updates() {
+    for (std::size_t b = 0; b < bundles_->size(); ++b) finish_update(b);
+  }
   void finish_update(std::size_t b) {
     optimizer_->finish(shards_->begin(b), parameters_->shard(b).count());
   }
@@ -188,6 +200,7 @@ class Fsdp : public SyncScheme {
   bool reshard_;  // after forward
   std::size_t prefetch_;
   std::int64_t min_unit_parameters_;
+  double bucket_bytes_;
   bool automatic_;  // the algorithm is chosen
   Degree degree_;
   Mesh mesh_;
@@ -195,6 +208,7 @@ class Fsdp : public SyncScheme {
   std::optional<Bundles> bundles_;
   std::optional<Shards> shards_;
   std::optional<Kept> parameters_;
+  std::unique_ptr<ShardCarrier> carrier_;
   std::optional<GradientShards> gradients_;
   std::optional<GatheredUnits> gathered_;
   std::unique_ptr<Optimizer> optimizer_;

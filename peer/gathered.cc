@@ -1,5 +1,7 @@
 #include "peer/gathered.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "peer/exposed.h"
@@ -16,13 +18,13 @@ std::optional<std::size_t> lender_of(const Model& model, const Unit& unit) {
 }  // namespace
 
 GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
-                             const Kept& parameters, Communicator* group,
+                             const Kept& parameters, ShardCarrier* carrier,
                              std::function<void(std::size_t)> update)
     : context_(context),
       model_(model),
       shards_(shards),
       parameters_(parameters),
-      group_(group),
+      carrier_(carrier),
       update_(std::move(update)) {
   for (const auto& unit : model.units) lenders_.push_back(lender_of(model, *unit));
   for (std::size_t b = 0; parameters.whole() && b < shards.size(); ++b)
@@ -56,13 +58,13 @@ Tensor GatheredUnits::shard(std::size_t bundle) {
 }
 
 void GatheredUnits::gather(std::size_t bundle, Gathered& entry) {
-  entry.work = group_->all_gather(shard(bundle), entry.padded);
+  entry.work = carrier_->gather(bundle, shard(bundle), entry.padded);
 }
 
 void GatheredUnits::begin(std::size_t bundle) {
   if (gathered_.contains(bundle)) return;
   prepare(bundle);
-  if (!group_) return;  // the shard is the bundle
+  if (!carrier_) return;  // the shard is the bundle
   Gathered& entry = gathered_[bundle];
   entry.padded = context_.device.tensor({shards_.padded_count(bundle)}, MemoryKind::communication,
                                         parameters_.values().dtype());
@@ -70,11 +72,12 @@ void GatheredUnits::begin(std::size_t bundle) {
 }
 
 const Tensor& GatheredUnits::wait(std::size_t bundle) {
-  if (!group_ && (parameters_.whole() || !gathered_.contains(bundle)))
+  if (!carrier_ && (parameters_.whole() || !gathered_.contains(bundle)))
     gathered_[bundle].padded = shard(bundle);
   Gathered& entry = gathered_[bundle];
   if (entry.work)
-    wait_exposed(context_.timeline, "all-gather " + shards_.bundles()[bundle].name,
+    wait_exposed(context_.timeline,
+                 fmt::format("{} {}", carrier_->gathers(), shards_.bundles()[bundle].name),
                  std::move(entry.work));
   return entry.padded;
 }
@@ -97,7 +100,7 @@ void GatheredUnits::free(std::size_t bundle) {
 }
 
 void GatheredUnits::refresh() {
-  if (!parameters_.whole() || !group_) return;
+  if (!parameters_.whole() || !carrier_) return;
   for (auto& [bundle, entry] : gathered_) gather(bundle, entry);
 }
 

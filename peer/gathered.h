@@ -7,9 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/comm/communicator.h"
 #include "core/scheme/rank_context.h"
-#include "peer/kept.h"
+#include "peer/shard_carrier.h"
 
 namespace ringside::peer {
 
@@ -21,11 +20,11 @@ namespace ringside::peer {
 /// order.
 class GatheredUnits {
  public:
-  /// `group` is null if the group is this rank alone: then nothing is gathered, and `parameters`
+  /// `carrier` is null if the group is this rank alone: then nothing is gathered, and `parameters`
   /// are whole or on the host. `update` returns when this rank's shard of a bundle has the values
   /// of its last update; may block. All arguments outlive this object.
   GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
-                const Kept& parameters, Communicator* group,
+                const Kept& parameters, ShardCarrier* carrier,
                 std::function<void(std::size_t bundle)> update);
 
   /// Begins to copy the bundle's shard to the device if it is on the host, unless the bundle has
@@ -72,7 +71,7 @@ class GatheredUnits {
   Model& model_;
   const Shards& shards_;
   const Kept& parameters_;
-  Communicator* group_;
+  ShardCarrier* carrier_;
   std::function<void(std::size_t)> update_;
   std::vector<std::optional<std::size_t>> lenders_;  // indexed by unit
   std::map<std::size_t, Copied> copied_;

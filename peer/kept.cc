@@ -22,14 +22,13 @@ void write_initial(const InitialValues& initial, const Model& model, const Bundl
 }  // namespace
 
 Kept::Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind,
-           HostSide* host)
+           DType dtype, HostSide* host)
     : context_(context),
       shards_(shards),
       whole_(whole),
       host_(host),
       values_((host ? host->device() : context.device)
-                  .tensor({whole ? shards.whole_count() : shards.own_count()}, kind,
-                          parameter_dtype(context.plan.train))) {}
+                  .tensor({whole ? shards.whole_count() : shards.own_count()}, kind, dtype)) {}
 
 Tensor Kept::shard(std::size_t b) const {
   return whole_ ? shards_.of_bundle(bundle(b), b) : shards_.of_own(values_, b);

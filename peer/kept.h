@@ -12,7 +12,7 @@ class Kept {
  public:
   /// The values are uninitialised. They lie on the device, or in the memory of `host` if it is not
   /// null. Context, shards and host outlive this object.
-  Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind,
+  Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind, DType dtype,
        HostSide* host = nullptr);
 
   bool whole() const { return whole_; }

@@ -10,7 +10,8 @@ void sum_over_ranks(Device& device, Communicator& communicator, std::span<double
       device.tensor({count * communicator.size()}, MemoryKind::communication, DType::f64);
   const Tensor own = all.range(count * communicator.rank(), count);
   device.write(own, std::as_bytes(values));
-  communicator.all_gather(own, all)->wait();
+  communicator.name_next("sums of scalars");
+  communicator.complete([&] { return communicator.all_gather(own, all); });
   std::vector<double> gathered(values.size() * static_cast<std::size_t>(communicator.size()));
   device.read(all, std::as_writable_bytes(std::span(gathered)));
   for (std::size_t i = 0; i < values.size(); ++i) {

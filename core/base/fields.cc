@@ -12,6 +12,10 @@ bool equal(const NumberOrName& a, const NumberOrName& b) {
   return equal(a.name, b.name) && (!a.is_number() || *a.number == *b.number);
 }
 
+bool equal(const ListOrName& a, const ListOrName& b) {
+  return equal(a.name, b.name) && *a.list == *b.list;
+}
+
 bool equal(const Structs& a, const Structs& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i)

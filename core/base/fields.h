@@ -64,14 +64,25 @@ struct NumberOrName {
   bool is_number() const { return name.name() == as_number; }
 };
 
+/// A value for which files give either a list of integers or one of the names of an enum, as in
+/// train.shares = [3, 1] or "speed". While the value is a list, the enum has the name `as_list`,
+/// which files do not give; while it is a name, the list is empty.
+struct ListOrName {
+  std::vector<std::int64_t>* list;
+  Choice name;
+  std::string_view as_list;
+  bool is_list() const { return name.name() == as_list; }
+};
+
 class Table;
 
 /// Access to the value of a field: a pointer to it, or, if the value is itself a struct, the fields
 /// of that struct.
 using FieldValue =
     std::variant<bool*, int*, std::int64_t*, double*, std::string*, Choice, NumberOrName,
-                 std::optional<double>*, std::vector<std::string>*, std::vector<std::int64_t>*,
-                 std::vector<double>*, std::vector<std::pair<std::int64_t, std::int64_t>>*,
+                 ListOrName, std::optional<double>*, std::vector<std::string>*,
+                 std::vector<std::int64_t>*, std::vector<double>*,
+                 std::vector<std::pair<std::int64_t, std::int64_t>>*,
                  std::vector<std::pair<double, double>>*, Fields, Structs, Table>;
 
 /// A std::map from names to values for which field_value() is defined.

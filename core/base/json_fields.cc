@@ -14,6 +14,9 @@ ordered_json json_of(const Choice& choice) { return choice.name(); }
 ordered_json json_of(const NumberOrName& value) {
   return value.is_number() ? ordered_json(*value.number) : json_of(value.name);
 }
+ordered_json json_of(const ListOrName& value) {
+  return value.is_list() ? ordered_json(*value.list) : json_of(value.name);
+}
 ordered_json json_of(const std::optional<double>* number) {
   return *number ? ordered_json(**number) : ordered_json();
 }
@@ -51,6 +54,12 @@ class Reader {
     if (!in_.is_number()) return (*this)(value.name);
     value.name.set(value.as_number);
     *value.number = in_.get<double>();
+  }
+  void operator()(const ListOrName& value) const {
+    value.list->clear();
+    if (!in_.is_array()) return (*this)(value.name);
+    value.name.set(value.as_list);
+    in_.get_to(*value.list);
   }
   void operator()(std::optional<double>* number) const {
     number->reset();

@@ -1,8 +1,10 @@
 // Communicator: collectives between peers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "core/base/traffic.h"
 #include "core/comm/algorithm.h"
@@ -33,6 +35,8 @@ class Work {
   virtual Span span() const = 0;
 };
 using WorkPtr = std::unique_ptr<Work>;
+
+class Window;
 
 /// A group of ranks that communicate, as one of its ranks sees the group.
 struct Group {
@@ -77,17 +81,33 @@ class Communicator {
   /// rank's n-th recv() from it. The sender sends S.
   virtual WorkPtr send(const Tensor& array, int to) = 0;
   virtual WorkPtr recv(const Tensor& array, int from) = 0;
+  /// Calls `begin`, which begins one collective of this communicator, and waits for that. On CPUs
+  /// the collective runs on the calling thread: a small one then takes a fraction of the time.
+  virtual void complete(const std::function<WorkPtr()>& begin) { begin()->wait(); }
   /// Blocks until every rank has called barrier().
   virtual void barrier() = 0;
+  /// Makes a window (core/comm/window.h) of the tensors of all ranks, which may differ in size but
+  /// not in dtype. All ranks call expose(), which blocks until all have. Sends nothing. Throws
+  /// Error if ranks cannot reach each other's memory: with NCCL.
+  virtual std::unique_ptr<Window> expose(const Tensor& tensor) = 0;
   /// Returns a new communicator of the ranks that gave the same colour, ordered by (key, rank). All
   /// ranks must call it.
   virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;
 
+  /// Says what the next collective of this rank is for, such as "bucket head": errors and records
+  /// of a group that breaks show the name.
+  void name_next(std::string what) { name_of_next_ = std::move(what); }
+
   /// The bytes that this communicator alone has moved since it was made.
   virtual Traffic traffic() const = 0;
 
+ protected:
+  /// The name that name_next() has given, once.
+  std::string take_name() { return std::exchange(name_of_next_, {}); }
+
  private:
   int rank_, size_;
+  std::string name_of_next_;
 };
 
 }  // namespace ringside

@@ -5,8 +5,12 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 namespace ringside {
+
+/// Values under keys that begin so are for the user: launch() returns them with the run's result.
+inline constexpr std::string_view kept_key = "kept/";
 
 /// Each key is written only once. Thread-safe.
 class Store {

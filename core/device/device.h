@@ -95,6 +95,10 @@ class Device {
   /// The driver's report of memory; empty on devices whose driver has none.
   virtual std::optional<DeviceMemory> memory() const { return {}; }
 
+  /// Says that a training step begins: a simulated device draws anew how fast the step is
+  /// (ClusterSpec::jitter). Real devices ignore this.
+  virtual void begin_step(std::int64_t step) { static_cast<void>(step); }
+
   /// Does work of the host that is part of a step, such as choosing what to send. A real device
   /// just calls `work`, at once and on this thread. A simulated one lets the time of `cost` pass on
   /// the host's CPU, after everything enqueued so far; without values it does not call `work`.

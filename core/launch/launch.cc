@@ -174,6 +174,8 @@ class Launch {
       }
       serve_once();
     }
+    for (const auto& [key, value] : values_)
+      if (key.starts_with(kept_key)) result_.kept.emplace(key.substr(kept_key.size()), value);
     return std::move(result_);
   }
 

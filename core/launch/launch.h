@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -19,6 +20,8 @@ struct LaunchResult {
   /// Empty if every rank finished; otherwise one line that names the first rank that failed and the
   /// reason (the rank's own message, or the signal that ended it).
   std::string error;
+  /// What ranks have left in the store for the user (kept_key), by what follows in the key.
+  std::map<std::string, std::string> kept;
   bool interrupted = false;
 };
 

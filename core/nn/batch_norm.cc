@@ -46,7 +46,7 @@ Tensor BatchNorm::batch_statistics(const Tensor& x) const {
   const Tensor all = device.tensor({ranks(), 2, channels_}, MemoryKind::communication);
   const Tensor own = all.view(group.rank() * 2 * channels_, {2, channels_});
   kernels.batch_norm_statistics({.x = x, .mean = first(own), .variance = second(own)});
-  group.all_gather(own, all)->wait();
+  group.complete([&] { return group.all_gather(own, all); });
   kernels.batch_norm_merge({.groups = all, .mean = first(out), .variance = second(out)});
   return out;
 }
@@ -133,7 +133,7 @@ Tensor BatchNorm::backward(const Tensor& dy) {
   // These gradients are sums over this rank's rows; the scheme adds those of all ranks.
   kernels.cast({.in = first(sums), .out = unit_.gradient(bias_)});
   kernels.cast({.in = second(sums), .out = unit_.gradient(weight_)});
-  if (ranks() > 1) unit_.group()->all_reduce(sums)->wait();
+  if (ranks() > 1) unit_.group()->complete([&] { return unit_.group()->all_reduce(sums); });
   if (residual_) {
     op.dx = layer::workspace(unit_, x.shape());
     op.dresidual = op.dy;

@@ -64,8 +64,9 @@ struct RankRecord {
   /// Memory of a device that has its own, as the device's driver counts it at the end of the last
   /// step.
   std::optional<DeviceMemory> device_memory{};
-  /// Tokens of one sample; 0 for data without tokens (images).
-  std::int64_t tokens_per_sample = 0;
+  /// Tokens of one sample; 0 for data without tokens (images). The mean over all samples of the
+  /// measured steps if these differ in length; what only fills them up does not count.
+  double tokens_per_sample = 0;
   /// The number of the model's elements, and the least bytes that the busiest rank of the run must
   /// send in a step.
   std::int64_t parameters = 0;

@@ -31,8 +31,9 @@ struct StepInfo {
   float loss_scale = 1;   // factor by which the gradients have been multiplied
 };
 
-/// Elements [begin, begin + parameters.count()) of an optimizer's range. Parameters and gradients
-/// have one dtype.
+/// Elements [begin, begin + parameters.count()) of an optimizer's range. The gradients have the
+/// dtype of the parameters, or fp32 where they were summed in it (sum_dtype() of
+/// core/plan/train_config.h).
 struct ParameterRange {
   std::int64_t begin = 0;
   Tensor parameters, gradients;

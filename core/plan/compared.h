@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/fields.h"
 #include "core/base/named_enum.h"
@@ -23,9 +24,13 @@ constexpr EnumNames names_of(Purpose) { return purpose_names; }
 /// The order in which a run adds up the gradients of a step: first those of `micro_batches`
 /// micro-batches within each of `groups` groups, then the sums of the groups. A tree with one
 /// group, or with one micro-batch in each group, is a plain sequence, and is stored as one group of
-/// all micro-batches. Micro-batches whose batch norms share their statistics count as one larger
+/// all micro-batches (unless train.reduce_precision converts gradients between the two sums).
+/// Micro-batches whose batch norms share their statistics count as one larger
 /// micro-batch, which they equal up to rounding. Runs of one experiment with equal trees and equal
 /// learning rates must end with equal bits.
+///
+/// Where workers have different shares of a step (train.shares), `samples` has the size of the
+/// micro-batches of each worker; otherwise it is empty.
 ///
 /// With `own_order` the scheme adds up otherwise: in the order of an algorithm of collectives,
 /// within groups of workers and then across them, or (`each_micro_batch`) over ranks after every
@@ -36,6 +41,7 @@ struct SumTree {
   double lr = 0;  // scaled to the number of ranks
   bool own_order = false;
   bool each_micro_batch = false;
+  std::vector<std::int64_t> samples{};
   bool operator==(const SumTree&) const = default;
 };
 

@@ -12,7 +12,11 @@ Fields fields_of(SimConfig& config) {
       {"traced_ranks", &config.traced_ranks, "how many ranks, from rank 0 on, the trace shows"},
       {"network_gbit_s", &config.network_gbit_s,
        "rate of each network card of the simulated cluster, in place of the one that the cluster "
-       "file names; 0: as the cluster file says"}};
+       "file names; 0: as the cluster file says"},
+      {"jitter", &config.jitter,
+       "sigma of the log-normal factor by which each step of each device takes longer or shorter "
+       "(mean 1, drawn with train.seed), in place of the cluster file's; 0: as the cluster file "
+       "says"}};
 }
 
 Fields fields_of(DeviceConfig& config) {

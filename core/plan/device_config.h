@@ -28,6 +28,7 @@ struct SimConfig {
   std::int64_t message_ranks = 8;
   std::int64_t traced_ranks = 16;
   double network_gbit_s = 0;
+  double jitter = 0;
   bool operator==(const SimConfig&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "core/base/error.h"
+#include "core/sim/uneven.h"
 
 namespace ringside {
 namespace {
@@ -42,15 +43,19 @@ void check_places(const RunPlan& plan) {
 }
 
 void check_products(const RunPlan& plan) {
-  const auto& tflops = plan.cluster->device.tflops;
   const bool tf32 = plan.device.tf32 && parameter_dtype(plan.train) == DType::f32;
   const std::string dtype(tf32 ? "tf32" : name_of(plan.train.precision));
-  if (tflops.contains(dtype)) return;
-  std::vector<std::string_view> known;
-  for (const auto& [name, rate] : tflops) known.push_back(name);
-  throw Error("{}: cluster {} gives no tflops.{} for its device {}; the dtypes with tflops are {}",
-              tf32 ? "device.tf32 = true" : fmt::format("train.precision = '{}'", dtype),
-              plan.cluster->name, dtype, plan.cluster->device.name, fmt::join(known, ", "));
+  for (int worker = 0; worker < plan.world; ++worker) {
+    const sim::DeviceSpec& device =
+        device_of(*plan.cluster, place_of_worker(*plan.cluster, worker).machine);
+    if (device.tflops.contains(dtype)) continue;
+    std::vector<std::string_view> known;
+    for (const auto& [name, rate] : device.tflops) known.push_back(name);
+    throw Error(
+        "{}: cluster {} gives no tflops.{} for its device {}; the dtypes with tflops are {}",
+        tf32 ? "device.tf32 = true" : fmt::format("train.precision = '{}'", dtype),
+        plan.cluster->name, dtype, device.name, fmt::join(known, ", "));
+  }
 }
 
 }  // namespace ringside

@@ -17,7 +17,7 @@ sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker);
 /// Throws Error if the plan has more workers than its cluster has devices, unless the devices are
 /// CPUs.
 void check_places(const RunPlan& plan);
-/// Throws Error if the devices of the plan's cluster cannot compute products in the plan's
+/// Throws Error if a device on which a worker lives cannot compute products in the plan's
 /// precision.
 void check_products(const RunPlan& plan);
 

@@ -65,7 +65,9 @@ struct RunPlan {
   double target_loss = 0;
   ModelConfig model;
   DataConfig data;
-  TrainConfig train;  // micro_batch and accumulation as this run uses them, not as the file asks
+  /// micro_batch, accumulation and shares as this run uses them, not as the file asks
+  /// (core/plan/slices.h): micro_batch is the largest of the run.
+  TrainConfig train;
   OptimizerConfig optimizer;
   DeviceConfig device;
   SimConfig sim;

@@ -1,5 +1,7 @@
 #include "core/plan/same_run.h"
 
+#include <algorithm>
+
 namespace ringside {
 namespace {
 
@@ -22,7 +24,8 @@ Training training_of(const RunPlan& plan) {
   };
   // These decide the order of the sums and the learning rate, which stand in RunPlan::sums.
   leave_out(out.model, &ModelConfig::batch_norm_group);
-  leave_out(out.train, &TrainConfig::micro_batch, &TrainConfig::accumulation, &TrainConfig::reduce);
+  leave_out(out.train, &TrainConfig::micro_batch, &TrainConfig::accumulation, &TrainConfig::shares,
+            &TrainConfig::weights, &TrainConfig::reduce);
   leave_out(out.optimizer, &OptimizerConfig::lr, &OptimizerConfig::lr_scaling);
   // train.global_batch says what follows from this.
   leave_out(out.train, &TrainConfig::batch_per_rank);
@@ -31,7 +34,7 @@ Training training_of(const RunPlan& plan) {
             &TrainConfig::offload);
   leave_out(out.device, &DeviceConfig::threads, &DeviceConfig::cluster);
   leave_out(out.sim, &SimConfig::message_ranks, &SimConfig::traced_ranks,
-            &SimConfig::network_gbit_s);
+            &SimConfig::network_gbit_s, &SimConfig::jitter);
   if (!plan.cluster) out.sim = {};
   return out;
 }
@@ -42,6 +45,8 @@ bool same_cluster(const RunPlan& a, const RunPlan& b) {
   if (!a.cluster || !b.cluster) return !a.cluster && !b.cluster;
   sim::ClusterSpec other = *b.cluster;
   other.device.memory_gb = a.cluster->device.memory_gb;
+  for (std::size_t i = 0; i < std::min(other.others.size(), a.cluster->others.size()); ++i)
+    other.others[i].device.memory_gb = a.cluster->others[i].device.memory_gb;
   return *a.cluster == other;
 }
 

@@ -14,6 +14,10 @@ Fields fields_of(TrainConfig& config) {
        "most samples that a rank computes at once; 0: no limit"},
       {"accumulation", &config.accumulation,
        "the fewest micro-batches into which a rank splits its samples of a step"},
+      {"shares", ListOrName{&config.weights, &config.shares, name_of(Shares::given)},
+       "how the samples of a step are divided over workers: 'equal'; 'speed': in proportion to the "
+       "speed of their devices (simulated clusters); or a list with a weight for each worker, as "
+       "in [3, 1]. All have the same number of micro-batches, of different sizes"},
       {"reduce", &config.reduce,
        "reduce gradients over ranks after the 'last' micro-batch of a step (with fsdp, every rank "
        "holds whole gradients until then) or after 'every' micro-batch; auto: every for fsdp, "
@@ -28,6 +32,9 @@ Fields fields_of(TrainConfig& config) {
       {"precision", &config.precision,
        "fp32, bf16 or fp16 for parameters, gradients and activations; bf16 and fp16 have fp32 "
        "master weights, and fp16 has dynamic loss scaling"},
+      {"reduce_precision", &config.reduce_precision,
+       "fp32, bf16 or fp16 for gradients while they are summed over ranks, whatever the precision "
+       "of the parameters; optimizers then get fp32 sums; same: train.precision"},
       {"seed", &config.seed, "seed of the initial values and of the order of the data"},
       {"initial_weights", &config.initial_weights,
        "file of weights to begin with, relative to the experiment file: safetensors with the names "

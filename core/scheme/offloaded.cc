@@ -6,14 +6,13 @@
 namespace ringside {
 
 OffloadedOptimizer::OffloadedOptimizer(HostSide& host, Timeline& timeline, const Tensor& parameters,
-                                       bool parameters_on_host, const Make& make)
+                                       DType gradients, bool parameters_on_host, const Make& make)
     : host_(host), timeline_(timeline), parameters_on_host_(parameters_on_host) {
   Device& device = host.device();
-  const auto beside = [&](MemoryKind kind) {
-    return device.tensor({parameters.count()}, kind, parameters.dtype());
-  };
-  parameters_ = parameters_on_host ? parameters : beside(MemoryKind::parameter);
-  gradients_ = beside(MemoryKind::gradient);
+  parameters_ = parameters_on_host ? parameters
+                                   : device.tensor({parameters.count()}, MemoryKind::parameter,
+                                                   parameters.dtype());
+  gradients_ = device.tensor({parameters.count()}, MemoryKind::gradient, gradients);
   const HostTaskPtr fetched = parameters_on_host ? nullptr : host.fetch(parameters, parameters_);
   host.run([&] { inner_ = make(device, parameters_); }, fetched)->wait();
 }

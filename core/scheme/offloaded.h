@@ -33,9 +33,10 @@ class OffloadedOptimizer final : public Optimizer {
   /// The largest number of elements of a piece.
   static constexpr std::int64_t piece_elements = 1 << 24;
 
-  /// `parameters` lie on the device, or on the host if `parameters_on_host`. Host side and timeline
+  /// `parameters` lie on the device, or on the host if `parameters_on_host`; gradients are of dtype
+  /// `gradients`. Host side and timeline
   /// outlive the optimizer. Blocks until the host has its state.
-  OffloadedOptimizer(HostSide& host, Timeline& timeline, const Tensor& parameters,
+  OffloadedOptimizer(HostSide& host, Timeline& timeline, const Tensor& parameters, DType gradients,
                      bool parameters_on_host, const Make& make);
 
   int rounds() const override { return inner_->rounds(); }

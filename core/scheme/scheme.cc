@@ -1,12 +1,15 @@
 #include "core/scheme/scheme.h"
 
+#include "core/plan/slices.h"
+
 namespace ringside {
 
 Batch SyncScheme::fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) {
   const auto span = context_.timeline.scope(Activity::data, "read batch");
   Batch batch = loader.read(slice);
   if (!pass.training) return batch;
-  const BatchSlice next = next_slice(slice, pass.micro_batch, pass.micro_batches);
+  const BatchSlice next =
+      next_slice(context_.plan, context_.self().worker, pass.step, pass.micro_batch);
   if (next.step < context_.plan.train.steps) loader.expect(next);
   return batch;
 }

@@ -83,6 +83,11 @@ void check_side_by_side(const RunPlan& plan) {
     throw Error(
         "model.batch_norm_group = {}: replicas of scheme {} do not share batch norms; leave it out",
         plan.model.batch_norm_group, plan.scheme);
+  if (plan.train.shares != Shares::equal)
+    throw Error(
+        "train.shares: workers of scheme {} train replicas of their own, which all have equally "
+        "many samples; leave it at 'equal'",
+        plan.scheme);
 }
 
 }  // namespace ringside

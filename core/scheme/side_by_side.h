@@ -58,7 +58,8 @@ class SideBySide : public SyncScheme {
 };
 
 /// Checks that workers of the plan can train replicas of their own. Throws Error for batch norms
-/// over several ranks, and for fp16, whose loss scale would differ between replicas.
+/// over several ranks, for fp16, whose loss scale would differ between replicas, and for workers
+/// with different shares of a step.
 void check_side_by_side(const RunPlan& plan);
 
 }  // namespace ringside

@@ -12,7 +12,8 @@ std::unique_ptr<Optimizer> worker_optimizer(const RankContext& context, std::int
                                             const Tensor& parameters, ParameterMap map) {
   const RunPlan& plan = context.plan;
   const OffloadedOptimizer::Make make = [&](Device& device, const Tensor& own) {
-    return make_optimizer(plan.optimizer, {plan.train.steps, replicas}, device, own,
+    return make_optimizer(plan.optimizer,
+                          {plan.train.steps, replicas, has_fp16_gradients(plan.train)}, device, own,
                           std::move(map));
   };
   const Offload offload = plan.train.offload;
@@ -21,7 +22,8 @@ std::unique_ptr<Optimizer> worker_optimizer(const RankContext& context, std::int
     throw Error("rank {}: train.offload = '{}', but the rank has been given no host side",
                 context.rank, name_of(offload));
   return std::make_unique<OffloadedOptimizer>(*context.host, context.timeline, parameters,
-                                              offload == Offload::parameters, make);
+                                              sum_dtype(plan.train), offload == Offload::parameters,
+                                              make);
 }
 
 }  // namespace ringside

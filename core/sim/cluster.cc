@@ -51,6 +51,18 @@ Fields fields_of(CollectiveSpec& collective) {
           {"copy", &collective.copy.points}};
 }
 
+Fields fields_of(OtherMachines& others) {
+  return {{"first", &others.first, {}, not_negative},
+          {"count", &others.count, {}, positive},
+          {"device", fields_of(others.device)}};
+}
+
+Fields fields_of(SlowDevice& slow) {
+  return {{"machine", &slow.machine, {}, not_negative},
+          {"device", &slow.device},
+          {"factor", &slow.factor, {}, positive}};
+}
+
 Fields fields_of(ClusterSpec& cluster) {
   return {{"name", &cluster.name},
           {"source", &cluster.source},
@@ -58,6 +70,9 @@ Fields fields_of(ClusterSpec& cluster) {
           {"devices", &cluster.devices, {}, positive},
           {"device", fields_of(cluster.device)},
           {"host", fields_of(cluster.host)},
+          {"others", Structs(&cluster.others)},
+          {"slow", Structs(&cluster.slow)},
+          {"jitter", &cluster.jitter, {}, not_negative},
           {"topology", &cluster.topology},
           {"peer", fields_of(cluster.peer)},
           {"mesh", &cluster.mesh},

@@ -26,6 +26,9 @@ struct Efficiency {
 /// In a cluster file the value of an Efficiency is its list of points.
 inline FieldValue field_value(Efficiency& efficiency) { return &efficiency.points; }
 
+/// The largest number of devices in a cluster, because one process simulates all of them.
+inline constexpr std::int64_t most_devices = 1'000'000;
+
 /// A GPU belongs to one rank; the cores of a CPU are shared by its ranks.
 enum class DeviceKind : std::uint8_t { gpu, cpu };
 inline constexpr std::string_view device_kind_names[] = {"gpu", "cpu"};
@@ -87,7 +90,26 @@ struct MessageSpec {
   bool operator==(const MessageSpec&) const = default;
 };
 
-/// `machines` equal machines. Holds complete descriptions of devices and links, not their names.
+/// Machines [first, first + count), whose devices are not ClusterSpec::device but of another kind:
+/// another DeviceSpec with the same DeviceKind.
+struct OtherMachines {
+  std::int64_t first = 0;
+  std::int64_t count = 1;
+  DeviceSpec device;
+  bool operator==(const OtherMachines&) const = default;
+};
+
+/// A device whose operations all take `factor` times as long as its description says; all devices
+/// of the machine if `device` is -1. Factors of several entries multiply.
+struct SlowDevice {
+  std::int64_t machine = 0;
+  std::int64_t device = -1;
+  double factor = 1;
+  bool operator==(const SlowDevice&) const = default;
+};
+
+/// `machines` machines, which are equal but for the devices that `others` and `slow` name. Holds
+/// complete descriptions of devices and links, not their names.
 struct ClusterSpec {
   std::string name;
   std::string source;  // where the figures come from
@@ -95,6 +117,11 @@ struct ClusterSpec {
   std::int64_t devices = 1;  // in each machine
   DeviceSpec device;
   DeviceSpec host;  // the CPU of each machine: dedicated servers run there
+  std::vector<OtherMachines> others{};
+  std::vector<SlowDevice> slow{};
+  /// In every training step all operations of a device take longer or shorter by one random factor:
+  /// log-normal with mean 1, whose logarithm has this standard deviation (core/sim/uneven.h).
+  double jitter = 0;
 
   Topology topology = Topology::pcie;
   LinkSpec peer;  // a device's port at the switch, or one link between two devices
@@ -125,6 +152,8 @@ Fields fields_of(LinkSpec& link);
 Fields fields_of(DeviceSpec& device);
 Fields fields_of(MessageSpec& message);
 Fields fields_of(CollectiveSpec& collective);
+Fields fields_of(OtherMachines& others);
+Fields fields_of(SlowDevice& slow);
 Fields fields_of(ClusterSpec& cluster);
 
 }  // namespace ringside::sim

@@ -5,16 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "core/base/error.h"
+#include "core/sim/uneven.h"
 
 namespace ringside::sim {
 namespace {
 
 constexpr std::array<std::string_view, 4> dtypes = {"fp32", "tf32", "fp16", "bf16"};
-/// The largest number of devices in a cluster, because one process simulates all of them. All other
-/// whole numbers have the same upper bound.
-constexpr std::int64_t most_devices = 1'000'000;
 /// Bounds of all other numbers (GB, GB/s, TFLOP/s and microseconds): in bytes, operations or
 /// picoseconds, larger values could overflow.
 constexpr double largest = 1e9, smallest = 1e-9;
@@ -33,6 +32,10 @@ class Checker {
     check_device(c_.host, "host");
     if (c_.host.kind != DeviceKind::cpu)
       refuse("host.kind", "must be cpu, but is {}", name_of(c_.host.kind));
+    check_others();
+    check_slow();
+    if (c_.jitter > most_jitter)
+      refuse("jitter", "must be at most {}, but is {}", most_jitter, c_.jitter);
     check_machine();
     check_network();
     check_collective();
@@ -53,7 +56,7 @@ class Checker {
       const std::string field = prefix + std::string(name);
       if (const auto* number = std::get_if<double*>(&value)) check_range(field, **number, range);
       if (const auto* count = std::get_if<std::int64_t*>(&value)) {
-        if (**count > most_devices)
+        if (**count > most_devices)  // the upper bound of all whole numbers
           refuse(field, "must be at most {}, but is {}", most_devices, **count);
         check_range(field, static_cast<double>(**count), range);
       }
@@ -106,6 +109,40 @@ class Checker {
         refuse(field + ".efficiency." + dtype, "is for a dtype that is missing in tflops");
       for (const auto& [name, curve] : classes)
         check_curve(curve, field + ".efficiency." + dtype + "." + name);
+    }
+  }
+
+  void check_others() const {
+    std::set<std::int64_t> known;
+    for (std::size_t i = 0; i < c_.others.size(); ++i) {
+      const OtherMachines& other = c_.others[i];
+      const std::string field = fmt::format("others.{}", i);
+      check_ranges(other, field + ".");
+      if (other.first + other.count > c_.machines)
+        refuse(field, "names machines {} to {}, but machines are 0 to {}", other.first,
+               other.first + other.count - 1, c_.machines - 1);
+      for (std::int64_t machine = other.first; machine < other.first + other.count; ++machine)
+        if (!known.insert(machine).second)
+          refuse(field, "names machine {}, which another entry names already", machine);
+      check_device(other.device, field + ".device");
+      if (other.device.kind != c_.device.kind)
+        refuse(field + ".device", "must be a {} as the other devices are, but is a {}",
+               name_of(c_.device.kind), name_of(other.device.kind));
+    }
+  }
+
+  void check_slow() const {
+    for (std::size_t i = 0; i < c_.slow.size(); ++i) {
+      const SlowDevice& slow = c_.slow[i];
+      const std::string field = fmt::format("slow.{}", i);
+      check_ranges(slow, field + ".");
+      if (slow.machine >= c_.machines)
+        refuse(field + ".machine", "is {}, but machines are 0 to {}", slow.machine,
+               c_.machines - 1);
+      if (slow.device < -1 || slow.device >= c_.devices)
+        refuse(field + ".device", "is {}, but devices are 0 to {}; -1: all of the machine",
+               slow.device, c_.devices - 1);
+      if (slow.factor < 1) refuse(field + ".factor", "must be at least 1, but is {}", slow.factor);
     }
   }
 

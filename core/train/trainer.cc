@@ -11,6 +11,7 @@
 #include "core/base/hash.h"
 #include "core/observe/machine_load.h"
 #include "core/observe/process_memory.h"
+#include "core/plan/slices.h"
 
 namespace ringside {
 namespace {
@@ -38,7 +39,7 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       terms_{.terms = model.terms,
              .global_batch = context.plan.train.global_batch,
              .gradient_batch = gradient_batch(context.plan, scheme)},
-      loss_scale_(parameter_dtype(context.plan.train)),
+      loss_scale_(has_fp16_gradients(context.plan.train)),
       inputs_(model.units.size()) {}
 
 RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
@@ -110,8 +111,10 @@ bool Trainer::drains_after(std::int64_t step) const {
 std::vector<double> Trainer::train_step(std::int64_t step) {
   const TrainConfig& train = context_.plan.train;
   const std::int64_t micro_batches = train.accumulation;
+  context_.device.begin_step(step);
   context_.timeline.begin_step();
   terms_.gradient_scale = loss_scale_.value();
+  count_targets(training_, step);
   std::vector<Loss> losses;
   for (std::int64_t m = 0; m < micro_batches; ++m)
     losses.push_back(train_micro_batch({.step = step,
@@ -129,8 +132,9 @@ std::vector<double> Trainer::train_step(std::int64_t step) {
   if (loss_scale_.exhausted())
     throw Error(
         "gradients are not finite at step {} although the loss scale is down to 1; lower "
-        "optimizer.lr, or set train.precision = \"bf16\"",
-        step + 1);
+        "optimizer.lr, or set {} = \"bf16\"",
+        step + 1,
+        parameter_dtype(train) == DType::f16 ? "train.precision" : "train.reduce_precision");
   if (!std::isfinite(loss))
     throw Error("the loss is {} at step {}: {}; lower optimizer.lr or raise optimizer.warmup_steps",
                 loss, step + 1, outputs_.first_not_finite(model_));
@@ -153,17 +157,26 @@ Loss Trainer::train_micro_batch(Pass pass) {
   return loss;
 }
 
+void Trainer::count_targets(const Loader& loader, std::int64_t global_batch_index) {
+  terms_.targets = loader.targets({global_batch_index, 0, terms_.global_batch});
+}
+
 void Trainer::recompute(std::size_t unit, Pass pass) {
   pass.keep = pass.again = true;
   model_.units[unit]->forward(std::exchange(inputs_[unit], {}), pass);
 }
 
 Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader) {
-  const RunPlan& plan = context_.plan;
-  const std::int64_t count = plan.train.global_batch / (plan.world * pass.micro_batches);
-  pass.first_sample = (worker() * pass.micro_batches + pass.micro_batch) * count;
+  const BatchSlice slice = slice_of(context_.plan, worker(), global_batch_index, pass.micro_batch);
+  pass.first_sample = slice.first;
 
-  Batch batch = scheme_.fetch({global_batch_index, pass.first_sample, count}, loader, pass);
+  const std::int64_t mean = terms_.gradient_batch;
+  terms_.gradient_targets =
+      terms_.targets == 0 || mean == terms_.global_batch
+          ? terms_.targets
+          : loader.targets({global_batch_index, pass.first_sample / mean * mean, mean});
+
+  Batch batch = scheme_.fetch(slice, loader, pass);
   Tensor x = batch.inputs;
   for (std::size_t u = 0; u < model_.units.size(); ++u) {
     Unit& unit = *model_.units[u];
@@ -194,7 +207,8 @@ std::vector<LossValue> Trainer::evaluate(std::int64_t step) {
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   const std::int64_t micro_batches = context_.plan.train.accumulation;
   std::vector<LossValue> shares(static_cast<std::size_t>(micro_batches));
-  for (std::int64_t b = 0; b < batches; ++b)
+  for (std::int64_t b = 0; b < batches; ++b) {
+    count_targets(*held_out_, b);
     for (std::int64_t m = 0; m < micro_batches; ++m) {
       Pass pass = evaluation;
       pass.step = step;
@@ -203,6 +217,7 @@ std::vector<LossValue> Trainer::evaluate(std::int64_t step) {
       shares[static_cast<std::size_t>(m)] +=
           value_of(context_.device, forward(pass, b, *held_out_));
     }
+  }
   for (LossValue& share : shares) {
     if (!std::isfinite(share.loss))
       throw Error("the held-out loss is {} after step {}; lower optimizer.lr", share.loss,
@@ -233,9 +248,18 @@ void Trainer::average_statistics() {
   const int world = own_replicas > 0 ? 1 : context_.plan.world;
   if (count == 0 || (world == 1 && each_replica <= 1)) return;
   Device& device = context_.device;
-  // The bits must not depend on which rank adds up which micro-batches. The sum of at most 2^9 fp32
-  // values is exact in fp64 if no value is more than 2^20 times another. Otherwise the mean in fp32
-  // differs in about one of 2^28 cases.
+  // Where micro-batches differ in size, each counts with its number of samples; otherwise with 1.
+  const bool uneven = !context_.plan.train.weights.empty();
+  const auto weight = [&](std::size_t m) {
+    const auto micro_batch = static_cast<std::int64_t>(m);
+    return uneven ? static_cast<double>(slice_of(context_.plan, worker(), 0, micro_batch).count)
+                  : 1.0;
+  };
+  const double weights = uneven ? static_cast<double>(context_.plan.train.global_batch)
+                                : world * static_cast<double>(each_replica);
+  // The bits must not depend on which rank adds up which micro-batches. The sum of fp32 values with
+  // weights of 2^9 together is exact in fp64 if no value is more than 2^20 times another. Otherwise
+  // the mean in fp32 differs in about one of 2^28 cases.
   std::vector<double> sums(count);
   std::vector<float> values;
   const auto each = [&](std::size_t replica, const auto& visit) {
@@ -243,21 +267,20 @@ void Trainer::average_statistics() {
     for (const Unit::Statistic* statistic : statistics) {
       values.resize(static_cast<std::size_t>(statistic->values.count()));
       for (std::size_t m = replica * each_replica; m < (replica + 1) * each_replica; ++m)
-        visit(m == 0 ? statistic->values : statistic->later[m - 1], at);
+        visit(m == 0 ? statistic->values : statistic->later[m - 1], at, weight(m));
       at += values.size();
     }
   };
   for (std::size_t replica = 0; replica < replicas; ++replica) {
     std::fill(sums.begin(), sums.end(), 0.0);
-    each(replica, [&](const Tensor& from, std::size_t at) {
+    each(replica, [&](const Tensor& from, std::size_t at, double times) {
       device.read(from, std::as_writable_bytes(std::span(values)));
-      for (std::size_t i = 0; i < values.size(); ++i) sums[at + i] += values[i];
+      for (std::size_t i = 0; i < values.size(); ++i) sums[at + i] += times * values[i];
     });
     if (own_replicas == 0) scheme_.sum(sums);
-    const double summands = world * static_cast<double>(each_replica);
-    each(replica, [&](const Tensor& to, std::size_t at) {
+    each(replica, [&](const Tensor& to, std::size_t at, double) {
       for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = static_cast<float>(sums[at + i] / summands);
+        values[i] = static_cast<float>(sums[at + i] / weights);
       device.write(to, std::as_bytes(std::span(values)));
     });
   }

@@ -24,7 +24,7 @@ int rank_command(const Arguments& arguments) {
     const auto report = [&](const Progress& progress) { link->report_progress(to_json(progress)); };
     if (link->plan().cluster) {
       nlohmann::json records = nlohmann::json::array();
-      for (const RankRecord& record : simulate(link->plan(), report))
+      for (const RankRecord& record : simulate(link->plan(), report, nullptr, &link->store()))
         records.emplace_back(to_json(record));
       link->finish(records);
       return ok;

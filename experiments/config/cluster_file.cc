@@ -109,13 +109,15 @@ class Builder {
     places_[""] = reader.table().place;
     for (const Field& field : fields_of(cluster))
       if (is_single(field.value)) reader.get({std::string(field.name)}, field.value);
-    cluster.device = device(reader, "device");
-    cluster.host = device(reader, "host");
+    cluster.device = device(reader, "device", "device");
+    cluster.host = device(reader, "host", "host");
     reader.need("topology", &cluster.topology);
     cluster.pcie = link(reader, "pcie", true);
     cluster.peer = link(reader, "peer", cluster.topology != sim::Topology::pcie);
     cluster.nic = link(reader, "nic", cluster.machines > 1);
     reader.close();
+    read_others(cluster);
+    read_slow(cluster);
 
     Reader collective = the("collective", "collective");
     collective.read(fields_of(cluster.collective), {"sum", "copy"});
@@ -148,10 +150,30 @@ class Builder {
     return Reader(*table, field, places_);
   }
 
-  /// Reads the device that key `field` of the cluster names.
-  sim::DeviceSpec device(Reader& cluster, const std::string& field) {
+  void read_others(sim::ClusterSpec& cluster) {
+    for (const ClusterTable& table : tables_.list("others")) {
+      const std::string field = fmt::format("others.{}", cluster.others.size());
+      sim::OtherMachines& other = cluster.others.emplace_back();
+      Reader reader(table, field, places_);
+      reader.read(fields_of(other), {"count"});
+      other.device = device(reader, "device", field + ".device");
+      reader.close();
+    }
+  }
+
+  void read_slow(sim::ClusterSpec& cluster) {
+    for (const ClusterTable& table : tables_.list("slow")) {
+      const std::string field = fmt::format("slow.{}", cluster.slow.size());
+      Reader reader(table, field, places_);
+      reader.read(fields_of(cluster.slow.emplace_back()), {"device"});
+      reader.close();
+    }
+  }
+
+  /// Reads the device that `key` of a table names; find_problem() calls it `field`.
+  sim::DeviceSpec device(Reader& table, const std::string& key, const std::string& field) {
     std::string name;
-    cluster.need(field, &name);
+    table.need(key, &name);
     return device(name, field, places_.at(field));
   }
 

@@ -20,8 +20,8 @@ sim::ClusterSpec read_cluster(const std::filesystem::path& file);
 std::vector<std::filesystem::path> cluster_files(const std::filesystem::path& file);
 
 /// The text of a cluster file from which read_cluster() makes `cluster`. The file includes no
-/// others, and `comment` stands at its head. Throws Error if `cluster.device` and
-/// `cluster.host` have the same name but differ, because a file defines a name only once.
+/// others, and `comment` stands at its head. Throws Error if two devices of the cluster, or its
+/// host, have the same name but differ, because a file defines a name only once.
 std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& comment);
 
 }  // namespace ringside

@@ -20,6 +20,9 @@ std::vector<std::string> table_kinds() {
   return {"cluster", "device", "link", "collective", "message"};
 }
 
+/// Tables of which a file may have several, as [[slow]] begins one.
+bool is_listed(const std::string& kind) { return kind == "others" || kind == "slow"; }
+
 bool is_named(const std::string& kind) { return kind == "device" || kind == "link"; }
 
 /// Puts the values of `over` into `table`; where both have a value, that of `over` wins. An
@@ -42,6 +45,7 @@ void add(std::map<TomlPath, ClusterTable>& tables, const TomlValue& value) {
   if (std::find(known.begin(), known.end(), path[0]) == known.end()) {
     const bool in_table = is_table || path.size() > 1;
     if (!in_table) known.emplace_back("include");
+    known.insert(known.end(), {"others", "slow"});
     throw Error("{}: unknown {} '{}'{}", value.place, in_table ? "table" : "key", path[0],
                 did_you_mean(path[0], known));
   }
@@ -53,6 +57,18 @@ void add(std::map<TomlPath, ClusterTable>& tables, const TomlValue& value) {
   const TomlPath name(path.begin(), middle);
   auto& table = tables.try_emplace(name, ClusterTable{name, value.table}).first->second;
   if (middle != path.end()) table.values.emplace(TomlPath(middle, path.end()), value);
+}
+
+std::vector<ClusterTable> list_of(const TomlValue& value) {
+  if (value.elements.empty())
+    throw Error("{}: write each entry as a table [[{}]], with two brackets on each side",
+                value.place, value.path[0]);
+  std::vector<ClusterTable> out;
+  for (const TomlElement& element : value.elements) {
+    ClusterTable& table = out.emplace_back(ClusterTable{{value.path[0]}, element.place});
+    for (const TomlValue& one : element.values) table.values.emplace(one.path, one);
+  }
+  return out;
 }
 
 }  // namespace
@@ -68,6 +84,11 @@ ClusterTables::ClusterTables(const std::filesystem::path& file) { load(file, {})
 const ClusterTable* ClusterTables::find(const std::string& name) const {
   const auto it = tables_.find({name});
   return it == tables_.end() ? nullptr : &it->second;
+}
+
+std::vector<ClusterTable> ClusterTables::list(const std::string& name) const {
+  const auto it = lists_.find(name);
+  return it == lists_.end() ? std::vector<ClusterTable>() : it->second;
 }
 
 std::vector<std::string> ClusterTables::names(const std::string& kind) const {
@@ -111,9 +132,12 @@ void ClusterTables::load(const std::filesystem::path& file,
   if (!loaded_.insert(canonical).second) return;
   within.push_back(canonical);
   std::map<TomlPath, ClusterTable> own;
+  std::map<std::string, std::vector<ClusterTable>> lists;
   for (const TomlValue& value : read_toml(file)) {
     if (value.path == TomlPath{"include"})
       include(value, file, within);
+    else if (is_listed(value.path[0]))
+      lists[value.path[0]] = list_of(value);
     else
       add(own, value);
   }
@@ -121,6 +145,7 @@ void ClusterTables::load(const std::filesystem::path& file,
     const auto [it, is_new] = tables_.try_emplace(name, table);
     if (!is_new) merge(it->second, table);
   }
+  for (auto& [name, list] : lists) lists_[name] = std::move(list);
 }
 
 void ClusterTables::include(const TomlValue& value, const std::filesystem::path& file,

@@ -31,6 +31,9 @@ class ClusterTables {
 
   /// The table of that name; null if the files have none.
   const ClusterTable* find(const std::string& name) const;
+  /// The tables [[NAME]], which are `others` and `slow`, in the order of the file; those of a file
+  /// replace all those of the files that it includes.
+  std::vector<ClusterTable> list(const std::string& name) const;
   /// The named table, laid over the tables that it is `like`. `place` is where the name is used.
   /// Throws Error for an unknown name, with the nearest known one.
   ClusterTable resolve(const std::string& kind, const std::string& name,
@@ -48,6 +51,7 @@ class ClusterTables {
                        std::vector<std::string> within) const;
 
   std::map<TomlPath, ClusterTable> tables_;
+  std::map<std::string, std::vector<ClusterTable>> lists_;
   std::set<std::filesystem::path> loaded_;
 };
 

@@ -26,6 +26,8 @@ class Writer {
     for (const std::string& part : name) keys.push_back(toml_key(part));
     out_ += fmt::format("{}[{}]\n", out_.empty() ? "" : "\n", fmt::join(keys, "."));
   }
+  /// One of several tables of that name.
+  void entry(std::string_view name) { out_ += fmt::format("\n[[{}]]\n", name); }
   /// Leaves out empty lists. An efficiency that is the same for operations of any length is written
   /// as one number.
   void value(std::string_view key, const FieldValue& value) {
@@ -68,9 +70,19 @@ class Writer {
 }  // namespace
 
 std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& comment) {
-  if (cluster.device.name == cluster.host.name && !(cluster.device == cluster.host))
-    throw Error("cluster {}: device and host are both called '{}', but differ; rename one",
-                cluster.name, cluster.host.name);
+  std::vector<const sim::DeviceSpec*> devices;  // one of each name
+  const auto know = [&](const sim::DeviceSpec& device) {
+    for (const sim::DeviceSpec* known : devices) {
+      if (known->name != device.name) continue;
+      if (*known == device) return;
+      throw Error("cluster {}: two devices are called '{}', but differ; rename one", cluster.name,
+                  device.name);
+    }
+    devices.push_back(&device);
+  };
+  know(cluster.device);
+  know(cluster.host);
+  for (const sim::OtherMachines& other : cluster.others) know(other.device);
   Writer out;
   out.comment(comment);
   out.table({"cluster"});
@@ -81,8 +93,16 @@ std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& com
   for (const auto& [key, link] :
        {std::pair("peer", &cluster.peer), {"pcie", &cluster.pcie}, {"nic", &cluster.nic}})
     if (link->gbs != 0) name(key, key);
-  out.device(cluster.device);
-  if (cluster.host.name != cluster.device.name) out.device(cluster.host);
+  for (const sim::OtherMachines& other : cluster.others) {
+    out.entry("others");
+    out.values(fields_to_read(other));
+    name("device", other.device.name);
+  }
+  for (const sim::SlowDevice& slow : cluster.slow) {
+    out.entry("slow");
+    out.values(fields_to_read(slow));
+  }
+  for (const sim::DeviceSpec* device : devices) out.device(*device);
   out.link("peer", cluster.peer);
   out.link("pcie", cluster.pcie);
   out.link("nic", cluster.nic);

@@ -82,6 +82,12 @@ bool take(const nlohmann::json& data, const NumberOrName& out) {
   if (take(data, out.number)) return out.name.set(out.as_number);
   return data != out.as_number && take(data, out.name);
 }
+bool take(const nlohmann::json& data, const ListOrName& out) {
+  if (data.is_array()) return take(data, out.list) && out.name.set(out.as_list);
+  if (data == out.as_list || !take(data, out.name)) return false;
+  out.list->clear();
+  return true;
+}
 /// Fields of other types take no data of a TOML file.
 template <class Other>
 bool take(const nlohmann::json&, const Other&) {
@@ -106,14 +112,23 @@ struct Wanted {
   }
   std::string operator()(const Choice& choice) const { return one_of(choice.names()); }
   std::string operator()(const NumberOrName& value) const {
-    std::vector<std::string> all = {"a finite number"};
-    for (const std::string_view name : value.name.names())
-      if (name != value.as_number) all.push_back(fmt::format("\"{}\"", name));
-    return fmt::format("{}", fmt::join(all, " or "));
+    return or_name("a finite number", value.name, value.as_number);
+  }
+  std::string operator()(const ListOrName& value) const {
+    return or_name("a list of integers", value.name, value.as_list);
   }
   template <class Other>
   std::string operator()(const Other&) const {
     return "left out";
+  }
+
+ private:
+  static std::string or_name(const std::string& what, const Choice& choice,
+                             std::string_view left_out) {
+    std::vector<std::string> all = {what};
+    for (const std::string_view name : choice.names())
+      if (name != left_out) all.push_back(fmt::format("\"{}\"", name));
+    return fmt::format("{}", fmt::join(all, " or "));
   }
 };
 

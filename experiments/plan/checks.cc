@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/interchange/weights.h"
 #include "core/optim/optimizers.h"
+#include "core/sim/uneven.h"
 #include "core/sim/world.h"
 
 namespace ringside {
@@ -62,6 +63,13 @@ void check_kinds(const ExperimentConfig& config) {
         "sim.network_gbit_s = {} needs a simulated cluster; set device.kind = 'sim' and "
         "device.cluster, or leave it out",
         config.sim.network_gbit_s);
+  if (!(config.sim.jitter >= 0 && config.sim.jitter <= sim::most_jitter))
+    throw Error("sim.jitter = {} must lie between 0 and {}", config.sim.jitter, sim::most_jitter);
+  if (config.sim.jitter > 0 && !config.cluster)
+    throw Error(
+        "sim.jitter = {} needs a simulated cluster; set device.kind = 'sim' and device.cluster, or "
+        "leave it out",
+        config.sim.jitter);
   require_between("device.threads", config.device.threads, 1, most_threads);
 }
 

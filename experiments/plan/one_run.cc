@@ -1,17 +1,19 @@
 #include "experiments/plan/one_run.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 
 #include "core/base/error.h"
 #include "core/plan/places.h"
+#include "core/plan/slices.h"
 #include "core/scheme/single.h"
 #include "experiments/plan/checks.h"
+#include "experiments/plan/shares.h"
 
 namespace ringside {
 namespace {
-
-std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 Options options_of(const ExperimentConfig& config, const SchemeRow& row) {
   const auto given = config.scheme_options.find(std::string(row.name));
@@ -34,27 +36,6 @@ TrainConfig train_of(const ExperimentConfig& config, std::int64_t ranks, const s
         train.batch_per_rank, who, most_samples);
   train.global_batch = train.batch_per_rank * ranks;
   return train;
-}
-
-/// How many micro-batches each of `ranks` ranks computes in a step. `who` names the ranks in
-/// errors.
-std::int64_t micro_batches(const TrainConfig& train, std::int64_t ranks, const std::string& who) {
-  const std::string key = train.batch_per_rank > 0 ? "train.batch_per_rank" : "train.global_batch";
-  if (train.global_batch % ranks != 0)
-    throw Error("train.global_batch = {} is not divisible by {}; choose a multiple of {}",
-                train.global_batch, who, ranks);
-  const std::int64_t share = train.global_batch / ranks;
-  const std::int64_t fitting =
-      train.micro_batch > 0 ? ceil_divide(share, train.micro_batch) : std::int64_t{1};
-  const std::int64_t count = std::max(train.accumulation, fitting);
-  if (count > share || share % count != 0)
-    throw Error(
-        "{} = {} gives each rank of {} {} samples, which {} micro-batches do not "
-        "divide evenly; choose another {}, train.micro_batch or "
-        "train.accumulation",
-        key, train.batch_per_rank > 0 ? train.batch_per_rank : train.global_batch, who, share,
-        count, key);
-  return count;
 }
 
 void place_ranks(RunPlan& plan, const Servers& servers) {
@@ -105,12 +86,40 @@ SumTree sum_tree(const RunPlan& plan, const SchemeRow& row) {
   const std::int64_t groups = replicas_of(plan) / together;
   const std::int64_t all = plan.train.accumulation * plan.world / together;
   const double lr = scaled_lr(plan.optimizer, replicas_of(plan));
+  SumTree tree{.lr = lr, .samples = plan.train.weights};
   if (row.own_order(plan.options, plan)) {
-    const bool each = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
-    return {plan.world, plan.train.accumulation, lr, true, each};
+    tree.groups = plan.world;
+    tree.micro_batches = plan.train.accumulation;
+    tree.own_order = true;
+    tree.each_micro_batch = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
+  } else {
+    // If gradients are converted before they are summed over ranks, it matters which are of one
+    // rank.
+    const bool sequence = groups == all && !converts_gradients(plan.train);
+    tree.groups = sequence ? 1 : groups;
+    tree.micro_batches = all / tree.groups;
   }
-  if (groups == 1 || groups == all) return {1, all, lr};
-  return {groups, all / groups, lr};
+  return tree;
+}
+
+/// Checks who converts gradients; a precision that converts nothing becomes `same`.
+void check_reduce_precision(TrainConfig& train, const SchemeRow& row) {
+  if (!converts_gradients(train)) {
+    train.reduce_precision = ReducePrecision::same;
+    return;
+  }
+  const std::string given =
+      fmt::format("train.reduce_precision = '{}'", name_of(train.reduce_precision));
+  if (!row.converts_gradients)
+    throw Error(
+        "{}: scheme {} moves gradients in the precision of the parameters; leave it out, or "
+        "compare without this scheme",
+        given, row.name);
+  if (parameter_dtype(train) != DType::f32 && reduce_dtype(train) != DType::f32)
+    throw Error(
+        "{} does not go with train.precision = '{}': they hold other numbers in as many bits; "
+        "choose 'same' or 'fp32'",
+        given, name_of(train.precision));
 }
 
 /// Checks that batch norms over a group of ranks can compute what one rank with all their samples
@@ -125,6 +134,11 @@ void check_batch_norm_groups(RunPlan& plan) {
   if (plan.world % group != 0)
     throw Error("model.batch_norm_group = {} does not divide world {}; choose a divisor", group,
                 plan.world);
+  if (group > 1 && !plan.train.weights.empty())
+    throw Error(
+        "model.batch_norm_group = {} joins micro-batches of equal size, but train.shares gives "
+        "workers {} samples; leave one of the two out",
+        group, fmt::join(plan.train.weights, ", "));
   if (group > 1 && plan.train.accumulation > 1)
     throw Error(
         "model.batch_norm_group = {} joins one micro-batch of each rank, but a rank has {} "
@@ -163,6 +177,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.cluster = config.cluster;
   if (plan.cluster && plan.sim.network_gbit_s > 0)
     plan.cluster->nic.gbs = plan.sim.network_gbit_s / 8;
+  if (plan.cluster && plan.sim.jitter > 0) plan.cluster->jitter = plan.sim.jitter;
   plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
 
   const std::int64_t ranks = replicas_of(plan);
@@ -174,14 +189,15 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
                                    : fmt::format("world {} (scheme {})", ranks, plan.scheme);
   plan.train = train_of(config, ranks, who);
   check_offload(plan.train.offload, row);
+  check_reduce_precision(plan.train, row);
+  settle_shares(plan.train, ranks, who);
   row.check(plan.options, plan);
   if (row.max_world == 1)
     plan.train.reduce = Reduce::last;
   else if (plan.train.reduce == Reduce::by_scheme)
     plan.train.reduce = row.reduces_each_micro_batch ? Reduce::every : Reduce::last;
-  const std::int64_t each = micro_batches(plan.train, ranks, who);
-  plan.train.accumulation = each * (replicas ? ranks : 1);
-  plan.train.micro_batch = plan.train.global_batch / (ranks * each);
+  plan.train.accumulation = divide(plan, ranks, who) * (replicas ? ranks : 1);
+  plan.train.micro_batch = largest_micro_batch(plan);
   check_batch_norm_groups(plan);
   plan.sums = sum_tree(plan, row);
   const Servers servers = row.servers(plan.options, world);

@@ -23,7 +23,8 @@ namespace ringside {
 /// threads than `single` has anyway.
 ///
 /// A rank computes its share (global_batch / world) in max(accumulation, ceil(share / micro_batch))
-/// micro-batches of equal size. A scheme that allows only worlds up to a limit runs at those
+/// micro-batches of equal size, unless train.shares says otherwise (experiments/plan/shares.h). A
+/// scheme that allows only worlds up to a limit runs at those
 /// of the asked worlds; if all asked worlds are larger, it runs at its limit alone.
 std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores = 0);
 

@@ -5,6 +5,7 @@
 
 #include "core/plan/same_run.h"
 #include "core/scheme/single.h"
+#include "core/sim/uneven.h"
 #include "experiments/plan/labels.h"
 #include "experiments/plan/one_run.h"
 
@@ -45,8 +46,9 @@ RunPlan plan_definition(const RunPlan& run) {
   plan.swept.clear();  // runs at other points of the sweep may have the same definition
   // The rank has the replicas of all workers in its memory, or the gradients of all micro-batches.
   if (plan.cluster)
-    plan.cluster->device.memory_gb *=
-        static_cast<double>(run.world * (plan.sums.each_micro_batch ? run.train.accumulation : 1));
+    scale_device_memory(
+        *plan.cluster,
+        static_cast<double>(run.world * (plan.sums.each_micro_batch ? run.train.accumulation : 1)));
   const std::vector<Setting> options = settings_of(run, true);
   plan.id = label_with(fmt::format("{}-x{}-definition", run.scheme, run.world), options);
   plan.label = label_with(fmt::format("{} x{} (definition)", run.scheme, run.world), options);
@@ -60,6 +62,9 @@ RunPlan plan_single_for(const AskedRun& asked) {
   const std::int64_t group = std::min<std::int64_t>(changed.model.batch_norm_group, world);
   changed.train.micro_batch *= group;
   changed.train.batch_per_rank *= group;
+  changed.train.shares = asked.plan.train.shares;  // speeds are those of the run's devices
+  changed.train.weights = asked.plan.train.weights;
+  if (!changed.train.weights.empty()) changed.train.accumulation = asked.plan.train.accumulation;
   if (group > 1) {  // then `single` has fewer replicas than the run has ranks
     changed.optimizer.lr = scaled_lr(changed.optimizer, world);
     changed.optimizer.lr_scaling = LrScaling::none;

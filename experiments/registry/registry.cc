@@ -119,15 +119,17 @@ std::unique_ptr<Communicator> between_gpus(const RankContext& context, const Gro
 }
 
 std::unique_ptr<Communicator> between_simulated(const RankContext& context, const Group& group) {
-  return peer::make_sim_communicator(
-      sim::sim_device(context.device), group,
-      {.message_ranks = context.plan.sim.message_ranks, .timeout_s = context.plan.train.timeout_s});
+  return peer::make_sim_communicator(sim::sim_device(context.device), group,
+                                     {.message_ranks = context.plan.sim.message_ranks,
+                                      .timeout_s = context.plan.train.timeout_s,
+                                      .store = &context.store});
 }
 
 SchemeRow single_row() {
   auto r = row("single", "one rank, no communication: the reference", SingleOptions{});
   r.max_world = 1;
   r.offloads = Offload::optimizer;
+  r.converts_gradients = true;
   r.make = [](const RankContext& context, const Options& options) {
     return make_single(context, options.as<SingleOptions>());
   };
@@ -139,6 +141,7 @@ SchemeRow ddp_row() {
   using Own = peer::DdpOptions;
   auto r = row("ddp", "peers all-reduce gradient buckets during backward", Own{});
   r.offloads = Offload::optimizer;
+  r.converts_gradients = true;
   r.check = [](const Options& options, const RunPlan& plan) {
     peer::check(options.as<Own>(), plan);
   };
@@ -174,6 +177,7 @@ SchemeRow fsdp_row() {
   auto r = row("fsdp", "peers shard parameters, gradients, optimizer state", Own{});
   r.offloads = Offload::parameters;
   r.reduces_each_micro_batch = true;
+  r.converts_gradients = true;
   r.check = [](const Options& options, const RunPlan& plan) {
     peer::check(options.as<Own>(), plan);
   };
@@ -336,7 +340,8 @@ const std::vector<DeviceRow>& device_rows() {
        .environment = simulation_environment,
        .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
          return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),
-                                     plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32);
+                                     plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32,
+                                     static_cast<std::uint64_t>(plan.train.seed));
        },
        .host_side = simulated_host,
        .links = {between_simulated, ps::sim_transport}},

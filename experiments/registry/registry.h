@@ -42,6 +42,8 @@ struct SchemeRow {
   /// micro-batch. With several micro-batches and ranks this adds the gradients up in another order
   /// than if each rank added up its own gradients first.
   bool reduces_each_micro_batch = false;
+  /// Whether the scheme knows train.reduce_precision.
+  bool converts_gradients = false;
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> make;
   /// Whether a run of the plan promises the same run as `single` but adds gradients up in an order
   /// of its own, in which `define` adds them up too. Called for plans that are complete but for

@@ -23,7 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view files_of_a_comparison[] = {
-    "traces", "summary.md", "summary.json", "rows.jsonl", "environment.json", "plan.json"};
+    "traces",     "collectives",      "summary.md", "summary.json",
+    "rows.jsonl", "environment.json", "plan.json"};
 
 /// Erases from the JSON of a plan what the run's case and the sweep set.
 void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
@@ -46,7 +47,7 @@ void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
 void erase_unshared(nlohmann::json& plan_json) {
   for (const char* own : {"warmup", "recompute", "timeout_s"}) plan_json["train"].erase(own);
   for (const char* own : {"threads", "cluster"}) plan_json["device"].erase(own);
-  for (const char* own : {"message_ranks", "traced_ranks", "network_gbit_s"})
+  for (const char* own : {"message_ranks", "traced_ranks", "network_gbit_s", "jitter"})
     plan_json["sim"].erase(own);
   plan_json.erase("cluster");
 }
@@ -74,6 +75,7 @@ nlohmann::json common_part(const RunPlan& plan, bool asked) {
   }
   common["train"].erase("micro_batch");
   common["train"].erase("accumulation");
+  common["train"].erase("shares");
   common["train"].erase("reduce");
   if (plan.train.batch_per_rank > 0) {
     common["train"].erase("global_batch");

@@ -12,10 +12,10 @@
 
 namespace ringside {
 
-/// The folder results/NAME with plan.json, environment.json, rows.jsonl, summary.json, summary.md
-/// and traces/. Other files in the folder are left alone, and so are the folders before-N, which
-/// hold earlier comparisons. One process at a time holds the folder, by a lock on the folder itself
-/// that ends with the process.
+/// The folder results/NAME with plan.json, environment.json, rows.jsonl, summary.json, summary.md,
+/// traces/ and collectives/. Other files in the folder are left alone, and so are the folders
+/// before-N, which hold earlier comparisons. One process at a time holds the folder, by a lock on
+/// the folder itself that ends with the process.
 class ResultsFolder {
  public:
   /// Makes the folder if it does not exist. Throws Error if the folder cannot be written, another

@@ -54,6 +54,13 @@ Row row_of(const RunPlan& plan, const LaunchResult& result) {
   }
 }
 
+std::string collectives_of(const LaunchResult& result) {
+  std::string out;
+  for (const auto& [name, records] : result.kept)
+    if (name.starts_with("collectives/")) out += (out.empty() ? "[" : ",\n") + records;
+  return out.empty() ? out : out + "]\n";
+}
+
 }  // namespace
 
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
@@ -76,7 +83,7 @@ RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
   // Ctrl-C reaches the ranks too. It may end them before the launcher notices the interruption, and
   // then the launcher reports an error.
   if (result.interrupted || (!result.error.empty() && start.interrupted())) return {{}, true};
-  RunOutcome outcome{row_of(plan, result)};
+  RunOutcome outcome{row_of(plan, result), false, collectives_of(result)};
   if (meter) outcome.row.load = meter->read();
   return outcome;
 }

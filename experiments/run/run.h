@@ -21,6 +21,9 @@ struct RankStart {
 struct RunOutcome {
   Row row;
   bool interrupted = false;  // if true, the row has no meaning
+  /// Of a run that failed: the records of the collectives of every group that broke, a JSON list;
+  /// else empty.
+  std::string collectives{};
 };
 
 /// A step that all workers have finished.

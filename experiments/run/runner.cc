@@ -75,6 +75,11 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
       display.leave_line();
       return {std::move(rows), true};
     }
+    if (!outcome.collectives.empty()) {
+      const std::string file = fmt::format("collectives/{}.json", runs[i].id);
+      folder.write(file, outcome.collectives);
+      outcome.row.error += fmt::format("; the last collectives of all ranks are in {}", file);
+    }
     outcome.row.predicted = predicted;
     outcome.row.attempt = attempts_before;
     rows.push_back(std::move(outcome.row));

@@ -36,15 +36,16 @@ RankRecord simulate_rank(const RunPlan& plan, int rank, const RankSite& site,
 
 std::vector<RankRecord> simulate(const RunPlan& plan,
                                  const std::function<void(const Progress&)>& progress,
-                                 const SchemeRow* row) {
+                                 const SchemeRow* row, Store* store) {
   const auto world = sim::make_world(*plan.cluster);
-  MemoryStore store;
+  MemoryStore own;
   FirstError first;
   std::vector<RankRecord> records(plan.ranks.size());
   for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
     const int rank = static_cast<int>(r);
     world->spawn(fmt::format("rank {}", r), place_of(plan, rank), [&, r, rank] {
-      records[r] = simulate_rank(plan, rank, {store, world.get()}, progress, first, row);
+      records[r] =
+          simulate_rank(plan, rank, {store ? *store : own, world.get()}, progress, first, row);
     });
   }
   try {

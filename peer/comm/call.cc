@@ -99,6 +99,23 @@ std::string did_not_come(const std::string& group, const std::string& who, std::
                      timeout_s);
 }
 
+std::string ended_during(const std::string& group, const std::string& who, std::uint64_t number,
+                         const Call& call) {
+  return fmt::format("{}: {} ended during {}", group, who, describe(number, call));
+}
+
+std::string did_not_end(const std::string& group, const std::string& who, std::uint64_t number,
+                        const Call& call, double timeout_s) {
+  return fmt::format("{}: {} did not end {} within {} s", group, who, describe(number, call),
+                     timeout_s);
+}
+
+std::string did_not_go_on(const std::string& group, const std::string& who, std::uint64_t number,
+                          const Call& call, double timeout_s) {
+  return fmt::format("{}: {} did not go on with {} within {} s", group, who, describe(number, call),
+                     timeout_s);
+}
+
 std::string disagreement(const std::string& group, std::uint64_t number, int rank, const Call& call,
                          int other_rank, const Call& other) {
   return fmt::format(

@@ -58,6 +58,12 @@ std::string ended_before(const std::string& group, const std::string& who, std::
                          const Call& call);
 std::string did_not_come(const std::string& group, const std::string& who, std::uint64_t number,
                          const Call& call, double timeout_s);
+std::string ended_during(const std::string& group, const std::string& who, std::uint64_t number,
+                         const Call& call);
+std::string did_not_end(const std::string& group, const std::string& who, std::uint64_t number,
+                        const Call& call, double timeout_s);
+std::string did_not_go_on(const std::string& group, const std::string& who, std::uint64_t number,
+                          const Call& call, double timeout_s);
 /// The text for two ranks that called different operations.
 std::string disagreement(const std::string& group, std::uint64_t number, int rank, const Call& call,
                          int other_rank, const Call& other);

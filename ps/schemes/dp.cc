@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/plan/slices.h"
 #include "ps/protocol/service.h"
 #include "ps/schemes/connect.h"
 #include "ps/schemes/master.h"
@@ -15,7 +16,7 @@ namespace {
 TransportOptions transport_options(const RankContext& context, const DpOptions& options,
                                    const Model& model) {
   const TrainConfig& train = context.plan.train;
-  const std::int64_t samples = train.global_batch / (context.plan.world * train.accumulation);
+  const std::int64_t samples = largest_micro_batch(context.plan);
   const std::int64_t logits =
       model.logits_per_sample() * static_cast<std::int64_t>(size_of(parameter_dtype(train)));
   return {
@@ -134,11 +135,17 @@ RankRecord serve_dp(const RankContext& context, const DpOptions& options, Model&
 double dp_minimum_bytes(const StepShape& shape, const DpOptions& options) {
   const double n = shape.world;
   const auto parameters = static_cast<double>(shape.parameter_bytes);
-  const auto batch = static_cast<double>(shape.input_bytes + shape.logit_bytes);
-  const double worker = static_cast<double>(shape.reductions) * parameters +
-                        static_cast<double>(shape.logit_bytes) / n;
-  if (options.placement == Placement::dedicated) return std::max(n * parameters + batch, worker);
-  return n == 1 ? 0 : std::max((n - 1) * (parameters + batch / n), worker);
+  const double sample = static_cast<double>(shape.input_bytes + shape.logit_bytes);
+  const auto worker = [&](std::int64_t samples) {
+    return static_cast<double>(shape.reductions) * parameters +
+           static_cast<double>(samples * shape.logit_bytes);
+  };
+  const double other = worker(shape.other_samples);
+  if (options.placement == Placement::dedicated)
+    return std::max({n * parameters + static_cast<double>(shape.samples) * sample,
+                     worker(shape.first_samples), other});
+  const auto away = static_cast<double>(shape.samples - shape.first_samples);
+  return n == 1 ? 0 : std::max((n - 1) * parameters + away * sample, other);
 }
 
 }  // namespace ringside::ps

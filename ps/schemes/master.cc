@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/plan/slices.h"
 #include "core/scheme/loss.h"
 
 namespace ringside::ps {
@@ -29,19 +30,18 @@ Replies Master::handle_other(int worker, Message message) {
 }
 
 Message Master::inputs(const Header& header, Open& open) {
-  const std::int64_t micro_batches = plan_.train.accumulation;
-  const std::int64_t count = plan_.train.global_batch / (config().workers * micro_batches);
-  const std::int64_t first = (header.worker * micro_batches + header.micro_batch) * count;
-  if (header.step < 0 || header.step >= config().steps || header.micro_batch < 0 ||
-      header.micro_batch >= micro_batches || header.begin != first || header.count != count)
+  const bool known = header.step >= 0 && header.step < config().steps && header.micro_batch >= 0 &&
+                     header.micro_batch < plan_.train.accumulation;
+  const BatchSlice slice =
+      known ? slice_of(plan_, header.worker, header.step, header.micro_batch) : BatchSlice{};
+  if (!known || header.begin != slice.first || header.count != slice.count)
     throw Error("samples [{}, {}) of step {} are not those of micro-batch {}", header.begin,
                 header.begin + header.count, header.step, header.micro_batch);
   if (open.targets)
     throw Error("the worker has not asked for the loss of micro-batch {} of step {} yet",
                 open.micro_batch, open.step);
-  const BatchSlice slice{header.step, first, count};
   const Batch batch = loader_.read(slice);
-  const BatchSlice next = next_slice(slice, header.micro_batch, micro_batches);
+  const BatchSlice next = next_slice(plan_, header.worker, header.step, header.micro_batch);
   if (next.step < config().steps) loader_.expect(next);
   open = {header.step, header.micro_batch, batch.targets};
   return {reply_to(header), {batch.inputs}};
@@ -53,8 +53,10 @@ Message Master::loss(const Message& message, Open& open) {
     throw Error("the master keeps no targets for micro-batch {} of step {}", header.micro_batch,
                 header.step);
   const std::int64_t samples =
-      plan_.train.global_batch / (config().workers * plan_.train.accumulation);
-  const std::int64_t wanted = samples * logits_per_sample_;
+      slice_of(plan_, header.worker, header.step, header.micro_batch).count;
+  // With one term every target has a row of logits, also if samples differ in length.
+  const std::int64_t wanted =
+      terms_.size() == 1 ? open.targets.count() * terms_[0].classes : samples * logits_per_sample_;
   if (message.frames.size() != 1 || message.frames[0].dtype() != parameter_dtype(plan_.train) ||
       message.frames[0].count() != wanted)
     throw Error("the message must have one frame with {} logits of dtype {}", wanted,
@@ -62,8 +64,13 @@ Message Master::loss(const Message& message, Open& open) {
   const auto scale = static_cast<float>(header.scalar);
   if (!(std::isfinite(scale) && scale > 0))
     throw Error("the gradient scale is {}; it must be finite and above 0", header.scalar);
-  const Loss loss = cross_entropy(device(), message.frames[0], open.targets,
-                                  {terms_, plan_.train.global_batch, scale}, true);
+  const std::int64_t targets = loader_.targets({header.step, 0, plan_.train.global_batch});
+  const LossTerms terms{.terms = terms_,
+                        .global_batch = plan_.train.global_batch,
+                        .gradient_scale = scale,
+                        .targets = targets,
+                        .gradient_targets = targets};
+  const Loss loss = cross_entropy(device(), message.frames[0], open.targets, terms, true);
   open.targets = {};
   Message reply{reply_to(header), {loss.gradient}};
   reply.header.scalar = value_of(device(), loss).loss;

@@ -18,6 +18,10 @@ enum class LimitKind : std::uint8_t { none, number, automatic };
 constexpr std::string_view limit_names[] = {"none", "number", "automatic"};
 constexpr EnumNames names_of(LimitKind) { return limit_names; }
 
+enum class WeightsKind : std::uint8_t { even, list };
+constexpr std::string_view weights_names[] = {"even", "list"};
+constexpr EnumNames names_of(WeightsKind) { return weights_names; }
+
 struct Part {
   double weight = 1;
   Shade shade = Shade::dark;
@@ -34,6 +38,8 @@ struct Whole {
   Shade shade = Shade::light;
   LimitKind limit_kind = LimitKind::none;
   double limit = 0;
+  WeightsKind weights_kind = WeightsKind::even;
+  std::vector<std::int64_t> weights;
   std::optional<double> figure;
   std::vector<std::string> words;
   std::vector<std::int64_t> counts;
@@ -53,6 +59,7 @@ Fields fields_of(Whole& w) {
           {"text", &w.text},
           {"shade", &w.shade},
           {"limit", NumberOrName{&w.limit, &w.limit_kind, "number"}},
+          {"weights", ListOrName{&w.weights, &w.weights_kind, "list"}},
           {"figure", &w.figure},
           {"words", &w.words},
           {"counts", &w.counts},
@@ -76,6 +83,8 @@ Whole filled() {
   w.shade = Shade::dark;
   w.limit_kind = LimitKind::number;
   w.limit = 2.5;
+  w.weights_kind = WeightsKind::list;
+  w.weights = {3, 1};
   w.figure = 0;
   w.words = {"a", "b"};
   w.counts = {1, 2};
@@ -107,6 +116,20 @@ TEST(Fields, AreEqualOnlyIfEveryFieldIs) {
     EXPECT_FALSE(equal(fields_to_read(read_json<Whole>(changed)), fields_to_read(filled())))
         << name;
   }
+}
+
+TEST(Fields, OfAListOrANameAreOneOfTheTwo) {
+  Whole whole;
+  EXPECT_EQ(to_json(whole).at("weights"), "even");
+  whole = filled();
+  EXPECT_EQ(to_json(whole).at("weights"), nlohmann::json({3, 1}));
+  nlohmann::json json = to_json(whole);
+  json["weights"] = "even";
+  whole = read_json<Whole>(json);
+  EXPECT_TRUE(whole.weights.empty());
+  EXPECT_EQ(whole.weights_kind, WeightsKind::even);
+  json["weights"] = "odd";
+  EXPECT_THROW(read_json<Whole>(json), Error);
 }
 
 TEST(Fields, OfANumberOrANameAreOneOfTheTwo) {

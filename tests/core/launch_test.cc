@@ -62,6 +62,21 @@ TEST(LaunchTest, ARankDoesNotHaveWhatItsPlanLeavesOut) {
   EXPECT_EQ(result.records.at(0).at("shade"), "none");
 }
 
+TEST(LaunchTest, WhatARankKeepsForTheUserComesWithTheResultEvenOfARunThatFails) {
+  RunPlan plan;
+  plan.ranks = {{.rank = 0, .worker = 0}};
+  const auto result = launch(
+      plan,
+      {"/bin/bash",
+       {"-c",
+        R"(printf '{"set":["kept/why","late"]}\n{"set":["group/a","b"]}\n{"error":"x"}\n' >&$1)",
+        "rank"},
+       {"PATH=/usr/bin:/bin"}},
+      [](int, const nlohmann::json&) {}, [] { return false; });
+  EXPECT_EQ(result.error, "rank 0 (worker): x");
+  EXPECT_EQ(result.kept, (std::map<std::string, std::string>{{"why", "late"}}));
+}
+
 TEST(LaunchTest, WhatARankWritesIsTheLaunchersToShow) {
   RunPlan plan;
   plan.ranks = {{.rank = 0, .worker = 0}};

@@ -17,6 +17,10 @@ struct Change {
     const EnumNames names = choice.names();
     choice.set(choice.name() == names[0] ? names[1] : names[0]);
   }
+  void operator()(const ListOrName& value) const {
+    value.name.set(value.as_list);
+    value.list->push_back(1);
+  }
   template <class Other>
   void operator()(const Other&) const {
     FAIL() << "the test cannot change a field of this type";
@@ -47,10 +51,11 @@ std::set<std::string> free_keys(const RunPlan& plan) {
 
 TEST(SameTraining, IsDecidedByEverythingButWhatIsNamedHere) {
   std::set<std::string> keys = {
-      "model.batch_norm_group", "train.warmup",       "train.batch_per_rank", "train.micro_batch",
-      "train.offload",          "train.accumulation", "train.reduce",         "train.recompute",
-      "train.timeout_s",        "optimizer.lr",       "optimizer.lr_scaling", "device.threads",
-      "device.cluster",         "sim.message_ranks",  "sim.traced_ranks",     "sim.network_gbit_s"};
+      "model.batch_norm_group", "train.warmup",         "train.batch_per_rank", "train.micro_batch",
+      "train.accumulation",     "train.reduce",         "train.recompute",      "train.timeout_s",
+      "optimizer.lr",           "optimizer.lr_scaling", "device.threads",       "device.cluster",
+      "sim.message_ranks",      "sim.traced_ranks",     "sim.network_gbit_s",   "sim.jitter",
+      "train.shares",           "train.offload"};
   RunPlan plan;
   plan.cluster.emplace();
   EXPECT_EQ(free_keys(plan), keys);
@@ -72,6 +77,7 @@ TEST(SameTraining, MayRunAnywhereUnderAnyScheme) {
   other.repeat = 3;
   other.sums.groups = 4;
   other.cluster->machines = 8;
+  other.cluster->slow = {{.machine = 1, .factor = 2}};
   other.ranks.resize(4);
   EXPECT_TRUE(same_training(plan, other));
 }

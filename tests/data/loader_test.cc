@@ -195,16 +195,10 @@ TEST_F(Prefetch, SeveralThreadsEachGetTheirBatches) {
       for (int i = 0; i < 30; ++i) {
         const Batch batch = loader_->read(slice);
         EXPECT_EQ(values(batch.inputs), values(plain.read(slice).inputs));
-        slice = next_slice(slice, 0, 1);
+        ++slice.step;
         loader_->expect(slice);
       }
     });
-}
-
-TEST(Loader, NextSlicesAreTheNextMicroBatchAndThenTheNextStep) {
-  EXPECT_EQ(next_slice({3, 8, 4}, 0, 2), (BatchSlice{3, 12, 4}));
-  EXPECT_EQ(next_slice({3, 12, 4}, 1, 2), (BatchSlice{4, 8, 4}));
-  EXPECT_EQ(next_slice({0, 0, 4}, 0, 1), (BatchSlice{1, 0, 4}));
 }
 
 /// Images whose elements are all the number of the sample. augment() replaces the first element by

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
@@ -256,6 +257,65 @@ TEST_F(ClusterFile, TheTextOfACpuWithSharedMemoryIsReadBack) {
 
   cluster.host.memory_gb = 1;
   EXPECT_THROW(cluster_text(cluster, ""), Error);
+}
+
+/// Devices of another kind in machine 1, and a slow device in machine 0. Begins in line 49.
+const std::string uneven = R"([[others]]
+first = 1
+device = "old"
+[[slow]]
+machine = 0
+device = 3
+factor = 1.5
+[device.old]
+like = "fast"
+memory_gb = 16
+)";
+
+TEST_F(ClusterFile, NamesMachinesWithOtherDevicesAndSlowOnes) {
+  const std::string text = replaced(machine, "nics = 2", "nics = 2\njitter = 0.05") + uneven;
+  const sim::ClusterSpec c = read(text);
+  ASSERT_EQ(c.others.size(), 1u);
+  EXPECT_EQ(c.others[0].first, 1);
+  EXPECT_EQ(c.others[0].count, 1);
+  EXPECT_EQ(c.others[0].device.name, "old");
+  EXPECT_EQ(c.others[0].device.memory_gb, 16);
+  EXPECT_EQ(c.others[0].device.tflops, c.device.tflops);
+  EXPECT_EQ(c.slow, (std::vector<sim::SlowDevice>{{.machine = 0, .device = 3, .factor = 1.5}}));
+  EXPECT_EQ(c.jitter, 0.05);
+  EXPECT_EQ(read(cluster_text(c, "")), c);
+
+  folder_.write("base.toml", text);
+  const sim::ClusterSpec over =
+      read("include = \"base.toml\"\n[[slow]]\nmachine = 1\nfactor = 2\n");
+  EXPECT_EQ(over.slow, (std::vector<sim::SlowDevice>{{.machine = 1, .device = -1, .factor = 2}}))
+      << "a list replaces the included one";
+  EXPECT_EQ(over.others, c.others);
+
+  sim::ClusterSpec unclear = c;
+  unclear.others[0].device.name = "fast";
+  EXPECT_THROW(cluster_text(unclear, ""), Error);
+}
+
+TEST_F(ClusterFile, MistakesOfUnevenMachinesAreRefusedByFileLineAndReason) {
+  const std::vector<std::array<std::string, 3>> mistakes = {
+      {"first = 1", "first = 2",
+       "mine.toml:49: others.0 names machines 2 to 2, but machines are 0 to 1"},
+      {"first = 1\n", "", "mine.toml:49: [others] lacks first"},
+      {"first = 1", "first = 1\ncout = 2",
+       "mine.toml:51: unknown key 'cout' in [others]; did you mean 'count'?"},
+      {"\"old\"", "\"odl\"", "mine.toml:51: unknown device 'odl'; did you mean 'old'?"},
+      {"memory_gb = 16", "memory_gb = -1",
+       "mine.toml:58: others.0.device.memory_gb must be more than 0, but is -1"},
+      {"factor = 1.5", "factor = 0.5",
+       "mine.toml:55: slow.0.factor must be at least 1, but is 0.5"},
+      {"device = 3", "device = 4",
+       "mine.toml:54: slow.0.device is 4, but devices are 0 to 3; -1: all of the machine"},
+      {"[[slow]]", "[slow]",
+       "mine.toml:53: write each entry as a table [[slow]], with two brackets on each side"},
+      {"[[slow]]", "[[slwo]]", "mine.toml:52: unknown key 'slwo'; did you mean 'slow'?"}};
+  for (const auto& [from, to, expected] : mistakes)
+    EXPECT_EQ(complaint(machine + replaced(uneven, from, to)), expected) << to;
 }
 
 TEST_F(ClusterFile, MistakesAreRefusedByFileLineAndReason) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include <sstream>
@@ -47,7 +49,12 @@ class Running : public ::testing::Test {
         [this](const RunPlan& plan, const std::function<void(const Step&)>&) {
           const double load = made_.size() < others_.size() ? others_[made_.size()] : 0;
           made_.push_back(plan.id);
-          return RunOutcome{row(plan, load)};
+          RunOutcome outcome{row(plan, load)};
+          if (plan.scheme == breaks_) {
+            outcome.row = failed_row(plan, "rank 1 is late");
+            outcome.collectives = "[{}]";
+          }
+          return outcome;
         },
         [this] { return static_cast<int>(made_.size()) == interrupted_after_; }, 3};
     ProgressDisplay display(progress_, 0, runs_, [] { return 0.0; });
@@ -65,6 +72,7 @@ class Running : public ::testing::Test {
   std::vector<double> others_;
   std::vector<std::string> made_;
   int interrupted_after_ = -1;
+  std::string breaks_;  // the scheme whose runs fail and leave records of collectives
   std::ostringstream progress_;
   testing::TemporaryFolder folder_;
 };
@@ -73,6 +81,22 @@ TEST_F(Running, AQuietRunIsMadeOnce) {
   const auto rows = run({}).rows;
   EXPECT_THAT(made_, ::testing::UnorderedElementsAre("single-w1-r0", "ddp-w2-r0"));
   EXPECT_EQ(rows_that_count(rows).size(), 2u);
+}
+
+TEST_F(Running, ARunThatFailsLeavesItsCollectivesAndSaysWhere) {
+  breaks_ = "ddp";
+  run({});
+  for (const Row& row : written()) {
+    const auto file = folder_.path() / "results" / "collectives" / (row.plan.id + ".json");
+    EXPECT_EQ(std::filesystem::exists(file), row.plan.scheme == "ddp");
+    if (row.plan.scheme != "ddp") continue;
+    EXPECT_EQ(row.error,
+              "rank 1 is late; the last collectives of all ranks are in "
+              "collectives/ddp-w2-r0.json");
+    std::stringstream text;
+    text << std::ifstream(file).rdbuf();
+    EXPECT_EQ(text.str(), "[{}]");
+  }
 }
 
 TEST_F(Running, ADisturbedRunIsMadeAgainUntilItIsQuiet) {

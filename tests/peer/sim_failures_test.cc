@@ -45,9 +45,11 @@ TEST_P(SimFailures, ARankThatDoesNotComeIsNamedAtTheDeadlineInVirtualTime) {
       error = e.what();
     }
     EXPECT_NEAR(world_of(r).now() - begin, 0.5, 1e-3);
-    EXPECT_EQ(error,
-              "test: rank 2 of 4 did not begin operation 2 (all_reduce of 4096 bytes) within "
-              "0.5 s");
+    EXPECT_EQ(
+        error,
+        "test: rank 2 of 4 did not begin operation 2 (all_reduce of 4096 bytes) within 0.5 s; "
+        "rank 2 of 4: ended operation 1 (barrier) 0.50 s ago; ranks 0, 1, 3 of 4: in "
+        "operation 2 (all_reduce of 4096 bytes) for 0.50 s");
     EXPECT_THROW(r.comm.barrier(), Error);  // at once, not after the deadline
     EXPECT_THROW(r.comm.send(r.floats(1), 0), Error);
     EXPECT_NEAR(world_of(r).now() - begin, 0.5, 1e-3);
@@ -66,7 +68,9 @@ TEST_P(SimFailures, ARankThatLeavesIsNoticedBeforeTheDeadline) {
       },
       &end);
   const std::string expected =
-      "test: rank 1 of 3 ended before operation 2 (all_reduce of 4096 bytes)";
+      "test: rank 1 of 3 ended before operation 2 (all_reduce of 4096 bytes); rank 1 of 3: ended "
+      "operation 1 (barrier) 1.00 s ago, then left; ranks 0, 2 of 3: in operation 2 (all_reduce of "
+      "4096 bytes) for 1.00 s";
   EXPECT_EQ(errors, (std::vector<std::string>{expected, "", expected}));
   EXPECT_NEAR(end, 1, 1e-3);
 }

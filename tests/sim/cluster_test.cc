@@ -60,6 +60,10 @@ ClusterSpec whole() {
   c.oversubscription = 2;
   c.collective = {
       .kind = sim::CollectiveKind::shm, .base_us = 8.4, .sum = {{{1, 0.5}}}, .copy = {{{2, 0.75}}}};
+  c.others = {{.first = 1, .count = 1, .device = c.device}};
+  c.others[0].device.memory_gb = 7;
+  c.slow = {{.machine = 1, .device = 2, .factor = 1.5}, {.machine = 0, .factor = 2}};
+  c.jitter = 0.05;
   c.message = {.send_us = 20, .receive_us = 30, .send_us_per_mb = 100, .receive_us_per_mb = 120};
   return c;
 }
@@ -84,6 +88,8 @@ TEST(Cluster, ThatCanBeIsAccepted) {
   EXPECT_NO_THROW(check(whole()));
   ClusterSpec one = whole();
   one.machines = 1;
+  one.others.clear();
+  one.slow.clear();
   one.nics = 3;  // a single machine does not use its NICs
   one.nic = {};
   EXPECT_NO_THROW(check(one));
@@ -123,6 +129,29 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
          c.device.efficiency["fp32"]["linear"].points = {{1, 1e-300}};
        },
        "device.efficiency.fp32.linear", "must have shares of at least 1e-09, but one is 1e-300"},
+      {[](auto& c) { c.others = {{.first = 1, .count = c.machines, .device = c.device}}; },
+       "others.0", "names machines 1 to 6, but machines are 0 to 5"},
+      {[](auto& c) {
+         c.others = {{.first = 1, .device = c.device}, {.first = 1, .device = c.device}};
+       },
+       "others.1", "names machine 1, which another entry names already"},
+      {[](auto& c) { c.others = {{.first = 0, .count = 0, .device = c.device}}; }, "others.0.count",
+       "must be more than 0, but is 0"},
+      {[](auto& c) { c.others = {{.first = 1, .device = c.host}}; }, "others.0.device",
+       "must be a gpu as the other devices are, but is a cpu"},
+      {[](auto& c) {
+         c.others = {{.first = 1, .device = c.device}};
+         c.others[0].device.bandwidth_gbs = 0;
+       },
+       "others.0.device.bandwidth_gbs", "must be more than 0, but is 0"},
+      {[](auto& c) { c.slow = {{.machine = 6, .factor = 2}}; }, "slow.0.machine",
+       "is 6, but machines are 0 to 5"},
+      {[](auto& c) { c.slow = {{.machine = 1, .device = 4, .factor = 2}}; }, "slow.0.device",
+       "is 4, but devices are 0 to 3; -1: all of the machine"},
+      {[](auto& c) { c.slow = {{.machine = 1, .factor = 0.5}}; }, "slow.0.factor",
+       "must be at least 1, but is 0.5"},
+      {[](auto& c) { c.jitter = -0.1; }, "jitter", "must not be negative, but is -0.1"},
+      {[](auto& c) { c.jitter = 3; }, "jitter", "must be at most 2, but is 3"},
       {[](auto& c) { c.nics = 3; }, "nics", "must divide the 4 devices of a machine, but is 3"},
       {[](auto& c) { c.nics = 8; }, "nics", "must divide the 4 devices of a machine, but is 8"},
       {[](auto& c) { c.nic.gbs = 0; }, "nic.bandwidth_gbs", "must be more than 0, but is 0"},

@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/sim/cluster_check.h"
+#include "core/sim/uneven.h"
 
 namespace ringside::sim {
 namespace {
@@ -119,11 +120,22 @@ struct HeldByPlace {
   }
 };
 
+/// How many times as long as its figures say the operations of a device take.
+struct Pace {
+  double slowness = 1, jitter = 0;
+  std::uint64_t seed = 0;
+  std::int64_t device = 0;  // counted machine by machine
+
+  double at(std::int64_t step) const {
+    return jitter > 0 ? slowness * jitter_factor(jitter, seed, device, step) : slowness;
+  }
+};
+
 class RooflineDevice final : public SimDevice, private Clock {
  public:
   /// `host`: the CPU that does the work of the host; null if that is the device itself.
   RooflineDevice(const DeviceSpec& spec, const DeviceSpec* host, World* world, Place place,
-                 std::unique_ptr<Device> numerics, bool tf32)
+                 const Pace& pace, std::unique_ptr<Device> numerics, bool tf32)
       : world_(world),
         place_(place),
         name_(place.device < 0 ? fmt::format("sim {} (machine {}, host)", spec.name, place.machine)
@@ -131,6 +143,8 @@ class RooflineDevice final : public SimDevice, private Clock {
                                              place.machine, place.device)),
         capacity_(spec.memory_gb * 1e9),
         all_cores_(spec.kind == DeviceKind::cpu ? spec.cores : 1),
+        pace_(pace),
+        factor_(pace.slowness),
         timings_(spec, tf32),
         host_(host ? std::optional(*host) : std::nullopt),
         numerics_(std::move(numerics)),
@@ -180,6 +194,8 @@ class RooflineDevice final : public SimDevice, private Clock {
 
   const Clock& clock() const override { return *this; }
 
+  void begin_step(std::int64_t step) override { factor_ = pace_.at(step); }
+
   void host_work(const OpCost& cost, const std::function<void()>& work) override {
     if (numerics_) work();
     if (!host_) return pass(cost);
@@ -212,7 +228,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   }
 
   void pass(const OpCost& cost) {
-    pending_ += timings_.seconds(cost) / static_cast<double>(cores_);
+    pending_ += factor_ * timings_.seconds(cost) / static_cast<double>(cores_);
     if (shared_) catch_up();
   }
 
@@ -266,6 +282,8 @@ class RooflineDevice final : public SimDevice, private Clock {
   const std::string name_;
   const double capacity_;
   const std::int64_t all_cores_;
+  const Pace pace_;
+  double factor_;  // of the current step
   const Timings timings_;
   const std::optional<DeviceSpec> host_;
   std::unique_ptr<Device> numerics_;
@@ -289,14 +307,17 @@ void check_place(const ClusterSpec& cluster, Place place) {
 }  // namespace
 
 std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
-                                           std::unique_ptr<Device> numerics, bool tf32) {
+                                           std::unique_ptr<Device> numerics, bool tf32,
+                                           std::uint64_t seed) {
   check(cluster);
   check_place(cluster, place);
   const bool is_host = place.device < 0;
-  const DeviceSpec& device = is_host ? cluster.host : cluster.device;
-  return std::make_unique<RooflineDevice>(device,
-                                          device.kind == DeviceKind::cpu ? nullptr : &cluster.host,
-                                          world, place, std::move(numerics), tf32 && !is_host);
+  const DeviceSpec& device = is_host ? cluster.host : device_of(cluster, place.machine);
+  const Pace pace{slowness_of(cluster, place.machine, place.device), is_host ? 0 : cluster.jitter,
+                  seed, place.machine * cluster.devices + place.device};
+  return std::make_unique<RooflineDevice>(
+      device, device.kind == DeviceKind::cpu ? nullptr : &cluster.host, world, place, pace,
+      std::move(numerics), tf32 && !is_host);
 }
 
 double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32) {

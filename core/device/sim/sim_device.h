@@ -19,6 +19,10 @@ namespace ringside::sim {
 /// host_work() takes the time of the roofline of ClusterSpec::host, on the cores of the device's
 /// machine, which all ranks of the machine share. On a CPU it is an operation like the others.
 ///
+/// Operations of slow devices (ClusterSpec::slow) take longer, and with ClusterSpec::jitter each
+/// training step takes longer or shorter by a factor of its own (begin_step()). Neither holds for
+/// hosts.
+///
 /// Time runs lazily: operations add to the `pending` time, which the clock and marks include. An
 /// actor must call catch_up() before it does anything else with the world, and before it ends, so
 /// that other actors see its actions at the right time; the simulated communicator and channels
@@ -43,12 +47,14 @@ class SimDevice : public Device {
 /// Errors call the device "sim NAME (machine M, device D)". Without a `world` (null) the device's
 /// clock starts at 0 and only operations move it; this is enough to make a model and look at it.
 /// With `tf32` products of fp32 take the time of tf32 on devices, but not on hosts. `numerics` may
-/// be null. Throws Error if check(cluster) does, or if the cluster has no such place. Also throws
-/// Error if, for fp32 or for another dtype in the device's tflops, a class of operations has no
-/// efficiency and the class that may stand in for it (stand_in()) has none either. Products in a
-/// dtype that is missing in the device's tflops throw Error when they run.
+/// be null. `seed` is that of the jitter. Throws Error if check(cluster) does, or if the cluster
+/// has no such place. Also throws Error if, for fp32 or for another dtype in the device's tflops, a
+/// class of operations has no efficiency and the class that may stand in for it (stand_in()) has
+/// none either. Products in a dtype that is missing in the device's tflops throw Error when they
+/// run.
 std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
-                                           std::unique_ptr<Device> numerics, bool tf32 = false);
+                                           std::unique_ptr<Device> numerics, bool tf32 = false,
+                                           std::uint64_t seed = 1);
 
 /// Seconds that an operation of this cost takes on the device. Throws Error if the device has no
 /// figures for the operation.

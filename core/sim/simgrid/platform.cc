@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/sim/uneven.h"
 
 namespace ringside::sim {
 namespace {
@@ -112,7 +113,7 @@ s4u::Host* Platform::make_host(Place place, s4u::NetZone* machine) {
   const bool device = place.device >= 0;
   const std::string name = device ? fmt::format("machine {} device {}", place.machine, place.device)
                                   : fmt::format("machine {} host", place.machine);
-  const DeviceSpec& spec = device ? cluster_.device : cluster_.host;
+  const DeviceSpec& spec = device ? device_of(cluster_, place.machine) : cluster_.host;
   const std::int64_t cores = device && spec.kind != DeviceKind::cpu ? 1 : spec.cores;
   // One resource stands for all cores together; an operation gets the speed of one core at most.
   const double together = static_cast<double>(cores) * spec.busy_share;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "peer/comm/access.h"
 #include "peer/comm/algorithms/algorithms.h"
 #include "peer/comm/calling.h"
 #include "peer/comm/local.h"
@@ -20,6 +21,35 @@
 
 namespace ringside::peer {
 namespace {
+
+/// Operations run on the thread of the communicator, in order with its collectives.
+class ShmWindow : public AccessWindow {
+ public:
+  ShmWindow(const Control& control, WorkQueue& queue, const Tensor& own, std::vector<Exposed> all)
+      : AccessWindow(control.name(), control.rank(), own, std::move(all)),
+        control_(control),
+        queue_(queue) {}
+
+ private:
+  WorkPtr begin(const Access& access) override {
+    control_.throw_if_broken();
+    return queue_.submit([access] { carry_out(access); });
+  }
+
+  const Control& control_;
+  WorkQueue& queue_;
+};
+
+class WorkDone : public Work {
+ public:
+  explicit WorkDone(const Span& span) : span_(span) {}
+  void wait() override {}
+  bool ready() override { return true; }
+  Span span() const override { return span_; }
+
+ private:
+  Span span_;
+};
 
 class ShmCommunicator : public CallingCommunicator {
  public:
@@ -35,6 +65,17 @@ class ShmCommunicator : public CallingCommunicator {
   void barrier() override {
     control_.throw_if_broken();
     queue_.run([this] { execute({}, [] {}); });
+  }
+
+  void complete(const std::function<WorkPtr()>& begin) override {
+    waits_at_once_ = true;
+    try {
+      begin();
+    } catch (...) {
+      waits_at_once_ = false;
+      throw;
+    }
+    waits_at_once_ = false;
   }
 
   std::unique_ptr<Communicator> split(int colour, int key) override {
@@ -53,6 +94,23 @@ class ShmCommunicator : public CallingCommunicator {
     return make_shm_communicator(device_, store_, group, control_.timeout_s());
   }
 
+  std::unique_ptr<Window> expose(const Tensor& tensor) override {
+    control_.throw_if_broken();
+    Operation op;
+    op.address = address_of(tensor, [] { return "expose"; });
+    std::vector<Exposed> all;
+    // Every rank maps all tensors before any rank goes on, so no peer that ends is missed later.
+    queue_.run([&] {
+      execute(op, [&] {
+        for (int r = 0; r < size(); ++r) {
+          const Address& address = control_.of(r).in;
+          all.push_back({r == rank() ? own_memory(tensor) : memory_.find(address), address.bytes});
+        }
+      });
+    });
+    return std::make_unique<ShmWindow>(control_, queue_, tensor, std::move(all));
+  }
+
   Traffic traffic() const override {
     return Traffic{sent_.load(), received_.load()} + messages_.traffic();
   }
@@ -63,26 +121,35 @@ class ShmCommunicator : public CallingCommunicator {
     Address address;  // of `in`
     Tensor in, out;   // this rank's
     Tensor scratch;   // for an algorithm
+    std::string purpose;
   };
 
   WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) override {
     control_.throw_if_broken();
-    Operation op{call, address_of(describe(call), in), in, out, scratch_for(call, in)};
-    return queue_.submit([this, op = std::move(op)] { execute(op, [&] { compute(op); }); });
+    Operation op{
+        call,       address_of(in, [&] { return describe(call); }), in, out, scratch_for(call, in),
+        take_name()};
+    if (!waits_at_once_)
+      return queue_.submit([this, op = std::move(op)] { execute(op, [&] { compute(op); }); });
+    Work::Span span{.begin = device_.mark(), .end = {}};
+    queue_.run([&] { execute(op, [&] { compute(op); }); });
+    span.end = device_.mark();
+    return std::make_unique<WorkDone>(span);
   }
 
   WorkPtr begin_message(const Tensor& array, int peer, bool sends) override {
     control_.throw_if_broken();
-    Messages::Operand operand{array, address_of(sends ? "send" : "recv", array)};
+    Messages::Operand operand{array, address_of(array, [&] { return sends ? "send" : "recv"; })};
     return sends ? messages_.send(std::move(operand), peer)
                  : messages_.receive(std::move(operand), peer);
   }
 
-  Address address_of(const std::string& what, const Tensor& tensor) {
+  /// `operation` says in an error for which operation this is.
+  Address address_of(const Tensor& tensor, const auto& operation) {
     try {
       return memory_.publish(tensor);
     } catch (const Error& e) {
-      throw Error("{}: {}: {}", name(), what, e.what());
+      throw Error("{}: {}: {}", name(), operation(), e.what());
     }
   }
 
@@ -91,7 +158,7 @@ class ShmCommunicator : public CallingCommunicator {
   void execute(const Operation& op, Body body) {
     control_.throw_if_broken();
     const std::uint64_t number = ++number_;
-    control_.arrive(number, op.call, op.address);
+    control_.arrive(number, op.call, op.address, op.purpose);
     try {
       body();
     } catch (const Error& e) {
@@ -134,7 +201,7 @@ class ShmCommunicator : public CallingCommunicator {
         {op.in, op.address},
         {op.out, op.call.kind == Call::Kind::all_gather ? memory_.publish(op.out) : Address{}},
         {op.scratch, memory_.publish(op.scratch)}};
-    ShmExchange exchange(control_, memory_, operands);
+    ShmExchange exchange(control_, memory_, number_, op.call, operands);
     run_algorithm(find_algorithm(algorithm_), op.call, exchange);
     sent_ += exchange.traffic().sent;
     received_ += exchange.traffic().received;
@@ -168,6 +235,10 @@ class ShmCommunicator : public CallingCommunicator {
 
   static std::byte* first_byte(const Tensor& tensor) {
     return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
+  }
+
+  static std::shared_ptr<std::byte> own_memory(const Tensor& tensor) {
+    return {tensor.buffer(), first_byte(tensor)};
   }
 
   /// Pointers to element `begin` of every rank's array. `held` keeps the arrays of the peers mapped
@@ -242,7 +313,8 @@ class ShmCommunicator : public CallingCommunicator {
   Control control_;
   PeerMemory memory_;
   std::atomic<std::int64_t> sent_{0}, received_{0};
-  std::uint64_t number_ = 0;  // of the last operation
+  std::uint64_t number_ = 0;    // of the last operation
+  bool waits_at_once_ = false;  // the caller waits for the operation that it begins
   Messages messages_;
   WorkQueue queue_;
 };

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "core/base/error.h"
@@ -17,7 +18,7 @@ struct alignas(64) Control::Header {
   std::uint64_t magic;
   std::int32_t size;
   std::atomic<std::uint32_t> broken;  // 0: no; 1: the text is being written; 2: the text says why
-  char text[512];
+  char text[2048];
 };
 
 namespace {
@@ -33,13 +34,14 @@ std::uint32_t arrival(std::uint64_t number) { return static_cast<std::uint32_t>(
 
 Control::Control(Device& device, Store& store, const Group& group, double timeout_s)
     : device_(device),
+      store_(store),
       group_(group),
       timeout_s_(timeout_s),
       spin_(group.size <= static_cast<int>(std::thread::hardware_concurrency())) {
   if (rank() == 0)
-    create(store);
+    create();
   else
-    join(store);
+    join();
   come_together();
 }
 
@@ -48,18 +50,18 @@ Control::~Control() {
   of(rank()).phase.wake();
 }
 
-void Control::create(Store& store) {
+void Control::create() {
   file_ = File::create(bytes());
   mapping_.emplace(file_);
   header().size = size();
   header().magic = Header::expected_magic;
-  store.set("group/" + name(), fmt::format("{}:{}", getpid(), file_.number()));
+  store_.set("group/" + name(), fmt::format("{}:{}", getpid(), file_.number()));
 }
 
-void Control::join(Store& store) {
+void Control::join() {
   int process = 0, number = 0;
   try {
-    const std::string address = store.get("group/" + name(), timeout_s_);
+    const std::string address = store_.get("group/" + name(), timeout_s_);
     if (std::sscanf(address.c_str(), "%d:%d", &process, &number) != 2)
       throw Error("'{}' is not the address of a group", address);
   } catch (const Error& e) {
@@ -89,7 +91,7 @@ void Control::come_together() {
 
 std::size_t Control::bytes() const {
   const auto p = static_cast<std::size_t>(size());
-  return sizeof(Header) + p * sizeof(Rank) + 2 * p * p * sizeof(Lane);
+  return sizeof(Header) + p * (sizeof(Rank) + 2 * p * sizeof(Lane) + sizeof(Records));
 }
 
 Control::Header& Control::header() const { return *reinterpret_cast<Header*>(mapping_->data()); }
@@ -103,7 +105,15 @@ Control::Lane& Control::lane(Use use, int from, int to) const {
   return lanes[(static_cast<int>(use) * size() + from) * size() + to];
 }
 
-void Control::arrive(std::uint64_t number, const Call& call, const Address& in) {
+Records& Control::records(int rank) const {
+  const auto pairs = static_cast<std::size_t>(2 * size() * size());
+  auto* lanes = reinterpret_cast<Lane*>(&of(size()));
+  return reinterpret_cast<Records*>(lanes + pairs)[rank];
+}
+
+void Control::arrive(std::uint64_t number, const Call& call, const Address& in,
+                     std::string_view purpose) {
+  records(rank()).begin(number, call, purpose, now());
   of(rank()).call = call;
   of(rank()).in = in;
   of(rank()).phase.set(arrival(number));
@@ -111,9 +121,9 @@ void Control::arrive(std::uint64_t number, const Call& call, const Address& in) 
     case Outcome::all_here:
       return check_agreement(number);
     case Outcome::left:
-      fail(ended_before(name(), missing(arrival(number), true), number, call));
+      fail_waiting(ended_before(name(), missing(arrival(number), true), number, call));
     case Outcome::timed_out:
-      fail(did_not_come(name(), missing(arrival(number)), number, call, timeout_s_));
+      fail_waiting(did_not_come(name(), missing(arrival(number)), number, call, timeout_s_));
     case Outcome::broken:
       throw_if_broken();
   }
@@ -124,8 +134,8 @@ void Control::leave(std::uint64_t number) {
   of(rank()).phase.set(left);
   // Keeps waiting if the group breaks meanwhile, because a peer may still read this rank's memory.
   if (wait_for_all(left, false) != Outcome::all_here)
-    fail(fmt::format("{}: {} did not end {} within {} s", name(), missing(left),
-                     describe(number, of(rank()).call), timeout_s_));
+    fail_waiting(did_not_end(name(), in_the_way(left), number, of(rank()).call, timeout_s_));
+  records(rank()).end(number, now());
   throw_if_broken();
 }
 
@@ -139,7 +149,11 @@ Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
       // set, `seen` is the peer's last phase.
       const bool gone = peer.gone.load() != 0;
       const std::uint32_t seen = peer.phase.value();
-      if (reached(seen, phase)) break;
+      if (reached(seen, phase)) {
+        note_no_waiting();
+        break;
+      }
+      note_waiting(r);
       if (heed_breaks && broken()) return Outcome::broken;
       if (gone) return Outcome::left;
       if (waited.seconds(now()) > timeout_s_) return Outcome::timed_out;
@@ -163,10 +177,35 @@ void Control::check_agreement(std::uint64_t number) {
       fail(disagreement(name(), number, 0, first, r, other));
 }
 
+void Control::note_waiting(int peer) {
+  of(rank()).waits_for.store(peer + 1, std::memory_order_relaxed);
+  of(rank()).seen_alive.store(now(), std::memory_order_relaxed);
+}
+
+int Control::rank_in_the_way(int peer) const {
+  for (int steps = 0; steps < size(); ++steps) {
+    const Rank& state = of(peer);
+    const int next = state.waits_for.load() - 1;
+    const bool lives = now() - state.seen_alive.load() < timeout_s_ / 2;
+    if (state.gone.load() != 0 || next < 0 || !lives) return peer;
+    peer = next;
+  }
+  return peer;  // they wait for each other
+}
+
+std::string Control::in_the_way(std::uint32_t phase) const {
+  std::set<int> ranks;
+  for (int r = 0; r < size(); ++r)
+    if (!reached(of(r).phase.value(), phase)) ranks.insert(rank_in_the_way(r));
+  return list_ranks(size(), [&](int r) { return ranks.count(r) > 0; });
+}
+
 void Control::break_group(const std::string& what) {
   std::uint32_t whole = 0;
   if (!header().broken.compare_exchange_strong(whole, 1)) return;
   std::snprintf(header().text, sizeof header().text, "%s", what.c_str());
+  const auto records_of = [this](int r) -> const Records& { return records(r); };
+  leave_records(store_, name(), what, 0, size(), records_of);
   header().broken.store(2);
   for (int r = 0; r < size(); ++r) {
     of(r).phase.wake();
@@ -178,6 +217,12 @@ bool Control::broken() const { return header().broken.load(std::memory_order_acq
 
 void Control::throw_if_broken() const {
   if (broken()) throw Error("{}", header().text);
+}
+
+void Control::fail_waiting(const std::string& what) {
+  const auto records_of = [this](int r) -> const Records& { return records(r); };
+  const auto gone = [this](int r) { return of(r).gone.load() != 0; };
+  fail(fmt::format("{}; {}", what, where_ranks_are(size(), records_of, gone, now())));
 }
 
 void Control::fail(const std::string& what) {

@@ -8,6 +8,7 @@
 #include "core/comm/store.h"
 #include "core/device/device.h"
 #include "peer/comm/call.h"
+#include "peer/comm/records.h"
 #include "peer/comm/shm/flag.h"
 #include "peer/comm/shm/mapping.h"
 
@@ -32,6 +33,10 @@ class Control {
     /// Raised to wake the rank when its messages (send, recv) may go on.
     Flag bell;
     std::atomic<std::uint32_t> gone;
+    /// While this rank waits for another: that rank's number + 1; else 0. A waiting rank says every
+    /// Flag::longest_sleep_s that it lives.
+    std::atomic<std::int32_t> waits_for;
+    std::atomic<double> seen_alive;  // in seconds of the clock
     Call call;
     Address in;  // peers read this tensor, and in an all_reduce write it
   };
@@ -61,24 +66,37 @@ class Control {
   Backoff backoff() const { return Backoff(spin_); }
 
   Rank& of(int rank) const;
+  Records& records(int rank) const;
   Lane& lane(Use use, int from, int to) const;
 
-  /// Announces that this rank has come to operation `number`, and waits for the others. Throws
-  /// Error on every rank if a rank did not come in time, left, or called another operation.
-  void arrive(std::uint64_t number, const Call& call, const Address& in);
+  /// Announces that this rank has come to operation `number`, and waits for the others; `purpose`
+  /// stands in the record of the operation. Throws Error on every rank if a rank did not come in
+  /// time, left, or called another operation.
+  void arrive(std::uint64_t number, const Call& call, const Address& in, std::string_view purpose);
   /// Ends operation `number`: waits until no rank uses the operation's tensors any more.
   void leave(std::uint64_t number);
 
-  /// Breaks the group, unless it is broken already, and throws the text that broke it.
+  /// Within an operation: this rank still waits for `peer`.
+  void note_waiting(int peer);
+  void note_no_waiting() { of(rank()).waits_for.store(0, std::memory_order_relaxed); }
+  /// Within an operation in which this rank has waited for `peer` too long: the rank for which all
+  /// wait. Follows who waits for whom, from `peer` to the first rank that waits for nobody or has
+  /// not said for half a deadline that it lives.
+  int rank_in_the_way(int peer) const;
+
+  /// Breaks the group, unless it is broken already, and throws the text that broke it. Leaves the
+  /// records of all ranks in the store (leave_records).
   [[noreturn]] void fail(const std::string& what);
+  /// The same for a rank that has waited in vain: the text also says where every rank is.
+  [[noreturn]] void fail_waiting(const std::string& what);
   void break_group(const std::string& what);
   bool broken() const;
   void throw_if_broken() const;
 
  private:
   struct Header;
-  void create(Store& store);
-  void join(Store& store);
+  void create();
+  void join();
   void come_together();
   std::size_t bytes() const;
   Header& header() const;
@@ -90,9 +108,12 @@ class Control {
   /// Names the ranks that have not reached `phase`; with `only_gone`, only those of them that are
   /// gone: "rank 2 of 4", "ranks 1, 2 of 4".
   std::string missing(std::uint32_t phase, bool only_gone = false) const;
+  /// Names the ranks for which those wait that have not reached `phase`.
+  std::string in_the_way(std::uint32_t phase) const;
   void check_agreement(std::uint64_t number);
 
   Device& device_;
+  Store& store_;
   Group group_;
   double timeout_s_;
   bool spin_;

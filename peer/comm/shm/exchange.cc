@@ -7,9 +7,12 @@
 
 namespace ringside::peer {
 
-ShmExchange::ShmExchange(Control& control, PeerMemory& memory, const std::vector<Operand>& operands)
+ShmExchange::ShmExchange(Control& control, PeerMemory& memory, std::uint64_t number,
+                         const Call& call, const std::vector<Operand>& operands)
     : control_(control),
       memory_(memory),
+      number_(number),
+      call_(call),
       operands_(operands),
       hosts_(static_cast<std::size_t>(control.size())) {}
 
@@ -51,7 +54,7 @@ void ShmExchange::step(const std::vector<Sending>& sends, const std::vector<Rece
       if (!waits) moved |= advance(*message);
       all_done = all_done && message->done;
     }
-    if (all_done) return;
+    if (all_done) return control_.note_no_waiting();
     if (moved) {
       backoff.restart();
       waited = control_.begin_wait();
@@ -115,13 +118,15 @@ void ShmExchange::receive(const Pending& message, const Address& source) {
 }
 
 void ShmExchange::check_peer(const Pending& message, double waited_s) {
+  control_.note_waiting(message.peer);
   const bool gone = control_.of(message.peer).gone.load() != 0;
   if (!gone && waited_s <= control_.timeout_s()) return;
-  const bool sends = message.receiving == nullptr;
-  control_.fail(missed_message(
-      control_.name(), control_.size(),
-      {message.turn.value_or(0), sends ? rank() : message.peer, sends ? message.peer : rank()},
-      bytes(message.elements), message.peer, gone, control_.timeout_s()));
+  const int late = control_.rank_in_the_way(message.peer);
+  const std::string who = list_ranks(control_.size(), [late](int r) { return r == late; });
+  control_.fail_waiting(
+      control_.of(late).gone.load() != 0
+          ? ended_during(control_.name(), who, number_, call_)
+          : did_not_go_on(control_.name(), who, number_, call_, control_.timeout_s()));
 }
 
 void ShmExchange::copy(const Elements& from, const Elements& to) {

@@ -21,8 +21,10 @@ class ShmExchange : public Exchange {
     Tensor tensor;
     Address address;
   };
-  /// `operands` are in the order of the values of Array. All arguments outlive this object.
-  ShmExchange(Control& control, PeerMemory& memory, const std::vector<Operand>& operands);
+  /// The steps of collective `number` of the group. `operands` are in the order of the values of
+  /// Array. All arguments outlive this object.
+  ShmExchange(Control& control, PeerMemory& memory, std::uint64_t number, const Call& call,
+              const std::vector<Operand>& operands);
 
   int rank() const override { return control_.rank(); }
   const std::vector<int>& hosts() const override { return hosts_; }
@@ -56,6 +58,8 @@ class ShmExchange : public Exchange {
 
   Control& control_;
   PeerMemory& memory_;
+  std::uint64_t number_;
+  const Call& call_;
   const std::vector<Operand>& operands_;
   std::vector<int> hosts_;
   Traffic traffic_;

@@ -1,7 +1,5 @@
 #include "peer/comm/shm/peer_memory.h"
 
-#include <unistd.h>
-
 #include "core/base/error.h"
 
 namespace ringside::peer {
@@ -18,7 +16,7 @@ Address PeerMemory::publish(const Tensor& tensor) {
   auto known = own_.find(address.file);
   if (known == own_.end())
     known = own_.emplace(address.file, File::identity_of(address.file)).first;
-  return {getpid(), address.file, known->second, address.offset + tensor.byte_offset(),
+  return {process_, address.file, known->second, address.offset + tensor.byte_offset(),
           tensor.bytes()};
 }
 

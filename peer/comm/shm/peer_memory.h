@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <map>
@@ -28,6 +29,7 @@ class PeerMemory {
 
  private:
   std::mutex mutex_;
+  pid_t process_ = getpid();
   std::map<int, std::uint64_t> own_;  // identities of this rank's files
   std::map<std::tuple<pid_t, int, std::uint64_t>, std::shared_ptr<Mapping>> files_;
 };

@@ -37,25 +37,34 @@ WorkQueue::~WorkQueue() {
 }
 
 WorkPtr WorkQueue::submit(std::function<void()> run) {
-  OperationPtr operation = push(std::move(run));
+  auto operation = std::make_shared<Operation>();
+  operation->run = std::move(run);
+  operation->span.begin = device_.mark();
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(operation);
+  }
   if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   changed_.notify_one();
   return std::make_unique<QueuedWork>(*this, std::move(operation));
 }
 
-void WorkQueue::run(std::function<void()> run) {
-  const OperationPtr operation = push(std::move(run));
-  wait(operation);
-  if (!operation->error.empty()) throw Error("{}", operation->error);
+WorkQueue::Turn::Turn(WorkQueue& queue) : queue_(queue) {
+  std::unique_lock lock(queue_.mutex_);
+  while (queue_.busy_ || !queue_.queue_.empty()) {
+    if (queue_.busy_)
+      queue_.finished_.wait(lock);
+    else
+      queue_.run_first(lock);
+  }
+  queue_.busy_ = true;
 }
 
-WorkQueue::OperationPtr WorkQueue::push(std::function<void()> run) {
-  auto operation = std::make_shared<Operation>();
-  operation->run = std::move(run);
-  operation->span.begin = device_.mark();
-  std::lock_guard lock(mutex_);
-  queue_.push_back(operation);
-  return operation;
+WorkQueue::Turn::~Turn() {
+  const std::lock_guard lock(queue_.mutex_);
+  queue_.busy_ = false;
+  queue_.finished_.notify_all();
+  if (!queue_.queue_.empty()) queue_.changed_.notify_one();
 }
 
 void WorkQueue::wait(const OperationPtr& operation) {

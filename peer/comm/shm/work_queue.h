@@ -14,9 +14,7 @@
 namespace ringside::peer {
 
 /// Runs operations in order, on a thread of its own. A thread that waits for an operation runs the
-/// queued operations itself while no other thread runs one. If a caller
-/// waits for each operation at once, this saves two wake-ups for each: that of the queue's thread
-/// at the start and that of the caller at the end.
+/// queued operations itself while no other thread runs one.
 class WorkQueue {
  public:
   explicit WorkQueue(Device& device) : device_(device) {}
@@ -25,8 +23,13 @@ class WorkQueue {
 
   /// Queues an operation. The work's wait() throws Error with the text of what `run` threw.
   WorkPtr submit(std::function<void()> run);
-  /// Runs an operation in its turn; returns when it is done.
-  void run(std::function<void()> run);
+  /// Runs an operation in its turn, on the calling thread: no thread has to be woken, which takes
+  /// longer than a small operation. Throws what `operation` throws.
+  template <class Body>
+  void run(const Body& operation) {
+    const Turn turn(*this);
+    operation();
+  }
 
  private:
   struct Operation {
@@ -38,7 +41,16 @@ class WorkQueue {
   using OperationPtr = std::shared_ptr<Operation>;
   class QueuedWork;
 
-  OperationPtr push(std::function<void()> run);
+  /// Holds the queue for the calling thread, from when all operations before are over.
+  class Turn {
+   public:
+    explicit Turn(WorkQueue& queue);
+    ~Turn();
+
+   private:
+    WorkQueue& queue_;
+  };
+
   void wait(const OperationPtr& operation);
   /// Runs the first operation; `lock` is released meanwhile.
   void run_first(std::unique_lock<std::mutex>& lock);

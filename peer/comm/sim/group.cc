@@ -111,10 +111,11 @@ void SimGroup::wait_for_members(int rank) {
   }
 }
 
-SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const Tensor& in,
-                                      const Tensor& out, const Tensor& scratch) {
+SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const std::string& purpose,
+                                      const Tensor& in, const Tensor& out, const Tensor& scratch) {
   throw_if_broken();
   const std::uint64_t number = ++progress(rank).called;
+  records(rank).begin(number, call, purpose, world().now());
   if (number - first_ == operations_.size()) {
     auto fresh = std::make_shared<Operation>();
     fresh->number = number;
@@ -163,13 +164,13 @@ void SimGroup::await(const Operation& awaited, int rank) {
     if (turn->arrived < size()) {
       if (left_ > 0) {
         const auto gone = list_ranks(size(), [&](int r) { return !here(r) && member(r).gone; });
-        if (!gone.empty()) fail(ended_before(name(), gone, turn->number, turn->call));
+        if (!gone.empty()) fail_waiting(ended_before(name(), gone, turn->number, turn->call));
       }
       const double arrival = turn->entries[static_cast<std::size_t>(rank)].arrival;
       left = std::max(arrival, progress(rank).last_end) + options().timeout_s - world().now();
       if (left <= moment)
-        fail(did_not_come(name(), list_ranks(size(), [&](int r) { return !here(r); }), turn->number,
-                          turn->call, options().timeout_s));
+        fail_waiting(did_not_come(name(), list_ranks(size(), [&](int r) { return !here(r); }),
+                                  turn->number, turn->call, options().timeout_s));
     }
     turn->changed->wait(left);
   }
@@ -228,6 +229,7 @@ void SimGroup::end(Operation& operation, int rank) {
   entry.end = world().now();
   progress.ended = operation.number;
   progress.last_end = entry.end;
+  records(rank).end(operation.number, entry.end);
   if (++operation.ended < size()) return;
   operations_.pop_front();
   ++first_;
@@ -258,6 +260,7 @@ void SimGroup::leave(int rank, bool unwinding) {
   messages_.wake_all();
   steps_.wake_all();
   if (!closed()) return;
+  accesses_.end_services();
   all_arrived_->notify_all();
   for (Progress& progress : progress_) progress.arrival->notify_all();
 }

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "core/base/traffic.h"
+#include "core/comm/store.h"
 #include "core/sim/world.h"
+#include "peer/comm/records.h"
 
 namespace ringside::peer {
 
@@ -16,6 +18,8 @@ struct SimOptions {
   /// in larger groups, as flows of the same bytes over the same links.
   std::int64_t message_ranks = 8;
   double timeout_s = 60;  // seconds of simulated time
+  /// Where a group that breaks leaves its records; may be null.
+  Store* store = nullptr;
 };
 
 /// What both collectives and messages of a group have to know about its ranks. Has no locks: only
@@ -23,7 +27,11 @@ struct SimOptions {
 class SimMembers : public std::enable_shared_from_this<SimMembers> {
  public:
   SimMembers(sim::World& world, const std::string& name, int size, const SimOptions& options)
-      : world_(world), name_(name), options_(options), members_(static_cast<std::size_t>(size)) {}
+      : world_(world),
+        name_(name),
+        options_(options),
+        members_(static_cast<std::size_t>(size)),
+        records_(members_.size()) {}
   virtual ~SimMembers() = default;
   SimMembers(const SimMembers&) = delete;
   SimMembers& operator=(const SimMembers&) = delete;
@@ -44,6 +52,8 @@ class SimMembers : public std::enable_shared_from_this<SimMembers> {
   void throw_if_broken() const;
   /// Breaks the group, unless it is broken already, and throws the text that broke it.
   [[noreturn]] void fail(const std::string& what);
+  /// The same for a rank that has waited in vain: the text also says where every rank is.
+  [[noreturn]] void fail_waiting(const std::string& what);
 
  protected:
   struct Member {
@@ -55,6 +65,7 @@ class SimMembers : public std::enable_shared_from_this<SimMembers> {
   };
   Member& member(int rank) { return members_[static_cast<std::size_t>(rank)]; }
   const Member& member(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  Records& records(int rank) { return records_[static_cast<std::size_t>(rank)]; }
   /// Keeps the first cause, and wakes all waiting ranks, which then throw it.
   virtual void break_group(const std::string& what) = 0;
 
@@ -66,6 +77,7 @@ class SimMembers : public std::enable_shared_from_this<SimMembers> {
   std::string name_;
   SimOptions options_;
   std::vector<Member> members_;
+  std::vector<Records> records_;
 };
 
 }  // namespace ringside::peer

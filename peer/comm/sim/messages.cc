@@ -80,9 +80,8 @@ void SimMessages::carry(const Lane& lane, int from, int to) const {
   const sim::CollectiveSpec& collective = world.cluster().collective;
   if (use_ == Use::steps && collective.kind == sim::CollectiveKind::shm) {
     const bool sums = static_cast<bool>(lane.receiving.front()->plus);
-    const double ideal = bytes * (sums ? 3 : 2) / (world.cluster().device.bandwidth_gbs * 1e9);
-    const double share = (sums ? collective.sum : collective.copy).at(ideal * 1e6);
-    if (ideal > 0) world.start_work(target, ideal / share)->wait();
+    const double moved = bytes * (sums ? 3 : 2);
+    world.start_work(target, seconds_in_memory(world.cluster(), target, moved, sums))->wait();
     return;
   }
   const double latency = world.latency(source, target);

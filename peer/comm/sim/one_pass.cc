@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "peer/comm/part.h"
 #include "peer/comm/sim/rings.h"
+#include "peer/comm/sim/routes.h"
 
 namespace ringside::peer {
 namespace {
@@ -35,11 +36,10 @@ double bytes_of(const Call& call, int rank, int size) {
   return 0;
 }
 
-double seconds_of(const sim::ClusterSpec& cluster, const Call& call, int rank, int size) {
+double seconds_of(const sim::ClusterSpec& cluster, sim::Place place, const Call& call, int rank,
+                  int size) {
   const bool sums = call.kind == Kind::all_reduce || call.kind == Kind::reduce_scatter;
-  const double ideal = bytes_of(call, rank, size) / (cluster.device.bandwidth_gbs * 1e9);
-  if (ideal == 0) return 0;
-  return ideal / (sums ? cluster.collective.sum : cluster.collective.copy).at(ideal * 1e6);
+  return seconds_in_memory(cluster, place, bytes_of(call, rank, size), sums);
 }
 
 void serve(SimGroup& group) {
@@ -51,7 +51,8 @@ void serve(SimGroup& group) {
     std::vector<sim::JobPtr> works;
     for (int r = 0; r < group.size(); ++r)
       works.push_back(world.start_work(
-          group.place(r), seconds_of(world.cluster(), operation->call, r, group.size())));
+          group.place(r),
+          seconds_of(world.cluster(), group.place(r), operation->call, r, group.size())));
     for (const auto& work : works) work->wait();
     group.finish_all(operation);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/sim/uneven.h"
+
 namespace ringside::peer {
 
 std::int64_t links_between(const sim::ClusterSpec& cluster, sim::Place a, sim::Place b) {
@@ -11,6 +13,14 @@ std::int64_t links_between(const sim::ClusterSpec& cluster, sim::Place a, sim::P
     return pair == std::pair<std::int64_t, std::int64_t>(a.device, b.device) ||
            pair == std::pair<std::int64_t, std::int64_t>(b.device, a.device);
   });
+}
+
+double seconds_in_memory(const sim::ClusterSpec& cluster, sim::Place place, double bytes,
+                         bool sums) {
+  const double ideal = bytes / (device_of(cluster, place.machine).bandwidth_gbs * 1e9);
+  if (ideal == 0) return 0;
+  const double share = (sums ? cluster.collective.sum : cluster.collective.copy).at(ideal * 1e6);
+  return slowness_of(cluster, place.machine, place.device) * ideal / share;
 }
 
 double step_seconds(sim::World& world, sim::Place from, sim::Place to) {

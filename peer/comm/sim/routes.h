@@ -12,6 +12,11 @@ inline bool has_device(sim::Place place) { return place.device >= 0; }
 /// The number of links that directly join two devices of a mesh; 0 in other topologies.
 std::int64_t links_between(const sim::ClusterSpec& cluster, sim::Place a, sim::Place b);
 
+/// Seconds in which a core of a place reads and writes `bytes` together, while it sums or copies
+/// them as the ranks of a CPU do (CollectiveKind::shm).
+double seconds_in_memory(const sim::ClusterSpec& cluster, sim::Place place, double bytes,
+                         bool sums);
+
 /// Seconds that a step of a collective between two places takes besides moving bytes: step_us of
 /// the link between them, or the latency of the route if that is larger.
 double step_seconds(sim::World& world, sim::Place from, sim::Place to);

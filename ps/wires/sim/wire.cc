@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/base/error.h"
+#include "core/sim/uneven.h"
 
 namespace ringside::ps {
 namespace {
@@ -20,7 +21,7 @@ double seconds(const sim::ClusterSpec& cluster, sim::Place from, sim::Place to, 
                double us_per_mb, double bytes) {
   const bool by_copy_engine = cluster.device.kind == sim::DeviceKind::gpu &&
                               from.machine == to.machine && from.device >= 0 && to.device >= 0;
-  if (by_copy_engine) return cluster.device.launch_us * 1e-6;
+  if (by_copy_engine) return device_of(cluster, from.machine).launch_us * 1e-6;
   return (us + us_per_mb * bytes * 1e-6) * 1e-6;
 }
 

@@ -104,8 +104,11 @@ StepShape shape_of(const RunPlan& plan, const RankRecord& record) {
   return {.world = plan.world,
           .servers = plan.servers,
           .parameter_bytes = 4 * record.parameters,
-          .input_bytes = 4 * plan.train.global_batch * plan.model.context,
-          .logit_bytes = 4 * plan.train.global_batch * plan.model.vocabulary};
+          .first_samples = plan.train.global_batch / plan.world,
+          .other_samples = plan.train.global_batch / plan.world,
+          .samples = plan.train.global_batch,
+          .input_bytes = 4 * plan.model.context,
+          .logit_bytes = 4 * plan.model.vocabulary};
 }
 
 void expect_within_a_percent_above(double bytes, double closed_form) {
@@ -149,8 +152,8 @@ TEST(Traffic, OfTheDpMasterIsAboutWorldTimesThatOfAWorker) {
     const StepShape shape = shape_of(plan, results[0].worker);
     const RankRecord& master = results[beside ? 0 : 3].server;
     expect_within_a_percent_above(master.bytes_sent_per_step, dp_minimum_bytes(shape, options));
-    const double worker =
-        static_cast<double>(shape.parameter_bytes) + static_cast<double>(shape.logit_bytes) / 3;
+    const auto worker =
+        static_cast<double>(shape.parameter_bytes + shape.other_samples * shape.logit_bytes);
     expect_within_a_percent_above(results[1].worker.bytes_sent_per_step, worker);
     if (beside) {
       EXPECT_EQ(results[0].worker.bytes_sent_per_step, 0);

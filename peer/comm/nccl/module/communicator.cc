@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "peer/comm/roll_call.h"
+
 namespace ringside::peer {
 namespace {
 
@@ -48,7 +50,12 @@ NcclCommunicator::NcclCommunicator(cuda::CudaDevice& device, Store& store, Handl
       device_(device),
       store_(store),
       timeout_s_(timeout_s),
-      lane_(device, std::move(handle), timeout_s),
+      lane_(device, std::move(handle), timeout_s,
+            [this] {
+              note_ended();
+              return call_the_roll(store_, lane_.handle().self(), *records_, "a rank is late",
+                                   device_.clock().now(), timeout_s_);
+            }),
       messages_(device, store, lane_.handle().self(), timeout_s) {
   device_.watch(*this);
 }
@@ -65,7 +72,8 @@ WorkPtr NcclCommunicator::begin(const Call& call, const Tensor& in, const Tensor
   const std::lock_guard lock(mutex_);
   return guarded([&] {
     const auto operation =
-        std::make_shared<Operation>(Operation{describe(++number_, call), in, out});
+        std::make_shared<Operation>(Operation{describe(++number_, call), number_, in, out});
+    records_->begin(number_, call, take_name(), device_.clock().now());
     lane_.launch(operation, device_.mark(), [&] { return enqueue(call, in, out); });
     // This loop needs no deadline of its own: it waits only while ranks meet for the first time,
     // and then is_through() throws at the deadline.
@@ -151,6 +159,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int colour, int key) {
   const std::lock_guard lock(mutex_);
   return guarded([&]() -> std::unique_ptr<Communicator> {
     const std::string group = fmt::format("{}/{}.{}", name(), ++number_, colour);
+    records_->begin(number_, {.kind = Call::Kind::split}, {}, device_.clock().now());
     Handle handle = lane_.handle().split(colour, key, group, device_.clock(), timeout_s_);
     return std::make_unique<NcclCommunicator>(device_, store_, std::move(handle), timeout_s_);
   });
@@ -191,6 +200,13 @@ bool NcclCommunicator::ended(const Operation& operation) {
 void NcclCommunicator::look() {
   lane_.look();
   messages_.look();
+  note_ended();
+}
+
+void NcclCommunicator::note_ended() {
+  const Operation* first = lane_.first();
+  const std::uint64_t ended = first ? first->number - 1 : number_;
+  while (ended_ < ended) records_->end(++ended_, device_.clock().now());
 }
 
 }  // namespace ringside::peer

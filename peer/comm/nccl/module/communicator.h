@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "peer/comm/nccl/module/handle.h"
 #include "peer/comm/nccl/module/lane.h"
 #include "peer/comm/nccl/module/messages.h"
+#include "peer/comm/records.h"
 
 namespace ringside::peer {
 
@@ -46,6 +48,8 @@ class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
   void wait(const OperationPtr& operation, bool blocks);
   bool ended(const Operation& operation);
   void look();
+  /// Notes in the records which collectives have ended.
+  void note_ended();
 
   /// Calls `body` unless the group has failed before. If `body` throws Error, the group has failed.
   /// The caller holds the mutex.
@@ -67,11 +71,13 @@ class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
   const double timeout_s_;
   const int exceptions_ = std::uncaught_exceptions();
   mutable std::mutex mutex_;
+  const std::unique_ptr<Records> records_ = std::make_unique<Records>();
   Lane lane_;
   NcclMessages messages_;
   std::string failure_;                // why the group failed; empty if it has not
   Traffic traffic_{.computed = true};  // NCCL does not say what it sends
   std::uint64_t number_ = 0;           // number of the last operation
+  std::uint64_t ended_ = 0;            // number of the last one that is known to have ended
 };
 
 }  // namespace ringside::peer

@@ -17,8 +17,12 @@ constexpr const char* advice =
 
 }  // namespace
 
-Lane::Lane(cuda::CudaDevice& device, Handle handle, double timeout_s)
-    : device_(device), handle_(std::move(handle)), timeout_s_(timeout_s) {
+Lane::Lane(cuda::CudaDevice& device, Handle handle, double timeout_s,
+           std::function<std::string()> others)
+    : device_(device),
+      handle_(std::move(handle)),
+      timeout_s_(timeout_s),
+      others_(std::move(others)) {
   const int gpu = device.ordinal();
   check(gpu, cudaSetDevice(gpu), "cudaSetDevice");
   int lowest = 0, highest = 0;
@@ -46,9 +50,7 @@ void Lane::launch(const OperationPtr& operation, const Mark& mark,
 bool Lane::is_through() {
   if (!launching_) return true;
   if (launching_->in.count() > 0 && !handle_.is_through(ncclInProgress, launching_->what)) {
-    if (device_.clock().now() - since_ > timeout_s_)
-      throw Error("{}: {} did not begin within {} s: {}", handle_.self().place, launching_->what,
-                  timeout_s_, advice);
+    if (device_.clock().now() - since_ > timeout_s_) fail_late(*launching_, "did not begin");
     return false;
   }
   launching_->span = {begin_, device_.mark_on(stream_)};
@@ -65,9 +67,14 @@ void Lane::look() {
   if (first.begun_at < 0) {
     if (device_.reached(first.span.begin)) first.begun_at = now;
   } else if (now - first.begun_at > timeout_s_) {
-    throw Error("{}: {} did not end within {} s: {}", handle_.self().place, first.what, timeout_s_,
-                advice);
+    fail_late(first, "did not end");
   }
+}
+
+void Lane::fail_late(const Operation& operation, const char* did_not) const {
+  const std::string others = others_ ? others_() : std::string();
+  throw Error("{}: {} {} within {} s: {}{}{}", handle_.self().place, operation.what, did_not,
+              timeout_s_, others, others.empty() ? "" : "; ", advice);
 }
 
 bool Lane::is_busy() {

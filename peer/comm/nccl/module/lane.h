@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -17,7 +18,8 @@ namespace ringside::peer {
 /// An operation, from its call to its end. It keeps its tensors until later compute has been made
 /// to wait for its end: their memory can then only be reused by compute that runs after that end.
 struct Operation {
-  std::string what;  // "operation 3 (all_reduce of 4096 bytes)"
+  std::string what;          // "operation 3 (all_reduce of 4096 bytes)"
+  std::uint64_t number = 0;  // of a collective, from 1
   Tensor in, out;
   Work::Span span{};
   bool launched = false, waited_for = false;
@@ -29,7 +31,9 @@ using OperationPtr = std::shared_ptr<Operation>;
 /// too. Only finish() blocks. For one thread at a time.
 class Lane {
  public:
-  Lane(cuda::CudaDevice& device, Handle handle, double timeout_s);
+  /// `others` says where the other ranks are, for the error at a deadline; may be empty.
+  Lane(cuda::CudaDevice& device, Handle handle, double timeout_s,
+       std::function<std::string()> others = {});
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -52,14 +56,19 @@ class Lane {
   /// is_busy(): whether an operation is under way. last(): the end of the last operation under way.
   bool is_busy();
   const Mark& last() const { return under_way_.back()->span.end; }
+  /// The first operation that has not ended; null if there is none.
+  const Operation* first() { return is_busy() ? under_way_.front().get() : launching_.get(); }
 
   void abort() noexcept { handle_.abort(); }
   bool finish() noexcept { return handle_.finish(device_.clock(), timeout_s_); }
 
  private:
+  [[noreturn]] void fail_late(const Operation& operation, const char* did_not) const;
+
   cuda::CudaDevice& device_;
   Handle handle_;
   const double timeout_s_;
+  std::function<std::string()> others_;
   cudaStream_t stream_ = nullptr;
   std::deque<OperationPtr> under_way_;
   // The launch that is not through yet: its operation, the mark before it, and the time at which

@@ -10,7 +10,7 @@ namespace ringside::peer {
 
 OperationPtr NcclMessages::post(const std::string& what, const Tensor& array, int peer,
                                 bool sends) {
-  const Message message{std::make_shared<Operation>(Operation{what, array, {}}), device_.mark()};
+  const Message message{std::make_shared<Operation>(Operation{what, 0, array, {}}), device_.mark()};
   if (peer == self_.rank) {
     post_to_self(message, sends);
   } else {

@@ -1,0 +1,26 @@
+// Which samples of the global batch a worker computes, micro-batch by micro-batch.
+#pragma once
+
+#include <cstdint>
+
+#include "core/data/loader.h"
+#include "core/plan/run_plan.h"
+
+namespace ringside {
+
+/// The samples of step `step` that are number `micro_batch` of a worker's train.accumulation
+/// micro-batches. Workers follow each other in the global batch, and so do the micro-batches of a
+/// worker, which all have the same size. Sizes differ between workers where train.weights says so;
+/// a rank that stands for several workers (`single` with replicas, a definition) has the
+/// micro-batches of one worker after the other, each with the size that they have there.
+BatchSlice slice_of(const RunPlan& plan, int worker, std::int64_t step, std::int64_t micro_batch);
+
+/// The slice that the worker reads after that one; it may be of the next step.
+BatchSlice next_slice(const RunPlan& plan, int worker, std::int64_t step, std::int64_t micro_batch);
+
+/// The number of samples of a step that worker `worker` computes, and the most that any worker
+/// computes at once.
+std::int64_t samples_of(const RunPlan& plan, int worker);
+std::int64_t largest_micro_batch(const RunPlan& plan);
+
+}  // namespace ringside

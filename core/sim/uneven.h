@@ -1,0 +1,25 @@
+// How the devices of one cluster differ: kinds, slow devices, jitter.
+#pragma once
+
+#include <cstdint>
+
+#include "core/sim/cluster.h"
+
+namespace ringside::sim {
+
+/// The largest ClusterSpec::jitter. The slowest of 1000 steps then takes about 60 times as long.
+inline constexpr double most_jitter = 2;
+
+/// The description of the devices of a machine, and how many times as long as it says operations of
+/// one of them take (SlowDevice; 1 for the host, device -1).
+const DeviceSpec& device_of(const ClusterSpec& cluster, std::int64_t machine);
+double slowness_of(const ClusterSpec& cluster, std::int64_t machine, std::int64_t device);
+/// Multiplies the memory of all devices, but not of the hosts.
+void scale_device_memory(ClusterSpec& cluster, double factor);
+
+/// The factor by which operations of device `device`, counted machine by machine, take longer in
+/// training step `step`: exp(sigma z - sigma^2 / 2), where z is a standard normal value that (seed,
+/// device, step) alone decide. Its mean is 1 for any sigma.
+double jitter_factor(double sigma, std::uint64_t seed, std::int64_t device, std::int64_t step);
+
+}  // namespace ringside::sim

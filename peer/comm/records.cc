@@ -1,0 +1,119 @@
+#include "peer/comm/records.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+namespace ringside::peer {
+namespace {
+
+std::string text(const Record& record) {
+  const std::string purpose(record.purpose);
+  return fmt::format("operation {} ({}{}{})", record.number, describe(record.call),
+                     purpose.empty() ? "" : ", ", purpose);
+}
+
+/// What a rank is doing, as words before and after a number of seconds since `since`.
+struct Place {
+  std::uint64_t progress = 0;  // grows from one state to the next; 0: no collective so far
+  std::string before = "in no operation so far", after{};
+  double since = 0;
+};
+
+Place place_of(const Records& records) {
+  const std::vector<Record> list = records.list();
+  if (list.empty()) return {};
+  const auto first = std::find_if(list.begin(), list.end(),
+                                  [](const Record& record) { return record.ended == 0; });
+  if (first != list.end())
+    return {2 * first->number, "in " + text(*first) + " for ", " s", first->begun};
+  const Record& last = list.back();
+  return {2 * last.number + 1, "ended " + text(last) + " ", " s ago", last.ended};
+}
+
+}  // namespace
+
+void Records::begin(std::uint64_t number, const Call& call, std::string_view purpose, double now) {
+  Record& record = records_[(number - 1) % kept];
+  record.number = number;
+  record.call = call;
+  record.begun = now;
+  record.ended = 0;
+  const std::size_t length = std::min(purpose.size(), sizeof record.purpose - 1);
+  std::copy_n(purpose.begin(), length, record.purpose);
+  record.purpose[length] = '\0';
+  count_.store(number, std::memory_order_release);
+}
+
+void Records::end(std::uint64_t number, double now) {
+  Record& record = records_[(number - 1) % kept];
+  if (record.number == number) record.ended = now;
+}
+
+std::vector<Record> Records::list() const {
+  const std::uint64_t count = count_.load(std::memory_order_acquire);
+  std::vector<Record> out;
+  for (std::uint64_t i = count - std::min(count, kept); i < count; ++i) {
+    out.push_back(records_[i % kept]);
+    out.back().purpose[sizeof Record::purpose - 1] = '\0';  // another rank may be writing it
+  }
+  return out;
+}
+
+std::string where_ranks_are(int size, const RecordsOf& records,
+                            const std::function<bool(int)>& gone, double now) {
+  std::map<std::tuple<std::uint64_t, std::string, std::string>, std::vector<int>> places;
+  std::map<int, double> since;
+  for (int r = 0; r < size; ++r) {
+    const Place place = place_of(records(r));
+    places[{place.progress, place.before, place.after + (gone(r) ? ", then left" : "")}].push_back(
+        r);
+    since[r] = place.since;
+  }
+  std::string out;
+  for (const auto& [key, ranks] : places) {
+    const auto& [progress, before, after] = key;
+    const std::vector<int>& here = ranks;
+    out += fmt::format(
+        "{}{}: {}", out.empty() ? "" : "; ",
+        list_ranks(size, [&here](int r) { return std::count(here.begin(), here.end(), r) > 0; }),
+        before);
+    double longest = 0;
+    for (const int r : ranks) longest = std::max(longest, now - since[r]);
+    if (progress > 0) out += fmt::format("{:.2f}", longest);
+    out += after;
+  }
+  return out;
+}
+
+std::string where_rank_is(const Records& records, double now) {
+  const Place place = place_of(records);
+  return place.progress == 0
+             ? place.before
+             : fmt::format("{}{:.2f}{}", place.before, now - place.since, place.after);
+}
+
+void leave_records(Store& store, const std::string& group, const std::string& what, int first,
+                   int end, const RecordsOf& records) {
+  nlohmann::json ranks = nlohmann::json::array();
+  for (int r = first; r < end; ++r) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const Record& record : records(r).list())
+      list.push_back({{"number", record.number},
+                      {"operation", describe(record.call)},
+                      {"bytes", record.call.bytes},
+                      {"purpose", std::string(record.purpose)},
+                      {"state", record.ended == 0 ? "under way" : "ended"},
+                      {"begun_s", record.begun},
+                      {"ended_s", record.ended}});
+    ranks.push_back({{"rank", r}, {"collectives", std::move(list)}});
+  }
+  const nlohmann::json all{{"group", group}, {"error", what}, {"ranks", std::move(ranks)}};
+  store.set(fmt::format("{}collectives/{}/{}", kept_key, group, first),
+            all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace ringside::peer
