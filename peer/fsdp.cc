@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/scheme/worker_optimizer.h"
 #include "peer/gathered.h"
 #include "peer/gradient_shards.h"
 #include "peer/mesh.h"
 #include "peer/scalar_sum.h"
+#include "peer/shard_update.h"
 #include "peer/sums.h"
 
 namespace ringside::peer {
@@ -39,10 +39,8 @@ class Fsdp : public SyncScheme {
     gradients_.emplace(context(), *shards_, mesh_, carrier_.get(), !degree_.gradients,
                        bucket_bytes_);
     gathered_.emplace(context(), model, *shards_, *parameters_, carrier_.get(),
-                      [this](std::size_t b) { finish_update(b); });
-    optimizer_ =
-        worker_optimizer(context(), plan.world, parameters_->own_range(), shards_->parameter_map());
-    expected_ = bundles_->size();
+                      [this](std::size_t b) { update_->finish(b); });
+    update_.emplace(context(), *shards_, *parameters_, *gradients_, mesh_);
   }
 
   void before_forward(std::size_t unit, const Pass&) override {
@@ -76,27 +74,27 @@ class Fsdp : public SyncScheme {
     const auto lender = gathered_->lender_bundle(unit);
     if (lender && reshard_ && *lender + prefetch_ < bundle) gathered_->free(*lender);
     gradients_->reduce(unit, pass);
-    if (pass.last() && optimizer_->expects() && !gradients_->meets_once())
-      expect_from(unit == (*bundles_)[bundle].first ? bundle : bundle + 1, {pass.step});
+    if (pass.last())
+      update_->backward_has_completed(unit == (*bundles_)[bundle].first ? bundle : bundle + 1,
+                                      {pass.step});
     if (unit == 0 && !pass.last()) gather_from(0);
   }
 
   bool step(const StepInfo& info) override {
-    gradients_->meet();
-    const bool finite = optimizer_->rounds() > 0 ? step_at_once(info) : step_by_bundle(info);
-    expected_ = bundles_->size();
-    if (gradients_->meets_once()) finish_updates();  // before other ranks read them
+    const bool finite = update_->step(info);
     if (carrier_) carrier_->leave();
     if (finite) gathered_->refresh();
     return finite;
   }
 
   void drain() override {
-    finish_updates();
+    update_->finish_all();
     gathered_->drain();
   }
 
-  void sum(std::span<double> values) override { sum_over(&mesh_.world(), values); }
+  void sum(std::span<double> values) override {
+    if (mesh_.world().size() > 1) sum_over_ranks(context().device, mesh_.world(), values);
+  }
 
   void visit_parameters(const ParameterVisitor& visit) override {
     for (std::size_t u = 0; u < model_->units.size(); ++u) {
@@ -138,65 +136,6 @@ class Fsdp : public SyncScheme {
     if (end > prefetch_) gathered_->prepare(end - prefetch_ - 1);
   }
 
-  /// The bundle's shard, as the optimizer sees it.
-  ParameterRange range(std::size_t b) const {
-    return {shards_->begin(b), parameters_->shard(b), gradients_->sums().shard(b)};
-  }
-
-  /// Tells the optimizer of the bundles whose gradients have arrived, from the last one down to
-  /// `lowest`, which is the lowest that backward has completed.
-  void expect_from(std::size_t lowest, const StepInfo& info) {
-    gradients_->finish_arrived();
-    for (; expected_ > lowest && gradients_->is_summed(expected_ - 1, lowest); --expected_)
-      optimizer_->expect(range(expected_ - 1), info);
-  }
-
-  /// Waits until this rank's shard of the bundle, or of all, is updated.
-  void finish_updates() {
-    for (std::size_t b = 0; b < bundles_->size(); ++b) finish_update(b);
-  }
-  void finish_update(std::size_t b) {
-    optimizer_->finish(shards_->begin(b), parameters_->shard(b).count());
-  }
-
-  /// The shards of all bundles in as few ranges as they lie in.
-  std::vector<ParameterRange> ranges() const {
-    const Kept& sums = gradients_->sums();
-    if (parameters_->is_own_range() && sums.is_own_range())
-      return {{0, parameters_->values(), sums.values()}};
-    std::vector<ParameterRange> out;
-    for (std::size_t b = 0; b < bundles_->size(); ++b) out.push_back(range(b));
-    return out;
-  }
-
-  /// Updates a bundle as soon as its gradient has arrived; other gradients may still be on their
-  /// way.
-  bool step_by_bundle(const StepInfo& info) {
-    for (std::size_t b = bundles_->size(); b-- > 0;) {
-      gradients_->finish(b);
-      const auto span =
-          context().timeline.scope(Activity::optimizer, "optimizer " + (*bundles_)[b].name);
-      optimizer_->update(range(b), info);
-    }
-    return true;
-  }
-
-  /// Updates all units together, for optimizers that first need sums over the whole model: over the
-  /// shards of one group.
-  bool step_at_once(const StepInfo& info) {
-    gradients_->finish_all();
-    const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
-    const std::vector<ParameterRange> all = ranges();
-    const bool finite = settle_rounds(
-        *optimizer_, all, info, [this](std::span<double> sums) { sum_over(mesh_.within(), sums); });
-    for (std::size_t i = 0; finite && i < all.size(); ++i) optimizer_->update(all[i], info);
-    return finite;
-  }
-
-  void sum_over(Communicator* group, std::span<double> values) const {
-    if (group && group->size() > 1) sum_over_ranks(context().device, *group, values);
-  }
-
   bool reshard_;  // after forward
   std::size_t prefetch_;
   std::int64_t min_unit_parameters_;
@@ -211,8 +150,7 @@ class Fsdp : public SyncScheme {
   std::unique_ptr<ShardCarrier> carrier_;
   std::optional<GradientShards> gradients_;
   std::optional<GatheredUnits> gathered_;
-  std::unique_ptr<Optimizer> optimizer_;
-  std::size_t expected_ = 0;  // the optimizer has been told of the bundles from this one on
+  std::optional<ShardUpdate> update_;
 };
 
 }  // namespace

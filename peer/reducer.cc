@@ -31,6 +31,15 @@ Reducer::Reducer(Device& device, Timeline& timeline, std::vector<Bucket> buckets
       operation_(std::move(operation)),
       under_way_(buckets_.size()) {}
 
+Reducer::Operation all_reduce_by(Communicator& communicator, DType dtype, bool overlaps) {
+  return {"all-reduce", dtype,
+          [&communicator](const std::string& bucket, const Tensor& gradients) {
+            communicator.name_next(bucket);
+            return communicator.all_reduce(gradients);
+          },
+          overlaps};
+}
+
 void Reducer::add(std::size_t unit, std::int64_t micro_batch) {
   if (!operation_.overlaps && unit > 0) return;
   for (std::size_t b = 0; b < buckets_.size(); ++b)

@@ -79,4 +79,7 @@ class Reducer {
   std::vector<UnderWay> under_way_;  // by bucket; `work` is null unless the bucket is under way
 };
 
+/// All-reduces buckets among the ranks of a communicator, which outlives the reducer.
+Reducer::Operation all_reduce_by(Communicator& communicator, DType dtype, bool overlaps);
+
 }  // namespace ringside::peer

@@ -4,9 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/device/convert.h"
-#include "core/scheme/parameter_map.h"
 #include "core/scheme/replica.h"
-#include "core/scheme/worker_optimizer.h"
+#include "core/scheme/whole_update.h"
 
 namespace ringside {
 namespace {
@@ -27,13 +26,10 @@ class OneAfterTheOther : public SyncScheme {
     model_ = &model;
     replica_.emplace(model, context());
     total_ = takes_gradients() ? new_gradients(sum_dtype(plan.train)) : replica_->gradients();
-    optimizer_ =
-        worker_optimizer(context(), workers(), replica_->parameters(), parameter_map(model));
+    update_.emplace(context(), model, *replica_, total_, workers());
   }
 
-  void before_forward(std::size_t unit, const Pass&) override {
-    optimizer_->finish(model_->first_parameter(unit), replica_->parameters(unit).count());
-  }
+  void before_forward(std::size_t unit, const Pass&) override { update_->finish(unit); }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
     replica_->before_backward(unit, within_replica(pass));
@@ -49,23 +45,13 @@ class OneAfterTheOther : public SyncScheme {
                    replica_->gradients(unit));
   }
 
-  bool step(const StepInfo& info) override {
-    const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
-    const ParameterRange all{0, replica_->parameters(), total_};
-    const bool finite = settle_rounds(*optimizer_, all, info, [](std::span<double>) {});
-    if (finite) optimizer_->update(all, info);
-    return finite;
-  }
+  bool step(const StepInfo& info) override { return update_->step(info); }
 
-  void drain() override { optimizer_->finish(0, replica_->parameters().count()); }
+  void drain() override { update_->finish_all(); }
 
   void sum(std::span<double>) override {}
 
-  void visit_parameters(const ParameterVisitor& visit) override {
-    drain();
-    for (std::size_t u = 0; u < model_->units.size(); ++u)
-      visit(0, *model_->units[u], replica_->parameters(u));
-  }
+  void visit_parameters(const ParameterVisitor& visit) override { update_->visit(visit); }
 
  protected:
   /// How many workers' work this rank does.
@@ -88,9 +74,7 @@ class OneAfterTheOther : public SyncScheme {
   const Tensor& total() const { return total_; }
   /// Says that the unit's part of total() is complete.
   void expect_update(std::size_t unit, const StepInfo& info) {
-    const std::int64_t begin = model_->first_parameter(unit);
-    const Tensor parameters = replica_->parameters(unit);
-    optimizer_->expect({begin, parameters, total_.range(begin, parameters.count())}, info);
+    update_->optimizer().expect(update_->range_of(unit), info);
   }
 
  private:
@@ -105,7 +89,7 @@ class OneAfterTheOther : public SyncScheme {
   Model* model_ = nullptr;
   std::optional<Replica> replica_;
   Tensor total_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<WholeUpdate> update_;
 };
 
 class Single final : public OneAfterTheOther {
