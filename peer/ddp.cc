@@ -2,9 +2,8 @@
 
 #include <optional>
 
-#include "core/optim/optimizers.h"
-#include "core/scheme/parameter_map.h"
 #include "core/scheme/replica.h"
+#include "core/scheme/whole_update.h"
 #include "peer/reducer.h"
 #include "peer/scalar_sum.h"
 #include "peer/sums.h"
@@ -19,29 +18,26 @@ class Ddp : public SyncScheme {
   Ddp(const RankContext& context, const DdpOptions& options)
       : SyncScheme(context),
         bucket_bytes_(options.bucket_mb * 1e6),
+        overlap_(options.overlap),
         automatic_(options.algorithm == Algorithm::automatic),
         communicator_(context.communicator(all_workers(context, "ddp", options.algorithm))) {}
 
   void attach(Model& model) override {
     const RunPlan& plan = context().plan;
     Device& device = context().device;
-    model_ = &model;
     replica_.emplace(model, context());
     const Tensor& gradients = replica_->gradients();
-    every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
-    total_ = every_ ? device.tensor(gradients.shape(), MemoryKind::gradient, gradients.dtype())
-                    : gradients;
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, device,
-                                replica_->parameters(), parameter_map(model));
-    reducer_.emplace(device, context().timeline,
-                     make_buckets(model, gradients.dtype(), bucket_bytes_), gradients,
-                     Reducer::Operation{"all-reduce",
-                                        [this](const std::string& bucket, const Tensor& gradients) {
-                                          communicator_->name_next(bucket);
-                                          return communicator_->all_reduce(gradients);
-                                        }});
-    if (every_) reducer_->add_up_in(total_);
+    const DType reduced = reduce_dtype(plan.train), summed = sum_dtype(plan.train);
+    every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && plan.world > 1;
+    total_ = every_ || summed != gradients.dtype()
+                 ? device.tensor(gradients.shape(), MemoryKind::gradient, summed)
+                 : gradients;
+    update_.emplace(context(), model, *replica_, total_, plan.world);
+    reducer_.emplace(device, context().timeline, make_buckets(model, reduced, bucket_bytes_),
+                     gradients, total_, all_reduce_by(*communicator_, reduced, overlap_));
   }
+
+  void before_forward(std::size_t unit, const Pass&) override { update_->finish(unit); }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
     if (every_) reducer_->finalize_of_unit(unit);
@@ -50,30 +46,34 @@ class Ddp : public SyncScheme {
 
   void after_backward(std::size_t unit, const Pass& pass) override {
     replica_->after_backward(unit, every_ ? Pass{} : pass);
-    if (every_ || pass.last()) reducer_->add(unit, pass.micro_batch);
+    const std::int64_t micro_batch = every_ ? pass.micro_batch : 0;
+    if (every_ || pass.last()) reducer_->add(unit, micro_batch);
+    if (pass.last() && update_->optimizer().expects()) expect_arrived(micro_batch, {pass.step});
   }
 
   bool step(const StepInfo& info) override {
-    if (optimizer_->rounds() > 0) return step_at_once(info);
+    if (update_->optimizer().rounds() > 0) {
+      reducer_->finalize_all();
+      return update_->step(info);
+    }
     for (std::size_t b = 0; b < reducer_->buckets().size(); ++b) {
       const Bucket& bucket = reducer_->buckets()[b];
       reducer_->finalize(b);
       const auto span = context().timeline.scope(Activity::optimizer, "optimizer " + bucket.name);
-      optimizer_->update({bucket.begin, replica_->parameters().range(bucket.begin, bucket.count),
-                          total_.range(bucket.begin, bucket.count)},
-                         info);
+      update_->optimizer().update(update_->range(bucket.begin, bucket.count), info);
     }
     return true;
   }
+
+  void drain() override { update_->finish_all(); }
 
   void sum(std::span<double> values) override {
     sum_over_ranks(context().device, *communicator_, values);
   }
 
   void visit_parameters(const ParameterVisitor& visit) override {
-    if (communicator_->rank() != 0) return;
-    for (std::size_t u = 0; u < model_->units.size(); ++u)
-      visit(0, *model_->units[u], replica_->parameters(u));
+    drain();
+    if (communicator_->rank() == 0) update_->visit(visit);
   }
 
   Traffic traffic() const override { return communicator_->traffic(); }
@@ -87,24 +87,22 @@ class Ddp : public SyncScheme {
   }
 
  private:
-  /// Every rank has the gradients of all parameters, so the optimizer needs no sums over the ranks.
-  bool step_at_once(const StepInfo& info) {
-    reducer_->finalize_all();
-    const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
-    const ParameterRange all{0, replica_->parameters(), total_};
-    const bool finite = settle_rounds(*optimizer_, all, info, [](std::span<double>) {});
-    if (finite) optimizer_->update(all, info);
-    return finite;
+  /// Tells the optimizer of the buckets whose sums have arrived.
+  void expect_arrived(std::int64_t micro_batch, const StepInfo& info) {
+    for (std::size_t b = 0; b < reducer_->buckets().size(); ++b) {
+      const Bucket& bucket = reducer_->buckets()[b];
+      if (reducer_->finalize_if_ready(b, micro_batch))
+        update_->optimizer().expect(update_->range(bucket.begin, bucket.count), info);
+    }
   }
 
   double bucket_bytes_;
-  bool automatic_;
+  bool overlap_, automatic_;
   std::unique_ptr<Communicator> communicator_;
-  Model* model_ = nullptr;
   std::optional<Replica> replica_;
   bool every_ = false;  // several micro-batches, and the gradient of each is reduced
   Tensor total_;        // the gradient that the optimizer gets
-  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<WholeUpdate> update_;
   std::optional<Reducer> reducer_;
 };
 

@@ -13,6 +13,7 @@ namespace ringside::peer {
 struct DdpOptions {
   double bucket_mb = 25;
   Algorithm algorithm = Algorithm::native;
+  bool overlap = true;
 };
 
 Fields fields_of(DdpOptions& options);
@@ -22,9 +23,14 @@ void check(const DdpOptions& options, const RunPlan& plan);
 
 /// Every rank holds the whole model, gradient and optimizer state (Li et al., VLDB 2020). With
 /// train.reduce "every" the gradients of a micro-batch are reduced while the next micro-batch is
-/// computed. The reduced gradients are added up in a second whole gradient. In each reduction
+/// computed. Without `overlap` all buckets are reduced after backward, and nothing is computed
+/// meanwhile. The reduced gradients are added up in a second whole gradient. In each reduction
 /// over N ranks, a rank sends 2 * (N - 1) / N times the bytes of the gradient, or what the
 /// algorithm says (peer/comm/algorithms).
+///
+/// With P parameters of p bytes, train.reduce_precision of r bytes adds to the P * p bytes of the
+/// gradient: if r > p, a second whole gradient of P * r bytes, in which ranks sum; if r < p, P * r
+/// bytes of kind communication at the end of backward, for the buckets on their way.
 std::unique_ptr<SyncScheme> make_ddp(const RankContext& context, const DdpOptions& options);
 
 /// Whether a run has an order of sums of its own; define_ddp() adds up in that order on one rank.

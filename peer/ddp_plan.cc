@@ -9,9 +9,12 @@
 namespace ringside::peer {
 
 Fields fields_of(DdpOptions& options) {
-  return {{"bucket_mb", &options.bucket_mb,
-           "gradients are all-reduced in buckets of about this size (MB)"},
-          {"algorithm", &options.algorithm, "of the all-reduce: see `ringside list algorithms`"}};
+  return {
+      {"bucket_mb", &options.bucket_mb,
+       "gradients are all-reduced in buckets of about this size (MB)"},
+      {"algorithm", &options.algorithm, "of the all-reduce: see `ringside list algorithms`"},
+      {"overlap", &options.overlap,
+       "reduce buckets while backward goes on; false: all after it, to see what overlap saves"}};
 }
 
 void check(const DdpOptions& options, const RunPlan& plan) {
@@ -29,7 +32,7 @@ std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOpti
   return define_in_order(context, [&plan, options](const Model& model) {
     std::vector<Sum> out;
     for (const Bucket& bucket :
-         make_buckets(model, parameter_dtype(plan.train), options.bucket_mb * 1e6))
+         make_buckets(model, reduce_dtype(plan.train), options.bucket_mb * 1e6))
       for (Sum sum : sums_of(plan, options.algorithm, Call::Kind::all_reduce, bucket.count,
                              some_workers(plan.defines))) {
         sum.begin += bucket.begin;
@@ -41,7 +44,7 @@ std::unique_ptr<SyncScheme> define_ddp(const RankContext& context, const DdpOpti
 
 double ddp_minimum_bytes(const StepShape& shape) {
   const double n = shape.world;
-  return 2 * (n - 1) / n * static_cast<double>(shape.parameter_bytes * shape.reductions);
+  return 2 * (n - 1) / n * static_cast<double>(shape.gradient_bytes * shape.reductions);
 }
 
 }  // namespace ringside::peer

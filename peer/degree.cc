@@ -15,7 +15,7 @@ bool is_hybrid(Shard shard) {
 }  // namespace
 
 bool shards_parameters(Shard shard) {
-  return shard == Shard::full_shard || shard == Shard::hybrid_shard;
+  return shard == Shard::full_shard || shard == Shard::hybrid_shard || shard == Shard::on_demand;
 }
 
 Degree degree_of(Shard shard, std::int64_t shard_group, int world) {
@@ -25,6 +25,7 @@ Degree degree_of(Shard shard, std::int64_t shard_group, int world) {
   if (shard == Shard::no_shard) degree.group = 1;
   if (degree.group == 1) return degree;
   degree.parameters = shards_parameters(shard);
+  degree.on_demand = shard == Shard::on_demand;
   degree.gradients =
       degree.parameters || shard == Shard::shard_grad_op || shard == Shard::hybrid_shard_zero2;
   return degree;

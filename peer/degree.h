@@ -17,13 +17,14 @@ enum class Shard : std::uint8_t {
   shard_optimizer,  // stage 1: optimizer state is sharded
   shard_grad_op,    // stage 2: gradients too
   full_shard,       // stage 3: parameters too
+  on_demand,        // stage 3, without collectives: every rank serves its shard (peer/on_demand.h)
   hybrid_shard,     // stage 3, 2 and 1 within each group
   hybrid_shard_zero2,
   hybrid_shard_zero1
 };
 inline constexpr std::string_view shard_names[] = {
-    "no_shard",     "shard_optimizer",    "shard_grad_op",     "full_shard",
-    "hybrid_shard", "hybrid_shard_zero2", "hybrid_shard_zero1"};
+    "no_shard",  "shard_optimizer", "shard_grad_op",      "full_shard",
+    "on_demand", "hybrid_shard",    "hybrid_shard_zero2", "hybrid_shard_zero1"};
 constexpr EnumNames names_of(Shard) { return shard_names; }
 
 /// Whether ranks of a group keep only their shards of parameters between forward and backward.
@@ -36,6 +37,8 @@ struct Degree {
   /// Whether the group shards gradients and parameters as well. In a group of one rank nothing is
   /// sharded: both are false.
   bool gradients = false, parameters = false;
+  /// Whether shards move on demand, and not by collectives.
+  bool on_demand = false;
 };
 
 /// `shard_group` is the option of that name: 0 stands for all ranks. A group larger than the world

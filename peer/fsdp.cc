@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/optim/optimizers.h"
 #include "peer/gathered.h"
 #include "peer/gradient_shards.h"
 #include "peer/mesh.h"
 #include "peer/scalar_sum.h"
+#include "peer/shard_update.h"
 #include "peer/sums.h"
 
 namespace ringside::peer {
@@ -21,6 +21,7 @@ class Fsdp : public SyncScheme {
         reshard_(options.reshard_after_forward),
         prefetch_(static_cast<std::size_t>(options.prefetch)),
         min_unit_parameters_(options.min_unit_parameters),
+        bucket_bytes_(options.bucket_mb * 1e6),
         automatic_(options.algorithm == Algorithm::automatic),
         degree_(degree_of(options.shard, options.shard_group, context.plan.world)),
         mesh_(context, degree_.group, options.algorithm) {}
@@ -30,12 +31,16 @@ class Fsdp : public SyncScheme {
     const RunPlan& plan = context().plan;
     bundles_.emplace(model, min_unit_parameters_);
     shards_.emplace(*bundles_, mesh_.shard(), mesh_.shards());
-    parameters_.emplace(context(), *shards_, !degree_.parameters, MemoryKind::parameter);
+    HostSide* const host = plan.train.offload == Offload::parameters ? context().host : nullptr;
+    parameters_.emplace(context(), *shards_, !degree_.parameters && !host, MemoryKind::parameter,
+                        parameter_dtype(plan.train), host);
     parameters_->initialise();
-    gradients_.emplace(context(), *shards_, mesh_, !degree_.gradients);
-    gathered_.emplace(context(), model, *shards_, *parameters_, mesh_.within());
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, plan.world}, context().device,
-                                parameters_->own_range(), shards_->parameter_map());
+    carrier_ = make_carrier(context(), degree_, mesh_.within(), *shards_, *parameters_);
+    gradients_.emplace(context(), *shards_, mesh_, carrier_.get(), !degree_.gradients,
+                       bucket_bytes_);
+    gathered_.emplace(context(), model, *shards_, *parameters_, carrier_.get(),
+                      [this](std::size_t b) { update_->finish(b); });
+    update_.emplace(context(), *shards_, *parameters_, *gradients_, mesh_);
   }
 
   void before_forward(std::size_t unit, const Pass&) override {
@@ -69,18 +74,27 @@ class Fsdp : public SyncScheme {
     const auto lender = gathered_->lender_bundle(unit);
     if (lender && reshard_ && *lender + prefetch_ < bundle) gathered_->free(*lender);
     gradients_->reduce(unit, pass);
+    if (pass.last())
+      update_->backward_has_completed(unit == (*bundles_)[bundle].first ? bundle : bundle + 1,
+                                      {pass.step});
     if (unit == 0 && !pass.last()) gather_from(0);
   }
 
   bool step(const StepInfo& info) override {
-    const bool finite = optimizer_->rounds() > 0 ? step_at_once(info) : step_by_bundle(info);
+    const bool finite = update_->step(info);
+    if (carrier_) carrier_->leave();
     if (finite) gathered_->refresh();
     return finite;
   }
 
-  void drain() override { gathered_->drain(); }
+  void drain() override {
+    update_->finish_all();
+    gathered_->drain();
+  }
 
-  void sum(std::span<double> values) override { sum_over(&mesh_.world(), values); }
+  void sum(std::span<double> values) override {
+    if (mesh_.world().size() > 1) sum_over_ranks(context().device, mesh_.world(), values);
+  }
 
   void visit_parameters(const ParameterVisitor& visit) override {
     for (std::size_t u = 0; u < model_->units.size(); ++u) {
@@ -88,17 +102,20 @@ class Fsdp : public SyncScheme {
       if (mesh_.world().rank() == 0) visit(0, unit(u), parameters);
       if (u == (*bundles_)[bundles_->of(u)].last) gathered_->free(bundles_->of(u));
     }
+    if (carrier_) carrier_->leave();
   }
 
-  Traffic traffic() const override { return mesh_.traffic(); }
+  Traffic traffic() const override {
+    return mesh_.traffic() + (carrier_ ? carrier_->traffic() : Traffic{});
+  }
 
   std::vector<SchemeFigure> figures() const override {
     if (!automatic_ || mesh_.world().rank() != 0) return {};
     std::vector<std::int64_t> counts;
     for (std::size_t b = 0; b < bundles_->size(); ++b) counts.push_back(shards_->padded_count(b));
     const std::vector<int> group = some_workers(mesh_.shards());
-    auto out = figures_of_choice(context().plan, Call::Kind::reduce_scatter, counts, group,
-                                 "reduce-scatters");
+    auto out = figures_of_choice(context().plan, Call::Kind::reduce_scatter, gradients_->counts(),
+                                 group, "reduce-scatters");
     for (auto& one :
          figures_of_choice(context().plan, Call::Kind::all_gather, counts, group, "all-gathers"))
       out.push_back(std::move(one));
@@ -112,57 +129,17 @@ class Fsdp : public SyncScheme {
   void gather_from(std::size_t first) {
     for (std::size_t b = first; b < std::min(first + prefetch_, bundles_->size()); ++b)
       gathered_->begin(b);
+    if (first + prefetch_ < bundles_->size()) gathered_->prepare(first + prefetch_);
   }
   void gather_below(std::size_t end) {
     for (std::size_t k = 1; k <= std::min(prefetch_, end); ++k) gathered_->begin(end - k);
-  }
-
-  /// The bundle's shard, as the optimizer sees it.
-  ParameterRange range(std::size_t b) const {
-    return {shards_->begin(b), parameters_->shard(b), gradients_->sums().shard(b)};
-  }
-
-  /// The shards of all bundles in as few ranges as they lie in.
-  std::vector<ParameterRange> ranges() const {
-    const Kept& sums = gradients_->sums();
-    if (parameters_->is_own_range() && sums.is_own_range())
-      return {{0, parameters_->values(), sums.values()}};
-    std::vector<ParameterRange> out;
-    for (std::size_t b = 0; b < bundles_->size(); ++b) out.push_back(range(b));
-    return out;
-  }
-
-  /// Updates a bundle as soon as its gradient has arrived; other gradients may still be on their
-  /// way.
-  bool step_by_bundle(const StepInfo& info) {
-    for (std::size_t b = bundles_->size(); b-- > 0;) {
-      gradients_->finish(b);
-      const auto span =
-          context().timeline.scope(Activity::optimizer, "optimizer " + (*bundles_)[b].name);
-      optimizer_->update(range(b), info);
-    }
-    return true;
-  }
-
-  /// Updates all units together, for optimizers that first need sums over the whole model: over the
-  /// shards of one group.
-  bool step_at_once(const StepInfo& info) {
-    gradients_->finish_all();
-    const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
-    const std::vector<ParameterRange> all = ranges();
-    const bool finite = settle_rounds(
-        *optimizer_, all, info, [this](std::span<double> sums) { sum_over(mesh_.within(), sums); });
-    for (std::size_t i = 0; finite && i < all.size(); ++i) optimizer_->update(all[i], info);
-    return finite;
-  }
-
-  void sum_over(Communicator* group, std::span<double> values) const {
-    if (group && group->size() > 1) sum_over_ranks(context().device, *group, values);
+    if (end > prefetch_) gathered_->prepare(end - prefetch_ - 1);
   }
 
   bool reshard_;  // after forward
   std::size_t prefetch_;
   std::int64_t min_unit_parameters_;
+  double bucket_bytes_;
   bool automatic_;  // the algorithm is chosen
   Degree degree_;
   Mesh mesh_;
@@ -170,9 +147,10 @@ class Fsdp : public SyncScheme {
   std::optional<Bundles> bundles_;
   std::optional<Shards> shards_;
   std::optional<Kept> parameters_;
+  std::unique_ptr<ShardCarrier> carrier_;
   std::optional<GradientShards> gradients_;
   std::optional<GatheredUnits> gathered_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<ShardUpdate> update_;
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ struct FsdpOptions {
   bool reshard_after_forward = true;
   std::int64_t prefetch = 1;
   std::int64_t min_unit_parameters = 0;
+  double bucket_mb = 0;
   Algorithm algorithm = Algorithm::native;
 };
 
@@ -35,7 +36,7 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 ///   0      no_shard (G = 1)                      P           P          nothing
 ///   1      shard_optimizer, hybrid_shard_zero1   P           P          2 (G-1)/G P
 ///   2      shard_grad_op, hybrid_shard_zero2     P           P/G        2 (G-1)/G P
-///   3      full_shard, hybrid_shard              P/G         P/G        3 (G-1)/G P
+///   3      full_shard, hybrid_shard, on_demand   P/G         P/G        3 (G-1)/G P
 ///
 /// Gradients are reduce-scattered within the group after the backward of each unit. With N/G > 1
 /// groups the sums of a shard are all-reduced across groups, for which a rank sends another
@@ -48,20 +49,34 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// forward to its backward: stage 3 then sends 2 (G-1)/G P, and holds P bytes of gathered units
 /// where forward ends. In stages 2 and 3 at most two units' whole gradients are alive. Gathered
 /// units and such gradients are of MemoryKind::communication; peer/gradient_shards.h says what
-/// several micro-batches add. All bytes include the padding of each unit to a multiple of G
-/// elements.
+/// several micro-batches add, and what train.reduce_precision does: what is reduced then has the
+/// bytes of that dtype. All bytes include the padding of each unit to a multiple of G elements.
 ///
 /// With `min_unit_parameters` above 0, what is said of a unit above holds for a bundle of units
 /// (peer/bundles.h): fewer and larger messages, for more memory of gathered units and gradients.
 ///
-/// In a group of one rank nothing is copied: parameters are used in place, and units' gradients are
-/// their own shards.
+/// With `bucket_mb` above 0, gradients of neighbouring units, or bundles, are reduced in buckets of
+/// about this size (peer/gradient_buckets.h), while parameters are gathered as before. A bucket is
+/// packed into a copy in which the shards of each rank lie together, so that one reduce-scatter
+/// gives every rank its shards of all of them. At most two buckets are alive then in place of two
+/// units, and the gradient of the unit in backward.
+///
+/// on_demand moves the same bytes without collectives, keeps (N-1)/N P bytes more, and lets ranks
+/// wait for each other once a step (peer/on_demand.h).
+///
+/// With Offload::parameters the shards of parameters lie in the host's memory. Before a unit is
+/// gathered its shard is copied to the device, one unit further ahead than units are gathered: the
+/// device holds gathered units and at most `prefetch` + 2 such shards. A group of one rank then
+/// copies whole units, and frees them as if they had been gathered.
+///
+/// In a group of one rank nothing else is copied: parameters are used in place, and units'
+/// gradients are their own shards.
 ///
 /// With several micro-batches, train.reduce "every" reduces gradients in each of them, adding up
 /// over ranks first; "last" adds up whole gradients of a rank first and reduces once. Sums over
-/// ranks are in rank order, or in that of the algorithm. Rank order with "last", or with one
-/// micro-batch, is the order of `single`. Several groups of several ranks are another order: they
-/// add up within each group first and then over groups.
+/// ranks are in rank order, or in that of the algorithm. Rank order with "last", with one
+/// micro-batch, or with on_demand, is the order of `single`. Several groups of several ranks are
+/// another order: they add up within each group first and then over groups.
 std::unique_ptr<SyncScheme> make_fsdp(const RankContext& context, const FsdpOptions& options);
 
 /// Whether a run has an order of sums of its own; define_fsdp() adds up in that order on one rank.

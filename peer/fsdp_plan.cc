@@ -6,24 +6,66 @@
 
 namespace ringside::peer {
 
+namespace {
+
+/// What on_demand does not go with.
+void check_on_demand(const FsdpOptions& options, const RunPlan& plan) {
+  const std::string key = "scheme." + plan.scheme;
+  if (plan.device.kind == "cuda")
+    throw Error(
+        "{}.shard = 'on_demand': NCCL has no one-sided reads and writes, so GPUs cannot serve each "
+        "other; use 'full_shard', or simulated GPUs",
+        key);
+  if (options.algorithm != Algorithm::native)
+    throw Error(
+        "{}.algorithm = '{}' means nothing with shard = 'on_demand', which has no collectives; "
+        "leave it out",
+        key, name_of(options.algorithm));
+  if (options.bucket_mb > 0)
+    throw Error(
+        "{}.bucket_mb = {} means nothing with shard = 'on_demand', which brings each unit's "
+        "gradient to its owners; leave it out, or set min_unit_parameters",
+        key, options.bucket_mb);
+  if (plan.train.offload == Offload::parameters)
+    throw Error(
+        "train.offload = 'parameters' does not go with {}.shard = 'on_demand', whose ranks read "
+        "each "
+        "other's shards on their devices; set train.offload to 'optimizer', or use 'full_shard'",
+        key);
+  if (converts_gradients(plan.train))
+    throw Error(
+        "train.reduce_precision = '{}' does not go with {}.shard = 'on_demand', which brings "
+        "gradients as backward writes them; leave it out, or use 'full_shard'",
+        name_of(plan.train.reduce_precision), key);
+}
+
+}  // namespace
+
 Fields fields_of(FsdpOptions& options) {
   return {
       {"shard", &options.shard,
        "what ranks divide: no_shard: nothing; shard_optimizer (ZeRO-1), shard_grad_op (ZeRO-2), "
-       "full_shard (ZeRO-3); hybrid_shard, hybrid_shard_zero2, hybrid_shard_zero1: within groups"},
+       "full_shard (ZeRO-3); on_demand: the same without collectives, ranks wait once a step; "
+       "hybrid_shard, hybrid_shard_zero2, hybrid_shard_zero1: within groups"},
       {"shard_group", &options.shard_group,
        "consecutive ranks that divide one model, for hybrid degrees and shard_optimizer; 0: all"},
       {"reshard_after_forward", &options.reshard_after_forward,
-       "full_shard, hybrid_shard: free units after forward, and gather them again for backward"},
+       "full_shard, on_demand, hybrid_shard: free units after forward, and gather them again for "
+       "backward"},
       {"prefetch", &options.prefetch,
-       "full_shard, hybrid_shard: number of units gathered ahead of the one that is computed"},
+       "full_shard, on_demand, hybrid_shard: number of units gathered ahead of the one that is "
+       "computed"},
       {"min_unit_parameters", &options.min_unit_parameters,
        "neighbouring units are gathered and reduced as one until they have so many parameters"},
+      {"bucket_mb", &options.bucket_mb,
+       "gradients are reduced in buckets of about this size (MB), whatever is gathered at once; 0: "
+       "unit by unit"},
       {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"}};
 }
 
 void check(const FsdpOptions& options, const RunPlan& plan) {
   check_degree(plan.scheme, options.shard, options.shard_group, plan.world);
+  if (options.shard == Shard::on_demand) check_on_demand(options, plan);
   const std::string algorithm = fmt::format("scheme.{}.algorithm", plan.scheme);
   const int group = degree_of(options.shard, options.shard_group, plan.world).group;
   check_algorithm(plan, options.algorithm, algorithm, some_workers(plan.world));
@@ -37,14 +79,25 @@ void check(const FsdpOptions& options, const RunPlan& plan) {
     if (value < 0)
       throw Error("scheme.{}.{} = {} is too small; it has to be 0 or more", plan.scheme, name,
                   value);
+  if (!(options.bucket_mb >= 0))
+    throw Error("scheme.{}.bucket_mb = {} is too small; it has to be 0 or more", plan.scheme,
+                options.bucket_mb);
   if (!options.reshard_after_forward && !shards_parameters(options.shard))
     throw Error(
         "scheme.{}.reshard_after_forward = false means nothing with shard = '{}', which keeps "
-        "parameters whole; leave it out, or set shard to 'full_shard' or 'hybrid_shard'",
+        "parameters whole; leave it out, or set shard to 'full_shard', 'on_demand' or "
+        "'hybrid_shard'",
+        plan.scheme, name_of(options.shard));
+  if (plan.train.offload == Offload::parameters && !shards_parameters(options.shard))
+    throw Error(
+        "train.offload = 'parameters' means nothing to scheme {} with shard = '{}', which keeps "
+        "parameters whole; set train.offload to 'optimizer', or use 'full_shard' or "
+        "'hybrid_shard'",
         plan.scheme, name_of(options.shard));
 }
 
 bool fsdp_has_own_order(const FsdpOptions& options, const RunPlan& plan) {
+  if (options.shard == Shard::on_demand) return false;
   const int group = degree_of(options.shard, options.shard_group, plan.world).group;
   const bool two_levels = group > 1 && group < plan.world;
   return sums_in_own_order(plan, options.algorithm, two_levels);
@@ -54,8 +107,9 @@ std::unique_ptr<SyncScheme> define_fsdp(const RankContext& context, const FsdpOp
   const RunPlan& plan = context.plan;
   return define_in_order(context, [&plan, options](const Model& model) {
     const int group = degree_of(options.shard, options.shard_group, plan.defines).group;
-    return sums_of_shards(plan, options.algorithm, Bundles(model, options.min_unit_parameters),
-                          plan.defines, group);
+    const Bundles bundles(model, options.min_unit_parameters);
+    const GradientBuckets buckets(bundles, reduce_dtype(plan.train), options.bucket_mb * 1e6);
+    return sums_of_shards(plan, options.algorithm, bundles, buckets, plan.defines, group);
   });
 }
 
@@ -69,7 +123,7 @@ double fsdp_minimum_bytes(const StepShape& shape, const FsdpOptions& options) {
   if (degree.parameters && options.reshard_after_forward && options.min_unit_parameters == 0)
     gathered += static_cast<double>(shape.lent_bytes);
   if (degree.parameters) gathered *= static_cast<double>(shape.micro_batches);
-  const double reduced = parameters * static_cast<double>(shape.reductions);
+  const double reduced = static_cast<double>(shape.gradient_bytes * shape.reductions);
   return (group - 1) / group * (gathered + reduced) + 2 * (groups - 1) / groups * reduced / group;
 }
 

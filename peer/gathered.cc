@@ -1,5 +1,7 @@
 #include "peer/gathered.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "peer/exposed.h"
@@ -16,20 +18,53 @@ std::optional<std::size_t> lender_of(const Model& model, const Unit& unit) {
 }  // namespace
 
 GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
-                             const Kept& parameters, Communicator* group)
-    : context_(context), model_(model), shards_(shards), parameters_(parameters), group_(group) {
+                             const Kept& parameters, ShardCarrier* carrier,
+                             std::function<void(std::size_t)> update)
+    : context_(context),
+      model_(model),
+      shards_(shards),
+      parameters_(parameters),
+      carrier_(carrier),
+      update_(std::move(update)) {
   for (const auto& unit : model.units) lenders_.push_back(lender_of(model, *unit));
   for (std::size_t b = 0; parameters.whole() && b < shards.size(); ++b)
     gathered_[b].padded = parameters.bundle(b);
 }
 
+void GatheredUnits::prepare(std::size_t bundle) {
+  if (!parameters_.host() || gathered_.contains(bundle) || copied_.contains(bundle)) return;
+  update_(bundle);
+  const Tensor home = parameters_.shard(bundle);
+  const Tensor shard =
+      context_.device.tensor(home.shape(), MemoryKind::communication, home.dtype());
+  copied_[bundle] = {shard, parameters_.host()->store(home, shard, nullptr)};
+}
+
+Tensor GatheredUnits::shard(std::size_t bundle) {
+  if (!parameters_.host()) {
+    update_(bundle);
+    return parameters_.shard(bundle);
+  }
+  prepare(bundle);
+  const Copied copied = std::move(copied_.extract(bundle).mapped());
+  const std::string name = "copy of the shard of " + shards_.bundles()[bundle].name;
+  {
+    const auto span = context_.timeline.scope(Activity::exposed, "wait " + name);
+    copied.copy->wait();
+  }
+  const auto [begin, end] = copied.copy->span();
+  context_.timeline.add(Activity::communication, name, {begin}, {end});
+  return copied.shard;
+}
+
 void GatheredUnits::gather(std::size_t bundle, Gathered& entry) {
-  group_->name_next(shards_.bundles()[bundle].name);
-  entry.work = group_->all_gather(parameters_.shard(bundle), entry.padded);
+  entry.work = carrier_->gather(bundle, shard(bundle), entry.padded);
 }
 
 void GatheredUnits::begin(std::size_t bundle) {
   if (gathered_.contains(bundle)) return;
+  prepare(bundle);
+  if (!carrier_) return;  // the shard is the bundle
   Gathered& entry = gathered_[bundle];
   entry.padded = context_.device.tensor({shards_.padded_count(bundle)}, MemoryKind::communication,
                                         parameters_.values().dtype());
@@ -37,9 +72,12 @@ void GatheredUnits::begin(std::size_t bundle) {
 }
 
 const Tensor& GatheredUnits::wait(std::size_t bundle) {
+  if (!carrier_ && (parameters_.whole() || !gathered_.contains(bundle)))
+    gathered_[bundle].padded = shard(bundle);
   Gathered& entry = gathered_[bundle];
   if (entry.work)
-    wait_exposed(context_.timeline, "all-gather " + shards_.bundles()[bundle].name,
+    wait_exposed(context_.timeline,
+                 fmt::format("{} {}", carrier_->gathers(), shards_.bundles()[bundle].name),
                  std::move(entry.work));
   return entry.padded;
 }
@@ -62,7 +100,7 @@ void GatheredUnits::free(std::size_t bundle) {
 }
 
 void GatheredUnits::refresh() {
-  if (!parameters_.whole() || !group_) return;
+  if (!parameters_.whole() || !carrier_) return;
   for (auto& [bundle, entry] : gathered_) gather(bundle, entry);
 }
 

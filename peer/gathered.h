@@ -2,28 +2,36 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
 
-#include "core/comm/communicator.h"
 #include "core/scheme/rank_context.h"
-#include "peer/kept.h"
+#include "peer/shard_carrier.h"
 
 namespace ringside::peer {
 
 /// Gathers bundles of units from the shards of all ranks of a group, and binds lenders. If this
 /// rank keeps only shards, a gathered bundle lies in memory of kind communication until it is
 /// freed. If it keeps whole parameters, bundles are gathered in place, once after every update of
-/// the shards. For one thread; all ranks ask for the same units in the same order.
+/// the shards. Shards that are kept on the host are copied to the device first (kind communication,
+/// until the bundle is gathered). For one thread; all ranks ask for the same units in the same
+/// order.
 class GatheredUnits {
  public:
-  /// `group` is null if the group is this rank alone: then nothing is gathered, and `parameters`
-  /// are whole. All arguments outlive this object.
+  /// `carrier` is null if the group is this rank alone: then nothing is gathered, and `parameters`
+  /// are whole or on the host. `update` returns when this rank's shard of a bundle has the values
+  /// of its last update; may block. All arguments outlive this object.
   GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
-                const Kept& parameters, Communicator* group);
+                const Kept& parameters, ShardCarrier* carrier,
+                std::function<void(std::size_t bundle)> update);
 
-  /// Begins to gather the bundle, unless it has been gathered already; does not block.
+  /// Begins to copy the bundle's shard to the device if it is on the host, unless the bundle has
+  /// been gathered already.
+  void prepare(std::size_t bundle);
+  /// Begins to gather the bundle, unless it has been gathered already; blocks only until the shard
+  /// is here.
   void begin(std::size_t bundle);
   /// Returns the unit's parameters; waits until their bundle is gathered.
   Tensor get(std::size_t unit);
@@ -48,17 +56,26 @@ class GatheredUnits {
     Tensor padded;
     WorkPtr work;  // while the parameters are on their way
   };
+  /// A shard on its way from the host.
+  struct Copied {
+    Tensor shard;
+    HostTaskPtr copy;
+  };
 
   void gather(std::size_t bundle, Gathered& entry);
+  /// Returns this rank's shard of the bundle on the device, with the values of its last update.
+  Tensor shard(std::size_t bundle);
   const Tensor& wait(std::size_t bundle);
 
   const RankContext& context_;
   Model& model_;
   const Shards& shards_;
   const Kept& parameters_;
-  Communicator* group_;
+  ShardCarrier* carrier_;
+  std::function<void(std::size_t)> update_;
   std::vector<std::optional<std::size_t>> lenders_;  // indexed by unit
-  std::map<std::size_t, Gathered> gathered_;         // all bundles if parameters are whole
+  std::map<std::size_t, Copied> copied_;
+  std::map<std::size_t, Gathered> gathered_;  // all bundles if parameters are whole
 };
 
 }  // namespace ringside::peer

@@ -1,8 +1,11 @@
 #include "peer/gradient_shards.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "core/device/convert.h"
 #include "peer/exposed.h"
 
 namespace ringside::peer {
@@ -16,14 +19,22 @@ bool adds_up_first(const RunPlan& plan) {
 }  // namespace
 
 GradientShards::GradientShards(const RankContext& context, const Shards& shards, const Mesh& mesh,
-                               bool whole)
+                               ShardCarrier* carrier, bool whole, double bucket_bytes)
     : context_(context),
       shards_(shards),
       mesh_(mesh),
+      carrier_(carrier),
+      written_as_(parameter_dtype(context.plan.train)),
+      reduced_as_(reduce_dtype(context.plan.train)),
+      buckets_(shards.bundles(), reduced_as_, bucket_bytes),
       adds_up_first_(adds_up_first(context.plan)),
-      sums_(context, shards, whole || adds_up_first_ || shards.ranks() == 1, MemoryKind::gradient) {
+      keeps_whole_(whole || adds_up_first_ || shards.ranks() == 1),
+      sums_(context, shards, keeps_whole_ && sum_dtype(context.plan.train) == written_as_,
+            MemoryKind::gradient, sum_dtype(context.plan.train)) {
+  if (keeps_whole_ && !sums_.whole())
+    apart_.emplace(context, shards, true, MemoryKind::gradient, written_as_);
   // The padding has to be zero; all else is overwritten.
-  if (!sums_.is_own_range()) context.device.kernels().fill({.out = sums_.values()});
+  if (!written().is_own_range()) context.device.kernels().fill({.out = written().values()});
 }
 
 Tensor GradientShards::target(std::size_t unit, const Pass& pass) {
@@ -32,22 +43,17 @@ Tensor GradientShards::target(std::size_t unit, const Pass& pass) {
   const bool later = pass.micro_batch > 0;
   if (adds_up_first_ && later)
     return target_ = context_.device.tensor({bundles.model().units[unit]->layout().count()},
-                                            MemoryKind::gradient, sums_.values().dtype());
-  if (unit == bundles[bundle].last) {
-    const auto has_memory = [](const OnItsWay& one) { return static_cast<bool>(one.temporary); };
-    while (std::count_if(on_their_way_.begin(), on_their_way_.end(), has_memory) > 1)
-      finish_first();
-    target_ = make_target(bundle, later);
-  }
+                                            MemoryKind::gradient, written_as_);
+  if (unit == bundles[bundle].last) target_ = make_target(bundle, later);
   return bundles.part(target_, unit);
 }
 
-/// Returns where backward writes the gradient of a bundle: where the sum is, or beside it.
-Tensor GradientShards::make_target(std::size_t bundle, bool later) const {
-  if (sums_.whole() && !later) return sums_.bundle(bundle);
+/// Returns where backward writes the gradient of a bundle: where whole gradients are, or beside.
+Tensor GradientShards::make_target(std::size_t bundle, bool later) {
+  if (keeps_whole_ && !later) return written().bundle(bundle);
+  make_room();
   const std::int64_t count = shards_.count(bundle), padded = shards_.padded_count(bundle);
-  const Tensor out =
-      context_.device.tensor({padded}, MemoryKind::communication, sums_.values().dtype());
+  const Tensor out = context_.device.tensor({padded}, MemoryKind::communication, written_as_);
   if (padded > count) context_.device.kernels().fill({.out = out.range(count, padded - count)});
   return out;
 }
@@ -57,64 +63,171 @@ void GradientShards::reduce(std::size_t unit, const Pass& pass) {
   const std::size_t bundle = bundles.of(unit);
   const bool later = pass.micro_batch > 0, complete = unit == bundles[bundle].first;
   if (adds_up_first_) {
-    const Tensor sum = sums_.bundle(bundle);
+    const Tensor sum = written().bundle(bundle);
     if (later) add(bundles.model().units[unit]->name(), target_, bundles.part(sum, unit));
     if (later || complete) target_ = {};
     if (complete && pass.last()) send(bundle, sum, false, {});
   } else if (complete) {
     const Tensor gradient = std::exchange(target_, {});
-    send(bundle, gradient, later, later || !sums_.whole() ? gradient : Tensor{});
+    send(bundle, gradient, later, later || !keeps_whole_ ? gradient : Tensor{});
   }
 }
 
-/// Begins to sum a gradient over ranks. The first one of a step is summed directly into this rank's
-/// shard. A later one is summed into this rank's part of the gradient, which is then added to the
-/// shard.
+/// Takes a bundle's gradient, and begins to sum its bucket over ranks if that is complete. If it is
+/// the first one of a step, and of the dtype of the sums, it is summed directly into this rank's
+/// shards; so is a later one if ranks meet once a step. Any other one is summed into this rank's
+/// part of what is sent, from which take() takes it.
 void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later,
                           Tensor temporary) {
-  Communicator *within = mesh_.within(), *across = mesh_.across();
-  if (!within && !across) return;
-  const Tensor part = later ? shards_.of_bundle(gradient, bundle) : sums_.shard(bundle);
-  (within ? within : across)->name_next(name(bundle));
-  WorkPtr work = within ? within->reduce_scatter(gradient, part) : across->all_reduce(part);
+  Communicator* across = mesh_.across();
+  if (!carrier_ && !across && written_as_ == reduced_as_) return;
+  const std::size_t b = buckets_.of(bundle);
+  const GradientBucket& bucket = buckets_[b];
+  const bool stays = !later || meets_once();
+  const bool in_sums = stays && reduced_as_ == sums_.values().dtype() && is_one_stretch(b);
+  const bool lies_as_sent = bucket.first == bucket.last || (shards_.ranks() == 1 && !later);
+  const bool packs = written_as_ != reduced_as_ || !lies_as_sent;
+  if (packs) pack(bundle, gradient, in_sums && !carrier_);
+  if (bundle != bucket.first) return;
+  Tensor sent = gradient;
+  if (packs)
+    sent = std::exchange(packed_, {});
+  else if (bucket.first != bucket.last)
+    sent = part_of_sums(b);
+  if (packs) temporary = in_sums && !carrier_ ? Tensor{} : sent;
+  const std::int64_t count = part_count(b);
+  const Tensor part = in_sums ? part_of_sums(b) : sent.range(shards_.rank() * count, count);
+  WorkPtr work;
+  if (carrier_) {
+    work = carrier_->reduce(bundle, sent, part, later);
+  } else if (across) {
+    across->name_next(bucket.name);
+    work = across->all_reduce(part);
+  }
   if (!on_their_way_.empty()) cross(on_their_way_.back());
   on_their_way_.push_back(
-      {bundle, part, later, std::move(temporary), std::move(work), within && across});
+      {b, part, in_sums, later, std::move(temporary), std::move(work), carrier_ && across});
+}
+
+/// Copies a bundle's gradient to its places in what is sent of the bucket.
+void GradientShards::pack(std::size_t bundle, const Tensor& gradient, bool in_sums) {
+  const std::size_t b = buckets_.of(bundle);
+  const std::int64_t ranks = shards_.ranks(), count = part_count(b);
+  if (!packed_ && !in_sums) make_room();
+  if (!packed_)
+    packed_ = in_sums
+                  ? part_of_sums(b)
+                  : context_.device.tensor({ranks * count}, MemoryKind::communication, reduced_as_);
+  const auto span =
+      context_.timeline.scope(Activity::encoding, "pack " + shards_.bundles()[bundle].name);
+  const std::int64_t begin = shards_.begin(bundle) - shards_.begin(buckets_[b].first);
+  const std::int64_t shard = gradient.count() / ranks;
+  context_.device.kernels().cast({.in = gradient,
+                                  .out = packed_.range(begin, (ranks - 1) * count + shard),
+                                  .rows = ranks,
+                                  .stride = count});
+}
+
+std::int64_t GradientShards::part_count(std::size_t bucket) const {
+  const std::size_t last = buckets_[bucket].last;
+  return shards_.begin(last) + shards_.padded_count(last) / shards_.ranks() -
+         shards_.begin(buckets_[bucket].first);
+}
+
+bool GradientShards::is_one_stretch(std::size_t bucket) const {
+  return sums_.is_own_range() || buckets_[bucket].first == buckets_[bucket].last;
+}
+
+Tensor GradientShards::part_of_sums(std::size_t bucket) const {
+  const std::size_t first = buckets_[bucket].first;
+  if (!sums_.is_own_range()) return sums_.shard(first);
+  return sums_.values().range(shards_.begin(first), part_count(bucket));
+}
+
+std::vector<std::int64_t> GradientShards::counts() const {
+  std::vector<std::int64_t> out;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) out.push_back(part_count(b) * shards_.ranks());
+  return out;
 }
 
 /// Sends a gradient that has been summed within the group across groups, if there are several.
 void GradientShards::cross(OnItsWay& gradient) {
   if (!std::exchange(gradient.crosses, false)) return;
-  wait(gradient, "reduce-scatter ");
-  if (!gradient.later) gradient.temporary = {};
-  mesh_.across()->name_next(name(gradient.bundle));
+  wait(gradient, carrier_->reduces());
+  if (gradient.in_sums) gradient.temporary = {};
+  mesh_.across()->name_next(buckets_[gradient.bucket].name);
   gradient.work = mesh_.across()->all_reduce(gradient.part);
+}
+
+/// Waits until at most one gradient on its way has memory of its own.
+void GradientShards::make_room() {
+  const auto has_memory = [](const OnItsWay& one) { return static_cast<bool>(one.temporary); };
+  while (std::count_if(on_their_way_.begin(), on_their_way_.end(), has_memory) > 1) finish_first();
 }
 
 void GradientShards::finish_first() {
   OnItsWay first = std::move(on_their_way_.front());
   on_their_way_.pop_front();
   cross(first);
-  wait(first, mesh_.across() ? "all-reduce " : "reduce-scatter ");
-  if (first.later) add(name(first.bundle), first.part, sums_.shard(first.bundle));
+  if (first.work) wait(first, mesh_.across() ? "all-reduce" : carrier_->reduces());
+  take(first);
+}
+
+/// Takes this rank's part of a sum over ranks, unless it was summed where it belongs.
+void GradientShards::take(const OnItsWay& gradient) {
+  if (gradient.in_sums) return;
+  const GradientBucket& bucket = buckets_[gradient.bucket];
+  const auto take_part = [&](const Tensor& part, const Tensor& sum) {
+    if (gradient.later) return add(bucket.name, part, sum);
+    const auto span = context_.timeline.scope(Activity::encoding, "unpack " + bucket.name);
+    context_.device.kernels().cast({.in = part, .out = sum});
+  };
+  if (is_one_stretch(gradient.bucket))
+    return take_part(gradient.part, part_of_sums(gradient.bucket));
+  std::int64_t begin = 0;
+  for (std::size_t b = bucket.first; b <= bucket.last; ++b) {
+    const Tensor sum = sums_.shard(b);
+    take_part(gradient.part.range(begin, sum.count()), sum);
+    begin += sum.count();
+  }
+}
+
+void GradientShards::meet() {
+  if (!meets_once()) return;
+  finish_all();
+  carrier_->meet(sums_);
+}
+
+bool GradientShards::is_summed(std::size_t bundle, std::size_t lowest) const {
+  const std::size_t bucket = buckets_.of(bundle);
+  return buckets_[bucket].first >= lowest &&
+         std::none_of(on_their_way_.begin(), on_their_way_.end(),
+                      [bucket](const OnItsWay& one) { return one.bucket == bucket; });
 }
 
 void GradientShards::finish(std::size_t bundle) {
-  const auto is_of_bundle = [bundle](const OnItsWay& one) { return one.bundle == bundle; };
-  while (std::any_of(on_their_way_.begin(), on_their_way_.end(), is_of_bundle)) finish_first();
+  while (!is_summed(bundle, 0)) finish_first();
+}
+
+void GradientShards::finish_arrived() {
+  const auto arrived = [](const OnItsWay& one) {
+    return !one.crosses && (!one.work || one.work->ready());
+  };
+  while (!on_their_way_.empty() && arrived(on_their_way_.front())) finish_first();
 }
 
 void GradientShards::finish_all() {
   while (!on_their_way_.empty()) finish_first();
 }
 
-void GradientShards::wait(OnItsWay& gradient, const std::string& operation) {
-  wait_exposed(context_.timeline, operation + name(gradient.bundle), std::move(gradient.work));
+void GradientShards::wait(OnItsWay& gradient, std::string_view operation) {
+  wait_exposed(context_.timeline, fmt::format("{} {}", operation, buckets_[gradient.bucket].name),
+               std::move(gradient.work));
 }
 
 void GradientShards::add(const std::string& name, const Tensor& in, const Tensor& out) {
   const auto span = context_.timeline.scope(Activity::compute, "add up " + name);
-  context_.device.kernels().add({.in = in, .out = out});
+  add_converted(context_.device, in, out);
 }
 
 }  // namespace ringside::peer

@@ -21,12 +21,14 @@ void write_initial(const InitialValues& initial, const Model& model, const Bundl
 
 }  // namespace
 
-Kept::Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind)
+Kept::Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind,
+           DType dtype, HostSide* host)
     : context_(context),
       shards_(shards),
       whole_(whole),
-      values_(context.device.tensor({whole ? shards.whole_count() : shards.own_count()}, kind,
-                                    parameter_dtype(context.plan.train))) {}
+      host_(host),
+      values_((host ? host->device() : context.device)
+                  .tensor({whole ? shards.whole_count() : shards.own_count()}, kind, dtype)) {}
 
 Tensor Kept::shard(std::size_t b) const {
   return whole_ ? shards_.of_bundle(bundle(b), b) : shards_.of_own(values_, b);
@@ -45,12 +47,15 @@ void Kept::initialise() const {
   const auto initial = initial_values(context_);
   const Bundles& bundles = shards_.bundles();
   for (std::size_t b = 0; b < shards_.size(); ++b) {
-    const Tensor kept = whole_ ? bundle(b) : shard(b);
+    const Tensor home = whole_ ? bundle(b) : shard(b);
+    const Tensor kept =
+        host_ ? context_.device.tensor(home.shape(), MemoryKind::workspace, home.dtype()) : home;
     const std::int64_t real = whole_ ? shards_.count(b) : shards_.real_count(b);
     const std::int64_t begin = bundles[b].begin + (whole_ ? 0 : shards_.begin_in_bundle(b));
     write_initial(*initial, bundles.model(), bundles[b], begin, kept.range(0, real));
     if (real < kept.count())
       context_.device.kernels().fill({.out = kept.range(real, kept.count() - real)});
+    if (host_) host_->fetch(kept, home)->wait();
   }
 }
 

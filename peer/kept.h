@@ -10,10 +10,13 @@ namespace ringside::peer {
 /// this rank's shards, as an own range. Either way this rank's shard of a bundle is a view of it.
 class Kept {
  public:
-  /// The values are uninitialised. Context and shards outlive this object.
-  Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind);
+  /// The values are uninitialised. They lie on the device, or in the memory of `host` if it is not
+  /// null. Context, shards and host outlive this object.
+  Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind, DType dtype,
+       HostSide* host = nullptr);
 
   bool whole() const { return whole_; }
+  HostSide* host() const { return host_; }
   const Tensor& values() const { return values_; }
   /// The bundle with its padding; only if whole().
   Tensor bundle(std::size_t b) const { return shards_.of_whole(values_, b); }
@@ -24,13 +27,15 @@ class Kept {
   /// All shards as an own range: values(), or a copy of kind workspace.
   Tensor own_range() const;
 
-  /// Writes the initial values of parameters, and zeros into the padding.
+  /// Writes the initial values of parameters, and zeros into the padding. Values for the host are
+  /// made on the device, one bundle after the other.
   void initialise() const;
 
  private:
   const RankContext& context_;
   const Shards& shards_;
   bool whole_;
+  HostSide* host_;
   Tensor values_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/device/convert.h"
 #include "peer/exposed.h"
 
 namespace ringside::peer {
@@ -21,21 +22,48 @@ std::vector<Bucket> make_buckets(const Model& model, DType dtype, double bytes) 
 }
 
 Reducer::Reducer(Device& device, Timeline& timeline, std::vector<Bucket> buckets,
-                 const Tensor& gradients, Operation operation)
+                 const Tensor& gradients, const Tensor& total, Operation operation)
     : device_(device),
       timeline_(timeline),
       buckets_(std::move(buckets)),
       gradients_(gradients),
+      total_(total),
       operation_(std::move(operation)),
       under_way_(buckets_.size()) {}
 
+Reducer::Operation all_reduce_by(Communicator& communicator, DType dtype, bool overlaps) {
+  return {"all-reduce", dtype,
+          [&communicator](const std::string& bucket, const Tensor& gradients) {
+            communicator.name_next(bucket);
+            return communicator.all_reduce(gradients);
+          },
+          overlaps};
+}
+
 void Reducer::add(std::size_t unit, std::int64_t micro_batch) {
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    const Bucket& bucket = buckets_[b];
-    if (bucket.first_unit != unit) continue;
-    const Tensor range = gradients_.range(bucket.begin, bucket.count);
-    under_way_[b] = {operation_.begin(bucket.name, range), micro_batch};
-  }
+  if (!operation_.overlaps && unit > 0) return;
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    if (!operation_.overlaps || buckets_[b].first_unit == unit) begin(b, micro_batch);
+  if (!operation_.overlaps) finalize_all();
+}
+
+void Reducer::begin(std::size_t bucket, std::int64_t micro_batch) {
+  const Tensor values = message(buckets_[bucket], micro_batch == 0);
+  under_way_[bucket] = {operation_.begin(buckets_[bucket].name, values), values, micro_batch};
+}
+
+/// Returns the bucket's gradients as they are summed: in place if they have the operation's dtype;
+/// in `total`, if that has it and holds no earlier sum; or else in memory of their own.
+Tensor Reducer::message(const Bucket& bucket, bool first) const {
+  const Tensor own = gradients_.range(bucket.begin, bucket.count);
+  if (own.dtype() == operation_.dtype) return own;
+  const auto span = timeline_.scope(Activity::encoding, "convert " + bucket.name);
+  const bool in_total = first && total_.dtype() == operation_.dtype;
+  const Tensor out =
+      in_total ? total_.range(bucket.begin, bucket.count)
+               : device_.tensor({bucket.count}, MemoryKind::communication, operation_.dtype);
+  device_.kernels().cast({.in = own, .out = out});
+  return out;
 }
 
 void Reducer::finalize(std::size_t bucket) {
@@ -43,14 +71,24 @@ void Reducer::finalize(std::size_t bucket) {
   if (!under_way.work) return;
   const Bucket& range = buckets_[bucket];
   wait_exposed(timeline_, operation_.name + " " + range.name, std::move(under_way.work));
-  if (!total_) return;
-  const auto span = timeline_.scope(Activity::compute, "add up " + range.name);
-  const Tensor part = gradients_.range(range.begin, range.count);
+  const Tensor values = std::exchange(under_way.values, {});
   const Tensor sum = total_.range(range.begin, range.count);
-  if (under_way.micro_batch == 0)
-    device_.kernels().copy({.in = part, .out = sum});
+  if (values.begins_at(sum)) return;
+  const bool adds = under_way.micro_batch > 0, converts = values.dtype() != sum.dtype();
+  const auto span = timeline_.scope(adds || !converts ? Activity::compute : Activity::encoding,
+                                    (adds || !converts ? "add up " : "convert ") + range.name);
+  if (adds)
+    add_converted(device_, values, sum);
   else
-    device_.kernels().add({.in = part, .out = sum});
+    device_.kernels().cast({.in = values, .out = sum});
+}
+
+bool Reducer::finalize_if_ready(std::size_t bucket, std::int64_t micro_batch) {
+  const UnderWay& under_way = under_way_[bucket];
+  if (!under_way.work || under_way.micro_batch != micro_batch || !under_way.work->ready())
+    return false;
+  finalize(bucket);
+  return true;
 }
 
 void Reducer::finalize_of_unit(std::size_t unit) {

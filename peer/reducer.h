@@ -24,39 +24,52 @@ struct Bucket {
 /// cut. Backward finishes units from the last to the first, and the buckets are in that order.
 std::vector<Bucket> make_buckets(const Model& model, DType dtype, double bytes);
 
-/// Starts to sum a bucket as soon as all of its units have their gradients. For one thread.
+/// Sums gradients over ranks, bucket by bucket. For one thread.
 class Reducer {
  public:
-  /// The operation that sums a bucket over ranks, in place.
+  /// The operation that sums a bucket over ranks, in place, in the given dtype.
   struct Operation {
     std::string name;
+    DType dtype;
     std::function<WorkPtr(const std::string& bucket, const Tensor& gradients)> begin;
+    /// Whether a bucket begins as soon as its gradients are complete, beside the rest of backward.
+    /// If not, all buckets begin after backward and are waited for at once.
+    bool overlaps = true;
   };
 
-  /// `gradients` are those of the whole model. The device and the timeline outlive the reducer.
+  /// `gradients` are those of the whole model, and so is `total`, which receives the sums: over
+  /// ranks, and then over micro-batches if a bucket is reduced in several. The two may be the same
+  /// tensor if it is reduced once. If the operation's dtype is not theirs, a bucket on its way lies
+  /// in a copy of kind communication, unless it can lie in `total` itself. The device and the
+  /// timeline outlive the reducer.
   Reducer(Device& device, Timeline& timeline, std::vector<Bucket> buckets, const Tensor& gradients,
-          Operation operation);
-
-  /// Makes finalize() add up the sums of all micro-batches in `total`, a gradient of the whole
-  /// model. A bucket may then be summed over ranks once in each micro-batch.
-  void add_up_in(const Tensor& total) { total_ = total; }
+          const Tensor& total, Operation operation);
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
-  /// Says that the unit's gradients of the micro-batch are complete; does not block.
+  /// Says that the unit's gradients are complete; `micro_batch` counts the reductions of a step
+  /// from 0, of which the first one sets `total`, and others are added; does not block if the
+  /// operation overlaps backward.
   void add(std::size_t unit, std::int64_t micro_batch);
-  /// Waits for the bucket if it is under way. Afterwards `gradients`, or `total` after add_up_in(),
-  /// hold the bucket's sums.
+  /// Waits for the bucket if it is under way. Afterwards `total` holds the bucket's sums.
   void finalize(std::size_t bucket);
-  /// Does the same for the bucket of a unit whose gradients are about to be overwritten.
+  /// If the bucket's sum of this micro-batch has arrived, does the same without waiting and returns
+  /// true.
+  bool finalize_if_ready(std::size_t bucket, std::int64_t micro_batch);
+  /// Does what finalize() does for the bucket of a unit whose gradients are about to be
+  /// overwritten.
   void finalize_of_unit(std::size_t unit);
   void finalize_all();
 
  private:
   struct UnderWay {
     WorkPtr work;
+    Tensor values;
     std::int64_t micro_batch = 0;
   };
+
+  void begin(std::size_t bucket, std::int64_t micro_batch);
+  Tensor message(const Bucket& bucket, bool first) const;
 
   Device& device_;
   Timeline& timeline_;
@@ -65,5 +78,8 @@ class Reducer {
   Operation operation_;
   std::vector<UnderWay> under_way_;  // by bucket; `work` is null unless the bucket is under way
 };
+
+/// All-reduces buckets among the ranks of a communicator, which outlives the reducer.
+Reducer::Operation all_reduce_by(Communicator& communicator, DType dtype, bool overlaps);
 
 }  // namespace ringside::peer

@@ -20,6 +20,7 @@ class Shards {
 
   const Bundles& bundles() const { return bundles_; }
   std::size_t size() const { return shards_.size(); }
+  int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   /// The number of elements of an own range, and of a whole range.
   std::int64_t own_count() const { return total_; }

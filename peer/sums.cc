@@ -62,41 +62,46 @@ std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Call::Kind ki
 }
 
 std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm, const Bundles& bundles,
-                                int world, int group) {
+                                const GradientBuckets& buckets, int world, int group) {
+  const auto shard_of = [&](std::size_t b) { return (bundles[b].count + group - 1) / group; };
   std::vector<Sum> out;
-  for (std::size_t b = 0; b < bundles.size(); ++b) {
-    const Bundle& bundle = bundles[b];
-    const std::int64_t shard = (bundle.count + group - 1) / group;
+  for (std::size_t k = 0; k < buckets.size(); ++k) {
+    std::int64_t part = 0;  // elements of a rank's shards of all bundles
+    for (std::size_t b = buckets[k].first; b <= buckets[k].last; ++b) part += shard_of(b);
     std::vector<std::vector<Sum>> within;  // of every group
     for (int first = 0; group > 1 && first < world; first += group)
-      within.push_back(sums_of(plan, algorithm, Call::Kind::reduce_scatter, shard * group,
+      within.push_back(sums_of(plan, algorithm, Call::Kind::reduce_scatter, part * group,
                                some_workers(group, first)));
     for (int s = 0; s < group; ++s) {
-      const std::int64_t begin = s * shard;
-      if (begin >= bundle.count) break;  // padding alone
-      // Which worker of each group has the group's sum of the shard.
+      // Which worker of each group has the group's sums of the part.
       std::vector<Addition> additions;
       std::vector<int> holders = some_workers(world / group, s, group);
       for (std::size_t g = 0; g < within.size(); ++g) {
-        const Sum& sum = sum_at(within[g], begin);
+        const Sum& sum = sum_at(within[g], s * part);
         additions.insert(additions.end(), sum.additions.begin(), sum.additions.end());
         holders[g] = sum.additions.back().into;
       }
-      std::vector<Sum> across = {{0, shard, {}}};
+      std::vector<Sum> across = {{0, part, {}}};
       if (world > group) {
-        across = sums_of(plan, algorithm, Call::Kind::all_reduce, shard,
+        across = sums_of(plan, algorithm, Call::Kind::all_reduce, part,
                          some_workers(world / group, s, group));
         for (Sum& sum : across)
           for (Addition& one : sum.additions)
             one = {holders[static_cast<std::size_t>(one.into / group)],
                    holders[static_cast<std::size_t>(one.from / group)]};
       }
-      for (const Sum& sum : across) {
-        const std::int64_t from = begin + sum.begin;
-        const std::int64_t to = std::min(from + sum.count, bundle.count);
-        if (to <= from) continue;
-        Sum& all = out.emplace_back(Sum{bundle.begin + from, to - from, additions});
-        all.additions.insert(all.additions.end(), sum.additions.begin(), sum.additions.end());
+      std::int64_t begin = 0;  // of a bundle's shard in the part
+      for (std::size_t b = buckets[k].first; b <= buckets[k].last; begin += shard_of(b++)) {
+        const std::int64_t in_bundle = s * shard_of(b) - begin;  // less the place in the part
+        for (const Sum& sum : across) {
+          const std::int64_t from = in_bundle + std::max(sum.begin, begin);
+          const std::int64_t to =
+              std::min(in_bundle + std::min(sum.begin + sum.count, begin + shard_of(b)),
+                       bundles[b].count);  // without padding
+          if (to <= from) continue;
+          Sum& all = out.emplace_back(Sum{bundles[b].begin + from, to - from, additions});
+          all.additions.insert(all.additions.end(), sum.additions.begin(), sum.additions.end());
+        }
       }
     }
   }
@@ -110,7 +115,9 @@ std::vector<Algorithm> chosen(const RunPlan& plan, Call::Kind kind,
   std::vector<sim::Place> places;
   for (const int worker : workers) places.push_back(place_of_worker(*plan.cluster, worker));
   Choice choice(link_costs(*plan.cluster, places));
-  const std::size_t element = size_of(parameter_dtype(plan.train));
+  const bool gathers = kind == Call::Kind::all_gather;  // parameters; all else sums gradients
+  const std::size_t element =
+      size_of(gathers ? parameter_dtype(plan.train) : reduce_dtype(plan.train));
   std::vector<Algorithm> out;
   for (const std::int64_t count : counts)
     out.push_back(choice.row({.kind = kind}, count, element).algorithm);

@@ -8,8 +8,8 @@
 #include "core/comm/sums.h"
 #include "core/observe/record.h"
 #include "core/plan/run_plan.h"
-#include "peer/bundles.h"
 #include "peer/comm/call.h"
+#include "peer/gradient_buckets.h"
 
 namespace ringside::peer {
 
@@ -27,10 +27,10 @@ std::vector<Sum> sums_of(const RunPlan& plan, Algorithm algorithm, Call::Kind ki
                          std::int64_t count, const std::vector<int>& workers);
 
 /// How `world` workers add up the gradients of a model whose bundles are sharded within groups of
-/// `group` workers: by a reduce-scatter within each group, then by an all-reduce of each shard
-/// across groups (GradientShards).
+/// `group` workers: for each bucket by a reduce-scatter within each group, then by an all-reduce of
+/// its shards across groups (GradientShards).
 std::vector<Sum> sums_of_shards(const RunPlan& plan, Algorithm algorithm, const Bundles& bundles,
-                                int world, int group);
+                                const GradientBuckets& buckets, int world, int group);
 
 /// The algorithms that collectives of the plan's workers take if Algorithm::automatic is asked for:
 /// one for each of the `counts` of elements.

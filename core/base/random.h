@@ -13,7 +13,8 @@ enum class Stream : std::uint32_t {
   synthetic_data = 3,
   augmentation = 4,
   masking = 5,
-  jitter = 6
+  jitter = 6,
+  lengths = 7
 };
 
 /// Philox4x32-10 (Salmon et al., SC'11): 128 random bits from a counter and a key.

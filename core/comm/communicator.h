@@ -24,6 +24,9 @@ class Work {
   /// communicator's deadline, or calls another operation. The Error names the operation and the
   /// ranks that it concerns.
   virtual void wait() = 0;
+  /// Whether wait() would return, or throw, at once, and nothing that is computed later would wait.
+  /// Does not block.
+  virtual bool ready() = 0;
 
   /// The start and the end of the operation on its device. May be called only after wait().
   struct Span {
@@ -32,6 +35,8 @@ class Work {
   virtual Span span() const = 0;
 };
 using WorkPtr = std::unique_ptr<Work>;
+
+class Window;
 
 /// A group of ranks that communicate, as one of its ranks sees the group.
 struct Group {
@@ -81,6 +86,10 @@ class Communicator {
   virtual void complete(const std::function<WorkPtr()>& begin) { begin()->wait(); }
   /// Blocks until every rank has called barrier().
   virtual void barrier() = 0;
+  /// Makes a window (core/comm/window.h) of the tensors of all ranks, which may differ in size but
+  /// not in dtype. All ranks call expose(), which blocks until all have. Sends nothing. Throws
+  /// Error if ranks cannot reach each other's memory: with NCCL.
+  virtual std::unique_ptr<Window> expose(const Tensor& tensor) = 0;
   /// Returns a new communicator of the ranks that gave the same colour, ordered by (key, rank). All
   /// ranks must call it.
   virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;

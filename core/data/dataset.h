@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/fields.h"
@@ -14,6 +16,13 @@
 #include "core/tensor/shape.h"
 
 namespace ringside {
+
+/// How sequences of different lengths become samples. padded: a sample is one sequence, and those
+/// of a micro-batch are filled up to the longest of them. packed: a sample is a whole context, in
+/// which sequences follow each other; the last of them is cut off.
+enum class Packing : std::uint8_t { padded, packed };
+inline constexpr std::string_view packing_names[] = {"padded", "packed"};
+constexpr EnumNames names_of(Packing) { return packing_names; }
 
 /// The [data] table of an experiment file.
 struct DataConfig {
@@ -23,6 +32,10 @@ struct DataConfig {
   double mean = 0.1307;  // of MNIST's pixels, like `deviation`
   double deviation = 0.3081;
   bool augment = false;
+  double length_median = 64;  // of sequences, in tokens, like the next two
+  double length_sigma = 1;    // of the logarithm
+  std::vector<std::pair<std::int64_t, std::int64_t>> length_histogram{};  // (length, weight)
+  Packing packing = Packing::padded;
   bool operator==(const DataConfig&) const = default;
 };
 
@@ -42,6 +55,9 @@ inline constexpr std::string_view task_names[] = {"every next token", "the next 
                                                   "hidden tokens", "the class of an image"};
 constexpr EnumNames names_of(Task) { return task_names; }
 
+/// The target of a position that is not to be predicted: it adds nothing to a loss.
+inline constexpr std::int32_t no_target = -1;
+
 /// A fixed list of samples. Several threads may read it at the same time.
 class Dataset {
  public:
@@ -54,7 +70,14 @@ class Dataset {
   /// How many targets of a sample belong to each term of the loss. Targets are stored term after
   /// term.
   virtual std::vector<std::int64_t> target_parts() const { return {target_shape().count()}; }
-  /// Writes one sample. The spans must have the sizes that the shapes above give.
+  /// The number of tokens of a sample, if samples differ in length; the shapes above are then those
+  /// of the longest. Each of these tokens has one target.
+  virtual std::optional<std::int64_t> length(std::int64_t sample) const {
+    static_cast<void>(sample);
+    return {};
+  }
+  /// Writes one sample. The spans must have the sizes that the shapes above give or, if samples
+  /// differ in length, at least the sample's: the rest is filled up with token 0 and no_target.
   virtual void read(std::int64_t sample, std::span<std::byte> input,
                     std::span<std::int32_t> target) const = 0;
   /// Augments an input that read() has written; the random `bits` decide how. The caller passes

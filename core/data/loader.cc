@@ -171,13 +171,28 @@ Batch Loader::allocate(const BatchSlice& slice) const {
       slice.first + slice.count > global_batch_)
     throw Error("data: samples {} to {} of step {} do not exist; a global batch has {} samples",
                 slice.first, slice.first + slice.count, slice.step, global_batch_);
-  const Shape target = dataset_.target_shape();
+  Shape input = dataset_.input_shape(), target = dataset_.target_shape();
+  if (dataset_.length(sample(slice, 0))) {
+    std::int64_t longest = 0;
+    for (std::int64_t i = 0; i < slice.count; ++i)
+      longest = std::max(longest, *dataset_.length(sample(slice, i)));
+    input = target = {longest};
+  }
   const bool several = dataset_.target_parts().size() > 1;
   return {
-      device_.tensor(stacked(slice.count, dataset_.input_shape()), MemoryKind::data,
-                     dataset_.input_dtype()),
+      device_.tensor(stacked(slice.count, input), MemoryKind::data, dataset_.input_dtype()),
       device_.tensor(several ? Shape{slice.count * target.count()} : stacked(slice.count, target),
                      MemoryKind::data, DType::i32)};
+}
+
+std::int64_t Loader::targets(const BatchSlice& slice) const {
+  std::int64_t sum = 0;
+  for (std::int64_t i = 0; i < slice.count; ++i) {
+    const auto length = dataset_.length(sample(slice, i));
+    if (!length) return 0;
+    sum += *length;
+  }
+  return sum;
 }
 
 void Loader::fill(const BatchSlice& slice, const Batch& batch, Upload* upload) const {
@@ -187,7 +202,7 @@ void Loader::fill(const BatchSlice& slice, const Batch& batch, Upload* upload) c
   };
   const auto input_bytes = batch.inputs.bytes() / static_cast<std::size_t>(slice.count);
   const std::int64_t input_count = batch.inputs.count() / slice.count;
-  const auto target_count = static_cast<std::size_t>(dataset_.target_shape().count());
+  const auto target_count = static_cast<std::size_t>(batch.targets.count() / slice.count);
   const auto count = static_cast<std::size_t>(slice.count);
   const std::size_t at_once = std::clamp<std::size_t>(read_at_once / input_bytes, 1, count);
   const std::int64_t epoch = slice.step / batches();
@@ -197,8 +212,7 @@ void Loader::fill(const BatchSlice& slice, const Batch& batch, Upload* upload) c
   for (std::size_t begin = 0; begin < count; begin += at_once) {
     const std::size_t end = std::min(count, begin + at_once);
     for (std::size_t i = begin; i < end; ++i) {
-      const std::int64_t sample =
-          sampler_.sample(slice.step, slice.first + static_cast<std::int64_t>(i));
+      const std::int64_t sample = this->sample(slice, static_cast<std::int64_t>(i));
       const auto input = std::span(inputs).subspan((i - begin) * input_bytes, input_bytes);
       dataset_.read(sample, input, std::span(targets).subspan(i * target_count, target_count));
       dataset_.augment(input,

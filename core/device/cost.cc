@@ -67,7 +67,8 @@ OpCost cost(const Blend& op) {
 }
 
 OpCost cost(const Cast& op) {
-  return {OpClass::elementwise, 0, bytes(op.in, op.out),
+  const double written = count(op.in) * static_cast<double>(size_of(op.out.dtype()));
+  return {OpClass::elementwise, 0, bytes(op.in) + written,
           op.in.dtype() == DType::f32 ? op.out.dtype() : op.in.dtype()};
 }
 

@@ -23,6 +23,8 @@ Fields fields_of(DeviceMemory& memory) {
       {"reserved", &memory.reserved}, {"outside", &memory.outside}, {"capacity", &memory.capacity}};
 }
 
+Fields fields_of(HostMemory& memory) { return {{"at_peak", fields_of(memory.at_peak)}}; }
+
 Fields fields_of(Staleness& staleness) {
   return {{"p50", &staleness.p50}, {"max", &staleness.max}};
 }
@@ -58,7 +60,8 @@ Fields row_fields_of(RankRecord& r) {
           {"memory", Fields{{"at_peak", fields_of(r.at_peak)},
                             {"rss", &r.rss},
                             {"rss_of_peers", &r.rss_of_peers},
-                            {"device", Structs(&r.device_memory)}}}};
+                            {"device", Structs(&r.device_memory)},
+                            {"host", Structs(&r.host_memory)}}}};
 }
 
 Fields fields_of(RankRecord& r) {

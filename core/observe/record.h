@@ -28,6 +28,11 @@ struct SchemeFigure {
   double value = 0;
 };
 
+/// Memory of the host that a rank holds for what it has offloaded.
+struct HostMemory {
+  MemoryUse at_peak;
+};
+
 struct RankRecord {
   int rank = 0;
   std::string role;
@@ -40,7 +45,8 @@ struct RankRecord {
   std::int64_t skipped_steps = 0;
   /// Processor seconds of all threads of the rank's process during the measured steps.
   double processor_s = 0;
-  /// The time per step that a serving rank spends in the optimizer, in milliseconds.
+  /// The time per step that a serving rank, or the host to which a rank offloads, spends in the
+  /// optimizer, in milliseconds.
   double serving_optimizer_ms = 0;
   /// Mean bytes per measured step.
   double bytes_sent_per_step = 0;
@@ -50,6 +56,7 @@ struct RankRecord {
   double evaluation_s = 0;
   Traffic evaluation_bytes;
   MemoryUse at_peak;
+  std::optional<HostMemory> host_memory{};  // none if nothing is offloaded
   /// `rss`: the largest resident set; `rss_of_peers`: how much of the present resident set is
   /// memory of other processes that this process maps. In bytes, at the end of the last step.
   std::int64_t rss = 0;
@@ -57,8 +64,9 @@ struct RankRecord {
   /// Memory of a device that has its own, as the device's driver counts it at the end of the last
   /// step.
   std::optional<DeviceMemory> device_memory{};
-  /// Tokens of one sample; 0 for data without tokens (images).
-  std::int64_t tokens_per_sample = 0;
+  /// Tokens of one sample; 0 for data without tokens (images). The mean over all samples of the
+  /// measured steps if these differ in length; what only fills them up does not count.
+  double tokens_per_sample = 0;
   /// The number of the model's elements, and the least bytes that the busiest rank of the run must
   /// send in a step.
   std::int64_t parameters = 0;
@@ -84,6 +92,7 @@ struct RankRecord {
 Fields fields_of(StepTime& step);
 Fields fields_of(MemoryUse& use);
 Fields fields_of(DeviceMemory& memory);
+Fields fields_of(HostMemory& memory);
 Fields fields_of(Staleness& staleness);
 Fields fields_of(SchemeFigure& figure);
 Fields fields_of(RankRecord::Evaluation& evaluation);

@@ -135,6 +135,7 @@ int usable_cores(const RunPlan& plan) {
 void add_record(ordered_json& rank, const RankRecord& record) {
   rank.update(to_json(row_fields_of(const_cast<RankRecord&>(record))));  // to_json() only reads
   rank["memory"]["peak"] = record.at_peak.total();
+  if (record.host_memory) rank["memory"]["host"]["peak"] = record.host_memory->at_peak.total();
 }
 
 }  // namespace
@@ -167,14 +168,14 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
   }
   add_times(row, static_cast<std::size_t>(plan.train.warmup));
   row.samples_per_s = samples_per_s(row);
-  std::int64_t tokens = 0;
+  double tokens = 0;
   for (const RankRecord& rank : row.ranks) {
     tokens = std::max(tokens, rank.tokens_per_sample);
     row.skipped_steps = std::max(row.skipped_steps, rank.skipped_steps);
     if (rank.staleness && (!row.staleness || row.staleness->max < rank.staleness->max))
       row.staleness = rank.staleness;
   }
-  row.tokens_per_s = row.samples_per_s * static_cast<double>(tokens);
+  row.tokens_per_s = row.samples_per_s * tokens;
   row.figures = figures_of(row.ranks);
   row.cores = cores_at_work(row);
   return row;
@@ -290,6 +291,8 @@ ordered_json to_json(const Row& row) {
   out["dtypes"] = {{"parameter", precision},
                    {"gradient", precision},
                    {"communication", precision},
+                   {"reduction", name_of(reduce_dtype(train))},
+                   {"gradient_sum", name_of(sum_dtype(train))},
                    {"master", name_of(DType::f32)},
                    {"moments", name_of(DType::f32)}};
   out.update({{"seed", train.seed},

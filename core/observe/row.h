@@ -73,8 +73,8 @@ struct Row {
   struct {
     double compute = 0, communication = 0, exposed = 0, optimizer = 0, data = 0, encoding = 0;
     double idle = 0;
-    /// Time of the busiest serving rank in the optimizer. Workers may wait for it, so this time may
-    /// be a part of `exposed`.
+    /// Time of the busiest serving rank, or of the busiest host to which ranks offload, in the
+    /// optimizer. Workers may wait for it, so this time may be a part of `exposed`.
     double serving_optimizer = 0;
   } time_ms;
   /// The average number of processor cores at work during the measured steps: processor seconds of

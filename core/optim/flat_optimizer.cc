@@ -32,7 +32,7 @@ FlatOptimizer::FlatOptimizer(const OptimizerConfig& config, const RunSize& run, 
       run_(run),
       device_(device),
       map_(std::move(map)),
-      dtype_(parameters.dtype()),
+      dtype_(run.sums_in_fp16 ? DType::f16 : parameters.dtype()),
       master_(masters(device, parameters)) {}
 
 std::vector<double> FlatOptimizer::measure(int round, const ParameterRange& range,

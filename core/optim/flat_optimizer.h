@@ -69,7 +69,7 @@ class FlatOptimizer : public Optimizer {
   RunSize run_;
   Device& device_;
   ParameterMap map_;
-  DType dtype_;
+  DType dtype_;  // of the gradients, where they may have overflowed
   Tensor master_;
   double clip_factor_ = 1;
   std::int64_t skipped_ = 0;

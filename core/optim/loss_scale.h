@@ -3,19 +3,16 @@
 
 #include <cstdint>
 
-#include "core/tensor/dtype.h"
-
 namespace ringside {
 
 /// The factor by which fp16 gradients are multiplied so that small gradients do not vanish. The
 /// factor is halved when a step's gradients overflow (all ranks skip the step) and doubled after
-/// 2,000 steps in a row without overflow. It is a power of two, so it changes no mantissa. For
-/// other dtypes the factor is always 1. The factor is the same on all ranks, as they skip the same
-/// steps.
+/// 2,000 steps in a row without overflow. It is a power of two, so it changes no mantissa. Where no
+/// gradient is fp16 the factor is always 1. The factor is the same on all ranks, as they skip the
+/// same steps.
 class LossScale {
  public:
-  explicit LossScale(DType dtype)
-      : dynamic_(dtype == DType::f16), value_(dynamic_ ? 65536.0f : 1) {}
+  explicit LossScale(bool fp16) : dynamic_(fp16), value_(fp16 ? 65536.0f : 1) {}
 
   float value() const { return value_; }
   /// The number of steps skipped so far.

@@ -31,8 +31,9 @@ struct StepInfo {
   float loss_scale = 1;   // factor by which the gradients have been multiplied
 };
 
-/// Elements [begin, begin + parameters.count()) of an optimizer's range. Parameters and gradients
-/// have one dtype.
+/// Elements [begin, begin + parameters.count()) of an optimizer's range. The gradients have the
+/// dtype of the parameters, or fp32 where they were summed in it (sum_dtype() of
+/// core/plan/train_config.h).
 struct ParameterRange {
   std::int64_t begin = 0;
   Tensor parameters, gradients;
@@ -73,8 +74,24 @@ class Optimizer {
   /// Takes the totals of a round. Returns false if the gradients are fp16 and not finite: the step
   /// ends here, and nothing has changed.
   virtual bool settle(int round, std::span<const double> totals, const StepInfo& info) = 0;
-  /// Updates the elements of the range; called after all rounds, once for every element.
+  /// Updates the elements of the range; called after all rounds, once for every element. An
+  /// optimizer on another processor only begins to: finish() waits for the parameters.
   virtual void update(const ParameterRange& range, const StepInfo& info) = 0;
+
+  /// Optional, before measure() and update(): says that the range's gradients are complete, and
+  /// that nobody uses its parameters and gradients before finish(). An optimizer on another
+  /// processor begins at once; without rounds it may do all that update() would, and update() must
+  /// then be called in the same step. Does not block.
+  virtual void expect(const ParameterRange& range, const StepInfo& info) {
+    static_cast<void>(range), static_cast<void>(info);
+  }
+  /// Whether expect() does anything; if not, callers need not look for gradients that are complete.
+  virtual bool expects() const { return false; }
+  /// Must be called before anybody uses parameters again. Returns when the elements
+  /// [begin, begin + count) have their updated values; may block.
+  virtual void finish(std::int64_t begin, std::int64_t count) {
+    static_cast<void>(begin), static_cast<void>(count);
+  }
   /// The optimizer's state; the tensors share its memory. It includes master values only if the
   /// parameters have 16 bits. Code that changes master values must also round them to 16 bits and
   /// write them to the parameters.

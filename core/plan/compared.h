@@ -24,7 +24,8 @@ constexpr EnumNames names_of(Purpose) { return purpose_names; }
 /// The order in which a run adds up the gradients of a step: first those of `micro_batches`
 /// micro-batches within each of `groups` groups, then the sums of the groups. A tree with one
 /// group, or with one micro-batch in each group, is a plain sequence, and is stored as one group of
-/// all micro-batches. Micro-batches whose batch norms share their statistics count as one larger
+/// all micro-batches (unless train.reduce_precision converts gradients between the two sums).
+/// Micro-batches whose batch norms share their statistics count as one larger
 /// micro-batch, which they equal up to rounding. Runs of one experiment with equal trees and equal
 /// learning rates must end with equal bits.
 ///

@@ -30,7 +30,8 @@ Training training_of(const RunPlan& plan) {
   // train.global_batch says what follows from this.
   leave_out(out.train, &TrainConfig::batch_per_rank);
   // These decide how long a run takes and how much memory it needs.
-  leave_out(out.train, &TrainConfig::warmup, &TrainConfig::recompute, &TrainConfig::timeout_s);
+  leave_out(out.train, &TrainConfig::warmup, &TrainConfig::recompute, &TrainConfig::timeout_s,
+            &TrainConfig::offload);
   leave_out(out.device, &DeviceConfig::threads, &DeviceConfig::cluster);
   leave_out(out.sim, &SimConfig::message_ranks, &SimConfig::traced_ranks,
             &SimConfig::network_gbit_s, &SimConfig::jitter);

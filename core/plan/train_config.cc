@@ -25,9 +25,16 @@ Fields fields_of(TrainConfig& config) {
       {"recompute", &config.recompute,
        "keep only the inputs of units, and compute their activations again in backward: less "
        "memory, more compute"},
+      {"offload", &config.offload,
+       "none; optimizer: optimizer state and master weights live in the host's memory, and the "
+       "host's processor updates parameters while copies overlap compute; parameters: the shards "
+       "of parameters live there too (fsdp, zero3)"},
       {"precision", &config.precision,
        "fp32, bf16 or fp16 for parameters, gradients and activations; bf16 and fp16 have fp32 "
        "master weights, and fp16 has dynamic loss scaling"},
+      {"reduce_precision", &config.reduce_precision,
+       "fp32, bf16 or fp16 for gradients while they are summed over ranks, whatever the precision "
+       "of the parameters; optimizers then get fp32 sums; same: train.precision"},
       {"seed", &config.seed, "seed of the initial values and of the order of the data"},
       {"initial_weights", &config.initial_weights,
        "file of weights to begin with, relative to the experiment file: safetensors with the names "

@@ -20,11 +20,25 @@ enum class Reduce : std::uint8_t {
 inline constexpr std::string_view reduce_names[] = {"auto", "last", "every"};
 constexpr EnumNames names_of(Reduce) { return reduce_names; }
 
-/// The number format of parameters, gradients, activations and communication. Master weights and
-/// moments are fp32 in any case.
+/// The number format of parameters, gradients and activations. Master weights and moments are fp32
+/// in any case.
 enum class Precision : std::uint8_t { fp32, bf16, fp16 };
 inline constexpr std::string_view precision_names[] = {"fp32", "bf16", "fp16"};
 constexpr EnumNames names_of(Precision) { return precision_names; }
+
+/// What lives in the host's memory instead of the device's, and is updated by the host's processor.
+enum class Offload : std::uint8_t {
+  none,
+  optimizer,  // optimizer state and master values
+  parameters  // a rank's shards of parameters too
+};
+inline constexpr std::string_view offload_names[] = {"none", "optimizer", "parameters"};
+constexpr EnumNames names_of(Offload) { return offload_names; }
+
+/// The number format in which gradients are summed over ranks; `same` is that of the parameters.
+enum class ReducePrecision : std::uint8_t { same, fp32, bf16, fp16 };
+inline constexpr std::string_view reduce_precision_names[] = {"same", "fp32", "bf16", "fp16"};
+constexpr EnumNames names_of(ReducePrecision) { return reduce_precision_names; }
 
 /// How the samples of a step are divided over the workers.
 enum class Shares : std::uint8_t {
@@ -48,7 +62,9 @@ struct TrainConfig {
   std::vector<std::int64_t> weights;
   Reduce reduce = Reduce::by_scheme;
   bool recompute = false;
+  Offload offload = Offload::none;
   Precision precision = Precision::fp32;
+  ReducePrecision reduce_precision = ReducePrecision::same;
   std::int64_t seed = 1;
   std::string initial_weights;
   std::int64_t evaluate_every = 0;
@@ -59,10 +75,39 @@ struct TrainConfig {
 
 Fields fields_of(TrainConfig& config);
 
-/// The dtype of parameters, gradients, activations and communication.
+/// The dtype of parameters, activations, and gradients as backward writes them.
 constexpr DType parameter_dtype(const TrainConfig& train) {
   constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
   return dtypes[static_cast<std::size_t>(train.precision)];
+}
+
+/// The dtype of gradients while they are summed over ranks, as MixedPrecision(reduce_dtype) of
+/// PyTorch's FSDP. A rank adds up its own micro-batches in parameter_dtype(), converts the result,
+/// which rounds it if reduce_dtype() has fewer bits, and every addition over ranks is rounded to
+/// reduce_dtype(). A lone rank converts too.
+constexpr DType reduce_dtype(const TrainConfig& train) {
+  constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
+  return train.reduce_precision == ReducePrecision::same
+             ? parameter_dtype(train)
+             : dtypes[static_cast<std::size_t>(train.reduce_precision) - 1];
+}
+
+/// The dtype of a sum over ranks when the optimizer gets it, and in which the sums of several
+/// reductions of a step are added up: fp32, unless parameters and reductions have one dtype of 16
+/// bits.
+constexpr DType sum_dtype(const TrainConfig& train) {
+  const DType dtype = parameter_dtype(train);
+  return dtype == reduce_dtype(train) ? dtype : DType::f32;
+}
+
+/// Whether gradients are of another dtype while they are summed over ranks than before.
+constexpr bool converts_gradients(const TrainConfig& train) {
+  return parameter_dtype(train) != reduce_dtype(train);
+}
+
+/// Whether gradients are of fp16 before the optimizer gets them, and may overflow.
+constexpr bool has_fp16_gradients(const TrainConfig& train) {
+  return parameter_dtype(train) == DType::f16 || reduce_dtype(train) == DType::f16;
 }
 
 }  // namespace ringside

@@ -26,9 +26,11 @@ Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
   Loss loss;
   std::int64_t first_row = 0, first_logit = 0;
   for (const LossTerm& term : terms.terms) {
-    const std::int64_t rows = samples * term.rows;
+    const std::int64_t rows = terms.targets > 0 ? targets.count() : samples * term.rows;
+    const std::int64_t all = terms.targets > 0 ? terms.targets : terms.global_batch * term.rows;
+    const std::int64_t of_gradient = terms.targets > 0 ? terms.gradient_targets : batch * term.rows;
     Loss::Rows& part = loss.rows.emplace_back();
-    part.scale = 1.0f / static_cast<float>(terms.global_batch * term.rows);
+    part.scale = 1.0f / static_cast<float>(all);
     part.losses = device.tensor({rows}, MemoryKind::workspace);
     const bool first_term = loss.rows.size() == 1;
     if (first_term && !with_gradient) part.hits = device.tensor({rows}, MemoryKind::workspace);
@@ -37,7 +39,7 @@ Loss cross_entropy(Device& device, const Tensor& logits, const Tensor& targets,
     device.kernels().cross_entropy(
         {.logits = own,
          .targets = targets.view(first_row, {rows}),
-         .scale = 1.0f / static_cast<float>(batch * term.rows) * terms.gradient_scale,
+         .scale = 1.0f / static_cast<float>(of_gradient) * terms.gradient_scale,
          .losses = part.losses,
          .hits = part.hits,
          .dlogits = with_gradient ? own : Tensor{}});

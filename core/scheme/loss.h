@@ -10,13 +10,18 @@
 
 namespace ringside {
 
-/// The terms of a model's loss, each divided by the number of rows of the global batch.
+/// The terms of a model's loss, each divided by the number of rows of the global batch. Rows
+/// without a target (no_target) do not count.
 struct LossTerms {
   std::vector<LossTerm> terms;
   std::int64_t global_batch = 1;
   float gradient_scale = 1;  // of the gradient alone (loss scaling of fp16)
   /// The gradient is that of the mean loss of this many samples; 0: of the global batch.
   std::int64_t gradient_batch = 0;
+  /// If samples differ in length: the number of targets of the global batch, and of the samples
+  /// over which the gradient is a mean; all terms are then means over these. 0: every sample has as
+  /// many targets as the terms have rows.
+  std::int64_t targets = 0, gradient_targets = 0;
 };
 
 /// What some samples add to the loss. The numbers may still be on the device: value_of() fetches

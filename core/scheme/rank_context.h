@@ -6,7 +6,7 @@
 
 #include "core/base/shared.h"
 #include "core/comm/store.h"
-#include "core/device/device.h"
+#include "core/device/host_side.h"
 #include "core/models/initial_values.h"
 #include "core/observe/timeline.h"
 #include "core/plan/run_plan.h"
@@ -28,6 +28,8 @@ struct RankContext {
   std::shared_ptr<const InitialValues> initial_values{};
   /// Connections to the other ranks.
   Links links{};
+  /// The host beside the device; null unless something is offloaded to it (train.offload).
+  HostSide* host = nullptr;
 
   /// What the plan says about this rank.
   const RankPlan& self() const { return plan.ranks[static_cast<std::size_t>(rank)]; }

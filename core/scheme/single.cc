@@ -3,9 +3,9 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/optim/optimizers.h"
-#include "core/scheme/parameter_map.h"
+#include "core/device/convert.h"
 #include "core/scheme/replica.h"
+#include "core/scheme/whole_update.h"
 
 namespace ringside {
 namespace {
@@ -25,10 +25,11 @@ class OneAfterTheOther : public SyncScheme {
                   plan.train.accumulation, replicas_);
     model_ = &model;
     replica_.emplace(model, context());
-    total_ = replicas_ == 1 ? replica_->gradients() : new_gradients();
-    optimizer_ = make_optimizer(plan.optimizer, {plan.train.steps, workers()}, context().device,
-                                replica_->parameters(), parameter_map(model));
+    total_ = takes_gradients() ? new_gradients(sum_dtype(plan.train)) : replica_->gradients();
+    update_.emplace(context(), model, *replica_, total_, workers());
   }
+
+  void before_forward(std::size_t unit, const Pass&) override { update_->finish(unit); }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
     replica_->before_backward(unit, within_replica(pass));
@@ -37,47 +38,47 @@ class OneAfterTheOther : public SyncScheme {
   void after_backward(std::size_t unit, const Pass& pass) override {
     const Pass within = within_replica(pass);
     replica_->after_backward(unit, within);
-    if (replicas_ == 1 || !within.last()) return;
+    if (!takes_gradients() || !within.last()) return;
     const auto span =
         context().timeline.scope(Activity::compute, "add up " + model_->units[unit]->name());
     take_gradients(pass.micro_batch / within.micro_batches, model_->first_parameter(unit),
                    replica_->gradients(unit));
   }
 
-  bool step(const StepInfo& info) override {
-    const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
-    const ParameterRange all{0, replica_->parameters(), total_};
-    const bool finite = settle_rounds(*optimizer_, all, info, [](std::span<double>) {});
-    if (finite) optimizer_->update(all, info);
-    return finite;
-  }
+  bool step(const StepInfo& info) override { return update_->step(info); }
+
+  void drain() override { update_->finish_all(); }
 
   void sum(std::span<double>) override {}
 
-  void visit_parameters(const ParameterVisitor& visit) override {
-    for (std::size_t u = 0; u < model_->units.size(); ++u)
-      visit(0, *model_->units[u], replica_->parameters(u));
-  }
+  void visit_parameters(const ParameterVisitor& visit) override { update_->visit(visit); }
 
  protected:
   /// How many workers' work this rank does.
   virtual std::int64_t workers() const { return replicas_; }
   /// Gets the gradients of one unit, whose first parameter is `begin`, summed over the
-  /// micro-batches of a replica. Not called if there is one replica.
+  /// micro-batches of a replica. Not called if there is one replica whose gradients keep their
+  /// dtype.
   virtual void take_gradients(std::int64_t replica, std::int64_t begin,
                               const Tensor& gradients) = 0;
 
-  Tensor new_gradients() const {
-    return context().device.tensor(replica_->gradients().shape(), MemoryKind::gradient,
-                                   replica_->gradients().dtype());
+  Tensor new_gradients(DType dtype) const {
+    return context().device.tensor(replica_->gradients().shape(), MemoryKind::gradient, dtype);
   }
+  /// The dtype in which gradients of several replicas are added up.
+  DType reduced() const { return reduce_dtype(context().plan.train); }
   const Kernels& kernels() const { return context().device.kernels(); }
   std::int64_t replicas() const { return replicas_; }
   const Model& model() const { return *model_; }
-  /// The gradients of a step, added up.
+  /// The gradients of a step, added up, in sum_dtype().
   const Tensor& total() const { return total_; }
+  /// Says that the unit's part of total() is complete.
+  void expect_update(std::size_t unit, const StepInfo& info) {
+    update_->optimizer().expect(update_->range_of(unit), info);
+  }
 
  private:
+  bool takes_gradients() const { return replicas_ > 1 || converts_gradients(context().plan.train); }
   Pass within_replica(Pass pass) const {
     pass.micro_batches /= replicas_;
     pass.micro_batch %= pass.micro_batches;
@@ -88,21 +89,38 @@ class OneAfterTheOther : public SyncScheme {
   Model* model_ = nullptr;
   std::optional<Replica> replica_;
   Tensor total_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<WholeUpdate> update_;
 };
 
 class Single final : public OneAfterTheOther {
  public:
   using OneAfterTheOther::OneAfterTheOther;
 
+  void attach(Model& model) override {
+    OneAfterTheOther::attach(model);
+    sums_ = total().dtype() == reduced() ? total() : new_gradients(reduced());
+  }
+
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    OneAfterTheOther::after_backward(unit, pass);
+    if (pass.last() && sums_.dtype() == total().dtype()) expect_update(unit, {pass.step});
+  }
+
+  bool step(const StepInfo& info) override {
+    if (sums_.dtype() != total().dtype()) kernels().cast({.in = sums_, .out = total()});
+    return OneAfterTheOther::step(info);
+  }
+
  private:
   void take_gradients(std::int64_t replica, std::int64_t begin, const Tensor& gradients) override {
-    const Tensor sum = total().range(begin, gradients.count());
+    const Tensor sum = sums_.range(begin, gradients.count());
     if (replica == 0)
-      kernels().copy({.in = gradients, .out = sum});
+      kernels().cast({.in = gradients, .out = sum});
     else
-      kernels().add({.in = gradients, .out = sum});
+      add_converted(context().device, gradients, sum);
   }
+
+  Tensor sums_;  // over replicas, in reduced()
 };
 
 /// A replica is a worker, or one micro-batch of a worker.
@@ -116,7 +134,7 @@ class InOrder final : public OneAfterTheOther {
 
   void attach(Model& model) override {
     OneAfterTheOther::attach(model);
-    for (std::int64_t r = 0; r < replicas(); ++r) gradients_.push_back(new_gradients());
+    for (std::int64_t r = 0; r < replicas(); ++r) gradients_.push_back(new_gradients(reduced()));
     sums_ = sums_of_model_(model);
   }
 
@@ -131,7 +149,7 @@ class InOrder final : public OneAfterTheOther {
   std::int64_t workers() const override { return context().plan.defines; }
 
   void take_gradients(std::int64_t replica, std::int64_t begin, const Tensor& gradients) override {
-    kernels().copy(
+    kernels().cast(
         {.in = gradients,
          .out = gradients_[static_cast<std::size_t>(replica)].range(begin, gradients.count())});
   }
@@ -149,9 +167,9 @@ class InOrder final : public OneAfterTheOther {
     }
     const Tensor out = total().range(sum.begin, sum.count);
     if (m == 0)
-      kernels().copy({.in = of_worker(result), .out = out});
+      kernels().cast({.in = of_worker(result), .out = out});
     else
-      kernels().add({.in = of_worker(result), .out = out});
+      add_converted(context().device, of_worker(result), out);
   }
 
   SumsOfModel sums_of_model_;

@@ -38,6 +38,11 @@ class Tensor {
     return reinterpret_cast<T*>(buffer_->data() + offset_);
   }
 
+  /// Whether both begin with the same byte of the same buffer.
+  bool begins_at(const Tensor& other) const {
+    return buffer_ == other.buffer_ && offset_ == other.offset_;
+  }
+
   template <class T>
   std::span<T> span() const {
     return {data<T>(), static_cast<std::size_t>(count())};

@@ -39,7 +39,7 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       terms_{.terms = model.terms,
              .global_batch = context.plan.train.global_batch,
              .gradient_batch = gradient_batch(context.plan, scheme)},
-      loss_scale_(parameter_dtype(context.plan.train)),
+      loss_scale_(has_fp16_gradients(context.plan.train)),
       inputs_(model.units.size()) {}
 
 RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
@@ -48,11 +48,13 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   RankRecord record;
   scheme_.attach(model_);
   const double start = clock.now();
+  double host_before = 0;
   Traffic measured;
   for (std::int64_t step = 0; step < train.steps; ++step) {
     const double step_start = clock.now();
     const Traffic before = scheme_.traffic();
     const double processor_before = processor_seconds();
+    if (context_.host && step == train.warmup) host_before = context_.host->busy_s();
     const std::vector<double> losses = train_step(step);
     if (step >= train.warmup) record.processor_s += processor_seconds() - processor_before;
     if (context_.device.has_values())
@@ -80,6 +82,8 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   record.bytes_sent_per_step = static_cast<double>(measured.sent) / measured_steps;
   record.bytes_received_per_step = static_cast<double>(measured.received) / measured_steps;
   record.bytes_computed = measured.computed;
+  if (context_.host)
+    record.serving_optimizer_ms = 1e3 * (context_.host->busy_s() - host_before) / measured_steps;
   record.steps = context_.timeline.step_times();
   record.slices = context_.timeline.slices(std::max<std::int64_t>(0, train.steps - traced_steps));
   record.parameters = model_.parameter_count();
@@ -87,6 +91,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   // while the scheme still maps its memory.
   record.at_peak = context_.device.ledger().at_peak();
   record.device_memory = context_.device.memory();
+  if (context_.host) record.host_memory = {context_.host->device().ledger().at_peak()};
   if (!context_.plan.cluster) note_process_memory(record);
   record.parameter_hashes = parameter_hashes();
   return record;
@@ -109,6 +114,7 @@ std::vector<double> Trainer::train_step(std::int64_t step) {
   context_.device.begin_step(step);
   context_.timeline.begin_step();
   terms_.gradient_scale = loss_scale_.value();
+  count_targets(training_, step);
   std::vector<Loss> losses;
   for (std::int64_t m = 0; m < micro_batches; ++m)
     losses.push_back(train_micro_batch({.step = step,
@@ -126,8 +132,9 @@ std::vector<double> Trainer::train_step(std::int64_t step) {
   if (loss_scale_.exhausted())
     throw Error(
         "gradients are not finite at step {} although the loss scale is down to 1; lower "
-        "optimizer.lr, or set train.precision = \"bf16\"",
-        step + 1);
+        "optimizer.lr, or set {} = \"bf16\"",
+        step + 1,
+        parameter_dtype(train) == DType::f16 ? "train.precision" : "train.reduce_precision");
   if (!std::isfinite(loss))
     throw Error("the loss is {} at step {}: {}; lower optimizer.lr or raise optimizer.warmup_steps",
                 loss, step + 1, outputs_.first_not_finite(model_));
@@ -150,6 +157,10 @@ Loss Trainer::train_micro_batch(Pass pass) {
   return loss;
 }
 
+void Trainer::count_targets(const Loader& loader, std::int64_t global_batch_index) {
+  terms_.targets = loader.targets({global_batch_index, 0, terms_.global_batch});
+}
+
 void Trainer::recompute(std::size_t unit, Pass pass) {
   pass.keep = pass.again = true;
   model_.units[unit]->forward(std::exchange(inputs_[unit], {}), pass);
@@ -158,6 +169,12 @@ void Trainer::recompute(std::size_t unit, Pass pass) {
 Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader) {
   const BatchSlice slice = slice_of(context_.plan, worker(), global_batch_index, pass.micro_batch);
   pass.first_sample = slice.first;
+
+  const std::int64_t mean = terms_.gradient_batch;
+  terms_.gradient_targets =
+      terms_.targets == 0 || mean == terms_.global_batch
+          ? terms_.targets
+          : loader.targets({global_batch_index, pass.first_sample / mean * mean, mean});
 
   Batch batch = scheme_.fetch(slice, loader, pass);
   Tensor x = batch.inputs;
@@ -190,7 +207,8 @@ std::vector<LossValue> Trainer::evaluate(std::int64_t step) {
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
   const std::int64_t micro_batches = context_.plan.train.accumulation;
   std::vector<LossValue> shares(static_cast<std::size_t>(micro_batches));
-  for (std::int64_t b = 0; b < batches; ++b)
+  for (std::int64_t b = 0; b < batches; ++b) {
+    count_targets(*held_out_, b);
     for (std::int64_t m = 0; m < micro_batches; ++m) {
       Pass pass = evaluation;
       pass.step = step;
@@ -199,6 +217,7 @@ std::vector<LossValue> Trainer::evaluate(std::int64_t step) {
       shares[static_cast<std::size_t>(m)] +=
           value_of(context_.device, forward(pass, b, *held_out_));
     }
+  }
   for (LossValue& share : shares) {
     if (!std::isfinite(share.loss))
       throw Error("the held-out loss is {} after step {}; lower optimizer.lr", share.loss,

@@ -48,6 +48,8 @@ class Trainer {
   /// Runs forward on those samples of a global batch of `loader` that belong to this rank and to
   /// the pass's micro-batch. Records in the pass which samples these are.
   Loss forward(Pass& pass, std::int64_t global_batch_index, const Loader& loader);
+  /// Sets the number of targets over which the loss of this global batch of `loader` is a mean.
+  void count_targets(const Loader& loader, std::int64_t global_batch_index);
   void recompute(std::size_t unit, Pass pass);
   /// Returns what this rank's samples contribute to the held-out loss, by micro-batch.
   std::vector<LossValue> evaluate(std::int64_t step);

@@ -93,10 +93,33 @@ SumTree sum_tree(const RunPlan& plan, const SchemeRow& row) {
     tree.own_order = true;
     tree.each_micro_batch = plan.train.reduce == Reduce::every && plan.train.accumulation > 1;
   } else {
-    tree.groups = groups == all ? 1 : groups;
+    // If gradients are converted before they are summed over ranks, it matters which are of one
+    // rank.
+    const bool sequence = groups == all && !converts_gradients(plan.train);
+    tree.groups = sequence ? 1 : groups;
     tree.micro_batches = all / tree.groups;
   }
   return tree;
+}
+
+/// Checks who converts gradients; a precision that converts nothing becomes `same`.
+void check_reduce_precision(TrainConfig& train, const SchemeRow& row) {
+  if (!converts_gradients(train)) {
+    train.reduce_precision = ReducePrecision::same;
+    return;
+  }
+  const std::string given =
+      fmt::format("train.reduce_precision = '{}'", name_of(train.reduce_precision));
+  if (!row.converts_gradients)
+    throw Error(
+        "{}: scheme {} moves gradients in the precision of the parameters; leave it out, or "
+        "compare without this scheme",
+        given, row.name);
+  if (parameter_dtype(train) != DType::f32 && reduce_dtype(train) != DType::f32)
+    throw Error(
+        "{} does not go with train.precision = '{}': they hold other numbers in as many bits; "
+        "choose 'same' or 'fp32'",
+        given, name_of(train.precision));
 }
 
 /// Checks that batch norms over a group of ranks can compute what one rank with all their samples
@@ -121,6 +144,17 @@ void check_batch_norm_groups(RunPlan& plan) {
         "model.batch_norm_group = {} joins one micro-batch of each rank, but a rank has {} "
         "micro-batches in a step; raise train.micro_batch to {} and leave train.accumulation at 1",
         group, plan.train.accumulation, plan.train.micro_batch * plan.train.accumulation);
+}
+
+void check_offload(Offload offload, const SchemeRow& row) {
+  if (offload <= row.offloads) return;
+  std::vector<std::string_view> able;
+  for (const SchemeRow& other : scheme_rows())
+    if (offload <= other.offloads) able.push_back(other.name);
+  throw Error(
+      "train.offload = '{}': workers of scheme {} have no such thing to offload; leave it out, or "
+      "use {}",
+      name_of(offload), row.name, one_of(able));
 }
 
 }  // namespace
@@ -154,6 +188,8 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
                                    : fmt::format("world {} (scheme {})", ranks, plan.scheme);
   plan.train = train_of(config, ranks, who);
+  check_offload(plan.train.offload, row);
+  check_reduce_precision(plan.train, row);
   settle_shares(plan.train, ranks, who);
   row.check(plan.options, plan);
   if (row.max_world == 1)

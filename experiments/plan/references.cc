@@ -12,11 +12,14 @@
 namespace ringside {
 namespace {
 
-/// What the case and the sweep set for the run: options of its scheme, or everything else.
+/// What the case and the sweep set for the run: options of its scheme, or everything else but
+/// train.offload, which references leave out.
 std::vector<Setting> settings_of(const RunPlan& run, bool options) {
   std::vector<Setting> out = run.set;
   out.insert(out.end(), run.swept.begin(), run.swept.end());
-  std::erase_if(out, [&](const Setting& one) { return one.key.starts_with("scheme.") != options; });
+  std::erase_if(out, [&](const Setting& one) {
+    return one.key.starts_with("scheme.") != options || one.key == "train.offload";
+  });
   return out;
 }
 
@@ -36,6 +39,7 @@ RunPlan plan_definition(const RunPlan& run) {
   plan.world = 1;
   plan.repeat = 0;
   plan.train.accumulation *= run.world;
+  plan.train.offload = Offload::none;
   plan.ranks.assign(1, run.ranks[0]);
   plan.ranks[0].server = -1;
   plan.servers = 0;
@@ -54,6 +58,7 @@ RunPlan plan_definition(const RunPlan& run) {
 RunPlan plan_single_for(const AskedRun& asked) {
   const int world = asked.plan.world;
   ExperimentConfig changed = *asked.config;
+  changed.train.offload = Offload::none;
   const std::int64_t group = std::min<std::int64_t>(changed.model.batch_norm_group, world);
   changed.train.micro_batch *= group;
   changed.train.batch_per_rank *= group;

@@ -4,6 +4,7 @@
 #include "core/data/masked.h"
 #include "core/data/synthetic.h"
 #include "core/data/synthetic_images.h"
+#include "core/data/synthetic_lengths.h"
 #include "core/data/text.h"
 #include "core/data/tokens.h"
 #include "experiments/registry/registry.h"
@@ -138,6 +139,15 @@ Datasets make_synthetic_images(const DataConfig& data, const ModelConfig& model,
   });
 }
 
+Datasets make_synthetic_lengths(const DataConfig& data, const ModelConfig& model, Task task) {
+  require_task("synthetic-lengths", task, {Task::every_token});
+  const Lengths lengths{data.length_median, data.length_sigma, data.length_histogram};
+  return of_seeds(data.holdout, [&](std::uint64_t seed) {
+    return synthetic_lengths_dataset(synthetic_samples, model.context, model.vocabulary, lengths,
+                                     data.packing, seed);
+  });
+}
+
 }  // namespace
 
 const std::vector<DatasetRow>& dataset_rows() {
@@ -156,6 +166,8 @@ const std::vector<DatasetRow>& dataset_rows() {
          return make_synthetic("synthetic", {Task::every_token, Task::last_token}, data, model,
                                task);
        }},
+      {"synthetic-lengths", "random sequences of log-normal or given lengths, padded or packed",
+       none, false, make_synthetic_lengths},
       {"synthetic-masked", "pairs of sentences of random tokens, some of them hidden", none, false,
        [](const DataConfig& data, const ModelConfig& model, Task task) {
          return make_synthetic("synthetic-masked", {Task::masked_tokens}, data, model, task);

@@ -6,6 +6,7 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/cuda/cuda.h"
 #include "core/device/sim/sim_device.h"
+#include "core/device/sim/sim_host_side.h"
 #include "core/models/bert.h"
 #include "core/models/gpt.h"
 #include "core/models/mlp.h"
@@ -45,12 +46,25 @@ std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
   return make_cpu_device(static_cast<int>(plan.device.threads));
 }
 
+std::unique_ptr<HostSide> this_host(const RunPlan& plan, int, Device& device) {
+  return make_host_side(device, cpu_of(plan));
+}
+
 int any_number() { return 0; }
 
 int any_number_simulated() {
   sim::require_simgrid();
   return 0;
 }
+
+std::unique_ptr<HostSide> simulated_host(const RunPlan& plan, int rank, Device& device) {
+  sim::SimDevice& simulated = sim::sim_device(device);
+  const sim::Place host{place_of(plan, rank).machine, -1};
+  return sim::make_sim_host_side(simulated,
+                                 sim::make_sim_device(*plan.cluster, &simulated.world(), host,
+                                                      plan.sim.numerics ? cpu_of(plan) : nullptr));
+}
+
 /// Ranks get as many threads as they ask for. If all ranks together have more threads than there
 /// are cores, threads that wait for their team sleep: otherwise waiting threads would occupy cores
 /// that other threads need.
@@ -114,6 +128,8 @@ std::unique_ptr<Communicator> between_simulated(const RankContext& context, cons
 SchemeRow single_row() {
   auto r = row("single", "one rank, no communication: the reference", SingleOptions{});
   r.max_world = 1;
+  r.offloads = Offload::optimizer;
+  r.converts_gradients = true;
   r.make = [](const RankContext& context, const Options& options) {
     return make_single(context, options.as<SingleOptions>());
   };
@@ -124,6 +140,8 @@ SchemeRow single_row() {
 SchemeRow ddp_row() {
   using Own = peer::DdpOptions;
   auto r = row("ddp", "peers all-reduce gradient buckets during backward", Own{});
+  r.offloads = Offload::optimizer;
+  r.converts_gradients = true;
   r.check = [](const Options& options, const RunPlan& plan) {
     peer::check(options.as<Own>(), plan);
   };
@@ -157,7 +175,9 @@ SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, M
 SchemeRow fsdp_row() {
   using Own = peer::FsdpOptions;
   auto r = row("fsdp", "peers shard parameters, gradients, optimizer state", Own{});
+  r.offloads = Offload::parameters;
   r.reduces_each_micro_batch = true;
+  r.converts_gradients = true;
   r.check = [](const Options& options, const RunPlan& plan) {
     peer::check(options.as<Own>(), plan);
   };
@@ -302,6 +322,7 @@ const std::vector<DeviceRow>& device_rows() {
        .count = any_number,
        .environment = openmp_environment,
        .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
+       .host_side = this_host,
        .links = {between_processes, ps::zmq_transport}},
       {.name = "cuda",
        .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
@@ -311,6 +332,7 @@ const std::vector<DeviceRow>& device_rows() {
          const int ordinal = plan.ranks[static_cast<std::size_t>(rank)].ordinal;
          return cuda::make_cuda_device({.ordinal = ordinal, .tf32 = plan.device.tf32});
        },
+       .host_side = this_host,
        .links = {between_gpus, ps::zmq_transport}},
       {.name = "sim",
        .summary = "machines of a cluster file, simulated (device.cluster)",
@@ -321,6 +343,7 @@ const std::vector<DeviceRow>& device_rows() {
                                      plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32,
                                      static_cast<std::uint64_t>(plan.train.seed));
        },
+       .host_side = simulated_host,
        .links = {between_simulated, ps::sim_transport}},
   };
   return rows;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/device/host_side.h"
 #include "core/observe/record.h"
 #include "core/scheme/links.h"
 #include "core/scheme/scheme.h"
@@ -35,10 +36,14 @@ struct SchemeRow {
   Promise promise = Promise::same_run;  // reports give no speed-up for other promises
   /// The largest number of workers; 0 if any number will do.
   int max_world = 0;
+  /// How much of what its workers keep the scheme can offload to the host (train.offload).
+  Offload offloads = Offload::none;
   /// Whether train.reduce = "auto" means "every": the scheme sums over ranks after every
   /// micro-batch. With several micro-batches and ranks this adds the gradients up in another order
   /// than if each rank added up its own gradients first.
   bool reduces_each_micro_batch = false;
+  /// Whether the scheme knows train.reduce_precision.
+  bool converts_gradients = false;
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> make;
   /// Whether a run of the plan promises the same run as `single` but adds gradients up in an order
   /// of its own, in which `define` adds them up too. Called for plans that are complete but for
@@ -92,6 +97,8 @@ struct DeviceRow {
   /// Makes the device of one rank of the plan. A simulated rank lives in `world`; without a world
   /// its device is only good for checking the plan's model. Real devices ignore `world`.
   std::function<std::unique_ptr<Device>(const RunPlan&, int rank, sim::World* world)> make;
+  /// Makes the host side of a device that `make` has made.
+  std::function<std::unique_ptr<HostSide>(const RunPlan&, int rank, Device&)> host_side;
   /// Connects the ranks of a run whose workers compute on devices of this kind.
   Links links;
 };

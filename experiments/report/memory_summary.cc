@@ -26,6 +26,7 @@ void add_rank(RoleMemory& role, const RankRecord& rank) {
   role.at_peak = rank.at_peak;
   role.resident = rank.rss - rank.rss_of_peers;
   role.device = rank.device_memory;
+  role.host = rank.host_memory;
 }
 
 }  // namespace
@@ -68,7 +69,8 @@ static Fields fields_of(RoleMemory& role) {
           {"rank", &role.rank},
           {"at_peak", fields_of(role.at_peak)},
           {"resident", &role.resident},
-          {"device", Structs(&role.device)}};
+          {"device", Structs(&role.device)},
+          {"host", Structs(&role.host)}};
 }
 
 static Fields fields_of(MemorySummary& memory) {

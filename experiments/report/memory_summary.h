@@ -26,6 +26,7 @@ struct RoleMemory {
   MemoryUse at_peak{};
   std::int64_t resident = 0;  // bytes; 0 for simulated ranks
   std::optional<DeviceMemory> device{};
+  std::optional<HostMemory> host{};  // what this rank has offloaded
 };
 
 struct MemorySummary {

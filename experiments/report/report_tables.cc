@@ -73,6 +73,11 @@ std::string bytes_range(const BytesRange& range) {
   return low == high ? low : low + "-" + high;
 }
 
+void add_kinds(TableLine& line, const MemoryUse& use) {
+  for (std::size_t k = 0; k < memory_kinds; ++k)
+    line.push_back(megabytes(static_cast<double>(use[static_cast<MemoryKind>(k)])));
+}
+
 std::string device_bytes(const RoleMemory& role, std::int64_t DeviceMemory::*figure) {
   return role.device ? megabytes(static_cast<double>((*role.device).*figure)) : "-";
 }
@@ -91,6 +96,13 @@ bool with_device_memory(const std::vector<CaseSummary>& cases) {
   return any(cases, [](const CaseSummary& one) {
     return std::any_of(one.memory.roles.begin(), one.memory.roles.end(),
                        [](const RoleMemory& role) { return role.device.has_value(); });
+  });
+}
+
+bool with_host_memory(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) {
+    return std::any_of(one.memory.roles.begin(), one.memory.roles.end(),
+                       [](const RoleMemory& role) { return role.host.has_value(); });
   });
 }
 
@@ -168,8 +180,7 @@ std::string memory_table(const std::vector<CaseSummary>& cases) {
           role.ranks > 1 ? fmt::format("busiest of {} {}s", role.ranks, role.role) : role.role,
           std::to_string(role.rank),
           bytes_range(role.peak)};
-      for (std::size_t k = 0; k < memory_kinds; ++k)
-        line.push_back(megabytes(static_cast<double>(role.at_peak[static_cast<MemoryKind>(k)])));
+      add_kinds(line, role.at_peak);
       line.push_back(one.cluster.empty() ? megabytes(static_cast<double>(role.resident)) : "-");
       if (of_device)
         line.insert(line.end(), {device_bytes(role, &DeviceMemory::reserved),
@@ -179,6 +190,14 @@ std::string memory_table(const std::vector<CaseSummary>& cases) {
                            ? prediction(one.predicted_peak, 1e-6, one.predicted_peak_error)
                            : "-");
       lines.push_back(std::move(line));
+      if (!role.host) continue;
+      const MemoryUse& held = role.host->at_peak;
+      TableLine host = {
+          one.label,  std::to_string(one.world), "",
+          "its host", std::to_string(role.rank), megabytes(static_cast<double>(held.total()))};
+      add_kinds(host, held);
+      host.resize(names.size(), "-");
+      lines.push_back(std::move(host));
     }
   return lines.size() > 1 ? text_table(lines) : "";
 }

@@ -26,6 +26,8 @@ bool with_all_cores(const std::vector<CaseSummary>& cases);
 /// Whether the table of memory has the columns for the memory of a device: what its allocator took
 /// from the driver, and what others took besides.
 bool with_device_memory(const std::vector<CaseSummary>& cases);
+/// Whether the table of memory has lines for what ranks hold in the memory of their hosts.
+bool with_host_memory(const std::vector<CaseSummary>& cases);
 /// The title of the column with the cores or GPUs at work: "cores", "GPUs", or empty if no case has
 /// such a figure.
 std::string cores_column(const std::vector<CaseSummary>& cases);

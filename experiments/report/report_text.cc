@@ -190,6 +190,10 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
     out +=
         "reserved: the most that the device's allocator took from the driver. outside: what the "
         "context, libraries and other processes took besides.\n";
+  if (with_host_memory(cases))
+    out +=
+        "its host: what the same rank holds in the host's memory (train.offload). optim. is then "
+        "the time that the host's processor takes, and waiting for it counts as exposed.\n";
   return out;
 }
 

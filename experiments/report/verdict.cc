@@ -110,7 +110,8 @@ Verdict verdict(const Row& row, const Reference& reference) {
 }  // namespace
 
 double largest_rounding(const RunPlan& plan) {
-  if (parameter_dtype(plan.train) != DType::f32) return 1e-2;
+  if (parameter_dtype(plan.train) != DType::f32 || reduce_dtype(plan.train) != DType::f32)
+    return 1e-2;
   return plan.device.kind == "cuda" ? 1e-4 : 1e-5;
 }
 

@@ -29,7 +29,7 @@ Predictor::Predictor(std::optional<CalibratedMachine> machine, RankStart start)
 
 std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
   if (!machine_ || measured.cluster || measured.device.kind != "cpu" ||
-      measured.device.threads != machine_->threads)
+      measured.device.threads != machine_->threads || measured.train.offload != Offload::none)
     return {};
   const auto found = std::find_if(known_.begin(), known_.end(),
                                   [&](const Case& one) { return same_case(one.plan, measured); });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <exception>
 #include <optional>
 #include <thread>
@@ -26,8 +27,25 @@ std::string host_name() {
   return name.data();
 }
 
-StepShape step_shape(const RunPlan& plan, const Model& model) {
+/// The mean number of tokens of a sample of the measured steps; 0 for images. What only fills
+/// samples up does not count.
+double tokens_per_sample(const RunPlan& plan, const Model& model, const Loader& training) {
+  if (model.task == Task::image_class) return 0;
+  const TrainConfig& train = plan.train;
+  std::int64_t sum = 0;
+  for (std::int64_t step = train.warmup; step < train.steps; ++step)
+    sum += training.targets({step, 0, train.global_batch});
+  if (sum == 0) return static_cast<double>(plan.model.context);
+  return static_cast<double>(sum) /
+         static_cast<double>((train.steps - train.warmup) * train.global_batch);
+}
+
+/// `tokens` is the mean number of tokens of a sample, 0 for images.
+StepShape step_shape(const RunPlan& plan, const Model& model, double tokens) {
+  // Samples that differ in length need not be filled up to be sent.
+  const double filled = tokens > 0 ? tokens / static_cast<double>(plan.model.context) : 1;
   const auto element = static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
+  const auto reduced = static_cast<std::int64_t>(size_of(reduce_dtype(plan.train)));
   std::int64_t lent = 0;
   for (const auto& unit : model.units)
     if (unit->lender()) lent += unit->lender()->layout().count();
@@ -40,12 +58,14 @@ StepShape step_shape(const RunPlan& plan, const Model& model) {
           .reductions = plan.train.reduce == Reduce::every ? plan.train.accumulation : 1,
           .parameters = model.parameter_count(),
           .parameter_bytes = element * model.parameter_count(),
+          .gradient_bytes = reduced * model.parameter_count(),
           .lent_bytes = element * lent,
           .first_samples = samples_of(plan, 0),
           .other_samples = others,
           .samples = plan.train.global_batch,
-          .input_bytes = model.input_bytes(),
-          .logit_bytes = element * model.logits_per_sample()};
+          .input_bytes = std::llround(filled * static_cast<double>(model.input_bytes())),
+          .logit_bytes =
+              std::llround(filled * static_cast<double>(element * model.logits_per_sample()))};
 }
 
 /// Makes the communicator in which this worker's batch norms share their statistics, and gives it
@@ -164,6 +184,9 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   const auto device = find_device(device_kind(plan, self)).make(plan, rank, site.world);
   Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
+  std::unique_ptr<HostSide> host;
+  if (plan.train.offload != Offload::none && self.worker >= 0)
+    host = find_device(device_kind(plan, self)).host_side(plan, rank, *device);
   const auto seed = static_cast<std::uint64_t>(plan.train.seed);
   const auto reading = site.world ? Loader::Reading::when_asked : Loader::Reading::ahead;
   const Loader training(*data.training, *device, plan.train.global_batch, seed, reading);
@@ -180,7 +203,8 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                             timeline,
                             &shared,
                             initial_weights(plan, model),
-                            find_device(plan.device.kind).links};
+                            find_device(plan.device.kind).links,
+                            host.get()};
   const auto serve = [&] {
     return heard(listener,
                  [&] { return scheme_row.serve(context, plan.options, model, training); });
@@ -212,8 +236,9 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   record.rank = rank;
   record.role = self.role();
   record.host = host_name();
-  if (model.task != Task::image_class) record.tokens_per_sample = plan.model.context;
-  record.minimum_bytes_per_step = scheme_row.minimum_bytes(plan.options, step_shape(plan, model));
+  record.tokens_per_sample = tokens_per_sample(plan, model, training);
+  record.minimum_bytes_per_step =
+      scheme_row.minimum_bytes(plan.options, step_shape(plan, model, record.tokens_per_sample));
   return record;
 }
 

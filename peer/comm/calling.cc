@@ -1,6 +1,7 @@
 #include "peer/comm/calling.h"
 
 #include "core/base/error.h"
+#include "core/comm/window.h"
 #include "peer/comm/sum.h"
 
 namespace ringside::peer {
@@ -51,6 +52,13 @@ WorkPtr CallingCommunicator::send(const Tensor& array, int to) {
 WorkPtr CallingCommunicator::recv(const Tensor& array, int from) {
   check_rank("recv", from);
   return begin_message(array, from, false);
+}
+
+std::unique_ptr<Window> CallingCommunicator::expose(const Tensor&) {
+  throw Error(
+      "{}: ranks of this device cannot read and write each other's memory one-sidedly; use "
+      "collectives or messages",
+      name_);
 }
 
 void CallingCommunicator::check_parts(const char* what, const Tensor& array,

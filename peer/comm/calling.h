@@ -18,11 +18,15 @@ class CallingCommunicator : public Communicator {
   WorkPtr all_to_all(const Tensor& in, const Tensor& out) final;
   WorkPtr send(const Tensor& array, int to) final;
   WorkPtr recv(const Tensor& array, int from) final;
+  /// Throws Error: for communicators whose ranks cannot reach each other's memory.
+  std::unique_ptr<Window> expose(const Tensor& tensor) override;
 
  protected:
   explicit CallingCommunicator(const Group& group)
       : Communicator(group.rank, group.size), name_(group.name) {}
   const std::string& name() const { return name_; }
+  /// Throws Error if the group has no such rank; `what` is the operation.
+  void check_rank(const char* what, int rank) const;
 
   /// Begins the operation: peers see `in`, and the result goes to `out`, which may be the same
   /// tensor.
@@ -33,7 +37,6 @@ class CallingCommunicator : public Communicator {
  private:
   void check_parts(const char* what, const Tensor& array, const Tensor& part) const;
   void check_sum(const char* what, const Tensor& array) const;
-  void check_rank(const char* what, int rank) const;
 
   std::string name_;
 };

@@ -3,6 +3,7 @@
 #include <deque>
 
 #include "core/base/error.h"
+#include "core/comm/window.h"
 #include "peer/comm/calling.h"
 
 namespace ringside::peer {
@@ -17,9 +18,40 @@ class LocalCommunicator : public CallingCommunicator {
   std::unique_ptr<Communicator> split(int colour, int key) override {
     return make_local_communicator(device_, fmt::format("{}/{}.{}", name(), colour, key));
   }
+  std::unique_ptr<Window> expose(const Tensor& tensor) override {
+    return std::make_unique<LocalWindow>(*this, tensor);
+  }
   Traffic traffic() const override { return {}; }
 
  private:
+  /// The rank reads and writes its own tensor.
+  class LocalWindow : public Window {
+   public:
+    LocalWindow(LocalCommunicator& communicator, Tensor own)
+        : communicator_(communicator), own_(std::move(own)) {}
+    WorkPtr get(int owner, std::int64_t begin, const Tensor& out) override {
+      return communicator_.begin({}, part(owner, begin, out), out);
+    }
+    WorkPtr put(const Tensor& in, int owner, std::int64_t begin) override {
+      return communicator_.begin({}, in, part(owner, begin, in));
+    }
+    WorkPtr add(const Tensor& in, int owner, std::int64_t begin) override {
+      const Tensor sum = part(owner, begin, in);
+      communicator_.device_.kernels().add({.in = in, .out = sum});
+      return communicator_.begin({}, sum, sum);
+    }
+    Traffic traffic() const override { return {}; }
+
+   private:
+    Tensor part(int owner, std::int64_t begin, const Tensor& like) const {
+      communicator_.check_rank("a window", owner);
+      return own_.range(begin, like.count());
+    }
+
+    LocalCommunicator& communicator_;
+    Tensor own_;
+  };
+
   struct State {
     Tensor tensor;
     Work::Span span;
@@ -37,6 +69,7 @@ class LocalCommunicator : public CallingCommunicator {
             "wait() would never return",
             group_);
     }
+    bool ready() override { return true; }  // it is done, or wait() throws
     Span span() const override { return state_->span; }
 
    private:

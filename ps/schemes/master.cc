@@ -54,7 +54,9 @@ Message Master::loss(const Message& message, Open& open) {
                 header.step);
   const std::int64_t samples =
       slice_of(plan_, header.worker, header.step, header.micro_batch).count;
-  const std::int64_t wanted = samples * logits_per_sample_;
+  // With one term every target has a row of logits, also if samples differ in length.
+  const std::int64_t wanted =
+      terms_.size() == 1 ? open.targets.count() * terms_[0].classes : samples * logits_per_sample_;
   if (message.frames.size() != 1 || message.frames[0].dtype() != parameter_dtype(plan_.train) ||
       message.frames[0].count() != wanted)
     throw Error("the message must have one frame with {} logits of dtype {}", wanted,
@@ -62,8 +64,13 @@ Message Master::loss(const Message& message, Open& open) {
   const auto scale = static_cast<float>(header.scalar);
   if (!(std::isfinite(scale) && scale > 0))
     throw Error("the gradient scale is {}; it must be finite and above 0", header.scalar);
-  const Loss loss = cross_entropy(device(), message.frames[0], open.targets,
-                                  {terms_, plan_.train.global_batch, scale}, true);
+  const std::int64_t targets = loader_.targets({header.step, 0, plan_.train.global_batch});
+  const LossTerms terms{.terms = terms_,
+                        .global_batch = plan_.train.global_batch,
+                        .gradient_scale = scale,
+                        .targets = targets,
+                        .gradient_targets = targets};
+  const Loss loss = cross_entropy(device(), message.frames[0], open.targets, terms, true);
   open.targets = {};
   Message reply{reply_to(header), {loss.gradient}};
   reply.header.scalar = value_of(device(), loss).loss;

@@ -74,6 +74,7 @@ std::vector<RankRecord> records() {
   records[2].at_peak[MemoryKind::optimizer] = 1000;
   records[2].rss = 5000;
   records[0].device_memory = DeviceMemory{11, 12, 13};
+  records[1].host_memory.emplace().at_peak[MemoryKind::optimizer] = 500;
   return records;
 }
 
@@ -167,6 +168,9 @@ TEST(Row, HasTheFieldsOfTheContract) {
   EXPECT_EQ(json["ranks"][2]["memory"]["peak"], 1000);
   EXPECT_TRUE(json["ranks"][2]["memory"]["device"].is_null());
   EXPECT_EQ(json["ranks"][0]["memory"]["device"]["outside"], 12);
+  EXPECT_TRUE(json["ranks"][0]["memory"]["host"].is_null());
+  EXPECT_EQ(json["ranks"][1]["memory"]["host"]["at_peak"]["optimizer"], 500);
+  EXPECT_EQ(json["ranks"][1]["memory"]["host"]["peak"], 500);
 }
 
 TEST(Row, HasNoStalenessUnlessRanksReportIt) {

@@ -50,23 +50,12 @@ std::set<std::string> free_keys(const RunPlan& plan) {
 }
 
 TEST(SameTraining, IsDecidedByEverythingButWhatIsNamedHere) {
-  std::set<std::string> keys = {"model.batch_norm_group",
-                                "train.warmup",
-                                "train.batch_per_rank",
-                                "train.micro_batch",
-                                "train.accumulation",
-                                "train.reduce",
-                                "train.recompute",
-                                "train.timeout_s",
-                                "optimizer.lr",
-                                "optimizer.lr_scaling",
-                                "device.threads",
-                                "device.cluster",
-                                "sim.message_ranks",
-                                "sim.traced_ranks",
-                                "sim.network_gbit_s",
-                                "sim.jitter",
-                                "train.shares"};
+  std::set<std::string> keys = {
+      "model.batch_norm_group", "train.warmup",         "train.batch_per_rank", "train.micro_batch",
+      "train.accumulation",     "train.reduce",         "train.recompute",      "train.timeout_s",
+      "optimizer.lr",           "optimizer.lr_scaling", "device.threads",       "device.cluster",
+      "sim.message_ranks",      "sim.traced_ranks",     "sim.network_gbit_s",   "sim.jitter",
+      "train.shares",           "train.offload"};
   RunPlan plan;
   plan.cluster.emplace();
   EXPECT_EQ(free_keys(plan), keys);

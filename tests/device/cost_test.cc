@@ -168,6 +168,9 @@ TEST(Cost, KnowsTheDtypeThatItComputesOn) {
   EXPECT_EQ(cost(linear).bytes, 2 * (4 * 6 + 5 * 6 + 4 * 5));
   EXPECT_EQ(cost(Cast{.in = made({4}), .out = of16({4})}).dtype, DType::bf16);
   EXPECT_EQ(cost(Cast{.in = of16({4}), .out = made({4})}).dtype, DType::bf16);
+  // What lies between the rows costs nothing.
+  const Cast rows{.in = of16({6}), .out = made({12}), .rows = 3, .stride = 5};
+  EXPECT_EQ(cost(rows).bytes, 6 * 2 + 6 * 4);
   // Moments and master values have fp32, whatever dtype the parameters have.
   const AdamW adamw{.parameters = of16({100}),
                     .gradients = of16({100}),

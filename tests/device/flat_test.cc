@@ -72,6 +72,30 @@ TEST_P(FlatKernels, CastRoundsToNearest) {
       }
 }
 
+TEST_P(FlatKernels, CastWritesRowsApart) {
+  std::vector<DType> all = cast_from(dtype());
+  if (std::find(all.begin(), all.end(), dtype()) == all.end()) all.push_back(dtype());
+  for (const DType from : all)
+    for (const auto& [rows, columns, stride] :
+         {std::array<std::int64_t, 3>{2, 1, 1}, {3, 5, 7}, {4, 130, 130}, {7, 1001, 1500}}) {
+      const Values values = reference::rounded(normal_f32(rows * columns), from);
+      const std::int64_t begin = 3, count = (rows - 1) * stride + columns;
+      const Values before = normal(begin + count + 2);
+      const Tensor out = upload({begin + count + 2}, before);
+      kernels().cast({.in = upload({rows * columns}, values, from),
+                      .out = out.range(begin, count),
+                      .rows = rows,
+                      .stride = stride});
+      Values expected = before;
+      const Values cast = held(values);
+      for (std::int64_t r = 0; r < rows; ++r)
+        std::copy_n(cast.begin() + r * columns, columns, expected.begin() + begin + r * stride);
+      const auto actual = download(out);
+      for (std::size_t i = 0; i < actual.size(); ++i)
+        ASSERT_EQ(actual[i], expected[i]) << i << " from " << name_of(from);
+    }
+}
+
 TEST_P(FlatKernels, CastKeepsWhatIsSpecial) {
   // Ties that bf16 and fp16 round up and down, the largest values of fp32 and fp16, subnormals,
   // zeros, infinities and NaN.

@@ -66,6 +66,30 @@ TEST_P(LossKernels, CrossEntropyCountsHits) {
   }
 }
 
+TEST_P(LossKernels, CrossEntropyLeavesOutRowsWithoutATarget) {
+  for (const auto& s : {RowShape{7, 33}, RowShape{9, 256}, RowShape{3, 70000}})
+    for (const bool gradient : {false, true}) {
+      const Values logits = normal(s.rows * s.width);
+      auto targets = integers(s.rows, s.width);
+      targets[1] = targets.back() = -1;
+      CrossEntropy op{.logits = upload({s.rows, s.width}, logits),
+                      .targets = upload({s.rows}, targets),
+                      .scale = 0.5f,
+                      .losses = output_f32({s.rows}),
+                      .hits = output_f32({s.rows})};
+      if (gradient) op.dlogits = op.logits;
+      kernels().cross_entropy(op);
+      const auto expected = reference::cross_entropy(logits, targets, 0.5);
+      SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.width << " gradient " << gradient);
+      EXPECT_CLOSE(op.losses, expected.losses);
+      EXPECT_EQ(download(op.losses)[1], 0);
+      EXPECT_EQ(download(op.hits), std::vector<float>(expected.hits.begin(), expected.hits.end()));
+      if (gradient) {
+        EXPECT_CLOSE(op.dlogits, expected.dlogits);
+      }
+    }
+}
+
 TEST_P(LossKernels, CrossEntropyOfNaNIsNoHit) {
   CrossEntropy op{.logits = upload({2, 2}, Values{double{NAN}, 1, double{NAN}, 1}),
                   .targets = upload({2}, std::vector<std::int32_t>{0, 0}),

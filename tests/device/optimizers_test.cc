@@ -164,6 +164,74 @@ TEST_P(OptimizerKernels, GradientScalesOfPowersOfTwoChangeNoBit) {
   EXPECT_EQ(run(twice, 0.5f), run(g, 1.0f));
 }
 
+/// Gradients of 16 bits that were summed in fp32 are the same numbers, and change the same bits.
+TEST_P(OptimizerKernels, TakeGradientsOfFp32ForParametersOf16Bits) {
+  constexpr std::int64_t count = 5003;
+  const Values p = normal(count), g = normal(count), finer = masters(p);
+  const Values m = normal_f32(count), v = positive(count);
+  enum class Kind { adamw, sgd, lamb };
+  const auto run = [&](Kind kind, DType gradients) {
+    const Tensor parameters = upload({count}, p), master = upload_masters(finer);
+    const Tensor gradient = upload({count}, g, gradients);
+    const Tensor first = upload({count}, m, DType::f32), second = upload({count}, v, DType::f32);
+    if (kind == Kind::adamw)
+      kernels().adamw({.parameters = parameters,
+                       .gradients = gradient,
+                       .master = master,
+                       .first_moment = first,
+                       .second_moment = second,
+                       .lr = 0.1f,
+                       .beta1 = 0.9f,
+                       .beta2 = 0.99f,
+                       .epsilon = 1e-8f,
+                       .step = 2});
+    else if (kind == Kind::sgd)
+      kernels().sgd({.parameters = parameters,
+                     .gradients = gradient,
+                     .master = master,
+                     .velocity = first,
+                     .lr = 0.1f,
+                     .momentum = 0.9f,
+                     .step = 2});
+    else
+      kernels().lamb_moments({.parameters = parameters,
+                              .gradients = gradient,
+                              .master = master,
+                              .first_moment = first,
+                              .second_moment = second,
+                              .beta1 = 0.9f,
+                              .beta2 = 0.99f,
+                              .epsilon = 1e-6f,
+                              .step = 2,
+                              .squares = output_sums(2)});
+    return std::vector{download(parameters), download(first), download(second)};
+  };
+  for (const Kind kind : {Kind::adamw, Kind::sgd, Kind::lamb})
+    EXPECT_EQ(run(kind, dtype()), run(kind, DType::f32)) << static_cast<int>(kind);
+}
+
+/// Gradients of fp32 are not rounded to the dtype of the parameters.
+TEST_P(OptimizerKernels, UseAllBitsOfGradientsOfFp32) {
+  constexpr std::int64_t count = 130;
+  const Values p = normal(count), g = normal_f32(count), finer = masters(p);
+  const Values m = normal_f32(count), v = positive(count);
+  const AdamW op{.parameters = upload({count}, p),
+                 .gradients = upload({count}, g, DType::f32),
+                 .master = upload_masters(finer),
+                 .first_moment = upload({count}, m, DType::f32),
+                 .second_moment = upload({count}, v, DType::f32),
+                 .lr = 0.1f,
+                 .beta1 = 0.9f,
+                 .beta2 = 0.95f,
+                 .epsilon = 1e-8f,
+                 .step = 2};
+  kernels().adamw(op);
+  const auto expected = reference::adamw(op, finer.empty() ? p : finer, g, m, v);
+  expect_updated(op.parameters, op.master, expected.parameters);
+  EXPECT_CLOSE(op.first_moment, expected.first);
+  EXPECT_CLOSE(op.second_moment, expected.second);
+}
+
 LambMoments lamb(std::int64_t step) {
   return {.beta1 = 0.9f,
           .beta2 = 0.99f,

@@ -30,7 +30,7 @@ class ExperimentFiles : public ::testing::TestWithParam<fs::path> {
   /// Makes a small stand-in for the data of the kind, and returns the override that names it; none
   /// for data that the program makes itself.
   std::vector<std::string> stand_in(const std::string& kind) const {
-    if (kind == "synthetic" || kind == "synthetic-images") return {};
+    if (kind.starts_with("synthetic")) return {};
     if (kind == "text")
       return {"data.path=" + folder_.write("text.txt", testing::some_text(100'000))};
     if (kind == "idx") {

@@ -13,6 +13,7 @@
 namespace ringside {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -158,6 +159,18 @@ TEST(Report, ASimulatedRowIsReadBackWithItsClusterAndPrediction) {
   EXPECT_EQ(again.plan.cluster, row.plan.cluster);
   EXPECT_EQ(again.predicted->memory_peak, 1900000);
   EXPECT_EQ(to_json(again.plan), to_json(row.plan));
+}
+
+TEST(Report, ShowsWhatRanksHoldInTheMemoryOfTheirHosts) {
+  Row row = made_up_row("ddp", 2, 0, 180, "a", {2, 1});
+  EXPECT_THAT(summary_text(summarise({row})), Not(HasSubstr("its host")));
+  row.ranks[0].host_memory.emplace().at_peak[MemoryKind::optimizer] = 7'000'000;
+  const auto cases = summarise({row});
+  const std::string text = summary_text(cases);
+  EXPECT_THAT(text, ContainsRegex("its host \\| +0 \\| 7.00 \\| +0.00 \\| +0.00 \\| +7.00 \\|"));
+  EXPECT_THAT(text, HasSubstr("its host: what the same rank holds"));
+  const auto json = summary_json("trial", cases)["cases"][0];
+  EXPECT_EQ(json["memory"]["roles"][0]["host"]["at_peak"]["optimizer"], 7'000'000);
 }
 
 TEST(Report, RunsThatShareADeviceAreMarkedAndHaveNoSpeedUp) {

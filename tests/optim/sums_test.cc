@@ -191,7 +191,7 @@ TEST_F(Sums, AnOverflowOfFp16ChangesNothingAndDoesNotCount) {
   EXPECT_EQ(with->rounds(), 1);
   const Tensor bad = rounded(0.25F);
   bad.data<fp16>()[count - 1] = to_fp16(std::numeric_limits<float>::infinity());
-  LossScale scale(DType::f16);
+  LossScale scale(/*fp16=*/true);
   const float before = scale.value();
   const bool finite = step(*with, {0, twice, bad}, {.step = 0, .loss_scale = before});
   EXPECT_FALSE(finite);
@@ -209,7 +209,7 @@ TEST_F(Sums, AnOverflowOfFp16ChangesNothingAndDoesNotCount) {
 }
 
 TEST_F(Sums, AScaleThatCannotBeLoweredIsExhausted) {
-  LossScale scale(DType::f16);
+  LossScale scale(/*fp16=*/true);
   while (scale.value() > 1) {
     scale.update(false);
     EXPECT_FALSE(scale.exhausted()) << scale.value();

@@ -296,6 +296,31 @@ TEST_P(Collectives, SplitMakesGroupsOrderedByKey) {
   });
 }
 
+TEST_P(Collectives, WorkIsReadyWhenNobodyHasToWaitForItAnyMore) {
+  run([](const Rank& r) {
+    if (r.rank > 1) return;
+    if (r.size == 1) {  // a rank alone waits for nobody
+      const WorkPtr work = r.comm.all_reduce(r.floats(1));
+      work->wait();
+      r.device.synchronize();
+      EXPECT_TRUE(work->ready());
+      return;
+    }
+    const Tensor question = r.floats(1), answer = r.floats(1);
+    if (r.rank == 1) {  // answers only after it is asked
+      r.comm.recv(question, 0)->wait();
+      r.comm.send(answer, 0)->wait();
+      return;
+    }
+    const WorkPtr answered = r.comm.recv(answer, 1);
+    EXPECT_FALSE(answered->ready());
+    r.comm.send(question, 1)->wait();
+    answered->wait();
+    r.device.synchronize();
+    EXPECT_TRUE(answered->ready());
+  });
+}
+
 TEST_P(Collectives, AThousandSmallOperationsOfAllKinds) {
   run([](const Rank& r) {
     const int next = (r.rank + 1) % r.size, previous = (r.rank + r.size - 1) % r.size;

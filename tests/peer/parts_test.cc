@@ -19,6 +19,7 @@ class Noted : public Work {
  public:
   explicit Noted(int& waits, Mark mark) : waits_(waits), mark_(mark) {}
   void wait() override { ++waits_; }
+  bool ready() override { return false; }
   Span span() const override { return {mark_, mark_}; }
 
  private:
@@ -59,14 +60,13 @@ TEST_F(Parts, AReducerSendsABucketWhenItsFirstUnitIsDoneAndAddsUpMicroBatches) {
   int begun = 0, waits = 0;
   const std::int64_t count = model_.parameter_count();
   const Tensor gradients = floats(count, 1), total = floats(count, -1);
-  Reducer reducer(*device_, timeline_, make_buckets(model_, DType::f32, 1e9), gradients,
-                  {"sum", [&](const std::string& name, const Tensor& bucket) {
+  Reducer reducer(*device_, timeline_, make_buckets(model_, DType::f32, 1e9), gradients, total,
+                  {"sum", DType::f32, [&](const std::string& name, const Tensor& bucket) {
                      EXPECT_EQ(name, "bucket 0");
                      EXPECT_EQ(bucket.count(), count);
                      ++begun;
                      return std::make_unique<Noted>(waits, device_->mark());
                    }});
-  reducer.add_up_in(total);
   timeline_.begin_step();
   for (std::int64_t micro_batch = 0; micro_batch < 3; ++micro_batch) {
     for (std::size_t u = model_.units.size(); u-- > 0;) {
@@ -120,10 +120,10 @@ TEST_P(PartsInBundles, ShardsOfAllRanksAreTheModelAndZeros) {
   for (int rank = 0; rank < ranks; ++rank) {
     const RankContext context{plan, rank, *device_, store, timeline_};
     const Shards shards(bundles, rank, ranks);
-    const Kept kept(context, shards, false, MemoryKind::parameter);
+    const Kept kept(context, shards, false, MemoryKind::parameter, DType::f32);
     kept.initialise();
     own.push_back(kept.values());
-    const Kept whole(context, shards, true, MemoryKind::parameter);
+    const Kept whole(context, shards, true, MemoryKind::parameter, DType::f32);
     whole.initialise();
     const auto packed = whole.own_range().span<float>();
     EXPECT_TRUE(std::ranges::equal(packed, kept.values().span<float>())) << "the same shards";

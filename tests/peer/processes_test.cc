@@ -208,12 +208,14 @@ TEST(Processes, SchemesEndWithTheBitsOfTheSequentialSum) {
   const auto codes = exits_of_processes(2, 60, [&](const Rank& r) {
     const auto expected = expected_parameters(training, Order::micro_batches_first);
     const RunPlan plan = training.plan();
-    for (const bool sharded : {false, true}) {
+    using peer::Shard;
+    for (const Shard shard : {Shard::no_shard, Shard::full_shard, Shard::on_demand}) {
       Timeline timeline(r.device);
       const RankContext context{plan,     r.rank,  r.device, r.store,
                                 timeline, nullptr, {},       links_among(r)};
       Model model = make_mlp(training.config, r.device);
-      const auto scheme = sharded ? peer::make_fsdp(context, {}) : peer::make_ddp(context, {});
+      const auto scheme = shard == Shard::no_shard ? peer::make_ddp(context, {})
+                                                   : peer::make_fsdp(context, {.shard = shard});
       scheme->attach(model);
       train(training, context, model, *scheme);
       if (!same_bits(parameters_of(*scheme), r.rank == 0 ? expected : std::vector<float>{}))

@@ -64,7 +64,7 @@ TEST_P(Schemes, DdpSendsTheMinimumAndHoldsEverything) {
     EXPECT_EQ(use[MemoryKind::communication], 0);
     if (r.rank == 0) count = s.model.parameter_count();
   });
-  const StepShape shape{.world = training.world, .parameter_bytes = 4 * count};
+  const StepShape shape{.world = training.world, .gradient_bytes = 4 * count};
   EXPECT_DOUBLE_EQ(
       static_cast<double>(sent.load()),
       static_cast<double>(training.steps * training.world) * peer::ddp_minimum_bytes(shape));

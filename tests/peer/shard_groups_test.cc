@@ -1,5 +1,6 @@
 // fsdp's groups of ranks: what crosses from one group to another, what a group of one rank does not
 // do, and groups that mean nothing.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -29,7 +30,8 @@ TEST(HybridSharding, SendsOneShardAcrossGroups) {
     EXPECT_EQ(mesh.shard(), r.rank % group);
     const peer::Bundles bundles(s.model, 0);
     const peer::Shards shards(bundles, mesh.shard(), mesh.shards());
-    peer::GradientShards gradients(s.context, shards, mesh, false);
+    const auto carrier = peer::make_collective_carrier(*mesh.within(), shards);
+    peer::GradientShards gradients(s.context, shards, mesh, carrier.get(), false, 0);
     for (std::size_t u = s.model.units.size(); u-- > 0;) {
       r.device.kernels().fill({.out = gradients.target(u, Pass{}), .value = 1});
       gradients.reduce(u, Pass{});
@@ -84,9 +86,11 @@ TEST(ShardingOfOneRank, CopiesNothing) {
 }
 
 TEST(OptionsOfSharding, AreRefusedIfTheyMeanNothing) {
-  const auto complaint = [](int world, const FsdpOptions& options) -> std::string {
+  const auto complaint = [](int world, const FsdpOptions& options,
+                            const std::string& device = "cpu") -> std::string {
     RunPlan plan = Training{.world = world}.plan();
     plan.scheme = "fsdp";
+    plan.device.kind = device;
     try {
       peer::check(options, plan);
     } catch (const Error& error) {
@@ -112,7 +116,15 @@ TEST(OptionsOfSharding, AreRefusedIfTheyMeanNothing) {
   EXPECT_EQ(complaint(4, {.shard = Shard::shard_grad_op, .reshard_after_forward = false}),
             "scheme.fsdp.reshard_after_forward = false means nothing with shard = "
             "'shard_grad_op', which keeps parameters whole; leave it out, or set shard to "
-            "'full_shard' or 'hybrid_shard'");
+            "'full_shard', 'on_demand' or 'hybrid_shard'");
+  EXPECT_EQ(complaint(4, {.shard = Shard::on_demand, .algorithm = Algorithm::ring}),
+            "scheme.fsdp.algorithm = 'ring' means nothing with shard = 'on_demand', which has no "
+            "collectives; leave it out");
+  EXPECT_THAT(complaint(4, {.shard = Shard::on_demand, .bucket_mb = 1}),
+              ::testing::StartsWith("scheme.fsdp.bucket_mb = 1 means nothing with shard = "));
+  EXPECT_EQ(complaint(4, {.shard = Shard::on_demand}, "cuda"),
+            "scheme.fsdp.shard = 'on_demand': NCCL has no one-sided reads and writes, so GPUs "
+            "cannot serve each other; use 'full_shard', or simulated GPUs");
   EXPECT_EQ(complaint(4, {.shard = Shard::shard_optimizer, .shard_group = 2}), "");
   EXPECT_EQ(complaint(1, {.shard = Shard::hybrid_shard, .shard_group = 4}), "");
 }

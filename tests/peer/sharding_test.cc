@@ -48,8 +48,10 @@ struct Case {
   }
   int groups() const { return world / group(); }
   bool shards_parameters() const {
-    return group() > 1 && (shard == Shard::full_shard || shard == Shard::hybrid_shard);
+    return group() > 1 && (shard == Shard::full_shard || shard == Shard::hybrid_shard ||
+                           shard == Shard::on_demand);
   }
+  bool on_demand() const { return group() > 1 && shard == Shard::on_demand; }
   bool shards_gradients() const {
     return shards_parameters() ||
            (group() > 1 && (shard == Shard::shard_grad_op || shard == Shard::hybrid_shard_zero2));
@@ -68,8 +70,8 @@ std::vector<Case> all_cases() {
     out.push_back(one);
   };
   for (int world = 1; world <= 4; ++world)
-    for (const Shard shard :
-         {Shard::no_shard, Shard::shard_optimizer, Shard::shard_grad_op, Shard::full_shard})
+    for (const Shard shard : {Shard::no_shard, Shard::shard_optimizer, Shard::shard_grad_op,
+                              Shard::full_shard, Shard::on_demand})
       add({world, shard});
   for (const Shard shard : {Shard::shard_optimizer, Shard::hybrid_shard, Shard::hybrid_shard_zero2,
                             Shard::hybrid_shard_zero1})
@@ -81,6 +83,8 @@ std::vector<Case> all_cases() {
   add({.world = 3, .shard = Shard::shard_grad_op, .least = 100});
   add({.world = 3, .shard = Shard::full_shard, .least = 100});
   add({.world = 2, .shard = Shard::full_shard, .least = 1'000'000});
+  add({.world = 3, .shard = Shard::on_demand, .prefetch = 0});
+  add({.world = 2, .shard = Shard::on_demand, .reshard = false, .least = 100});
   add({.world = 4, .shard = Shard::hybrid_shard, .shard_group = 2, .least = 100});
   add({.world = 4, .shard = Shard::hybrid_shard, .shard_group = 2, .reshard = false});
   return out;
@@ -114,6 +118,11 @@ std::int64_t sum(const std::vector<std::int64_t>& values) {
   return std::accumulate(values.begin(), values.end(), std::int64_t{0});
 }
 
+/// Bytes of the places that a rank keeps for the gradients of all other ranks.
+std::int64_t places(const std::vector<std::int64_t>& units, const Case& c) {
+  return c.on_demand() ? sum(units) / c.world * (c.world - 1) : 0;
+}
+
 class Sharding : public ::testing::TestWithParam<Case> {
  protected:
   /// Trains, and calls `look` on each rank after every hook and `end` after the last step.
@@ -135,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Degrees, Sharding, ::testing::ValuesIn(all_cases()), na
 
 TEST_P(Sharding, EndsWithTheBitsOfTheSequentialSum) {
   const Case& c = GetParam();
-  const bool ranks_first = c.micro_batches > 1 && !c.adds_up_first();
+  const bool ranks_first = c.micro_batches > 1 && !c.adds_up_first() && !c.on_demand();
   const bool nested = c.group() > 1 && c.groups() > 1;
   // Several groups add up within each group first: with one micro-batch, that is the order in which
   // as many ranks as there are groups add up as many micro-batches as a group has ranks.
@@ -169,7 +178,7 @@ TEST_P(Sharding, HoldsWhatTheFormulasSay) {
         EXPECT_EQ(use[MemoryKind::gradient],
                   c.shards_gradients() && !c.adds_up_first() ? shard : model);
         EXPECT_EQ(use[MemoryKind::optimizer], 2 * shard);
-        EXPECT_EQ(use[MemoryKind::communication], 0);
+        EXPECT_EQ(use[MemoryKind::communication], places(units, c));
       });
   const auto device = make_cpu_device(1);
   const auto units = padded_bytes(make_mlp(c.training().config, *device), c);
@@ -196,7 +205,7 @@ TEST_P(Sharding, HoldsWhatTheFormulasSay) {
     expected = std::max({expected, gathered(c.reshard ? u : 0, u + 1 + ahead) + before,
                          gathered(lowest, u + 1) + on_their_way(u)});
   }
-  for (const std::int64_t of_rank : most) EXPECT_EQ(of_rank, expected);
+  for (const std::int64_t of_rank : most) EXPECT_EQ(of_rank, expected + places(units, c));
 }
 
 TEST_P(Sharding, SendsTheMinimum) {
@@ -221,7 +230,8 @@ TEST_P(Sharding, SendsTheMinimum) {
   const StepShape shape{.world = c.world,
                         .micro_batches = c.micro_batches,
                         .reductions = c.adds_up_first() ? 1 : c.micro_batches,
-                        .parameter_bytes = parameter_bytes};
+                        .parameter_bytes = parameter_bytes,
+                        .gradient_bytes = parameter_bytes};
   EXPECT_DOUBLE_EQ(expected, peer::fsdp_minimum_bytes(shape, c.options()));
 }
 

@@ -85,6 +85,24 @@ TEST_P(ModelStates, OfFsdpAreTheRanksPartAndItsPadding) {
   }
 }
 
+/// The peak of full sharding stays below (1/N of the model states + the two largest units +
+/// activations) * 1.05, where a unit counts with its parameters and its gradients.
+TEST_P(ModelStates, OfFsdpLeaveRoomForTwoUnitsAndActivations) {
+  const RunPlan run_plan = plan("fsdp");
+  const auto device = find_device("sim").make(run_plan, 0, nullptr);
+  const Model model = find_model("gpt").make(run_plan.model, *device);
+  std::vector<std::int64_t> units;
+  for (const auto& unit : model.units) units.push_back(unit->layout().count());
+  std::sort(units.rbegin(), units.rend());
+  for (const RankRecord& rank : run("fsdp")) {
+    const std::int64_t states = 16 * rank.parameters / world();
+    const std::int64_t other = rank.at_peak[MemoryKind::activation] +
+                               rank.at_peak[MemoryKind::workspace] + rank.at_peak[MemoryKind::data];
+    const auto bound = static_cast<double>(states + 8 * (units[0] + units[1]) + other);
+    EXPECT_LT(static_cast<double>(rank.at_peak.total()), 1.05 * bound);
+  }
+}
+
 class ModelStatesOfDegrees : public ModelStates {};
 
 TEST_P(ModelStatesOfDegrees, AreShardedUpToTheStageAndWithinTheGroup) {
@@ -97,7 +115,8 @@ TEST_P(ModelStatesOfDegrees, AreShardedUpToTheStageAndWithinTheGroup) {
   const int half = world() / 2;
   for (const Degree& degree :
        {Degree{Shard::no_shard, 0, false, false}, Degree{Shard::shard_optimizer, 0, false, false},
-        Degree{Shard::shard_grad_op, 0, false, true}, Degree{Shard::hybrid_shard, half, true, true},
+        Degree{Shard::shard_grad_op, 0, false, true}, Degree{Shard::on_demand, 0, true, true},
+        Degree{Shard::hybrid_shard, half, true, true},
         Degree{Shard::hybrid_shard_zero2, half, false, true},
         Degree{Shard::hybrid_shard_zero1, half, false, false}}) {
     SCOPED_TRACE(name_of(degree.shard));

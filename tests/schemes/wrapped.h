@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/comm/communicator.h"
+#include "core/comm/window.h"
 #include "core/scheme/scheme.h"
 
 namespace ringside::testing {
@@ -69,6 +69,7 @@ class WrappedCommunicator : public Communicator {
   std::unique_ptr<Communicator> split(int colour, int key) override {
     return right_->split(colour, key);
   }
+  std::unique_ptr<Window> expose(const Tensor& tensor) override { return right_->expose(tensor); }
   Traffic traffic() const override { return right_->traffic(); }
 
  private:

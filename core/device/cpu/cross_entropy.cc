@@ -30,6 +30,12 @@ void cross_entropy(const Context& context, const CrossEntropy& op) {
     for (std::int64_t r = begin; r < end; ++r) {
       const float* row = logits + r * classes;
       const std::int32_t target = targets[r];
+      if (target < 0) {
+        losses[r] = 0;
+        if (hits) hits[r] = 0;
+        if (dlogits) std::fill_n(dlogits + r * classes, classes, 0.0f);
+        continue;
+      }
       const float most = highest(row, classes);
       const float wanted = row[target];  // read before dlogits, which may be the same memory
       if (hits) hits[r] = most <= wanted ? 1.0f : 0.0f;

@@ -106,6 +106,11 @@ void blend(const Context& context, const Blend& op) {
 }
 
 void cast(const Context& context, const Cast& op) {
+  const std::int64_t columns = op.in.count() / op.rows;
+  for (std::int64_t r = 0; op.rows > 1 && r < op.rows; ++r)
+    cast(context,
+         {.in = op.in.range(r * columns, columns), .out = op.out.range(r * op.stride, columns)});
+  if (op.rows > 1) return;
   if (op.in.dtype() == op.out.dtype()) return copy(context, {.in = op.in, .out = op.out});
   if (op.in.dtype() == DType::f32)
     with_float_type(op.out.dtype(), [&]<class T>(T) { cast_all<float, T>(context, op); });

@@ -26,9 +26,12 @@ struct Blend {
   float in_scale = 1, out_scale = 0;
 };
 /// Converts from fp32 to another dtype or to fp32 from another dtype. Copies if both tensors have
-/// the same dtype.
+/// the same dtype. With several `rows`, `in` is that many rows of equal length one after the other,
+/// and row r begins at element r * `stride` of `out`; what lies between the rows of `out` is left
+/// alone.
 struct Cast {
   Tensor in{}, out{};
+  std::int64_t rows = 1, stride = 0;
 };
 /// out = the sum of the squares, stored as ExactSum::store() does. The sum is exact on CPUs; GPUs
 /// add up in fp64, always in the same order. The sum is not finite if and only if an element is not
@@ -50,10 +53,10 @@ struct Dropout {
   std::int64_t first = 0;
 };
 
-// All optimizers: parameters and gradients have one dtype. Parameters of 16 bits have fp32 `master`
-// values, which are updated and then rounded to the parameters; for fp32 parameters `master` is
-// empty. Gradients are multiplied by `gradient_scale` first. `step` counts from 1. Below, p is a
-// parameter, g its gradient, and decay is `weight_decay`.
+// All optimizers: gradients have the dtype of the parameters, or fp32. Parameters of 16 bits have
+// fp32 `master` values, which are updated and then rounded to the parameters; for fp32 parameters
+// `master` is empty. Gradients are multiplied by `gradient_scale` first. `step` counts from 1.
+// Below, p is a parameter, g its gradient, and decay is `weight_decay`.
 
 /// AdamW (Loshchilov 2019, algorithm 2): p -= lr * decay * p, then p -= lr * m^ / (sqrt(v^) +
 /// epsilon). The moments m and v are moving averages of g and g^2; m^ and v^ are m and v with their

@@ -90,7 +90,7 @@ struct AttentionBackward {
 };
 
 /// losses[i] = -log softmax(logits[i])[targets[i]] in nats; dlogits = scale * the gradient of
-/// losses[i].
+/// losses[i]. A row with a target below 0 has no loss, no hit and no gradient: all are 0.
 struct CrossEntropy {
   Tensor logits{};   // [M, V]
   Tensor targets{};  // [M] int32

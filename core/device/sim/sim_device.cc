@@ -142,6 +142,7 @@ class RooflineDevice final : public SimDevice, private Clock {
                                : fmt::format("sim {} (machine {}, device {})", spec.name,
                                              place.machine, place.device)),
         capacity_(spec.memory_gb * 1e9),
+        all_cores_(spec.kind == DeviceKind::cpu ? spec.cores : 1),
         pace_(pace),
         factor_(pace.slowness),
         timings_(spec, tf32),
@@ -214,9 +215,10 @@ class RooflineDevice final : public SimDevice, private Clock {
 
   void catch_up() override {
     // `pending_` becomes 0 first, because other actors may use the device while this one waits.
-    if (world_ && pending_ > 0) world_->work(place_, std::exchange(pending_, 0));
+    if (world_ && pending_ > 0) world_->work(place_, std::exchange(pending_, 0), cores_);
   }
   void share() override { shared_ = true; }
+  void use_all_cores() override { cores_ = all_cores_; }
 
  private:
   /// The world rounds the times at which waits end. Taking the maximum keeps the clock from going
@@ -226,7 +228,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   }
 
   void pass(const OpCost& cost) {
-    pending_ += factor_ * timings_.seconds(cost);
+    pending_ += factor_ * timings_.seconds(cost) / static_cast<double>(cores_);
     if (shared_) catch_up();
   }
 
@@ -279,6 +281,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   const Place place_;
   const std::string name_;
   const double capacity_;
+  const std::int64_t all_cores_;
   const Pace pace_;
   double factor_;  // of the current step
   const Timings timings_;
@@ -288,6 +291,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   Kernels kernels_;
   double pending_ = 0;
   bool shared_ = false;
+  std::int64_t cores_ = 1;  // that an operation runs on
   mutable double last_ = 0;
 };
 

@@ -39,6 +39,9 @@ class SimDevice : public Device {
   /// From now on every operation calls catch_up(), so that each actor that shares the device finds
   /// its memory and its time up to date.
   virtual void share() = 0;
+  /// From now on operations of a CPU run on all of its cores together, as fast as one core for each
+  /// of their parts; the cores are still shared with others.
+  virtual void use_all_cores() = 0;
 };
 
 /// Errors call the device "sim NAME (machine M, device D)". Without a `world` (null) the device's

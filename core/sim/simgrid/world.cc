@@ -195,9 +195,9 @@ class SimWorld : public World {
     return (engine_.over() ? end_ : s4u::Engine::get_clock()) - begin_;
   }
 
-  void work(Place place, double seconds) override {
+  void work(Place place, double seconds, std::int64_t cores) override {
     const ExceptionState own;
-    if (checked(seconds, "seconds of work") > 0) exec(place, seconds)->wait();
+    if (checked(seconds, "seconds of work") > 0) exec(place, seconds, cores)->wait();
   }
   JobPtr start_work(Place place, double seconds) override {
     if (checked(seconds, "seconds of work") == 0) return std::make_unique<NoJob>();
@@ -248,11 +248,12 @@ class SimWorld : public World {
     }
   };
 
-  s4u::ExecPtr exec(Place place, double seconds) {
+  s4u::ExecPtr exec(Place place, double seconds, std::int64_t cores = 1) {
+    const double operations_per_s = static_cast<double>(cores) * operations_of_second;
     return s4u::Exec::init()
         ->set_host(platform_.at(place))
-        ->set_flops_amount(seconds * operations_of_second)
-        ->set_bound(operations_of_second);
+        ->set_flops_amount(seconds * operations_per_s)
+        ->set_bound(operations_per_s);
   }
 
   FlowPtr start(Place from, Place to, double bytes, double head_start,

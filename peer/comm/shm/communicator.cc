@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "peer/comm/access.h"
 #include "peer/comm/algorithms/algorithms.h"
 #include "peer/comm/calling.h"
 #include "peer/comm/local.h"
@@ -21,10 +22,29 @@
 namespace ringside::peer {
 namespace {
 
+/// Operations run on the thread of the communicator, in order with its collectives.
+class ShmWindow : public AccessWindow {
+ public:
+  ShmWindow(const Control& control, WorkQueue& queue, const Tensor& own, std::vector<Exposed> all)
+      : AccessWindow(control.name(), control.rank(), own, std::move(all)),
+        control_(control),
+        queue_(queue) {}
+
+ private:
+  WorkPtr begin(const Access& access) override {
+    control_.throw_if_broken();
+    return queue_.submit([access] { carry_out(access); });
+  }
+
+  const Control& control_;
+  WorkQueue& queue_;
+};
+
 class WorkDone : public Work {
  public:
   explicit WorkDone(const Span& span) : span_(span) {}
   void wait() override {}
+  bool ready() override { return true; }
   Span span() const override { return span_; }
 
  private:
@@ -72,6 +92,23 @@ class ShmCommunicator : public CallingCommunicator {
     });
     group.algorithm = algorithm_;
     return make_shm_communicator(device_, store_, group, control_.timeout_s());
+  }
+
+  std::unique_ptr<Window> expose(const Tensor& tensor) override {
+    control_.throw_if_broken();
+    Operation op;
+    op.address = address_of(tensor, [] { return "expose"; });
+    std::vector<Exposed> all;
+    // Every rank maps all tensors before any rank goes on, so no peer that ends is missed later.
+    queue_.run([&] {
+      execute(op, [&] {
+        for (int r = 0; r < size(); ++r) {
+          const Address& address = control_.of(r).in;
+          all.push_back({r == rank() ? own_memory(tensor) : memory_.find(address), address.bytes});
+        }
+      });
+    });
+    return std::make_unique<ShmWindow>(control_, queue_, tensor, std::move(all));
   }
 
   Traffic traffic() const override {
@@ -198,6 +235,10 @@ class ShmCommunicator : public CallingCommunicator {
 
   static std::byte* first_byte(const Tensor& tensor) {
     return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
+  }
+
+  static std::shared_ptr<std::byte> own_memory(const Tensor& tensor) {
+    return {tensor.buffer(), first_byte(tensor)};
   }
 
   /// Pointers to element `begin` of every rank's array. `held` keeps the arrays of the peers mapped

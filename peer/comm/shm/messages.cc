@@ -16,6 +16,10 @@ class Messages::MessageWork : public Work {
     finish();
     if (!message_->error.empty()) throw Error("{}", message_->error);
   }
+  bool ready() override {
+    const std::lock_guard lock(messages_.mutex_);
+    return message_->done;
+  }
   Span span() const override { return message_->span; }
 
  private:

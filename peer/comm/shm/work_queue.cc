@@ -16,6 +16,10 @@ class WorkQueue::QueuedWork : public Work {
     queue_.wait(operation_);
     if (!operation_->error.empty()) throw Error("{}", operation_->error);
   }
+  bool ready() override {
+    const std::lock_guard lock(queue_.mutex_);
+    return operation_->done;
+  }
   Span span() const override { return operation_->span; }
 
  private:

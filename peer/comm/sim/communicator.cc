@@ -1,6 +1,5 @@
 #include "peer/comm/sim/communicator.h"
 
-#include <exception>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,8 @@
 #include "peer/comm/sim/group.h"
 #include "peer/comm/sim/messages.h"
 #include "peer/comm/sim/rings.h"
+#include "peer/comm/sim/unwinding.h"
+#include "peer/comm/sim/window.h"
 
 namespace ringside::peer {
 namespace {
@@ -26,20 +27,6 @@ void start_services(const std::shared_ptr<SimGroup>& group) {
   else
     serve_flows(group);
 }
-
-/// A member by which a destructor learns whether an exception destroys its object: more exceptions
-/// are under way in the destructor than when the object was made. A destructor that an exception
-/// called must not call the world, for two reasons. The world itself may have thrown the exception,
-/// to end the actor. And the call may let another actor run. All actors share one thread, and
-/// std::uncaught_exceptions() counts the exceptions of the thread, so the other actor would take
-/// this exception for its own.
-class Unwinding {
- public:
-  bool now() const { return std::uncaught_exceptions() > before_; }
-
- private:
-  int before_ = std::uncaught_exceptions();
-};
 
 class CollectiveWork : public Work {
  public:
@@ -63,6 +50,10 @@ class CollectiveWork : public Work {
   void wait() override {
     device_.catch_up();
     group_->await(*operation_, rank_);
+  }
+  bool ready() override {
+    device_.catch_up();
+    return group_->ended(*operation_, rank_) || group_->broken();
   }
   Span span() const override {
     const auto& entry = operation_->entries[static_cast<std::size_t>(rank_)];
@@ -101,6 +92,10 @@ class MessageWork : public Work {
     device_.catch_up();
     group_->messages().await(*message_);
   }
+  bool ready() override {
+    device_.catch_up();
+    return message_->done || group_->broken();
+  }
   Span span() const override { return {{message_->begin}, {message_->end}}; }
 
  private:
@@ -132,6 +127,14 @@ class SimCommunicator : public CallingCommunicator {
     Group group = group_of_colour(name(), operation->number, calls, colour, rank());
     group.algorithm = group_->algorithm();
     return make_sim_communicator(device_, group, group_->options());
+  }
+
+  std::unique_ptr<Window> expose(const Tensor& tensor) override {
+    group_->throw_if_broken();
+    check_tensor("expose", tensor);
+    const std::size_t number = group_->accesses().expose(rank(), tensor);
+    barrier();  // afterwards all ranks have exposed a tensor
+    return make_sim_window(device_, group_, rank(), number, tensor);
   }
 
   Traffic traffic() const override { return group_->traffic(rank()); }

@@ -260,6 +260,7 @@ void SimGroup::leave(int rank, bool unwinding) {
   messages_.wake_all();
   steps_.wake_all();
   if (!closed()) return;
+  accesses_.end_services();
   all_arrived_->notify_all();
   for (Progress& progress : progress_) progress.arrival->notify_all();
 }

@@ -13,6 +13,7 @@
 #include "core/device/sim/sim_device.h"
 #include "peer/comm/algorithms/choice.h"
 #include "peer/comm/call.h"
+#include "peer/comm/sim/accesses.h"
 #include "peer/comm/sim/members.h"
 #include "peer/comm/sim/messages.h"
 
@@ -58,6 +59,8 @@ class SimGroup : public SimMembers {
   SimMessages& messages() { return messages_; }
   /// The messages of the algorithm.
   SimMessages& steps() { return steps_; }
+  /// The one-sided operations on windows of the group.
+  SimAccesses& accesses() { return accesses_; }
   Algorithm algorithm() const { return algorithm_; }
   /// The algorithm of a collective, in a group with another algorithm than Algorithm::native.
   const AlgorithmRow& row_of(const Call& call, const Tensor& whole) {
@@ -135,6 +138,7 @@ class SimGroup : public SimMembers {
   std::uint64_t first_ = 1;              // number of the first of these operations
   SimMessages messages_{*this, SimMessages::Use::messages};
   SimMessages steps_{*this, SimMessages::Use::steps};
+  SimAccesses accesses_{*this};
 };
 
 /// Carries out an operation on the ranks' values: adds them up in the order of the algorithm (in

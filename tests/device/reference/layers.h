@@ -183,6 +183,7 @@ inline Loss cross_entropy(const Values& logits, const std::vector<std::int32_t>&
   const Index classes = static_cast<Index>(logits.size()) / rows;
   Loss out{Values(targets.size()), Values(targets.size()), Values(logits.size())};
   for (Index r = 0; r < rows; ++r) {
+    if (targets[at(r)] < 0) continue;  // no target
     const double* row = logits.data() + r * classes;
     double most = row[0], sum = 0;
     for (Index j = 0; j < classes; ++j) most = std::max(most, row[j]);

@@ -61,6 +61,18 @@ __device__ void report(const Operands<T>& op, std::int64_t row, const Softmax& a
   if (op.hits) op.hits[row] = wanted >= all.most ? 1.0f : 0.0f;
 }
 
+/// What is written for a row without a target.
+template <class T>
+__device__ void report_none(const Operands<T>& op, std::int64_t row) {
+  if (threadIdx.x == 0) {
+    op.losses[row] = 0;
+    if (op.hits) op.hits[row] = 0;
+  }
+  if (!op.dlogits) return;
+  for (std::int64_t c = threadIdx.x; c < op.classes; c += blockDim.x)
+    store_float(op.dlogits + row * op.classes + c, 0);
+}
+
 /// Keeps the row in registers, up to `packs` times 16 bytes a thread.
 template <class T, int packs, int threads>
 __global__ __launch_bounds__(threads) void kept(Operands<T> op) {
@@ -68,6 +80,7 @@ __global__ __launch_bounds__(threads) void kept(Operands<T> op) {
   const std::int64_t row = blockIdx.x;
   const T* logits = op.logits + row * op.classes;
   const int classes = static_cast<int>(op.classes), target = op.targets[row];
+  if (target < 0) return report_none(op, row);
   const auto column = [](int p) { return (p * threads + static_cast<int>(threadIdx.x)) * n; };
   Pack<T, n> values[packs] = {};
 #pragma unroll
@@ -100,6 +113,7 @@ __global__ __launch_bounds__(threads) void reread(Operands<T> op) {
   const std::int64_t row = blockIdx.x;
   const T* logits = op.logits + row * op.classes;
   const int classes = static_cast<int>(op.classes), target = op.targets[row];
+  if (target < 0) return report_none(op, row);
   const int first = static_cast<int>(threadIdx.x) * n;
   const float wanted = load_float(logits + target);
   Softmax mine;

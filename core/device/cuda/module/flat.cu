@@ -122,6 +122,28 @@ void cast_range(const Context& context, const Cast& op) {
   elementwise<4, 4>(context, "cast", op.out.count(), Casting<In, Out>{in, out}, in, out);
 }
 
+/// Element i of `in` is element i % columns of row i / columns.
+template <class In, class Out>
+__global__ __launch_bounds__(elementwise_threads) void cast_to_rows(const In* in, Out* out,
+                                                                    std::int64_t count,
+                                                                    std::int64_t columns,
+                                                                    std::int64_t stride) {
+  const std::int64_t step = std::int64_t{gridDim.x} * elementwise_threads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * elementwise_threads + threadIdx.x; i < count;
+       i += step)
+    store_float(out + i / columns * stride + i % columns, load_float(in + i));
+}
+
+template <class In, class Out>
+void cast_rows(const Context& context, const Cast& op) {
+  const std::int64_t count = op.in.count();
+  if (count == 0) return;
+  launch(context, "cast", cast_to_rows<In, Out>,
+         blocks_for(count, elementwise_threads, std::int64_t{32} * context.multiprocessors),
+         elementwise_threads, data<In>(op.in), data<Out>(op.out), count, count / op.rows,
+         op.stride);
+}
+
 constexpr int square_threads = 256, square_groups = 8;
 constexpr std::int64_t square_blocks = 1024;
 
@@ -205,10 +227,14 @@ void blend(const Context& context, const Blend& op) {
 }
 
 void cast(const Context& context, const Cast& op) {
-  if (op.in.dtype() == op.out.dtype()) return copy(context, {.in = op.in, .out = op.out});
+  if (op.in.dtype() == op.out.dtype() && op.rows == 1)
+    return copy(context, {.in = op.in, .out = op.out});
   with_type(op.in.dtype(), [&]<class In>(std::type_identity<In>) {
     with_type(op.out.dtype(), [&]<class Out>(std::type_identity<Out>) {
-      if constexpr (!std::is_same_v<In, Out>) cast_range<In, Out>(context, op);
+      if (op.rows > 1)
+        cast_rows<In, Out>(context, op);
+      else if constexpr (!std::is_same_v<In, Out>)
+        cast_range<In, Out>(context, op);
     });
   });
 }

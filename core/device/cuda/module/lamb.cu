@@ -47,10 +47,10 @@ constexpr int threads = 256, groups = 2, width = 4;
 constexpr std::int64_t stretch = std::int64_t{threads} * groups * width;
 constexpr std::int64_t most_blocks = 1024;
 
-template <class T>
+template <class G>
 struct Moments {
   const float* values;
-  const T* gradients;
+  const G* gradients;
   float *first, *second;
   float scale;
   LambFactors with;
@@ -59,7 +59,7 @@ struct Moments {
 
   template <int n>
   struct Operands {
-    Pack<T, n> g;
+    Pack<G, n> g;
     Pack<float, n> p, m, v;
   };
   template <int n>
@@ -89,11 +89,11 @@ struct Moments {
 /// thread has `groups` groups of `width` elements. Which elements a thread adds to its sums, and in
 /// which order, does not depend on their address: if the address is not aligned, the elements of a
 /// group are read one by one.
-template <class T>
-__global__ __launch_bounds__(threads) void moments(Moments<T> op, bool aligned) {
+template <class G>
+__global__ __launch_bounds__(threads) void moments(Moments<G> op, bool aligned) {
   double sums[2] = {};
   for (std::int64_t begin = blockIdx.x * stretch; begin < op.count; begin += gridDim.x * stretch) {
-    typename Moments<T>::template Operands<width> operands[groups] = {};
+    typename Moments<G>::template Operands<width> operands[groups] = {};
     const auto place = [&](int g) {
       return begin + (g * threads + std::int64_t{threadIdx.x}) * width;
     };
@@ -156,14 +156,16 @@ struct Updating {
   }
 };
 
-template <class T>
+/// G is the type of the gradients.
+template <class G>
 void moments_of(const Context& context, const LambMoments& op) {
   const std::int64_t count = op.parameters.count();
   const unsigned blocks = blocks_for(count, stretch, most_blocks);
   const auto scratch =
       context.device.allocate(2 * most_blocks * sizeof(double), MemoryKind::workspace);
-  const Moments<T> with{.values = values_of<T>(op.parameters, op.master),
-                        .gradients = data<T>(op.gradients),
+  const Tensor& values = op.master ? op.master : op.parameters;
+  const Moments<G> with{.values = values.data<float>(),
+                        .gradients = data<G>(op.gradients),
                         .first = op.first_moment.data<float>(),
                         .second = op.second_moment.data<float>(),
                         .scale = op.gradient_scale,
@@ -172,7 +174,7 @@ void moments_of(const Context& context, const LambMoments& op) {
                         .count = count};
   const bool aligned = is_aligned(with.values, width) && is_aligned(with.gradients, width) &&
                        is_aligned(with.first, width) && is_aligned(with.second, width);
-  launch(context, "lamb_moments", moments<T>, blocks, threads, with, aligned);
+  launch(context, "lamb_moments", moments<G>, blocks, threads, with, aligned);
   launch(context, "lamb_moments", sum_moments, 1, threads, with.parts, static_cast<int>(blocks),
          op.squares.data<double>());
 }
@@ -192,8 +194,8 @@ void update_of(const Context& context, const LambUpdate& op) {
 }  // namespace
 
 void lamb_moments(const Context& context, const LambMoments& op) {
-  with_type(op.parameters.dtype(),
-            [&]<class T>(std::type_identity<T>) { moments_of<T>(context, op); });
+  with_type(op.gradients.dtype(),
+            [&]<class G>(std::type_identity<G>) { moments_of<G>(context, op); });
 }
 
 void lamb_update(const Context& context, const LambUpdate& op) {

@@ -7,18 +7,20 @@
 namespace ringside::cuda {
 namespace {
 
-/// What an update reads and writes. `values` are the master values, or the parameters themselves if
-/// their dtype is fp32. Gradients are multiplied by `scale`.
-template <class T>
+/// What an update of parameters of type T by gradients of type G reads and writes. `values` are the
+/// master values, or the parameters themselves if their dtype is fp32. Gradients are multiplied by
+/// `scale`.
+template <class T, class G>
 struct Range {
   T* parameters;
-  const T* gradients;
+  const G* gradients;
   float* values;
   float scale;
 
   template <class Op>
   static Range of(const Op& op) {
-    T *parameters = data<T>(op.parameters), *gradients = data<T>(op.gradients);
+    T* parameters = data<T>(op.parameters);
+    const G* gradients = data<G>(op.gradients);
     if constexpr (std::is_same_v<T, float>)
       return {parameters, gradients, parameters, op.gradient_scale};
     else
@@ -32,15 +34,15 @@ struct Range {
   }
 };
 
-template <class T>
+template <class T, class G>
 struct AdamWStep {
-  Range<T> range;
+  Range<T, G> range;
   float *first, *second;
   AdamWFactors with;
 
   template <int n>
   struct Operands {
-    Pack<T, n> g;
+    Pack<G, n> g;
     Pack<float, n> p, m, v;
   };
   template <int n>
@@ -68,15 +70,15 @@ struct AdamWStep {
 
 enum class Velocity { none, begins, goes_on };
 
-template <class T, Velocity velocity, bool nesterov>
+template <class T, class G, Velocity velocity, bool nesterov>
 struct SgdStep {
-  Range<T> range;
+  Range<T, G> range;
   float* velocities;
   float lr, decay, momentum;
 
   template <int n>
   struct Operands {
-    Pack<T, n> g;
+    Pack<G, n> g;
     Pack<float, n> p, u;
   };
   template <int n>
@@ -103,47 +105,61 @@ struct SgdStep {
   }
 };
 
-template <class T>
+template <class T, class G>
 void adamw_step(const Context& context, const AdamW& op) {
-  const auto range = Range<T>::of(op);
+  const auto range = Range<T, G>::of(op);
   auto *first = op.first_moment.data<float>(), *second = op.second_moment.data<float>();
   elementwise<4, 1>(context, "adamw", op.parameters.count(),
-                    AdamWStep<T>{range, first, second, AdamWFactors::of(op)}, range.parameters,
+                    AdamWStep<T, G>{range, first, second, AdamWFactors::of(op)}, range.parameters,
                     range.gradients, range.values, first, second);
 }
 
-template <class T, Velocity velocity, bool nesterov>
+template <class T, class G, Velocity velocity, bool nesterov>
 void sgd_step(const Context& context, const Sgd& op) {
-  const auto range = Range<T>::of(op);
+  const auto range = Range<T, G>::of(op);
   auto* velocities = velocity == Velocity::none ? nullptr : op.velocity.data<float>();
-  const SgdStep<T, velocity, nesterov> step{range, velocities, op.lr, op.weight_decay, op.momentum};
+  const SgdStep<T, G, velocity, nesterov> step{range, velocities, op.lr, op.weight_decay, op.momentum};
   const float* aligned = velocities ? velocities : range.values;
   elementwise<4, 2>(context, "sgd", op.parameters.count(), step, range.parameters, range.gradients,
                     range.values, aligned);
 }
 
-template <class T>
+template <class T, class G>
 void sgd_of(const Context& context, const Sgd& op) {
   // Step 1 sets the velocity to the gradient, without reading the velocity's memory.
   if (op.momentum == 0)
-    sgd_step<T, Velocity::none, false>(context, op);
+    sgd_step<T, G, Velocity::none, false>(context, op);
   else if (op.step == 1)
-    op.nesterov ? sgd_step<T, Velocity::begins, true>(context, op)
-                : sgd_step<T, Velocity::begins, false>(context, op);
+    op.nesterov ? sgd_step<T, G, Velocity::begins, true>(context, op)
+                : sgd_step<T, G, Velocity::begins, false>(context, op);
   else
-    op.nesterov ? sgd_step<T, Velocity::goes_on, true>(context, op)
-                : sgd_step<T, Velocity::goes_on, false>(context, op);
+    op.nesterov ? sgd_step<T, G, Velocity::goes_on, true>(context, op)
+                : sgd_step<T, G, Velocity::goes_on, false>(context, op);
+}
+
+/// Calls `visit` with the types of a parameter and of a gradient.
+template <class Op, class Visit>
+void with_types(const Op& op, const Visit& visit) {
+  with_type(op.parameters.dtype(), [&]<class T>(std::type_identity<T> parameter) {
+    if (op.gradients.dtype() == DType::f32)
+      visit(parameter, std::type_identity<float>());
+    else
+      visit(parameter, parameter);
+  });
 }
 
 }  // namespace
 
 void adamw(const Context& context, const AdamW& op) {
-  with_type(op.parameters.dtype(),
-            [&]<class T>(std::type_identity<T>) { adamw_step<T>(context, op); });
+  with_types(op, [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
+    adamw_step<T, G>(context, op);
+  });
 }
 
 void sgd(const Context& context, const Sgd& op) {
-  with_type(op.parameters.dtype(), [&]<class T>(std::type_identity<T>) { sgd_of<T>(context, op); });
+  with_types(op, [&]<class T, class G>(std::type_identity<T>, std::type_identity<G>) {
+    sgd_of<T, G>(context, op);
+  });
 }
 
 }  // namespace ringside::cuda

@@ -35,6 +35,7 @@ class NcclCommunicator::NcclWork final : public Work {
   NcclWork& operator=(const NcclWork&) = delete;
 
   void wait() override { communicator_.wait(operation_, true); }
+  bool ready() override { return communicator_.ended(*operation_); }
   Span span() const override { return operation_->span; }
 
  private:
@@ -189,6 +190,11 @@ void NcclCommunicator::wait(const OperationPtr& operation, bool blocks) {
     operation->in = operation->out = {};
   }
   guarded([&] { look(); });
+}
+
+bool NcclCommunicator::ended(const Operation& operation) {
+  const std::lock_guard lock(mutex_);
+  return operation.launched && device_.reached(operation.span.end);
 }
 
 void NcclCommunicator::look() {

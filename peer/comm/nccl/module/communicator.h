@@ -46,6 +46,7 @@ class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
   /// launched yet, first blocks until it is launched if `blocks` is true, else leaves compute as
   /// it is. Then looks for errors.
   void wait(const OperationPtr& operation, bool blocks);
+  bool ended(const Operation& operation);
   void look();
   /// Notes in the records which collectives have ended.
   void note_ended();

@@ -1,0 +1,63 @@
+// One-sided operations of simulated ranks.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "peer/comm/access.h"
+#include "peer/comm/sim/members.h"
+
+namespace ringside::peer {
+
+/// What the windows of a group share: where the memory of all ranks lies, and the transfers under
+/// way. A transfer is one flow between two ranks; those of one pair and direction move one after
+/// the other, and share links with all other flows. What a rank reads it has to ask for, which
+/// takes the latency of the way to the owner first. Ranks that share the memory of a CPU
+/// (CollectiveKind::shm) have no flows: the calling rank's core reads and writes, one operation
+/// after the other. For each of these sequences an actor of the simulated world (a service) waits.
+class SimAccesses {
+ public:
+  struct Transfer {
+    std::size_t bytes = 0;
+    Access::Kind kind = Access::Kind::get;
+    int caller = 0, owner = 0;
+    double begin = 0, end = 0;
+    bool done = false;
+    std::unique_ptr<sim::Event> changed{};
+  };
+  using TransferPtr = std::shared_ptr<Transfer>;
+
+  explicit SimAccesses(SimMembers& group) : group_(group) {}
+
+  /// Says where a window's memory of this rank lies; returns the number of the window. The ranks
+  /// make their windows in the same order. memory() is for when all ranks have come.
+  std::size_t expose(int rank, const Tensor& tensor);
+  std::vector<Exposed> memory(std::size_t window) const;
+
+  /// Starts to move the bytes of an access of rank `caller`; await() blocks until they have moved.
+  TransferPtr start(int caller, const Access& access);
+  void await(const Transfer& transfer) const;
+  /// Ends the services; for when all ranks have left the group.
+  void end_services();
+
+ private:
+  struct Lane {
+    std::deque<TransferPtr> waiting;
+    std::unique_ptr<sim::Event> changed;
+  };
+
+  void serve(Lane& lane) const;
+  /// Blocks for the time that the transfer takes.
+  void carry(const Transfer& transfer) const;
+  bool shares_memory() const;
+
+  SimMembers& group_;
+  std::map<int, std::vector<Exposed>> exposed_;  // by rank
+  std::map<std::pair<int, int>, Lane> lanes_;    // by the ranks from which and to which bytes move
+};
+
+}  // namespace ringside::peer
