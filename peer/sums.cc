@@ -11,9 +11,7 @@ namespace ringside::peer {
 namespace {
 
 /// Whether the plan's ranks share the memory of one host, or NCCL chooses.
-bool only_native(const RunPlan& plan) {
-  return !plan.cluster || plan.cluster->collective.kind == sim::CollectiveKind::shm;
-}
+bool only_native(const RunPlan& plan) { return !plan.cluster || shares_memory(*plan.cluster); }
 
 /// The machine on which each of the workers lives. Real ranks live on one host.
 std::vector<int> hosts_of(const RunPlan& plan, const std::vector<int>& workers) {

@@ -146,6 +146,11 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
+/// Whether ranks are cores of a CPU, which reach each other's memory.
+inline bool shares_memory(const ClusterSpec& cluster) {
+  return cluster.collective.kind == CollectiveKind::shm;
+}
+
 /// The names of the fields are the keys of a cluster file. find_problem() checks that values lie in
 /// the ranges of their fields.
 Fields fields_of(LinkSpec& link);

@@ -3,6 +3,7 @@
 
 #include <any>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,11 @@ class Job {
   virtual void wait() = 0;
 };
 using JobPtr = std::unique_ptr<Job>;
+
+/// A timeout that never comes.
+inline constexpr double for_ever = std::numeric_limits<double>::infinity();
+/// A wait counts as over when at most this many seconds are left, because the world's clock rounds.
+inline constexpr double moment = 1e-9;
 
 /// Actors wait for an event; notify_all() wakes all actors that are waiting at that moment.
 class Event {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/comm/store.h"
+#include "core/comm/window.h"
 #include "experiments/registry/registry.h"
 #include "tests/support/small_cluster.h"
 
@@ -26,6 +27,7 @@ class NoPeers : public Communicator {
   WorkPtr send(const Tensor&, int) override { return alone(); }
   WorkPtr recv(const Tensor&, int) override { return alone(); }
   void barrier() override { alone(); }
+  std::unique_ptr<Window> expose(const Tensor&) override { return nullptr; }
   std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
   Traffic traffic() const override { return {}; }
 

@@ -2,15 +2,12 @@
 
 #include <cstring>
 #include <exception>
-#include <limits>
 #include <utility>
 
 #include "core/device/host_lanes.h"
 
 namespace ringside::sim {
 namespace {
-
-constexpr double for_ever = std::numeric_limits<double>::infinity();
 
 class ActorWaits final : public LaneWaits {
  public:

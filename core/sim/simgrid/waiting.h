@@ -4,16 +4,15 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
 #include <simgrid/s4u.hpp>
 #include <string>
 #include <unordered_map>
 
-namespace ringside::sim {
+#include "core/sim/world.h"
 
-inline constexpr double for_ever = std::numeric_limits<double>::infinity();
+namespace ringside::sim {
 
 /// Blocks one actor until release() or until the timeout. Owned by shared pointers: while one
 /// actor calls release(), other actors run and may drop their own pointers to this object.

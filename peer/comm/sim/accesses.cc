@@ -1,16 +1,8 @@
 #include "peer/comm/sim/accesses.h"
 
-#include <limits>
-
 #include "peer/comm/sim/routes.h"
 
 namespace ringside::peer {
-namespace {
-
-constexpr double for_ever = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 std::size_t SimAccesses::expose(int rank, const Tensor& tensor) {
   std::vector<Exposed>& own = exposed_[rank];
   // The pointer owns nothing: a buffer must not outlive the device of its rank.
@@ -25,9 +17,7 @@ std::vector<Exposed> SimAccesses::memory(std::size_t window) const {
   return out;
 }
 
-bool SimAccesses::shares_memory() const {
-  return group_.world().cluster().collective.kind == sim::CollectiveKind::shm;
-}
+bool SimAccesses::shares_memory() const { return sim::shares_memory(group_.world().cluster()); }
 
 SimAccesses::TransferPtr SimAccesses::start(int caller, const Access& access) {
   sim::World& world = group_.world();
@@ -54,7 +44,7 @@ SimAccesses::TransferPtr SimAccesses::start(int caller, const Access& access) {
 }
 
 void SimAccesses::await(const Transfer& transfer) const {
-  while (!transfer.done) transfer.changed->wait(for_ever);
+  while (!transfer.done) transfer.changed->wait(sim::for_ever);
 }
 
 void SimAccesses::end_services() {
@@ -63,7 +53,7 @@ void SimAccesses::end_services() {
 
 void SimAccesses::serve(Lane& lane) const {
   for (;;) {
-    while (lane.waiting.empty() && !group_.closed()) lane.changed->wait(for_ever);
+    while (lane.waiting.empty() && !group_.closed()) lane.changed->wait(sim::for_ever);
     if (lane.waiting.empty()) return;
     const TransferPtr transfer = lane.waiting.front();
     carry(*transfer);

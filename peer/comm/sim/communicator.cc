@@ -20,7 +20,7 @@ namespace {
 void start_services(const std::shared_ptr<SimGroup>& group) {
   if (group->algorithm() != Algorithm::native)
     serve_algorithm(group);
-  else if (group->world().cluster().collective.kind == sim::CollectiveKind::shm)
+  else if (shares_memory(group->world().cluster()))
     serve_one_pass(group);
   else if (group->by_messages())
     serve_messages(group);

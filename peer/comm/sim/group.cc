@@ -1,7 +1,6 @@
 #include "peer/comm/sim/group.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -9,15 +8,6 @@
 
 namespace ringside::peer {
 namespace {
-
-constexpr double for_ever = std::numeric_limits<double>::infinity();
-/// A wait counts as over when at most this many seconds are left, because the world's clock rounds.
-constexpr double moment = 1e-9;
-
-/// Whether the ranks are cores of a CPU, which reach each other's memory.
-bool shares_memory(const sim::World& world) {
-  return world.cluster().collective.kind == sim::CollectiveKind::shm;
-}
 
 struct Groups {
   std::map<std::string, std::weak_ptr<SimGroup>> by_name{};
@@ -38,7 +28,7 @@ std::shared_ptr<SimGroup> SimGroup::join(
     sim::SimDevice& device, Group joined, const SimOptions& options,
     const std::function<void(const std::shared_ptr<SimGroup>&)>& start_services) {
   sim::World& world = device.world();
-  if (joined.algorithm == Algorithm::automatic && shares_memory(world))
+  if (joined.algorithm == Algorithm::automatic && shares_memory(world.cluster()))
     joined.algorithm = Algorithm::native;
   const auto& [name, rank, size, algorithm] = joined;
   device.catch_up();
@@ -81,7 +71,7 @@ std::shared_ptr<SimGroup> SimGroup::join(
 }
 
 bool SimGroup::by_messages() const {
-  return size() <= options().message_ranks || shares_memory(world());
+  return size() <= options().message_ranks || shares_memory(world().cluster());
 }
 
 void SimGroup::choose() {
@@ -101,7 +91,7 @@ void SimGroup::wait_for_members(int rank) {
     throw_if_broken();
     if (joined_ == size()) return;
     const double left = deadline - world().now();
-    if (left <= moment) {
+    if (left <= sim::moment) {
       const auto missing = list_ranks(size(), [&](int r) { return !member(r).joined; });
       member(rank).gone = true;
       break_group(did_not_join(name(), missing, options().timeout_s));
@@ -160,7 +150,7 @@ void SimGroup::await(const Operation& awaited, int rank) {
     const OperationPtr turn = operations_[progress(rank).ended + 1 - first_];
     if (!turn->mismatch.empty()) fail(turn->mismatch);
     const auto here = [&](int r) { return turn->entries[static_cast<std::size_t>(r)].here; };
-    double left = for_ever;
+    double left = sim::for_ever;
     if (turn->arrived < size()) {
       if (left_ > 0) {
         const auto gone = list_ranks(size(), [&](int r) { return !here(r) && member(r).gone; });
@@ -168,7 +158,7 @@ void SimGroup::await(const Operation& awaited, int rank) {
       }
       const double arrival = turn->entries[static_cast<std::size_t>(rank)].arrival;
       left = std::max(arrival, progress(rank).last_end) + options().timeout_s - world().now();
-      if (left <= moment)
+      if (left <= sim::moment)
         fail_waiting(did_not_come(name(), list_ranks(size(), [&](int r) { return !here(r); }),
                                   turn->number, turn->call, options().timeout_s));
     }
@@ -183,7 +173,7 @@ SimGroup::OperationPtr SimGroup::next(int rank, std::uint64_t number) {
                      : operation(number).entries[static_cast<std::size_t>(rank)].here);
   };
   while (!here() && !closed() && broken_.empty())
-    (rank < 0 ? all_arrived_ : progress(rank).arrival)->wait(for_ever);
+    (rank < 0 ? all_arrived_ : progress(rank).arrival)->wait(sim::for_ever);
   if (!here() || !usable(operation(number))) return nullptr;
   return operations_[number - first_];
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "core/base/error.h"
@@ -12,10 +11,6 @@
 
 namespace ringside::peer {
 namespace {
-
-constexpr double for_ever = std::numeric_limits<double>::infinity();
-/// A wait counts as over when at most this many seconds are left, because the world's clock rounds.
-constexpr double moment = 1e-9;
 
 std::byte* first_byte(const Tensor& tensor) {
   return reinterpret_cast<std::byte*>(tensor.data<std::uint8_t>());
@@ -65,7 +60,7 @@ SimMessages::MessagePtr SimMessages::post(const Tensor& tensor, bool sending, in
 void SimMessages::serve(Lane& lane, int from, int to) {
   while (!group_.closed() && !group_.broken()) {
     if (lane.sending.empty() || lane.receiving.empty() || !mismatch(lane, from, to).empty()) {
-      lane.changed->wait(for_ever);
+      lane.changed->wait(sim::for_ever);
       continue;
     }
     carry(lane, from, to);
@@ -77,8 +72,7 @@ void SimMessages::carry(const Lane& lane, int from, int to) const {
   sim::World& world = group_.world();
   const sim::Place source = group_.place(from), target = group_.place(to);
   const auto bytes = static_cast<double>(lane.sending.front()->bytes);
-  const sim::CollectiveSpec& collective = world.cluster().collective;
-  if (use_ == Use::steps && collective.kind == sim::CollectiveKind::shm) {
+  if (use_ == Use::steps && shares_memory(world.cluster())) {
     const bool sums = static_cast<bool>(lane.receiving.front()->plus);
     const double moved = bytes * (sums ? 3 : 2);
     world.start_work(target, seconds_in_memory(world.cluster(), target, moved, sums))->wait();
@@ -120,7 +114,7 @@ void SimMessages::await(const Message& message) {
   while (!message.done) {
     group_.throw_if_broken();
     const MessagePtr turn = (message.sending ? lane.sending : lane.receiving).front();
-    double left = for_ever;
+    double left = sim::for_ever;
     if (!lane.sending.empty() && !lane.receiving.empty()) {
       if (const auto text = mismatch(lane, message.from, message.to); !text.empty())
         group_.fail(text);
@@ -129,8 +123,8 @@ void SimMessages::await(const Message& message) {
       left = begin + group_.options().timeout_s - group_.world().now();
       const bool gone = group_.gone(message.peer());
       if (use_ == Use::steps)
-        left = for_ever;
-      else if (gone || left <= moment)
+        left = sim::for_ever;
+      else if (gone || left <= sim::moment)
         group_.fail(missed_message(group_.name(), group_.size(),
                                    {lane.over + 1, message.from, message.to}, turn->bytes,
                                    message.peer(), gone, group_.options().timeout_s));

@@ -3,7 +3,6 @@
 #include <any>
 #include <cmath>
 #include <deque>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,7 +15,6 @@
 namespace ringside::peer {
 namespace {
 
-constexpr double for_ever = std::numeric_limits<double>::infinity();
 using Kind = Call::Kind;
 
 /// The bytes of one step of one ring. A rank passes a broadcast on while the bytes still come in,
@@ -55,7 +53,7 @@ class Streams {
     const std::unique_ptr<sim::Inbox>& inbox = inbox_of(rank, channel) =
         world_.make_inbox(rings_.place(rank));
     if (++ready_ == size() * channels()) ready_event_->notify_all();
-    while (ready_ < size() * channels()) ready_event_->wait(for_ever);
+    while (ready_ < size() * channels()) ready_event_->wait(sim::for_ever);
 
     const double base = world_.cluster().collective.base_us * 1e-6;
     Pending pending;
@@ -109,7 +107,7 @@ class Streams {
     for (;;) {
       auto first = pending.begin();  // a fast rank may be in the next operation already
       while (first != pending.end() && first->second.operation != operation.number) ++first;
-      const double wait = first == pending.end() ? for_ever : first->first - world_.now();
+      const double wait = first == pending.end() ? sim::for_ever : first->first - world_.now();
       const std::optional<std::any> message = wait > 0 ? inbox.receive(wait) : std::nullopt;
       if (!group_.usable(operation)) return std::nullopt;
       if (!message) {
