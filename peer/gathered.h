@@ -28,7 +28,7 @@ class GatheredUnits {
                 std::function<void(std::size_t bundle)> update);
 
   /// Begins to copy the bundle's shard to the device if it is on the host, unless the bundle has
-  /// been gathered already.
+  /// been gathered already. Blocks until the shard is updated.
   void prepare(std::size_t bundle);
   /// Begins to gather the bundle, unless it has been gathered already; blocks only until the shard
   /// is here.
@@ -41,8 +41,9 @@ class GatheredUnits {
   /// Unbinds the bundle's units; lets go of their parameters if this rank keeps only shards.
   void free(std::size_t bundle);
 
-  /// Says that all shards have been updated; every bundle has been freed. Begins to gather whole
-  /// parameters, the bundle first that forward needs first; does not block.
+  /// Says that all shards have been given to the optimizer; every bundle has been freed. Begins to
+  /// gather whole parameters, the bundle first that forward needs first; blocks until they are
+  /// updated, which an optimizer on the host is not at once.
   void refresh();
   /// Waits until no bundle is on its way.
   void drain();

@@ -99,7 +99,7 @@ void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later
   const Tensor part = in_sums ? part_of_sums(b) : sent.range(shards_.rank() * count, count);
   WorkPtr work;
   if (carrier_) {
-    work = carrier_->reduce(bundle, sent, part, later);
+    work = carrier_->reduce(bundle, bucket.name, sent, part, later);
   } else if (across) {
     across->name_next(bucket.name);
     work = across->all_reduce(part);

@@ -57,7 +57,7 @@ class OnDemandCarrier : public ShardCarrier {
     return std::make_unique<AllOf>(std::move(works));
   }
 
-  WorkPtr reduce(std::size_t bundle, const Tensor& gradient, const Tensor& part,
+  WorkPtr reduce(std::size_t bundle, const std::string&, const Tensor& gradient, const Tensor& part,
                  bool later) override {
     keep(part_of(gradient, bundle, group_.rank()), part, later);
     std::vector<WorkPtr> works;
@@ -77,7 +77,7 @@ class OnDemandCarrier : public ShardCarrier {
   bool meets_once() const override { return true; }
 
   void meet(const Kept& sums) override {
-    wait_for_all();
+    wait_for_all("gradients are here");
     const auto span = context_.timeline.scope(Activity::compute, "add up gradients");
     const Kernels& kernels = context_.device.kernels();
     for (std::size_t b = 0; b < shards_.size(); ++b) {
@@ -92,7 +92,7 @@ class OnDemandCarrier : public ShardCarrier {
     }
   }
 
-  void leave() override { wait_for_all(); }
+  void leave() override { wait_for_all("parameters are new"); }
 
   /// The window counts what this rank does. What others do in this rank's memory is as much,
   /// because all ranks gather the same bundles as often, and shards are equally large.
@@ -123,7 +123,8 @@ class OnDemandCarrier : public ShardCarrier {
       kernels.copy({.in = gradient, .out = sum});
   }
 
-  void wait_for_all() const {
+  void wait_for_all(const char* because) const {
+    group_.name_next(because);
     const auto span = context_.timeline.scope(Activity::exposed, "wait for all ranks");
     group_.barrier();
   }

@@ -13,8 +13,9 @@ class CollectiveCarrier : public ShardCarrier {
     group_.name_next(shards_.bundles()[bundle].name);
     return group_.all_gather(shard, padded);
   }
-  WorkPtr reduce(std::size_t bundle, const Tensor& gradient, const Tensor& part, bool) override {
-    group_.name_next(shards_.bundles()[bundle].name);
+  WorkPtr reduce(std::size_t, const std::string& name, const Tensor& gradient, const Tensor& part,
+                 bool) override {
+    group_.name_next(name);
     return group_.reduce_scatter(gradient, part);
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "core/base/traffic.h"
@@ -24,13 +25,13 @@ class ShardCarrier {
   virtual WorkPtr gather(std::size_t bundle, const Tensor& shard, const Tensor& padded) = 0;
 
   /// Begins to bring a whole gradient of a bundle, or, in collectives, of a bucket that begins with
-  /// the bundle, to the owners of its shards. Does not block.
+  /// the bundle, to the owners of its shards; records and traces show the `name`. Does not block.
   /// `part` is for this rank's part of the sum over ranks; it may be a part of `gradient`. If
   /// owners add up at the end, `part` is this rank's sum over its micro-batches so far: `later`
   /// says that the gradient has to be added to it, and to what earlier micro-batches of this rank
   /// have brought to other owners.
-  virtual WorkPtr reduce(std::size_t bundle, const Tensor& gradient, const Tensor& part,
-                         bool later) = 0;
+  virtual WorkPtr reduce(std::size_t bundle, const std::string& name, const Tensor& gradient,
+                         const Tensor& part, bool later) = 0;
 
   /// Whether ranks wait for each other once a step: owners keep what each rank brings apart until
   /// meet() adds it up.

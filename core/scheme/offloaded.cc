@@ -14,7 +14,11 @@ OffloadedOptimizer::OffloadedOptimizer(HostSide& host, Timeline& timeline, const
                                                    parameters.dtype());
   gradients_ = device.tensor({parameters.count()}, MemoryKind::gradient, gradients);
   const HostTaskPtr fetched = parameters_on_host ? nullptr : host.fetch(parameters, parameters_);
-  host.run([&] { inner_ = make(device, parameters_); }, fetched)->wait();
+  // The lane owns what it works with: a simulated rank may end while it waits.
+  const auto made = std::make_shared<std::shared_ptr<Optimizer>>();
+  host.run([made, make, &device, own = parameters_] { *made = make(device, own); }, fetched)
+      ->wait();
+  inner_ = *made;
 }
 
 std::vector<double> OffloadedOptimizer::measure(int round, const ParameterRange& range,

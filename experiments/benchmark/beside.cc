@@ -138,7 +138,8 @@ Beside driver_of_ones_own(const std::string& text) {
   std::istringstream words(text.substr(equals + 1));
   const CommandLine command{std::istream_iterator<std::string>(words), {}};
   if (equals == 0 || command.empty())
-    throw Error("--beside {}: a driver of one's own is NAME=COMMAND", text);
+    throw Error("--beside {}: write a driver of your own as NAME=COMMAND, as in mine=./driver",
+                text);
   return {text.substr(0, equals),
           {},
           [command](const std::string& socket, int world, const std::string& folder) {
@@ -195,7 +196,7 @@ class LibraryProcesses : public RankProcesses {
 
   void look() override { programs_.listen(); }
   std::string cause_of_end(int) override {
-    programs_.wait(2);
+    programs_.wait(5);  // a keeper hears first which rank has ended, and then ends the others
     return programs_.last_words();
   }
   void wait_for_end() override { programs_.wait(2); }
@@ -222,6 +223,10 @@ std::vector<Beside> find_beside(const std::vector<std::string>& names) {
     if (name == installed) {
       for (const Known& known : known_libraries())
         if (has_module(known.driver)) out.push_back(beside(known));
+      if (out.empty())
+        throw Error(
+            "--beside installed: this build has no driver of another library; install "
+            "libopenmpi-dev, libmpich-dev with mpich, or libgloo-dev, and build again");
     } else {
       out.push_back(name.find('=') == std::string::npos ? named(name) : driver_of_ones_own(name));
     }

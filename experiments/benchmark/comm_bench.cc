@@ -38,14 +38,22 @@ CommRow measured(const CommOperation& operation, std::optional<Algorithm> algori
 void check(const CommBench& bench) {
   if (bench.cluster && !bench.beside.empty())
     throw Error(
-        "--beside: other libraries run on this machine, not on a simulated one (--cluster)");
+        "--beside: other libraries run on this machine, not on a simulated one (--cluster); leave "
+        "one of the two out");
   if (bench.cluster && bench.device != "cpu")
-    throw Error("--device {}: a simulated machine (--cluster) has its own devices", bench.device);
+    throw Error(
+        "--device {}: a simulated machine (--cluster) has its own devices; leave one of the two "
+        "out",
+        bench.device);
+  if (bench.cluster && bench.rounds > 0)
+    throw Error(
+        "--rounds: a simulation needs one call of each; leave it out, or leave out --cluster");
   if (bench.device != "cpu" && bench.device != "cuda")
-    throw Error("--device {}: there are cpu and cuda", bench.device);
+    throw Error("--device {}: unknown; choose cpu or cuda", bench.device);
   if (bench.device == "cuda" && !bench.beside.empty())
     throw Error(
-        "--beside: other libraries are measured on processors, not on GPUs (--device cuda)");
+        "--beside: other libraries are measured on processors, not on GPUs (--device cuda); leave "
+        "one of the two out");
   for (const Algorithm algorithm : bench.algorithms)
     if (bench.device == "cuda" && algorithm != Algorithm::native)
       throw Error("--algorithms {}: NCCL has algorithms of its own, which are 'native' here",

@@ -36,7 +36,8 @@ struct Contender {
 class Contest {
  public:
   Contest(const CommBench& bench, int world) : bench_(bench), world_(world) {
-    const Patience patience{bench.timeout_s, bench.interrupted};
+    // A tenth longer than ranks wait for each other, since they know who is missing.
+    const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
     own_name_ = bench.device == "cuda" ? "nccl" : "shm";
     // Ours first: a process forked later would keep the sockets of the others open.
     groups_.push_back(fork_ranks(own_name_, world, patience, [&](int socket, int rank) {

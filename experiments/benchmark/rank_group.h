@@ -21,10 +21,9 @@ struct Patience {
 class RankProcesses {
  public:
   virtual ~RankProcesses() = default;
-  /// Called ten times a second while the bench waits; does not block. Throws Error if the processes
-  /// have ended before their ranks were connected.
+  /// Called ten times a second while the bench waits; does not block.
   virtual void look() {}
-  /// What ended the process of this rank, whose connection has ended; waits two seconds at most.
+  /// What ended the process of this rank, whose connection has ended; waits five seconds at most.
   virtual std::string cause_of_end(int rank) = 0;
   /// Waits until the processes have ended by themselves, as they do without connections; two
   /// seconds at most.

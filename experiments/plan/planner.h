@@ -24,8 +24,8 @@ namespace ringside {
 ///
 /// A rank computes its share (global_batch / world) in max(accumulation, ceil(share / micro_batch))
 /// micro-batches of equal size, unless train.shares says otherwise (experiments/plan/shares.h). A
-/// scheme that allows only worlds up to a limit runs at those
-/// of the asked worlds; if all asked worlds are larger, it runs at its limit alone.
+/// scheme that allows only worlds up to a limit runs at those of the asked worlds; if all asked
+/// worlds are larger, it runs at its limit alone.
 std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores = 0);
 
 /// Plans one run, as `ringside train` carries it out. Throws Error as plan_comparison() does.

@@ -193,7 +193,8 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
   if (with_host_memory(cases))
     out +=
         "its host: what the same rank holds in the host's memory (train.offload). optim. is then "
-        "the time that the host's processor takes, and waiting for it counts as exposed.\n";
+        "the rank's own time in the optimizer plus that of the host's processor; waiting for the "
+        "host counts as exposed.\n";
   return out;
 }
 

@@ -35,6 +35,7 @@ Traffic traffic_of(const Call& call, int rank, int size, std::size_t element) {
       return call.root == rank ? Traffic{bytes * others, 0} : Traffic{0, bytes};
     case Call::Kind::barrier:
     case Call::Kind::split:
+    case Call::Kind::expose:
       break;
   }
   return {both, both};
@@ -68,6 +69,8 @@ std::string describe(const Call& call) {
       return "barrier";
     case Call::Kind::split:
       return "split";
+    case Call::Kind::expose:
+      return "expose";
   }
   return "unknown operation";
 }

@@ -21,7 +21,8 @@ struct Call {
     broadcast,
     all_to_all,
     barrier,
-    split
+    split,
+    expose
   };
   Kind kind = Kind::barrier;
   std::int32_t root = 0;

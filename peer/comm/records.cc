@@ -7,8 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "core/base/error.h"
+
 namespace ringside::peer {
 namespace {
+
+/// The most records that leave_records() leaves of all ranks together.
+constexpr std::ptrdiff_t most_records_left = 64 * 256;
 
 std::string text(const Record& record) {
   const std::string purpose(record.purpose);
@@ -98,10 +103,13 @@ std::string where_rank_is(const Records& records, double now) {
 
 void leave_records(Store& store, const std::string& group, const std::string& what, int first,
                    int end, const RecordsOf& records) {
+  const auto most = std::max<std::ptrdiff_t>(4, most_records_left / (end - first));
   nlohmann::json ranks = nlohmann::json::array();
   for (int r = first; r < end; ++r) {
     nlohmann::json list = nlohmann::json::array();
-    for (const Record& record : records(r).list())
+    std::vector<Record> known = records(r).list();
+    if (std::ssize(known) > most) known.erase(known.begin(), known.end() - most);
+    for (const Record& record : known)
       list.push_back({{"number", record.number},
                       {"operation", describe(record.call)},
                       {"bytes", record.call.bytes},
@@ -112,8 +120,11 @@ void leave_records(Store& store, const std::string& group, const std::string& wh
     ranks.push_back({{"rank", r}, {"collectives", std::move(list)}});
   }
   const nlohmann::json all{{"group", group}, {"error", what}, {"ranks", std::move(ranks)}};
-  store.set(fmt::format("{}collectives/{}/{}", kept_key, group, first),
-            all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  try {
+    store.set(fmt::format("{}collectives/{}/{}", kept_key, group, first),
+              all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } catch (const Error&) {  // what broke the group is more important
+  }
 }
 
 }  // namespace ringside::peer

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "core/base/error.h"
@@ -19,14 +20,23 @@ std::string call_the_roll(Store& store, const Group& group, const Records& own,
   const double end = seconds_now() + std::min(timeout_s, 1.0);
   std::set<int> silent;
   std::string said;
+  const auto ask = [&](int rank, double timeout_s) -> std::optional<std::string> {
+    try {
+      return store.get(key(rank), timeout_s);
+    } catch (const Error&) {
+      return {};
+    }
+  };
+  // All are asked before the first answer is waited for: a store in another process needs a moment
+  // for every answer, and nobody may seem silent because a rank before them is.
+  for (int r = 0; r < group.size; ++r)
+    if (r != group.rank) ask(r, 0);
   for (int r = 0; r < group.size; ++r) {
     if (r == group.rank) continue;
-    try {
-      said +=
-          fmt::format("; rank {}: {}", r, store.get(key(r), std::max(0.0, end - seconds_now())));
-    } catch (const Error&) {
+    if (const auto answer = ask(r, std::max(0.05, end - seconds_now())))
+      said += fmt::format("; rank {}: {}", r, *answer);
+    else
       silent.insert(r);
-    }
   }
   const std::string who = list_ranks(group.size, [&](int r) { return silent.count(r) > 0; });
   if (!who.empty())

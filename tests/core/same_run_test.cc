@@ -13,6 +13,9 @@ struct Change {
   void operator()(double* value) const { *value += 1; }
   void operator()(std::string* value) const { *value += "x"; }
   void operator()(std::vector<std::string>* value) const { value->emplace_back("x"); }
+  void operator()(std::vector<std::pair<std::int64_t, std::int64_t>>* value) const {
+    value->emplace_back(1, 1);
+  }
   void operator()(const Choice& choice) const {
     const EnumNames names = choice.names();
     choice.set(choice.name() == names[0] ? names[1] : names[0]);

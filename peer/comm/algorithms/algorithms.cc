@@ -66,6 +66,7 @@ void run_algorithm(const AlgorithmRow& row, const Call& call, Exchange& exchange
       return all_to_all(exchange);
     case Call::Kind::barrier:
     case Call::Kind::split:
+    case Call::Kind::expose:
       return barrier(exchange);
   }
 }

@@ -64,13 +64,15 @@ class ShmCommunicator : public CallingCommunicator {
 
   void barrier() override {
     control_.throw_if_broken();
-    queue_.run([this] { execute({}, [] {}); });
+    Operation op;
+    op.purpose = take_name();
+    queue_.run([&] { execute(op, [] {}); });
   }
 
   void complete(const std::function<WorkPtr()>& begin) override {
     waits_at_once_ = true;
     try {
-      begin();
+      begin()->wait();
     } catch (...) {
       waits_at_once_ = false;
       throw;
@@ -97,6 +99,8 @@ class ShmCommunicator : public CallingCommunicator {
   std::unique_ptr<Window> expose(const Tensor& tensor) override {
     control_.throw_if_broken();
     Operation op;
+    op.call.kind = Call::Kind::expose;
+    op.purpose = take_name();
     op.address = address_of(tensor, [] { return "expose"; });
     std::vector<Exposed> all;
     // Every rank maps all tensors before any rank goes on, so no peer that ends is missed later.
@@ -192,6 +196,7 @@ class ShmCommunicator : public CallingCommunicator {
         return exchange(op);
       case Call::Kind::barrier:
       case Call::Kind::split:
+      case Call::Kind::expose:
         return;
     }
   }

@@ -204,13 +204,13 @@ void Control::break_group(const std::string& what) {
   std::uint32_t whole = 0;
   if (!header().broken.compare_exchange_strong(whole, 1)) return;
   std::snprintf(header().text, sizeof header().text, "%s", what.c_str());
-  const auto records_of = [this](int r) -> const Records& { return records(r); };
-  leave_records(store_, name(), what, 0, size(), records_of);
   header().broken.store(2);
   for (int r = 0; r < size(); ++r) {
     of(r).phase.wake();
     of(r).bell.wake();
   }
+  leave_records(store_, name(), what, 0, size(),
+                [this](int r) -> const Records& { return records(r); });
 }
 
 bool Control::broken() const { return header().broken.load(std::memory_order_acquire) == 2; }

@@ -69,11 +69,10 @@ void SimAccesses::carry(const Transfer& transfer) const {
   const sim::Place caller = group_.place(transfer.caller), owner = group_.place(transfer.owner);
   const auto bytes = static_cast<double>(transfer.bytes);
   if (shares_memory()) {
-    const sim::CollectiveSpec& collective = world.cluster().collective;
     const bool sums = transfer.kind == Access::Kind::add;
-    const double ideal = bytes * (sums ? 3 : 2) / (world.cluster().device.bandwidth_gbs * 1e9);
-    const double share = (sums ? collective.sum : collective.copy).at(ideal * 1e6);
-    if (ideal > 0) world.start_work(caller, ideal / share)->wait();
+    const double moved = bytes * (sums ? 3 : 2);
+    if (moved > 0)
+      world.start_work(caller, seconds_in_memory(world.cluster(), caller, moved, sums))->wait();
     return;
   }
   if (transfer.caller == transfer.owner) return world.start_flow(owner, owner, bytes)->wait();

@@ -31,6 +31,7 @@ double bytes_of(const Call& call, int rank, int size) {
       return call.root == rank ? 0 : 2 * whole;
     case Kind::barrier:
     case Kind::split:
+    case Kind::expose:
       return 0;
   }
   return 0;

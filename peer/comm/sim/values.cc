@@ -102,6 +102,7 @@ void move_values(const std::vector<Entry>& entries, const AlgorithmRow* algorith
       return;
     case Call::Kind::barrier:
     case Call::Kind::split:
+    case Call::Kind::expose:
       return;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/base/error.h"
 #include "peer/comm/sim/unwinding.h"
 
 namespace ringside::peer {
@@ -24,7 +25,7 @@ class TransferWork : public Work {
   }
   bool ready() override {
     device_.catch_up();
-    return transfer_->done || group_->broken();
+    return transfer_->done;
   }
   Span span() const override { return {{transfer_->begin}, {transfer_->end}}; }
 
@@ -47,6 +48,9 @@ class SimWindow : public AccessWindow {
  private:
   WorkPtr begin(const Access& access) override {
     group_->throw_if_broken();
+    if (group_->gone(access.owner))
+      throw Error("{}: rank {} of {} has left, and its memory with it", group_->name(),
+                  access.owner, group_->size());
     device_.catch_up();
     carry_out(access);
     return std::make_unique<TransferWork>(device_, group_, group_->accesses().start(rank_, access));

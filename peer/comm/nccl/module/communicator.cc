@@ -106,6 +106,7 @@ ncclResult_t NcclCommunicator::enqueue(const Call& call, const Tensor& in, const
     case Call::Kind::all_to_all:
       return enqueue_exchange(in, out);
     case Call::Kind::split:
+    case Call::Kind::expose:
       break;  // split() calls Handle::split() instead
   }
   return ncclInvalidUsage;
