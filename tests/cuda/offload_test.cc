@@ -49,7 +49,7 @@ TEST(OffloadInFp16OnGpus, SkipsTheStepsOfFp16ThatSingleSkips) {
   config.train.precision = Precision::fp16;
   config.train.steps = 12;
   config.optimizer.kind = "sgd";
-  config.optimizer.lr = 3;
+  config.optimizer.lr = 6;
   const Row without = run(plan_training(config, "single", 1));
   config.train.offload = Offload::optimizer;
   const Row with = run(plan_training(config, "single", 1));
