@@ -106,10 +106,14 @@ Medians measure(bool overlap, double seconds_a_byte) {
           return std::make_unique<SlowedCommunicator>(fast.communicator(own, group),
                                                       own.device.clock(), seconds_a_byte);
         });
-    const std::lock_guard lock(mutex);
-    contexts.push_back(std::make_unique<RankContext>(context));
-    contexts.back()->links = links;
-    return peer::make_ddp(*contexts.back(), options.as<peer::DdpOptions>());
+    auto own = std::make_unique<RankContext>(context);
+    own->links = links;
+    const RankContext& slowed = *own;
+    {
+      const std::lock_guard lock(mutex);
+      contexts.push_back(std::move(own));
+    }
+    return peer::make_ddp(slowed, options.as<peer::DdpOptions>());  // waits for the other rank
   };
   const std::vector<RankRecord> ranks = run_ranks_as_threads(plan, &row);
 
