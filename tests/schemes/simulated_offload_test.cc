@@ -7,6 +7,7 @@
 #include "core/device/sim/sim_device.h"
 #include "experiments/run/simulation.h"
 #include "peer/fsdp.h"
+#include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
@@ -15,14 +16,9 @@ namespace ringside {
 namespace {
 
 using testing::run;
+using testing::simulated;
 using testing::small_cluster;
 using testing::tiny;
-
-ExperimentConfig simulated(ExperimentConfig config, const sim::ClusterSpec& cluster) {
-  config.device.kind = "sim";
-  config.cluster = cluster;
-  return config;
-}
 
 Row run_simulated(const ExperimentConfig& config, const std::string& scheme, int world) {
   const RunPlan plan = plan_training(config, scheme, world);

@@ -8,6 +8,7 @@
 #include "peer/ddp.h"
 #include "peer/fsdp.h"
 #include "ps/schemes/ps.h"
+#include "tests/schemes/simulated.h"
 #include "tests/schemes/tiny_runs.h"
 #include "tests/support/small_cluster.h"
 
@@ -15,14 +16,9 @@ namespace ringside {
 namespace {
 
 using testing::run;
+using testing::simulated;
 using testing::small_cluster;
 using testing::tiny;
-
-ExperimentConfig simulated(ExperimentConfig config, const sim::ClusterSpec& cluster) {
-  config.device.kind = "sim";
-  config.cluster = cluster;
-  return config;
-}
 
 Row run_simulated(const RunPlan& plan) {
   return make_row(plan, simulate(plan, [](const Progress&) {}));

@@ -1,0 +1,15 @@
+// Experiments in a simulated cluster.
+#pragma once
+
+#include "experiments/config/config.h"
+
+namespace ringside::testing {
+
+/// The same experiment on the devices of the cluster.
+inline ExperimentConfig simulated(ExperimentConfig config, const sim::ClusterSpec& cluster) {
+  config.device.kind = "sim";
+  config.cluster = cluster;
+  return config;
+}
+
+}  // namespace ringside::testing
