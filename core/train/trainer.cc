@@ -49,10 +49,9 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   scheme_.attach(model_);
   const double start = clock.now();
   double host_before = 0;
-  Traffic measured;
+  Traffic measured, counted = scheme_.traffic();
   for (std::int64_t step = 0; step < train.steps; ++step) {
     const double step_start = clock.now();
-    const Traffic before = scheme_.traffic();
     const double processor_before = processor_seconds();
     if (context_.host && step == train.warmup) host_before = context_.host->busy_s();
     const std::vector<double> losses = train_step(step);
@@ -60,10 +59,14 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     if (context_.device.has_values())
       record.losses.insert(record.losses.end(), losses.begin(), losses.end());
     const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
-    if (step >= train.warmup) measured = measured + (scheme_.traffic() - before);
+    // A transfer that goes on between two steps is counted in the later one. There is none before
+    // the first step that is measured, after the last one, and around an evaluation (drains_after).
+    const Traffic before = std::exchange(counted, scheme_.traffic());
+    if (step >= train.warmup) measured = measured + (counted - before);
     Progress done{step + 1, loss, clock.now() - step_start, {}};
     if (evaluated_after(step)) {
       std::vector<LossValue> shares = evaluate(step, record);
+      counted = scheme_.traffic();
       if (context_.device.has_values()) {
         done.held_out =
             std::accumulate(shares.begin(), shares.end(), LossValue{},

@@ -6,6 +6,7 @@
 #include "ps/schemes/ps.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
+#include "tests/schemes/wrong_schemes.h"
 
 namespace ringside {
 namespace {
@@ -111,6 +112,45 @@ TEST_P(SchemeTraffic, IsNotMuchMoreThanTheMinimum) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, SchemeTraffic, testing::every_scheme_at({1, 2, 3, 4}),
                          testing::name_of_case);
+
+/// Sends 8 bytes in every step, which traffic() counts only when it is called the second time, or
+/// when drain() has waited for them.
+class SendsLate : public testing::Wrapped {
+ public:
+  using Wrapped::Wrapped;
+
+  bool step(const StepInfo& info) override {
+    on_the_way_ += 8;
+    called_ = false;
+    return Wrapped::step(info);
+  }
+  void drain() override {
+    arrive();
+    Wrapped::drain();
+  }
+  Traffic traffic() const override {
+    if (std::exchange(called_, true)) arrive();
+    return {sent_, sent_};
+  }
+
+ private:
+  void arrive() const { sent_ += std::exchange(on_the_way_, 0); }
+
+  mutable bool called_ = false;
+  mutable std::int64_t sent_ = 0, on_the_way_ = 0;
+};
+
+TEST(Traffic, ThatEndsBetweenTwoStepsIsCounted) {
+  const SchemeRow late = testing::wrapping<SendsLate>("single");
+  for (auto config : {tiny("mlp"), testing::evaluating()}) {
+    config.train.steps = 9;
+    config.train.warmup = 2;
+    const Row row = testing::run(plan_training(config, "single", 1), &late);
+    EXPECT_EQ(row.ranks[0].bytes_sent_per_step, 8);
+    EXPECT_EQ(row.ranks[0].bytes_received_per_step, 8);
+    EXPECT_EQ(row.ranks[0].evaluation_bytes.sent, 0);
+  }
+}
 
 }  // namespace
 }  // namespace ringside
