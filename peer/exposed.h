@@ -21,4 +21,12 @@ inline void wait_exposed(Timeline& timeline, const std::string& name, WorkPtr wo
   timeline.add(Activity::communication, name, begin, end);
 }
 
+/// Waits until all ranks of the group have come here, and records the wait as exposed. Errors and
+/// records of the group show the `reason`.
+inline void wait_for_all(Timeline& timeline, Communicator& group, const char* reason) {
+  group.name_next(reason);
+  const auto span = timeline.scope(Activity::exposed, "wait for all ranks");
+  group.barrier();
+}
+
 }  // namespace ringside::peer

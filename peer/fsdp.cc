@@ -22,6 +22,7 @@ class Fsdp : public SyncScheme {
         prefetch_(static_cast<std::size_t>(options.prefetch)),
         min_unit_parameters_(options.min_unit_parameters),
         bucket_bytes_(options.bucket_mb * 1e6),
+        reads_in_place_(options.read_in_place),
         automatic_(options.algorithm == Algorithm::automatic),
         degree_(degree_of(options.shard, options.shard_group, context.plan.world)),
         mesh_(context, degree_.group, options.algorithm) {}
@@ -32,8 +33,15 @@ class Fsdp : public SyncScheme {
     bundles_.emplace(model, min_unit_parameters_);
     shards_.emplace(*bundles_, mesh_.shard(), mesh_.shards());
     HostSide* const host = plan.train.offload == Offload::parameters ? context().host : nullptr;
-    parameters_.emplace(context(), *shards_, !degree_.parameters && !host, MemoryKind::parameter,
-                        parameter_dtype(plan.train), host);
+    const DType dtype = parameter_dtype(plan.train);
+    Tensor shared;
+    if (reads_in_place_ && degree_.parameters && !host)
+      shared = mesh_.within()->share(shards_->own_count(), MemoryKind::parameter, dtype);
+    if (shared)
+      parameters_.emplace(context(), *shards_, shared);
+    else
+      parameters_.emplace(context(), *shards_, !degree_.parameters && !host, MemoryKind::parameter,
+                          dtype, host);
     parameters_->initialise();
     carrier_ = make_carrier(context(), degree_, mesh_.within(), *shards_, *parameters_);
     gradients_.emplace(context(), *shards_, mesh_, carrier_.get(), !degree_.gradients,
@@ -106,7 +114,7 @@ class Fsdp : public SyncScheme {
   }
 
   Traffic traffic() const override {
-    return mesh_.traffic() + (carrier_ ? carrier_->traffic() : Traffic{});
+    return mesh_.traffic() + gathered_->traffic() + (carrier_ ? carrier_->traffic() : Traffic{});
   }
 
   std::vector<SchemeFigure> figures() const override {
@@ -116,6 +124,7 @@ class Fsdp : public SyncScheme {
     const std::vector<int> group = some_workers(mesh_.shards());
     auto out = figures_of_choice(context().plan, Call::Kind::reduce_scatter, gradients_->counts(),
                                  group, "reduce-scatters");
+    if (parameters_->shared()) return out;
     for (auto& one :
          figures_of_choice(context().plan, Call::Kind::all_gather, counts, group, "all-gathers"))
       out.push_back(std::move(one));
@@ -140,6 +149,7 @@ class Fsdp : public SyncScheme {
   std::size_t prefetch_;
   std::int64_t min_unit_parameters_;
   double bucket_bytes_;
+  bool reads_in_place_;
   bool automatic_;  // the algorithm is chosen
   Degree degree_;
   Mesh mesh_;

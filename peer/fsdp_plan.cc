@@ -60,6 +60,9 @@ Fields fields_of(FsdpOptions& options) {
       {"bucket_mb", &options.bucket_mb,
        "gradients are reduced in buckets of about this size (MB), whatever is gathered at once; 0: "
        "unit by unit"},
+      {"read_in_place", &options.read_in_place,
+       "full_shard, on_demand, hybrid_shard on CPUs of one host: compute with other ranks' shards "
+       "where they are in shared memory, instead of gathering copies"},
       {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"}};
 }
 

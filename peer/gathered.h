@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/traffic.h"
 #include "core/scheme/rank_context.h"
 #include "peer/shard_carrier.h"
 
@@ -15,7 +16,9 @@ namespace ringside::peer {
 /// Gathers bundles of units from the shards of all ranks of a group, and binds lenders. If this
 /// rank keeps only shards, a gathered bundle lies in memory of kind communication until it is
 /// freed. If it keeps whole parameters, bundles are gathered in place, once after every update of
-/// the shards. Shards that are kept on the host are copied to the device first (kind communication,
+/// the shards. Parameters that the ranks share are not gathered: units read the shards of all ranks
+/// where they are, and a bundle counts as gathered from begin() to free(). Shards that are kept on
+/// the host are copied to the device first (kind communication,
 /// until the bundle is gathered). For one thread; all ranks ask for the same units in the same
 /// order.
 class GatheredUnits {
@@ -42,11 +45,14 @@ class GatheredUnits {
   void free(std::size_t bundle);
 
   /// Says that all shards have been given to the optimizer; every bundle has been freed. Begins to
-  /// gather whole parameters, the bundle first that forward needs first; blocks until they are
-  /// updated, which an optimizer on the host is not at once.
+  /// gather whole parameters of this rank alone, the bundle first that forward needs first; blocks
+  /// until they are updated, which an optimizer on the host is not at once.
   void refresh();
   /// Waits until no bundle is on its way.
   void drain();
+
+  /// What units have read of other ranks' shards where they are: as much as gathering them moves.
+  const Traffic& traffic() const { return read_; }
 
   /// The bundle of the unit's lender; none if that is the unit's own bundle, or if the unit has no
   /// lender, as most units.
@@ -63,6 +69,8 @@ class GatheredUnits {
     HostTaskPtr copy;
   };
 
+  /// Whether this rank has whole parameters of its own.
+  bool keeps_whole() const { return parameters_.whole() && !parameters_.shared(); }
   void gather(std::size_t bundle, Gathered& entry);
   /// Returns this rank's shard of the bundle on the device, with the values of its last update.
   Tensor shard(std::size_t bundle);
@@ -76,7 +84,8 @@ class GatheredUnits {
   std::function<void(std::size_t)> update_;
   std::vector<std::optional<std::size_t>> lenders_;  // indexed by unit
   std::map<std::size_t, Copied> copied_;
-  std::map<std::size_t, Gathered> gathered_;  // all bundles if parameters are whole
+  std::map<std::size_t, Gathered> gathered_;  // all bundles if parameters are whole, not shared
+  Traffic read_;
 };
 
 }  // namespace ringside::peer

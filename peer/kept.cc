@@ -30,6 +30,9 @@ Kept::Kept(const RankContext& context, const Shards& shards, bool whole, MemoryK
       values_((host ? host->device() : context.device)
                   .tensor({whole ? shards.whole_count() : shards.own_count()}, kind, dtype)) {}
 
+Kept::Kept(const RankContext& context, const Shards& shards, const Tensor& shared)
+    : context_(context), shards_(shards), whole_(true), shared_(true), values_(shared) {}
+
 Tensor Kept::shard(std::size_t b) const {
   return whole_ ? shards_.of_bundle(bundle(b), b) : shards_.of_own(values_, b);
 }
@@ -46,12 +49,13 @@ Tensor Kept::own_range() const {
 void Kept::initialise() const {
   const auto initial = initial_values(context_);
   const Bundles& bundles = shards_.bundles();
+  const bool all = whole_ && !shared_;
   for (std::size_t b = 0; b < shards_.size(); ++b) {
-    const Tensor home = whole_ ? bundle(b) : shard(b);
+    const Tensor home = all ? bundle(b) : shard(b);
     const Tensor kept =
         host_ ? context_.device.tensor(home.shape(), MemoryKind::workspace, home.dtype()) : home;
-    const std::int64_t real = whole_ ? shards_.count(b) : shards_.real_count(b);
-    const std::int64_t begin = bundles[b].begin + (whole_ ? 0 : shards_.begin_in_bundle(b));
+    const std::int64_t real = all ? shards_.count(b) : shards_.real_count(b);
+    const std::int64_t begin = bundles[b].begin + (all ? 0 : shards_.begin_in_bundle(b));
     write_initial(*initial, bundles.model(), bundles[b], begin, kept.range(0, real));
     if (real < kept.count())
       context_.device.kernels().fill({.out = kept.range(real, kept.count() - real)});

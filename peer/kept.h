@@ -8,6 +8,7 @@ namespace ringside::peer {
 
 /// Parameters or gradients of the model, in one flat tensor: a whole range of `shards`, or only
 /// this rank's shards, as an own range. Either way this rank's shard of a bundle is a view of it.
+/// A whole range may be shared: then there is one for all ranks, and each keeps its shards of it.
 class Kept {
  public:
   /// The values are uninitialised. They lie on the device, or in the memory of `host` if it is not
@@ -15,7 +16,12 @@ class Kept {
   Kept(const RankContext& context, const Shards& shards, bool whole, MemoryKind kind, DType dtype,
        HostSide* host = nullptr);
 
+  /// `shared` is a whole range of Communicator::share().
+  Kept(const RankContext& context, const Shards& shards, const Tensor& shared);
+
   bool whole() const { return whole_; }
+  /// Whether the ranks of the group have one whole range together.
+  bool shared() const { return shared_; }
   HostSide* host() const { return host_; }
   const Tensor& values() const { return values_; }
   /// The bundle with its padding; only if whole().
@@ -27,15 +33,16 @@ class Kept {
   /// All shards as an own range: values(), or a copy of kind workspace.
   Tensor own_range() const;
 
-  /// Writes the initial values of parameters, and zeros into the padding. Values for the host are
-  /// made on the device, one bundle after the other.
+  /// Writes the initial values of parameters, and zeros into the padding; into a shared range, of
+  /// this rank's shards alone. Values for the host are made on the device, one bundle after the
+  /// other.
   void initialise() const;
 
  private:
   const RankContext& context_;
   const Shards& shards_;
-  bool whole_;
-  HostSide* host_;
+  bool whole_, shared_ = false;
+  HostSide* host_ = nullptr;
   Tensor values_;
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/comm/window.h"
+#include "peer/exposed.h"
 
 namespace ringside::peer {
 namespace {
@@ -43,7 +44,7 @@ class OnDemandCarrier : public ShardCarrier {
         shards_(shards),
         places_(context.device.tensor({(group.size() - 1) * shards.own_count()},
                                       MemoryKind::communication, parameters.values().dtype())),
-        parameters_window_(group.expose(parameters.values())),
+        parameters_window_(parameters.shared() ? nullptr : group.expose(parameters.values())),
         places_window_(group.expose(places_)) {}
 
   WorkPtr gather(std::size_t bundle, const Tensor&, const Tensor& padded) override {
@@ -77,7 +78,7 @@ class OnDemandCarrier : public ShardCarrier {
   bool meets_once() const override { return true; }
 
   void meet(const Kept& sums) override {
-    wait_for_all("gradients are here");
+    wait_for_all(context_.timeline, group_, "gradients are here");
     const auto span = context_.timeline.scope(Activity::compute, "add up gradients");
     const Kernels& kernels = context_.device.kernels();
     for (std::size_t b = 0; b < shards_.size(); ++b) {
@@ -92,12 +93,13 @@ class OnDemandCarrier : public ShardCarrier {
     }
   }
 
-  void leave() override { wait_for_all("parameters are new"); }
+  void leave() override { wait_for_all(context_.timeline, group_, "parameters are new"); }
 
   /// The window counts what this rank does. What others do in this rank's memory is as much,
   /// because all ranks gather the same bundles as often, and shards are equally large.
   Traffic traffic() const override {
-    const Traffic own = parameters_window_->traffic() + places_window_->traffic();
+    const Traffic read = parameters_window_ ? parameters_window_->traffic() : Traffic{};
+    const Traffic own = read + places_window_->traffic();
     return {own.sent + own.received, own.sent + own.received};
   }
 
@@ -123,17 +125,12 @@ class OnDemandCarrier : public ShardCarrier {
       kernels.copy({.in = gradient, .out = sum});
   }
 
-  void wait_for_all(const char* because) const {
-    group_.name_next(because);
-    const auto span = context_.timeline.scope(Activity::exposed, "wait for all ranks");
-    group_.barrier();
-  }
-
   const RankContext& context_;
   Communicator& group_;
   const Shards& shards_;
   Tensor places_;  // [ranks - 1, own_count]: of every other rank, in their order
-  std::unique_ptr<Window> parameters_window_, places_window_;
+  std::unique_ptr<Window> parameters_window_;  // null if ranks share the parameters
+  std::unique_ptr<Window> places_window_;
 };
 
 }  // namespace

@@ -22,8 +22,11 @@ namespace ringside::peer {
 /// ranks are, the order of sums is that of `single` whether gradients are brought once a step
 /// (train.reduce "last") or in every micro-batch.
 ///
-/// Collective: blocks until all ranks of the group have called it. `parameters` are shards. All
-/// arguments outlive the carrier.
+/// If the ranks share the parameters, nothing is read ahead: units compute with what lies in the
+/// owners' shards, and the bytes count as read all the same.
+///
+/// Collective: blocks until all ranks of the group have called it. `parameters` are shards, or
+/// shared. All arguments outlive the carrier.
 std::unique_ptr<ShardCarrier> make_on_demand_carrier(const RankContext& context,
                                                      Communicator& group, const Shards& shards,
                                                      const Kept& parameters);

@@ -1,5 +1,6 @@
 #include "peer/shard_carrier.h"
 
+#include "peer/exposed.h"
 #include "peer/on_demand.h"
 
 namespace ringside::peer {
@@ -7,7 +8,11 @@ namespace {
 
 class CollectiveCarrier : public ShardCarrier {
  public:
-  CollectiveCarrier(Communicator& group, const Shards& shards) : group_(group), shards_(shards) {}
+  CollectiveCarrier(const RankContext& context, Communicator& group, const Shards& shards,
+                    const Kept& parameters)
+      : context_(context), group_(group), shards_(shards), shared_(parameters.shared()) {
+    leave();
+  }
 
   WorkPtr gather(std::size_t bundle, const Tensor& shard, const Tensor& padded) override {
     group_.name_next(shards_.bundles()[bundle].name);
@@ -19,15 +24,25 @@ class CollectiveCarrier : public ShardCarrier {
     return group_.reduce_scatter(gradient, part);
   }
 
+  /// A rank that updates its shard of a bundle has the bundle's gradients of all ranks, so none of
+  /// them reads the bundle any more. What is left is to wait for the new values.
+  void leave() override {
+    if (shared_) wait_for_all(context_.timeline, group_, "parameters are new");
+  }
+
  private:
+  const RankContext& context_;
   Communicator& group_;
   const Shards& shards_;
+  bool shared_;  // the parameters
 };
 
 }  // namespace
 
-std::unique_ptr<ShardCarrier> make_collective_carrier(Communicator& group, const Shards& shards) {
-  return std::make_unique<CollectiveCarrier>(group, shards);
+std::unique_ptr<ShardCarrier> make_collective_carrier(const RankContext& context,
+                                                      Communicator& group, const Shards& shards,
+                                                      const Kept& parameters) {
+  return std::make_unique<CollectiveCarrier>(context, group, shards, parameters);
 }
 
 std::unique_ptr<ShardCarrier> make_carrier(const RankContext& context, const Degree& degree,
@@ -35,7 +50,7 @@ std::unique_ptr<ShardCarrier> make_carrier(const RankContext& context, const Deg
                                            const Kept& parameters) {
   if (!group) return nullptr;
   if (degree.on_demand) return make_on_demand_carrier(context, *group, shards, parameters);
-  return make_collective_carrier(*group, shards);
+  return make_collective_carrier(context, *group, shards, parameters);
 }
 
 }  // namespace ringside::peer

@@ -90,6 +90,17 @@ class Communicator {
   /// not in dtype. All ranks call expose(), which blocks until all have. Sends nothing. Throws
   /// Error if ranks cannot reach each other's memory: with NCCL.
   virtual std::unique_ptr<Window> expose(const Tensor& tensor) = 0;
+  /// Allocates one array of p * count elements, uninitialised, that all ranks read and write in
+  /// place, as MPI_Win_allocate_shared (MPI Forum 2015, section 11.2.3). Each rank's ledger counts
+  /// `count` elements of it. Barriers and collectives alone order what several ranks do to the same
+  /// elements. All ranks call share(), which blocks until all have. Returns an empty tensor, at
+  /// once, if ranks cannot compute in one memory: with NCCL, between hosts, and in groups with
+  /// another algorithm than Algorithm::native, whose values are to go over links. The device must
+  /// outlive the array.
+  virtual Tensor share(std::int64_t count, MemoryKind kind, DType dtype) {
+    static_cast<void>(count), static_cast<void>(kind), static_cast<void>(dtype);
+    return {};
+  }
   /// Returns a new communicator of the ranks that gave the same colour, ordered by (key, rank). All
   /// ranks must call it.
   virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;

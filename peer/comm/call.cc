@@ -36,6 +36,7 @@ Traffic traffic_of(const Call& call, int rank, int size, std::size_t element) {
     case Call::Kind::barrier:
     case Call::Kind::split:
     case Call::Kind::expose:
+    case Call::Kind::share:
       break;
   }
   return {both, both};
@@ -71,6 +72,8 @@ std::string describe(const Call& call) {
       return "split";
     case Call::Kind::expose:
       return "expose";
+    case Call::Kind::share:
+      return fmt::format("share of {} bytes", call.bytes);
   }
   return "unknown operation";
 }

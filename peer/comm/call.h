@@ -22,7 +22,8 @@ struct Call {
     all_to_all,
     barrier,
     split,
-    expose
+    expose,
+    share
   };
   Kind kind = Kind::barrier;
   std::int32_t root = 0;

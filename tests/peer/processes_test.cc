@@ -209,13 +209,18 @@ TEST(Processes, SchemesEndWithTheBitsOfTheSequentialSum) {
     const auto expected = expected_parameters(training, Order::micro_batches_first);
     const RunPlan plan = training.plan();
     using peer::Shard;
-    for (const Shard shard : {Shard::no_shard, Shard::full_shard, Shard::on_demand}) {
+    using Way = std::pair<Shard, bool>;
+    for (const auto& [shard, in_place] :
+         {Way{Shard::no_shard, true}, Way{Shard::full_shard, true}, Way{Shard::full_shard, false},
+          Way{Shard::on_demand, true}, Way{Shard::on_demand, false}}) {
       Timeline timeline(r.device);
       const RankContext context{plan,     r.rank,  r.device, r.store,
                                 timeline, nullptr, {},       links_among(r)};
       Model model = make_mlp(training.config, r.device);
-      const auto scheme = shard == Shard::no_shard ? peer::make_ddp(context, {})
-                                                   : peer::make_fsdp(context, {.shard = shard});
+      const auto scheme =
+          shard == Shard::no_shard
+              ? peer::make_ddp(context, {})
+              : peer::make_fsdp(context, {.shard = shard, .read_in_place = in_place});
       scheme->attach(model);
       train(training, context, model, *scheme);
       if (!same_bits(parameters_of(*scheme), r.rank == 0 ? expected : std::vector<float>{}))
@@ -252,10 +257,13 @@ TEST(Processes, AGroupKeepsNoFileOpen) {
     const Tensor here = r.floats(1);
     const Tensor there = other->tensor({1}, MemoryKind::communication);
     const auto before = open_files();
-    std::thread thread([&] {
-      peer::make_shm_communicator(*other, r.store, {"pair", 1, 2}, 60)->all_reduce(there)->wait();
-    });
-    peer::make_shm_communicator(r.device, r.store, {"pair", 0, 2}, 60)->all_reduce(here)->wait();
+    const auto communicate = [&](Device& device, int rank, const Tensor& array) {
+      const auto pair = peer::make_shm_communicator(device, r.store, {"pair", rank, 2}, 60);
+      pair->all_reduce(array)->wait();
+      return pair->share(1, MemoryKind::parameter, DType::f32);
+    };
+    std::thread thread([&] { communicate(*other, 1, there); });
+    const Tensor shared = communicate(r.device, 0, here);
     thread.join();
     EXPECT_EQ(open_files(), before);
   });

@@ -30,7 +30,9 @@ TEST(HybridSharding, SendsOneShardAcrossGroups) {
     EXPECT_EQ(mesh.shard(), r.rank % group);
     const peer::Bundles bundles(s.model, 0);
     const peer::Shards shards(bundles, mesh.shard(), mesh.shards());
-    const auto carrier = peer::make_collective_carrier(*mesh.within(), shards);
+    const peer::Kept parameters(s.context, shards, false, MemoryKind::parameter, DType::f32);
+    const auto carrier =
+        peer::make_collective_carrier(s.context, *mesh.within(), shards, parameters);
     peer::GradientShards gradients(s.context, shards, mesh, carrier.get(), false, 0);
     for (std::size_t u = s.model.units.size(); u-- > 0;) {
       r.device.kernels().fill({.out = gradients.target(u, Pass{}), .value = 1});

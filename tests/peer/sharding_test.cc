@@ -25,13 +25,15 @@ struct Case {
   std::int64_t prefetch = 1;
   bool reshard = true;     // after forward
   std::int64_t least = 0;  // parameters of a bundle
+  bool in_place = true;    // the shards of other ranks are read
 
   FsdpOptions options() const {
     return {.shard = shard,
             .shard_group = shard_group,
             .reshard_after_forward = reshard,
             .prefetch = prefetch,
-            .min_unit_parameters = least};
+            .min_unit_parameters = least,
+            .read_in_place = in_place};
   }
   Training training() const { return {.world = world, .micro_batches = micro_batches}; }
   RunPlan plan() const {
@@ -63,11 +65,17 @@ struct Case {
 std::vector<Case> all_cases() {
   std::vector<Case> out;
   const auto add = [&](Case one) {
-    out.push_back(one);
-    one.micro_batches = 3;
-    out.push_back(one);
-    one.reduce = Reduce::last;
-    out.push_back(one);
+    for (const bool in_place : {true, false}) {
+      if (!in_place && !one.shards_parameters()) continue;
+      one.in_place = in_place;
+      one.micro_batches = 1;
+      one.reduce = Reduce::every;
+      out.push_back(one);
+      one.micro_batches = 3;
+      out.push_back(one);
+      one.reduce = Reduce::last;
+      out.push_back(one);
+    }
   };
   for (int world = 1; world <= 4; ++world)
     for (const Shard shard : {Shard::no_shard, Shard::shard_optimizer, Shard::shard_grad_op,
@@ -97,6 +105,7 @@ std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
   if (c.prefetch != 1) name += fmt::format("_prefetch_{}", c.prefetch);
   if (c.least > 0) name += fmt::format("_bundles_of_{}", c.least);
   if (!c.reshard) name += "_gathered_until_backward";
+  if (!c.in_place) name += "_copied";
   if (c.micro_batches > 1) name += fmt::format("_{}", name_of(c.reduce));
   return name;
 }
@@ -185,7 +194,7 @@ TEST_P(Sharding, HoldsWhatTheFormulasSay) {
   const auto ahead = static_cast<std::size_t>(c.prefetch);
   /// Of units [begin, end).
   const auto gathered = [&](std::size_t begin, std::size_t end) {
-    if (!c.shards_parameters()) return std::int64_t{0};
+    if (!c.shards_parameters() || c.in_place) return std::int64_t{0};
     end = std::min(end, units.size());
     return sum({units.begin() + static_cast<std::ptrdiff_t>(begin),
                 units.begin() + static_cast<std::ptrdiff_t>(end)});

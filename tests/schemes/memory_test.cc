@@ -1,8 +1,11 @@
 // Compares the memory of each kind that each rank holds with the closed forms.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "peer/fsdp.h"
+#include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 
 namespace ringside {
@@ -27,6 +30,11 @@ class MemoryAtWorld : public ::testing::TestWithParam<int> {
   Row run_scheme(const std::string& scheme) const {
     return run(plan_training(heavy(), scheme, GetParam()));
   }
+  Row run_fsdp(const peer::FsdpOptions& options) const {
+    auto config = heavy();
+    config.scheme_options["fsdp"] = options;
+    return run(plan_training(config, "fsdp", GetParam()));
+  }
 };
 
 TEST_P(MemoryAtWorld, DdpHoldsEverythingOnEveryRank) {
@@ -39,7 +47,8 @@ TEST_P(MemoryAtWorld, DdpHoldsEverythingOnEveryRank) {
 }
 
 TEST_P(MemoryAtWorld, FsdpHoldsItsShardAndAtMostTwoGatheredUnits) {
-  const Row row = run_scheme("fsdp");
+  const Row row = run_fsdp({.read_in_place = false});
+  const Row in_place = run_fsdp({.read_in_place = true});
   const std::int64_t shard = row.parameters / GetParam();
   const std::int64_t padding = 8;  // at most one element a unit
   for (const auto& rank : row.ranks) {
@@ -50,6 +59,14 @@ TEST_P(MemoryAtWorld, FsdpHoldsItsShardAndAtMostTwoGatheredUnits) {
     EXPECT_LE(rank.at_peak[MemoryKind::communication], 4 * largest_unit + 1024);
     EXPECT_EQ(rank.at_peak[MemoryKind::communication] > 0, GetParam() > 1);
   }
+  // What is read in place differs in gathered units alone, and in nothing if there are none.
+  for (std::size_t r = 0; r < row.ranks.size(); ++r) {
+    const MemoryUse &copied = row.ranks[r].at_peak, &read = in_place.ranks[r].at_peak;
+    for (const auto kind : {MemoryKind::parameter, MemoryKind::gradient, MemoryKind::optimizer})
+      EXPECT_EQ(read[kind], copied[kind]);
+    EXPECT_EQ(read.total() < copied.total(), GetParam() > 1);
+  }
+  EXPECT_THAT(testing::wrong_parameters(in_place, row), ::testing::IsEmpty());
 }
 
 TEST_P(MemoryAtWorld, TheMasterOfDpHoldsMoreThanItsWorkers) {

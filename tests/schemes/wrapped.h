@@ -70,6 +70,9 @@ class WrappedCommunicator : public Communicator {
     return right_->split(colour, key);
   }
   std::unique_ptr<Window> expose(const Tensor& tensor) override { return right_->expose(tensor); }
+  Tensor share(std::int64_t count, MemoryKind kind, DType dtype) override {
+    return right_->share(count, kind, dtype);
+  }
   Traffic traffic() const override { return right_->traffic(); }
 
  private:

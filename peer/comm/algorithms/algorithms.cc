@@ -67,6 +67,7 @@ void run_algorithm(const AlgorithmRow& row, const Call& call, Exchange& exchange
     case Call::Kind::barrier:
     case Call::Kind::split:
     case Call::Kind::expose:
+    case Call::Kind::share:
       return barrier(exchange);
   }
 }

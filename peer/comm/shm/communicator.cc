@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "peer/comm/calling.h"
 #include "peer/comm/local.h"
 #include "peer/comm/part.h"
+#include "peer/comm/shared_array.h"
 #include "peer/comm/shm/control.h"
 #include "peer/comm/shm/exchange.h"
 #include "peer/comm/shm/messages.h"
@@ -115,6 +117,24 @@ class ShmCommunicator : public CallingCommunicator {
     return std::make_unique<ShmWindow>(control_, queue_, tensor, std::move(all));
   }
 
+  Tensor share(std::int64_t count, MemoryKind kind, DType dtype) override {
+    if (algorithm_ != Algorithm::native) return {};
+    control_.throw_if_broken();
+    const std::size_t bytes = static_cast<std::size_t>(count * size()) * size_of(dtype);
+    Operation op;
+    op.call = {.kind = Call::Kind::share, .bytes = bytes};
+    op.purpose = take_name();
+    // Rank 0 has the file open until all ranks have mapped it.
+    std::optional<File> file;
+    if (rank() == 0 && bytes > 0) {
+      file = File::create(bytes);
+      op.address = {getpid(), file->number(), file->identity(), 0, bytes};
+    }
+    std::shared_ptr<std::byte> first;
+    queue_.run([&] { execute(op, [&] { first = memory_.find(control_.of(0).in); }); });
+    return shared_array(device_, std::move(first), count * size(), size(), kind, dtype);
+  }
+
   Traffic traffic() const override {
     return Traffic{sent_.load(), received_.load()} + messages_.traffic();
   }
@@ -197,6 +217,7 @@ class ShmCommunicator : public CallingCommunicator {
       case Call::Kind::barrier:
       case Call::Kind::split:
       case Call::Kind::expose:
+      case Call::Kind::share:
         return;
     }
   }

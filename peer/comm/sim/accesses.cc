@@ -1,5 +1,7 @@
 #include "peer/comm/sim/accesses.h"
 
+#include <new>
+
 #include "peer/comm/sim/routes.h"
 
 namespace ringside::peer {
@@ -15,6 +17,18 @@ std::vector<Exposed> SimAccesses::memory(std::size_t window) const {
   std::vector<Exposed> out;
   for (int r = 0; r < group_.size(); ++r) out.push_back(exposed_.at(r).at(window));
   return out;
+}
+
+std::shared_ptr<std::byte> SimAccesses::share(int rank, std::size_t bytes, bool values) {
+  const std::size_t array = asked_[rank]++;
+  if (array < shared_.size()) return shared_[array];
+  constexpr std::align_val_t alignment{64};
+  std::shared_ptr<std::byte> first;
+  if (values && bytes > 0)
+    first = {static_cast<std::byte*>(::operator new(bytes, alignment)),
+             [](std::byte* memory) { ::operator delete(memory, alignment); }};
+  shared_.push_back(first);
+  return first;
 }
 
 bool SimAccesses::shares_memory() const { return sim::shares_memory(group_.world().cluster()); }

@@ -38,6 +38,10 @@ class SimAccesses {
   std::size_t expose(int rank, const Tensor& tensor);
   std::vector<Exposed> memory(std::size_t window) const;
 
+  /// The memory of one array that all ranks share (Communicator::share): each rank that asks for
+  /// its n-th array gets the same. Null if there are no values.
+  std::shared_ptr<std::byte> share(int rank, std::size_t bytes, bool values);
+
   /// Starts to move the bytes of an access of rank `caller`; await() blocks until they have moved.
   TransferPtr start(int caller, const Access& access);
   void await(const Transfer& transfer) const;
@@ -57,7 +61,9 @@ class SimAccesses {
 
   SimMembers& group_;
   std::map<int, std::vector<Exposed>> exposed_;  // by rank
-  std::map<std::pair<int, int>, Lane> lanes_;    // by the ranks from which and to which bytes move
+  std::map<int, std::size_t> asked_;             // by rank, for how many shared arrays
+  std::vector<std::shared_ptr<std::byte>> shared_;
+  std::map<std::pair<int, int>, Lane> lanes_;  // by the ranks from which and to which bytes move
 };
 
 }  // namespace ringside::peer

@@ -7,6 +7,7 @@
 #include "peer/comm/algorithms/algorithms.h"
 #include "peer/comm/calling.h"
 #include "peer/comm/local.h"
+#include "peer/comm/shared_array.h"
 #include "peer/comm/sim/algorithm.h"
 #include "peer/comm/sim/group.h"
 #include "peer/comm/sim/messages.h"
@@ -135,6 +136,17 @@ class SimCommunicator : public CallingCommunicator {
     const std::size_t number = group_->accesses().expose(rank(), tensor);
     barrier();  // afterwards all ranks have exposed a tensor
     return make_sim_window(device_, group_, rank(), number, tensor);
+  }
+
+  Tensor share(std::int64_t count, MemoryKind kind, DType dtype) override {
+    if (group_->algorithm() != Algorithm::native || !sim::shares_memory(group_->world().cluster()))
+      return {};
+    group_->throw_if_broken();
+    const std::int64_t all = count * size();
+    const std::size_t bytes = static_cast<std::size_t>(all) * size_of(dtype);
+    auto first = group_->accesses().share(rank(), bytes, device_.has_values());
+    begin({.kind = Call::Kind::share, .bytes = bytes}, {}, {})->wait();
+    return shared_array(device_, std::move(first), all, size(), kind, dtype);
   }
 
   Traffic traffic() const override { return group_->traffic(rank()); }

@@ -32,6 +32,7 @@ double bytes_of(const Call& call, int rank, int size) {
     case Kind::barrier:
     case Kind::split:
     case Kind::expose:
+    case Kind::share:
       return 0;
   }
   return 0;

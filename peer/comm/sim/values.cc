@@ -103,6 +103,7 @@ void move_values(const std::vector<Entry>& entries, const AlgorithmRow* algorith
     case Call::Kind::barrier:
     case Call::Kind::split:
     case Call::Kind::expose:
+    case Call::Kind::share:
       return;
   }
 }

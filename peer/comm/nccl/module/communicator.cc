@@ -107,6 +107,7 @@ ncclResult_t NcclCommunicator::enqueue(const Call& call, const Tensor& in, const
       return enqueue_exchange(in, out);
     case Call::Kind::split:
     case Call::Kind::expose:
+    case Call::Kind::share:
       break;  // split() calls Handle::split() instead
   }
   return ncclInvalidUsage;
