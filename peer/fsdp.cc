@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "peer/exposed.h"
 #include "peer/gathered.h"
 #include "peer/gradient_shards.h"
 #include "peer/mesh.h"
@@ -13,7 +14,8 @@
 namespace ringside::peer {
 namespace {
 
-/// Whether the degree keeps parameters and gradients whole or in shards is known to Kept alone.
+/// Whether the degree keeps parameters and gradients whole or in shards is known to Kept alone;
+/// whether the ranks share the parameters is asked of it.
 class Fsdp : public SyncScheme {
  public:
   Fsdp(const RankContext& context, const FsdpOptions& options)
@@ -35,7 +37,7 @@ class Fsdp : public SyncScheme {
     HostSide* const host = plan.train.offload == Offload::parameters ? context().host : nullptr;
     const DType dtype = parameter_dtype(plan.train);
     Tensor shared;
-    if (reads_in_place_ && degree_.parameters && !host)
+    if (reads_in_place_ && degree_.parameters && plan.train.offload == Offload::none)
       shared = mesh_.within()->share(shards_->own_count(), MemoryKind::parameter, dtype);
     if (shared)
       parameters_.emplace(context(), *shards_, shared);
@@ -43,6 +45,7 @@ class Fsdp : public SyncScheme {
       parameters_.emplace(context(), *shards_, !degree_.parameters && !host, MemoryKind::parameter,
                           dtype, host);
     parameters_->initialise();
+    if (shared) wait_for_all(context().timeline, *mesh_.within(), "parameters are initialised");
     carrier_ = make_carrier(context(), degree_, mesh_.within(), *shards_, *parameters_);
     gradients_.emplace(context(), *shards_, mesh_, carrier_.get(), !degree_.gradients,
                        bucket_bytes_);
@@ -114,7 +117,8 @@ class Fsdp : public SyncScheme {
   }
 
   Traffic traffic() const override {
-    return mesh_.traffic() + gathered_->traffic() + (carrier_ ? carrier_->traffic() : Traffic{});
+    return mesh_.traffic() + (gathered_ ? gathered_->traffic() : Traffic{}) +
+           (carrier_ ? carrier_->traffic() : Traffic{});
   }
 
   std::vector<SchemeFigure> figures() const override {

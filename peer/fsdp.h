@@ -70,12 +70,13 @@ void check(const FsdpOptions& options, const RunPlan& plan);
 /// device holds gathered units and at most `prefetch` + 2 such shards. A group of one rank then
 /// copies whole units, and frees them as if they had been gathered.
 ///
-/// Where the ranks of a group can compute in one memory (Communicator::share: on CPUs of one host,
-/// with Algorithm::native) and `read_in_place` is true, stage 3 gathers nothing: the group has one
-/// array of parameters, every rank updates its shards of it, and units read all shards where they
-/// are. Ranks then wait for each other once a step, after the update, and hold no gathered units;
-/// `prefetch` and `reshard_after_forward` change only how often a unit's bytes count as read, which
-/// is as often as they would be gathered.
+/// Where the ranks of a group compute in one memory (Communicator::share: on CPUs of one host, with
+/// Algorithm::native), nothing is offloaded and `read_in_place` is true, stage 3 gathers nothing:
+/// the group has one array of parameters, every rank updates its shards of it, and units read all
+/// shards where they are. Instead of waiting for each other in every gathering, ranks wait once
+/// after the update; reduce-scatters remain. No rank holds gathered units. `prefetch` has no
+/// effect, and `reshard_after_forward` only on how often a unit's bytes count as read, which is as
+/// often as they would be gathered; these bytes are computed (Traffic::computed).
 ///
 /// In a group of one rank nothing else is copied: parameters are used in place, and units'
 /// gradients are their own shards.

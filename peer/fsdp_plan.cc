@@ -61,8 +61,11 @@ Fields fields_of(FsdpOptions& options) {
        "gradients are reduced in buckets of about this size (MB), whatever is gathered at once; 0: "
        "unit by unit"},
       {"read_in_place", &options.read_in_place,
-       "full_shard, on_demand, hybrid_shard on CPUs of one host: compute with other ranks' shards "
-       "where they are in shared memory, instead of gathering copies"},
+       "full_shard, on_demand, hybrid_shard, on CPUs of one host, with algorithm native and "
+       "without "
+       "train.offload: compute with other ranks' shards where they are, instead of gathering "
+       "copies; "
+       "prefetch and reshard_after_forward then mean nothing"},
       {"algorithm", &options.algorithm, "of the collectives: see `ringside list algorithms`"}};
 }
 
@@ -90,6 +93,11 @@ void check(const FsdpOptions& options, const RunPlan& plan) {
         "scheme.{}.reshard_after_forward = false means nothing with shard = '{}', which keeps "
         "parameters whole; leave it out, or set shard to 'full_shard', 'on_demand' or "
         "'hybrid_shard'",
+        plan.scheme, name_of(options.shard));
+  if (!options.read_in_place && !shards_parameters(options.shard))
+    throw Error(
+        "scheme.{}.read_in_place = false means nothing with shard = '{}', which keeps parameters "
+        "whole; leave it out, or set shard to 'full_shard', 'on_demand' or 'hybrid_shard'",
         plan.scheme, name_of(options.shard));
   if (plan.train.offload == Offload::parameters && !shards_parameters(options.shard))
     throw Error(

@@ -27,7 +27,7 @@ GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Sha
       carrier_(carrier),
       update_(std::move(update)) {
   for (const auto& unit : model.units) lenders_.push_back(lender_of(model, *unit));
-  for (std::size_t b = 0; keeps_whole() && b < shards.size(); ++b)
+  for (std::size_t b = 0; parameters.whole() && b < shards.size(); ++b)
     gathered_[b].padded = parameters.bundle(b);
 }
 
@@ -70,7 +70,7 @@ void GatheredUnits::begin(std::size_t bundle) {
     entry.padded = parameters_.bundle(bundle);
     const auto others =
         static_cast<std::int64_t>(entry.padded.bytes() - parameters_.shard(bundle).bytes());
-    read_ = read_ + Traffic{others, others};
+    read_ = read_ + Traffic{others, others, true};
     return;
   }
   entry.padded = context_.device.tensor({shards_.padded_count(bundle)}, MemoryKind::communication,
@@ -79,7 +79,7 @@ void GatheredUnits::begin(std::size_t bundle) {
 }
 
 const Tensor& GatheredUnits::wait(std::size_t bundle) {
-  if (!carrier_ && (keeps_whole() || !gathered_.contains(bundle)))
+  if (!carrier_ && (parameters_.whole() || !gathered_.contains(bundle)))
     gathered_[bundle].padded = shard(bundle);
   Gathered& entry = gathered_[bundle];
   if (entry.work)
@@ -103,11 +103,11 @@ Tensor GatheredUnits::get_with_lender(std::size_t unit) {
 void GatheredUnits::free(std::size_t bundle) {
   const Bundle& units = shards_.bundles()[bundle];
   for (std::size_t u = units.first; u <= units.last; ++u) model_.units[u]->bind({}, {});
-  if (!keeps_whole()) gathered_.erase(bundle);
+  if (!parameters_.whole()) gathered_.erase(bundle);
 }
 
 void GatheredUnits::refresh() {
-  if (!keeps_whole() || !carrier_) return;
+  if (!parameters_.whole() || !carrier_) return;
   for (auto& [bundle, entry] : gathered_) gather(bundle, entry);
 }
 

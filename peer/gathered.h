@@ -18,9 +18,8 @@ namespace ringside::peer {
 /// freed. If it keeps whole parameters, bundles are gathered in place, once after every update of
 /// the shards. Parameters that the ranks share are not gathered: units read the shards of all ranks
 /// where they are, and a bundle counts as gathered from begin() to free(). Shards that are kept on
-/// the host are copied to the device first (kind communication,
-/// until the bundle is gathered). For one thread; all ranks ask for the same units in the same
-/// order.
+/// the host are copied to the device first (kind communication, until the bundle is gathered). For
+/// one thread; all ranks ask for the same units in the same order.
 class GatheredUnits {
  public:
   /// `carrier` is null if the group is this rank alone: then nothing is gathered, and `parameters`
@@ -69,8 +68,6 @@ class GatheredUnits {
     HostTaskPtr copy;
   };
 
-  /// Whether this rank has whole parameters of its own.
-  bool keeps_whole() const { return parameters_.whole() && !parameters_.shared(); }
   void gather(std::size_t bundle, Gathered& entry);
   /// Returns this rank's shard of the bundle on the device, with the values of its last update.
   Tensor shard(std::size_t bundle);
@@ -84,7 +81,7 @@ class GatheredUnits {
   std::function<void(std::size_t)> update_;
   std::vector<std::optional<std::size_t>> lenders_;  // indexed by unit
   std::map<std::size_t, Copied> copied_;
-  std::map<std::size_t, Gathered> gathered_;  // all bundles if parameters are whole, not shared
+  std::map<std::size_t, Gathered> gathered_;  // all bundles if parameters are whole
   Traffic read_;
 };
 

@@ -25,16 +25,16 @@ Kept::Kept(const RankContext& context, const Shards& shards, bool whole, MemoryK
            DType dtype, HostSide* host)
     : context_(context),
       shards_(shards),
-      whole_(whole),
+      extent_(whole ? Extent::whole : Extent::shards),
       host_(host),
       values_((host ? host->device() : context.device)
                   .tensor({whole ? shards.whole_count() : shards.own_count()}, kind, dtype)) {}
 
 Kept::Kept(const RankContext& context, const Shards& shards, const Tensor& shared)
-    : context_(context), shards_(shards), whole_(true), shared_(true), values_(shared) {}
+    : context_(context), shards_(shards), extent_(Extent::shared), values_(shared) {}
 
 Tensor Kept::shard(std::size_t b) const {
-  return whole_ ? shards_.of_bundle(bundle(b), b) : shards_.of_own(values_, b);
+  return extent_ == Extent::shards ? shards_.of_own(values_, b) : shards_.of_bundle(bundle(b), b);
 }
 
 Tensor Kept::own_range() const {
@@ -49,13 +49,12 @@ Tensor Kept::own_range() const {
 void Kept::initialise() const {
   const auto initial = initial_values(context_);
   const Bundles& bundles = shards_.bundles();
-  const bool all = whole_ && !shared_;
   for (std::size_t b = 0; b < shards_.size(); ++b) {
-    const Tensor home = all ? bundle(b) : shard(b);
+    const Tensor home = whole() ? bundle(b) : shard(b);
     const Tensor kept =
         host_ ? context_.device.tensor(home.shape(), MemoryKind::workspace, home.dtype()) : home;
-    const std::int64_t real = all ? shards_.count(b) : shards_.real_count(b);
-    const std::int64_t begin = bundles[b].begin + (all ? 0 : shards_.begin_in_bundle(b));
+    const std::int64_t real = whole() ? shards_.count(b) : shards_.real_count(b);
+    const std::int64_t begin = bundles[b].begin + (whole() ? 0 : shards_.begin_in_bundle(b));
     write_initial(*initial, bundles.model(), bundles[b], begin, kept.range(0, real));
     if (real < kept.count())
       context_.device.kernels().fill({.out = kept.range(real, kept.count() - real)});

@@ -19,17 +19,18 @@ class Kept {
   /// `shared` is a whole range of Communicator::share().
   Kept(const RankContext& context, const Shards& shards, const Tensor& shared);
 
-  bool whole() const { return whole_; }
+  /// Whether this rank has a whole range of its own.
+  bool whole() const { return extent_ == Extent::whole; }
   /// Whether the ranks of the group have one whole range together.
-  bool shared() const { return shared_; }
+  bool shared() const { return extent_ == Extent::shared; }
   HostSide* host() const { return host_; }
   const Tensor& values() const { return values_; }
-  /// The bundle with its padding; only if whole().
+  /// The bundle with its padding; only if whole() or shared().
   Tensor bundle(std::size_t b) const { return shards_.of_whole(values_, b); }
   /// This rank's shard of the bundle.
   Tensor shard(std::size_t b) const;
   /// Whether the shards of all bundles lie one after the other in values(), as in an own range.
-  bool is_own_range() const { return !whole_ || shards_.ranks() == 1; }
+  bool is_own_range() const { return extent_ == Extent::shards || shards_.ranks() == 1; }
   /// All shards as an own range: values(), or a copy of kind workspace.
   Tensor own_range() const;
 
@@ -39,9 +40,11 @@ class Kept {
   void initialise() const;
 
  private:
+  enum class Extent : std::uint8_t { shards, whole, shared };
+
   const RankContext& context_;
   const Shards& shards_;
-  bool whole_, shared_ = false;
+  Extent extent_;
   HostSide* host_ = nullptr;
   Tensor values_;
 };

@@ -22,8 +22,8 @@ namespace ringside::peer {
 /// ranks are, the order of sums is that of `single` whether gradients are brought once a step
 /// (train.reduce "last") or in every micro-batch.
 ///
-/// If the ranks share the parameters, nothing is read ahead: units compute with what lies in the
-/// owners' shards, and the bytes count as read all the same.
+/// If the ranks share the parameters, units compute with the owners' shards where they are, and
+/// what gather() would have read counts as read (GatheredUnits::traffic).
 ///
 /// Collective: blocks until all ranks of the group have called it. `parameters` are shards, or
 /// shared. All arguments outlive the carrier.

@@ -10,9 +10,7 @@ class CollectiveCarrier : public ShardCarrier {
  public:
   CollectiveCarrier(const RankContext& context, Communicator& group, const Shards& shards,
                     const Kept& parameters)
-      : context_(context), group_(group), shards_(shards), shared_(parameters.shared()) {
-    leave();
-  }
+      : context_(context), group_(group), shards_(shards), shared_(parameters.shared()) {}
 
   WorkPtr gather(std::size_t bundle, const Tensor& shard, const Tensor& padded) override {
     group_.name_next(shards_.bundles()[bundle].name);

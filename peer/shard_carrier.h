@@ -52,13 +52,13 @@ class ShardCarrier {
 };
 
 /// Every movement of a bundle is a collective of the group, for which its ranks wait for each
-/// other. If ranks share the parameters, nothing is gathered; they wait in leave() then. All
-/// arguments outlive the carrier. Collective, as make_carrier().
+/// other. If ranks share the parameters, gather() is not called, and leave() is a barrier. All
+/// arguments outlive the carrier.
 std::unique_ptr<ShardCarrier> make_collective_carrier(const RankContext& context,
                                                       Communicator& group, const Shards& shards,
                                                       const Kept& parameters);
 
-/// Makes the carrier of the degree for parameters that have their initial values; null if `group`
+/// Makes the carrier of the degree; null if `group`
 /// is null, because the group is this rank alone. Collective: all ranks of the group call it. All
 /// arguments outlive the carrier.
 std::unique_ptr<ShardCarrier> make_carrier(const RankContext& context, const Degree& degree,

@@ -27,8 +27,7 @@ bool ShardUpdate::step(const StepInfo& info) {
   gradients_.meet();
   const bool finite = optimizer_->rounds() > 0 ? step_at_once(info) : step_by_bundle(info);
   expected_ = shards_.size();
-  // Before other ranks read the parameters.
-  if (gradients_.meets_once() || parameters_.shared()) finish_all();
+  if (gradients_.meets_once()) finish_all();  // before other ranks read the parameters
   return finite;
 }
 

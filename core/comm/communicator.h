@@ -92,15 +92,13 @@ class Communicator {
   virtual std::unique_ptr<Window> expose(const Tensor& tensor) = 0;
   /// Allocates one array of p * count elements, uninitialised, that all ranks read and write in
   /// place, as MPI_Win_allocate_shared (MPI Forum 2015, section 11.2.3). Each rank's ledger counts
-  /// `count` elements of it. Barriers and collectives alone order what several ranks do to the same
-  /// elements. All ranks call share(), which blocks until all have. Returns an empty tensor, at
-  /// once, if ranks cannot compute in one memory: with NCCL, between hosts, and in groups with
-  /// another algorithm than Algorithm::native, whose values are to go over links. The device must
-  /// outlive the array.
-  virtual Tensor share(std::int64_t count, MemoryKind kind, DType dtype) {
-    static_cast<void>(count), static_cast<void>(kind), static_cast<void>(dtype);
-    return {};
-  }
+  /// `count` elements of the array; traffic() counts nothing. Barriers and collectives alone order
+  /// what several ranks do to the same elements. The array is no operand of other functions of
+  /// communicators, and the device must outlive it. All ranks call share(), which blocks until all
+  /// have. Returns an empty tensor, at once, if ranks do not compute in one memory: with NCCL,
+  /// between hosts, in a group of one rank, and in groups with another algorithm than
+  /// Algorithm::native, whose values are to go over links.
+  virtual Tensor share(std::int64_t count, MemoryKind kind, DType dtype) = 0;
   /// Returns a new communicator of the ranks that gave the same colour, ordered by (key, rank). All
   /// ranks must call it.
   virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;

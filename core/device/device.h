@@ -57,8 +57,9 @@ class Device {
   virtual std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) = 0;
 
   /// Wraps memory of the host that a library owns (for example a received message). The ledger
-  /// counts it as `kind` if the device computes in the host's memory. `release` is called when the
-  /// buffer's last owner lets go of it.
+  /// counts it as `kind` if the device computes in the host's memory; if that is then more than the
+  /// device has, throws Error as allocate() does. `release` is called when the buffer's last owner
+  /// lets go of it.
   virtual std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
                                         std::function<void()> release) = 0;
 

@@ -30,13 +30,21 @@ void note_process_memory(RankRecord& record) {
   // The names of the symmetric heap's segments contain their owner's process id.
   const std::string heap = "/memfd:ringside-";
   const std::string own = heap + std::to_string(getpid()) + " ";
-  bool of_peer = false;
+  // Of an array that all ranks share (Communicator::share), an equal part is each rank's own: the
+  // proportional share (Pss).
+  const std::string array = "/memfd:ringside-shared ";
+  bool of_peer = false, shared = false;
   std::ifstream maps("/proc/self/smaps");
   while (std::getline(maps, line)) {
-    if (const bool is_header = line.find('-') < line.find(' '); is_header)
-      of_peer = line.find(heap) != std::string::npos && line.find(own) == std::string::npos;
-    else if (of_peer && line.starts_with("Rss:"))
+    if (const bool is_header = line.find('-') < line.find(' '); is_header) {
+      shared = line.find(array) != std::string::npos;
+      of_peer =
+          !shared && line.find(heap) != std::string::npos && line.find(own) == std::string::npos;
+    } else if ((of_peer || shared) && line.starts_with("Rss:")) {
       record.rss_of_peers += bytes_of(line);
+    } else if (shared && line.starts_with("Pss:")) {
+      record.rss_of_peers -= bytes_of(line);
+    }
   }
 }
 

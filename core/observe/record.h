@@ -58,7 +58,8 @@ struct RankRecord {
   MemoryUse at_peak;
   std::optional<HostMemory> host_memory{};  // none if nothing is offloaded
   /// `rss`: the largest resident set; `rss_of_peers`: how much of the present resident set is
-  /// memory of other processes that this process maps. In bytes, at the end of the last step.
+  /// memory of other processes that this process maps, and their parts of arrays that all share.
+  /// In bytes, at the end of the last step.
   std::int64_t rss = 0;
   std::int64_t rss_of_peers = 0;
   /// Memory of a device that has its own, as the device's driver counts it at the end of the last

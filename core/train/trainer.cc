@@ -59,8 +59,8 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
     if (context_.device.has_values())
       record.losses.insert(record.losses.end(), losses.begin(), losses.end());
     const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
-    // A transfer that goes on between two steps is counted in the later one. There is none before
-    // the first step that is measured, after the last one, and around an evaluation (drains_after).
+    // A transfer that goes on between two steps is counted in the later one. None goes on when the
+    // measured steps begin or end, or beside an evaluation (drains_after).
     const Traffic before = std::exchange(counted, scheme_.traffic());
     if (step >= train.warmup) measured = measured + (counted - before);
     Progress done{step + 1, loss, clock.now() - step_start, {}};

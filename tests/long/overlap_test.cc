@@ -67,6 +67,9 @@ class SlowedCommunicator : public Communicator {
   WorkPtr send(const Tensor& array, int to) override { return inner_->send(array, to); }
   WorkPtr recv(const Tensor& array, int from) override { return inner_->recv(array, from); }
   std::unique_ptr<Window> expose(const Tensor& own) override { return inner_->expose(own); }
+  Tensor share(std::int64_t count, MemoryKind kind, DType dtype) override {
+    return inner_->share(count, kind, dtype);
+  }
   void barrier() override { inner_->barrier(); }
   std::unique_ptr<Communicator> split(int colour, int key) override {
     return inner_->split(colour, key);

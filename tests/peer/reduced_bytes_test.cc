@@ -100,9 +100,10 @@ class OfDegree : public ::testing::TestWithParam<Shard> {
  protected:
   static Held train_in(const Dtypes& dtypes, double bucket_mb) {
     return train_with(dtypes, [&](const RankContext& context) {
-      return peer::make_fsdp(
-          context,
-          {.shard = GetParam(), .prefetch = 0, .bucket_mb = bucket_mb, .read_in_place = false});
+      return peer::make_fsdp(context, {.shard = GetParam(),
+                                       .prefetch = 0,
+                                       .bucket_mb = bucket_mb,
+                                       .read_in_place = GetParam() != Shard::full_shard});
     });
   }
   static bool whole_gradients() { return GetParam() == Shard::shard_optimizer; }

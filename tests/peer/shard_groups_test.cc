@@ -119,6 +119,10 @@ TEST(OptionsOfSharding, AreRefusedIfTheyMeanNothing) {
             "scheme.fsdp.reshard_after_forward = false means nothing with shard = "
             "'shard_grad_op', which keeps parameters whole; leave it out, or set shard to "
             "'full_shard', 'on_demand' or 'hybrid_shard'");
+  EXPECT_EQ(complaint(4, {.shard = Shard::shard_optimizer, .read_in_place = false}),
+            "scheme.fsdp.read_in_place = false means nothing with shard = 'shard_optimizer', which "
+            "keeps parameters whole; leave it out, or set shard to 'full_shard', 'on_demand' or "
+            "'hybrid_shard'");
   EXPECT_EQ(complaint(4, {.shard = Shard::on_demand, .algorithm = Algorithm::ring}),
             "scheme.fsdp.algorithm = 'ring' means nothing with shard = 'on_demand', which has no "
             "collectives; leave it out");

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "peer/fsdp.h"
+#include "tests/peer/sim_ranks.h"
 #include "tests/peer/training.h"
 
 namespace ringside {
@@ -26,6 +27,7 @@ struct Case {
   bool reshard = true;     // after forward
   std::int64_t least = 0;  // parameters of a bundle
   bool in_place = true;    // the shards of other ranks are read
+  bool simulated = false;  // on cores of a simulated CPU, which run until they wait
 
   FsdpOptions options() const {
     return {.shard = shard,
@@ -95,6 +97,9 @@ std::vector<Case> all_cases() {
   add({.world = 2, .shard = Shard::on_demand, .reshard = false, .least = 100});
   add({.world = 4, .shard = Shard::hybrid_shard, .shard_group = 2, .least = 100});
   add({.world = 4, .shard = Shard::hybrid_shard, .shard_group = 2, .reshard = false});
+  add({.world = 2, .shard = Shard::full_shard, .simulated = true});
+  add({.world = 3, .shard = Shard::on_demand, .simulated = true});
+  add({.world = 4, .shard = Shard::hybrid_shard, .shard_group = 2, .simulated = true});
   return out;
 }
 
@@ -106,6 +111,7 @@ std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
   if (c.least > 0) name += fmt::format("_bundles_of_{}", c.least);
   if (!c.reshard) name += "_gathered_until_backward";
   if (!c.in_place) name += "_copied";
+  if (c.simulated) name += "_simulated";
   if (c.micro_batches > 1) name += fmt::format("_{}", name_of(c.reduce));
   return name;
 }
@@ -138,7 +144,7 @@ class Sharding : public ::testing::TestWithParam<Case> {
   void run(const std::function<void(const Rank&)>& look,
            const std::function<void(Scene&, SyncScheme&)>& end) const {
     const Case& c = GetParam();
-    run_ranks(c.world, [&](const Rank& r) {
+    const auto body = [&](const Rank& r) {
       Scene s(r, c.training());
       s.plan = c.plan();
       const auto scheme = peer::make_fsdp(s.context, c.options());
@@ -146,7 +152,11 @@ class Sharding : public ::testing::TestWithParam<Case> {
       train(c.training(), s.context, s.model, *scheme, [&] { look(r); });
       scheme->drain();
       end(s, *scheme);
-    });
+    };
+    if (c.simulated)
+      run_simulated(one_pass(), c.world, body);
+    else
+      run_ranks(c.world, body);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Degrees, Sharding, ::testing::ValuesIn(all_cases()), name_of_case);

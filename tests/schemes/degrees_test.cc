@@ -23,6 +23,7 @@ struct Case {
   Shard shard;
   int world;
   int shard_group = 0;
+  bool in_place = true;  // shards of other ranks are read
 
   /// Groups add up within each group first, and then over groups.
   bool nested() const { return shard_group > 1 && shard_group < world; }
@@ -41,14 +42,20 @@ constexpr Case cases[] = {{Shard::no_shard, 3},
                           {Shard::hybrid_shard, 2, 1},
                           {Shard::hybrid_shard, 3, 4},
                           {Shard::hybrid_shard, 4, 2},
+                          {Shard::full_shard, 2, 0, false},
+                          {Shard::full_shard, 3, 0, false},
+                          {Shard::full_shard, 4, 0, false},
+                          {Shard::on_demand, 3, 0, false},
+                          {Shard::hybrid_shard, 4, 2, false},
                           {Shard::hybrid_shard_zero2, 4, 2},
                           {Shard::hybrid_shard_zero1, 4, 2}};
 
 class Degrees : public ::testing::TestWithParam<Case> {
  protected:
   static Row row_of(ExperimentConfig config) {
-    const auto& [shard, world, shard_group] = GetParam();
-    config.scheme_options["fsdp"] = peer::FsdpOptions{.shard = shard, .shard_group = shard_group};
+    const auto& [shard, world, shard_group, in_place] = GetParam();
+    config.scheme_options["fsdp"] =
+        peer::FsdpOptions{.shard = shard, .shard_group = shard_group, .read_in_place = in_place};
     return run(plan_training(config, "fsdp", world));
   }
 
@@ -142,8 +149,9 @@ TEST_P(Degrees, RecomputeActivationsAndForgetDropout) {
 }
 
 std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
-  const auto& [shard, world, shard_group] = info.param;
-  return fmt::format("{}_world_{}_group_{}", name_of(shard), world, shard_group);
+  const auto& [shard, world, shard_group, in_place] = info.param;
+  return fmt::format("{}_world_{}_group_{}{}", name_of(shard), world, shard_group,
+                     in_place ? "" : "_copied");
 }
 
 INSTANTIATE_TEST_SUITE_P(Fsdp, Degrees, ::testing::ValuesIn(cases), name_of_case);

@@ -113,10 +113,12 @@ TEST_P(SchemeSums, ATiedTableEndsWithTheBitsOfTheDefinition) {
   expect_the_bits_of_the_definition(config);
   if (scheme() != "fsdp") return;
   for (const peer::FsdpOptions& options :
-       {peer::FsdpOptions{.prefetch = 0}, peer::FsdpOptions{.prefetch = 2},
-        peer::FsdpOptions{.reshard_after_forward = false},
+       {peer::FsdpOptions{.prefetch = 0, .read_in_place = false},
+        peer::FsdpOptions{.prefetch = 2, .read_in_place = false},
+        peer::FsdpOptions{.reshard_after_forward = false, .read_in_place = false},
+        peer::FsdpOptions{.min_unit_parameters = 9'000, .read_in_place = false},
         peer::FsdpOptions{.min_unit_parameters = 9'000},
-        peer::FsdpOptions{.min_unit_parameters = 1'000'000}}) {
+        peer::FsdpOptions{.min_unit_parameters = 1'000'000, .read_in_place = false}}) {
     config.scheme_options["fsdp"] = options;
     expect_the_bits_of_the_definition(config);
   }

@@ -35,6 +35,7 @@ class CpuDevice final : public Device {
 
   std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
                                 std::function<void()> release) override {
+    if (exceeds_capacity(bytes)) refuse(bytes, kind, capacity_text());
     ledger().add(kind, bytes);
     auto give_back = [this, bytes, kind, release = std::move(release)] {
       if (release) release();
@@ -62,19 +63,23 @@ class CpuDevice final : public Device {
 
  private:
   Arena::Block take(Arena& arena, std::size_t bytes, MemoryKind kind) {
-    std::string cause;
-    // Linux promises more memory than the machine has, and later kills the process that uses it. So
-    // a request that cannot fit is refused here.
-    const auto held = static_cast<double>(ledger().current().total());
-    if (held + static_cast<double>(bytes) > capacity_) {
-      cause = fmt::format("this machine has {}", memory_text(capacity_));
-    } else {
-      try {
-        return arena.allocate(bytes);
-      } catch (const Error& error) {
-        cause = error.what() + limit_hint(error.what());
-      }
+    if (exceeds_capacity(bytes)) refuse(bytes, kind, capacity_text());
+    try {
+      return arena.allocate(bytes);
+    } catch (const Error& error) {
+      refuse(bytes, kind, error.what() + limit_hint(error.what()));
     }
+  }
+
+  /// Linux promises more memory than the machine has, and later kills the process that uses it. So
+  /// a request that cannot fit is refused.
+  bool exceeds_capacity(std::size_t bytes) const {
+    return static_cast<double>(ledger().current().total()) + static_cast<double>(bytes) > capacity_;
+  }
+  std::string capacity_text() const {
+    return fmt::format("this machine has {}", memory_text(capacity_));
+  }
+  [[noreturn]] void refuse(std::size_t bytes, MemoryKind kind, const std::string& cause) const {
     throw out_of_memory("cpu", bytes, kind, ledger().current(), cause);
   }
 

@@ -156,7 +156,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   }
 
   std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override {
-    if (static_cast<double>(*held_) + static_cast<double>(bytes) > capacity_) refuse(bytes, kind);
+    check_capacity(bytes, kind);
     if (!numerics_)
       return counted(nullptr, bytes, kind, {}, [this, bytes, kind] { release(bytes, kind); });
     std::shared_ptr<Buffer> memory = numerics_->allocate(bytes, kind);
@@ -167,6 +167,7 @@ class RooflineDevice final : public SimDevice, private Clock {
 
   std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
                                 std::function<void()> give_back) override {
+    check_capacity(bytes, kind);
     return counted(data, bytes, kind, {}, [this, bytes, kind, give_back = std::move(give_back)] {
       if (give_back) give_back();
       release(bytes, kind);
@@ -259,7 +260,9 @@ class RooflineDevice final : public SimDevice, private Clock {
     *held_ -= static_cast<std::int64_t>(bytes);
   }
 
-  [[noreturn]] void refuse(std::size_t bytes, MemoryKind kind) const {
+  /// Throws Error if the device cannot hold as many bytes more.
+  void check_capacity(std::size_t bytes, MemoryKind kind) const {
+    if (static_cast<double>(*held_) + static_cast<double>(bytes) <= capacity_) return;
     const MemoryUse own = ledger().current();
     const std::int64_t others = *held_ - own.total();
     std::string cause = fmt::format("the device has {}", memory_text(capacity_));

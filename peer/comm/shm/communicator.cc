@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -124,14 +123,17 @@ class ShmCommunicator : public CallingCommunicator {
     Operation op;
     op.call = {.kind = Call::Kind::share, .bytes = bytes};
     op.purpose = take_name();
-    // Rank 0 has the file open until all ranks have mapped it.
-    std::optional<File> file;
+    File file;  // rank 0 has it open until all ranks have mapped it
     if (rank() == 0 && bytes > 0) {
-      file = File::create(bytes);
-      op.address = {getpid(), file->number(), file->identity(), 0, bytes};
+      try {
+        file = File::create(bytes, "ringside-shared");
+      } catch (const Error& e) {
+        control_.fail(fmt::format("{}: {} on rank 0: {}", name(), describe(op.call), e.what()));
+      }
+      op.address = {getpid(), file.number(), file.identity(), 0, bytes};
     }
     std::shared_ptr<std::byte> first;
-    queue_.run([&] { execute(op, [&] { first = memory_.find(control_.of(0).in); }); });
+    queue_.run([&] { execute(op, [&] { first = PeerMemory::map(control_.of(0).in); }); });
     return shared_array(device_, std::move(first), count * size(), size(), kind, dtype);
   }
 

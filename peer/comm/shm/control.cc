@@ -51,7 +51,7 @@ Control::~Control() {
 }
 
 void Control::create() {
-  file_ = File::create(bytes());
+  file_ = File::create(bytes(), "ranks");
   mapping_.emplace(file_);
   header().size = size();
   header().magic = Header::expected_magic;

@@ -22,8 +22,8 @@ struct stat status_of(int number) {
 
 }  // namespace
 
-File File::create(std::size_t bytes) {
-  File file(memfd_create("ranks", MFD_CLOEXEC));
+File File::create(std::size_t bytes, const char* name) {
+  File file(memfd_create(name, MFD_CLOEXEC));
   if (file.number_ < 0 || ftruncate(file.number_, static_cast<off_t>(bytes)) != 0)
     throw Error("shared memory: cannot make a file of {} bytes: {}", bytes, std::strerror(errno));
   return file;

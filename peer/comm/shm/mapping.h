@@ -12,8 +12,9 @@ namespace ringside::peer {
 class File {
  public:
   File() = default;
-  /// Makes a file in memory. It disappears when nobody has it open or mapped any more.
-  static File create(std::size_t bytes);
+  /// Makes a file in memory. It disappears when nobody has it open or mapped any more. The name is
+  /// what /proc shows.
+  static File create(std::size_t bytes, const char* name);
   /// Opens the file that a process (this or another one) has open under the number `file`. Throws
   /// Error if that file cannot be opened.
   static File of_process(pid_t process, int file);

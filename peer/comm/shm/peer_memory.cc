@@ -20,23 +20,38 @@ Address PeerMemory::publish(const Tensor& tensor) {
           tensor.bytes()};
 }
 
-std::shared_ptr<std::byte> PeerMemory::find(const Address& address) {
-  if (address.bytes == 0) return nullptr;
+namespace {
+
+std::shared_ptr<Mapping> mapping_of(const Address& address) {
+  const File file = File::of_process(address.process, address.file);
+  if (file.identity() != address.identity)
+    throw Error("shared memory: file {} of process {} is gone", address.file, address.process);
+  return std::make_shared<Mapping>(file);
+}
+
+std::shared_ptr<std::byte> place_in(const std::shared_ptr<Mapping>& mapping,
+                                    const Address& address) {
   const std::size_t end = address.offset + address.bytes;
-  std::lock_guard lock(mutex_);
-  auto& mapping = files_[{address.process, address.file, address.identity}];
-  // A file that has grown is mapped anew; users of the old mapping keep it alive.
-  if (!mapping || mapping->bytes() < end) {
-    const File file = File::of_process(address.process, address.file);
-    if (file.identity() != address.identity)
-      throw Error("shared memory: file {} of process {} is gone", address.file, address.process);
-    mapping = std::make_shared<Mapping>(file);
-  }
   if (mapping->bytes() < end)
     throw Error(
         "shared memory: file {} of process {} has {} bytes, but a tensor in it ends at byte {}",
         address.file, address.process, mapping->bytes(), end);
   return {mapping, mapping->data() + address.offset};
+}
+
+}  // namespace
+
+std::shared_ptr<std::byte> PeerMemory::map(const Address& address) {
+  return address.bytes == 0 ? nullptr : place_in(mapping_of(address), address);
+}
+
+std::shared_ptr<std::byte> PeerMemory::find(const Address& address) {
+  if (address.bytes == 0) return nullptr;
+  std::lock_guard lock(mutex_);
+  auto& mapping = files_[{address.process, address.file, address.identity}];
+  // A file that has grown is mapped anew; users of the old mapping keep it alive.
+  if (!mapping || mapping->bytes() < address.offset + address.bytes) mapping = mapping_of(address);
+  return place_in(mapping, address);
 }
 
 }  // namespace ringside::peer

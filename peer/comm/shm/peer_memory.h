@@ -26,6 +26,8 @@ class PeerMemory {
   /// pointer is held. Throws Error if the file cannot be opened or mapped, has been replaced, or
   /// ends before the tensor does.
   std::shared_ptr<std::byte> find(const Address& address);
+  /// Does what find() does, with a mapping of its own, which ends with the pointer.
+  static std::shared_ptr<std::byte> map(const Address& address);
 
  private:
   std::mutex mutex_;

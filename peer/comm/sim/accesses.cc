@@ -21,7 +21,7 @@ std::vector<Exposed> SimAccesses::memory(std::size_t window) const {
 
 std::shared_ptr<std::byte> SimAccesses::share(int rank, std::size_t bytes, bool values) {
   const std::size_t array = asked_[rank]++;
-  if (array < shared_.size()) return shared_[array];
+  if (array < shared_.size()) return shared_[array].lock();
   constexpr std::align_val_t alignment{64};
   std::shared_ptr<std::byte> first;
   if (values && bytes > 0)

@@ -14,11 +14,12 @@
 namespace ringside::peer {
 
 /// What the windows of a group share: where the memory of all ranks lies, and the transfers under
-/// way. A transfer is one flow between two ranks; those of one pair and direction move one after
-/// the other, and share links with all other flows. What a rank reads it has to ask for, which
-/// takes the latency of the way to the owner first. Ranks that share the memory of a CPU
-/// (CollectiveKind::shm) have no flows: the calling rank's core reads and writes, one operation
-/// after the other. For each of these sequences an actor of the simulated world (a service) waits.
+/// way; and the arrays that the ranks share. A transfer is one flow between two ranks; those of one
+/// pair and direction move one after the other, and share links with all other flows. What a rank
+/// reads it has to ask for, which takes the latency of the way to the owner first. Ranks that share
+/// the memory of a CPU (CollectiveKind::shm) have no flows: the calling rank's core reads and
+/// writes, one operation after the other. For each of these sequences an actor of the simulated
+/// world (a service) waits.
 class SimAccesses {
  public:
   struct Transfer {
@@ -39,7 +40,7 @@ class SimAccesses {
   std::vector<Exposed> memory(std::size_t window) const;
 
   /// The memory of one array that all ranks share (Communicator::share): each rank that asks for
-  /// its n-th array gets the same. Null if there are no values.
+  /// its n-th array gets the same, while a rank has it. Null if there are no values.
   std::shared_ptr<std::byte> share(int rank, std::size_t bytes, bool values);
 
   /// Starts to move the bytes of an access of rank `caller`; await() blocks until they have moved.
@@ -62,7 +63,7 @@ class SimAccesses {
   SimMembers& group_;
   std::map<int, std::vector<Exposed>> exposed_;  // by rank
   std::map<int, std::size_t> asked_;             // by rank, for how many shared arrays
-  std::vector<std::shared_ptr<std::byte>> shared_;
+  std::vector<std::weak_ptr<std::byte>> shared_;
   std::map<std::pair<int, int>, Lane> lanes_;  // by the ranks from which and to which bytes move
 };
 
