@@ -36,12 +36,12 @@ RunPlan plan_measurement(const RunPlan& run) {
   config.model = setting.model;
   config.data = setting.data;
   config.device = setting.device;
-  config.train = {.steps = warmup + measured_steps,
-                  .warmup = warmup,
-                  .global_batch = setting.workers * setting.samples,
-                  .recompute = setting.recompute,
-                  .precision = setting.precision,
-                  .timeout_s = run.train.timeout_s};
+  config.train.steps = warmup + measured_steps;
+  config.train.warmup = warmup;
+  config.train.global_batch = setting.workers * setting.samples;
+  config.train.recompute = setting.recompute;
+  config.train.precision = setting.precision;
+  config.train.timeout_s = run.train.timeout_s;
   config.optimizer = {.kind = "sgd", .lr = 1e-6};  // has no state, and cannot diverge
   config.scheme_options["ddp"] = peer::DdpOptions{.overlap = false};
   RunPlan plan = plan_run(config, find_scheme("ddp"), setting.workers, 0);

@@ -1,6 +1,7 @@
 // The real program measures speeds, and gives workers shares of a step that follow from them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -117,6 +118,25 @@ TEST_F(SpeedRuns, AreTrainedAloneToo) {
   const Ended alone = run({"train", "trial.toml", "--scheme", "single"});
   EXPECT_EQ(alone.status, 0) << alone.err;
   EXPECT_THAT(alone.err, Not(HasSubstr("Speeds")));
+}
+
+TEST_F(SpeedRuns, LeaveNothingIfTheirMeasurementIsInterrupted) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"compare", "trial.toml"},
+        {"train", "trial.toml", "--scheme", "ddp", "--world", "2", "--output", "run.json"}}) {
+    auto arguments = command;  // steps that take longer than an interruption
+    for (const char* slow : {"train.global_batch=16000", "model.width=64"})
+      arguments.insert(arguments.end(), {"--set", slow});
+    testing::Program program = start(arguments);
+    ASSERT_TRUE(program.wait_for_error("Measuring the speeds"));
+    kill(program.pid(), SIGINT);
+    const Ended ended = program.wait();
+    EXPECT_EQ(ended.status, 130);
+    EXPECT_THAT(ended.err, HasSubstr("ringside: interrupted\n"));
+    EXPECT_THAT(ended.err, Not(HasSubstr("Speeds:")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("results/trial/rows.jsonl")));
+  EXPECT_FALSE(std::filesystem::exists(path("run.json")));
 }
 
 TEST_F(SpeedRuns, ThatCannotBeMadeAreRefusedBeforeSpeedsAreMeasured) {
