@@ -40,15 +40,17 @@ RunPlan plan_line(const Line& line, int world, const std::vector<MeasuredSpeeds>
   }
 }
 
-/// Whether the shares of the line's runs follow from a measurement.
-bool has_measured_shares(const Line& line) {
-  return line.config.train.shares == Shares::speed && !line.config.cluster;
+/// Whether two configurations with equal plans are equal by measurement alone: one has shares in
+/// proportion to speed, which came out as those that the other asks for.
+bool measured_equal(const ExperimentConfig& a, const ExperimentConfig& b) {
+  return !a.cluster && a.train.shares != b.train.shares &&
+         (a.train.shares == Shares::speed || b.train.shares == Shares::speed);
 }
 
 /// Plans every line at each of its worlds, once. Lines whose plans are equal become one, which has
 /// the label that a case gives it, if one does. Throws Error if two cases give it two labels,
-/// unless a measurement made them equal, which nobody could know. Ids have no world, seed and
-/// repeat yet.
+/// unless a measurement made them equal, which nobody could know: then the case that is not
+/// measured gives the label. Ids have no world, seed and repeat yet.
 std::vector<AskedRun> asked_runs(const std::vector<Line>& lines,
                                  const std::vector<MeasuredSpeeds>& measured) {
   std::vector<AskedRun> asked;
@@ -61,14 +63,17 @@ std::vector<AskedRun> asked_runs(const std::vector<Line>& lines,
       const auto known = std::find_if(asked.begin(), asked.end(), [&](const AskedRun& other) {
         return same_but_named(other.plan, plan);
       });
-      if (known != asked.end() && (line.label.empty() || has_measured_shares(line))) continue;
+      const bool by_measurement =
+          known != asked.end() && measured_equal(*known->config, line.config);
+      if (known != asked.end() && line.label.empty()) continue;
+      if (by_measurement && line.config.train.shares == Shares::speed) continue;
       const auto index = known - asked.begin();
       given.resize(asked.size() + 1);
       std::string& label = given[static_cast<std::size_t>(index)];
-      if (!label.empty() && label != line.label)
+      if (!label.empty() && label != line.label && !by_measurement)
         throw Error("{}the case labelled '{}' has the same runs at world {}; leave one case out",
                     describe(line), label, world);
-      label = has_measured_shares(line) ? "" : line.label;
+      label = line.label;
       if (named.try_emplace({plan.label, world}, index).first->second != index)
         throw Error("{}another line is called '{}' at world {} too; choose another label",
                     describe(line), plan.label, world);
@@ -77,7 +82,7 @@ std::vector<AskedRun> asked_runs(const std::vector<Line>& lines,
       if (known == asked.end())
         asked.push_back({std::move(plan), &line.config});
       else
-        known->plan = std::move(plan);
+        *known = {std::move(plan), &line.config};
     }
   return asked;
 }

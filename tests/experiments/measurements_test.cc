@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/plan/same_run.h"
 #include "core/scheme/single.h"
 #include "experiments/config/cases.h"
 #include "experiments/results/results.h"
@@ -167,6 +168,10 @@ TEST(RunsWithSharesBySpeed, MayTurnOutToBeThoseOfAnotherCase) {
     EXPECT_THAT(labels({0.1, 0.1}), ElementsAre("the same"));
     std::swap(experiment.cases[0], experiment.cases[1]);
   }
+  experiment.cases[0] = case_of_text("ddp: train.shares=speed, label=by speed");
+  experiment.cases[1] = case_of_text("ddp: train.shares=speed, label=to each his own");
+  EXPECT_THAT(complaint([&] { plan_comparison(experiment); }),
+              HasSubstr("the case labelled 'by speed' has the same runs"));
 }
 
 TEST(RunsWithSharesBySpeed, KeepToTheLimitOfMicroBatches) {
@@ -176,6 +181,23 @@ TEST(RunsWithSharesBySpeed, KeepToTheLimitOfMicroBatches) {
   const auto plan = plan_training(config, "ddp", 2, {made_up_speeds(run, {0.1, 0.3})});
   EXPECT_EQ(plan.train.accumulation, 2);
   EXPECT_THAT(plan.train.weights, ElementsAre(18, 6));
+}
+
+TEST(RunsWithSharesBySpeed, HaveReferencesWithAsManyMicroBatches) {
+  ExperimentConfig config = by_speed(36);
+  config.train.micro_batch =
+      4;  // 5 micro-batches of 18 samples would do, but 36 is no multiple of 5
+  config.compare.schemes = {"ddp"};
+  config.compare.worlds = {2};
+  config.compare.repeats = 1;
+  const RunPlan run = plan_training(config, "ddp", 2);
+  for (const double slow : {0.1, 0.2}) {
+    const auto runs = plan_comparison(config, 0, {made_up_speeds(run, {0.1, slow})});
+    ASSERT_THAT(runs, SizeIs(2));
+    EXPECT_TRUE(must_equal(runs[1], runs[0]));
+    EXPECT_EQ(runs[1].train.accumulation, 6);
+    EXPECT_EQ(runs[0].train.accumulation, 2 * runs[1].train.accumulation);
+  }
 }
 
 TEST(RunsWithSharesBySpeed, AreRefusedBeforeAnythingIsMeasured) {
