@@ -62,11 +62,13 @@ int train_command(const Arguments& arguments, const Process& process) {
   }
   process.catch_interrupts();
   try {
-    const std::string save = plan.save;
     if (!measure_missing_speeds({plan}, static_cast<int>(config.compare.attempts), process, speeds))
       return complain(was_interrupted, "interrupted");
-    plan = plan_training(config, arguments.scheme, arguments.world, speeds);
-    plan.save = save;
+    if (!speeds.empty()) {
+      const std::string save = plan.save;
+      plan = plan_training(config, arguments.scheme, arguments.world, speeds);
+      plan.save = save;
+    }
   } catch (const std::exception& error) {
     return complain(run_failed, error.what());
   }

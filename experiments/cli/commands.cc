@@ -1,11 +1,11 @@
 #include "experiments/cli/commands.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <iostream>
 #include <nlohmann/json.hpp>
-
-#include <unistd.h>
 
 #include "core/base/error.h"
 #include "experiments/plan/measurements.h"
