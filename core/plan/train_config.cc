@@ -16,8 +16,8 @@ Fields fields_of(TrainConfig& config) {
        "the fewest micro-batches into which a rank splits its samples of a step"},
       {"shares", ListOrName{&config.weights, &config.shares, name_of(Shares::given)},
        "how the samples of a step are divided over workers: 'equal'; 'speed': in proportion to the "
-       "speed of their devices (simulated clusters); or a list with a weight for each worker, as "
-       "in [3, 1]. All have the same number of micro-batches, of different sizes"},
+       "speed of their devices, which is measured before the run; or a list with a weight for each "
+       "worker, as in [3, 1]. All have the same number of micro-batches, of different sizes"},
       {"reduce", &config.reduce,
        "reduce gradients over ranks after the 'last' micro-batch of a step (with fsdp, every rank "
        "holds whole gradients until then) or after 'every' micro-batch; auto: every for fsdp, "

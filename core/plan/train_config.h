@@ -43,7 +43,8 @@ constexpr EnumNames names_of(ReducePrecision) { return reduce_precision_names; }
 /// How the samples of a step are divided over the workers.
 enum class Shares : std::uint8_t {
   equal,
-  speed,  // in proportion to the speed of the workers' devices: the planner replaces this value
+  speed,  // in proportion to the speed of the workers' devices: the planner replaces this value as
+          // soon as the speeds are known (core/plan/measured_speeds.h)
   given   // in proportion to TrainConfig::weights
 };
 inline constexpr std::string_view shares_names[] = {"equal", "speed", "given"};

@@ -32,7 +32,9 @@ int terminal_columns() {
 }
 
 struct Comparison {
+  Experiment experiment;
   std::string name;
+  std::vector<MeasuredSpeeds> speeds;  // from which shares of the runs follow
   std::vector<RunPlan> runs, remaining;
   std::vector<Row> rows;  // of earlier runs that need not be repeated
   DataState data;
@@ -76,12 +78,19 @@ std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& 
   return {};
 }
 
-/// Finds everything that can be wrong about the input before any file is touched.
+void plan(Comparison& comparison) {
+  comparison.runs =
+      plan_comparison(comparison.experiment, allowed_cores().value_or(0), comparison.speeds);
+}
+
+/// Finds everything that can be wrong about the input before any file is touched and any speed is
+/// measured.
 void prepare(Comparison& comparison, const Arguments& arguments, const Process& process) {
-  Experiment experiment = read_experiment(arguments.file, arguments.overrides, arguments.cases);
+  Experiment& experiment = comparison.experiment;
+  experiment = read_experiment(arguments.file, arguments.overrides, arguments.cases);
   limit_to(experiment, arguments.schemes, arguments.worlds);
   comparison.name = experiment.common.name;
-  comparison.runs = plan_comparison(experiment, allowed_cores().value_or(0));
+  plan(comparison);
   comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);
   check_inputs(comparison.runs);
   comparison.machine = calibrated_machine(comparison.runs, arguments.results);
@@ -91,8 +100,6 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
   comparison.folder.emplace(results);
   if (arguments.resume) {
     comparison.rows = comparison.folder->read_rows();
-    check_same_experiment(comparison.rows, comparison.runs);
-    take_lines(comparison.rows, comparison.runs);
     if (const auto there = comparison.folder->read_environment(); !comparison.rows.empty() && there)
       check_same_environment(*there, environment_of(process, comparison.runs));
     const auto before = comparison.folder->read_data_state();
@@ -101,7 +108,18 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
       throw Error(
           "--resume: {} has changed since the earlier runs; leave --resume out to start anew",
           changed);
+    // The rows that are there were made with shares that follow from the speeds that are there.
+    if (!comparison.rows.empty()) comparison.speeds = comparison.folder->read_speeds();
+    if (!comparison.speeds.empty()) plan(comparison);
   }
+}
+
+/// Plans the runs anew if some have waited for speeds, which are known by now, and finds those that
+/// are still to be made.
+void settle(Comparison& comparison) {
+  if (!comparison.speeds.empty()) plan(comparison);
+  check_same_experiment(comparison.rows, comparison.runs);
+  take_lines(comparison.rows, comparison.runs);
   comparison.remaining = remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
 }
 
@@ -116,7 +134,8 @@ void write_summary(Comparison& comparison, const std::vector<Row>& rows, std::os
 int run(Comparison& comparison, const Process& process) {
   ResultsFolder& folder = *comparison.folder;
   const auto before =
-      folder.start(comparison.rows, plan_json(comparison.runs, comparison.data).dump(2) + "\n",
+      folder.start(comparison.rows,
+                   plan_json(comparison.runs, comparison.data, comparison.speeds).dump(2) + "\n",
                    environment_of(process, comparison.runs).dump(2) + "\n");
   OutputStream out(STDOUT_FILENO, process.interrupted);
   OutputStream errors(STDERR_FILENO, process.interrupted);
@@ -153,6 +172,18 @@ int compare_command(const Arguments& arguments, const Process& process) {
     return complain(wrong_input, error.what());
   }
   process.catch_interrupts();
+  try {
+    if (!measure_missing_speeds(comparison.runs, comparison.most_attempts, process,
+                                comparison.speeds))
+      return complain(was_interrupted, "interrupted");
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
+  }
+  try {
+    settle(comparison);
+  } catch (const std::exception& error) {
+    return complain(wrong_input, error.what());
+  }
   try {
     return run(comparison, process);
   } catch (const std::exception& error) {

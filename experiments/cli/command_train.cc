@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_fields.h"
 #include "core/base/seconds_now.h"
 #include "core/base/utf8.h"
 #include "core/base/whole_file.h"
@@ -38,12 +39,14 @@ std::string saved_text(const RunPlan& plan) {
 }  // namespace
 
 int train_command(const Arguments& arguments, const Process& process) {
+  ExperimentConfig config;
   RunPlan plan;
+  std::vector<MeasuredSpeeds> speeds;
   DataState data;
   OutputFile output;
   try {
-    plan = plan_training(read_experiment(arguments.file, arguments.overrides).common,
-                         arguments.scheme, arguments.world);
+    config = read_experiment(arguments.file, arguments.overrides).common;
+    plan = plan_training(config, arguments.scheme, arguments.world);
     check_inputs(plan);
     data = data_state(plan);
     output = check_output("--output", arguments.output);
@@ -58,6 +61,17 @@ int train_command(const Arguments& arguments, const Process& process) {
     return complain(wrong_input, error.what());
   }
   process.catch_interrupts();
+  try {
+    if (!measure_missing_speeds({plan}, static_cast<int>(config.compare.attempts), process, speeds))
+      return complain(was_interrupted, "interrupted");
+    if (!speeds.empty()) {
+      const std::string save = plan.save;
+      plan = plan_training(config, arguments.scheme, arguments.world, speeds);
+      plan.save = save;
+    }
+  } catch (const std::exception& error) {
+    return complain(run_failed, error.what());
+  }
   OutputStream out(STDOUT_FILENO, process.interrupted);
   OutputStream errors(STDERR_FILENO, process.interrupted);
   double last_line = 0;
@@ -92,8 +106,9 @@ int train_command(const Arguments& arguments, const Process& process) {
   out << "\n" << row_text(outcome.row);
   if (!plan.save.empty()) out << saved_text(plan);
   if (!output.path.empty()) {
-    const nlohmann::ordered_json written = {{"environment", environment_of(process, {plan})},
-                                            {"row", to_json(outcome.row)}};
+    nlohmann::ordered_json written = {{"environment", environment_of(process, {plan})},
+                                      {"row", to_json(outcome.row)}};
+    for (const MeasuredSpeeds& one : speeds) written["speeds"].push_back(to_json(one));
     write_whole(output.path, written.dump(2) + "\n");
   }
   return finish(out, ok);

@@ -1,12 +1,16 @@
 #include "experiments/cli/commands.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "experiments/plan/measurements.h"
 #include "experiments/results/environment.h"
+#include "experiments/run/measure_speeds.h"
 
 namespace ringside {
 
@@ -38,6 +42,25 @@ nlohmann::ordered_json environment_of(const Process& process, const std::vector<
   return describe_environment(process.environment,
                               {std::filesystem::canonical(process.program), process.built_commit},
                               on_gpus);
+}
+
+bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
+                            const Process& process, std::vector<MeasuredSpeeds>& speeds) {
+  const std::vector<RunPlan> missing = missing_measurements(runs);
+  OutputStream errors(STDERR_FILENO, process.interrupted);
+  const RunMaker maker = run_maker(rank_start(process, errors), most_attempts);
+  for (const RunPlan& plan : missing) {
+    errors << fmt::format("Measuring the speeds of {} workers, {} steps", plan.world,
+                          plan.train.steps)
+           << std::endl;
+    const auto measured = measure_speeds(plan, maker);
+    if (!measured) return false;
+    errors << "Speeds: " << text_of(measured->speeds)
+           << (measured->disturbance.empty() ? "" : "; DISTURBED: " + measured->disturbance)
+           << std::endl;
+    speeds.push_back(measured->speeds);
+  }
+  return true;
 }
 
 std::string machine_file(const std::string& results) { return results + "/machine.toml"; }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/measured_speeds.h"
 #include "experiments/cli/output_stream.h"
 #include "experiments/cli/process.h"
 #include "experiments/config/config.h"
@@ -61,6 +62,11 @@ RankStart rank_start(const Process& process, std::ostream& errors);
 int finish(OutputStream& out, int status);
 /// The environment in which these runs are made.
 nlohmann::ordered_json environment_of(const Process& process, const std::vector<RunPlan>& plans);
+/// Measures the speeds for which some of `runs` wait, says so on standard error, and adds them to
+/// `speeds`. Blocks. Returns false if the user interrupts. Throws Error for speeds that cannot be
+/// measured.
+bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
+                            const Process& process, std::vector<MeasuredSpeeds>& speeds);
 /// The file that `calibrate` writes for this machine and `compare` looks for, in the folder of
 /// results.
 std::string machine_file(const std::string& results);

@@ -159,7 +159,8 @@ void check_offload(Offload offload, const SchemeRow& row) {
 
 }  // namespace
 
-RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world, int repeat) {
+RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world, int repeat,
+                 const std::vector<MeasuredSpeeds>& measured) {
   RunPlan plan;
   plan.experiment = config.name;
   plan.scheme = row.name;
@@ -196,7 +197,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
     plan.train.reduce = Reduce::last;
   else if (plan.train.reduce == Reduce::by_scheme)
     plan.train.reduce = row.reduces_each_micro_batch ? Reduce::every : Reduce::last;
-  plan.train.accumulation = divide(plan, ranks, who) * (replicas ? ranks : 1);
+  plan.train.accumulation = divide(plan, ranks, who, measured) * (replicas ? ranks : 1);
   plan.train.micro_batch = largest_micro_batch(plan);
   check_batch_norm_groups(plan);
   plan.sums = sum_tree(plan, row);

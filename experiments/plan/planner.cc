@@ -28,11 +28,11 @@ bool same_but_named(const RunPlan& a, const RunPlan& b) {
 }
 
 /// Does what plan_run() does, and says in errors which line is meant.
-RunPlan plan_line(const Line& line, int world) {
+RunPlan plan_line(const Line& line, int world, const std::vector<MeasuredSpeeds>& measured) {
   try {
     check_config(line.config);
     check_target(line.config);
-    RunPlan plan = plan_run(line.config, *line.scheme, world, 0);
+    RunPlan plan = plan_run(line.config, *line.scheme, world, 0, measured);
     name_run(plan, line);
     return plan;
   } catch (const Error& error) {
@@ -40,25 +40,37 @@ RunPlan plan_line(const Line& line, int world) {
   }
 }
 
+/// Whether two configurations with equal plans are equal by measurement alone: one has shares in
+/// proportion to speed, which came out as those that the other asks for.
+bool measured_equal(const ExperimentConfig& a, const ExperimentConfig& b) {
+  return !a.cluster && a.train.shares != b.train.shares &&
+         (a.train.shares == Shares::speed || b.train.shares == Shares::speed);
+}
+
 /// Plans every line at each of its worlds, once. Lines whose plans are equal become one, which has
-/// the label that a case gives it, if one does. Throws Error if two cases give it two labels. Ids
-/// have no world, seed and repeat yet.
-std::vector<AskedRun> asked_runs(const std::vector<Line>& lines) {
+/// the label that a case gives it, if one does. Throws Error if two cases give it two labels,
+/// unless a measurement made them equal, which nobody could know: then the case that is not
+/// measured gives the label. Ids have no world, seed and repeat yet.
+std::vector<AskedRun> asked_runs(const std::vector<Line>& lines,
+                                 const std::vector<MeasuredSpeeds>& measured) {
   std::vector<AskedRun> asked;
   std::vector<std::string> given;  // the label that a case gives to each of `asked`, or empty
   std::map<std::pair<std::string, int>, std::ptrdiff_t> named;  // positions in `asked`
   FileNames names;
   for (const Line& line : lines)
     for (const int world : line.worlds) {
-      RunPlan plan = plan_line(line, world);
+      RunPlan plan = plan_line(line, world, measured);
       const auto known = std::find_if(asked.begin(), asked.end(), [&](const AskedRun& other) {
         return same_but_named(other.plan, plan);
       });
+      const bool by_measurement =
+          known != asked.end() && measured_equal(*known->config, line.config);
       if (known != asked.end() && line.label.empty()) continue;
+      if (by_measurement && line.config.train.shares == Shares::speed) continue;
       const auto index = known - asked.begin();
       given.resize(asked.size() + 1);
       std::string& label = given[static_cast<std::size_t>(index)];
-      if (!label.empty() && label != line.label)
+      if (!label.empty() && label != line.label && !by_measurement)
         throw Error("{}the case labelled '{}' has the same runs at world {}; leave one case out",
                     describe(line), label, world);
       label = line.label;
@@ -70,7 +82,7 @@ std::vector<AskedRun> asked_runs(const std::vector<Line>& lines) {
       if (known == asked.end())
         asked.push_back({std::move(plan), &line.config});
       else
-        known->plan = std::move(plan);
+        *known = {std::move(plan), &line.config};
     }
   return asked;
 }
@@ -193,7 +205,8 @@ void check_ids(const std::vector<RunPlan>& runs) {
 
 }  // namespace
 
-std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores) {
+std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores,
+                                     const std::vector<MeasuredSpeeds>& measured) {
   check_name(experiment.common.name);
   check_compare(experiment);
   Experiment first = experiment;  // with the first of several seeds
@@ -201,7 +214,7 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores) {
   if (!compare.seeds.empty()) first.common.train.seed = compare.seeds.front();
   const std::vector<Line> lines = lines_of(first);
   check_seeds(lines, compare);
-  const std::vector<AskedRun> asked = asked_runs(lines);
+  const std::vector<AskedRun> asked = asked_runs(lines, measured);
   check_losses(asked, compare);
 
   std::vector<RunPlan> plans;
@@ -219,13 +232,14 @@ std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores) {
   return runs;
 }
 
-RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world) {
+RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world,
+                      const std::vector<MeasuredSpeeds>& measured) {
   check_config(config);
   const SchemeRow& row = find_scheme(scheme);
   check_world("world", world);
   if (row.max_world > 0 && world > row.max_world)
     throw Error("scheme {} runs at world {} at most, not at {}", scheme, row.max_world, world);
-  return plan_run(config, row, world, 0);
+  return plan_run(config, row, world, 0, measured);
 }
 
 }  // namespace ringside

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/measured_speeds.h"
 #include "experiments/config/config.h"
 
 namespace ringside {
@@ -23,12 +24,16 @@ namespace ringside {
 /// threads than `single` has anyway.
 ///
 /// A rank computes its share (global_batch / world) in max(accumulation, ceil(share / micro_batch))
-/// micro-batches of equal size, unless train.shares says otherwise (experiments/plan/shares.h). A
-/// scheme that allows only worlds up to a limit runs at those of the asked worlds; if all asked
+/// micro-batches of equal size, unless train.shares says otherwise (experiments/plan/shares.h).
+/// Runs on real devices with shares in proportion to speed wait for their speeds where `measured`
+/// lacks them (missing_measurements() in experiments/plan/measurements.h), and cannot be made yet.
+/// A scheme that allows only worlds up to a limit runs at those of the asked worlds; if all asked
 /// worlds are larger, it runs at its limit alone.
-std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores = 0);
+std::vector<RunPlan> plan_comparison(const Experiment& experiment, int cores = 0,
+                                     const std::vector<MeasuredSpeeds>& measured = {});
 
 /// Plans one run, as `ringside train` carries it out. Throws Error as plan_comparison() does.
-RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world);
+RunPlan plan_training(const ExperimentConfig& config, const std::string& scheme, int world,
+                      const std::vector<MeasuredSpeeds>& measured = {});
 
 }  // namespace ringside

@@ -64,7 +64,9 @@ RunPlan plan_single_for(const AskedRun& asked) {
   changed.train.batch_per_rank *= group;
   changed.train.shares = asked.plan.train.shares;  // speeds are those of the run's devices
   changed.train.weights = asked.plan.train.weights;
-  if (!changed.train.weights.empty()) changed.train.accumulation = asked.plan.train.accumulation;
+  // Shares by speed may come out equal in more micro-batches than equal shares would need.
+  if (changed.train.shares != Shares::equal || asked.config->train.shares == Shares::speed)
+    changed.train.accumulation = asked.plan.train.accumulation;
   if (group > 1) {  // then `single` has fewer replicas than the run has ranks
     changed.optimizer.lr = scaled_lr(changed.optimizer, world);
     changed.optimizer.lr_scaling = LrScaling::none;

@@ -3,10 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <vector>
 
 #include "core/base/error.h"
+#include "experiments/plan/measurements.h"
 #include "experiments/plan/speeds.h"
 
 namespace ringside {
@@ -101,18 +103,14 @@ Samples shares_by_speed(MicroBatchTimes& times, std::int64_t samples, std::int64
   return shares;
 }
 
-std::int64_t divide_by_speed(RunPlan& plan, std::int64_t ranks, const std::string& who) {
-  TrainConfig& train = plan.train;
-  if (!plan.cluster)
-    throw Error(
-        "train.shares = 'speed' is for simulated clusters, whose devices have known speeds; for "
-        "others compare `single` on each device, and give the ratio of its samples/s as weights, "
-        "as in train.shares = [3, 1]");
-  MicroBatchTimes times(plan);
+/// Puts shares into train.weights, and returns the number of micro-batches. `shares_of` divides the
+/// samples of all ranks' micro-batches.
+std::int64_t divide_by(const std::function<Samples(std::int64_t)>& shares_of, TrainConfig& train,
+                       std::int64_t ranks, const std::string& who) {
   const std::int64_t first = fewest(train, ceil_divide(train.global_batch, ranks));
   for (std::int64_t count = first; count <= train.global_batch / ranks; ++count) {
     if (train.global_batch % count != 0) continue;
-    Samples shares = shares_by_speed(times, train.global_batch / count, ranks);
+    Samples shares = shares_of(train.global_batch / count);
     const std::int64_t largest = *std::max_element(shares.begin(), shares.end());
     if (train.micro_batch > 0 && largest > train.micro_batch) continue;
     train.weights = std::move(shares);
@@ -123,6 +121,32 @@ std::int64_t divide_by_speed(RunPlan& plan, std::int64_t ranks, const std::strin
       "micro-batches of equal number; choose another train.global_batch, train.micro_batch or "
       "train.accumulation",
       train.global_batch, who, first);
+}
+
+std::int64_t divide_by_simulated_speed(RunPlan& plan, std::int64_t ranks, const std::string& who) {
+  MicroBatchTimes times(plan);
+  return divide_by([&](std::int64_t samples) { return shares_by_speed(times, samples, ranks); },
+                   plan.train, ranks, who);
+}
+
+/// Leaves train.shares at Shares::speed if the speeds are not among `measured`. They are measured
+/// with equal shares only, to keep the measurement short: a device that is faster with larger
+/// micro-batches may get somewhat less than its due.
+std::int64_t divide_by_measured_speed(RunPlan& plan, std::int64_t ranks, const std::string& who,
+                                      const std::vector<MeasuredSpeeds>& measured) {
+  if (plan.model.batch_norm_group > 1)
+    throw Error(
+        "model.batch_norm_group = {} joins micro-batches of equal size, but train.shares = 'speed' "
+        "gives workers different ones; leave one of the two out",
+        plan.model.batch_norm_group);
+  std::vector<double> speeds(static_cast<std::size_t>(ranks), 1.0);
+  const auto shares_of = [&](std::int64_t samples) { return in_proportion(samples, speeds); };
+  const std::int64_t count = divide_by(shares_of, plan.train, ranks, who);
+  const MeasuredSpeeds* found = find_speeds(measured, speed_setting(plan));
+  if (!found) return count;
+  speeds = speeds_of(*found);
+  plan.train.shares = Shares::given;
+  return divide_by(shares_of, plan.train, ranks, who);
 }
 
 void make_equal_if_even(TrainConfig& train) {
@@ -154,13 +178,20 @@ void settle_shares(TrainConfig& train, std::int64_t ranks, const std::string& wh
   make_equal_if_even(train);
 }
 
-std::int64_t divide(RunPlan& plan, std::int64_t ranks, const std::string& who) {
+std::int64_t divide(RunPlan& plan, std::int64_t ranks, const std::string& who,
+                    const std::vector<MeasuredSpeeds>& measured) {
   TrainConfig& train = plan.train;
   if (train.shares == Shares::equal) return divide_equally(train, ranks, who);
-  const std::int64_t count =
-      train.shares == Shares::speed ? divide_by_speed(plan, ranks, who) : divide_by_weights(train);
-  train.shares = Shares::given;
-  make_equal_if_even(train);
+  std::int64_t count = 0;
+  if (train.shares == Shares::given) {
+    count = divide_by_weights(train);
+  } else if (plan.cluster) {
+    count = divide_by_simulated_speed(plan, ranks, who);
+    train.shares = Shares::given;
+  } else {
+    count = divide_by_measured_speed(plan, ranks, who, measured);
+  }
+  if (train.shares == Shares::given) make_equal_if_even(train);
   return count;
 }
 

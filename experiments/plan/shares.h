@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/plan/run_plan.h"
+#include "core/plan/measured_speeds.h"
 
 namespace ringside {
 
@@ -17,9 +17,13 @@ void settle_shares(TrainConfig& train, std::int64_t ranks, const std::string& wh
 /// is the same for all ranks, because collectives within a micro-batch need all of them, and the
 /// smallest for which no micro-batch is larger than train.micro_batch, but at least
 /// train.accumulation. Shares that are equal or given must come out in whole samples. Those in
-/// proportion to speed are rounded so that the slowest rank is as fast as it can be; the speed of a
-/// device is measured in virtual time, by a forward and a backward of the model on that device
-/// alone. Throws Error for what cannot be divided, and for Shares::speed on real devices.
-std::int64_t divide(RunPlan& plan, std::int64_t ranks, const std::string& who);
+/// proportion to speed are rounded so that the slowest rank is as fast as it can be. The speed of a
+/// simulated device is that of a forward and a backward of the model on that device alone, in
+/// virtual time; the speeds of real devices are looked up in `measured`. Where they are missing,
+/// the samples are divided as if all ranks were equally fast, and train.shares stays Shares::speed:
+/// the run is to be planned again once its speeds are measured. Throws Error for what cannot be
+/// divided.
+std::int64_t divide(RunPlan& plan, std::int64_t ranks, const std::string& who,
+                    const std::vector<MeasuredSpeeds>& measured);
 
 }  // namespace ringside

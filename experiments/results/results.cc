@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "core/base/error.h"
+#include "core/base/json_fields.h"
 #include "core/base/whole_file.h"
 #include "core/plan/same_run.h"
 #include "experiments/registry/registry.h"
@@ -226,10 +227,29 @@ std::optional<nlohmann::json> ResultsFolder::read_environment() const {
   return environment;
 }
 
-nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data) {
-  nlohmann::json plans = nlohmann::json::array();
+std::vector<MeasuredSpeeds> ResultsFolder::read_speeds() const {
+  std::ifstream in(folder_ / "plan.json");
+  const nlohmann::json plan = nlohmann::json::parse(in, nullptr, false);
+  std::vector<MeasuredSpeeds> out;
+  if (!plan.is_object() || !plan.contains("speeds")) return out;
+  try {
+    for (const nlohmann::json& one : plan.at("speeds")) {
+      out.push_back(read_json<MeasuredSpeeds>(one));
+      check(out.back());
+    }
+  } catch (const std::exception& error) {
+    throw Error("{}: \"speeds\" cannot be used ({}); leave --resume out to start anew",
+                (folder_ / "plan.json").string(), error.what());
+  }
+  return out;
+}
+
+nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data,
+                         const std::vector<MeasuredSpeeds>& speeds) {
+  nlohmann::json plans = nlohmann::json::array(), measured = nlohmann::json::array();
   for (const RunPlan& run : runs) plans.emplace_back(to_json(run));
-  return {{"schema", Row::schema}, {"data", to_json(data)}, {"runs", plans}};
+  for (const MeasuredSpeeds& one : speeds) measured.emplace_back(to_json(one));
+  return {{"schema", Row::schema}, {"data", to_json(data)}, {"speeds", measured}, {"runs", plans}};
 }
 
 fs::path ResultsFolder::start(const std::vector<Row>& rows, const std::string& plan,

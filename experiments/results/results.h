@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/observe/row.h"
+#include "core/plan/measured_speeds.h"
 #include "experiments/results/data_state.h"
 
 namespace ringside {
@@ -34,6 +35,9 @@ class ResultsFolder {
   /// The data that the runs in the folder read; nothing if that is not known. Throws Error if
   /// plan.json was not written by a comparison.
   std::optional<DataState> read_data_state() const;
+  /// The speeds of workers that the comparison in the folder measured. Throws Error if they cannot
+  /// be used.
+  std::vector<MeasuredSpeeds> read_speeds() const;
   /// The content of environment.json; nothing if the file is missing or cannot be read.
   std::optional<nlohmann::json> read_environment() const;
   /// Writes plan.json (`plan`), environment.json (`environment`) and the rows with which the
@@ -55,8 +59,9 @@ class ResultsFolder {
   int lock_ = -1;
 };
 
-/// The content of plan.json.
-nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data);
+/// The content of plan.json. `speeds` are those from which shares of the runs follow.
+nlohmann::json plan_json(const std::vector<RunPlan>& runs, const DataState& data,
+                         const std::vector<MeasuredSpeeds>& speeds = {});
 
 /// Throws Error that names the first difference if `rows` were not made by the same experiment as
 /// `runs`. Runs with the same id must have equal plans; all others may differ only in scheme,

@@ -4,9 +4,13 @@
 
 #include <thread>
 
+#include "experiments/plan/measurements.h"
+#include "experiments/report/verdict.h"
+#include "experiments/run/measure_speeds.h"
 #include "peer/fsdp.h"
 #include "tests/cuda/tiny_on_gpus.h"
 #include "tests/cuda_on_host/control.h"
+#include "tests/support/measured_speeds.h"
 
 namespace ringside::testing {
 namespace {
@@ -69,6 +73,27 @@ TEST(DegreesOfShardingOnGpus, TrainAsSingleDoes) {
     config.scheme_options["fsdp"] = peer::FsdpOptions{.shard = shard, .shard_group = group};
     const Row row = run(plan_training(config, "fsdp", 4));
     EXPECT_LT(largest_difference(row.loss, reference.loss), 1e-5) << name_of(shard);
+  }
+}
+
+TEST(SharesBySpeedOnGpus, AreMeasuredThereAndTrainAsSingleDoes) {
+  for (const Precision precision : {Precision::fp32, Precision::fp16}) {
+    auto config = tiny_on_gpus("mlp");
+    config.train.shares = Shares::speed;
+    config.train.precision = precision;
+    const RunPlan waiting = plan_training(config, "fsdp", 2);
+    const RunMaker threads{[](const RunPlan& plan, const std::function<void(const Step&)>&) {
+                             return RunOutcome{run(plan)};
+                           },
+                           [] { return false; }};
+    const auto measured = measure_speeds(plan_measurement(waiting), threads);
+    ASSERT_TRUE(measured);  // with times that are positive
+    EXPECT_FALSE(waits_for_speeds(plan_training(config, "fsdp", 2, {measured->speeds})));
+
+    const RunPlan plan = plan_training(config, "fsdp", 2, {made_up_speeds(waiting, {0.1, 0.3})});
+    EXPECT_EQ(plan.train.weights, (std::vector<std::int64_t>{9, 3}));
+    const Row single = run(plan_single_for({plan, &config}));
+    EXPECT_LT(largest_difference(run(plan).loss, single.loss), largest_rounding(plan));
   }
 }
 

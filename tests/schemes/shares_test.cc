@@ -9,9 +9,12 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/interchange/weights.h"
 #include "core/plan/slices.h"
+#include "experiments/plan/measurements.h"
+#include "experiments/run/measure_speeds.h"
 #include "ps/schemes/dp.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
+#include "tests/support/measured_speeds.h"
 
 namespace ringside {
 namespace {
@@ -21,6 +24,7 @@ using testing::definition_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::made_up_speeds;
 using testing::reference_of;
 using testing::run;
 using testing::tiny;
@@ -225,10 +229,58 @@ TEST(Shares, ThatCannotBeAreRefused) {
   auto joined = with_shares(tiny_resnet(), {3, 1});
   joined.model.batch_norm_group = 2;
   EXPECT_THAT(complaint(joined, "ddp", 2), HasSubstr("joins micro-batches of equal size"));
-  auto measured = config;
-  measured.train.shares = Shares::speed;
-  EXPECT_THAT(complaint(measured, "ddp", 2),
-              AllOf(HasSubstr("is for simulated clusters"), HasSubstr("train.shares = [3, 1]")));
+}
+
+/// Trains at world 2 with shares by the speeds that `measured` has, and holds the run against its
+/// definition.
+Row expect_bits_of_definition(const ExperimentConfig& config, const std::string& scheme,
+                              const MeasuredSpeeds& measured) {
+  const RunPlan plan = plan_training(config, scheme, 2, {measured});
+  EXPECT_FALSE(waits_for_speeds(plan));
+  const RunPlan definition =
+      has_own_definition(plan) ? plan_definition(plan) : plan_single_for({plan, &config});
+  EXPECT_TRUE(must_equal(plan, definition));
+  Row row = run(plan);
+  EXPECT_THAT(violations(row, run(definition)), IsEmpty()) << scheme;
+  return row;
+}
+
+TEST(SharesBySpeed, EndWithTheBitsOfTheirDefinition) {
+  auto config = tiny("mlp");
+  config.train.shares = Shares::speed;
+  config.train.global_batch = 30;
+  config.train.micro_batch = 12;
+  config.train.evaluate_every = 2;
+  config.train.evaluate_batches = 2;
+  const auto measured = made_up_speeds(plan_training(config, "ddp", 2), {0.1, 0.37});
+  for (const char* scheme : {"ddp", "fsdp", "dp", "ps"}) {
+    const Row row = expect_bits_of_definition(config, scheme, measured);
+    // 15 samples would be 12 and 3: these are as long as 3.24 of the fast worker.
+    EXPECT_EQ(to_json(row)["train"]["shares"].dump(), "[12,3]") << scheme;
+    EXPECT_EQ(row.plan.train.accumulation, 2);
+    auto given = with_shares(config, row.plan.train.weights);
+    given.train.accumulation = 2;
+    EXPECT_EQ(run(plan_training(given, scheme, 2)).parameter_hashes, row.parameter_hashes)
+        << "the weights of a row make the same run";
+  }
+}
+
+TEST(SharesBySpeed, FollowFromARealMeasurement) {
+  auto config = tiny("gpt");
+  config.train.shares = Shares::speed;
+  const RunPlan measuring = plan_measurement(plan_training(config, "ddp", 2));
+  const RunMaker threads{[](const RunPlan& plan, const std::function<void(const Step&)>&) {
+                           return RunOutcome{run(plan)};
+                         },
+                         [] { return false; }};
+  const auto measured = measure_speeds(measuring, threads);
+  ASSERT_TRUE(measured);
+  for (const WorkerTimes& worker : measured->speeds.workers)
+    EXPECT_EQ(static_cast<std::int64_t>(worker.seconds.size()),
+              measuring.train.steps - measuring.train.warmup);
+  // Which shares these are depends on what the machine does meanwhile.
+  const Row row = expect_bits_of_definition(config, "fsdp", measured->speeds);
+  EXPECT_EQ(samples_of(row.plan, 0) + samples_of(row.plan, 1), config.train.global_batch);
 }
 
 }  // namespace

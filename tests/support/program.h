@@ -71,11 +71,9 @@ class Program {
   }
 
   /// Blocks until standard output contains `text`; false if the program ended without printing it.
-  bool wait_for(const std::string& text) {
-    while (ended_.out.find(text) == std::string::npos)
-      if (!read_some()) return false;
-    return true;
-  }
+  bool wait_for(const std::string& text) { return wait_for(text, ended_.out); }
+  /// Does the same for standard error.
+  bool wait_for_error(const std::string& text) { return wait_for(text, ended_.err); }
 
   /// Blocks until the program and all that write to its output have ended.
   Ended wait() {
@@ -89,6 +87,11 @@ class Program {
   }
 
  private:
+  bool wait_for(const std::string& text, const std::string& output) {
+    while (output.find(text) == std::string::npos)
+      if (!read_some()) return false;
+    return true;
+  }
   /// Reads what has come; false once both pipes are at their end.
   bool read_some() {
     pollfd pipes[2] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};

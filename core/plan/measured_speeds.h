@@ -1,0 +1,57 @@
+// How fast the workers of a run on real devices compute, as a measurement before the run found.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/plan/run_plan.h"
+
+namespace ringside {
+
+/// What the speeds of workers depend on, besides the machine. Schemes, optimizers, seeds and
+/// repeats are no part of it: runs that differ in these alone must have the same shares, or they
+/// would not train the same.
+struct SpeedSetting {
+  int workers = 0;           // that compute at once
+  std::int64_t samples = 0;  // in each worker's micro-batch
+  ModelConfig model;
+  DataConfig data;
+  DeviceConfig device;
+  Precision precision = Precision::fp32;
+  bool recompute = false;
+  bool operator==(const SpeedSetting&) const = default;
+};
+
+Fields fields_of(SpeedSetting& setting);
+
+/// The setting whose speeds decide about the shares of a run. Micro-batches have as many samples as
+/// with equal shares.
+SpeedSetting speed_setting(const RunPlan& plan);
+
+/// The seconds that forward and backward of one worker took in each measured step.
+struct WorkerTimes {
+  std::vector<double> seconds;
+};
+
+Fields fields_of(WorkerTimes& times);
+
+struct MeasuredSpeeds {
+  SpeedSetting setting;
+  std::vector<WorkerTimes> workers;  // one for each of setting.workers
+};
+
+Fields fields_of(MeasuredSpeeds& speeds);
+
+/// Throws Error unless every worker has times, all of them positive.
+void check(const MeasuredSpeeds& speeds);
+
+/// The speeds that were measured for the setting; null if there are none. The result lives as long
+/// as `measured`.
+const MeasuredSpeeds* find_speeds(const std::vector<MeasuredSpeeds>& measured,
+                                  const SpeedSetting& setting);
+
+/// Whether the shares of the plan wait for a measurement of the workers' speeds
+/// (Shares::speed on real devices). Such a plan divides a step as for workers of equal speed.
+inline bool waits_for_speeds(const RunPlan& plan) { return plan.train.shares == Shares::speed; }
+
+}  // namespace ringside
