@@ -37,11 +37,11 @@ Tensor Kept::shard(std::size_t b) const {
   return extent_ == Extent::shards ? shards_.of_own(values_, b) : shards_.of_bundle(bundle(b), b);
 }
 
-Tensor Kept::own_range() const {
+Tensor Kept::own_range(bool copies_values) const {
   if (is_own_range()) return values_;
   const Tensor out =
       context_.device.tensor({shards_.own_count()}, MemoryKind::workspace, values_.dtype());
-  for (std::size_t b = 0; b < shards_.size(); ++b)
+  for (std::size_t b = 0; copies_values && b < shards_.size(); ++b)
     context_.device.kernels().copy({.in = shard(b), .out = shards_.of_own(out, b)});
   return out;
 }

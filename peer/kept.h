@@ -31,8 +31,9 @@ class Kept {
   Tensor shard(std::size_t b) const;
   /// Whether the shards of all bundles lie one after the other in values(), as in an own range.
   bool is_own_range() const { return extent_ == Extent::shards || shards_.ranks() == 1; }
-  /// All shards as an own range: values(), or a copy of kind workspace.
-  Tensor own_range() const;
+  /// All shards as an own range: values(), or a copy of kind workspace. The copy is uninitialised,
+  /// and takes no memory of the system, unless `copies_values`.
+  Tensor own_range(bool copies_values) const;
 
   /// Writes the initial values of parameters, and zeros into the padding; into a shared range, of
   /// this rank's shards alone. Values for the host are made on the device, one bundle after the

@@ -4,6 +4,15 @@
 #include "peer/scalar_sum.h"
 
 namespace ringside::peer {
+namespace {
+
+/// Whether the optimizer reads the parameters when it is made: to bring them to the host, or to
+/// make master values of them.
+bool begins_with_values(const RankContext& context, const Kept& parameters) {
+  return context.plan.train.offload != Offload::none || parameters.values().dtype() != DType::f32;
+}
+
+}  // namespace
 
 ShardUpdate::ShardUpdate(const RankContext& context, const Shards& shards, const Kept& parameters,
                          GradientShards& gradients, const Mesh& mesh)
@@ -12,7 +21,8 @@ ShardUpdate::ShardUpdate(const RankContext& context, const Shards& shards, const
       parameters_(parameters),
       gradients_(gradients),
       mesh_(mesh),
-      optimizer_(worker_optimizer(context, context.plan.world, parameters.own_range(),
+      optimizer_(worker_optimizer(context, context.plan.world,
+                                  parameters.own_range(begins_with_values(context, parameters)),
                                   shards.parameter_map())),
       expected_(shards.size()) {}
 
