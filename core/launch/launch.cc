@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/explain.h"
 #include "core/launch/json_line.h"
+#include "core/launch/process_end.h"
 #include "core/launch/rank_output.h"
 
 namespace ringside {
@@ -65,10 +66,9 @@ class RankProcess {
     if (!known_)
       return "ended; its exit status is unknown, because something other than the launcher "
              "collected it";
-    if (WIFSIGNALED(status_))
-      return fmt::format("was killed by signal {} ({})", WTERMSIG(status_),
-                         strsignal(WTERMSIG(status_)));
-    return fmt::format("ended with exit code {} before its work was done", WEXITSTATUS(status_));
+    const std::string why = words_for_end(status_);
+    return WIFSIGNALED(status_) ? "was killed by " + why
+                                : "ended with " + why + " before its work was done";
   }
   /// What may explain the rank's end: the last line that the rank wrote, and a limit of the
   /// system (`ulimit`, memory) that the rank may have reached.

@@ -16,7 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/base/explain.h"
-#include "experiments/benchmark/wait_for_process.h"
+#include "core/launch/process_end.h"
 
 namespace ringside {
 namespace {

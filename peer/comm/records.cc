@@ -13,7 +13,7 @@ namespace ringside::peer {
 namespace {
 
 /// The most records that leave_records() leaves of all ranks together.
-constexpr std::ptrdiff_t most_records_left = 64 * 256;
+constexpr std::ptrdiff_t most_records_left = 64 * Records::most;
 
 std::string text(const Record& record) {
   const std::string purpose(record.purpose);
@@ -28,8 +28,7 @@ struct Place {
   double since = 0;
 };
 
-Place place_of(const Records& records) {
-  const std::vector<Record> list = records.list();
+Place place_of(const std::vector<Record>& list) {
   if (list.empty()) return {};
   const auto first = std::find_if(list.begin(), list.end(),
                                   [](const Record& record) { return record.ended == 0; });
@@ -41,31 +40,19 @@ Place place_of(const Records& records) {
 
 }  // namespace
 
+Record record_of(std::uint64_t number, const Call& call, std::string_view purpose, double now) {
+  Record record{.number = number, .call = call, .begun = now};
+  purpose.copy(record.purpose, sizeof record.purpose - 1);
+  return record;
+}
+
 void Records::begin(std::uint64_t number, const Call& call, std::string_view purpose, double now) {
-  Record& record = records_[(number - 1) % kept];
-  record.number = number;
-  record.call = call;
-  record.begun = now;
-  record.ended = 0;
-  const std::size_t length = std::min(purpose.size(), sizeof record.purpose - 1);
-  std::copy_n(purpose.begin(), length, record.purpose);
-  record.purpose[length] = '\0';
-  count_.store(number, std::memory_order_release);
+  while (records_.size() >= kept_ && records_.front().ended != 0) records_.pop_front();
+  records_.push_back(record_of(number, call, purpose, now));
 }
 
 void Records::end(std::uint64_t number, double now) {
-  Record& record = records_[(number - 1) % kept];
-  if (record.number == number) record.ended = now;
-}
-
-std::vector<Record> Records::list() const {
-  const std::uint64_t count = count_.load(std::memory_order_acquire);
-  std::vector<Record> out;
-  for (std::uint64_t i = count - std::min(count, kept); i < count; ++i) {
-    out.push_back(records_[i % kept]);
-    out.back().purpose[sizeof Record::purpose - 1] = '\0';  // another rank may be writing it
-  }
-  return out;
+  records_.at(number - records_.front().number).ended = now;
 }
 
 std::string where_ranks_are(int size, const RecordsOf& records,
@@ -94,7 +81,7 @@ std::string where_ranks_are(int size, const RecordsOf& records,
   return out;
 }
 
-std::string where_rank_is(const Records& records, double now) {
+std::string where_rank_is(const std::vector<Record>& records, double now) {
   const Place place = place_of(records);
   return place.progress == 0
              ? place.before
@@ -107,7 +94,7 @@ void leave_records(Store& store, const std::string& group, const std::string& wh
   nlohmann::json ranks = nlohmann::json::array();
   for (int r = first; r < end; ++r) {
     nlohmann::json list = nlohmann::json::array();
-    std::vector<Record> known = records(r).list();
+    std::vector<Record> known = records(r);
     if (std::ssize(known) > most) known.erase(known.begin(), known.end() - most);
     for (const Record& record : known)
       list.push_back({{"number", record.number},

@@ -1,8 +1,8 @@
 // The last collectives of every rank of a group: who was where when the group broke.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -22,26 +22,30 @@ struct Record {
   char purpose[56] = {};  // what the rank said of it (Communicator::name_next), cut to this length
 };
 
-/// The last collectives of one rank. Plain data that may lie in memory shared between processes:
-/// the rank alone writes, and others read when the group has broken, so that they may find a record
-/// half-written. Memory filled with zeros is an empty object.
+/// The record of a collective that a rank comes to.
+Record record_of(std::uint64_t number, const Call& call, std::string_view purpose, double now);
+
+/// The collectives of one rank: all that are under way, and the last ones that have ended. For one
+/// thread at a time; ranks that share memory have SharedRecords.
 class Records {
  public:
-  static constexpr std::uint64_t kept = 256;
+  /// The most collectives that are kept once they have ended.
+  static constexpr std::size_t most = 256;
+  explicit Records(std::size_t kept = most) : kept_(kept) {}
 
   /// The rank comes to collective `number`, the next one, or is through with it.
   void begin(std::uint64_t number, const Call& call, std::string_view purpose, double now);
   void end(std::uint64_t number, double now);
-  /// The collectives that are still known, from the earliest to the latest.
-  std::vector<Record> list() const;
+  /// From the earliest to the latest.
+  std::vector<Record> list() const { return {records_.begin(), records_.end()}; }
 
  private:
-  std::atomic<std::uint64_t> count_;  // of the collectives so far
-  Record records_[kept];
+  std::size_t kept_;
+  std::deque<Record> records_;  // grows as collectives come: simulated groups may be large
 };
 
-/// The records of a group's ranks.
-using RecordsOf = std::function<const Records&(int rank)>;
+/// The records of a group's ranks, from the earliest to the latest.
+using RecordsOf = std::function<std::vector<Record>(int rank)>;
 
 /// Says where every rank is, the rearmost first: "rank 1 of 3: ended operation 1 (barrier) 0.61 s
 /// ago; ranks 0, 2 of 3: in operation 2 (all_reduce of 40 bytes, bucket head) for 0.50 s". `gone`
@@ -50,7 +54,7 @@ std::string where_ranks_are(int size, const RecordsOf& records,
                             const std::function<bool(int)>& gone, double now);
 
 /// The same of one rank: "in operation 2 (barrier) for 0.50 s".
-std::string where_rank_is(const Records& records, double now);
+std::string where_rank_is(const std::vector<Record>& records, double now);
 
 /// Leaves the records of the group's ranks [first, end), and the text that broke the group, in the
 /// store for the user (kept_key), as one JSON object; of a large group, fewer of each rank. To be

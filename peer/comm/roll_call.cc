@@ -11,12 +11,11 @@
 
 namespace ringside::peer {
 
-std::string call_the_roll(Store& store, const Group& group, const Records& own,
+std::string call_the_roll(Store& store, const Group& group, const std::vector<Record>& own,
                           const std::string& what, double now, double timeout_s) {
   const auto key = [&](int rank) { return fmt::format("where/{}/{}", group.name, rank); };
   store.set(key(group.rank), where_rank_is(own, now));
-  leave_records(store, group.name, what, group.rank, group.rank + 1,
-                [&](int) -> const Records& { return own; });
+  leave_records(store, group.name, what, group.rank, group.rank + 1, [&](int) { return own; });
   const double end = seconds_now() + std::min(timeout_s, 1.0);
   std::set<int> silent;
   std::string said;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/comm/store.h"
 #include "peer/comm/records.h"
@@ -14,7 +15,7 @@ namespace ringside::peer {
 /// nothing; rank 2: in operation 2 (all_reduce of 4096 bytes) for 0.30 s". A rank that says nothing
 /// is late, stopped or dead. Blocks for at most `timeout_s`, and at most a second. To be called
 /// once in a group.
-std::string call_the_roll(Store& store, const Group& group, const Records& own,
+std::string call_the_roll(Store& store, const Group& group, const std::vector<Record>& own,
                           const std::string& what, double now, double timeout_s);
 
 }  // namespace ringside::peer

@@ -32,6 +32,7 @@ struct Case {
 constexpr Case cases[] = {
     {"single", 1},
     {"ddp", 2},
+    {"ddp", 4},
     {"fsdp", 4, Offload::optimizer, Shard::shard_optimizer},
     {"fsdp", 3, Offload::optimizer, Shard::shard_grad_op},
     {"fsdp", 1, Offload::optimizer},
@@ -65,10 +66,33 @@ class Offloading : public ::testing::TestWithParam<Case> {
   }
 };
 
+ExperimentConfig evaluated_resnet() {
+  auto config = testing::tiny_resnet();
+  config.train.steps = 3;
+  config.train.evaluate_every = 2;
+  config.train.evaluate_batches = 2;
+  config.optimizer.kind = "sgd";
+  return config;
+}
+
 TEST_P(Offloading, KeepsTheBitsWithTiedTablesEvaluationsAndRecomputation) {
   auto config = testing::evaluating();
   config.model.tied = true;
   config.train.recompute = true;
+  expect_the_same_bits(config);
+}
+
+TEST_P(Offloading, KeepsTheBitsOfBatchNormsOverRanksBesideTheUpdatesOfLaterLayers) {
+  auto config = evaluated_resnet();
+  config.model.batch_norm_group = GetParam().world == 4 ? 2 : GetParam().world;
+  expect_the_same_bits(config);
+}
+
+TEST_P(Offloading, KeepsTheBitsAndTheStatisticsOfBatchNormsOfSeveralMicroBatches) {
+  auto config = evaluated_resnet();
+  config.train.accumulation = 2;
+  config.train.recompute = true;
+  config.optimizer.clip_norm = 0.5;
   expect_the_same_bits(config);
 }
 

@@ -18,23 +18,23 @@ bool can_use(const AlgorithmRow& row, const std::vector<int>& hosts) {
 }
 
 double seconds_of(const Round& round, std::size_t element, const LinkCosts& costs) {
-  // Seconds by port or NIC and direction, and latencies by pair of ranks: messages between the same
-  // two ranks follow each other.
-  std::map<std::tuple<bool, int, bool>, double> seconds;
-  std::map<std::pair<int, int>, double> latencies;
-  double latency = 0, moving = 0;
+  const auto on_one_host = [&](int from, int to) {
+    return costs.hosts[static_cast<std::size_t>(from)] == costs.hosts[static_cast<std::size_t>(to)];
+  };
+  std::map<std::tuple<bool, int, bool>, double> seconds;  // by port or NIC and direction
+  double moving = 0;
   for (const Transfer& one : round.transfers) {
     const auto from = static_cast<std::size_t>(one.from), to = static_cast<std::size_t>(one.to);
-    const bool within = costs.hosts[from] == costs.hosts[to];
+    const bool within = on_one_host(one.from, one.to);
     const double bytes = static_cast<double>(one.count) * static_cast<double>(element);
     const double time = bytes * (within ? costs.within_s_per_byte : costs.between_s_per_byte);
     const int out = within ? one.from : costs.nics[from], in = within ? one.to : costs.nics[to];
     moving = std::max(
         {moving, seconds[{within, out, true}] += time, seconds[{within, in, false}] += time});
-    latency = std::max(latency,
-                       latencies[{one.from, one.to}] += within ? costs.within_s : costs.between_s);
   }
-  return static_cast<double>(round.repeats) * latency + moving;
+  return moving + latency_of(round, [&](int from, int to) {
+           return on_one_host(from, to) ? costs.within_s : costs.between_s;
+         });
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "peer/comm/algorithms/algorithms.h"
 #include "peer/comm/algorithms/host_grid.h"
-#include "peer/comm/algorithms/team.h"
+#include "peer/comm/algorithms/ring.h"
 
 namespace ringside::peer {
 namespace {

@@ -2,8 +2,9 @@
 // which every rank sends S/p to the next rank (Thakur, Rabenseifner and Gropp 2005, section 3.4;
 // Patarasuk and Yuan 2009). An all-reduce costs 2 * (p-1) steps and sends 2 * S * (p-1)/p: the
 // fewest bytes that are possible, in the most steps.
+#include "peer/comm/algorithms/ring.h"
+
 #include "peer/comm/algorithms/algorithms.h"
-#include "peer/comm/algorithms/team.h"
 
 namespace ringside::peer {
 namespace {

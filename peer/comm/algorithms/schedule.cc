@@ -79,6 +79,18 @@ struct Progress {
 
 }  // namespace
 
+double latency_of(const Round& round, const std::function<double(int from, int to)>& of_message) {
+  double slowest = 0, of_pair = 0;
+  const Transfer* last = nullptr;
+  for (const Transfer& one : round.transfers) {
+    const bool same_pair = last && last->from == one.from && last->to == one.to;
+    of_pair = (same_pair ? of_pair : 0) + of_message(one.from, one.to);
+    slowest = std::max(slowest, of_pair);
+    last = &one;
+  }
+  return static_cast<double>(round.repeats) * slowest;
+}
+
 std::vector<Round> schedule_of(const AlgorithmRow& row, const Call& call, std::int64_t count,
                                const std::vector<int>& hosts) {
   std::vector<Recorder> ranks;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "peer/comm/algorithms/algorithms.h"
@@ -16,11 +17,16 @@ struct Transfer {
 
 /// Messages that move at the same time. A round follows the one before it.
 struct Round {
-  std::vector<Transfer> transfers;
+  std::vector<Transfer> transfers;  // in the order of (from, to)
   /// How many like rounds, with the same senders and receivers, follow each other; `count` of the
   /// transfers then holds for all of them together.
   std::int64_t repeats = 1;
 };
+
+/// Seconds that a round waits besides moving bytes: those of its slowest pair of ranks, once for
+/// every round that it stands for. Messages from one rank to another follow each other;
+/// `of_message` is what each takes.
+double latency_of(const Round& round, const std::function<double(int from, int to)>& of_message);
 
 /// Runs the programs of all ranks without moving anything, as if all messages took equally long.
 /// `count` is the number of elements of the whole array, which is a multiple of the number of ranks

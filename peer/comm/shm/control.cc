@@ -91,7 +91,7 @@ void Control::come_together() {
 
 std::size_t Control::bytes() const {
   const auto p = static_cast<std::size_t>(size());
-  return sizeof(Header) + p * (sizeof(Rank) + 2 * p * sizeof(Lane) + sizeof(Records));
+  return sizeof(Header) + p * (sizeof(Rank) + 2 * p * sizeof(Lane) + sizeof(SharedRecords));
 }
 
 Control::Header& Control::header() const { return *reinterpret_cast<Header*>(mapping_->data()); }
@@ -105,10 +105,10 @@ Control::Lane& Control::lane(Use use, int from, int to) const {
   return lanes[(static_cast<int>(use) * size() + from) * size() + to];
 }
 
-Records& Control::records(int rank) const {
+SharedRecords& Control::records(int rank) const {
   const auto pairs = static_cast<std::size_t>(2 * size() * size());
   auto* lanes = reinterpret_cast<Lane*>(&of(size()));
-  return reinterpret_cast<Records*>(lanes + pairs)[rank];
+  return reinterpret_cast<SharedRecords*>(lanes + pairs)[rank];
 }
 
 void Control::arrive(std::uint64_t number, const Call& call, const Address& in,
@@ -209,8 +209,7 @@ void Control::break_group(const std::string& what) {
     of(r).phase.wake();
     of(r).bell.wake();
   }
-  leave_records(store_, name(), what, 0, size(),
-                [this](int r) -> const Records& { return records(r); });
+  leave_records(store_, name(), what, 0, size(), [this](int r) { return records(r).list(); });
 }
 
 bool Control::broken() const { return header().broken.load(std::memory_order_acquire) == 2; }
@@ -220,7 +219,7 @@ void Control::throw_if_broken() const {
 }
 
 void Control::fail_waiting(const std::string& what) {
-  const auto records_of = [this](int r) -> const Records& { return records(r); };
+  const auto records_of = [this](int r) { return records(r).list(); };
   const auto gone = [this](int r) { return of(r).gone.load() != 0; };
   fail(fmt::format("{}; {}", what, where_ranks_are(size(), records_of, gone, now())));
 }

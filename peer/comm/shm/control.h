@@ -8,9 +8,9 @@
 #include "core/comm/store.h"
 #include "core/device/device.h"
 #include "peer/comm/call.h"
-#include "peer/comm/records.h"
 #include "peer/comm/shm/flag.h"
 #include "peer/comm/shm/mapping.h"
+#include "peer/comm/shm/shared_records.h"
 
 namespace ringside::peer {
 
@@ -66,7 +66,7 @@ class Control {
   Backoff backoff() const { return Backoff(spin_); }
 
   Rank& of(int rank) const;
-  Records& records(int rank) const;
+  SharedRecords& records(int rank) const;
   Lane& lane(Use use, int from, int to) const;
 
   /// Announces that this rank has come to operation `number`, and waits for the others; `purpose`

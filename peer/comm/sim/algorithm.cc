@@ -117,17 +117,9 @@ class Rounds {
   }
 
   void run(const Round& round, std::int64_t element) {
-    // Messages of a round from one rank to another follow each other; in the list they are
-    // neighbours.
-    double latency = 0, of_pair = 0;
-    const Transfer* last = nullptr;
-    for (const Transfer& one : round.transfers) {
-      const bool same_pair = last && last->from == one.from && last->to == one.to;
-      of_pair = (same_pair ? of_pair : 0) +
-                step_seconds(world_, group_.place(one.from), group_.place(one.to));
-      latency = std::max(latency, of_pair);
-      last = &one;
-    }
+    const double latency = latency_of(round, [this](int from, int to) {
+      return step_seconds(world_, group_.place(from), group_.place(to));
+    });
     // The last of the rounds' latencies is part of the flows.
     std::vector<sim::JobPtr> under_way;
     double waited = 0;
@@ -138,7 +130,7 @@ class Rounds {
     std::vector<std::pair<double, const Transfer*>> starts;
     for (const Transfer& one : round.transfers) {
       const double own = world_.latency(group_.place(one.from), group_.place(one.to));
-      starts.emplace_back(static_cast<double>(round.repeats) * latency - own, &one);
+      starts.emplace_back(latency - own, &one);
     }
     std::stable_sort(starts.begin(), starts.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });

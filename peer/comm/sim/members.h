@@ -26,12 +26,7 @@ struct SimOptions {
 /// the actors of one world use it, and these run one at a time.
 class SimMembers : public std::enable_shared_from_this<SimMembers> {
  public:
-  SimMembers(sim::World& world, const std::string& name, int size, const SimOptions& options)
-      : world_(world),
-        name_(name),
-        options_(options),
-        members_(static_cast<std::size_t>(size)),
-        records_(members_.size()) {}
+  SimMembers(sim::World& world, const std::string& name, int size, const SimOptions& options);
   virtual ~SimMembers() = default;
   SimMembers(const SimMembers&) = delete;
   SimMembers& operator=(const SimMembers&) = delete;

@@ -53,7 +53,7 @@ NcclCommunicator::NcclCommunicator(cuda::CudaDevice& device, Store& store, Handl
       lane_(device, std::move(handle), timeout_s,
             [this] {
               note_ended();
-              return call_the_roll(store_, lane_.handle().self(), *records_, "a rank is late",
+              return call_the_roll(store_, lane_.handle().self(), records_.list(), "a rank is late",
                                    device_.clock().now(), timeout_s_);
             }),
       messages_(device, store, lane_.handle().self(), timeout_s) {
@@ -73,7 +73,7 @@ WorkPtr NcclCommunicator::begin(const Call& call, const Tensor& in, const Tensor
   return guarded([&] {
     const auto operation =
         std::make_shared<Operation>(Operation{describe(++number_, call), number_, in, out});
-    records_->begin(number_, call, take_name(), device_.clock().now());
+    records_.begin(number_, call, take_name(), device_.clock().now());
     lane_.launch(operation, device_.mark(), [&] { return enqueue(call, in, out); });
     // This loop needs no deadline of its own: it waits only while ranks meet for the first time,
     // and then is_through() throws at the deadline.
@@ -161,7 +161,7 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int colour, int key) {
   const std::lock_guard lock(mutex_);
   return guarded([&]() -> std::unique_ptr<Communicator> {
     const std::string group = fmt::format("{}/{}.{}", name(), ++number_, colour);
-    records_->begin(number_, {.kind = Call::Kind::split}, {}, device_.clock().now());
+    records_.begin(number_, {.kind = Call::Kind::split}, {}, device_.clock().now());
     Handle handle = lane_.handle().split(colour, key, group, device_.clock(), timeout_s_);
     return std::make_unique<NcclCommunicator>(device_, store_, std::move(handle), timeout_s_);
   });
@@ -208,7 +208,7 @@ void NcclCommunicator::look() {
 void NcclCommunicator::note_ended() {
   const Operation* first = lane_.first();
   const std::uint64_t ended = first ? first->number - 1 : number_;
-  while (ended_ < ended) records_->end(++ended_, device_.clock().now());
+  while (ended_ < ended) records_.end(++ended_, device_.clock().now());
 }
 
 }  // namespace ringside::peer

@@ -71,7 +71,7 @@ class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
   const double timeout_s_;
   const int exceptions_ = std::uncaught_exceptions();
   mutable std::mutex mutex_;
-  const std::unique_ptr<Records> records_ = std::make_unique<Records>();
+  Records records_;
   Lane lane_;
   NcclMessages messages_;
   std::string failure_;                // why the group failed; empty if it has not

@@ -1,4 +1,4 @@
-#include "experiments/benchmark/wait_for_process.h"
+#include "core/launch/process_end.h"
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ std::optional<int> wait_for_process(pid_t process, double timeout_s) {
 std::string words_for_end(int status) {
   if (WIFSIGNALED(status))
     return fmt::format("signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-  return fmt::format("status {}", WEXITSTATUS(status));
+  return fmt::format("exit code {}", WEXITSTATUS(status));
 }
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// Waits for processes that this one has forked.
+// How a process ended that this one has forked.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@ namespace ringside {
 /// limit), or if there is no such child.
 std::optional<int> wait_for_process(pid_t process, double timeout_s);
 
-/// The words for the end of a process, by its status from waitpid().
+/// Why a process ended, by its status from waitpid(): "signal 9 (Killed)", "exit code 1".
 std::string words_for_end(int status);
 
 }  // namespace ringside
