@@ -62,6 +62,7 @@ void GatheredUnits::gather(std::size_t bundle, Gathered& entry) {
 }
 
 void GatheredUnits::begin(std::size_t bundle) {
+  if (old_.erase(bundle) > 0) return gather(bundle, gathered_[bundle]);
   if (gathered_.contains(bundle)) return;
   prepare(bundle);
   if (!carrier_) return;  // the shard is the bundle
@@ -108,10 +109,17 @@ void GatheredUnits::free(std::size_t bundle) {
 
 void GatheredUnits::refresh() {
   if (!parameters_.whole() || !carrier_) return;
-  for (auto& [bundle, entry] : gathered_) gather(bundle, entry);
+  const bool updated_later = context_.plan.train.offload != Offload::none;
+  for (auto& [bundle, entry] : gathered_) {
+    if (updated_later)
+      old_.insert(bundle);
+    else
+      gather(bundle, entry);
+  }
 }
 
 void GatheredUnits::drain() {
+  while (!old_.empty()) begin(*old_.begin());
   for (const auto& [bundle, entry] : gathered_) wait(bundle);
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "core/base/traffic.h"
@@ -43,9 +44,10 @@ class GatheredUnits {
   /// Unbinds the bundle's units; lets go of their parameters if this rank keeps only shards.
   void free(std::size_t bundle);
 
-  /// Says that all shards have been given to the optimizer; every bundle has been freed. Begins to
-  /// gather whole parameters of this rank alone, the bundle first that forward needs first; blocks
-  /// until they are updated, which an optimizer on the host is not at once.
+  /// Says that all shards have been given to the optimizer; every bundle has been freed. Whole
+  /// parameters of this rank alone are then gathered, the bundle first that forward needs first: at
+  /// once, or, if the host updates them, each by its begin(). Forward then goes on while later
+  /// bundles are updated.
   void refresh();
   /// Waits until no bundle is on its way.
   void drain();
@@ -82,6 +84,7 @@ class GatheredUnits {
   std::vector<std::optional<std::size_t>> lenders_;  // indexed by unit
   std::map<std::size_t, Copied> copied_;
   std::map<std::size_t, Gathered> gathered_;  // all bundles if parameters are whole
+  std::set<std::size_t> old_;  // bundles of whole parameters that are gathered when they are needed
   Traffic read_;
 };
 
