@@ -37,7 +37,7 @@ Fields fields_of(MeasuredSpeeds& speeds) {
   return {{"setting", fields_of(speeds.setting)}, {"workers", Structs(&speeds.workers)}};
 }
 
-void check(const MeasuredSpeeds& speeds) {
+void check_times(const MeasuredSpeeds& speeds) {
   if (speeds.workers.empty() || static_cast<int>(speeds.workers.size()) != speeds.setting.workers)
     throw Error("the speeds of {} workers have times of {}", speeds.setting.workers,
                 speeds.workers.size());

@@ -43,7 +43,7 @@ struct MeasuredSpeeds {
 Fields fields_of(MeasuredSpeeds& speeds);
 
 /// Throws Error unless every worker has times, all of them positive.
-void check(const MeasuredSpeeds& speeds);
+void check_times(const MeasuredSpeeds& speeds);
 
 /// The speeds that were measured for the setting; null if there are none. The result lives as long
 /// as `measured`.

@@ -111,6 +111,11 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
     // The rows that are there were made with shares that follow from the speeds that are there.
     if (!comparison.rows.empty()) comparison.speeds = comparison.folder->read_speeds();
     if (!comparison.speeds.empty()) plan(comparison);
+    // Those that wait for speeds are looked at in settle().
+    std::vector<RunPlan> known;
+    std::copy_if(comparison.runs.begin(), comparison.runs.end(), std::back_inserter(known),
+                 [](const RunPlan& run) { return !waits_for_speeds(run); });
+    if (!known.empty()) check_same_experiment(comparison.rows, known);
   }
 }
 
@@ -132,6 +137,7 @@ void write_summary(Comparison& comparison, const std::vector<Row>& rows, std::os
 }
 
 int run(Comparison& comparison, const Process& process) {
+  if (!comparison.speeds.empty()) say_shares(comparison.runs, process);
   ResultsFolder& folder = *comparison.folder;
   const auto before =
       folder.start(comparison.rows,

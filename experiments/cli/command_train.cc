@@ -68,6 +68,7 @@ int train_command(const Arguments& arguments, const Process& process) {
       const std::string save = plan.save;
       plan = plan_training(config, arguments.scheme, arguments.world, speeds);
       plan.save = save;
+      say_shares({plan}, process);
     }
   } catch (const std::exception& error) {
     return complain(run_failed, error.what());

@@ -1,11 +1,14 @@
 #include "experiments/cli/commands.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
 
 #include "core/base/error.h"
 #include "experiments/plan/measurements.h"
@@ -61,6 +64,17 @@ bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
     speeds.push_back(measured->speeds);
   }
   return true;
+}
+
+void say_shares(const std::vector<RunPlan>& runs, const Process& process) {
+  std::set<std::vector<std::int64_t>> shares;
+  for (const RunPlan& run : runs)
+    if (!run.train.weights.empty()) shares.insert(run.train.weights);
+  OutputStream errors(STDERR_FILENO, process.interrupted);
+  for (const std::vector<std::int64_t>& samples : shares)
+    errors << fmt::format("Shares of {} workers: {} samples of each micro-batch", samples.size(),
+                          fmt::join(samples, ", "))
+           << std::endl;
 }
 
 std::string machine_file(const std::string& results) { return results + "/machine.toml"; }

@@ -67,6 +67,9 @@ nlohmann::ordered_json environment_of(const Process& process, const std::vector<
 /// measured.
 bool measure_missing_speeds(const std::vector<RunPlan>& runs, int most_attempts,
                             const Process& process, std::vector<MeasuredSpeeds>& speeds);
+/// Says on standard error how many samples each worker has of a step, once for each way in which
+/// the steps of `runs` are divided unequally.
+void say_shares(const std::vector<RunPlan>& runs, const Process& process);
 /// The file that `calibrate` writes for this machine and `compare` looks for, in the folder of
 /// results.
 std::string machine_file(const std::string& results);

@@ -19,9 +19,10 @@ std::vector<RunPlan> missing_measurements(const std::vector<RunPlan>& runs);
 
 /// Samples a second of each worker: of its median step. Equal devices differ in any measurement,
 /// and shares that follow such noise would slow a run down for nothing. So workers whose times
-/// overlap count as equally fast: from the fastest on, those of whose steps the fastest tenth takes
-/// no longer than the slowest tenth of the fastest worker's. (Medians alone would call every
-/// difference real, and ranges would call none real after a single step that something held up.)
+/// overlap count as equally fast: those whose 10% quantile is at most the 90% quantile of the
+/// worker with the smallest median; and so on with the workers that are left. (Medians alone would
+/// call every difference real, and ranges would call none real after a single step that something
+/// held up.)
 std::vector<double> speeds_of(const MeasuredSpeeds& measured);
 
 /// "world 2, 12 samples a worker: 812.3, 270.1 samples/s"; says which workers count as equally

@@ -40,37 +40,31 @@ RunPlan plan_line(const Line& line, int world, const std::vector<MeasuredSpeeds>
   }
 }
 
-/// Whether two configurations with equal plans are equal by measurement alone: one has shares in
-/// proportion to speed, which came out as those that the other asks for.
-bool measured_equal(const ExperimentConfig& a, const ExperimentConfig& b) {
-  return !a.cluster && a.train.shares != b.train.shares &&
-         (a.train.shares == Shares::speed || b.train.shares == Shares::speed);
-}
-
 /// Plans every line at each of its worlds, once. Lines whose plans are equal become one, which has
-/// the label that a case gives it, if one does. Throws Error if two cases give it two labels,
-/// unless a measurement made them equal, which nobody could know: then the case that is not
-/// measured gives the label. Ids have no world, seed and repeat yet.
+/// the label that a case gives it, if one does. Throws Error if two cases give it two labels. A
+/// line whose shares follow from a measurement stays apart from lines that merely turn out to have
+/// the same shares: nobody could know. Ids have no world, seed and repeat yet.
 std::vector<AskedRun> asked_runs(const std::vector<Line>& lines,
                                  const std::vector<MeasuredSpeeds>& measured) {
   std::vector<AskedRun> asked;
   std::vector<std::string> given;  // the label that a case gives to each of `asked`, or empty
+  std::vector<bool> measures;      // whether the shares of each of `asked` are measured
   std::map<std::pair<std::string, int>, std::ptrdiff_t> named;  // positions in `asked`
   FileNames names;
   for (const Line& line : lines)
     for (const int world : line.worlds) {
       RunPlan plan = plan_line(line, world, measured);
+      const bool is_measured = waits_for_speeds(plan_line(line, world, {}));
       const auto known = std::find_if(asked.begin(), asked.end(), [&](const AskedRun& other) {
-        return same_but_named(other.plan, plan);
+        const auto position = static_cast<std::size_t>(&other - asked.data());
+        return measures[position] == is_measured && same_but_named(other.plan, plan);
       });
-      const bool by_measurement =
-          known != asked.end() && measured_equal(*known->config, line.config);
       if (known != asked.end() && line.label.empty()) continue;
-      if (by_measurement && line.config.train.shares == Shares::speed) continue;
       const auto index = known - asked.begin();
       given.resize(asked.size() + 1);
+      measures.resize(asked.size() + 1, is_measured);
       std::string& label = given[static_cast<std::size_t>(index)];
-      if (!label.empty() && label != line.label && !by_measurement)
+      if (!label.empty() && label != line.label)
         throw Error("{}the case labelled '{}' has the same runs at world {}; leave one case out",
                     describe(line), label, world);
       label = line.label;
@@ -107,13 +101,15 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& common,
   for (const AskedRun& run : asked)
     if (same_training(run.plan, single->plan))
       largest_world = std::max(largest_world, run.plan.world);
-  ExperimentConfig changed = *single->config;
-  changed.device.threads = std::min<std::int64_t>(cores, largest_world * common.device.threads);
-  if (changed.device.threads <= common.device.threads) return {};
-  RunPlan plan = plan_run(changed, find_scheme(reference_scheme), 1, 0);
+  const auto threads = std::min<std::int64_t>(cores, largest_world * common.device.threads);
+  if (threads <= common.device.threads) return {};
+  // The same run, with measured shares if it has some: only the threads differ.
+  RunPlan plan = single->plan;
+  plan.device.threads = threads;
+  plan.set = plan.swept = {};
   plan.purpose = Purpose::all_cores;
-  plan.id = fmt::format("{}-t{}", plan.scheme, changed.device.threads);
-  plan.label = plan.family = fmt::format("{} ({} threads)", plan.label, changed.device.threads);
+  plan.id = fmt::format("{}-t{}", plan.scheme, threads);
+  plan.label = plan.family = fmt::format("{} ({} threads)", plan.label, threads);
   return plan;
 }
 

@@ -111,7 +111,7 @@ std::string git_commit(const fs::path& folder) {
 
 void check_same_environment(const nlohmann::json& before, const nlohmann::json& now) {
   const std::string commit = now.value("built_commit", "unknown");
-  std::vector<const char*> keys = {"built_commit", "cpu", "cores"};
+  std::vector<const char*> keys = {"built_commit", "cpu", "cores", "gpu"};
   if (commit == "unknown" || commit.ends_with("-dirty")) keys.push_back("program");
   for (const char* key : keys) {
     const nlohmann::json old_value = before.value(key, nlohmann::json());

@@ -233,9 +233,10 @@ std::vector<MeasuredSpeeds> ResultsFolder::read_speeds() const {
   std::vector<MeasuredSpeeds> out;
   if (!plan.is_object() || !plan.contains("speeds")) return out;
   try {
+    if (!plan.at("speeds").is_array()) throw Error("no array");
     for (const nlohmann::json& one : plan.at("speeds")) {
       out.push_back(read_json<MeasuredSpeeds>(one));
-      check(out.back());
+      check_times(out.back());
     }
   } catch (const std::exception& error) {
     throw Error("{}: \"speeds\" cannot be used ({}); leave --resume out to start anew",

@@ -6,7 +6,7 @@ namespace ringside {
 namespace {
 
 /// The times of forward and backward alone: the rest of a step depends on the scheme.
-MeasuredSpeeds speeds_of(const Row& row) {
+MeasuredSpeeds times_of(const Row& row) {
   constexpr auto compute = static_cast<std::size_t>(Activity::compute);
   MeasuredSpeeds out{speed_setting(row.plan), {}};
   for (const RankRecord& rank : row.ranks) {
@@ -15,6 +15,13 @@ MeasuredSpeeds speeds_of(const Row& row) {
       times.seconds.push_back(rank.steps[s].by_activity[compute]);
   }
   return out;
+}
+
+Error failure(const RunPlan& plan, const std::string& cause) {
+  return Error(
+      "train.shares = 'speed': the speeds of {} workers cannot be measured: {}; mend that, or give "
+      "every worker a weight, as in train.shares = [3, 1]",
+      plan.world, cause);
 }
 
 }  // namespace
@@ -27,14 +34,14 @@ std::optional<SpeedMeasurement> measure_speeds(const RunPlan& plan, const RunMak
     const RunOutcome outcome = maker.make(plan, [](const Step&) {});
     if (outcome.interrupted) return {};
     const Row& row = outcome.row;
-    if (row.status != "ok")
-      throw Error(
-          "train.shares = 'speed': the speeds of {} workers cannot be measured: {}; mend that, or "
-          "give every worker a weight, as in train.shares = [3, 1]",
-          plan.world, row.error);
+    if (row.status != "ok") throw failure(plan, row.error);
     if (!quietest || lost_share(row) < least_lost) {
-      quietest = {speeds_of(row), disturbance(row)};
-      check(quietest->speeds);
+      quietest = {times_of(row), disturbance(row)};
+      try {
+        check_times(quietest->speeds);
+      } catch (const Error& error) {
+        throw failure(plan, error.what());
+      }
       least_lost = lost_share(row);
     }
     if (disturbance(row).empty()) break;
