@@ -58,9 +58,8 @@ std::unique_ptr<ShardCarrier> make_collective_carrier(const RankContext& context
                                                       Communicator& group, const Shards& shards,
                                                       const Kept& parameters);
 
-/// Makes the carrier of the degree; null if `group`
-/// is null, because the group is this rank alone. Collective: all ranks of the group call it. All
-/// arguments outlive the carrier.
+/// Makes the carrier of the degree; null if `group` is null, because the group is this rank alone.
+/// Collective: all ranks of the group call it. All arguments outlive the carrier.
 std::unique_ptr<ShardCarrier> make_carrier(const RankContext& context, const Degree& degree,
                                            Communicator* group, const Shards& shards,
                                            const Kept& parameters);

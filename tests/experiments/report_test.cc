@@ -140,7 +140,7 @@ TEST(Report, BytesThatWereComputedAreMarked) {
   for (RankRecord& rank : computed.ranks) rank.bytes_computed = true;
   const std::string text = summary_text(summarise({counted, computed}));
   EXPECT_THAT(text, HasSubstr(" ~2.00 |"));
-  EXPECT_THAT(text, HasSubstr("~: computed from the sizes of the collectives, not counted"));
+  EXPECT_THAT(text, HasSubstr("~: computed from sizes, not counted"));
   EXPECT_EQ(summary_json("trial", summarise({computed}))["cases"][0]["bytes_computed"], true);
   EXPECT_THAT(row_text(computed), HasSubstr("by the busiest rank (computed, not counted)"));
   EXPECT_THAT(summary_text(summarise({counted})), Not(HasSubstr("~")));
