@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -111,11 +112,17 @@ void prepare(Comparison& comparison, const Arguments& arguments, const Process& 
     // The rows that are there were made with shares that follow from the speeds that are there.
     if (!comparison.rows.empty()) comparison.speeds = comparison.folder->read_speeds();
     if (!comparison.speeds.empty()) plan(comparison);
-    // Those that wait for speeds are looked at in settle().
+    // Runs that wait for speeds, and rows without a run, are looked at in settle().
     std::vector<RunPlan> known;
     std::copy_if(comparison.runs.begin(), comparison.runs.end(), std::back_inserter(known),
                  [](const RunPlan& run) { return !waits_for_speeds(run); });
-    if (!known.empty()) check_same_experiment(comparison.rows, known);
+    std::vector<Row> of_known;
+    std::copy_if(comparison.rows.begin(), comparison.rows.end(), std::back_inserter(of_known),
+                 [&](const Row& row) {
+                   return std::any_of(known.begin(), known.end(),
+                                      [&](const RunPlan& run) { return run.id == row.plan.id; });
+                 });
+    if (!of_known.empty()) check_same_experiment(of_known, known);
   }
 }
 

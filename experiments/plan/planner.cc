@@ -54,7 +54,8 @@ std::vector<AskedRun> asked_runs(const std::vector<Line>& lines,
   for (const Line& line : lines)
     for (const int world : line.worlds) {
       RunPlan plan = plan_line(line, world, measured);
-      const bool is_measured = waits_for_speeds(plan_line(line, world, {}));
+      const bool is_measured = !line.config.cluster && line.config.train.shares == Shares::speed &&
+                               waits_for_speeds(plan_line(line, world, {}));
       const auto known = std::find_if(asked.begin(), asked.end(), [&](const AskedRun& other) {
         const auto position = static_cast<std::size_t>(&other - asked.data());
         return measures[position] == is_measured && same_but_named(other.plan, plan);
