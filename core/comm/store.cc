@@ -20,6 +20,12 @@ void MemoryStore::set(const std::string& key, const std::string& value) {
   changed_.notify_all();
 }
 
+std::optional<std::string> MemoryStore::try_get(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  const auto found = values_.find(key);
+  return found == values_.end() ? std::nullopt : std::optional(found->second);
+}
+
 std::string MemoryStore::get(const std::string& key, double timeout_s) {
   std::unique_lock lock(mutex_);
   const auto is_set = [&] { return values_.contains(key); };

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,10 @@ namespace ringside {
 
 /// Values under keys that begin so are for the user: launch() returns them with the run's result.
 inline constexpr std::string_view kept_key = "kept/";
+
+/// The key under which a launcher says that the process of a worker has ended
+/// (RunPlan::expendable).
+inline std::string lost_key(int worker) { return "lost/worker-" + std::to_string(worker); }
 
 /// Each key is written only once. Thread-safe.
 class Store {
@@ -20,6 +25,9 @@ class Store {
   /// Blocks until the key is set. Throws Error that names the key if this takes longer than
   /// `timeout_s`.
   virtual std::string get(const std::string& key, double timeout_s) = 0;
+  /// The value if it is known here already; does not block. A value that was set a moment ago may
+  /// take until a later call to be known.
+  virtual std::optional<std::string> try_get(const std::string& key) = 0;
 };
 
 /// For ranks that are threads of one process.
@@ -27,6 +35,7 @@ class MemoryStore : public Store {
  public:
   void set(const std::string& key, const std::string& value) override;
   std::string get(const std::string& key, double timeout_s) override;
+  std::optional<std::string> try_get(const std::string& key) override;
 
  private:
   std::mutex mutex_;

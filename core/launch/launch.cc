@@ -212,11 +212,31 @@ class Launch {
   void judge_end(std::size_t r) {
     const std::string why = fmt::format("{} {}{}{}", name(r), ranks_[r]->exit_text(), last_step_[r],
                                         ranks_[r]->explanation());
+    if (can_go_on_without(r)) {
+      const int worker = plan_.ranks[r].worker;
+      result_.lost[worker] = why;
+      set(lost_key(worker), why);
+      return;
+    }
     fail(why);
     if (!explained_ && !forced_ && !result_.interrupted && ranks_[r]->killed_but_by(SIGTERM)) {
       explained_ = true;
       result_.error = why;
     }
+  }
+
+  /// Whether rank `r` is a worker that something else than this launcher killed, and that the run
+  /// can do without.
+  bool can_go_on_without(std::size_t r) const {
+    const bool only_works = plan_.ranks[r].worker >= 0 && plan_.ranks[r].server < 0;
+    return !ending_ && !plan_.cluster && only_works && ranks_[r]->killed_but_by(SIGTERM) &&
+           static_cast<int>(result_.lost.size()) < plan_.expendable;
+  }
+
+  void set(const std::string& key, const std::string& text) {
+    values_[key] = text;
+    for (std::size_t waiting : waiting_[key]) answer(waiting, key);
+    waiting_.erase(key);
   }
 
   /// Reads what ranks have sent, or send within `timeout_ms`.
@@ -243,9 +263,7 @@ class Launch {
     for (const auto& value : *values) {
       if (value.contains("set")) {
         const auto [key, text] = value["set"].get<std::pair<std::string, std::string>>();
-        values_[key] = text;
-        for (std::size_t waiting : waiting_[key]) answer(waiting, key);
-        waiting_.erase(key);
+        set(key, text);
       } else if (value.contains("get")) {
         const auto key = value["get"].get<std::string>();
         if (values_.contains(key))

@@ -22,6 +22,8 @@ struct LaunchResult {
   std::string error;
   /// What ranks have left in the store for the user (kept_key), by what follows in the key.
   std::map<std::string, std::string> kept;
+  /// Workers whose processes ended although the run went on (RunPlan::expendable): how, by worker.
+  std::map<int, std::string> lost;
   bool interrupted = false;
 };
 
@@ -39,9 +41,10 @@ struct RankProgram {
 /// Starts one process for each rank of `plan`, serves the ranks' rendezvous store, and blocks until
 /// all processes have ended. A simulated cluster runs all its ranks in a single process, which
 /// reports the list of their records. When a rank fails, the other ranks are ended within 5
-/// seconds. When `interrupted`, which is called ten times a second, returns true, all ranks are
-/// ended within 5 seconds. Ranks die with the launcher. Leaves no process, file or shared memory
-/// behind.
+/// seconds, unless the rank is an expendable worker whose process has ended by a signal: then the
+/// other ranks are told (lost_key()) and go on. When `interrupted`, which is called ten times a
+/// second, returns true, all ranks are ended within 5 seconds. Ranks die with the launcher. Leaves
+/// no process, file or shared memory behind.
 LaunchResult launch(const RunPlan& plan, const RankProgram& program,
                     const std::function<void(int rank, const nlohmann::json&)>& on_progress,
                     const std::function<bool()>& interrupted);

@@ -23,15 +23,21 @@ class LinkStore : public Store {
     line_.send({{"set", {key, value}}});
   }
   std::string get(const std::string& key, double timeout_s) override {
-    {
-      std::lock_guard lock(mutex_);
-      if (asked_.insert(key).second) line_.send({{"get", key}});
-    }
+    ask(key);
     return answers_.get(key, timeout_s);
+  }
+  std::optional<std::string> try_get(const std::string& key) override {
+    ask(key);
+    return answers_.try_get(key);
   }
   void answer(const std::string& key, const std::string& value) { answers_.set(key, value); }
 
  private:
+  void ask(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    if (asked_.insert(key).second) line_.send({{"get", key}});
+  }
+
   JsonLine& line_;
   std::mutex mutex_;
   std::set<std::string> asked_;

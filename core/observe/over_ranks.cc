@@ -14,6 +14,13 @@ std::size_t micro_batches(const RunPlan& plan) {
   return static_cast<std::size_t>(plan.train.accumulation) * static_cast<std::size_t>(plan.world);
 }
 
+/// Whether a micro-batch of a replay is that of a worker whose losses the run does not have.
+bool is_lost(const RunPlan& plan, std::int64_t micro_batch) {
+  if (plan.lost.empty()) return false;
+  const std::int64_t worker = micro_batch * plan.defines / plan.train.accumulation;
+  return std::find(plan.lost.begin(), plan.lost.end(), worker) != plan.lost.end();
+}
+
 /// The factor that makes up for shares that are missing.
 double make_up(std::size_t all, std::size_t there) {
   return static_cast<double>(all) / static_cast<double>(there);
@@ -27,6 +34,28 @@ std::size_t quantile_of(const std::vector<std::int64_t>& counts, double share) {
   for (std::size_t i = 0; i < counts.size(); ++i)
     if (static_cast<double>(sum += counts[i]) >= rank) return i;
   return 0;
+}
+
+void add(Evaluation& sum, const std::vector<LossValue>& shares) {
+  for (const LossValue& share : shares) {
+    sum.loss += share.loss;
+    sum.first_term += share.first_term;
+    sum.accuracy += share.accuracy;
+  }
+}
+
+void scale(Evaluation& sum, double factor) {
+  sum.loss *= factor;
+  sum.first_term *= factor;
+  sum.accuracy *= factor;
+}
+
+/// The time of the rank's first `step` steps, in seconds.
+double training_s(const RankRecord& rank, std::int64_t step) {
+  double sum = 0;
+  for (std::size_t s = 0; s < std::min(rank.steps.size(), static_cast<std::size_t>(step)); ++s)
+    sum += rank.steps[s].total;
+  return sum;
 }
 
 }  // namespace
@@ -45,6 +74,7 @@ std::vector<double> losses_of_steps(const RunPlan& plan, const std::vector<RankR
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
     for (const std::size_t i : order) {
+      if (is_lost(plan, static_cast<std::int64_t>(place(i) % each))) continue;
       const std::size_t step = place(i) / each;
       if (sums.size() <= step) {
         sums.resize(step + 1);
@@ -68,29 +98,54 @@ std::vector<Evaluation> evaluations_of(const RunPlan& plan, const std::vector<Ra
     std::stable_sort(order.begin(), order.end(),
                      [](const auto* a, const auto* b) { return a->first < b->first; });
     for (const RankRecord::Evaluation* from : order) {
+      if (is_lost(plan, from->first)) continue;
       auto& [sum, count] = by_step[from->step];
       sum.step = from->step;
-      for (const LossValue& share : from->shares) {
-        sum.loss += share.loss;
-        sum.first_term += share.first_term;
-        sum.accuracy += share.accuracy;
-      }
+      add(sum, from->shares);
       count += from->shares.size();
       sum.seconds = std::max(sum.seconds, from->seconds);
-      double training_s = 0;
-      const auto steps = std::min(rank.steps.size(), static_cast<std::size_t>(from->step));
-      for (std::size_t s = 0; s < steps; ++s) training_s += rank.steps[s].total;
-      sum.training_s = std::max(sum.training_s, training_s);
+      sum.training_s = std::max(sum.training_s, training_s(rank, from->step));
     }
   }
   std::vector<Evaluation> out;
   for (auto& [step, evaluated] : by_step) {
     auto& [sum, count] = evaluated;
-    if (count > 0 && count < all) {
-      sum.loss *= make_up(all, count);
-      sum.first_term *= make_up(all, count);
-      sum.accuracy *= make_up(all, count);
+    if (count > 0 && count < all) scale(sum, make_up(all, count));
+    out.push_back(sum);
+  }
+  return out;
+}
+
+std::vector<Evaluation> held_out_over_time(const RunPlan& plan,
+                                           const std::vector<RankRecord>& ranks) {
+  struct Moment {
+    double training_s = 0;
+    std::size_t rank = 0;
+    const RankRecord::Evaluation* evaluation = nullptr;
+  };
+  std::vector<Moment> moments;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    for (const auto& evaluation : ranks[r].evaluations)
+      moments.push_back({training_s(ranks[r], evaluation.step), r, &evaluation});
+  std::stable_sort(moments.begin(), moments.end(),
+                   [](const Moment& a, const Moment& b) { return a.training_s < b.training_s; });
+  const auto evaluating = static_cast<std::size_t>(
+      std::count_if(ranks.begin(), ranks.end(),
+                    [](const RankRecord& rank) { return !rank.evaluations.empty(); }));
+  std::map<std::size_t, const RankRecord::Evaluation*> latest;  // by rank
+  std::vector<Evaluation> out;
+  for (const Moment& moment : moments) {
+    latest[moment.rank] = moment.evaluation;
+    if (latest.size() < evaluating) continue;
+    Evaluation sum{.seconds = moment.evaluation->seconds, .training_s = moment.training_s};
+    std::int64_t steps = 0;
+    for (const auto& [rank, evaluation] : latest) {
+      add(sum, evaluation->shares);
+      steps += evaluation->step;
     }
+    if (evaluating < static_cast<std::size_t>(plan.world))
+      scale(sum, make_up(static_cast<std::size_t>(plan.world), evaluating));
+    sum.step = steps / plan.world;
     out.push_back(sum);
   }
   return out;

@@ -16,6 +16,11 @@ std::vector<double> losses_of_steps(const RunPlan& plan, const std::vector<RankR
 /// The evaluations of the run, made of shares in the same way.
 std::vector<Evaluation> evaluations_of(const RunPlan& plan, const std::vector<RankRecord>& ranks);
 
+/// Row::held_out_over_time, for ranks that each evaluate at their own times. Begins when every
+/// worker has evaluated once.
+std::vector<Evaluation> held_out_over_time(const RunPlan& plan,
+                                           const std::vector<RankRecord>& ranks);
+
 /// The staleness of the gradients of all servers together; none if no rank reports a staleness.
 std::optional<RowStaleness> staleness_of(const std::vector<RankRecord>& ranks);
 

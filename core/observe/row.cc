@@ -161,6 +161,8 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
   row.evaluations = evaluations_of(plan, row.ranks);
   row.staleness = staleness_of(row.ranks);
   row.worker_steps = steps_of_workers(row);
+  if (plan.promise == Promise::replayed && plan.defines == 0)
+    row.held_out_over_time = held_out_over_time(plan, row.ranks);
   add_times(row, static_cast<std::size_t>(plan.train.warmup));
   row.samples_per_s = samples_per_s(row);
   double tokens = 0;
@@ -235,6 +237,8 @@ static Fields fields_of(Row& row) {
           {"bytes_minimum_per_step", &row.bytes_minimum_per_step},
           {"staleness", Structs(&row.staleness)},
           {"worker_steps", &row.worker_steps},
+          {"lost_workers", &row.lost_workers},
+          {"held_out_over_time", Structs(&row.held_out_over_time)},
           {"replay", Structs(&row.replay)},
           {"figures", Structs(&row.figures)},
           {"predicted", Structs(&row.predicted)},

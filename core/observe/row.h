@@ -108,6 +108,12 @@ struct Row {
   std::optional<RowStaleness> staleness;
   /// The steps of each worker, if they differ.
   std::vector<std::int64_t> worker_steps;
+  /// Of a run whose workers do not wait for each other: the held-out loss over time. A point for
+  /// every evaluation of any worker, made of the latest shares of all workers; its step is the mean
+  /// of theirs. (`evaluations` joins shares of the same step, which may be far apart in time.)
+  std::vector<Evaluation> held_out_over_time;
+  /// How workers ended whose processes were killed while the run went on without them.
+  std::vector<std::string> lost_workers;
   /// Only for runs whose definition replays them.
   std::optional<Replay> replay;
   std::vector<RowFigure> figures;
@@ -118,6 +124,11 @@ struct Row {
   std::string status = "ok";  // "ok" or "failed"
   std::string error;
 };
+
+/// The run's evaluations in the order of time.
+inline const std::vector<Evaluation>& held_out_curve(const Row& row) {
+  return row.held_out_over_time.empty() ? row.evaluations : row.held_out_over_time;
+}
 
 /// The largest memory peak of the row's ranks, in bytes.
 std::int64_t memory_peak(const Row& row);

@@ -16,7 +16,9 @@ RunPlan definition_of(const RunPlan& run) {
   plan.train.offload = Offload::none;
   plan.ranks.assign(1, run.ranks[0]);
   plan.ranks[0].server = -1;
-  plan.servers = 0;
+  plan.servers = plan.expendable = 0;
+  plan.device.slow.clear();
+  plan.device.jitter = 0;
   if (plan.cluster)
     scale_device_memory(
         *plan.cluster,
@@ -24,11 +26,13 @@ RunPlan definition_of(const RunPlan& run) {
   return plan;
 }
 
-RunPlan replay_of(const RunPlan& run, std::vector<RangeHistory> history) {
+RunPlan replay_of(const RunPlan& run, std::vector<RangeHistory> history,
+                  std::vector<std::int64_t> lost) {
   RunPlan plan = definition_of(run);
   plan.id = run.id + "-replay";
   plan.label = run.label + " (replay)";
   plan.history = std::move(history);
+  plan.lost = std::move(lost);
   return plan;
 }
 

@@ -27,7 +27,13 @@ Fields fields_of(DeviceConfig& config) {
            "mantissa"},
           {"cluster", &config.cluster,
            "cluster file; for sim: the cluster to simulate; for other devices: this machine as "
-           "`ringside calibrate` measured it, for predictions"}};
+           "`ringside calibrate` measured it, for predictions"},
+          {"slow", &config.slow,
+           "cpu: a number for each worker, by which its forward and backward take longer: the "
+           "worker rests meanwhile; for trials with unequal workers"},
+          {"jitter", &config.jitter,
+           "cpu: sigma of the log-normal factor by which each step of each worker takes longer, "
+           "where the factor is above 1 (drawn with train.seed)"}};
 }
 
 }  // namespace ringside

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/base/fields.h"
 
@@ -14,8 +15,15 @@ struct DeviceConfig {
   std::int64_t threads = 1;
   bool tf32 = false;
   std::string cluster;
+  /// How many times as long each worker's forward and backward take; workers beyond the list, and
+  /// runs of one worker, are not slowed.
+  std::vector<double> slow;
+  double jitter = 0;
   bool operator==(const DeviceConfig&) const = default;
 };
+
+/// The largest factor of DeviceConfig::slow.
+inline constexpr double most_slowness = 1000;
 
 /// The largest number of threads of one rank.
 inline constexpr std::int64_t most_threads = 1024;

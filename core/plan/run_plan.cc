@@ -15,8 +15,8 @@ Fields fields_of(RankPlan& rank) {
 
 Fields fields_of(Setting& setting) { return {{"key", &setting.key}, {"value", &setting.value}}; }
 
-/// The fields of all members except `save` and `history`, which are written only for the few runs
-/// that have them.
+/// The fields of all members except `save`, `history` and `lost`, which are written only for the
+/// few runs that have them.
 /// The options are those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
@@ -38,6 +38,7 @@ static Fields fields_of(RunPlan& plan) {
           {"world", &plan.world},
           {"defines", &plan.defines},
           {"servers", &plan.servers},
+          {"expendable", &plan.expendable},
           {"repeat", &plan.repeat},
           {"seeded", &plan.seeded},
           {"target_kind", &plan.target_kind},
@@ -77,6 +78,7 @@ int gpus(const RunPlan& plan) {
 nlohmann::ordered_json to_json(const RunPlan& plan) {
   nlohmann::ordered_json out = to_json(fields_to_read(plan));
   if (!plan.save.empty()) out["save"] = plan.save;
+  if (!plan.lost.empty()) out["lost"] = plan.lost;
   for (const RangeHistory& range : plan.history)
     out["history"].push_back(to_json(fields_to_read(range)));
   return out;
@@ -87,6 +89,7 @@ RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defau
   plan.options = defaults(in.at("scheme").get<std::string>());
   read_json(in, fields_of(plan));
   plan.save = in.value("save", "");
+  plan.lost = in.value("lost", std::vector<std::int64_t>());
   if (const auto history = in.find("history"); history != in.end())
     for (const nlohmann::json& range : *history)
       read_json(range, fields_of(plan.history.emplace_back()));

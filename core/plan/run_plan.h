@@ -60,6 +60,7 @@ struct RunPlan {
   /// of its own: one rank that stands for this many workers. 0: the run is no such definition.
   int defines = 0;
   int servers = 0;
+  int expendable = 0;  // how many workers may be killed without ending the run
   int repeat = 0;
   bool seeded = false;  // compare.seeds names the run's seed, which then stands in the id
   TargetKind target_kind = TargetKind::none;
@@ -78,6 +79,8 @@ struct RunPlan {
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
   /// Of a definition that replays a run: what happened to every range of the run's servers.
   std::vector<RangeHistory> history;
+  /// Of such a definition: the workers that the run lost, whose losses nobody knows.
+  std::vector<std::int64_t> lost;
   bool operator==(const RunPlan&) const = default;
 };
 

@@ -32,7 +32,8 @@ Training training_of(const RunPlan& plan) {
   // These decide how long a run takes and how much memory it needs.
   leave_out(out.train, &TrainConfig::warmup, &TrainConfig::recompute, &TrainConfig::timeout_s,
             &TrainConfig::offload);
-  leave_out(out.device, &DeviceConfig::threads, &DeviceConfig::cluster);
+  leave_out(out.device, &DeviceConfig::threads, &DeviceConfig::cluster, &DeviceConfig::slow,
+            &DeviceConfig::jitter);
   leave_out(out.sim, &SimConfig::message_ranks, &SimConfig::traced_ranks,
             &SimConfig::network_gbit_s, &SimConfig::jitter);
   if (!plan.cluster) out.sim = {};

@@ -34,6 +34,7 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
              .global_batch = context.plan.train.global_batch,
              .gradient_batch = scheme.gradient_batch()},
       loss_scale_(has_fp16_gradients(context.plan.train)),
+      pace_(context.plan, context.self().worker, context.device),
       inputs_(model.units.size()) {}
 
 RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
@@ -133,6 +134,7 @@ std::vector<double> Trainer::train_step(const Turn& turn) {
   const TrainConfig& train = context_.plan.train;
   const std::int64_t step = turn.step;
   context_.device.begin_step(step);
+  pace_.begin_step(step);
   context_.timeline.begin_step();
   terms_.gradient_scale = loss_scale_.value();
   count_targets(training_, step);
@@ -170,6 +172,7 @@ Loss Trainer::train_micro_batch(Pass pass) {
     scheme_.before_backward(u, pass);
     {
       const auto span = context_.timeline.scope(Activity::compute, "backward " + unit.name());
+      const Pace::Part part(pace_);
       if (recomputes(u)) recompute(u, pass);
       gradient = unit.backward(gradient);
     }
@@ -204,6 +207,7 @@ Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader&
     scheme_.before_forward(u, pass);
     {
       const auto span = context_.timeline.scope(Activity::compute, "forward " + unit.name());
+      const Pace::Part part(pace_);
       if (pass.training && recomputes(u)) inputs_[u] = x;
       pass.keep = pass.training && !recomputes(u);
       x = unit.forward(x, pass);

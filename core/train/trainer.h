@@ -8,6 +8,7 @@
 #include "core/observe/record.h"
 #include "core/optim/loss_scale.h"
 #include "core/scheme/scheme.h"
+#include "core/train/pace.h"
 #include "core/train/unit_outputs.h"
 
 namespace ringside {
@@ -75,6 +76,7 @@ class Trainer {
   LossTerms terms_;
   LossScale loss_scale_;
   UnitOutputs outputs_;
+  Pace pace_;
   std::vector<Tensor> inputs_;  // inputs of recomputed units, until their backward
 };
 

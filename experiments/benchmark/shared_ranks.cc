@@ -45,11 +45,16 @@ void SharedStore::set(const std::string& key, const std::string& value) {
 
 std::string SharedStore::get(const std::string& key, double timeout_s) {
   for (const double end = seconds_now() + timeout_s;;) {
-    for (const SharedRanks::Entry& entry : shared_.entries)
-      if (entry.whole && key == entry.key) return entry.value;
+    if (auto value = try_get(key)) return std::move(*value);
     if (seconds_now() > end) throw Error("bench comm: no rank set {} within {} s", key, timeout_s);
     std::this_thread::yield();
   }
+}
+
+std::optional<std::string> SharedStore::try_get(const std::string& key) {
+  for (const SharedRanks::Entry& entry : shared_.entries)
+    if (entry.whole && key == entry.key) return entry.value;
+  return {};
 }
 
 }  // namespace ringside

@@ -45,6 +45,7 @@ class SharedStore : public Store {
   explicit SharedStore(SharedRanks& shared) : shared_(shared) {}
   void set(const std::string& key, const std::string& value) override;
   std::string get(const std::string& key, double timeout_s) override;
+  std::optional<std::string> try_get(const std::string& key) override;
 
  private:
   SharedRanks& shared_;

@@ -70,6 +70,19 @@ void check_kinds(const ExperimentConfig& config) {
         "sim.jitter = {} needs a simulated cluster; set device.kind = 'sim' and device.cluster, or "
         "leave it out",
         config.sim.jitter);
+  const bool slowed = !config.device.slow.empty() || config.device.jitter != 0;
+  if (slowed && config.device.kind != "cpu")
+    throw Error(
+        "device.slow and device.jitter slow workers on CPUs; for simulated ones use [[slow]] of "
+        "the "
+        "cluster file and sim.jitter, for device '{}' leave them out",
+        config.device.kind);
+  for (const double factor : config.device.slow)
+    if (!(factor >= 1 && factor <= most_slowness))
+      throw Error("device.slow: {} is no factor from 1 to {}", factor, most_slowness);
+  if (!(config.device.jitter >= 0 && config.device.jitter <= sim::most_jitter))
+    throw Error("device.jitter = {} must lie between 0 and {}", config.device.jitter,
+                sim::most_jitter);
   require_between("device.threads", config.device.threads, 1, most_threads);
 }
 

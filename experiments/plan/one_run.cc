@@ -201,6 +201,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.train.micro_batch = largest_micro_batch(plan);
   check_batch_norm_groups(plan);
   plan.sums = sum_tree(plan, row);
+  plan.expendable = row.expendable(plan.options, world);
   const Servers servers = row.servers(plan.options, world);
   place_ranks(plan, servers);
   give_devices(plan, servers);

@@ -40,6 +40,7 @@ SchemeRow row(std::string_view name, std::string_view summary, Options defaults)
   row.own_order = [](const Options&, const RunPlan&) { return false; };
   row.promise = [](const Options&) { return Promise::same_run; };
   row.servers = [](const Options&, int) { return Servers{}; };
+  row.expendable = [](const Options&, int) { return 0; };
   return row;
 }
 
@@ -274,6 +275,9 @@ SchemeRow ps_row() {
   auto r = server_row<Own>("ps", "parameter servers: each holds and updates a part of the model",
                            ps::make_ps, ps::serve_ps, ps::ps_minimum_bytes);
   r.promise = [](const Options& options) { return ps::promise_of(options.as<Own>()); };
+  r.expendable = [](const Options& options, int world) {
+    return ps::expendable_workers(options.as<Own>(), world);
+  };
   r.define = [](const RankContext& context, const Options& options) {
     return ps::define_ps(context, options.as<Own>());
   };

@@ -54,6 +54,8 @@ struct SchemeRow {
   /// rank runs the definition in place of RunPlan::defines workers. With Promise::replayed it
   /// repeats RunPlan::history. Null for schemes whose definition is always `single`.
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> define;
+  /// How many of its workers a run can lose and still go on.
+  std::function<int(const Options&, int world)> expendable;
   /// What a server rank runs; blocks until its workers are done. Null for schemes without servers.
   std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;
   /// The fewest bytes that the busiest rank must send in a step.

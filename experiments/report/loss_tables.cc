@@ -1,5 +1,5 @@
 // Tables of held-out losses, and of what they cost.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "experiments/report/report_tables.h"
 #include "experiments/report/text_table.h"
@@ -39,6 +39,23 @@ std::string evaluation_table(const std::vector<CaseSummary>& cases) {
                        one.perplexity ? fmt::format("{:.4g}", *one.perplexity) : "-",
                        fmt::format("{:.2f}%", 100 * one.held_out->accuracy),
                        std::to_string(one.held_out->step)});
+  return lines.size() > 1 ? text_table(lines) : "";
+}
+
+std::string staleness_table(const std::vector<CaseSummary>& cases) {
+  std::vector<TableLine> lines = {{"staleness", "world", "updates p50", "p95", "max", "ms p50",
+                                   "p95", "max", "dropped", "steps of workers"}};
+  for (const CaseSummary& one : cases) {
+    if (!one.staleness) continue;
+    const RowStaleness& stale = *one.staleness;
+    const auto ms = [](double value) { return fmt::format("{:.3g}", value); };
+    lines.push_back(
+        {one.label, std::to_string(one.world), fmt::format("{:.0f}", stale.p50),
+         fmt::format("{:.0f}", stale.p95), fmt::format("{:.0f}", stale.max), ms(stale.ms.p50),
+         ms(stale.ms.p95), ms(stale.ms.max), std::to_string(stale.dropped),
+         one.worker_steps.empty() ? "equal"
+                                  : fmt::format("{}", fmt::join(one.worker_steps, ", "))});
+  }
   return lines.size() > 1 ? text_table(lines) : "";
 }
 

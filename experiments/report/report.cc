@@ -151,8 +151,13 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
   out.memory = summarise_memory(good);
   add_prediction(out, *good[0]);
   if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();
+  for (const Row* row : good)
+    if (row->staleness && (!out.staleness || out.staleness->max < row->staleness->max)) {
+      out.staleness = row->staleness;
+      out.worker_steps = row->worker_steps;
+    }
   if (!good[0]->evaluations.empty()) {
-    out.held_out = good[0]->evaluations.back();
+    out.held_out = held_out_curve(*good[0]).back();
     out.perplexity = perplexity(*good[0], *out.held_out);
   }
   if (good[0]->cores)

@@ -71,6 +71,10 @@ struct CaseSummary {
   double bytes_minimum_per_step = 0;
   /// What the scheme reports of itself. `max` is the largest one of all repeats.
   std::vector<RowFigure> figures;
+  /// Of the repeat with the stalest gradient: the staleness of its gradients, and the steps of its
+  /// workers if these differ.
+  std::optional<RowStaleness> staleness{};
+  std::vector<std::int64_t> worker_steps{};
   MemorySummary memory;
   /// What a simulation of this machine predicted, and its error: predicted / measured - 1.
   /// predicted_ms and predicted_peak are negative if nothing was predicted.

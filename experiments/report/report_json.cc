@@ -78,6 +78,8 @@ ordered_json case_json(const CaseSummary& one) {
       {"bytes_computed", one.bytes_computed},
       {"bytes_minimum_per_step", one.bytes_minimum_per_step},
       {"figures", figures},
+      {"staleness", one.staleness ? to_json(fields_to_read(*one.staleness)) : ordered_json()},
+      {"worker_steps", one.worker_steps},
       {"memory", to_json(one.memory)},
       {"final_loss", one.final_loss},
       {"time_to_loss", one.time_to_loss ? to_json(*one.time_to_loss) : ordered_json()},

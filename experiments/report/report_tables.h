@@ -14,6 +14,8 @@ std::string figures_table(const std::vector<CaseSummary>& cases);
 std::string evaluation_table(const std::vector<CaseSummary>& cases);
 /// What schemes report of themselves; empty if none does.
 std::string scheme_figures_table(const std::vector<CaseSummary>& cases);
+/// How stale gradients were; empty if no case has gradients that may be.
+std::string staleness_table(const std::vector<CaseSummary>& cases);
 /// What each case paid to reach the target of the comparison; empty if it has none.
 std::string time_to_loss_table(const std::vector<CaseSummary>& cases);
 /// One line for each role of each case; empty if no case has finished.

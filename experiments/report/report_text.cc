@@ -70,7 +70,9 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
       "several seeds, of the smallest one, as are held-out losses.\n"
       "proof: the run is held against `single` over the same micro-batches, or, if its scheme has "
       "an algorithm or an order of sums of its own, against the scheme's definition: a sequential "
-      "program on one rank. "
+      "program on one rank; if its results depend on when messages come, that program repeats what "
+      "the "
+      "servers recorded of the run (replayed). "
       "bit-identical: parameters, losses and evaluations have the same bits. to rounding: losses "
       "differ only as much as rounding explains. DIFFERENT: another training run, so no speed-up. "
       "not shown: nothing to compare, for the cause that follows.\n";
@@ -176,6 +178,12 @@ std::string summary_text(const std::vector<CaseSummary>& cases) {
            "\nWhat schemes report of themselves: the mean and the largest value over the workers "
            "that report it; of several repeats, the median of the means and the largest value of "
            "all.\n";
+  if (const std::string staleness = staleness_table(cases); !staleness.empty())
+    out += "\n" + staleness +
+           "\nStaleness of a gradient: the updates of its range, and the time, between the values "
+           "from which a worker computed it and those to which a server applied it; measured steps "
+           "of the repeat with the stalest one. dropped: gradients that came too late and were "
+           "applied nowhere.\n";
   if (const std::string time = time_to_loss_table(cases); !time.empty())
     out += "\n" + time + time_to_loss_text(cases);
   if (const std::string sweep = sweep_tables(cases); !sweep.empty()) out += "\n" + sweep;

@@ -54,11 +54,12 @@ std::optional<Cost> cost_to(const Row& row, double target) {
     return Cost{seconds, steps * static_cast<double>(row.plan.train.global_batch),
                 steps * bytes_per_step(row)};
   };
-  for (std::size_t e = 0; e < row.evaluations.size(); ++e) {
-    const Evaluation& after = row.evaluations[e];
+  const std::vector<Evaluation>& curve = held_out_curve(row);
+  for (std::size_t e = 0; e < curve.size(); ++e) {
+    const Evaluation& after = curve[e];
     if (after.loss > target) continue;
     if (e == 0) return cost_at(static_cast<double>(after.step), after.training_s);
-    const Evaluation& before = row.evaluations[e - 1];
+    const Evaluation& before = curve[e - 1];
     const double share = (before.loss - target) / (before.loss - after.loss);
     const auto between = [share](double from, double to) { return from + share * (to - from); };
     return cost_at(between(static_cast<double>(before.step), static_cast<double>(after.step)),
@@ -68,10 +69,11 @@ std::optional<Cost> cost_to(const Row& row, double target) {
 }
 
 std::optional<double> final_loss(const Row& row) {
-  const std::size_t all = row.evaluations.size(), count = std::min(all, last_evaluations);
+  const std::vector<Evaluation>& curve = held_out_curve(row);
+  const std::size_t all = curve.size(), count = std::min(all, last_evaluations);
   if (count == 0) return {};
   double sum = 0;
-  for (std::size_t e = all - count; e < all; ++e) sum += row.evaluations[e].loss;
+  for (std::size_t e = all - count; e < all; ++e) sum += curve[e].loss;
   return sum / static_cast<double>(count);
 }
 

@@ -239,8 +239,9 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   record.role = self.role();
   record.host = host_name();
   record.tokens_per_sample = tokens_per_sample(plan, model, training);
-  record.minimum_bytes_per_step =
-      scheme_row.minimum_bytes(plan.options, step_shape(plan, model, record.tokens_per_sample));
+  if (plan.defines == 0)  // a definition is one rank, and sends nothing
+    record.minimum_bytes_per_step =
+        scheme_row.minimum_bytes(plan.options, step_shape(plan, model, record.tokens_per_sample));
   return record;
 }
 

@@ -46,9 +46,14 @@ Row row_of(const RunPlan& plan, const LaunchResult& result) {
   if (!result.error.empty()) return failed_row(plan, result.error);
   try {
     std::vector<RankRecord> records;
-    for (const nlohmann::json& record : result.records)
-      records.push_back(read_json<RankRecord>(record));
-    return make_row(plan, std::move(records));
+    for (std::size_t r = 0; r < result.records.size(); ++r) {
+      const bool lost = result.lost.contains(plan.ranks[r].worker);
+      records.push_back(lost ? RankRecord{.rank = static_cast<int>(r), .role = "lost"}
+                             : read_json<RankRecord>(result.records[r]));
+    }
+    Row row = make_row(plan, std::move(records));
+    for (const auto& [worker, how] : result.lost) row.lost_workers.push_back(how);
+    return row;
   } catch (const nlohmann::json::exception& error) {
     return failed_row(plan, fmt::format("a rank's record cannot be read: {}", error.what()));
   }

@@ -153,17 +153,40 @@ void reassure(Channel& channel, const Server& server) {
   }
 }
 
-void run(Channel& channel, Server& server, Attendance& attendance, Meter& meter) {
+/// Sends replies. A worker that the run can do without may have ended meanwhile; then its launcher
+/// will say so.
+void send(const RankContext& context, Channel& channel, Replies replies, Meter& meter) {
+  for (Reply& reply : replies) {
+    const Header header = reply.message.header;
+    if (context.plan.expendable == 0)
+      channel.send(reply.worker, std::move(reply.message));
+    else
+      try {
+        channel.send(reply.worker, std::move(reply.message));
+      } catch (const Error&) {
+      }
+    meter.note(header);
+  }
+}
+
+/// Tells the server which workers the run has lost.
+void look_for_lost(const RankContext& context, Channel& channel, Server& server, Meter& meter) {
+  if (context.plan.expendable == 0) return;
+  for (int worker = 0; worker < context.plan.world; ++worker)
+    if (!server.is_done(worker) && context.store.try_get(lost_key(worker)))
+      send(context, channel, server.lose(worker), meter);
+}
+
+void run(const RankContext& context, Channel& channel, Server& server, Attendance& attendance,
+         Meter& meter) {
   while (!server.finished()) {
     std::optional<Received> received = channel.receive(attendance.nap_s());
     if (received) {
       attendance.heard(received->peer);
       meter.note(received->message.header);
-      for (Reply& reply : server.handle(received->peer, std::move(received->message))) {
-        const Header header = reply.message.header;
-        channel.send(reply.worker, std::move(reply.message));
-        meter.note(header);
-      }
+      send(context, channel, server.handle(received->peer, std::move(received->message)), meter);
+    } else {
+      look_for_lost(context, channel, server, meter);
     }
     if (!server.failure().empty()) throw Error("{}", server.failure());
     if (attendance.check(server)) reassure(channel, server);
@@ -178,7 +201,7 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   Attendance attendance(context.plan.world, context.device.clock(), train.timeout_s);
   Meter meter(channel, train);
   try {
-    run(channel, server, attendance, meter);
+    run(context, channel, server, attendance, meter);
   } catch (const std::exception& error) {
     tell_failure(channel, attendance, context.device.clock(),
                  std::min(last_moment_s, train.timeout_s), error.what());

@@ -68,6 +68,11 @@ void check_consistency(const PsOptions& options, const RunPlan& plan) {
     throw Error("{}: the samples of an update have to be of one length", name);
 }
 
+int expendable_workers(const PsOptions& options, int world) {
+  if (promise_of(options) == Promise::same_run) return 0;
+  return options.backup_workers > 0 ? static_cast<int>(options.backup_workers) : world - 1;
+}
+
 std::int64_t gradient_batch(const RunPlan& plan, int workers, const ConsistencyRules& rules) {
   const std::int64_t own = plan.train.global_batch / workers;
   if (rules.consistency == Consistency::asp) return own;

@@ -71,6 +71,12 @@ class FreePs : public Ps {
  public:
   using Ps::Ps;
 
+  /// Workers begin together: one that starts sooner should not train alone for a while.
+  void attach(Model& model) override {
+    Ps::attach(model);
+    client().sum({});
+  }
+
   std::int64_t gradient_batch() const override {
     return ringside::ps::gradient_batch(context().plan, context().plan.world, rules_of(options()));
   }

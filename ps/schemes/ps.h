@@ -36,6 +36,10 @@ ConsistencyRules rules_of(const PsOptions& options);
 Promise promise_of(const PsOptions& options);
 inline std::int64_t server_count(const PsOptions& options) { return options.servers; }
 
+/// How many workers a run can lose and still go on: with backup workers as many, with asp and ssp
+/// all but one, else none.
+int expendable_workers(const PsOptions& options, int world);
+
 /// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
 /// after the unit's last backward, in chunks of at most 1 MiB; the server answers each chunk with
 /// its updated values as soon as the consistency allows. The worker receives values between the

@@ -41,8 +41,12 @@ class ForkedStore : public Store {
   }
   std::string get(const std::string& key, double) override {
     for (;; sched_yield())
-      for (Entry& entry : *entries_)
-        if (entry.ready && key == entry.key) return entry.value;
+      if (auto value = try_get(key)) return std::move(*value);
+  }
+  std::optional<std::string> try_get(const std::string& key) override {
+    for (Entry& entry : *entries_)
+      if (entry.ready && key == entry.key) return entry.value;
+    return {};
   }
 
  private:
