@@ -156,6 +156,9 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
       out.staleness = row->staleness;
       out.worker_steps = row->worker_steps;
     }
+  for (const Row* row : good)
+    out.lost_workers.insert(out.lost_workers.end(), row->lost_workers.begin(),
+                            row->lost_workers.end());
   if (!good[0]->evaluations.empty()) {
     out.held_out = held_out_curve(*good[0]).back();
     out.perplexity = perplexity(*good[0], *out.held_out);

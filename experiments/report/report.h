@@ -75,6 +75,7 @@ struct CaseSummary {
   /// workers if these differ.
   std::optional<RowStaleness> staleness{};
   std::vector<std::int64_t> worker_steps{};
+  std::vector<std::string> lost_workers{};  // of all repeats
   MemorySummary memory;
   /// What a simulation of this machine predicted, and its error: predicted / measured - 1.
   /// predicted_ms and predicted_peak are negative if nothing was predicted.

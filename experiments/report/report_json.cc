@@ -80,6 +80,7 @@ ordered_json case_json(const CaseSummary& one) {
       {"figures", figures},
       {"staleness", one.staleness ? to_json(fields_to_read(*one.staleness)) : ordered_json()},
       {"worker_steps", one.worker_steps},
+      {"lost_workers", one.lost_workers},
       {"memory", to_json(one.memory)},
       {"final_loss", one.final_loss},
       {"time_to_loss", one.time_to_loss ? to_json(*one.time_to_loss) : ordered_json()},

@@ -1,4 +1,6 @@
 // The figures of one run, as `ringside train` prints them.
+#include <fmt/ranges.h>
+
 #include <cmath>
 
 #include "core/base/error.h"
@@ -63,6 +65,15 @@ std::string row_text(const Row& row) {
   for (const RowFigure& figure : row.figures)
     out += fmt::format("figure         {} {:.4g} {} (mean over workers; max {:.4g})\n", figure.name,
                        figure.mean, figure.unit, figure.max);
+  if (const auto& stale = row.staleness)
+    out += fmt::format(
+        "staleness      {:.0f} updates ({:.3g} ms) in the median, {:.0f} at 95%, {:.0f} at "
+        "most{}\n",
+        stale->p50, stale->ms.p50, stale->p95, stale->max,
+        stale->dropped > 0 ? fmt::format("; {} gradients dropped", stale->dropped) : "");
+  if (!row.worker_steps.empty())
+    out += fmt::format("worker steps   {}\n", fmt::join(row.worker_steps, ", "));
+  for (const std::string& how : row.lost_workers) out += fmt::format("lost           {}\n", how);
   if (const std::string cause = disturbance(row); !cause.empty())
     out += fmt::format("disturbed      {}\n", cause);
   for (const std::string& hash : row.parameter_hashes)

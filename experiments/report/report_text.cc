@@ -141,6 +141,9 @@ std::string remarks_text(const std::vector<CaseSummary>& cases) {
     if (one.disturbed > 0)
       out += fmt::format("Disturbed: {} at world {}: {}.\n", one.label, one.world, one.disturbance);
   for (const CaseSummary& one : cases)
+    for (const std::string& how : one.lost_workers)
+      out += fmt::format("Lost: {} at world {} went on although {}.\n", one.label, one.world, how);
+  for (const CaseSummary& one : cases)
     if (!one.prediction_failure.empty())
       out += fmt::format("No prediction of {} at world {}: {}\n", one.label, one.world,
                          one.prediction_failure);

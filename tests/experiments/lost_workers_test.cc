@@ -1,0 +1,67 @@
+// Workers of parameter servers that are killed: the run goes on where its rules allow that.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "tests/experiments/program_test.h"
+
+namespace ringside {
+namespace {
+
+using testing::Ended;
+using ::testing::HasSubstr;
+using testing::Program;
+
+class LostWorkers : public ProgramTest {
+ protected:
+  LostWorkers() { small_gpt(16, 16, "steps = 1500\nglobal_batch = 3\n"); }
+
+  Program started(const std::vector<std::string>& settings) const {
+    std::vector<std::string> arguments = {
+        "train", "trial.toml", "--scheme", "ps", "--world", "3", "--set", "scheme.ps.servers=1"};
+    for (const std::string& one : settings) arguments.insert(arguments.end(), {"--set", one});
+    return start(arguments);
+  }
+
+  /// Kills one rank once all workers have trained; ranks 0 to 2 are workers, rank 3 is the server.
+  Ended without(std::size_t rank, const std::vector<std::string>& settings) const {
+    Program program = started(settings);
+    EXPECT_TRUE(program.wait_for("step"));
+    const auto ranks = program.children();
+    EXPECT_EQ(ranks.size(), 4u);
+    kill(ranks.at(rank), SIGKILL);
+    return program.wait();
+  }
+};
+
+TEST_F(LostWorkers, AreLeftOutAndNamedUnderAspAndSspAndAmongBackups) {
+  for (const std::string way :
+       {"scheme.ps.consistency=asp", "scheme.ps.consistency=ssp", "scheme.ps.backup_workers=1"}) {
+    const Ended ended = without(1, {way});
+    EXPECT_EQ(ended.status, 0) << way << ": " << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("lost           rank 1 (worker) was killed by signal 9"))
+        << way;
+    EXPECT_THAT(ended.out, HasSubstr("staleness")) << way;
+  }
+}
+
+TEST_F(LostWorkers, EndARunWhoseWorkersWaitForAll) {
+  const auto start = std::chrono::steady_clock::now();
+  const Ended ended = without(1, {});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, HasSubstr("rank 1 (worker) was killed by signal 9"));
+}
+
+TEST_F(LostWorkers, AServerIsMissedUnderEveryConsistency) {
+  for (const std::string way : {"scheme.ps.consistency=bsp", "scheme.ps.consistency=asp",
+                                "scheme.ps.consistency=ssp", "scheme.ps.backup_workers=1"}) {
+    const Ended ended = without(3, {way});
+    EXPECT_EQ(ended.status, 1) << way;
+    EXPECT_THAT(ended.err, HasSubstr("rank 3 (server) was killed by signal 9")) << way;
+  }
+}
+
+}  // namespace
+}  // namespace ringside
