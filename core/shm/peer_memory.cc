@@ -1,8 +1,8 @@
-#include "peer/comm/shm/peer_memory.h"
+#include "core/shm/peer_memory.h"
 
 #include "core/base/error.h"
 
-namespace ringside::peer {
+namespace ringside::shm {
 
 Address PeerMemory::publish(const Tensor& tensor) {
   if (tensor.bytes() == 0) return {};
@@ -54,4 +54,4 @@ std::shared_ptr<std::byte> PeerMemory::find(const Address& address) {
   return place_in(mapping, address);
 }
 
-}  // namespace ringside::peer
+}  // namespace ringside::shm

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace ringside::peer {
+namespace ringside::shm {
 
 /// A value that threads can wait for. Memory filled with zeros is a flag of value 0. A flag fills
 /// one cache line, so that ranks do not disturb each other. (std::atomic::wait does not work
@@ -52,4 +52,4 @@ class Backoff {
   int spins_, rounds_ = 0;  // a spinning round reads the flag 32 times, in about 0.5 us
 };
 
-}  // namespace ringside::peer
+}  // namespace ringside::shm

@@ -1,4 +1,4 @@
-#include "peer/comm/shm/flag.h"
+#include "core/shm/flag.h"
 
 #include <linux/futex.h>
 #include <sched.h>
@@ -8,7 +8,7 @@
 #include <climits>
 #include <ctime>
 
-namespace ringside::peer {
+namespace ringside::shm {
 namespace {
 
 constexpr int yield_rounds = 100;
@@ -51,4 +51,4 @@ void Backoff::pause(Flag& flag, std::uint32_t seen) {
   ++rounds_;
 }
 
-}  // namespace ringside::peer
+}  // namespace ringside::shm
