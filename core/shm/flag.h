@@ -30,7 +30,7 @@ class alignas(64) Flag {
 
  private:
   friend class Backoff;
-  void sleep(std::uint32_t seen);
+  void sleep(std::uint32_t seen, double longest_s);
 
   std::atomic<std::uint32_t> value_;
   std::atomic<std::uint32_t> sleepers_;
@@ -43,9 +43,9 @@ class Backoff {
  public:
   /// `spin` says that every rank can have a core of its own; otherwise the wait spins only briefly.
   explicit Backoff(bool spin) : spins_(spin ? 20 : 1) {}
-  /// Returns soon after the flag changes from `seen`, at the latest after
-  /// Flag::longest_sleep_s; may return early.
-  void pause(Flag& flag, std::uint32_t seen);
+  /// Returns soon after the flag changes from `seen`, at the latest after `longest_s` (at most
+  /// Flag::longest_sleep_s); may return early.
+  void pause(Flag& flag, std::uint32_t seen, double longest_s = Flag::longest_sleep_s);
   void restart() { rounds_ = 0; }
 
  private:
