@@ -76,7 +76,9 @@ Fields fields_of(PsOptions& options) {
        "device of dedicated servers: same as the workers', or cpu"},
       {"servers", &options.servers, "servers that the parameters are spread over"},
       {"transport", &options.transport,
-       "how messages travel between processes: ipc, or tcp on the loopback interface"}};
+       "how messages travel between processes: shm (headers through shared memory, values read "
+       "where they lie; ranks on CPUs), ipc, tcp on the loopback interface, or auto: shm where it "
+       "can be, else ipc"}};
 }
 
 void check(const PsOptions& options) {

@@ -17,7 +17,7 @@ struct PsOptions {
   Placement placement = Placement::dedicated;
   ServerDevice server_device = ServerDevice::same;
   Consistency consistency = Consistency::bsp;
-  ZmqProtocol transport = ZmqProtocol::ipc;
+  TransportKind transport = TransportKind::automatic;
   std::int64_t port = 0;
 };
 
