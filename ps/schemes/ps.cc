@@ -1,6 +1,7 @@
 #include "ps/schemes/ps.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "ps/protocol/service.h"
@@ -11,12 +12,21 @@ namespace ringside::ps {
 namespace {
 
 constexpr std::int64_t most_servers = 4096;
+constexpr double least_partition_mb = 1e-3, most_partition_mb = 1024;
+
+std::int64_t partition_bytes(const PsOptions& options) {
+  return std::llround(options.partition_mb * 1e6);
+}
+
+std::vector<Chunk> chunks_of(const Model& model, int servers, const PsOptions& options) {
+  return partition(model, servers, partition_bytes(options));
+}
 
 TransportOptions transport_options(const RankContext& context, const PsOptions& options) {
   return {.transport = options.transport,
           .port = options.port,
           .port_option = "scheme.ps.port",
-          .max_frame_bytes = max_chunk_bytes,
+          .max_frame_bytes = std::max(max_chunk_bytes, partition_bytes(options)),
           .timeout_s = context.plan.train.timeout_s};
 }
 
@@ -57,6 +67,10 @@ class Ps : public ReplicaScheme {
     return ringside::ps::transport_options(context(), options_);
   }
 
+  std::vector<Chunk> chunks(const Model& model) const override {
+    return chunks_of(model, context().plan.servers, options_);
+  }
+
   PsOptions options_;
   bool in_rounds_;  // the optimizer needs sums over the model before it updates
 };
@@ -68,6 +82,8 @@ Fields fields_of(PsOptions& options) {
       {"consistency", &options.consistency,
        "bsp: every worker begins a step with values that all workers' gradients of the step before "
        "have updated"},
+      {"partition_mb", &options.partition_mb,
+       "units are pushed and pulled in parts of at most this size (MB, in fp32)"},
       {"placement", &options.placement,
        "dedicated: processes of their own; beside: within the workers' processes"},
       {"port", &options.port,
@@ -84,6 +100,9 @@ Fields fields_of(PsOptions& options) {
 void check(const PsOptions& options) {
   if (options.servers < 1 || options.servers > most_servers)
     throw Error("scheme.ps.servers = {} must lie between 1 and {}", options.servers, most_servers);
+  if (!(options.partition_mb >= least_partition_mb && options.partition_mb <= most_partition_mb))
+    throw Error("scheme.ps.partition_mb = {} must lie between {} and {}", options.partition_mb,
+                least_partition_mb, most_partition_mb);
   check_port("ps", options.transport, options.port, options.servers);
 }
 
@@ -95,7 +114,7 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
                     const Loader&) {
   const auto transport = context.links.transport<Transport>();
   const Connection connection = transport->listen(context, transport_options(context, options));
-  Server server(model, partition(model, context.plan.servers), context.device,
+  Server server(model, chunks_of(model, context.plan.servers, options), context.device,
                 server_config(context, connection.token));
   return serve(context, *connection.channel, server, model.parameter_count());
 }

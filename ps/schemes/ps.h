@@ -19,6 +19,7 @@ struct PsOptions {
   Consistency consistency = Consistency::bsp;
   TransportKind transport = TransportKind::automatic;
   std::int64_t port = 0;
+  double partition_mb = 1;
 };
 
 Fields fields_of(PsOptions& options);

@@ -61,6 +61,34 @@ TEST_P(PsTest, EndsWithTheBitsOfASequentialSum) {
           PsOptions{.servers = c.servers, .placement = c.placement, .transport = c.transport}));
 }
 
+/// Makes the model so large that the bytes of headers hardly matter.
+RunPlan larger(RunPlan plan) {
+  plan.model.width = 120;
+  plan.model.context = 4;
+  plan.model.vocabulary = 64;
+  plan.train.steps = 3;
+  return plan;
+}
+
+/// Many small parts: windows fill, and urgent parts overtake others.
+TEST(Schemes, PartsOfAnySizeEndWithTheSameBits) {
+  const auto hashes = [](double partition_mb, bool beside, std::int64_t micro_batches) {
+    RunPlan plan = larger(tiny_plan(3, 2, beside, micro_batches));
+    plan.train.reduce = Reduce::every;
+    const auto results =
+        run(plan, PsOptions{.placement = beside ? Placement::beside : Placement::dedicated,
+                            .partition_mb = partition_mb});
+    for (const RankResult& result : results) EXPECT_EQ(result.error, "");
+    return results[0].worker.parameter_hashes;
+  };
+  for (const bool beside : {false, true}) {
+    const auto expected = hashes(64, beside, 2);
+    ASSERT_EQ(expected.size(), 1u);
+    EXPECT_EQ(hashes(0.001, beside, 2), expected);
+    EXPECT_EQ(hashes(0.0375, beside, 2), expected);
+  }
+}
+
 class DpTest : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Runs, DpTest,
                          ::testing::Values(Case{1, 1}, Case{1, 1, Placement::beside},
@@ -106,15 +134,6 @@ TEST(Schemes, EvaluateWithTheParametersOfTheStep) {
         EXPECT_EQ(shares[0].loss, expected.evaluations[e].shares.at(w).loss);
       }
   }
-}
-
-/// Makes the model so large that the bytes of headers hardly matter.
-RunPlan larger(RunPlan plan) {
-  plan.model.width = 120;
-  plan.model.context = 4;
-  plan.model.vocabulary = 64;
-  plan.train.steps = 3;
-  return plan;
 }
 
 StepShape shape_of(const RunPlan& plan, const RankRecord& record) {
@@ -291,6 +310,7 @@ TEST(Options, AreRefusedByName) {
     EXPECT_NE(text.find(option), std::string::npos) << text;
   };
   names(refusal(PsOptions{.servers = 0}), "scheme.ps.servers = 0");
+  names(refusal(PsOptions{.partition_mb = 0}), "scheme.ps.partition_mb = 0");
   names(refusal(PsOptions{.port = 80}), "only transport tcp has ports");
   names(refusal(PsOptions{.transport = TransportKind::tcp, .port = 65535}),
         "scheme.ps.port = 65535");
