@@ -12,8 +12,6 @@
 namespace ringside::shm {
 namespace {
 
-constexpr int yield_rounds = 100;
-
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -44,7 +42,7 @@ void Flag::sleep(std::uint32_t seen, double longest_s) {
 void Backoff::pause(Flag& flag, std::uint32_t seen, double longest_s) {
   if (rounds_ < spins_) {
     for (int i = 0; i < 32 && flag.value() == seen; ++i) relax();
-  } else if (rounds_ < spins_ + yield_rounds) {
+  } else if (rounds_ < spins_ + yields_) {
     sched_yield();
   } else {
     flag.sleep(seen, longest_s);

@@ -42,14 +42,17 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 class Backoff {
  public:
   /// `spin` says that every rank can have a core of its own; otherwise the wait spins only briefly.
-  explicit Backoff(bool spin) : spins_(spin ? 20 : 1) {}
+  /// Without `yield` it then sleeps at once: where others compute on the core, a thread that yields
+  /// gets it back after their time slices, but one that is woken gets it soon.
+  explicit Backoff(bool spin, bool yield = true)
+      : spins_(spin ? 20 : 1), yields_(yield ? 100 : 0) {}
   /// Returns soon after the flag changes from `seen`, at the latest after `longest_s` (at most
   /// Flag::longest_sleep_s); may return early.
   void pause(Flag& flag, std::uint32_t seen, double longest_s = Flag::longest_sleep_s);
   void restart() { rounds_ = 0; }
 
  private:
-  int spins_, rounds_ = 0;  // a spinning round reads the flag 32 times, in about 0.5 us
+  int spins_, yields_, rounds_ = 0;  // a spinning round reads the flag 32 times, in about 0.5 us
 };
 
 }  // namespace ringside::shm

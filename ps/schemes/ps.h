@@ -19,6 +19,8 @@ struct PsOptions {
   Consistency consistency = Consistency::bsp;
   TransportKind transport = TransportKind::automatic;
   std::int64_t port = 0;
+  /// Larger parts gain nothing through shared memory, and are slower over sockets from 4 MB on;
+  /// much smaller ones cost more messages.
   double partition_mb = 1;
 };
 
@@ -29,10 +31,10 @@ void check(const PsOptions& options);
 inline std::int64_t server_count(const PsOptions& options) { return options.servers; }
 
 /// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
-/// after the unit's last backward, in chunks of at most 1 MiB; the server answers each chunk with
-/// its updated values. The worker receives values between the computations of units, and a unit's
-/// next forward waits only for the unit's own values. If the optimizer needs sums over the model
-/// before an update, the worker pulls the values after these sums. With N workers, S servers,
+/// after the unit's last backward, in chunks of at most `partition_mb`; the server answers each
+/// chunk with its updated values. The worker receives values between the computations of units, and
+/// a unit's next forward waits only for the unit's own values. If the optimizer needs sums over the
+/// model before an update, the worker pulls the values after these sums. With N workers, S servers,
 /// parameters of P bytes, and R gradients of each parameter in a step, a worker sends R * P bytes
 /// in a step and a server sends N * P / S bytes.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);

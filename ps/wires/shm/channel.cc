@@ -87,7 +87,7 @@ std::optional<Received> ShmChannel::receive(double timeout_s) {
   const Clock& clock = device_.clock();
   double checked = clock.now();
   const double deadline = checked + timeout_s;
-  shm::Backoff backoff(board_->spins());
+  shm::Backoff backoff = this->backoff();
   for (;;) {
     const std::uint32_t seen = own_.bell.value();
     if (auto received = receive_now()) return received;

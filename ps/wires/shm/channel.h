@@ -64,6 +64,7 @@ class ShmChannel : public Channel {
   static Outbound pack(const Peer& peer, Message message);
   /// Hands the message to the peer. Returns false if the peer takes none now.
   bool offer(Peer& peer, Outbound& outbound);
+  shm::Backoff backoff() const { return shm::Backoff(board_->spins(), board_->spins()); }
   /// Calls `attempt` until it returns true; between two calls waits until something changes.
   /// Returns false if that takes longer than the deadline. While it waits, this end counts as
   /// waiting for room at the peer.
@@ -71,7 +72,7 @@ class ShmChannel : public Channel {
   bool keep_trying(Peer& peer, Attempt attempt) {
     const Clock& clock = device_.clock();
     WaitingTime waited(clock.now(), shm::Flag::longest_sleep_s);
-    shm::Backoff backoff(board_->spins());
+    shm::Backoff backoff = this->backoff();
     for (;;) {
       const std::uint32_t seen = own_.bell.value();
       if (peer.out) peer.out->await_room();
