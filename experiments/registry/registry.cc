@@ -24,6 +24,7 @@
 #include "peer/fsdp.h"
 #include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"
+#include "ps/wires/host_transport.h"
 #include "ps/wires/sim/transport.h"
 #include "ps/wires/zmq/transport.h"
 
@@ -251,7 +252,16 @@ template <class Own, class Make, class Serve, class Minimum>
 SchemeRow server_row(std::string_view name, std::string_view summary, Make make, Serve serve,
                      Minimum minimum) {
   auto r = row(name, summary, Own{});
-  r.check = [](const Options& options, const RunPlan& plan) { ps::check(options.as<Own>(), plan); };
+  r.check = [name](const Options& options, const RunPlan& plan) {
+    const Own& o = options.as<Own>();
+    ps::check(o, plan);
+    if (o.transport == ps::TransportKind::shm && !find_device(plan.device.kind).shares_memory)
+      throw Error(
+          "scheme.{}.transport = \"shm\": ranks on device {} cannot map each other's memory; "
+          "choose "
+          "auto, ipc or tcp",
+          name, plan.device.kind);
+  };
   r.servers = [](const Options& options, int) {
     const Own& o = options.as<Own>();
     return Servers{static_cast<int>(ps::server_count(o)), o.placement == ps::Placement::beside,
@@ -337,7 +347,8 @@ const std::vector<DeviceRow>& device_rows() {
        .environment = openmp_environment,
        .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
        .host_side = this_host,
-       .links = {between_processes, ps::zmq_transport}},
+       .links = {between_processes, ps::host_transport},
+       .shares_memory = true},
       {.name = "cuda",
        .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
        .count = gpus_here,
@@ -358,7 +369,8 @@ const std::vector<DeviceRow>& device_rows() {
                                      static_cast<std::uint64_t>(plan.train.seed));
        },
        .host_side = simulated_host,
-       .links = {between_simulated, ps::sim_transport}},
+       .links = {between_simulated, ps::sim_transport},
+       .shares_memory = true},
   };
   return rows;
 }

@@ -107,6 +107,9 @@ struct DeviceRow {
   std::function<std::unique_ptr<HostSide>(const RunPlan&, int rank, Device&)> host_side;
   /// Connects the ranks of a run whose workers compute on devices of this kind.
   Links links;
+  /// Whether ranks of a host map the tensors of such devices, so that servers may read them where
+  /// they lie. Simulated ranks do as real ones that can.
+  bool shares_memory = false;
 };
 
 const std::vector<SchemeRow>& scheme_rows();

@@ -34,9 +34,12 @@ Client::~Client() {
   }
 }
 
-void Client::ask(int server, Message request, std::string what, OnReply on_reply) {
-  lines_[static_cast<std::size_t>(server)].queued.push_back(
-      {std::move(request), std::move(what), std::move(on_reply), {}});
+void Client::ask(int server, Message request, std::string what, OnReply on_reply,
+                 std::int64_t rank) {
+  std::deque<Request>& queued = lines_[static_cast<std::size_t>(server)].queued;
+  const auto later = [](std::int64_t mine, const Request& other) { return mine < other.rank; };
+  queued.insert(std::upper_bound(queued.begin(), queued.end(), rank, later),
+                {rank, std::move(request), std::move(what), std::move(on_reply), {}});
   send_queued();
 }
 
@@ -66,6 +69,7 @@ void Client::wait(const std::string& what, const std::function<bool()>& done) {
   const double nap = config_.timeout_s / 8;
   WaitingTime silence(clock_.now(), nap);
   while (!done()) {
+    send_queued(true);
     const double left = config_.timeout_s - silence.seconds(clock_.now());
     const auto [server, request] = awaited();
     if (!request) throw Error("the worker waits for {}, but has sent no request for it", what);
@@ -149,10 +153,15 @@ void Client::take_reply(int server, const Message& reply) {
   timeline_.add(Activity::communication, std::move(request.what), request.begin, timeline_.now());
 }
 
-void Client::send_queued() {
+void Client::send_queued(bool waits) {
   for (int server = 0; server < config_.servers; ++server) {
     Line& line = lines_[static_cast<std::size_t>(server)];
-    while (!line.queued.empty() && line.asked.size() < window) {
+    const auto has_turn = [&] {
+      const auto more_urgent = [&](const Request& r) { return line.queued.front().rank < r.rank; };
+      return line.asked.size() < window ||
+             (waits && std::all_of(line.asked.begin(), line.asked.end(), more_urgent));
+    };
+    while (!line.queued.empty() && has_turn()) {
       Request request = std::move(line.queued.front());
       line.queued.pop_front();
       request.begin = timeline_.now();

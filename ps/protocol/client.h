@@ -28,9 +28,13 @@ struct ClientConfig {
 /// replies. For one thread.
 class Client {
  public:
-  /// The most unanswered requests at one server; further requests wait in the client. The number is
-  /// large enough to bridge the compute between two calls, and it bounds what a server has to keep
-  /// for workers that are ahead.
+  /// The most unanswered requests at one server; further requests wait in the client, where more
+  /// urgent ones overtake them. The number is large enough to bridge the compute between two calls,
+  /// and it bounds what a server has to keep for workers that are ahead. A client that waits sends
+  /// one more if it is more urgent than all that are unanswered: the window may be full of requests
+  /// for which the server needs other workers, whose windows are full of others. As all workers
+  /// rank the requests in one order, the most urgent one that is unanswered is always at the
+  /// server.
   static constexpr std::size_t window = 8;
 
   Client(std::unique_ptr<Channel> channel, const ClientConfig& config, const Clock& clock,
@@ -43,8 +47,11 @@ class Client {
 
   using OnReply = std::function<void(const Message& reply)>;
   /// Sends `request` when its turn comes; a later call of a function of this class calls `on_reply`
-  /// with the reply. `what` names the request in errors and traces. Does not block.
-  void ask(int server, Message request, std::string what, OnReply on_reply);
+  /// with the reply. `what` names the request in errors and traces. Requests with a smaller `rank`
+  /// are more urgent: they overtake others that have not been sent yet (ByteScheduler; Peng et al.,
+  /// SOSP 2019). Does not block.
+  void ask(int server, Message request, std::string what, OnReply on_reply,
+           std::int64_t rank = most_urgent);
   /// Sends `request`, blocks until its reply has come and returns the reply.
   Message call(int server, Message request, std::string what);
   /// Sends a message that has no reply.
@@ -71,20 +78,22 @@ class Client {
   Traffic traffic() const { return channel_->traffic(); }
 
  private:
+  static constexpr std::int64_t most_urgent = -1;
   struct Request {
+    std::int64_t rank = most_urgent;
     Message message;
     std::string what;
     OnReply on_reply;
     Mark begin;
   };
-  struct Line {  // the connection to one server
-    std::deque<Request> queued, asked;
+  struct Line {                         // the connection to one server
+    std::deque<Request> queued, asked;  // the queued ones by rank
     double last_sent = 0;
   };
 
   bool receive(double timeout_s);
   void take_reply(int server, const Message& reply);
-  void send_queued();
+  void send_queued(bool waits = false);
   void sign(Message& message) const;
   void send(int server, Message message);
   void say_alive();

@@ -40,10 +40,10 @@ std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts, int s
   return chunks;
 }
 
-std::vector<Chunk> partition(const Model& model, int servers) {
+std::vector<Chunk> partition(const Model& model, int servers, std::int64_t max_bytes) {
   std::vector<std::int64_t> counts;
   for (const auto& unit : model.units) counts.push_back(unit->layout().count());
-  return partition(counts, servers);
+  return partition(counts, servers, max_bytes);
 }
 
 }  // namespace ringside::ps

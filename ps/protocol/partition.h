@@ -29,6 +29,7 @@ inline constexpr std::int64_t max_chunk_bytes = 1 << 20;
 /// and s servers the time is O(n log n + n * s).
 std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts, int servers,
                              std::int64_t max_bytes = max_chunk_bytes);
-std::vector<Chunk> partition(const Model& model, int servers);
+std::vector<Chunk> partition(const Model& model, int servers,
+                             std::int64_t max_bytes = max_chunk_bytes);
 
 }  // namespace ringside::ps

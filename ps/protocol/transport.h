@@ -16,14 +16,15 @@ namespace ringside::ps {
 /// unanswered requests at a server.
 inline constexpr int high_water_mark = 64;
 
-/// How ZeroMQ reaches another process of this machine.
-enum class ZmqProtocol : std::uint8_t { ipc, tcp };
-inline constexpr std::string_view zmq_protocol_names[] = {"ipc", "tcp"};
-constexpr EnumNames names_of(ZmqProtocol) { return zmq_protocol_names; }
+/// How messages travel between processes: through shared memory, or through sockets of ZeroMQ.
+/// Automatic: shared memory where all ranks can map each other's tensors, else ipc.
+enum class TransportKind : std::uint8_t { automatic, shm, tcp, ipc };
+inline constexpr std::string_view transport_kind_names[] = {"auto", "shm", "tcp", "ipc"};
+constexpr EnumNames names_of(TransportKind) { return transport_kind_names; }
 
 /// What a scheme asks of any transport.
 struct TransportOptions {
-  ZmqProtocol transport = ZmqProtocol::ipc;
+  TransportKind transport = TransportKind::automatic;
   /// tcp: the port of the first server; the others take the ports after it. 0: any free port.
   std::int64_t port = 0;
   /// The name of the option that sets `port`, for errors.
@@ -40,8 +41,7 @@ struct Connection {
   std::uint64_t token = 0;
 };
 
-/// Opens the ends of a run's channels: over ZeroMQ between threads and processes, or in a simulated
-/// world. The context and the transport must outlive the channels.
+/// Opens the ends of a run's channels: between threads and processes, or in a simulated world. The context and the transport must outlive the channels.
 class Transport {
  public:
   virtual ~Transport() = default;

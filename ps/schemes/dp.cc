@@ -110,7 +110,9 @@ Fields fields_of(DpOptions& options) {
           {"server_device", &options.server_device,
            "device of a dedicated master: same as the workers', or cpu"},
           {"transport", &options.transport,
-           "how messages travel between processes: ipc, or tcp on the loopback interface"}};
+           "how messages travel between processes: shm (headers through shared memory, values read "
+           "where they lie; ranks on CPUs), ipc, tcp on the loopback interface, or auto: shm where "
+           "it can be, else ipc"}};
 }
 
 void check(const DpOptions& options, const RunPlan&) {

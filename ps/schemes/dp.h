@@ -14,7 +14,7 @@ namespace ringside::ps {
 struct DpOptions {
   Placement placement = Placement::beside;
   ServerDevice server_device = ServerDevice::same;
-  ZmqProtocol transport = ZmqProtocol::ipc;
+  TransportKind transport = TransportKind::automatic;
   std::int64_t port = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "ps/schemes/ps.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "ps/protocol/service.h"
@@ -12,12 +13,21 @@ namespace ringside::ps {
 namespace {
 
 constexpr std::int64_t most_servers = 4096;
+constexpr double least_partition_mb = 1e-3, most_partition_mb = 1024;
+
+std::int64_t partition_bytes(const PsOptions& options) {
+  return std::llround(options.partition_mb * 1e6);
+}
+
+std::vector<Chunk> chunks_of(const Model& model, int servers, const PsOptions& options) {
+  return partition(model, servers, partition_bytes(options));
+}
 
 TransportOptions transport_options(const RankContext& context, const PsOptions& options) {
   return {.transport = options.transport,
           .port = options.port,
           .port_option = "scheme.ps.port",
-          .max_frame_bytes = max_chunk_bytes,
+          .max_frame_bytes = std::max(max_chunk_bytes, partition_bytes(options)),
           .timeout_s = context.plan.train.timeout_s};
 }
 
@@ -60,6 +70,10 @@ class Ps : public ReplicaScheme {
  private:
   TransportOptions transport_options(const Model&) const override {
     return ringside::ps::transport_options(context(), options_);
+  }
+
+  std::vector<Chunk> chunks(const Model& model) const override {
+    return chunks_of(model, context().plan.servers, options_);
   }
 
   PsOptions options_;
@@ -157,6 +171,8 @@ Fields fields_of(PsOptions& options) {
       {"equal_steps", &options.equal_steps,
        "asp: every worker does train.steps steps; else all together do train.steps times the "
        "number of workers"},
+      {"partition_mb", &options.partition_mb,
+       "units are pushed and pulled in parts of at most this size (MB, in fp32)"},
       {"placement", &options.placement,
        "dedicated: processes of their own; beside: within the workers' processes"},
       {"port", &options.port,
@@ -169,7 +185,9 @@ Fields fields_of(PsOptions& options) {
       {"staleness_lr", &options.staleness_lr,
        "asp: inverse divides the learning rate of an update by 1 + the staleness of its gradient"},
       {"transport", &options.transport,
-       "how messages travel between processes: ipc, or tcp on the loopback interface"}};
+       "how messages travel between processes: shm (headers through shared memory, values read "
+       "where they lie; ranks on CPUs), ipc, tcp on the loopback interface, or auto: shm where it "
+       "can be, else ipc"}};
 }
 
 ConsistencyRules rules_of(const PsOptions& options) {
@@ -188,6 +206,9 @@ Promise promise_of(const PsOptions& options) {
 void check(const PsOptions& options, const RunPlan& plan) {
   if (options.servers < 1 || options.servers > most_servers)
     throw Error("scheme.ps.servers = {} must lie between 1 and {}", options.servers, most_servers);
+  if (!(options.partition_mb >= least_partition_mb && options.partition_mb <= most_partition_mb))
+    throw Error("scheme.ps.partition_mb = {} must lie between {} and {}", options.partition_mb,
+                least_partition_mb, most_partition_mb);
   check_port("ps", options.transport, options.port, options.servers);
   check_consistency(options, plan);
 }
@@ -206,7 +227,8 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
   ServerConfig config = server_config(context, connection.token);
   config.rules = rules_of(options);
   config.staleness_lr = options.staleness_lr;
-  ParameterServer server(model, partition(model, context.plan.servers), context.device, config);
+  ParameterServer server(model, chunks_of(model, context.plan.servers, options), context.device,
+                         config);
   return serve(context, *connection.channel, server, model.parameter_count());
 }
 

@@ -21,8 +21,11 @@ struct PsOptions {
   std::int64_t backup_workers = 0;
   StalenessLr staleness_lr = StalenessLr::none;
   bool equal_steps = false;
-  ZmqProtocol transport = ZmqProtocol::ipc;
+  TransportKind transport = TransportKind::automatic;
   std::int64_t port = 0;
+  /// Larger parts gain nothing through shared memory, and are slower over sockets from 4 MB on;
+  /// much smaller ones cost more messages.
+  double partition_mb = 1;
 };
 
 Fields fields_of(PsOptions& options);
@@ -41,7 +44,7 @@ inline std::int64_t server_count(const PsOptions& options) { return options.serv
 int expendable_workers(const PsOptions& options, int world);
 
 /// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
-/// after the unit's last backward, in chunks of at most 1 MiB; the server answers each chunk with
+/// after the unit's last backward, in chunks of at most `partition_mb`; the server answers each chunk with
 /// its updated values as soon as the consistency allows. The worker receives values between the
 /// computations of units, and a unit's next forward waits only for the unit's own values. If the
 /// optimizer needs sums over the model before an update, the worker pulls the values after these

@@ -8,12 +8,12 @@
 namespace ringside::ps {
 
 ReplicaLink::ReplicaLink(const Model& model, Replica& replica, Device& device, Client& client,
-                         const RunPlan& plan)
+                         const RunPlan& plan, std::vector<Chunk> chunks)
     : model_(model),
       replica_(replica),
       device_(device),
       client_(client),
-      chunks_(partition(model, plan.servers)),
+      chunks_(std::move(chunks)),
       rounds_(rounds_of(plan.optimizer, parameter_dtype(plan.train))),
       last_push_(pushes_a_step(plan.train) - 1),
       missing_(model.units.size()) {
@@ -38,9 +38,10 @@ void ReplicaLink::push_part(std::size_t unit, std::int64_t step, std::int64_t mi
   for (const Chunk& chunk : chunks_) {
     if (chunk.unit != unit) continue;
     ++missing_[unit];
-    client_.ask(chunk.server, request(Kind::push_pull, chunk, step, micro_batch),
-                fmt::format("push {}", model_.units[unit]->name()),
-                [this, unit](const Message&) { --missing_[unit]; });
+    client_.ask(
+        chunk.server, request(Kind::push_pull, chunk, step, micro_batch),
+        fmt::format("push {}", model_.units[unit]->name()),
+        [this, unit](const Message&) { --missing_[unit]; }, chunk.begin);
   }
 }
 
@@ -124,9 +125,10 @@ Message ReplicaLink::request(Kind kind, const Chunk& chunk, std::int64_t step,
 
 void ReplicaLink::ask_values(Kind kind, const Chunk& chunk, std::int64_t step) {
   ++missing_[chunk.unit];
-  client_.ask(chunk.server, request(kind, chunk, step, kind == Kind::pull ? 0 : last_push_),
-              fmt::format("{} {}", name_of(kind), model_.units[chunk.unit]->name()),
-              [this, chunk](const Message& reply) { take(chunk, reply); });
+  client_.ask(
+      chunk.server, request(kind, chunk, step, kind == Kind::pull ? 0 : last_push_),
+      fmt::format("{} {}", name_of(kind), model_.units[chunk.unit]->name()),
+      [this, chunk](const Message& reply) { take(chunk, reply); }, chunk.begin);
 }
 
 void ReplicaLink::take(const Chunk& chunk, const Message& reply) {

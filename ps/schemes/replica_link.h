@@ -11,13 +11,14 @@
 namespace ringside::ps {
 
 /// Moves gradients of the replica to the servers, and values of the servers into the replica, chunk
-/// by chunk. All calls go through the client and throw its errors; only settle() and wait_for()
-/// block.
+/// by chunk. What is not sent yet leaves in the order in which the next forward needs it, the first
+/// unit's chunks first. All calls go through the client and throw its errors; only settle() and
+/// wait_for() block.
 class ReplicaLink {
  public:
-  /// All arguments outlive the link.
+  /// All arguments but `chunks`, which are those of the servers, outlive the link.
   ReplicaLink(const Model& model, Replica& replica, Device& device, Client& client,
-              const RunPlan& plan);
+              const RunPlan& plan, std::vector<Chunk> chunks);
 
   /// Sends the step's only or last gradient of the unit. The gradient must not change until the
   /// values of the step have come.

@@ -23,7 +23,7 @@ class ReplicaScheme : public SyncScheme {
   void attach(Model& model) override {
     replica_.emplace(model, context());
     client_ = connect(context(), *transport_, transport_options(model));
-    link_.emplace(model, *replica_, context().device, *client_, context().plan);
+    link_.emplace(model, *replica_, context().device, *client_, context().plan, chunks(model));
   }
 
   void after_forward(std::size_t, const Pass&) override { client_->progress(); }
@@ -75,6 +75,11 @@ class ReplicaScheme : public SyncScheme {
 
   /// The options of the transport that this scheme uses.
   virtual TransportOptions transport_options(const Model& model) const = 0;
+
+  /// Which server keeps what.
+  virtual std::vector<Chunk> chunks(const Model& model) const {
+    return partition(model, context().plan.servers);
+  }
 
   /// Sends a unit's last gradient of a step.
   virtual void push(std::size_t unit, std::int64_t step) = 0;

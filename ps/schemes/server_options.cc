@@ -4,9 +4,9 @@
 
 namespace ringside::ps {
 
-void check_port(std::string_view scheme, ZmqProtocol transport, std::int64_t port,
+void check_port(std::string_view scheme, TransportKind transport, std::int64_t port,
                 std::int64_t servers) {
-  if (port != 0 && transport != ZmqProtocol::tcp)
+  if (port != 0 && transport != TransportKind::tcp)
     throw Error("scheme.{}.port = {}: only transport tcp has ports", scheme, port);
   if (port < 0 || port + servers - 1 > 65535)
     throw Error(

@@ -21,7 +21,7 @@ constexpr EnumNames names_of(ServerDevice) { return server_device_names; }
 
 /// Throws Error for a port that is out of range, and for any port but 0 if the transport has no
 /// ports. The error names the scheme's option.
-void check_port(std::string_view scheme, ZmqProtocol transport, std::int64_t port,
+void check_port(std::string_view scheme, TransportKind transport, std::int64_t port,
                 std::int64_t servers);
 
 }  // namespace ringside::ps

@@ -342,6 +342,12 @@ TEST(Planner, OptionsAreCompleteAndChecked) {
   auto config = experiment();
   config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 3};
   EXPECT_EQ(plan_training(config, "ddp", 2).options, peer::DdpOptions{.bucket_mb = 3});
+  config.scheme_options["ps"] = ps::PsOptions{.transport = ps::TransportKind::shm};
+  EXPECT_EQ(plan_training(config, "ps", 2).ranks.size(), 4u);
+  config.device.kind = "cuda";
+  EXPECT_THAT(complaint([&] { plan_training(config, "ps", 2); }),
+              HasSubstr("ranks on device cuda cannot map each other's memory"));
+  config.device.kind = "cpu";
   config.scheme_options["ps"] = ps::PsOptions{.servers = 4097};
   EXPECT_THAT(complaint([&] { plan_training(config, "ps", 2); }),
               HasSubstr("scheme.ps.servers = 4097"));

@@ -15,7 +15,7 @@
 #include "core/models/mlp.h"
 #include "core/scheme/single.h"
 #include "core/train/trainer.h"
-#include "ps/wires/zmq/transport.h"
+#include "ps/wires/host_transport.h"
 
 namespace ringside::testing {
 
@@ -72,7 +72,7 @@ struct RankResult {
 };
 
 /// The links that ranks on one host have.
-inline Links links_to_servers() { return {nullptr, ps::zmq_transport}; }
+inline Links links_to_servers() { return {nullptr, ps::host_transport}; }
 
 using MakeDevice = std::function<std::unique_ptr<Device>()>;
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/shm/peer_memory.h"
 #include "peer/comm/access.h"
 #include "peer/comm/algorithms/algorithms.h"
 #include "peer/comm/calling.h"
@@ -16,7 +17,6 @@
 #include "peer/comm/shm/control.h"
 #include "peer/comm/shm/exchange.h"
 #include "peer/comm/shm/messages.h"
-#include "peer/comm/shm/peer_memory.h"
 #include "peer/comm/shm/work_queue.h"
 #include "peer/comm/sum.h"
 
@@ -108,7 +108,7 @@ class ShmCommunicator : public CallingCommunicator {
     queue_.run([&] {
       execute(op, [&] {
         for (int r = 0; r < size(); ++r) {
-          const Address& address = control_.of(r).in;
+          const shm::Address& address = control_.of(r).in;
           all.push_back({r == rank() ? own_memory(tensor) : memory_.find(address), address.bytes});
         }
       });
@@ -123,17 +123,17 @@ class ShmCommunicator : public CallingCommunicator {
     Operation op;
     op.call = {.kind = Call::Kind::share, .bytes = bytes};
     op.purpose = take_name();
-    File file;  // rank 0 has it open until all ranks have mapped it
+    shm::File file;  // rank 0 has it open until all ranks have mapped it
     if (rank() == 0 && bytes > 0) {
       try {
-        file = File::create(bytes, "ringside-shared");
+        file = shm::File::create(bytes, "ringside-shared");
       } catch (const Error& e) {
         control_.fail(fmt::format("{}: {} on rank 0: {}", name(), describe(op.call), e.what()));
       }
       op.address = {getpid(), file.number(), file.identity(), 0, bytes};
     }
     std::shared_ptr<std::byte> first;
-    queue_.run([&] { execute(op, [&] { first = PeerMemory::map(control_.of(0).in); }); });
+    queue_.run([&] { execute(op, [&] { first = shm::PeerMemory::map(control_.of(0).in); }); });
     return shared_array(device_, std::move(first), count * size(), size(), kind, dtype);
   }
 
@@ -144,9 +144,9 @@ class ShmCommunicator : public CallingCommunicator {
  private:
   struct Operation {
     Call call;
-    Address address;  // of `in`
-    Tensor in, out;   // this rank's
-    Tensor scratch;   // for an algorithm
+    shm::Address address;  // of `in`
+    Tensor in, out;        // this rank's
+    Tensor scratch;        // for an algorithm
     std::string purpose;
   };
 
@@ -171,7 +171,7 @@ class ShmCommunicator : public CallingCommunicator {
   }
 
   /// `operation` says in an error for which operation this is.
-  Address address_of(const Tensor& tensor, const auto& operation) {
+  shm::Address address_of(const Tensor& tensor, const auto& operation) {
     try {
       return memory_.publish(tensor);
     } catch (const Error& e) {
@@ -227,7 +227,7 @@ class ShmCommunicator : public CallingCommunicator {
   void follow_algorithm(const Operation& op) {
     const std::vector<ShmExchange::Operand> operands = {
         {op.in, op.address},
-        {op.out, op.call.kind == Call::Kind::all_gather ? memory_.publish(op.out) : Address{}},
+        {op.out, op.call.kind == Call::Kind::all_gather ? memory_.publish(op.out) : shm::Address{}},
         {op.scratch, memory_.publish(op.scratch)}};
     ShmExchange exchange(control_, memory_, number_, op.call, operands);
     run_algorithm(find_algorithm(algorithm_), op.call, exchange);
@@ -339,7 +339,7 @@ class ShmCommunicator : public CallingCommunicator {
   Store& store_;
   Algorithm algorithm_;
   Control control_;
-  PeerMemory memory_;
+  shm::PeerMemory memory_;
   std::atomic<std::int64_t> sent_{0}, received_{0};
   std::uint64_t number_ = 0;    // of the last operation
   bool waits_at_once_ = false;  // the caller waits for the operation that it begins

@@ -51,7 +51,7 @@ Control::~Control() {
 }
 
 void Control::create() {
-  file_ = File::create(bytes(), "ranks");
+  file_ = shm::File::create(bytes(), "ranks");
   mapping_.emplace(file_);
   header().size = size();
   header().magic = Header::expected_magic;
@@ -67,7 +67,7 @@ void Control::join() {
   } catch (const Error& e) {
     throw Error("{}: rank 0 of {} did not open the group: {}", name(), size(), e.what());
   }
-  const File file = File::of_process(process, number);
+  const shm::File file = shm::File::of_process(process, number);
   if (file.bytes() < sizeof(Header)) throw Error("{}: rank 0 of {} has left", name(), size());
   mapping_.emplace(file);
   if (header().magic != Header::expected_magic)
@@ -86,7 +86,7 @@ void Control::come_together() {
     of(rank()).gone.store(1);
     fail(did_not_join(name(), missing(joined), timeout_s_));
   }
-  file_ = File();
+  file_ = shm::File();
 }
 
 std::size_t Control::bytes() const {
@@ -111,7 +111,7 @@ SharedRecords& Control::records(int rank) const {
   return reinterpret_cast<SharedRecords*>(lanes + pairs)[rank];
 }
 
-void Control::arrive(std::uint64_t number, const Call& call, const Address& in,
+void Control::arrive(std::uint64_t number, const Call& call, const shm::Address& in,
                      std::string_view purpose) {
   records(rank()).begin(number, call, purpose, now());
   of(rank()).call = call;
@@ -141,7 +141,7 @@ void Control::leave(std::uint64_t number) {
 
 Control::Outcome Control::wait_for_all(std::uint32_t phase, bool heed_breaks) {
   WaitingTime waited = begin_wait();
-  Backoff backoff = this->backoff();
+  shm::Backoff backoff = this->backoff();
   for (int r = 0; r < size(); ++r) {
     Rank& peer = of(r);
     for (;;) {

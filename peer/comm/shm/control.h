@@ -7,21 +7,13 @@
 #include "core/base/waiting_time.h"
 #include "core/comm/store.h"
 #include "core/device/device.h"
+#include "core/shm/flag.h"
+#include "core/shm/mapping.h"
+#include "core/shm/peer_memory.h"
 #include "peer/comm/call.h"
-#include "peer/comm/shm/flag.h"
-#include "peer/comm/shm/mapping.h"
 #include "peer/comm/shm/shared_records.h"
 
 namespace ringside::peer {
-
-/// Where a tensor lies: at `offset` of a `file` that a `process` of this host has open.
-struct Address {
-  std::int32_t process = 0;
-  std::int32_t file = -1;
-  std::uint64_t identity = 0;  // of the file; `file` may have been another file's number before
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-};
 
 /// A group's shared state, seen by one rank. A rank that comes to operation n sets its flag `phase`
 /// to 2 * n, and to 2 * n + 1 when it leaves the operation. The operation ends when all ranks have
@@ -29,23 +21,23 @@ struct Address {
 class Control {
  public:
   struct alignas(64) Rank {
-    Flag phase;
+    shm::Flag phase;
     /// Raised to wake the rank when its messages (send, recv) may go on.
-    Flag bell;
+    shm::Flag bell;
     std::atomic<std::uint32_t> gone;
     /// While this rank waits for another: that rank's number + 1; else 0. A waiting rank says every
     /// Flag::longest_sleep_s that it lives.
     std::atomic<std::int32_t> waits_for;
     std::atomic<double> seen_alive;  // in seconds of the clock
     Call call;
-    Address in;  // peers read this tensor, and in an all_reduce write it
+    shm::Address in;  // peers read this tensor, and in an all_reduce write it
   };
   /// What a lane carries: messages (send, recv), or the steps of collectives by an algorithm.
   enum class Use : std::uint8_t { messages, steps };
   /// The way from one rank to another: the sender raises `posted`, the receiver `taken`.
   struct alignas(64) Lane {
-    Flag posted, taken;
-    Address address;
+    shm::Flag posted, taken;
+    shm::Address address;
   };
 
   /// Collective: rank 0 makes the file, and the others find it through the store. Blocks until all
@@ -62,8 +54,8 @@ class Control {
   double timeout_s() const { return timeout_s_; }
   double now() const { return device_.clock().now(); }
   /// Begins to measure a wait that pauses with backoff().
-  WaitingTime begin_wait() const { return {now(), Flag::longest_sleep_s}; }
-  Backoff backoff() const { return Backoff(spin_); }
+  WaitingTime begin_wait() const { return {now(), shm::Flag::longest_sleep_s}; }
+  shm::Backoff backoff() const { return shm::Backoff(spin_); }
 
   Rank& of(int rank) const;
   SharedRecords& records(int rank) const;
@@ -72,7 +64,8 @@ class Control {
   /// Announces that this rank has come to operation `number`, and waits for the others; `purpose`
   /// stands in the record of the operation. Throws Error on every rank if a rank did not come in
   /// time, left, or called another operation.
-  void arrive(std::uint64_t number, const Call& call, const Address& in, std::string_view purpose);
+  void arrive(std::uint64_t number, const Call& call, const shm::Address& in,
+              std::string_view purpose);
   /// Ends operation `number`: waits until no rank uses the operation's tensors any more.
   void leave(std::uint64_t number);
 
@@ -117,8 +110,8 @@ class Control {
   Group group_;
   double timeout_s_;
   bool spin_;
-  File file_;  // open on rank 0 until all ranks have opened and mapped it too
-  std::optional<Mapping> mapping_;
+  shm::File file_;  // open on rank 0 until all ranks have opened and mapped it too
+  std::optional<shm::Mapping> mapping_;
 };
 
 }  // namespace ringside::peer

@@ -7,7 +7,7 @@
 
 namespace ringside::peer {
 
-ShmExchange::ShmExchange(Control& control, PeerMemory& memory, std::uint64_t number,
+ShmExchange::ShmExchange(Control& control, shm::PeerMemory& memory, std::uint64_t number,
                          const Call& call, const std::vector<Operand>& operands)
     : control_(control),
       memory_(memory),
@@ -26,10 +26,10 @@ std::byte* ShmExchange::data(const Elements& elements) const {
          static_cast<std::size_t>(elements.begin) * size_of(tensor.dtype());
 }
 
-Address ShmExchange::address(const Elements& elements) const {
+shm::Address ShmExchange::address(const Elements& elements) const {
   if (elements.count == 0) return {};
   const auto& [tensor, whole] = of(elements.array);
-  Address out = whole;
+  shm::Address out = whole;
   out.offset += static_cast<std::size_t>(elements.begin) * size_of(tensor.dtype());
   out.bytes = bytes(elements);
   return out;
@@ -40,8 +40,8 @@ void ShmExchange::step(const std::vector<Sending>& sends, const std::vector<Rece
   for (const Sending& one : sends) messages.push_back({one.to, one.from});
   for (const Receiving& one : receives) messages.push_back({one.from, one.into, &one});
   WaitingTime waited = control_.begin_wait();
-  Backoff backoff = control_.backoff();
-  Flag& bell = control_.of(rank()).bell;
+  shm::Backoff backoff = control_.backoff();
+  shm::Flag& bell = control_.of(rank()).bell;
   for (;;) {
     const std::uint32_t seen = bell.value();  // before advance(), so that no wake-up is missed
     bool moved = false, all_done = true;
@@ -100,7 +100,7 @@ bool ShmExchange::advance(Pending& message) {
   return true;
 }
 
-void ShmExchange::receive(const Pending& message, const Address& source) {
+void ShmExchange::receive(const Pending& message, const shm::Address& source) {
   const std::size_t size = bytes(message.elements);
   if (source.bytes != size)
     control_.fail(unequal_message(control_.name(), {*message.turn, message.peer, rank()},

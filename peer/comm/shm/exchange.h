@@ -4,10 +4,10 @@
 #include <atomic>
 #include <vector>
 
+#include "core/shm/peer_memory.h"
 #include "core/tensor/tensor.h"
 #include "peer/comm/algorithms/exchange.h"
 #include "peer/comm/shm/control.h"
-#include "peer/comm/shm/peer_memory.h"
 
 namespace ringside::peer {
 
@@ -19,11 +19,11 @@ class ShmExchange : public Exchange {
   /// An operand and where it lies.
   struct Operand {
     Tensor tensor;
-    Address address;
+    shm::Address address;
   };
   /// The steps of collective `number` of the group. `operands` are in the order of the values of
   /// Array. All arguments outlive this object.
-  ShmExchange(Control& control, PeerMemory& memory, std::uint64_t number, const Call& call,
+  ShmExchange(Control& control, shm::PeerMemory& memory, std::uint64_t number, const Call& call,
               const std::vector<Operand>& operands);
 
   int rank() const override { return control_.rank(); }
@@ -49,15 +49,15 @@ class ShmExchange : public Exchange {
   const Operand& of(Array array) const { return operands_[static_cast<std::size_t>(array)]; }
   std::size_t bytes(const Elements& elements) const;
   std::byte* data(const Elements& elements) const;
-  Address address(const Elements& elements) const;
+  shm::Address address(const Elements& elements) const;
   Control::Lane& lane(const Pending& message) const;
   /// Moves the message on; returns whether anything happened.
   bool advance(Pending& message);
-  void receive(const Pending& message, const Address& source);
+  void receive(const Pending& message, const shm::Address& source);
   void check_peer(const Pending& message, double waited_s);
 
   Control& control_;
-  PeerMemory& memory_;
+  shm::PeerMemory& memory_;
   std::uint64_t number_;
   const Call& call_;
   const std::vector<Operand>& operands_;

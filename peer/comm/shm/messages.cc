@@ -32,7 +32,7 @@ class Messages::MessageWork : public Work {
   MessagePtr message_;
 };
 
-Messages::Messages(Device& device, Control& control, PeerMemory& memory)
+Messages::Messages(Device& device, Control& control, shm::PeerMemory& memory)
     : device_(device),
       control_(control),
       memory_(memory),
@@ -82,8 +82,8 @@ void Messages::work() {
 }
 
 void Messages::run(std::unique_lock<std::mutex>& lock, const Message* message) {
-  Backoff backoff = control_.backoff();
-  Flag& bell = control_.of(control_.rank()).bell;
+  shm::Backoff backoff = control_.backoff();
+  shm::Flag& bell = control_.of(control_.rank()).bell;
   const auto over = [&] { return message ? message->done : waiting_ == 0; };
   while (!over()) {
     const std::uint32_t seen = bell.value();  // before advance(), so that no wake-up is missed
@@ -144,7 +144,7 @@ bool Messages::advance_receiving(std::unique_lock<std::mutex>& lock, Lane& lane,
   }
   const MessagePtr message = lane.waiting.front();
   const Operand& operand = message->operand;
-  const Address source = shared.address;
+  const shm::Address source = shared.address;
   if (source.bytes != operand.address.bytes)
     control_.fail(unequal_message(control_.name(), {lane.turn, from, control_.rank()}, source.bytes,
                                   operand.address.bytes));
@@ -173,7 +173,7 @@ void Messages::begin_turn(Lane& lane) {
   lane.waiting.front()->waited = control_.begin_wait();
 }
 
-void Messages::check_peer(const Lane& lane, const Flag& flag, int from, int to) {
+void Messages::check_peer(const Lane& lane, const shm::Flag& flag, int from, int to) {
   Message& message = *lane.waiting.front();
   const bool gone = control_.of(message.peer).gone.load() != 0;
   const bool late = message.waited.seconds(control_.now()) > control_.timeout_s();

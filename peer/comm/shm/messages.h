@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/comm/communicator.h"
+#include "core/shm/peer_memory.h"
 #include "peer/comm/shm/control.h"
-#include "peer/comm/shm/peer_memory.h"
 
 namespace ringside::peer {
 
@@ -24,11 +24,11 @@ class Messages {
   /// A tensor that is sent or filled, and where it lies.
   struct Operand {
     Tensor tensor;  // kept until the message is over
-    Address address;
+    shm::Address address;
   };
 
   /// The arguments must outlive this object.
-  Messages(Device& device, Control& control, PeerMemory& memory);
+  Messages(Device& device, Control& control, shm::PeerMemory& memory);
   /// Moves messages on until all are over.
   ~Messages();
 
@@ -65,7 +65,7 @@ class Messages {
   void begin_turn(Lane& lane);
   /// Breaks the group if the peer of the lane's first message is late, or has ended and thus will
   /// never set `flag` for this message.
-  void check_peer(const Lane& lane, const Flag& flag, int from, int to);
+  void check_peer(const Lane& lane, const shm::Flag& flag, int from, int to);
   void finish(Lane& lane);
   /// Fails all messages that are not over; returns whether there were any.
   bool fail_all(const std::string& what);
@@ -73,7 +73,7 @@ class Messages {
 
   Device& device_;
   Control& control_;
-  PeerMemory& memory_;
+  shm::PeerMemory& memory_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Lane> sending_, receiving_;  // indexed by peer

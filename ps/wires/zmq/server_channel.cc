@@ -29,7 +29,7 @@ class ServerChannel : public ZmqChannel {
     inside.bind(local_endpoint(server));
     zmq::socket_t& outside = add_socket(zmq::socket_type::router, false).zmq;
     outside.set(zmq::sockopt::router_mandatory, true);
-    if (options.transport == ZmqProtocol::tcp)
+    if (options.transport == TransportKind::tcp)
       bind_tcp(outside);
     else
       bind_ipc(outside);

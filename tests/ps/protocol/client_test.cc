@@ -106,6 +106,54 @@ TEST_F(ClientTest, KeepsAFewRequestsInFlightToEachServer) {
   EXPECT_EQ(answered, asked + 1);
 }
 
+TEST_F(ClientTest, UrgentRequestsOvertakeThoseThatAreNotSentYet) {
+  const auto client = make_client(60);
+  const auto window = static_cast<std::int64_t>(Client::window);
+  // As backward goes: the last unit first, each in two parts.
+  for (std::int64_t rank = 2 * window; rank > 0; rank -= 2)
+    for (const std::int64_t part : {rank, rank + 1})
+      client->ask(
+          0, pull(part), "values", [](const Message&) {}, part);
+  std::vector<std::int64_t> order;
+  for (std::size_t i = 0; i < wire_.sent.size(); ++i) {
+    if (wire_.sent[i].header.kind != Kind::pull) continue;
+    order.push_back(wire_.sent[i].header.begin);
+    wire_.answer(wire_.sent[i]);
+    client->progress();
+  }
+  const std::int64_t half = window;
+  ASSERT_EQ(order.size(), 2 * Client::window);
+  for (std::int64_t i = 0; i < window; ++i) {
+    EXPECT_EQ(order[static_cast<std::size_t>(i)], 2 * window - i / 2 * 2 + i % 2) << "as asked";
+    EXPECT_EQ(order[static_cast<std::size_t>(half + i)], 2 + i) << "the first unit first";
+  }
+}
+
+/// Two workers whose windows are full of different requests, each of which needs the other worker.
+TEST_F(ClientTest, AWaitingClientSendsWhatIsMoreUrgentThanAllThatIsUnanswered) {
+  const auto client = make_client(5);
+  const auto window = static_cast<std::int64_t>(Client::window);
+  for (std::int64_t rank = 2 * window - 1; rank >= 0; --rank)
+    client->ask(
+        0, pull(rank), "values", [](const Message&) {}, rank);
+  EXPECT_EQ(wire_.requests(Kind::pull), Client::window);
+  client->progress();
+  EXPECT_EQ(wire_.requests(Kind::pull), Client::window) << "it does not wait";
+  // The other worker has sent requests 0, 1, ... and the server answers each that both have sent.
+  std::int64_t answered = 0;
+  wire_.on_empty = [&] {
+    const auto sent = std::find_if(wire_.sent.begin(), wire_.sent.end(), [&](const auto& s) {
+      return s.header.kind == Kind::pull && s.header.begin == answered;
+    });
+    if (sent == wire_.sent.end()) return;
+    EXPECT_LE(wire_.requests(Kind::pull), Client::window + static_cast<std::size_t>(answered) + 1);
+    wire_.answer(*sent);
+    ++answered;
+  };
+  client->drain();
+  EXPECT_EQ(answered, 2 * window);
+}
+
 TEST_F(ClientTest, MatchesRepliesInAnyOrder) {
   const auto client = make_client(60);
   std::vector<std::int64_t> order;

@@ -2,7 +2,6 @@
 
 #include "core/scheme/single.h"
 #include "ps/protocol/partition.h"
-#include "ps/wires/zmq/transport.h"
 #include "tests/ps/makers.h"
 #include "tests/support/complaint.h"
 
@@ -26,7 +25,7 @@ std::vector<RankResult> run(const RunPlan& plan, const Options& options) {
 struct Case {
   int world = 1, servers = 1;
   Placement placement = Placement::dedicated;
-  ZmqProtocol transport = ZmqProtocol::ipc;
+  TransportKind transport = TransportKind::ipc;
   std::int64_t micro_batches = 1;
 };
 void PrintTo(const Case& c, std::ostream* out) {
@@ -38,12 +37,19 @@ class PsTest : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Runs, PsTest,
                          ::testing::Values(Case{1, 1}, Case{1, 1, Placement::beside},
                                            Case{2, 1, Placement::beside}, Case{2, 2},
-                                           Case{2, 2, Placement::beside, ZmqProtocol::ipc, 2},
-                                           Case{2, 3, Placement::dedicated, ZmqProtocol::tcp, 3},
+                                           Case{2, 2, Placement::beside, TransportKind::ipc, 2},
+                                           Case{2, 3, Placement::dedicated, TransportKind::tcp, 3},
                                            Case{3, 2},
-                                           Case{3, 3, Placement::beside, ZmqProtocol::tcp},
+                                           Case{3, 3, Placement::beside, TransportKind::tcp},
                                            Case{4, 2, Placement::beside},
-                                           Case{4, 6, Placement::dedicated, ZmqProtocol::ipc}));
+                                           Case{4, 6, Placement::dedicated, TransportKind::ipc},
+                                           Case{1, 1, Placement::dedicated, TransportKind::shm},
+                                           Case{1, 1, Placement::beside, TransportKind::shm},
+                                           Case{2, 2, Placement::beside, TransportKind::shm, 2},
+                                           Case{2, 3, Placement::dedicated, TransportKind::shm, 3},
+                                           Case{3, 3, Placement::beside, TransportKind::shm},
+                                           Case{4, 2, Placement::beside, TransportKind::automatic},
+                                           Case{4, 6, Placement::dedicated, TransportKind::shm}));
 
 TEST_P(PsTest, EndsWithTheBitsOfASequentialSum) {
   const Case& c = GetParam();
@@ -55,15 +61,48 @@ TEST_P(PsTest, EndsWithTheBitsOfASequentialSum) {
           PsOptions{.servers = c.servers, .placement = c.placement, .transport = c.transport}));
 }
 
+/// Makes the model so large that the bytes of headers hardly matter.
+RunPlan larger(RunPlan plan) {
+  plan.model.width = 120;
+  plan.model.context = 4;
+  plan.model.vocabulary = 64;
+  plan.train.steps = 3;
+  return plan;
+}
+
+/// Many small parts: windows fill, and urgent parts overtake others.
+TEST(Schemes, PartsOfAnySizeEndWithTheSameBits) {
+  const auto hashes = [](double partition_mb, bool beside, std::int64_t micro_batches) {
+    RunPlan plan = larger(tiny_plan(3, 2, beside, micro_batches));
+    plan.train.reduce = Reduce::every;
+    const auto results =
+        run(plan, PsOptions{.placement = beside ? Placement::beside : Placement::dedicated,
+                            .partition_mb = partition_mb});
+    for (const RankResult& result : results) EXPECT_EQ(result.error, "");
+    return results[0].worker.parameter_hashes;
+  };
+  for (const bool beside : {false, true}) {
+    const auto expected = hashes(64, beside, 2);
+    ASSERT_EQ(expected.size(), 1u);
+    EXPECT_EQ(hashes(0.001, beside, 2), expected);
+    EXPECT_EQ(hashes(0.0375, beside, 2), expected);
+  }
+}
+
 class DpTest : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Runs, DpTest,
                          ::testing::Values(Case{1, 1}, Case{1, 1, Placement::beside},
                                            Case{2, 1, Placement::beside},
-                                           Case{2, 1, Placement::dedicated, ZmqProtocol::tcp},
-                                           Case{2, 1, Placement::beside, ZmqProtocol::tcp, 3},
+                                           Case{2, 1, Placement::dedicated, TransportKind::tcp},
+                                           Case{2, 1, Placement::beside, TransportKind::tcp, 3},
                                            Case{3, 1, Placement::beside},
-                                           Case{3, 1, Placement::dedicated, ZmqProtocol::ipc, 2},
-                                           Case{4, 1, Placement::beside, ZmqProtocol::ipc, 2}));
+                                           Case{3, 1, Placement::dedicated, TransportKind::ipc, 2},
+                                           Case{4, 1, Placement::beside, TransportKind::ipc, 2},
+                                           Case{1, 1, Placement::beside, TransportKind::shm},
+                                           Case{2, 1, Placement::dedicated, TransportKind::shm},
+                                           Case{2, 1, Placement::beside, TransportKind::shm, 3},
+                                           Case{3, 1, Placement::dedicated, TransportKind::shm, 2},
+                                           Case{4, 1, Placement::beside, TransportKind::shm, 2}));
 
 TEST_P(DpTest, EndsWithTheBitsOfASequentialSum) {
   const Case& c = GetParam();
@@ -72,6 +111,12 @@ TEST_P(DpTest, EndsWithTheBitsOfASequentialSum) {
   expect_run_of(reference(c.world, c.micro_batches), plan,
                 run(plan, DpOptions{.placement = c.placement, .transport = c.transport}));
 }
+
+/// What holds however messages travel.
+class OverTransports : public ::testing::TestWithParam<TransportKind> {};
+INSTANTIATE_TEST_SUITE_P(Runs, OverTransports,
+                         ::testing::Values(TransportKind::shm, TransportKind::ipc),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST(Schemes, EvaluateWithTheParametersOfTheStep) {
   const RankRecord expected = reference(2, 1, 2);
@@ -91,15 +136,6 @@ TEST(Schemes, EvaluateWithTheParametersOfTheStep) {
   }
 }
 
-/// Makes the model so large that the bytes of headers hardly matter.
-RunPlan larger(RunPlan plan) {
-  plan.model.width = 120;
-  plan.model.context = 4;
-  plan.model.vocabulary = 64;
-  plan.train.steps = 3;
-  return plan;
-}
-
 StepShape shape_of(const RunPlan& plan, const RankRecord& record) {
   return {.world = plan.world,
           .servers = plan.servers,
@@ -116,9 +152,9 @@ void expect_within_a_percent_above(double bytes, double closed_form) {
   EXPECT_LE(bytes, 1.01 * closed_form);
 }
 
-TEST(Traffic, OfPsIsTheGradientFromWorkersAndTheValuesFromServers) {
+TEST_P(OverTransports, TrafficOfPsIsTheGradientFromWorkersAndTheValuesFromServers) {
   const RunPlan plan = larger(tiny_plan(3, 2, false, 1));
-  const auto results = run(plan, PsOptions{});
+  const auto results = run(plan, PsOptions{.transport = GetParam()});
   const double parameters = 4.0 * static_cast<double>(results[0].worker.parameters);
   double by_servers = 0;
   for (std::size_t r = 0; r < results.size(); ++r) {
@@ -133,9 +169,9 @@ TEST(Traffic, OfPsIsTheGradientFromWorkersAndTheValuesFromServers) {
                    1.5 * parameters);
 }
 
-TEST(Traffic, OfPsBesideLeavesOutWhatStaysInTheRank) {
+TEST_P(OverTransports, TrafficOfPsBesideLeavesOutWhatStaysInTheRank) {
   const RunPlan plan = larger(tiny_plan(2, 2, true, 1));
-  const PsOptions options{.placement = Placement::beside};
+  const PsOptions options{.placement = Placement::beside, .transport = GetParam()};
   const auto results = run(plan, options);
   double all = 0;
   for (const RankResult& r : results)
@@ -144,10 +180,11 @@ TEST(Traffic, OfPsBesideLeavesOutWhatStaysInTheRank) {
   expect_within_a_percent_above(all, 2 * minimum);
 }
 
-TEST(Traffic, OfTheDpMasterIsAboutWorldTimesThatOfAWorker) {
+TEST_P(OverTransports, TrafficOfTheDpMasterIsAboutWorldTimesThatOfAWorker) {
   for (const bool beside : {false, true}) {
     const RunPlan plan = larger(tiny_plan(3, 1, beside, 1));
-    const DpOptions options{.placement = beside ? Placement::beside : Placement::dedicated};
+    const DpOptions options{.placement = beside ? Placement::beside : Placement::dedicated,
+                            .transport = GetParam()};
     const auto results = run(plan, options);
     const StepShape shape = shape_of(plan, results[0].worker);
     const RankRecord& master = results[beside ? 0 : 3].server;
@@ -198,8 +235,9 @@ std::vector<Kind> heard_of_a_visit() {
   const auto device = make_cpu_device(1);
   MemoryStore store;
   Timeline timeline(*device);
-  const Connection listening = zmq_transport()->listen({plan, 2, *device, store, timeline},
-                                                       {.timeout_s = plan.train.timeout_s});
+  const auto transport = testing::links_to_servers().transport<Transport>();
+  const Connection listening =
+      transport->listen({plan, 2, *device, store, timeline}, {.timeout_s = plan.train.timeout_s});
   auto worker = std::async(std::launch::async, [&] {
     const auto own = make_cpu_device(1);
     Model model = make_mlp(plan.model, *own);
@@ -237,25 +275,26 @@ void expect_that_all_end(const RunPlan& plan, const Options& options) {
       run_ranks(plan, testing::with_a_failing_worker(maker(options)), server_of(options)));
 }
 
-TEST(Failures, OfOneWorkerEndTheOthersAtOnceAndNameIt) {
-  expect_that_all_end(tiny_plan(3, 2, false, 1), PsOptions{});
-  expect_that_all_end(tiny_plan(2, 1, true, 1), DpOptions{});
+TEST_P(OverTransports, AFailureOfOneWorkerEndsTheOthersAtOnceAndNamesIt) {
+  expect_that_all_end(tiny_plan(3, 2, false, 1), PsOptions{.transport = GetParam()});
+  expect_that_all_end(tiny_plan(2, 1, true, 1), DpOptions{.transport = GetParam()});
 }
 
-TEST(Failures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
+TEST_P(OverTransports, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
   RunPlan plan = tiny_plan(2, 1, false, 1);
   plan.train.timeout_s = 0.3;
-  const PsOptions options{.servers = 1};
+  const PsOptions options{.servers = 1, .transport = GetParam()};
   const auto results =
       run_ranks(plan, testing::without_worker_1(maker(options)), server_of(options));
   EXPECT_NE(results[0].error, "");
   EXPECT_NE(results[2].error, "");
 }
 
-TEST(Failures, AWorkerNamesTheServerThatIsNotThere) {
+TEST_P(OverTransports, AWorkerNamesTheServerThatIsNotThere) {
   RunPlan plan = tiny_plan(1, 1, false, 1);
   plan.train.timeout_s = 0.2;
-  const auto results = run_ranks(plan, maker(PsOptions{}), testing::absent_server);
+  const auto results =
+      run_ranks(plan, maker(PsOptions{.transport = GetParam()}), testing::absent_server);
   EXPECT_NE(results[0].error.find("ps."), std::string::npos) << results[0].error;
 }
 
@@ -271,9 +310,11 @@ TEST(Options, AreRefusedByName) {
     EXPECT_NE(text.find(option), std::string::npos) << text;
   };
   names(refusal(PsOptions{.servers = 0}), "scheme.ps.servers = 0");
+  names(refusal(PsOptions{.partition_mb = 0}), "scheme.ps.partition_mb = 0");
   names(refusal(PsOptions{.port = 80}), "only transport tcp has ports");
-  names(refusal(PsOptions{.transport = ZmqProtocol::tcp, .port = 65535}), "scheme.ps.port = 65535");
-  names(refusal(DpOptions{.transport = ZmqProtocol::tcp, .port = -1}), "scheme.dp.port");
+  names(refusal(PsOptions{.transport = TransportKind::tcp, .port = 65535}),
+        "scheme.ps.port = 65535");
+  names(refusal(DpOptions{.transport = TransportKind::tcp, .port = -1}), "scheme.dp.port");
 }
 
 TEST(ReplicaSchemes, SumMoreValuesThanAFrameTakes) {

@@ -31,7 +31,7 @@ std::unique_ptr<Device> make_device(bool staged) {
 
 /// Where a test runs. Ends that share a hub reach each other within the process (inproc).
 struct Place {
-  std::optional<ZmqProtocol> transport;  // none: the ends share a hub
+  std::optional<TransportKind> transport;  // none: the ends share a hub
   bool staged = false;
 };
 
@@ -72,10 +72,10 @@ class ZmqChannelTest : public ::testing::TestWithParam<Place> {
   static bool inside() { return !GetParam().transport; }
 };
 INSTANTIATE_TEST_SUITE_P(Transports, ZmqChannelTest,
-                         ::testing::Values(Place{}, Place{ZmqProtocol::ipc},
-                                           Place{ZmqProtocol::tcp}, Place{{}, true},
-                                           Place{ZmqProtocol::ipc, true},
-                                           Place{ZmqProtocol::tcp, true}),
+                         ::testing::Values(Place{}, Place{TransportKind::ipc},
+                                           Place{TransportKind::tcp}, Place{{}, true},
+                                           Place{TransportKind::ipc, true},
+                                           Place{TransportKind::tcp, true}),
                          [](const auto& info) {
                            const auto& transport = info.param.transport;
                            return std::string(transport ? name_of(*transport) : "inproc") +
@@ -206,7 +206,7 @@ TEST_P(ZmqChannelTest, TimeBlockedInASendIsExposed) {
 }
 
 TEST(ZmqChannel, SendsWithoutCopies) {
-  Pair pair({ZmqProtocol::ipc});
+  Pair pair({TransportKind::ipc});
   const Tensor frame = counting(*pair.worker_device, {1 << 18});
   const std::int64_t before = pair.worker_device->ledger().current().total();
   pair.client->send(0, question({frame}));
@@ -225,7 +225,7 @@ TEST(ZmqChannel, WithinAProcessFramesAreViewsOfTheSendersMemory) {
 
 TEST(ZmqChannel, AnUnreadMessageGivesItsMemoryBack) {
   auto device = make_cpu_device(1);
-  for (const Place& place : {Place{}, Place{ZmqProtocol::ipc}}) {
+  for (const Place& place : {Place{}, Place{TransportKind::ipc}}) {
     {
       Pair pair(place);
       pair.client->send(0, question({counting(*device, {1 << 16})}));
@@ -235,14 +235,14 @@ TEST(ZmqChannel, AnUnreadMessageGivesItsMemoryBack) {
 }
 
 TEST(ZmqChannel, ConnectionsThatSendTooLargeFramesAreCut) {
-  Pair pair({ZmqProtocol::ipc});
+  Pair pair({TransportKind::ipc});
   pair.client->send(0, question({counting(*pair.worker_device, {(1 << 18) + 1})}));
   EXPECT_FALSE(pair.server->receive(0.2));
 }
 
 TEST(ZmqChannel, ATakenPortIsOneClearError) {
   const auto device = make_cpu_device(1);
-  TransportOptions options{.transport = ZmqProtocol::tcp, .port_option = "scheme.ps.port"};
+  TransportOptions options{.transport = TransportKind::tcp, .port_option = "scheme.ps.port"};
   const ServerEnd first = open_server(*device, std::make_shared<Hub>(), token, 0, options);
   EXPECT_EQ(first.endpoint.rfind("tcp://127.0.0.1:", 0), 0u) << "listens on loopback alone";
   options.port = std::stoll(first.endpoint.substr(first.endpoint.rfind(':') + 1));

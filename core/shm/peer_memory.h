@@ -5,15 +5,25 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <tuple>
 
-#include "peer/comm/shm/control.h"
-#include "peer/comm/shm/mapping.h"
+#include "core/shm/mapping.h"
+#include "core/tensor/tensor.h"
 
-namespace ringside::peer {
+namespace ringside::shm {
+
+/// Where a tensor lies: at `offset` of a `file` that a `process` of this host has open.
+struct Address {
+  std::int32_t process = 0;
+  std::int32_t file = -1;
+  std::uint64_t identity = 0;  // of the file; `file` may have been another file's number before
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
 
 /// Tells peers where tensors of this rank lie, and maps the files that hold the peers' tensors. A
 /// file is mapped at its first use and stays mapped until this object ends. Thread-safe.
@@ -36,4 +46,4 @@ class PeerMemory {
   std::map<std::tuple<pid_t, int, std::uint64_t>, std::shared_ptr<Mapping>> files_;
 };
 
-}  // namespace ringside::peer
+}  // namespace ringside::shm

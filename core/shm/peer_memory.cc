@@ -1,8 +1,8 @@
-#include "peer/comm/shm/peer_memory.h"
+#include "core/shm/peer_memory.h"
 
 #include "core/base/error.h"
 
-namespace ringside::peer {
+namespace ringside::shm {
 
 Address PeerMemory::publish(const Tensor& tensor) {
   if (tensor.bytes() == 0) return {};
@@ -29,13 +29,18 @@ std::shared_ptr<Mapping> mapping_of(const Address& address) {
   return std::make_shared<Mapping>(file);
 }
 
+/// Peers may say anything, so nothing here may overflow.
+bool holds(const Mapping& mapping, const Address& address) {
+  return address.bytes <= mapping.bytes() && address.offset <= mapping.bytes() - address.bytes;
+}
+
 std::shared_ptr<std::byte> place_in(const std::shared_ptr<Mapping>& mapping,
                                     const Address& address) {
-  const std::size_t end = address.offset + address.bytes;
-  if (mapping->bytes() < end)
+  if (!holds(*mapping, address))
     throw Error(
-        "shared memory: file {} of process {} has {} bytes, but a tensor in it ends at byte {}",
-        address.file, address.process, mapping->bytes(), end);
+        "shared memory: file {} of process {} has {} bytes, but a tensor in it has {} bytes from "
+        "byte {} on",
+        address.file, address.process, mapping->bytes(), address.bytes, address.offset);
   return {mapping, mapping->data() + address.offset};
 }
 
@@ -50,8 +55,8 @@ std::shared_ptr<std::byte> PeerMemory::find(const Address& address) {
   std::lock_guard lock(mutex_);
   auto& mapping = files_[{address.process, address.file, address.identity}];
   // A file that has grown is mapped anew; users of the old mapping keep it alive.
-  if (!mapping || mapping->bytes() < address.offset + address.bytes) mapping = mapping_of(address);
+  if (!mapping || !holds(*mapping, address)) mapping = mapping_of(address);
   return place_in(mapping, address);
 }
 
-}  // namespace ringside::peer
+}  // namespace ringside::shm

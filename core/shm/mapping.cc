@@ -1,4 +1,4 @@
-#include "peer/comm/shm/mapping.h"
+#include "core/shm/mapping.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 
 #include "core/base/error.h"
 
-namespace ringside::peer {
+namespace ringside::shm {
 namespace {
 
 struct stat status_of(int number) {
@@ -65,4 +65,4 @@ Mapping::Mapping(const File& file) : bytes_(file.bytes()) {
 
 Mapping::~Mapping() { munmap(data_, bytes_); }
 
-}  // namespace ringside::peer
+}  // namespace ringside::shm

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace ringside::peer {
+namespace ringside::shm {
 
 /// A value that threads can wait for. Memory filled with zeros is a flag of value 0. A flag fills
 /// one cache line, so that ranks do not disturb each other. (std::atomic::wait does not work
@@ -30,7 +30,7 @@ class alignas(64) Flag {
 
  private:
   friend class Backoff;
-  void sleep(std::uint32_t seen);
+  void sleep(std::uint32_t seen, double longest_s);
 
   std::atomic<std::uint32_t> value_;
   std::atomic<std::uint32_t> sleepers_;
@@ -42,14 +42,17 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 class Backoff {
  public:
   /// `spin` says that every rank can have a core of its own; otherwise the wait spins only briefly.
-  explicit Backoff(bool spin) : spins_(spin ? 20 : 1) {}
-  /// Returns soon after the flag changes from `seen`, at the latest after
-  /// Flag::longest_sleep_s; may return early.
-  void pause(Flag& flag, std::uint32_t seen);
+  /// Without `yield` it then sleeps at once: where others compute on the core, a thread that yields
+  /// gets it back after their time slices, but one that is woken gets it soon.
+  explicit Backoff(bool spin, bool yield = true)
+      : spins_(spin ? 20 : 1), yields_(yield ? 100 : 0) {}
+  /// Returns soon after the flag changes from `seen`, at the latest after `longest_s` (at most
+  /// Flag::longest_sleep_s); may return early.
+  void pause(Flag& flag, std::uint32_t seen, double longest_s = Flag::longest_sleep_s);
   void restart() { rounds_ = 0; }
 
  private:
-  int spins_, rounds_ = 0;  // a spinning round reads the flag 32 times, in about 0.5 us
+  int spins_, yields_, rounds_ = 0;  // a spinning round reads the flag 32 times, in about 0.5 us
 };
 
-}  // namespace ringside::peer
+}  // namespace ringside::shm

@@ -1,17 +1,16 @@
-#include "peer/comm/shm/flag.h"
+#include "core/shm/flag.h"
 
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <ctime>
 
-namespace ringside::peer {
+namespace ringside::shm {
 namespace {
-
-constexpr int yield_rounds = 100;
 
 void relax() {
 #if defined(__x86_64__)
@@ -30,8 +29,9 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 
 void Flag::wake() { futex(value_, FUTEX_WAKE, INT_MAX, nullptr); }
 
-void Flag::sleep(std::uint32_t seen) {
-  const timespec longest{.tv_sec = 0, .tv_nsec = static_cast<long>(longest_sleep_s * 1e9)};
+void Flag::sleep(std::uint32_t seen, double longest_s) {
+  const double s = std::clamp(longest_s, 0.0, longest_sleep_s);
+  const timespec longest{.tv_sec = 0, .tv_nsec = static_cast<long>(s * 1e9)};
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   // The kernel sleeps only if the value is still `seen`. By then this thread is counted as a
   // sleeper, so a set() either changes the value before that check or wakes this thread.
@@ -39,16 +39,16 @@ void Flag::sleep(std::uint32_t seen) {
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-void Backoff::pause(Flag& flag, std::uint32_t seen) {
+void Backoff::pause(Flag& flag, std::uint32_t seen, double longest_s) {
   if (rounds_ < spins_) {
     for (int i = 0; i < 32 && flag.value() == seen; ++i) relax();
-  } else if (rounds_ < spins_ + yield_rounds) {
+  } else if (rounds_ < spins_ + yields_) {
     sched_yield();
   } else {
-    flag.sleep(seen);
+    flag.sleep(seen, longest_s);
     return;
   }
   ++rounds_;
 }
 
-}  // namespace ringside::peer
+}  // namespace ringside::shm

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace ringside::peer {
+namespace ringside::shm {
 
 /// An open file, which the destructor closes.
 class File {
@@ -49,4 +49,4 @@ class Mapping {
   std::size_t bytes_;
 };
 
-}  // namespace ringside::peer
+}  // namespace ringside::shm
