@@ -52,8 +52,7 @@ RunPlan plan_of(const PsRoles& roles, const ps::PsOptions& way) {
   plan.optimizer.momentum = 0;
   plan.optimizer.weight_decay = 1;
   PsRoles other = roles;
-  const int dedicated = roles.placement == ps::Placement::dedicated ? roles.servers : 0;
-  for (other.rank = 0; other.rank < roles.workers + dedicated; ++other.rank)
+  for (other.rank = 0; other.rank < roles.ranks(); ++other.rank)
     plan.ranks.push_back(
         {.rank = other.rank, .worker = other.works() ? other.rank : -1, .server = other.server()});
   return plan;
@@ -85,6 +84,12 @@ std::string PsRoles::name() const {
   if (!works()) return fmt::format("server {}", server());
   return server() < 0 ? fmt::format("worker {}", rank)
                       : fmt::format("worker {} with server {}", rank, server());
+}
+
+std::vector<std::string> names_of_ranks(PsRoles roles) {
+  std::vector<std::string> names;
+  for (roles.rank = 0; roles.rank < roles.ranks(); ++roles.rank) names.push_back(roles.name());
+  return names;
 }
 
 std::string name_of_way(const ps::PsOptions& options) {

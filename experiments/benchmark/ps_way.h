@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "core/comm/store.h"
 #include "core/scheme/replica.h"
@@ -22,12 +23,16 @@ struct PsRoles {
   int threads = 1;        // of the rank's device
   double timeout_s = 60;  // for other ranks to connect and to answer
 
+  int ranks() const { return workers + (placement == ps::Placement::dedicated ? servers : 0); }
   bool works() const { return rank < workers; }
   /// -1: serves not.
   int server() const;
   /// "worker 0", "server 1", "worker 0 with server 0".
   std::string name() const;
 };
+
+/// The names of all ranks; which rank `roles` describes does not matter.
+std::vector<std::string> names_of_ranks(PsRoles roles);
 
 /// The name of a transport and a consistency: "ipc/bsp". ps_way_named() throws Error for a name
 /// that no way has.

@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -8,6 +11,7 @@
 #include "core/base/whole_file.h"
 #include "experiments/benchmark/ps_bench.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/dmlc.h"
 #include "experiments/cli/output_files.h"
 
 namespace ringside {
@@ -63,25 +67,56 @@ PsBench bench_of(const Arguments& arguments, const Process& process) {
   return bench;
 }
 
+/// A job's environment says how many workers and servers there are; all are processes of their own.
+void take_numbers(const PsJob& job, const Arguments& arguments, PsBench& bench) {
+  if (!arguments.workers.empty() || !arguments.servers.empty())
+    throw Error(
+        "--workers and --servers: DMLC_NUM_WORKER and DMLC_NUM_SERVER say how many there are, "
+        "since "
+        "DMLC_ROLE is set; leave one or the other out");
+  if (bench.placement != ps::Placement::dedicated)
+    throw Error("--placement {}: the servers of a job (DMLC_ROLE) have processes of their own",
+                name_of(bench.placement));
+  bench.workers = {job.workers};
+  bench.servers = {job.servers};
+}
+
+void say_listening(const PsJob& job, int port) {
+  fmt::print(stderr,
+             "ringside: bench ps: the scheduler waits for {} worker{} and {} server{} at "
+             "{}:{}\n",
+             job.workers, job.workers == 1 ? "" : "s", job.servers, job.servers == 1 ? "" : "s",
+             job.address, port);
+}
+
 }  // namespace
 
 int bench_ps_command(const Arguments& arguments, const Process& process) {
   PsBench bench;
+  std::optional<PsJob> job;
   try {
+    job = ps_job_of(process.environment);
     bench = bench_of(arguments, process);
+    if (job) take_numbers(*job, arguments, bench);
     check_output("--json", arguments.json);
     check(bench);
   } catch (const std::exception& error) {
     return complain(wrong_input, explain(error));
   }
+  if (job && job->role != PsRole::scheduler) join_ps_job(*job, bench.timeout_s);
   std::vector<PsRow> rows;
   std::cout << heading_of_ps_rows() << std::flush;
   process.catch_interrupts();
+  const auto report = [&](const PsRow& row) {
+    std::cout << text_of(row) << std::flush;
+    rows.push_back(row);
+  };
   try {
-    run_ps_bench(bench, [&](const PsRow& row) {
-      std::cout << text_of(row) << std::flush;
-      rows.push_back(row);
-    });
+    if (job)
+      lead_ps_job(
+          *job, bench, [&](int port) { say_listening(*job, port); }, report);
+    else
+      run_ps_bench(bench, report);
   } catch (const std::exception& error) {
     if (process.interrupted()) return complain(was_interrupted, "bench ps: interrupted");
     return complain(run_failed, explain(error));
