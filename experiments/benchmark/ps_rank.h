@@ -12,8 +12,8 @@
 
 namespace ringside {
 
-/// A rank that keeps connections for several ways and uses one of them at a time. The name of its
-/// operation are the names of the ways, with commas between them.
+/// A rank that keeps connections for several ways and uses one of them at a time. Its operation is
+/// named by its ways: "ipc/bsp,tcp/bsp".
 class PsRank : public BenchRank {
  public:
   /// Workers meet at `meeting`, or, without one, where server 0 sums. `store` outlives the rank.

@@ -25,7 +25,7 @@ struct PsRoles {
 
   int ranks() const { return workers + (placement == ps::Placement::dedicated ? servers : 0); }
   bool works() const { return rank < workers; }
-  /// -1: serves not.
+  /// -1 for a rank that does not serve.
   int server() const;
   /// "worker 0", "server 1", "worker 0 with server 0".
   std::string name() const;
@@ -34,8 +34,8 @@ struct PsRoles {
 /// The names of all ranks; which rank `roles` describes does not matter.
 std::vector<std::string> names_of_ranks(PsRoles roles);
 
-/// The name of a transport and a consistency: "ipc/bsp". ps_way_named() throws Error for a name
-/// that no way has.
+/// A transport and a consistency as a name: "ipc/bsp". ps_way_named() throws Error for a name that
+/// no way has.
 std::string name_of_way(const ps::PsOptions& options);
 ps::PsOptions ps_way_named(std::string_view name);
 

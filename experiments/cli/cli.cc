@@ -114,7 +114,8 @@ int run_command(const Process& process) {
   CLI::App* bench_ps = bench->add_subcommand(
       "ps",
       "push and pull through parameter servers by size, workers, servers, transport and "
-      "consistency, between processes of this machine, in the columns of nccl-tests");
+      "consistency, between processes of this machine, in the columns of nccl-tests; with "
+      "DMLC_ROLE set to worker, server or scheduler, as one process of ps-lite's environment");
   CLI::App* benched = bench_comm;  // the one that gets the next options
   const auto add_list = [&](const char* option, auto& values, const char* what) {
     return benched->add_option(option, values, what)->delimiter(',')->allow_extra_args(false);
