@@ -82,11 +82,15 @@ class Gathering {
 
   void listen() {
     std::vector<int> sockets = {listener_.socket()};
+    for (const auto& line : joined_) sockets.push_back(line ? line->socket() : -1);
     for (const auto& line : strangers_) sockets.push_back(line->socket());
     const std::vector<bool> ready = poll_sockets(sockets);
+    // Whoever has a place says nothing more, unless it ends: then another may have the place.
+    for (std::size_t rank = 0; rank < joined_.size(); ++rank)
+      if (ready[1 + rank]) joined_[rank].reset();
     Lines unheard;
     for (std::size_t i = 0; i < strangers_.size(); ++i) {
-      if (!ready[i + 1]) {
+      if (!ready[1 + joined_.size() + i]) {
         unheard.push_back(std::move(strangers_[i]));
         continue;
       }

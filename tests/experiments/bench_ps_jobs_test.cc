@@ -1,5 +1,6 @@
 // Workers and servers of `ringside bench ps` that are started one by one.
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -30,6 +31,7 @@ class PsJobs : public BenchPs {
     auto* at = reinterpret_cast<sockaddr*>(&address);
     EXPECT_EQ(bind(held_, at, length), 0);
     EXPECT_EQ(getsockname(held_, at, &length), 0);
+    address_ = address;
     set("DMLC_PS_ROOT_URI", "127.0.0.1");
     set("DMLC_PS_ROOT_PORT", std::to_string(ntohs(address.sin_port)));
     set("DMLC_NUM_WORKER", "2");
@@ -37,6 +39,11 @@ class PsJobs : public BenchPs {
   }
   ~PsJobs() override { close(held_); }
 
+  int connect_to_scheduler() const {
+    const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(made, reinterpret_cast<const sockaddr*>(&address_), sizeof address_), 0);
+    return made;
+  }
   void set(const std::string& name, const std::string& value) { environment_[name] = value; }
   testing::Program start_as(const std::string& role, std::vector<std::string> arguments = {},
                             const std::string& worker = "") {
@@ -56,6 +63,7 @@ class PsJobs : public BenchPs {
   }
 
   int held_;
+  sockaddr_in address_{};
   std::map<std::string, std::string> environment_;
 };
 
@@ -80,6 +88,25 @@ TEST_F(PsJobs, MeasureWorkersAndServersThatJoin) {
     EXPECT_EQ(row.at("workers"), 2);
     EXPECT_EQ(row.at("in_place").at("nwrong"), 0);
   }
+}
+
+TEST_F(PsJobs, GiveAPlaceToAnotherProcessIfOneEndsBeforeAllHaveCome) {
+  testing::Program scheduler = start_as("scheduler", {"--sizes", "8", "--rounds", "1"});
+  ASSERT_TRUE(scheduler.wait_for_error("127.0.0.1:"));
+  const std::string join =
+      R"({"join": {"role": "worker", "worker": 1, "workers": 2, "servers": 1}})"
+      "\n";
+  const int first = connect_to_scheduler(), second = connect_to_scheduler();
+  ASSERT_EQ(send(first, join.data(), join.size(), MSG_NOSIGNAL), std::ssize(join));
+  ASSERT_EQ(send(second, join.data(), join.size(), MSG_NOSIGNAL), std::ssize(join));
+  pollfd answered[2] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
+  ASSERT_EQ(poll(answered, 2, 60'000), 1) << "one of them is refused";
+  close(first);
+  close(second);
+  testing::Program worker_1 = start_as("worker", {}, "1"), worker_0 = start_as("worker", {}, "0");
+  testing::Program server = start_as("server");
+  EXPECT_EQ(scheduler.wait().status, 0);
+  EXPECT_EQ(worker_1.wait().status, 0);
 }
 
 TEST_F(PsJobs, EndWithTheNameOfTheProcessThatIsKilled) {
