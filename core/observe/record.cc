@@ -1,6 +1,39 @@
 #include "core/observe/record.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace ringside {
+namespace {
+
+constexpr std::size_t most_updates = 1024, most_times = 1400;
+constexpr double first_time_s = 1e-6, growth = 1.02;
+
+void count(std::vector<std::int64_t>& counts, std::size_t at, std::size_t most,
+           std::int64_t number = 1) {
+  at = std::min(at, most - 1);
+  if (counts.size() <= at) counts.resize(at + 1);
+  counts[at] += number;
+}
+
+}  // namespace
+
+void Staleness::add(std::int64_t stale_updates, double seconds) {
+  count(updates, static_cast<std::size_t>(std::max<std::int64_t>(0, stale_updates)), most_updates);
+  const double bin = std::log(std::max(seconds, first_time_s) / first_time_s) / std::log(growth);
+  count(times, static_cast<std::size_t>(std::lround(bin)), most_times);
+}
+
+void Staleness::add(const Staleness& other) {
+  for (std::size_t i = 0; i < other.updates.size(); ++i)
+    count(updates, i, most_updates, other.updates[i]);
+  for (std::size_t i = 0; i < other.times.size(); ++i) count(times, i, most_times, other.times[i]);
+  dropped += other.dropped;
+}
+
+double Staleness::time_of_bin(std::size_t bin) {
+  return first_time_s * std::pow(growth, static_cast<double>(bin));
+}
 
 Fields fields_of(StepTime& step) {
   Fields fields = {{"total", &step.total}};
@@ -26,7 +59,9 @@ Fields fields_of(DeviceMemory& memory) {
 Fields fields_of(HostMemory& memory) { return {{"at_peak", fields_of(memory.at_peak)}}; }
 
 Fields fields_of(Staleness& staleness) {
-  return {{"p50", &staleness.p50}, {"max", &staleness.max}};
+  return {{"updates", &staleness.updates},
+          {"times", &staleness.times},
+          {"dropped", &staleness.dropped}};
 }
 
 Fields fields_of(SchemeFigure& figure) {
@@ -35,6 +70,7 @@ Fields fields_of(SchemeFigure& figure) {
 
 Fields fields_of(RankRecord::Evaluation& evaluation) {
   return {{"step", &evaluation.step},
+          {"first", &evaluation.first},
           {"shares", Structs(&evaluation.shares)},
           {"seconds", &evaluation.seconds}};
 }
@@ -67,6 +103,7 @@ Fields row_fields_of(RankRecord& r) {
 Fields fields_of(RankRecord& r) {
   Fields fields = row_fields_of(r);
   for (Field& field : Fields{{"losses", &r.losses},
+                             {"loss_places", &r.loss_places},
                              {"steps", Structs(&r.steps)},
                              {"skipped_steps", &r.skipped_steps},
                              {"processor_s", &r.processor_s},
@@ -76,6 +113,7 @@ Fields fields_of(RankRecord& r) {
                              {"parameter_hashes", &r.parameter_hashes},
                              {"evaluations", Structs(&r.evaluations)},
                              {"staleness", Structs(&r.staleness)},
+                             {"history", Structs(&r.history)},
                              {"figures", Structs(&r.figures)},
                              {"slices", Structs(&r.slices)}})
     fields.push_back(std::move(field));

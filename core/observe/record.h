@@ -10,14 +10,26 @@
 #include "core/device/device.h"
 #include "core/observe/loss_value.h"
 #include "core/observe/timeline.h"
+#include "core/plan/history.h"
 
 namespace ringside {
 
-/// Staleness of gradients: the number of updates between the parameters from which a gradient was
-/// computed and the parameters to which it was applied.
+/// How stale gradients were, over the measured steps. The staleness of a gradient is the number of
+/// updates between the parameters from which it was computed and those to which it was applied, and
+/// the time between the two. A server counts every range of parameters by itself.
 struct Staleness {
-  double p50 = 0;  // over the measured steps
-  double max = 0;
+  /// How many gradients had staleness 0, 1, ... updates; the last number counts all larger ones.
+  std::vector<std::int64_t> updates;
+  /// The same by time: entry i counts gradients of about time_of_bin(i) seconds.
+  std::vector<std::int64_t> times;
+  /// Gradients that came too late and were applied nowhere (backup workers).
+  std::int64_t dropped = 0;
+
+  void add(std::int64_t stale_updates, double seconds);
+  /// Adds what another server counted.
+  void add(const Staleness& other);
+  /// Bins grow by 2%, from a microsecond on.
+  static double time_of_bin(std::size_t bin);
 };
 
 /// A figure that a scheme reports of itself: {"consensus distance", "relative", 0.01}. The names of
@@ -41,6 +53,9 @@ struct RankRecord {
   /// the time of each step went. Both are empty for ranks that only serve.
   std::vector<double> losses;
   std::vector<StepTime> steps;
+  /// The place of each loss (number of its step times micro-batches of a step + its micro-batch),
+  /// if the rank did not compute all micro-batches in order; else empty.
+  std::vector<std::int64_t> loss_places{};
   /// The number of steps that changed nothing because gradients were not finite.
   std::int64_t skipped_steps = 0;
   /// Processor seconds of all threads of the rank's process during the measured steps.
@@ -78,12 +93,15 @@ struct RankRecord {
   /// What this rank's samples contribute to an evaluation.
   struct Evaluation {
     std::int64_t step = 0;
-    std::vector<LossValue> shares{};  // of every micro-batch
+    std::int64_t first = 0;           // the first micro-batch
+    std::vector<LossValue> shares{};  // of every micro-batch from there on
     double seconds = 0;               // since the beginning of the first step
   };
   std::vector<Evaluation> evaluations;
-  /// None if the scheme has no stale gradients.
+  /// Of a server whose gradients may be stale; else none.
   std::optional<Staleness> staleness{};
+  /// Of such a server: what happened to each of its ranges, from which the run can be replayed.
+  std::vector<RangeHistory> history{};
   /// What the rank's scheme reports of itself.
   std::vector<SchemeFigure> figures{};
   /// Spans of the last steps, for a trace.

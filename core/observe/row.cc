@@ -8,6 +8,8 @@
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
 #include "core/base/utf8.h"
+#include "core/observe/over_ranks.h"
+#include "core/plan/slices.h"
 
 namespace ringside {
 namespace {
@@ -53,26 +55,15 @@ void add_times(Row& row, std::size_t warmup) {
               time.exposed - time.optimizer - time.data - time.encoding;
 }
 
-/// Adds a rank's shares of all evaluations, in the order of micro-batches: ranks are added in their
-/// order too, so the sums have the bits of `single` over the same micro-batches.
-void add_evaluations(Row& row, const RankRecord& rank) {
-  row.evaluations.resize(std::max(row.evaluations.size(), rank.evaluations.size()));
-  for (std::size_t e = 0; e < rank.evaluations.size(); ++e) {
-    const RankRecord::Evaluation& from = rank.evaluations[e];
-    Evaluation& sum = row.evaluations[e];
-    sum.step = from.step;
-    for (const LossValue& share : from.shares) {
-      sum.loss += share.loss;
-      sum.first_term += share.first_term;
-      sum.accuracy += share.accuracy;
-    }
-    sum.seconds = std::max(sum.seconds, from.seconds);
-    double training_s = 0;
-    for (std::size_t s = 0; s < std::min(rank.steps.size(), static_cast<std::size_t>(from.step));
-         ++s)
-      training_s += rank.steps[s].total;
-    sum.training_s = std::max(sum.training_s, training_s);
-  }
+/// The steps of each worker, if not all did equally many.
+std::vector<std::int64_t> steps_of_workers(const Row& row) {
+  std::vector<std::int64_t> steps;
+  for (std::size_t r = 0; r < row.ranks.size(); ++r)
+    if (row.plan.ranks[r].worker >= 0)
+      steps.push_back(static_cast<std::int64_t>(row.ranks[r].steps.size()));
+  const bool differ =
+      std::any_of(steps.begin(), steps.end(), [&](std::int64_t one) { return one != steps[0]; });
+  return differ ? steps : std::vector<std::int64_t>{};
 }
 
 std::vector<RowFigure> figures_of(const std::vector<RankRecord>& ranks) {
@@ -110,9 +101,15 @@ double measured_s(const Row& row) {
 }
 
 double samples_per_s(const Row& row) {
-  const TrainConfig& train = row.plan.train;
   const double seconds = measured_s(row);
-  const std::int64_t samples = train.global_batch * (train.steps - train.warmup);
+  std::int64_t samples = 0;
+  for (std::size_t r = 0; r < row.ranks.size(); ++r) {
+    const int worker = row.plan.ranks[r].worker;
+    const auto steps = static_cast<std::int64_t>(row.ranks[r].steps.size());
+    if (worker >= 0)
+      samples +=
+          samples_of(row.plan, worker) * std::max<std::int64_t>(0, steps - row.plan.train.warmup);
+  }
   return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
 }
 
@@ -159,21 +156,17 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
     row.bytes_minimum_per_step = std::max(row.bytes_minimum_per_step, rank.minimum_bytes_per_step);
     row.parameter_hashes.insert(row.parameter_hashes.end(), rank.parameter_hashes.begin(),
                                 rank.parameter_hashes.end());
-    add_evaluations(row, rank);
-    // Adds up micro-batch by micro-batch and rank by rank, the order in which `single` computes
-    // them.
-    const auto each = static_cast<std::size_t>(plan.train.accumulation);
-    row.loss.resize(std::max(row.loss.size(), rank.losses.size() / each));
-    for (std::size_t i = 0; i < rank.losses.size(); ++i) row.loss[i / each] += rank.losses[i];
   }
+  row.loss = losses_of_steps(plan, row.ranks);
+  row.evaluations = evaluations_of(plan, row.ranks);
+  row.staleness = staleness_of(row.ranks);
+  row.worker_steps = steps_of_workers(row);
   add_times(row, static_cast<std::size_t>(plan.train.warmup));
   row.samples_per_s = samples_per_s(row);
   double tokens = 0;
   for (const RankRecord& rank : row.ranks) {
     tokens = std::max(tokens, rank.tokens_per_sample);
     row.skipped_steps = std::max(row.skipped_steps, rank.skipped_steps);
-    if (rank.staleness && (!row.staleness || row.staleness->max < rank.staleness->max))
-      row.staleness = rank.staleness;
   }
   row.tokens_per_s = row.samples_per_s * tokens;
   row.figures = figures_of(row.ranks);
@@ -241,6 +234,8 @@ static Fields fields_of(Row& row) {
           {"cores", &row.cores},
           {"bytes_minimum_per_step", &row.bytes_minimum_per_step},
           {"staleness", Structs(&row.staleness)},
+          {"worker_steps", &row.worker_steps},
+          {"replay", Structs(&row.replay)},
           {"figures", Structs(&row.figures)},
           {"predicted", Structs(&row.predicted)},
           {"load", Structs(&row.load)},
@@ -255,6 +250,24 @@ Fields fields_of(Evaluation& evaluation) {
           {"accuracy", &evaluation.accuracy},
           {"seconds", &evaluation.seconds},
           {"training_s", &evaluation.training_s}};
+}
+
+Fields fields_of(RowStaleness& staleness) {
+  return {
+      {"p50", &staleness.p50},
+      {"p95", &staleness.p95},
+      {"max", &staleness.max},
+      {"ms",
+       Fields{{"p50", &staleness.ms.p50}, {"p95", &staleness.ms.p95}, {"max", &staleness.ms.max}}},
+      {"histogram", &staleness.histogram},
+      {"dropped", &staleness.dropped}};
+}
+
+Fields fields_of(Replay& replay) {
+  return {{"parameter_hashes", &replay.parameter_hashes},
+          {"loss", &replay.loss},
+          {"evaluations", Structs(&replay.evaluations)},
+          {"error", &replay.error}};
 }
 
 Fields fields_of(RowFigure& figure) {

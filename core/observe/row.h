@@ -51,6 +51,28 @@ struct RowFigure {
 
 Fields fields_of(RowFigure& figure);
 
+/// The staleness of all gradients that servers applied: in updates and in milliseconds (to 1%).
+struct RowStaleness {
+  double p50 = 0, p95 = 0, max = 0;
+  struct {
+    double p50 = 0, p95 = 0, max = 0;
+  } ms;
+  std::vector<std::int64_t> histogram;  // how many had staleness 0, 1, ... updates
+  std::int64_t dropped = 0;             // gradients that came too late and were applied nowhere
+};
+
+Fields fields_of(RowStaleness& staleness);
+
+/// What the replay of a run computed (Promise::replayed).
+struct Replay {
+  std::vector<std::string> parameter_hashes;
+  std::vector<double> loss;
+  std::vector<Evaluation> evaluations;
+  std::string error;  // why there is no replay; the other members are then empty
+};
+
+Fields fields_of(Replay& replay);
+
 /// The fields are explained in ARCHITECTURE.md, "The contract of a run". Warm-up steps and
 /// evaluations are left out of every figure about time. step_ms is that of the worker whose median
 /// is largest; samples_per_s is the number of samples of all measured steps, divided by the time
@@ -59,7 +81,7 @@ Fields fields_of(RowFigure& figure);
 /// idle is the mean time of a step. (communication is not in this sum, because it overlaps the
 /// other activities.)
 struct Row {
-  static constexpr int schema = 8;
+  static constexpr int schema = 9;
   RunPlan plan;
   std::int64_t parameters = 0;
   std::vector<double> loss;        // of the global batch, per step
@@ -82,8 +104,12 @@ struct Row {
   std::optional<double> cores;
   std::vector<RankRecord> ranks;
   double bytes_minimum_per_step = 0;  // of the busiest rank
-  /// The staleness of the rank with the largest `max`; none if no rank reports a staleness.
-  std::optional<Staleness> staleness;
+  /// None if no rank reports a staleness.
+  std::optional<RowStaleness> staleness;
+  /// The steps of each worker, if they differ.
+  std::vector<std::int64_t> worker_steps;
+  /// Only for runs whose definition replays them.
+  std::optional<Replay> replay;
   std::vector<RowFigure> figures;
   std::optional<Prediction> predicted;
   /// What else the machine did during the run; none for simulated ranks.

@@ -100,7 +100,7 @@ float FlatOptimizer::decay_of(const Stretch& stretch) const {
 }
 
 FlatOptimizer::Scalars FlatOptimizer::scalars(const StepInfo& info, float weight_decay) const {
-  return {.lr = static_cast<float>(learning_rate(config_, info.step, run_)),
+  return {.lr = static_cast<float>(info.lr_factor * learning_rate(config_, info.step, run_)),
           .weight_decay = weight_decay,
           .gradient_scale = static_cast<float>(clip_factor_ / static_cast<double>(info.loss_scale)),
           .step = info.step + 1 - skipped_};

@@ -29,6 +29,7 @@ struct ParameterMap {
 struct StepInfo {
   std::int64_t step = 0;  // counted from 0
   float loss_scale = 1;   // factor by which the gradients have been multiplied
+  double lr_factor = 1;   // factor of the learning rate in this update
 };
 
 /// Elements [begin, begin + parameters.count()) of an optimizer's range. The gradients have the

@@ -47,10 +47,13 @@ struct SumTree {
 
 /// What a scheme promises about its results.
 enum class Promise : std::uint8_t {
-  same_run,      // the same training run as `single` over the same micro-batches
-  own_algorithm  // an algorithm of the scheme's own, whose losses may differ
+  same_run,       // the same training run as `single` over the same micro-batches
+  own_algorithm,  // an algorithm of the scheme's own, whose losses may differ
+  /// An algorithm of the scheme's own whose results depend on when messages come: its definition
+  /// repeats what a run recorded of that (core/plan/history.h).
+  replayed
 };
-inline constexpr std::string_view promise_names[] = {"same run", "own algorithm"};
+inline constexpr std::string_view promise_names[] = {"same run", "own algorithm", "replayed"};
 constexpr EnumNames names_of(Promise) { return promise_names; }
 
 /// The held-out loss to which a comparison measures the time of each run.

@@ -15,7 +15,8 @@ Fields fields_of(RankPlan& rank) {
 
 Fields fields_of(Setting& setting) { return {{"key", &setting.key}, {"value", &setting.value}}; }
 
-/// The fields of all members except `save`, which is written only for the few runs that have it.
+/// The fields of all members except `save` and `history`, which are written only for the few runs
+/// that have them.
 /// The options are those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
@@ -76,6 +77,8 @@ int gpus(const RunPlan& plan) {
 nlohmann::ordered_json to_json(const RunPlan& plan) {
   nlohmann::ordered_json out = to_json(fields_to_read(plan));
   if (!plan.save.empty()) out["save"] = plan.save;
+  for (const RangeHistory& range : plan.history)
+    out["history"].push_back(to_json(fields_to_read(range)));
   return out;
 }
 
@@ -84,6 +87,9 @@ RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defau
   plan.options = defaults(in.at("scheme").get<std::string>());
   read_json(in, fields_of(plan));
   plan.save = in.value("save", "");
+  if (const auto history = in.find("history"); history != in.end())
+    for (const nlohmann::json& range : *history)
+      read_json(range, fields_of(plan.history.emplace_back()));
   return plan;
 }
 

@@ -14,6 +14,7 @@
 #include "core/optim/optimizer.h"
 #include "core/plan/compared.h"
 #include "core/plan/device_config.h"
+#include "core/plan/history.h"
 #include "core/plan/options.h"
 #include "core/plan/train_config.h"
 #include "core/sim/cluster.h"
@@ -75,6 +76,8 @@ struct RunPlan {
   std::optional<sim::ClusterSpec> cluster;
   std::string save;             // file for worker 0's weights at the end; empty: none
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
+  /// Of a definition that replays a run: what happened to every range of the run's servers.
+  std::vector<RangeHistory> history;
   bool operator==(const RunPlan&) const = default;
 };
 

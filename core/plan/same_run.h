@@ -15,7 +15,7 @@ bool same_training(const RunPlan& a, const RunPlan& b);
 
 /// Whether the plan's scheme brings its own definition, so that `single` is not the definition.
 inline bool has_own_definition(const RunPlan& plan) {
-  return plan.promise == Promise::own_algorithm || plan.sums.own_order;
+  return plan.promise != Promise::same_run || plan.sums.own_order;
 }
 
 /// Whether `run` must end with the bits of `definition`. For a scheme with an algorithm of its own,

@@ -4,6 +4,12 @@
 
 namespace ringside {
 
+std::optional<Turn> SyncScheme::next_turn(std::int64_t done) {
+  const TrainConfig& train = context_.plan.train;
+  if (done >= train.steps) return {};
+  return Turn{.step = done, .micro_batches = train.accumulation};
+}
+
 Batch SyncScheme::fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) {
   const auto span = context_.timeline.scope(Activity::data, "read batch");
   Batch batch = loader.read(slice);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,16 +17,21 @@
 
 namespace ringside {
 
-/// Over which samples a gradient is a mean: over the global batch, so that the sum of all workers'
-/// gradients is the gradient of a step; or over the samples of one replica alone.
-enum class GradientMean : std::uint8_t { of_global_batch, of_own_batch };
+/// What a rank does next: it trains on micro-batches [first, first + micro_batches) of a step, or
+/// evaluates its model after that step on held-out samples of these micro-batches, or both.
+struct Turn {
+  std::int64_t step = 0;
+  std::int64_t first = 0, micro_batches = 1;
+  bool trains = true;
+  bool evaluates = true;  // if the step is one after which the run evaluates
+};
 
-/// The trainer calls, on one thread, attach() once and then, for every step and micro-batch, fetch,
-/// [before_forward, forward, after_forward] for each unit, loss, [before_backward, backward,
-/// after_backward] for each unit from the last to the first. After the last micro-batch it calls
-/// step(), and drain() if no communication may outlast the step. Evaluation calls only the forward
-/// hooks, with Pass::training false. `unit` is the unit's index in the model. A call that blocks
-/// waits for peers, and throws Error if they do not come.
+/// The trainer calls, on one thread, attach() once and then, turn by turn and for every
+/// micro-batch, fetch, [before_forward, forward, after_forward] for each unit, loss,
+/// [before_backward, backward, after_backward] for each unit from the last to the first. After the
+/// last micro-batch it calls step(), and drain() if no communication may outlast the step.
+/// Evaluation calls only the forward hooks, with Pass::training false. `unit` is the unit's index
+/// in the model. A call that blocks waits for peers, and throws Error if they do not come.
 class SyncScheme {
  public:
   virtual ~SyncScheme() = default;
@@ -39,6 +45,12 @@ class SyncScheme {
   virtual void before_backward(std::size_t unit, const Pass&) { (void)unit; }
   virtual void after_backward(std::size_t unit, const Pass&) { (void)unit; }
 
+  /// The turn after `done` turns; none if the run is over. By default every rank trains on all its
+  /// micro-batches, step by step, train.steps times. A scheme whose workers do not wait for each
+  /// other may give them more or fewer steps; a definition, which has the micro-batches of all
+  /// workers, may compute those of one worker at a time, in any order.
+  virtual std::optional<Turn> next_turn(std::int64_t done);
+
   /// Makes the parameters of the next step out of the gradients of this step, or begins to. Returns
   /// false, on all ranks, if fp16 gradients were not finite; then nothing has changed.
   virtual bool step(const StepInfo& info) = 0;
@@ -47,7 +59,9 @@ class SyncScheme {
   /// is in flight. All workers call drain().
   virtual void drain() {}
 
-  virtual GradientMean gradient_mean() const { return GradientMean::of_global_batch; }
+  /// The number of samples over which the gradient of a step is a mean. Every gradient of a worker
+  /// is divided by it, so that the sum of all gradients that make one update is that mean.
+  virtual std::int64_t gradient_batch() const { return context_.plan.train.global_batch; }
 
   /// The number of replicas on this rank whose parameters may differ from those of other ranks; 0
   /// if all workers hold the same parameters after a step. With n > 0, each replica takes its part

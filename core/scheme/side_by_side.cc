@@ -54,6 +54,10 @@ bool SideBySide::step(const StepInfo& info) {
   return true;
 }
 
+std::int64_t SideBySide::gradient_batch() const {
+  return context().plan.train.global_batch / (context().plan.world * replicas_);
+}
+
 Tensor SideBySide::values(int replica) const {
   for (const OptimizerState& state : at(replica).optimizer->state())
     if (state.name == master_values) return state.values;

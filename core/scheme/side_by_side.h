@@ -25,7 +25,8 @@ class SideBySide : public SyncScheme {
   void before_backward(std::size_t unit, const Pass& pass) override;
   void after_backward(std::size_t unit, const Pass& pass) override;
   bool step(const StepInfo& info) override;
-  GradientMean gradient_mean() const override { return GradientMean::of_own_batch; }
+  /// The samples of one replica.
+  std::int64_t gradient_batch() const override;
   int own_replicas() const override { return replicas_; }
   void visit_parameters(const ParameterVisitor& visit) override;
 

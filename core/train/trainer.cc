@@ -21,12 +21,6 @@ constexpr std::int64_t traced_steps = 2;
 /// The number of parameters that the host holds at a time while it hashes them.
 constexpr std::int64_t hashed_at_once = 1 << 18;
 
-/// The number of samples of which a gradient is the mean.
-std::int64_t gradient_batch(const RunPlan& plan, const SyncScheme& scheme) {
-  if (scheme.gradient_mean() == GradientMean::of_global_batch) return plan.train.global_batch;
-  return plan.train.global_batch / (plan.world * std::max(1, scheme.own_replicas()));
-}
-
 }  // namespace
 
 Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
@@ -38,7 +32,7 @@ Trainer::Trainer(const RankContext& context, Model& model, SyncScheme& scheme,
       held_out_(held_out),
       terms_{.terms = model.terms,
              .global_batch = context.plan.train.global_batch,
-             .gradient_batch = gradient_batch(context.plan, scheme)},
+             .gradient_batch = scheme.gradient_batch()},
       loss_scale_(has_fp16_gradients(context.plan.train)),
       inputs_(model.units.size()) {}
 
@@ -50,45 +44,55 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   const double start = clock.now();
   double host_before = 0;
   Traffic measured, counted = scheme_.traffic();
-  for (std::int64_t step = 0; step < train.steps; ++step) {
-    const double step_start = clock.now();
-    const double processor_before = processor_seconds();
-    if (context_.host && step == train.warmup) host_before = context_.host->busy_s();
-    const std::vector<double> losses = train_step(step);
-    if (step >= train.warmup) record.processor_s += processor_seconds() - processor_before;
-    if (context_.device.has_values())
-      record.losses.insert(record.losses.end(), losses.begin(), losses.end());
-    const double loss = std::accumulate(losses.begin(), losses.end(), 0.0);
-    // A transfer that goes on between two steps is counted in the later one. None goes on when the
-    // measured steps begin or end, or beside an evaluation (drains_after).
-    const Traffic before = std::exchange(counted, scheme_.traffic());
-    if (step >= train.warmup) measured = measured + (counted - before);
-    Progress done{step + 1, loss, clock.now() - step_start, {}};
-    if (evaluated_after(step)) {
-      std::vector<LossValue> shares = evaluate(step, record);
+  std::int64_t trained = 0;  // steps of this rank
+  std::int64_t turns = 0;
+  while (const std::optional<Turn> turn = scheme_.next_turn(turns++)) {
+    const double begin = clock.now();
+    std::optional<Progress> done;
+    if (turn->trains) {
+      const double processor_before = processor_seconds();
+      if (context_.host && trained == train.warmup) host_before = context_.host->busy_s();
+      const std::vector<double> losses = train_step(*turn);
+      if (trained >= train.warmup) record.processor_s += processor_seconds() - processor_before;
+      if (context_.device.has_values()) add_losses(*turn, losses, record);
+      // A transfer that goes on between two steps is counted in the later one. None goes on when
+      // the measured steps begin or end, or beside an evaluation (drains_after).
+      const Traffic before = std::exchange(counted, scheme_.traffic());
+      if (trained >= train.warmup) measured = measured + (counted - before);
+      ++trained;
+      done = {turn->step + 1,
+              std::accumulate(losses.begin(), losses.end(), 0.0),
+              clock.now() - begin,
+              {}};
+    }
+    if (turn->evaluates && evaluated_after(turn->step)) {
+      const std::vector<LossValue> shares = evaluate(*turn, record);
       counted = scheme_.traffic();
       if (context_.device.has_values()) {
-        done.held_out =
-            std::accumulate(shares.begin(), shares.end(), LossValue{},
-                            [](LossValue sum, const LossValue& one) { return sum += one; });
-        record.evaluations.push_back({step + 1, std::move(shares), clock.now() - start});
+        if (done)
+          done->held_out =
+              std::accumulate(shares.begin(), shares.end(), LossValue{},
+                              [](LossValue sum, const LossValue& one) { return sum += one; });
+        record.evaluations.push_back({turn->step + 1, turn->first, shares, clock.now() - start});
       }
     }
-    progress(done);
+    if (done) progress(*done);
   }
-  average_statistics();
+  scheme_.drain();  // a scheme may end the run after a step that did not drain
+  average_statistics({.micro_batches = train.accumulation});
   record.skipped_steps = loss_scale_.skipped();
   record.figures = scheme_.figures();
   std::erase_if(record.figures,
                 [](const SchemeFigure& figure) { return !std::isfinite(figure.value); });
-  const auto measured_steps = static_cast<double>(train.steps - train.warmup);
+  const auto measured_steps =
+      static_cast<double>(std::max<std::int64_t>(1, trained - train.warmup));
   record.bytes_sent_per_step = static_cast<double>(measured.sent) / measured_steps;
   record.bytes_received_per_step = static_cast<double>(measured.received) / measured_steps;
   record.bytes_computed = measured.computed;
   if (context_.host)
     record.serving_optimizer_ms = 1e3 * (context_.host->busy_s() - host_before) / measured_steps;
   record.steps = context_.timeline.step_times();
-  record.slices = context_.timeline.slices(std::max<std::int64_t>(0, train.steps - traced_steps));
+  record.slices = context_.timeline.slices(std::max<std::int64_t>(0, trained - traced_steps));
   record.parameters = model_.parameter_count();
   // Figures of memory are recorded before parameter_hashes(), which needs memory of its own, and
   // while the scheme still maps its memory.
@@ -111,18 +115,32 @@ bool Trainer::drains_after(std::int64_t step) const {
   return step + 1 == train.warmup || step + 1 == train.steps || evaluated_after(step);
 }
 
-std::vector<double> Trainer::train_step(std::int64_t step) {
+void Trainer::add_losses(const Turn& turn, const std::vector<double>& losses, RankRecord& record) {
+  const std::int64_t place = turn.step * context_.plan.train.accumulation + turn.first;
+  const std::size_t before = record.losses.size();
+  record.losses.insert(record.losses.end(), losses.begin(), losses.end());
+  std::vector<std::int64_t>& places = record.loss_places;
+  if (places.empty() && place == static_cast<std::int64_t>(before)) return;
+  if (places.empty()) {
+    places.resize(before);
+    std::iota(places.begin(), places.end(), 0);
+  }
+  places.resize(record.losses.size());
+  std::iota(places.begin() + static_cast<std::ptrdiff_t>(before), places.end(), place);
+}
+
+std::vector<double> Trainer::train_step(const Turn& turn) {
   const TrainConfig& train = context_.plan.train;
-  const std::int64_t micro_batches = train.accumulation;
+  const std::int64_t step = turn.step;
   context_.device.begin_step(step);
   context_.timeline.begin_step();
   terms_.gradient_scale = loss_scale_.value();
   count_targets(training_, step);
   std::vector<Loss> losses;
-  for (std::int64_t m = 0; m < micro_batches; ++m)
+  for (std::int64_t m = turn.first; m < turn.first + turn.micro_batches; ++m)
     losses.push_back(train_micro_batch({.step = step,
                                         .micro_batch = m,
-                                        .micro_batches = micro_batches,
+                                        .micro_batches = train.accumulation,
                                         .seed = static_cast<std::uint64_t>(train.seed)}));
   // Neither the calls above nor step() wait for the device, unless they have to wait for peers.
   loss_scale_.update(scheme_.step({step, loss_scale_.value()}));
@@ -196,27 +214,26 @@ Loss Trainer::forward(Pass& pass, std::int64_t global_batch_index, const Loader&
   return scheme_.loss(x, batch, terms_, pass);
 }
 
-std::vector<LossValue> Trainer::evaluate(std::int64_t step, RankRecord& record) {
+std::vector<LossValue> Trainer::evaluate(const Turn& turn, RankRecord& record) {
   const double begin = context_.device.clock().now();
   const Traffic before = scheme_.traffic();
-  std::vector<LossValue> shares = evaluate(step);
+  std::vector<LossValue> shares = evaluate(turn);
   record.evaluation_s += context_.device.clock().now() - begin;
   record.evaluation_bytes = record.evaluation_bytes + (scheme_.traffic() - before);
   return shares;
 }
 
-std::vector<LossValue> Trainer::evaluate(std::int64_t step) {
-  average_statistics();
+std::vector<LossValue> Trainer::evaluate(const Turn& turn) {
+  average_statistics(turn);
   const std::int64_t batches = std::min(context_.plan.train.evaluate_batches, held_out_->batches());
-  const std::int64_t micro_batches = context_.plan.train.accumulation;
-  std::vector<LossValue> shares(static_cast<std::size_t>(micro_batches));
+  std::vector<LossValue> shares(static_cast<std::size_t>(turn.micro_batches));
   for (std::int64_t b = 0; b < batches; ++b) {
     count_targets(*held_out_, b);
-    for (std::int64_t m = 0; m < micro_batches; ++m) {
+    for (std::int64_t m = 0; m < turn.micro_batches; ++m) {
       Pass pass = evaluation;
-      pass.step = step;
-      pass.micro_batch = m;
-      pass.micro_batches = micro_batches;
+      pass.step = turn.step;
+      pass.micro_batch = turn.first + m;
+      pass.micro_batches = context_.plan.train.accumulation;
       shares[static_cast<std::size_t>(m)] +=
           value_of(context_.device, forward(pass, b, *held_out_));
     }
@@ -224,7 +241,7 @@ std::vector<LossValue> Trainer::evaluate(std::int64_t step) {
   for (LossValue& share : shares) {
     if (!std::isfinite(share.loss))
       throw Error("the held-out loss is {} after step {}; lower optimizer.lr", share.loss,
-                  step + 1);
+                  turn.step + 1);
     share.loss /= static_cast<double>(batches);
     share.first_term /= static_cast<double>(batches);
     share.accuracy /= static_cast<double>(batches);
@@ -236,7 +253,7 @@ int Trainer::worker() const {
   return context_.plan.ranks[static_cast<std::size_t>(context_.rank)].worker;
 }
 
-void Trainer::average_statistics() {
+void Trainer::average_statistics(const Turn& turn) {
   std::vector<const Unit::Statistic*> statistics;
   std::size_t count = 0;
   for (const auto& unit : model_.units)
@@ -246,10 +263,12 @@ void Trainer::average_statistics() {
     }
   const std::size_t micro_batches = count == 0 ? 0 : statistics[0]->later.size() + 1;
   const auto own_replicas = static_cast<std::size_t>(scheme_.own_replicas());
-  const std::size_t replicas = std::max<std::size_t>(1, own_replicas);
-  const std::size_t each_replica = micro_batches / replicas;
+  // Some of several replicas may not have begun yet.
+  const std::size_t each_replica =
+      own_replicas > 0 ? static_cast<std::size_t>(context_.plan.train.accumulation) / own_replicas
+                       : micro_batches;
   const int world = own_replicas > 0 ? 1 : context_.plan.world;
-  if (count == 0 || (world == 1 && each_replica <= 1)) return;
+  if (count == 0 || micro_batches == 0 || (world == 1 && each_replica <= 1)) return;
   Device& device = context_.device;
   // Where micro-batches differ in size, each counts with its number of samples; otherwise with 1.
   const bool uneven = !context_.plan.train.weights.empty();
@@ -274,7 +293,11 @@ void Trainer::average_statistics() {
       at += values.size();
     }
   };
-  for (std::size_t replica = 0; replica < replicas; ++replica) {
+  const auto first = static_cast<std::size_t>(turn.first) / each_replica;
+  const std::size_t end = own_replicas > 0
+                              ? first + static_cast<std::size_t>(turn.micro_batches) / each_replica
+                              : first + 1;
+  for (std::size_t replica = first; replica < end; ++replica) {
     std::fill(sums.begin(), sums.end(), 0.0);
     each(replica, [&](const Tensor& from, std::size_t at, double times) {
       device.read(from, std::as_writable_bytes(std::span(values)));

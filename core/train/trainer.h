@@ -36,8 +36,9 @@ class Trainer {
   RankRecord run(const std::function<void(const Progress&)>& progress);
 
  private:
-  /// Returns this rank's share of the loss, one number for each micro-batch.
-  std::vector<double> train_step(std::int64_t step);
+  /// Returns this rank's share of the loss, one number for each micro-batch of the turn.
+  std::vector<double> train_step(const Turn& turn);
+  void add_losses(const Turn& turn, const std::vector<double>& losses, RankRecord& record);
   bool evaluated_after(std::int64_t step) const;
   /// Whether the step ends with SyncScheme::drain(), after which no communication is in flight.
   /// This is so for the last warm-up step, the last step, and every step before an evaluation. So N
@@ -51,15 +52,15 @@ class Trainer {
   /// Sets the number of targets over which the loss of this global batch of `loader` is a mean.
   void count_targets(const Loader& loader, std::int64_t global_batch_index);
   void recompute(std::size_t unit, Pass pass);
-  /// Returns what this rank's samples contribute to the held-out loss, by micro-batch.
-  std::vector<LossValue> evaluate(std::int64_t step);
+  /// Returns what this rank's samples contribute to the held-out loss, by micro-batch of the turn.
+  std::vector<LossValue> evaluate(const Turn& turn);
   /// Evaluates the model; adds the time and the traffic of the evaluation to the record.
-  std::vector<LossValue> evaluate(std::int64_t step, RankRecord& record);
+  std::vector<LossValue> evaluate(const Turn& turn, RankRecord& record);
   /// Replaces every running statistic by its mean over all micro-batches of all ranks (over their
   /// samples, where micro-batches differ in size), for which all workers must call this. If the
-  /// scheme has own replicas, the mean is over the micro-batches of one replica, and no worker
-  /// waits.
-  void average_statistics();
+  /// scheme has own replicas, the mean is over the micro-batches of one replica, for each replica
+  /// that the turn has, and no worker waits.
+  void average_statistics(const Turn& turn);
   int worker() const;
   std::vector<std::string> parameter_hashes();
   /// Whether a unit's activations are dropped in forward and recomputed in backward. The last

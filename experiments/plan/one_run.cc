@@ -165,7 +165,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.experiment = config.name;
   plan.scheme = row.name;
   plan.options = options_of(config, row);
-  plan.promise = row.promise;
+  plan.promise = row.promise(plan.options);
   plan.world = world;
   plan.repeat = repeat;
   plan.model = config.model;

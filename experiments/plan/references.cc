@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "core/plan/definition.h"
 #include "core/plan/same_run.h"
 #include "core/scheme/single.h"
-#include "core/sim/uneven.h"
 #include "experiments/plan/labels.h"
 #include "experiments/plan/one_run.h"
 
@@ -33,22 +33,8 @@ void keep_common(std::vector<Setting>& settings, const std::vector<Setting>& oth
 }  // namespace
 
 RunPlan plan_definition(const RunPlan& run) {
-  RunPlan plan = run;
-  plan.purpose = Purpose::reference;
-  plan.defines = run.world;
-  plan.world = 1;
-  plan.repeat = 0;
-  plan.train.accumulation *= run.world;
-  plan.train.offload = Offload::none;
-  plan.ranks.assign(1, run.ranks[0]);
-  plan.ranks[0].server = -1;
-  plan.servers = 0;
+  RunPlan plan = definition_of(run);
   plan.swept.clear();  // runs at other points of the sweep may have the same definition
-  // The rank has the replicas of all workers in its memory, or the gradients of all micro-batches.
-  if (plan.cluster)
-    scale_device_memory(
-        *plan.cluster,
-        static_cast<double>(run.world * (plan.sums.each_micro_batch ? run.train.accumulation : 1)));
   const std::vector<Setting> options = settings_of(run, true);
   plan.id = label_with(fmt::format("{}-x{}-definition", run.scheme, run.world), options);
   plan.label = label_with(fmt::format("{} x{} (definition)", run.scheme, run.world), options);
@@ -103,7 +89,8 @@ std::vector<RunPlan> missing_references(const std::vector<AskedRun>& asked) {
       references.push_back({make(run), settings, settings});
   };
   for (const AskedRun& run : asked) {
-    if (!computes(run.plan)) continue;
+    // A run that is replayed is its own definition's source: the replay comes after it.
+    if (!computes(run.plan) || run.plan.promise == Promise::replayed) continue;
     if (!has_own_definition(run.plan)) {
       add(run, must_equal, plan_single_for);
       continue;

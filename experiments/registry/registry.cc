@@ -38,6 +38,7 @@ SchemeRow row(std::string_view name, std::string_view summary, Options defaults)
   row.defaults = std::move(defaults);
   row.check = [](const Options&, const RunPlan&) {};
   row.own_order = [](const Options&, const RunPlan&) { return false; };
+  row.promise = [](const Options&) { return Promise::same_run; };
   row.servers = [](const Options&, int) { return Servers{}; };
   return row;
 }
@@ -217,7 +218,7 @@ SchemeRow zero_row(std::string_view name, std::string_view summary, peer::Shard 
 SchemeRow independent_row() {
   auto r = row("independent", "no synchronisation: every worker trains a model of its own",
                IndependentOptions{});
-  r.promise = Promise::own_algorithm;
+  r.promise = [](const Options&) { return Promise::own_algorithm; };
   r.check = [](const Options&, const RunPlan& plan) { check_side_by_side(plan); };
   r.make = [](const RankContext& context, const Options&) { return make_independent(context); };
   r.define = [](const RankContext& context, const Options&) { return define_independent(context); };
@@ -228,7 +229,7 @@ SchemeRow independent_row() {
 SchemeRow averaging_row() {
   using Own = peer::AveragingOptions;
   auto r = row("averaging", "local SGD: peers average their replicas every few steps", Own{});
-  r.promise = Promise::own_algorithm;
+  r.promise = [](const Options&) { return Promise::own_algorithm; };
   r.check = [](const Options& options, const RunPlan& plan) {
     peer::check(options.as<Own>(), plan);
   };
@@ -249,7 +250,7 @@ template <class Own, class Make, class Serve, class Minimum>
 SchemeRow server_row(std::string_view name, std::string_view summary, Make make, Serve serve,
                      Minimum minimum) {
   auto r = row(name, summary, Own{});
-  r.check = [](const Options& options, const RunPlan&) { ps::check(options.as<Own>()); };
+  r.check = [](const Options& options, const RunPlan& plan) { ps::check(options.as<Own>(), plan); };
   r.servers = [](const Options& options, int) {
     const Own& o = options.as<Own>();
     return Servers{static_cast<int>(ps::server_count(o)), o.placement == ps::Placement::beside,
@@ -264,6 +265,17 @@ SchemeRow server_row(std::string_view name, std::string_view summary, Make make,
   };
   r.minimum_bytes = [minimum](const Options& options, const StepShape& shape) {
     return minimum(shape, options.as<Own>());
+  };
+  return r;
+}
+
+SchemeRow ps_row() {
+  using Own = ps::PsOptions;
+  auto r = server_row<Own>("ps", "parameter servers: each holds and updates a part of the model",
+                           ps::make_ps, ps::serve_ps, ps::ps_minimum_bytes);
+  r.promise = [](const Options& options) { return ps::promise_of(options.as<Own>()); };
+  r.define = [](const RankContext& context, const Options& options) {
+    return ps::define_ps(context, options.as<Own>());
   };
   return r;
 }
@@ -286,9 +298,7 @@ const std::vector<SchemeRow>& scheme_rows() {
       single_row(),
       server_row<ps::DpOptions>("dp", "classic DataParallel: one master scatters and gathers",
                                 ps::make_dp, ps::serve_dp, ps::dp_minimum_bytes),
-      server_row<ps::PsOptions>("ps",
-                                "parameter servers: each holds and updates a part of the model",
-                                ps::make_ps, ps::serve_ps, ps::ps_minimum_bytes),
+      ps_row(),
       ddp_row(),
       fsdp_row(),
       zero_row("zero1", "fsdp that shards optimizer state alone", peer::Shard::shard_optimizer),

@@ -33,7 +33,8 @@ struct SchemeRow {
   /// it promises. Called before the plan has ranks.
   std::function<void(const Options&, const RunPlan&)> check;
   std::function<Servers(const Options&, int world)> servers;
-  Promise promise = Promise::same_run;  // reports give no speed-up for other promises
+  /// What a run with these options promises; reports give a speed-up for the same run alone.
+  std::function<Promise(const Options&)> promise;
   /// The largest number of workers; 0 if any number will do.
   int max_world = 0;
   /// How much of what its workers keep the scheme can offload to the host (train.offload).
@@ -50,14 +51,17 @@ struct SchemeRow {
   /// their ranks.
   std::function<bool(const Options&, const RunPlan&)> own_order;
   /// Makes the definition of a scheme that has an algorithm, or an order of sums, of its own. One
-  /// rank runs the definition in place of RunPlan::defines workers. Null for schemes whose
-  /// definition is always `single`.
+  /// rank runs the definition in place of RunPlan::defines workers. With Promise::replayed it
+  /// repeats RunPlan::history. Null for schemes whose definition is always `single`.
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> define;
   /// What a server rank runs; blocks until its workers are done. Null for schemes without servers.
   std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;
   /// The fewest bytes that the busiest rank must send in a step.
   std::function<double(const Options&, const StepShape&)> minimum_bytes;
 };
+
+/// What a run of the scheme with its default options promises.
+inline Promise default_promise(const SchemeRow& row) { return row.promise(row.defaults); }
 
 struct ModelRow {
   std::string_view name;

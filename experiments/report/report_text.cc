@@ -75,7 +75,7 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
       "differ only as much as rounding explains. DIFFERENT: another training run, so no speed-up. "
       "not shown: nothing to compare, for the cause that follows.\n";
   if (std::any_of(cases.begin(), cases.end(),
-                  [](const CaseSummary& one) { return one.promise == Promise::own_algorithm; }))
+                  [](const CaseSummary& one) { return one.promise != Promise::same_run; }))
     out +=
         "*: a scheme with an algorithm of its own. Its samples do not train the model as those of "
         "`single` do, so samples/s is no speed-up; compare such schemes by time to loss.\n";

@@ -87,9 +87,8 @@ SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::str
                              [&](const auto& known) { return known.family == one->family; });
     if (line == table.lines.end())
       line = table.lines.insert(
-          table.lines.end(),
-          {one->family, std::vector<double>(values.size(), -1.0), std::vector<bool>(values.size()),
-           one->promise == Promise::own_algorithm});
+          table.lines.end(), {one->family, std::vector<double>(values.size(), -1.0),
+                              std::vector<bool>(values.size()), one->promise != Promise::same_run});
     const Values own = swept_of(*one);
     const auto value = own.find(key);
     for (std::size_t v = 0; v < values.size(); ++v)

@@ -81,10 +81,28 @@ bool losses_show_parameters(const RunPlan& plan) {
          plan.train.steps > 1;
 }
 
+/// Holds a run against its replay.
+Verdict replay_verdict(const Row& row) {
+  if (!row.replay) return {Proof::not_shown, 0, "it has not been replayed"};
+  if (!row.replay->error.empty())
+    return {Proof::not_shown, 0, "its replay failed: " + row.replay->error};
+  Row replay;
+  replay.parameter_hashes = row.replay->parameter_hashes;
+  replay.loss = row.replay->loss;
+  replay.evaluations = row.replay->evaluations;
+  const double difference = difference_of(row, replay);
+  if (same_bits(row, replay)) return {Proof::identical_to_replay};
+  const bool close = row.plan.device.kind == "cuda" && difference <= largest_rounding(row.plan) &&
+                     close_accuracies(row, replay);
+  return {close ? Proof::to_rounding : Proof::different, difference,
+          difference == 0 ? "the parameters at the end differ" : ""};
+}
+
 Verdict verdict(const Row& row, const Reference& reference) {
   const RunPlan& plan = row.plan;
   if (!computes(plan)) return {Proof::not_shown, 0, "simulated without values"};
-  if (plan.defines > 0 && plan.promise == Promise::own_algorithm) return {Proof::reference};
+  if (plan.promise == Promise::replayed) return replay_verdict(row);
+  if (plan.defines > 0 && plan.promise != Promise::same_run) return {Proof::reference};
   if (!reference.row)
     return {
         Proof::not_shown, 0,

@@ -18,6 +18,7 @@ enum class Proof : std::uint8_t {
   reference,                // other runs are held against this run
   identical_to_single,      // equal parameters at the end, equal losses and evaluations
   identical_to_definition,  // the same for a scheme with a definition of its own
+  identical_to_replay,      // the same, with a definition that repeats the record of the run
   to_rounding,              // losses differ by at most largest_rounding(), relatively
   not_shown,                // nothing was computed, or no run is there to hold this one against
   different
@@ -25,6 +26,7 @@ enum class Proof : std::uint8_t {
 inline constexpr std::string_view proof_names[] = {"reference",
                                                    "bit-identical to single",
                                                    "bit-identical to its definition",
+                                                   "bit-identical to its definition (replayed)",
                                                    "to rounding",
                                                    "not shown",
                                                    "DIFFERENT"};

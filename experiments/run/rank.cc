@@ -168,11 +168,13 @@ class Companion {
 };
 
 /// Adds the server's figures to the worker's record, for a rank that both works and serves.
-void add_serving(RankRecord& record, const RankRecord& serving) {
+void add_serving(RankRecord& record, RankRecord serving) {
   record.serving_optimizer_ms = serving.serving_optimizer_ms;
   record.bytes_sent_per_step += serving.bytes_sent_per_step;
   record.bytes_received_per_step += serving.bytes_received_per_step;
   record.bytes_computed = record.bytes_computed || serving.bytes_computed;
+  record.staleness = std::move(serving.staleness);
+  record.history = std::move(serving.history);
 }
 
 }  // namespace

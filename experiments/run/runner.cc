@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/json_fields.h"
+#include "core/plan/definition.h"
 #include "experiments/results/attempts.h"
 #include "experiments/results/trace.h"
 
@@ -32,6 +34,26 @@ RunOutcome run_on_same_data(const RunPlan& plan, const DataState& data, const Ru
   if (const std::string change = change_of(data, plan); !change.empty())
     return {failed_row(plan, change)};
   return outcome;
+}
+
+/// Makes the run again in the order that its record gives.
+std::optional<Replay> replay(const Row& row, const RunMaker& maker) {
+  std::vector<RangeHistory> history;
+  for (const RankRecord& rank : row.ranks)
+    history.insert(history.end(), rank.history.begin(), rank.history.end());
+  const RunOutcome outcome =
+      maker.make(replay_of(row.plan, std::move(history)), [](const Step&) {});
+  if (outcome.interrupted) return {};
+  const Row& again = outcome.row;
+  return Replay{again.parameter_hashes, again.loss, again.evaluations, again.error};
+}
+
+/// The histories of all ranges, for the results folder.
+std::string histories(const Row& row) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const RankRecord& rank : row.ranks)
+    for (const RangeHistory& range : rank.history) out.push_back(to_json(fields_to_read(range)));
+  return out.dump(1) + "\n";
 }
 
 /// Whether the last row is the attempt that counts for its run.
@@ -82,6 +104,14 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     }
     outcome.row.predicted = predicted;
     outcome.row.attempt = attempts_before;
+    if (outcome.row.status == "ok" && runs[i].promise == Promise::replayed && computes(runs[i])) {
+      outcome.row.replay = replay(outcome.row, maker);
+      if (!outcome.row.replay) {
+        display.leave_line();
+        return {std::move(rows), true};
+      }
+      folder.write(fmt::format("histories/{}.json", runs[i].id), histories(outcome.row));
+    }
     rows.push_back(std::move(outcome.row));
     Row& row = rows.back();
     // The trace is written before the row: a run that has a row is not made again.
@@ -92,6 +122,7 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     // comparison may have many runs.
     for (RankRecord& rank : row.ranks) {
       rank.slices = {};
+      rank.history = {};
       rank.steps = {};
     }
     display.end_run(row);

@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "headers are little-endian");
 
 constexpr std::uint32_t magic = 0x31535052;  // "RPS1"
-constexpr std::uint16_t version = 1;
+constexpr std::uint16_t version = 2;
 constexpr std::int64_t max_elements = std::int64_t{1} << 40;
 constexpr std::size_t max_text = 1024;
 constexpr std::size_t dtypes = 6;
@@ -116,7 +116,7 @@ template <class Archive>
 void serialize(Archive& archive, Header& h) {
   archive(h.token);
   serialize_enum(archive, h.kind, kinds);
-  archive(h.reply, h.worker, h.step, h.micro_batch, h.begin, h.count, h.scalar, h.text);
+  archive(h.reply, h.worker, h.step, h.micro_batch, h.begin, h.count, h.version, h.scalar, h.text);
 }
 
 Shape make_shape(std::size_t rank, const std::array<std::int64_t, Shape::max_rank>& e) {

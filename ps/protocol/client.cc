@@ -93,6 +93,18 @@ void Client::drain() {
   });
 }
 
+void Client::finish() {
+  for (int server = 0; server < config_.servers; ++server) {
+    Message request;
+    request.header.kind = Kind::finish;
+    ask(server, std::move(request), "finish", [](const Message&) {});
+  }
+  wait("the other workers", [&] {
+    return std::all_of(lines_.begin(), lines_.end(),
+                       [](const Line& line) { return line.queued.empty() && line.asked.empty(); });
+  });
+}
+
 Tensor Client::sum(const Tensor& values) {
   Message request;
   request.header.kind = Kind::sum;
@@ -120,6 +132,7 @@ void Client::take_reply(int server, const Message& reply) {
   if (header.kind == Kind::error) throw Error("server {}: {}", server, header.text);
   if (header.token != config_.token || header.worker != config_.worker || !header.reply)
     throw Error("server {} sent a message that is not a reply to this worker", server);
+  if (header.kind == Kind::alive) return;  // the server waits for other workers, as this one does
   std::deque<Request>& asked = lines_[static_cast<std::size_t>(server)].asked;
   const auto matches = [&](const Request& request) {
     const Header& h = request.message.header;

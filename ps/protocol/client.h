@@ -59,6 +59,10 @@ class Client {
   void flush();
   void drain();
 
+  /// Says to all servers that this worker pushes no more, and blocks until no worker pushes any
+  /// more, however long that takes.
+  void finish();
+
   /// Returns the sums of fp64 values over all workers, in rank order. All workers give equally many
   /// values, possibly none (an empty tensor). Collective; blocks.
   Tensor sum(const Tensor& values);

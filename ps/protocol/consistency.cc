@@ -1,37 +1,81 @@
 #include "ps/protocol/consistency.h"
 
-#include <algorithm>
-
-#include "core/base/error.h"
+#include <limits>
 
 namespace ringside::ps {
+namespace {
 
-Clocks::Clocks(int workers, std::int64_t pushes)
-    : pushes_(pushes), pushed_(static_cast<std::size_t>(workers)) {}
+class Bsp final : public Policy {
+ public:
+  std::int64_t most_ahead() const override { return 0; }
+  bool may_read(std::int64_t number, std::int64_t version) const override {
+    return version >= number;
+  }
+  bool values_rest() const override { return true; }
+};
 
-void Clocks::push(int worker, std::int64_t step, std::int64_t number) {
-  if (number < 0 || number >= pushes_)
-    throw Error("step {} has no push {}: a step has {} pushes, numbered from 0", step, number,
-                pushes_);
-  std::int64_t& next = pushed_[static_cast<std::size_t>(worker)];
-  const std::int64_t due = next / pushes_, number_due = next % pushes_;
-  if (step >= 0 && (step < due || (step == due && number < number_due)))
-    throw Error("{} has already been pushed", text(step, number));
-  if (step != due || number != number_due)
-    throw Error("{} was pushed, but {} is due", text(step, number), text(due, number_due));
-  if (const std::int64_t missing = least(); next > missing)
-    throw Error("{} was pushed before another worker pushed {}", text(step, number),
-                text(missing / pushes_, missing % pushes_));
-  ++next;
+class Ssp final : public Policy {
+ public:
+  explicit Ssp(std::int64_t bound) : bound_(bound) {}
+  std::int64_t most_ahead() const override { return bound_; }
+  bool may_read(std::int64_t number, std::int64_t version) const override {
+    return version >= number - bound_;
+  }
+  bool gradients_rest() const override { return false; }
+
+ private:
+  std::int64_t bound_;
+};
+
+class Asp final : public Policy {
+ public:
+  std::int64_t most_ahead() const override { return std::numeric_limits<std::int64_t>::max(); }
+  std::optional<std::int64_t> update_of(std::int64_t, std::int64_t version) const override {
+    return version;
+  }
+  int gradients(int) const override { return 1; }
+  bool may_read(std::int64_t, std::int64_t) const override { return true; }
+};
+
+/// A worker gives all its gradients of a step the newest version that it has read of any range as
+/// their number. So the workers whose gradients made an update of one range make the same update of
+/// every range, and no range waits for gradients that never come.
+class Backup final : public Policy {
+ public:
+  explicit Backup(int gradients) : gradients_(gradients) {}
+  std::int64_t most_ahead() const override { return std::numeric_limits<std::int64_t>::max(); }
+  bool may_skip() const override { return true; }
+  std::optional<std::int64_t> update_of(std::int64_t number, std::int64_t version) const override {
+    if (number < version) return {};
+    return number;
+  }
+  int gradients(int) const override { return gradients_; }
+  bool may_read(std::int64_t number, std::int64_t version) const override {
+    return version >= number;
+  }
+
+ private:
+  int gradients_;
+};
+
+}  // namespace
+
+std::optional<std::int64_t> Policy::update_of(std::int64_t number, std::int64_t) const {
+  return number;
 }
 
-std::int64_t Clocks::complete() const { return least() / pushes_; }
-
-std::int64_t Clocks::least() const { return *std::min_element(pushed_.begin(), pushed_.end()); }
-
-std::string Clocks::text(std::int64_t step, std::int64_t number) const {
-  return pushes_ == 1 ? fmt::format("step {}", step)
-                      : fmt::format("push {} of step {}", number, step);
+std::unique_ptr<Policy> make_policy(const ConsistencyRules& rules, int workers) {
+  switch (rules.consistency) {
+    case Consistency::asp:
+      return std::make_unique<Asp>();
+    case Consistency::ssp:
+      if (rules.staleness_bound > 0) return std::make_unique<Ssp>(rules.staleness_bound);
+      break;
+    case Consistency::bsp:
+      if (rules.backup_workers > 0) return std::make_unique<Backup>(workers - rules.backup_workers);
+      break;
+  }
+  return std::make_unique<Bsp>();
 }
 
 }  // namespace ringside::ps

@@ -1,44 +1,63 @@
-// The rules for when a server may take a push and answer a request.
+// Consistency: when a server takes a gradient, updates a range, and gives out its values.
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <memory>
+#include <optional>
 #include <string_view>
-#include <vector>
 
 #include "core/base/named_enum.h"
 
 namespace ringside::ps {
 
 /// What workers may see of each other's updates.
-enum class Consistency : std::uint8_t { bsp };
-inline constexpr std::string_view consistency_names[] = {"bsp"};
+enum class Consistency : std::uint8_t { bsp, ssp, asp };
+inline constexpr std::string_view consistency_names[] = {"bsp", "ssp", "asp"};
 constexpr EnumNames names_of(Consistency) { return consistency_names; }
 
-/// Counts the gradients that each worker has pushed for one chunk; every worker pushes `pushes`
-/// gradients in a step. The rule is bulk synchronous (BSP; Valiant, CACM 1990): no worker sees new
-/// values, or pushes its next gradient, before every worker has pushed all earlier gradients.
-class Clocks {
- public:
-  explicit Clocks(int workers, std::int64_t pushes = 1);
-
-  /// Counts push `number` of `step`. Throws Error if this is not the worker's next push, or if
-  /// another worker's earlier push is missing.
-  void push(int worker, std::int64_t step, std::int64_t number = 0);
-  /// The number of steps of which the worker has pushed every gradient.
-  std::int64_t pushed(int worker) const {
-    return pushed_[static_cast<std::size_t>(worker)] / pushes_;
-  }
-  /// The number of steps of which every worker has pushed every gradient. Workers may read the
-  /// values that this number of updates has produced.
-  std::int64_t complete() const;
-
- private:
-  std::int64_t least() const;
-  std::string text(std::int64_t step, std::int64_t number) const;
-
-  std::int64_t pushes_;
-  std::vector<std::int64_t> pushed_;
+struct ConsistencyRules {
+  Consistency consistency = Consistency::bsp;
+  std::int64_t staleness_bound = 0;  // ssp
+  int backup_workers = 0;            // bsp
+  bool operator==(const ConsistencyRules&) const = default;
 };
+
+/// The rules for one range of parameters. The version of a range is the number of its updates. A
+/// worker's gradients are numbered; where a step has one push, the number is that of the step. A
+/// policy knows no worker and keeps no state.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  /// Who may push: how many numbers the worker with the most pushes may be ahead of the version.
+  virtual std::int64_t most_ahead() const = 0;
+  /// Whether a worker may leave out numbers.
+  virtual bool may_skip() const { return false; }
+  /// The update that a gradient becomes part of; none if the gradient comes too late.
+  virtual std::optional<std::int64_t> update_of(std::int64_t number, std::int64_t version) const;
+  /// When a range is ready: how many gradients make an update if `workers` workers are there. They
+  /// are the first to come, added up in the order of their workers.
+  virtual int gradients(int workers) const { return workers; }
+  /// Who may read, and which version: whether a worker that has pushed all its gradients below
+  /// `number` may have the values of this version.
+  virtual bool may_read(std::int64_t number, std::int64_t version) const = 0;
+  /// Whether values that a worker has been given stay the newest ones until the worker pushes.
+  virtual bool values_rest() const { return false; }
+  /// Whether a worker's gradient is always added up or dropped before the worker may read.
+  virtual bool gradients_rest() const { return true; }
+};
+
+/// - bsp: bulk synchronous (Valiant, CACM 1990). No worker sees new values, or pushes its next
+///   gradient, before every worker has pushed all earlier gradients.
+/// - bsp with b backup workers (Chen et al., 2016): an update takes the first N gradients of N + b
+///   workers; later ones are dropped, and their workers go on with the newest values.
+/// - ssp: stale synchronous (Ho et al., NIPS 2013) with bound s. A worker that has done c steps may
+///   read once the updates of all steps before c - s are done. An update is the sum of all workers'
+///   gradients of a step, as in bsp, so with s = 0 both are the same; in the paper a worker also
+///   sees its own updates at once.
+/// - asp: asynchronous (Hogwild, Recht et al., NIPS 2011, range by range; Downpour, Dean et al.,
+///   NIPS 2012). Every gradient is an update of its own, as soon as it comes, and whoever reads
+///   gets the newest values.
+std::unique_ptr<Policy> make_policy(const ConsistencyRules& rules, int workers);
 
 }  // namespace ringside::ps

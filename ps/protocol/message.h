@@ -27,14 +27,17 @@ enum class Kind : std::uint8_t {
             // sums before this one
   inputs,   // samples [begin, begin + count) of a step -> their inputs
   loss,     // logits, gradient scale in scalar -> loss in scalar, gradient of the logits
+  ticket,   // -> in scalar, 1 if the worker may begin another step, 0 if the run is over
+  finish,   // the worker pushes no more -> once no worker pushes any more
+  own,      // a request that only a scheme's own server understands
   alive,    // says only that the sender is alive; no reply
   done,     // the worker's last word; no reply
   failed,   // the worker's last word, with its reason in text; no reply
   error     // a reply: the reason, in text
 };
-inline constexpr std::string_view kind_names[] = {"push",   "push_pull", "pull",   "measure",
-                                                  "settle", "sum",       "inputs", "loss",
-                                                  "alive",  "done",      "failed", "error"};
+inline constexpr std::string_view kind_names[] = {"push", "push_pull", "pull", "measure", "settle",
+                                                  "sum",  "inputs",    "loss", "ticket",  "finish",
+                                                  "own",  "alive",     "done", "failed",  "error"};
 constexpr EnumNames names_of(Kind) { return kind_names; }
 inline constexpr std::size_t kinds = std::size(kind_names);
 
@@ -48,6 +51,7 @@ struct Header {
   std::int64_t micro_batch = 0;
   /// A range of elements of the model's flat parameters, or of samples.
   std::int64_t begin = 0, count = 0;
+  std::int64_t version = 0;  // in a reply with values: the number of updates that made them
   double scalar = 0;
   std::string text{};
 

@@ -31,8 +31,9 @@ class Attendance {
       workers_[static_cast<std::size_t>(worker)] = {waited_.seconds(clock_.now()), true};
   }
 
-  /// Throws Error for a worker that has been silent for too long.
-  void check(const Server& server) {
+  /// Throws Error for a worker that has been silent for too long. Returns whether it is time to
+  /// tell workers that the server is alive.
+  bool check(const Server& server) {
     const double now = waited_.seconds(clock_.now());
     for (std::size_t w = 0; w < workers_.size(); ++w) {
       if (server.is_done(static_cast<int>(w)) || now - workers_[w].last <= timeout_s_) continue;
@@ -46,6 +47,9 @@ class Attendance {
           "raise train.timeout_s if the worker really computes for that long",
           w, timeout_s_, server.steps());
     }
+    if (now - reassured_ < timeout_s_ / 4) return false;
+    reassured_ = now;
+    return true;
   }
 
   bool came(std::size_t worker) const { return workers_[worker].came; }
@@ -59,6 +63,7 @@ class Attendance {
   const Clock& clock_;
   double timeout_s_;
   WaitingTime waited_;
+  double reassured_ = 0;
   std::vector<Worker> workers_;
 };
 
@@ -136,6 +141,18 @@ void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, 
   }
 }
 
+/// Tells workers that wait for others to the end of their training that the server is alive.
+void reassure(Channel& channel, const Server& server) {
+  for (const int worker : server.patient()) {
+    Message message;
+    message.header.kind = Kind::alive;
+    message.header.reply = true;
+    message.header.worker = worker;
+    message.header.token = server.token();
+    channel.try_send(worker, std::move(message));
+  }
+}
+
 void run(Channel& channel, Server& server, Attendance& attendance, Meter& meter) {
   while (!server.finished()) {
     std::optional<Received> received = channel.receive(attendance.nap_s());
@@ -149,7 +166,7 @@ void run(Channel& channel, Server& server, Attendance& attendance, Meter& meter)
       }
     }
     if (!server.failure().empty()) throw Error("{}", server.failure());
-    attendance.check(server);
+    if (attendance.check(server)) reassure(channel, server);
   }
 }
 
@@ -169,8 +186,8 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   }
   const auto measured = static_cast<double>(std::max<std::int64_t>(1, train.steps - train.warmup));
   RankRecord record;
+  server.report(record);
   record.processor_s = meter.processor_s();
-  record.serving_optimizer_ms = 1e3 * server.optimizer_seconds() / measured;
   record.bytes_sent_per_step = static_cast<double>(meter.measured().sent) / measured;
   record.bytes_received_per_step = static_cast<double>(meter.measured().received) / measured;
   record.at_peak = context.device.ledger().at_peak();

@@ -113,7 +113,7 @@ Fields fields_of(DpOptions& options) {
            "how messages travel between processes: ipc, or tcp on the loopback interface"}};
 }
 
-void check(const DpOptions& options) {
+void check(const DpOptions& options, const RunPlan&) {
   check_port("dp", options.transport, options.port, server_count(options));
 }
 

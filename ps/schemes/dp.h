@@ -21,7 +21,7 @@ struct DpOptions {
 Fields fields_of(DpOptions& options);
 
 /// Throws Error for option values that are not allowed.
-void check(const DpOptions& options);
+void check(const DpOptions& options, const RunPlan& plan);
 inline std::int64_t server_count(const DpOptions&) { return 1; }
 
 /// The master reads the global batch and sends every worker its inputs and, once a step, the

@@ -10,14 +10,14 @@ namespace ringside::ps {
 
 Master::Master(const Model& model, const std::vector<Chunk>& chunks, Device& device,
                const ServerConfig& config, const Loader& loader, const RunPlan& plan)
-    : Server(model, chunks, device, config),
+    : ParameterServer(model, chunks, device, config),
       loader_(loader),
       terms_(model.terms),
       logits_per_sample_(model.logits_per_sample()),
       plan_(plan),
       open_(static_cast<std::size_t>(config.workers)) {}
 
-Replies Master::handle_other(int worker, Message message) {
+Replies Master::answer(int worker, Message message) {
   Open& open = open_[static_cast<std::size_t>(worker)];
   Replies replies;
   if (message.header.kind == Kind::inputs)
@@ -25,7 +25,7 @@ Replies Master::handle_other(int worker, Message message) {
   else if (message.header.kind == Kind::loss)
     replies.push_back({worker, loss(message, open)});
   else
-    return Server::handle_other(worker, std::move(message));
+    return ParameterServer::answer(worker, std::move(message));
   return replies;
 }
 

@@ -5,21 +5,21 @@
 
 #include "core/data/loader.h"
 #include "core/plan/run_plan.h"
-#include "ps/protocol/server.h"
+#include "ps/protocol/parameter_server.h"
 
 namespace ringside::ps {
 
 /// A server that also reads the data: it sends out the inputs, keeps their targets and computes the
 /// loss of the logits that workers send back. The loss has the same bits as if the worker had
 /// computed it.
-class Master : public Server {
+class Master : public ParameterServer {
  public:
   /// The model, the loader and the plan outlive the master.
   Master(const Model& model, const std::vector<Chunk>& chunks, Device& device,
          const ServerConfig& config, const Loader& loader, const RunPlan& plan);
 
  protected:
-  Replies handle_other(int worker, Message message) override;
+  Replies answer(int worker, Message message) override;
 
  private:
   /// A micro-batch that has no loss yet.

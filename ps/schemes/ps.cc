@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "ps/protocol/service.h"
 #include "ps/schemes/connect.h"
+#include "ps/schemes/consistency_plan.h"
 #include "ps/schemes/replica_scheme.h"
 
 namespace ringside::ps {
@@ -20,6 +21,8 @@ TransportOptions transport_options(const RankContext& context, const PsOptions& 
           .timeout_s = context.plan.train.timeout_s};
 }
 
+/// Bulk synchronous: with what a worker begins a step, all workers' gradients of the step before
+/// have been applied.
 class Ps : public ReplicaScheme {
  public:
   Ps(const RankContext& context, const PsOptions& options)
@@ -42,7 +45,7 @@ class Ps : public ReplicaScheme {
     return finite;
   }
 
- private:
+ protected:
   /// If the optimizer updates only after sums over the whole model, this sends gradients without
   /// asking for new values: the requests would stay without a reply and fill the client's window.
   /// step() asks for these values after the sums.
@@ -52,7 +55,9 @@ class Ps : public ReplicaScheme {
     else
       link().push_pull(unit, step);
   }
+  const PsOptions& options() const { return options_; }
 
+ private:
   TransportOptions transport_options(const Model&) const override {
     return ringside::ps::transport_options(context(), options_);
   }
@@ -61,13 +66,91 @@ class Ps : public ReplicaScheme {
   bool in_rounds_;  // the optimizer needs sums over the model before it updates
 };
 
+/// Workers may hold different values: asp, ssp, and bsp with backup workers.
+class FreePs : public Ps {
+ public:
+  using Ps::Ps;
+
+  std::int64_t gradient_batch() const override {
+    return ringside::ps::gradient_batch(context().plan, context().plan.world, rules_of(options()));
+  }
+  int own_replicas() const override { return 1; }
+
+  void visit_parameters(const ParameterVisitor& visit) override {
+    if (!finished_) {
+      finished_ = true;
+      client().finish();
+      if (client().worker() == 0) link().pull(0);
+      client().drain();
+    }
+    if (client().worker() == 0) link().visit(visit);
+  }
+
+ private:
+  bool finished_ = false;
+};
+
+/// The run ends after a number of steps of any workers.
+class Asp final : public FreePs {
+ public:
+  using FreePs::FreePs;
+
+  /// Asks for the ticket of the step after the next one, so that no worker waits for it.
+  std::optional<Turn> next_turn(std::int64_t done) override {
+    if (options().equal_steps) return FreePs::next_turn(done);
+    if (done == 0) ask();
+    client().wait("a ticket for the next step", [&] { return ticket_.has_value(); });
+    if (!*ticket_) return {};
+    ask();
+    return Turn{.step = done, .micro_batches = context().plan.train.accumulation};
+  }
+
+ private:
+  void ask() {
+    ticket_.reset();
+    Message request;
+    request.header.kind = Kind::ticket;
+    request.header.step = asked_++;
+    client().ask(0, std::move(request), "ticket",
+                 [this](const Message& reply) { ticket_ = reply.header.scalar > 0; });
+  }
+
+  std::optional<bool> ticket_;
+  std::int64_t asked_ = 0;
+};
+
+/// A worker whose gradients came too late goes on with the newest values, so it does fewer steps.
+class BackupPs final : public FreePs {
+ public:
+  using FreePs::FreePs;
+
+  std::optional<Turn> next_turn(std::int64_t done) override {
+    client().drain();
+    number_ = link().newest_version();
+    if (number_ >= context().plan.train.steps) return {};
+    return Turn{.step = done, .micro_batches = context().plan.train.accumulation};
+  }
+
+ private:
+  void push(std::size_t unit, std::int64_t) override { link().push_pull(unit, number_); }
+
+  std::int64_t number_ = 0;  // of the step's gradients: the newest version read of any range
+};
+
 }  // namespace
 
 Fields fields_of(PsOptions& options) {
   return {
+      {"backup_workers", &options.backup_workers,
+       "bsp: an update takes the first gradients of all workers but this many; later ones are "
+       "dropped"},
       {"consistency", &options.consistency,
        "bsp: every worker begins a step with values that all workers' gradients of the step before "
-       "have updated"},
+       "have updated; ssp: values may lack the updates of the last staleness_bound steps; asp: "
+       "every gradient updates the values when it comes, and nobody waits"},
+      {"equal_steps", &options.equal_steps,
+       "asp: every worker does train.steps steps; else all together do train.steps times the "
+       "number of workers"},
       {"placement", &options.placement,
        "dedicated: processes of their own; beside: within the workers' processes"},
       {"port", &options.port,
@@ -75,26 +158,49 @@ Fields fields_of(PsOptions& options) {
       {"server_device", &options.server_device,
        "device of dedicated servers: same as the workers', or cpu"},
       {"servers", &options.servers, "servers that the parameters are spread over"},
+      {"staleness_bound", &options.staleness_bound,
+       "ssp: how many updates the values of a step may lack"},
+      {"staleness_lr", &options.staleness_lr,
+       "asp: inverse divides the learning rate of an update by 1 + the staleness of its gradient"},
       {"transport", &options.transport,
        "how messages travel between processes: ipc, or tcp on the loopback interface"}};
 }
 
-void check(const PsOptions& options) {
+ConsistencyRules rules_of(const PsOptions& options) {
+  const bool ssp = options.consistency == Consistency::ssp;
+  return {options.consistency, ssp ? options.staleness_bound : 0,
+          static_cast<int>(options.backup_workers)};
+}
+
+Promise promise_of(const PsOptions& options) {
+  const ConsistencyRules rules = rules_of(options);
+  const bool synchronous = rules.consistency != Consistency::asp && rules.staleness_bound == 0 &&
+                           rules.backup_workers == 0;
+  return synchronous ? Promise::same_run : Promise::replayed;
+}
+
+void check(const PsOptions& options, const RunPlan& plan) {
   if (options.servers < 1 || options.servers > most_servers)
     throw Error("scheme.ps.servers = {} must lie between 1 and {}", options.servers, most_servers);
   check_port("ps", options.transport, options.port, options.servers);
+  check_consistency(options, plan);
 }
 
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {
-  return std::make_unique<Ps>(context, options);
+  if (promise_of(options) == Promise::same_run) return std::make_unique<Ps>(context, options);
+  if (options.consistency == Consistency::asp) return std::make_unique<Asp>(context, options);
+  if (options.consistency == Consistency::ssp) return std::make_unique<FreePs>(context, options);
+  return std::make_unique<BackupPs>(context, options);
 }
 
 RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
                     const Loader&) {
   const auto transport = context.links.transport<Transport>();
   const Connection connection = transport->listen(context, transport_options(context, options));
-  Server server(model, partition(model, context.plan.servers), context.device,
-                server_config(context, connection.token));
+  ServerConfig config = server_config(context, connection.token);
+  config.rules = rules_of(options);
+  config.staleness_lr = options.staleness_lr;
+  ParameterServer server(model, partition(model, context.plan.servers), context.device, config);
   return serve(context, *connection.channel, server, model.parameter_count());
 }
 

@@ -7,7 +7,7 @@
 #include "core/observe/record.h"
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
-#include "ps/protocol/consistency.h"
+#include "ps/protocol/parameter_server.h"
 #include "ps/schemes/server_options.h"
 
 namespace ringside::ps {
@@ -17,24 +17,41 @@ struct PsOptions {
   Placement placement = Placement::dedicated;
   ServerDevice server_device = ServerDevice::same;
   Consistency consistency = Consistency::bsp;
+  std::int64_t staleness_bound = 3;
+  std::int64_t backup_workers = 0;
+  StalenessLr staleness_lr = StalenessLr::none;
+  bool equal_steps = false;
   ZmqProtocol transport = ZmqProtocol::ipc;
   std::int64_t port = 0;
 };
 
 Fields fields_of(PsOptions& options);
 
-/// Throws Error for option values that are not allowed.
-void check(const PsOptions& options);
+/// Throws Error for option values that are not allowed, and for a plan with which the consistency
+/// has no meaning.
+void check(const PsOptions& options, const RunPlan& plan);
+/// The rules by which servers keep workers in step.
+ConsistencyRules rules_of(const PsOptions& options);
+/// Whether a run computes what `single` would, or what only its own record can tell.
+Promise promise_of(const PsOptions& options);
 inline std::int64_t server_count(const PsOptions& options) { return options.servers; }
 
 /// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
 /// after the unit's last backward, in chunks of at most 1 MiB; the server answers each chunk with
-/// its updated values. The worker receives values between the computations of units, and a unit's
-/// next forward waits only for the unit's own values. If the optimizer needs sums over the model
-/// before an update, the worker pulls the values after these sums. With N workers, S servers,
-/// parameters of P bytes, and R gradients of each parameter in a step, a worker sends R * P bytes
-/// in a step and a server sends N * P / S bytes.
+/// its updated values as soon as the consistency allows. The worker receives values between the
+/// computations of units, and a unit's next forward waits only for the unit's own values. If the
+/// optimizer needs sums over the model before an update, the worker pulls the values after these
+/// sums. With asp and ssp, and with backup workers, no worker waits for another beyond what the
+/// policy says (ps/protocol/consistency.h): every worker evaluates the values that it has, and with
+/// asp the run ends after steps * N steps of any workers, so that a fast worker does more of them
+/// (unless `equal_steps`). A gradient is then a mean over the samples of the gradients that make an
+/// update. The run's parameters are those of the servers when all workers are done. With N workers,
+/// S servers, parameters of P bytes, and R gradients of each parameter in a step, a worker sends R
+/// * P bytes in a step and a server sends N * P / S bytes.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
+
+/// The definition of a run that is not bulk synchronous: replays RunPlan::history.
+std::unique_ptr<SyncScheme> define_ps(const RankContext& context, const PsOptions& options);
 
 /// What a server's rank does until all workers are done; see ps/protocol/service.h.
 RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,

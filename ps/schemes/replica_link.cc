@@ -138,6 +138,7 @@ void ReplicaLink::take(const Chunk& chunk, const Message& reply) {
   device_.kernels().copy(
       {.in = reply.frames[0], .out = replica_.parameters().range(chunk.begin, chunk.count)});
   --missing_[chunk.unit];
+  newest_version_ = std::max(newest_version_, reply.header.version);
 }
 
 }  // namespace ringside::ps

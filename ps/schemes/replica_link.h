@@ -40,6 +40,9 @@ class ReplicaLink {
   /// reply brings values, or says that a gradient of push_part() has been added up.
   void wait_for(std::size_t unit);
 
+  /// The newest version of any range's values that have come.
+  std::int64_t newest_version() const { return newest_version_; }
+
   /// Calls `visit` with the replica's values of every unit.
   void visit(const SyncScheme::ParameterVisitor& visit) const;
 
@@ -62,6 +65,7 @@ class ReplicaLink {
   int rounds_;
   std::int64_t last_push_;    // the number of a step's last push
   std::vector<int> missing_;  // how many replies have not come, by unit
+  std::int64_t newest_version_ = 0;
 };
 
 }  // namespace ringside::ps

@@ -66,8 +66,8 @@ std::vector<RankRecord> records() {
   records[1].steps = {step(9, 9, 0), step(0.4, 0.3, 0.05), step(0.4, 0.3, 0.05)};
   records[0].parameters = 77;
   records[0].parameter_hashes = {"abc"};
-  records[0].evaluations = {{3, {{1, 0.75, 0.5}, {0.25, 0.25, 0.125}}, 0.25}};
-  records[1].evaluations = {{3, {{0.25, 0.25, 0.125}, {}}, 0.5}};
+  records[0].evaluations = {{3, 0, {{1, 0.75, 0.5}, {0.25, 0.25, 0.125}}, 0.25}};
+  records[1].evaluations = {{3, 0, {{0.25, 0.25, 0.125}, {}}, 0.5}};
   records[0].skipped_steps = 2;
   records[0].tokens_per_sample = 10;
   records[2].serving_optimizer_ms = 10;
@@ -157,7 +157,8 @@ TEST(Row, HasTheFieldsOfTheContract) {
                             "samples_per_s", "tokens_per_s", "step_ms",
                             "time_ms",       "ranks",        "bytes_minimum_per_step",
                             "staleness",     "predicted",    "status",
-                            "error",         "figures"})
+                            "worker_steps",  "replay",       "error",
+                            "figures"})
     EXPECT_TRUE(json.contains(field)) << field;
   EXPECT_EQ(json.begin().key(), "schema");
   EXPECT_EQ(json["dtypes"]["moments"], "fp32");
@@ -176,15 +177,41 @@ TEST(Row, HasTheFieldsOfTheContract) {
 TEST(Row, HasNoStalenessUnlessRanksReportIt) {
   EXPECT_TRUE(to_json(make_row(plan(), records()))["staleness"].is_null());
   auto stale = records();
-  stale[0].staleness = Staleness{2, 3};
-  stale[1].staleness = Staleness{1, 5};
+  stale[0].staleness.emplace();
+  stale[1].staleness.emplace();
+  for (int i = 0; i < 90; ++i) stale[0].staleness->add(1, 0.010);
+  for (int i = 0; i < 9; ++i) stale[1].staleness->add(3, 0.100);
+  stale[1].staleness->add(5, 1);
+  stale[1].staleness->dropped = 7;
   const auto received = [](const RankRecord& r) { return read_json<RankRecord>(to_json(r)); };
   std::transform(stale.begin(), stale.end(), stale.begin(), received);
   const auto json = to_json(make_row(plan(), stale));
   EXPECT_EQ(json["staleness"]["p50"], 1);
+  EXPECT_EQ(json["staleness"]["p95"], 3);
   EXPECT_EQ(json["staleness"]["max"], 5);
+  EXPECT_NEAR(json["staleness"]["ms"]["p50"].get<double>(), 10, 0.1);
+  EXPECT_NEAR(json["staleness"]["ms"]["p95"].get<double>(), 100, 1);
+  EXPECT_NEAR(json["staleness"]["ms"]["max"].get<double>(), 1000, 10);
+  EXPECT_EQ(json["staleness"]["histogram"], (std::vector<int>{0, 90, 0, 9, 0, 1}));
+  EXPECT_EQ(json["staleness"]["dropped"], 7);
   EXPECT_EQ(to_json(row_from_json(nlohmann::json::parse(json.dump()), defaults)).dump(),
             json.dump());
+}
+
+TEST(Row, MakesUpForTheMicroBatchesOfWorkersThatDidFewerSteps) {
+  auto uneven = records();
+  uneven[1].losses = {0.5, 0.25};
+  uneven[1].steps.pop_back();
+  const Row row = make_row(plan(), uneven);
+  EXPECT_EQ(row.loss, (std::vector<double>{3.5, 2.25, 2 * 1.0}));
+  EXPECT_EQ(row.worker_steps, (std::vector<std::int64_t>{3, 2}));
+}
+
+TEST(Row, PutsLossesInTheirPlaces) {
+  auto turned = records();
+  turned[0].losses = {3, 1, 2};
+  turned[0].loss_places = {0, 2, 1};
+  EXPECT_EQ(make_row(plan(), turned).loss, make_row(plan(), records()).loss);
 }
 
 TEST(Row, HasTheFiguresOfSchemesOverTheWorkersThatReportThem) {

@@ -11,7 +11,7 @@
 #include "core/device/cpu/cpu_device.h"
 #include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
-#include "ps/protocol/server.h"
+#include "ps/protocol/parameter_server.h"
 #include "tests/ps/messages.h"
 
 namespace ringside::ps {
@@ -61,7 +61,7 @@ class ServerTest : public ::testing::Test {
     config.optimizer.lr = 0.1;
     return config;
   }
-  Server make_server(int workers) { return {model_, chunks_, *device_, config(workers)}; }
+  ParameterServer make_server(int workers) { return {model_, chunks_, *device_, config(workers)}; }
 
   /// Gradients of very different magnitudes, so that a sum in another order has other bits.
   Tensor gradient(int worker, const Chunk& chunk, std::int64_t step) {

@@ -33,7 +33,7 @@ inline const std::string& text_path() {
 inline std::vector<std::string> scheme_names(std::optional<Promise> promised = {}) {
   std::vector<std::string> names;
   for (const SchemeRow& row : scheme_rows())
-    if (row.max_world != 1 && row.promise == promised.value_or(row.promise) &&
+    if (row.max_world != 1 && default_promise(row) == promised.value_or(default_promise(row)) &&
         !row.name.starts_with("zero"))
       names.emplace_back(row.name);
   return names;
@@ -44,7 +44,7 @@ class SchemeAtWorld : public ::testing::TestWithParam<std::tuple<std::string, in
  protected:
   std::string scheme() const { return std::get<0>(GetParam()); }
   int world() const { return std::get<1>(GetParam()); }
-  bool exact() const { return find_scheme(scheme()).promise == Promise::same_run; }
+  bool exact() const { return default_promise(find_scheme(scheme())) == Promise::same_run; }
 };
 
 inline auto every_scheme_at(std::initializer_list<int> worlds) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -26,7 +27,8 @@ class Wrapped : public SyncScheme {
   void after_backward(std::size_t u, const Pass& pass) override { right_->after_backward(u, pass); }
   bool step(const StepInfo& info) override { return right_->step(info); }
   void drain() override { right_->drain(); }
-  GradientMean gradient_mean() const override { return right_->gradient_mean(); }
+  std::optional<Turn> next_turn(std::int64_t done) override { return right_->next_turn(done); }
+  std::int64_t gradient_batch() const override { return right_->gradient_batch(); }
   int own_replicas() const override { return right_->own_replicas(); }
   void sum(std::span<double> values) override { right_->sum(values); }
   Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass& pass) override {

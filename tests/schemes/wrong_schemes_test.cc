@@ -57,7 +57,7 @@ Findings find(ExperimentConfig config, const SchemeRow& scheme, std::int64_t syn
 /// Faults in a scheme that promises the run of `single`, and in one that has its own definition.
 class WrongSchemes : public ::testing::TestWithParam<std::string> {
  protected:
-  bool exact() const { return find_scheme(GetParam()).promise == Promise::same_run; }
+  bool exact() const { return default_promise(find_scheme(GetParam())) == Promise::same_run; }
   /// The parameters of all replicas, and the losses from a step to the fifth, which is the last.
   std::vector<Text> everything_from(int step) const {
     std::vector<Text> out = {parameters_of(0)};

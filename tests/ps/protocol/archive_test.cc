@@ -14,7 +14,7 @@ namespace {
 
 // The offsets of some fields in a header. The order of the fields is: magic number, version, token,
 // kind, reply, worker, step, micro_batch, begin, count, scalar, text, frames.
-constexpr std::size_t version_at = 4, kind_at = 14, reply_at = 15, text_size_at = 60;
+constexpr std::size_t version_at = 4, kind_at = 14, reply_at = 15, text_size_at = 68;
 
 Header sample_header() {
   return {.token = 0xfeedfacecafebeef,
@@ -88,13 +88,13 @@ TEST(Archive, RefusesOtherProgramsAndVersions) {
   EXPECT_EQ(refusal(bytes), "message header: not a header of Ringside");
   bytes = sample_bytes();
   bytes[version_at] = std::byte{9};
-  EXPECT_EQ(refusal(bytes), "message header: version is 9, but this program speaks 1");
+  EXPECT_EQ(refusal(bytes), "message header: version is 9, but this program speaks 2");
 }
 
 TEST(Archive, RefusesValuesThatNoEnumOrBooleanHas) {
   auto bytes = sample_bytes();
   bytes[kind_at] = std::byte{kinds};
-  EXPECT_NE(refusal(bytes).find("a value is 12, but at most 11 is allowed"), std::string::npos)
+  EXPECT_NE(refusal(bytes).find("a value is 15, but at most 14 is allowed"), std::string::npos)
       << refusal(bytes);
   bytes = sample_bytes();
   bytes[reply_at] = std::byte{2};

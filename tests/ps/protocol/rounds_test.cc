@@ -10,7 +10,7 @@
 #include "core/base/exact_sum.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/scheme/parameter_map.h"
-#include "ps/protocol/server.h"
+#include "ps/protocol/parameter_server.h"
 #include "tests/ps/messages.h"
 
 namespace ringside::ps {
@@ -38,7 +38,7 @@ class RoundsTest : public ::testing::Test {
     config_.optimizer.clip_norm = 1;
   }
 
-  Server make_server() { return {model_, partition({50}, 1, 128), *device_, config_}; }
+  ParameterServer make_server() { return {model_, partition({50}, 1, 128), *device_, config_}; }
 
   Message about(Kind kind, int worker, std::int64_t step, std::int64_t micro_batch = 0) const {
     Message message = testing::message_of(token, kind, worker, step);
@@ -100,7 +100,7 @@ class RoundsTest : public ::testing::Test {
 };
 
 TEST_F(RoundsTest, MeasuresWhenAllIsThereAndUpdatesOnTheTotals) {
-  Server server = make_server();
+  ParameterServer server = make_server();
   EXPECT_TRUE(server.handle(0, about(Kind::measure, 0, 0)).empty()) << "nothing is there";
   EXPECT_TRUE(server.handle(0, push(0, 0, 0, 1)).empty());
   EXPECT_TRUE(server.handle(0, push(0, 1, 0, 1)).empty());
@@ -122,7 +122,7 @@ TEST_F(RoundsTest, MeasuresWhenAllIsThereAndUpdatesOnTheTotals) {
 }
 
 TEST_F(RoundsTest, TheNextStepMayBeginBeforeTheLastWorkerHasSettled) {
-  Server server = make_server();
+  ParameterServer server = make_server();
   push_all(server, 0, 1);
   server.handle(0, about(Kind::measure, 0, 0));
   server.handle(0, totals(Kind::settle, 0, 0, 0, {200}));
@@ -135,7 +135,7 @@ TEST_F(RoundsTest, TheNextStepMayBeginBeforeTheLastWorkerHasSettled) {
 
 TEST_F(RoundsTest, AnOverflowChangesNothing) {
   config_.dtype = DType::f16;
-  Server server = make_server();
+  ParameterServer server = make_server();
   push_all(server, 0, 60000);
   EXPECT_TRUE(std::isinf(sum_in(server.handle(0, about(Kind::measure, 0, 0)))));
   const double inf = std::numeric_limits<double>::infinity();
@@ -149,7 +149,7 @@ TEST_F(RoundsTest, AnOverflowChangesNothing) {
 
 TEST_F(RoundsTest, LambHasTwoRounds) {
   config_.optimizer.kind = "lamb";
-  Server server = make_server();
+  ParameterServer server = make_server();
   push_all(server, 0, 1);
   EXPECT_EQ(sum_in(server.handle(0, about(Kind::measure, 0, 0))), 200);
   refused(server.handle(0, totals(Kind::settle, 0, 0, 0, {200})), "is not the last round");
@@ -162,7 +162,7 @@ TEST_F(RoundsTest, LambHasTwoRounds) {
 }
 
 TEST_F(RoundsTest, RefusesWhatIsWrongAndStaysSane) {
-  Server server = make_server();
+  ParameterServer server = make_server();
   refused(server.handle(0, about(Kind::measure, 0, 1)), "sums of step 1, but sums of step 0");
   refused(server.handle(0, about(Kind::measure, 0, -1)), "step -1");
   refused(server.handle(0, about(Kind::measure, 0, 0, 1)), "round 1 of step 0");
@@ -196,14 +196,14 @@ TEST_F(RoundsTest, RefusesWhatIsWrongAndStaysSane) {
   EXPECT_EQ(server.handle(0, pull(0, 1)).size(), 1u);
 
   config_.optimizer.clip_norm = 0;
-  Server plain = make_server();
+  ParameterServer plain = make_server();
   refused(plain.handle(0, about(Kind::measure, 0, 0)), "needs no sums over the model");
 }
 
 TEST_F(RoundsTest, SeveralPushesAStepAreSummedOverWorkersAndThenAddedUp) {
   config_.optimizer.clip_norm = 0;
   config_.pushes = 2;
-  Server server = make_server();
+  ParameterServer server = make_server();
   EXPECT_TRUE(server.handle(0, push(0, 0, 0, 1, Kind::push_pull)).empty());
   refused(server.handle(0, push(0, 0, 0, 1, Kind::push_pull, 1)),
           "before another worker pushed push 0 of step 0");

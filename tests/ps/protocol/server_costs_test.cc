@@ -25,7 +25,7 @@ TEST_F(ServerTest, KeepsMemoryForItsOwnPartAlone) {
   Model model;
   model.units.push_back(std::make_unique<Range>(64, *device_));
   model.units.push_back(std::make_unique<Range>(64, *device_));
-  const Server server(model, chunks, *device_, own);
+  const ParameterServer server(model, chunks, *device_, own);
   const MemoryUse now = device_->ledger().current();
   for (const auto& [kind, bytes] : {std::pair{MemoryKind::parameter, 256},
                                     {MemoryKind::gradient, 256},
@@ -36,7 +36,7 @@ TEST_F(ServerTest, KeepsMemoryForItsOwnPartAlone) {
 TEST_F(ServerTest, Bf16HalvesParametersAndSumsAndHasMasters) {
   dtype_ = DType::bf16;
   const MemoryUse before = device_->ledger().current();
-  Server server = make_server(1);
+  ParameterServer server = make_server(1);
   const MemoryUse now = device_->ledger().current();
   for (const auto& [kind, bytes] : {std::pair{MemoryKind::parameter, 2 * 60},
                                     {MemoryKind::gradient, 2 * 60},
@@ -52,7 +52,7 @@ TEST_F(ServerTest, AsksForTheTimeOfItsUpdatesAtTheEndOrWhenTheyAreMany) {
   ServerConfig own = config(1);
   own.steps = 1000;
   own.warmup = 2;
-  Server server(model_, chunks_, device, own);
+  ParameterServer server(model_, chunks_, device, own);
   std::int64_t step = 0;
   const auto train = [&](std::int64_t steps) {
     for (const std::int64_t end = step + steps; step < end; ++step)

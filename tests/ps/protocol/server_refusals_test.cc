@@ -5,7 +5,7 @@ namespace ringside::ps {
 namespace {
 
 TEST_F(ServerTest, RefusesWhatIsWrongAndStaysSane) {
-  Server server = make_server(2);
+  ParameterServer server = make_server(2);
   server.handle(0, push(0, 0, 0));
   const auto changed = [&](auto change, int worker = 1) {
     Message message = push(worker, 0, 0);
@@ -57,7 +57,7 @@ TEST_F(ServerTest, RefusesWhatIsWrongAndStaysSane) {
 }
 
 TEST_F(ServerTest, IsFinishedWhenEveryWorkerIsDone) {
-  Server server = make_server(2);
+  ParameterServer server = make_server(2);
   Message done;
   done.header = {.token = token, .kind = Kind::done, .worker = 1};
   EXPECT_TRUE(server.handle(1, done).empty());
@@ -72,7 +72,7 @@ TEST_F(ServerTest, IsFinishedWhenEveryWorkerIsDone) {
 }
 
 TEST_F(ServerTest, RemembersWhyAWorkerGaveUp) {
-  Server server = make_server(2);
+  ParameterServer server = make_server(2);
   Message failed;
   failed.header = {.token = token, .kind = Kind::failed, .worker = 1, .text = "out of memory"};
   EXPECT_TRUE(server.handle(1, failed).empty());

@@ -8,7 +8,7 @@ namespace ringside::ps {
 namespace {
 
 TEST_F(ServerTest, MakesItsOwnInitialValues) {
-  Server server = make_server(1);
+  ParameterServer server = make_server(1);
   const auto expected = sequential(1, 0);
   for (std::size_t c = 0; c < chunks_.size(); ++c) {
     const Replies replies = server.handle(0, pull(0, c, 0));
@@ -28,7 +28,7 @@ TEST_P(ServerDtypeTest, EveryOrderOfArrivalHasTheBitsOfASequentialSum) {
   const auto expected = sequential(3, 2);
   std::array<int, 3> order{0, 1, 2};
   do {
-    Server server = make_server(3);
+    ParameterServer server = make_server(3);
     for (std::int64_t step = 0; step < 2; ++step)
       for (std::size_t c = 0; c < chunks_.size(); ++c) {
         Replies replies;
@@ -53,7 +53,7 @@ TEST_P(ServerDtypeTest, EveryOrderOfArrivalHasTheBitsOfASequentialSum) {
 }
 
 TEST_F(ServerTest, ChunksAreIndependentOfOneAnother) {
-  Server server = make_server(2);
+  ParameterServer server = make_server(2);
   EXPECT_TRUE(server.handle(0, push(0, 0, 0)).empty());
   EXPECT_TRUE(server.handle(1, push(1, 2, 0)).empty());
   EXPECT_EQ(server.handle(0, push(0, 2, 0)).size(), 2u);
@@ -69,7 +69,7 @@ TEST_F(ServerTest, ShardedServersHaveTheBitsOfOne) {
   for (int s = 0; s < 2; ++s) {
     ServerConfig own = config(1);
     own.server = s;
-    Server server(model_, chunks, *device_, own);
+    ParameterServer server(model_, chunks, *device_, own);
     for (std::size_t c = 0; c < chunks.size(); ++c) {
       const Replies replies = server.handle(0, push(0, c, 0));
       ASSERT_EQ(replies.size(), 1u);
@@ -87,14 +87,14 @@ TEST_F(ServerTest, ShardedServersHaveTheBitsOfOne) {
 TEST_F(ServerTest, AServerWithoutChunksServesSums) {
   ServerConfig own = config(1);
   own.server = 3;
-  Server server(model_, chunks_, *device_, own);
+  ParameterServer server(model_, chunks_, *device_, own);
   EXPECT_EQ(server.steps(), own.steps);
   const Message reply = server.handle(0, summand(0, 0, {1.5})).at(0).message;
   EXPECT_EQ(doubles_of(reply), std::vector<double>{1.5});
 }
 
 TEST_F(ServerTest, APullWaitsForTheStepThatItAsksFor) {
-  Server server = make_server(2);
+  ParameterServer server = make_server(2);
   EXPECT_TRUE(server.handle(0, push(0, 1, 0, Kind::push)).empty());
   EXPECT_TRUE(server.handle(0, pull(0, 1, 1)).empty());
   EXPECT_EQ(server.handle(1, pull(1, 1, 0)).size(), 1u) << "values before step 0 are there";
@@ -109,7 +109,7 @@ TEST_F(ServerTest, SumsDoublesInRankOrder) {
   const double parts[] = {1e16, 1.0, -1e16};
   std::array<int, 3> order{0, 1, 2};
   do {
-    Server server = make_server(3);
+    ParameterServer server = make_server(3);
     for (std::int64_t round = 0; round < 2; ++round) {
       Replies replies;
       for (int w : order) {

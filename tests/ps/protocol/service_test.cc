@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
+#include "ps/protocol/parameter_server.h"
 #include "tests/ps/messages.h"
 #include "tests/support/complaint.h"
 
@@ -66,7 +67,8 @@ class ServiceTest : public ::testing::Test {
     plan_.ranks = {{.rank = 0, .worker = -1, .server = 0}};
   }
   RankRecord serve_script() {
-    Server server({}, {}, *device_, {.workers = 2, .token = token, .steps = plan_.train.steps});
+    ParameterServer server({}, {}, *device_,
+                           {.workers = 2, .token = token, .steps = plan_.train.steps});
     return serve({plan_, 0, *device_, store_, timeline_}, script_, server, 123);
   }
   std::string error() {

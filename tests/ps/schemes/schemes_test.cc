@@ -19,7 +19,7 @@ using testing::tiny_plan;
 
 template <class Options>
 std::vector<RankResult> run(const RunPlan& plan, const Options& options) {
-  check(options);
+  check(options, plan);
   return run_ranks(plan, maker(options), server_of(options));
 }
 
@@ -261,7 +261,7 @@ TEST(Failures, AWorkerNamesTheServerThatIsNotThere) {
 
 template <class Options>
 std::string refusal(const Options& options) {
-  return testing::complaint([&] { check(options); });
+  return testing::complaint([&] { check(options, tiny_plan(2, 2, false, 1)); });
 }
 
 TEST(Options, AreRefusedByName) {

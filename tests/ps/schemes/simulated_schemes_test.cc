@@ -19,7 +19,7 @@ using testing::tiny_plan;
 template <class Options>
 Simulated simulate(const RunPlan& plan, const Options& options, const sim::ClusterSpec& cluster,
                    bool numerics = true) {
-  check(options);
+  check(options, plan);
   return simulate_ranks(plan, cluster, numerics, maker(options), server_of(options));
 }
 

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "ps/protocol/server.h"
+#include "ps/protocol/parameter_server.h"
 
 namespace ringside::ps {
 
-Server::Rounds& Server::rounds_of_step(const Header& header) {
-  if (slots_.empty() || optimizer_->rounds() == 0)
+ParameterServer::Rounds& ParameterServer::rounds_of_step(const Header& header) {
+  if (ranges_.empty() || optimizer_->rounds() == 0)
     throw Error("this server's optimizer needs no sums over the model");
   const auto scale = static_cast<float>(header.scalar);
   if (!(std::isfinite(scale) && scale > 0))
@@ -27,18 +27,19 @@ Server::Rounds& Server::rounds_of_step(const Header& header) {
   return rounds;
 }
 
-std::vector<double> Server::totals_in(const Header& header, std::int64_t round,
-                                      const std::vector<Tensor>& frames) const {
+std::vector<double> ParameterServer::totals_in(const Header& header, std::int64_t round,
+                                               const std::vector<Tensor>& frames) const {
   const auto count = static_cast<std::int64_t>(optimizer_->sums(static_cast<int>(round)));
   if (frames.size() != 1 || frames[0].dtype() != DType::f64 || frames[0].count() != count)
     throw Error("the message must have one frame of {} fp64 totals of round {} of step {}", count,
                 round, header.step);
   std::vector<double> totals(static_cast<std::size_t>(count));
-  device_.read(frames[0], std::as_writable_bytes(std::span(totals)));
+  device().read(frames[0], std::as_writable_bytes(std::span(totals)));
   return totals;
 }
 
-Replies Server::measure(int worker, const Header& header, const std::vector<Tensor>& frames) {
+Replies ParameterServer::measure(int worker, const Header& header,
+                                 const std::vector<Tensor>& frames) {
   Rounds& rounds = rounds_of_step(header);
   const auto w = static_cast<std::size_t>(worker);
   const std::int64_t round = header.micro_batch;
@@ -63,23 +64,24 @@ Replies Server::measure(int worker, const Header& header, const std::vector<Tens
   return answer_measures();
 }
 
-Replies Server::answer_measures() {
+Replies ParameterServer::answer_measures() {
   Replies replies;
   std::vector<Reply> waiting;
   for (Reply& reply : measures_) {
     const auto round = static_cast<std::size_t>(reply.message.header.micro_batch);
     Rounds& rounds = reply.message.header.step == rounds_.step ? rounds_ : last_rounds_;
-    if (round == rounds.sums.size() && gathered_ == slots_.size())
-      rounds.sums.push_back(optimizer_->measure(static_cast<int>(round), {0, parameters_, sums_},
-                                                {rounds.step, rounds.loss_scale}));
+    if (round == rounds.sums.size() && gathered_ == ranges_.size())
+      rounds.sums.push_back(
+          optimizer_->measure(static_cast<int>(round), {0, parameters_, sums_},
+                              {.step = rounds.step, .loss_scale = rounds.loss_scale}));
     if (round >= rounds.sums.size()) {
       waiting.push_back(std::move(reply));
       continue;
     }
     const std::vector<double>& sums = rounds.sums[round];
-    const Tensor frame = device_.tensor({static_cast<std::int64_t>(sums.size())},
-                                        MemoryKind::communication, DType::f64);
-    device_.write(frame, std::as_bytes(std::span(sums)));
+    const Tensor frame = device().tensor({static_cast<std::int64_t>(sums.size())},
+                                         MemoryKind::communication, DType::f64);
+    device().write(frame, std::as_bytes(std::span(sums)));
     reply.message.frames = {frame};
     replies.push_back(std::move(reply));
   }
@@ -87,7 +89,7 @@ Replies Server::answer_measures() {
   return replies;
 }
 
-void Server::take_totals(Rounds& rounds, std::size_t round, std::vector<double> totals) {
+void ParameterServer::take_totals(Rounds& rounds, std::size_t round, std::vector<double> totals) {
   if (round < rounds.totals.size()) {
     const auto same = [](double a, double b) {
       return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
@@ -102,11 +104,13 @@ void Server::take_totals(Rounds& rounds, std::size_t round, std::vector<double> 
         "the totals of round {} are not finite, so step {} has no further rounds, but the worker "
         "asked for one",
         round, rounds.step);
-  optimizer_->settle(static_cast<int>(round), totals, {rounds.step, rounds.loss_scale});
+  optimizer_->settle(static_cast<int>(round), totals,
+                     {.step = rounds.step, .loss_scale = rounds.loss_scale});
   rounds.totals.push_back(std::move(totals));
 }
 
-Replies Server::settle(int worker, const Header& header, const std::vector<Tensor>& frames) {
+Replies ParameterServer::settle(int worker, const Header& header,
+                                const std::vector<Tensor>& frames) {
   Rounds& rounds = rounds_of_step(header);
   const auto w = static_cast<std::size_t>(worker);
   const std::int64_t round = header.micro_batch;
@@ -123,7 +127,8 @@ Replies Server::settle(int worker, const Header& header, const std::vector<Tenso
     throw Error("round {} of step {} is not the last round", round, header.step);
   const bool first = static_cast<std::size_t>(round) == rounds.totals.size();
   if (first && over) {
-    optimizer_->settle(static_cast<int>(round), totals, {rounds.step, rounds.loss_scale});
+    optimizer_->settle(static_cast<int>(round), totals,
+                       {.step = rounds.step, .loss_scale = rounds.loss_scale});
     rounds.totals.push_back(std::move(totals));
   } else {
     take_totals(rounds, static_cast<std::size_t>(round), std::move(totals));
@@ -132,17 +137,19 @@ Replies Server::settle(int worker, const Header& header, const std::vector<Tenso
   return first ? end_rounds(!over) : Replies{};
 }
 
-Replies Server::end_rounds(bool finite) {
-  if (finite) update(rounds_.step, {0, parameters_, sums_});
+Replies ParameterServer::end_rounds(bool finite) {
+  if (finite)
+    update({0, parameters_, sums_}, {.step = rounds_.step, .loss_scale = rounds_.loss_scale},
+           rounds_.step >= config_.warmup);
   gathered_ = 0;
   Rounds next{.step = rounds_.step + 1,
               .asked = std::vector<std::size_t>(rounds_.asked.size()),
               .settled = std::vector<bool>(rounds_.asked.size())};
   last_rounds_ = std::exchange(rounds_, std::move(next));
   Replies replies;
-  for (Slot& slot : slots_) {
-    ++slot.done;
-    for (Reply& reply : answer_readers(slot)) replies.push_back(std::move(reply));
+  for (std::size_t index = 0; index < ranges_.size(); ++index) {
+    ranges_[index].updated();
+    for (Reply& reply : answer_readers(index)) replies.push_back(std::move(reply));
   }
   return replies;
 }

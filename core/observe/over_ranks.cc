@@ -1,0 +1,118 @@
+#include "core/observe/over_ranks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+namespace ringside {
+namespace {
+
+/// The number of micro-batches of a step, over all ranks.
+std::size_t micro_batches(const RunPlan& plan) {
+  return static_cast<std::size_t>(plan.train.accumulation) * static_cast<std::size_t>(plan.world);
+}
+
+/// The factor that makes up for shares that are missing.
+double make_up(std::size_t all, std::size_t there) {
+  return static_cast<double>(all) / static_cast<double>(there);
+}
+
+/// The index at which `share` of all counts are reached.
+std::size_t quantile_of(const std::vector<std::int64_t>& counts, double share) {
+  const auto all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  const double rank = std::max(1.0, std::ceil(share * static_cast<double>(all)));
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    if (static_cast<double>(sum += counts[i]) >= rank) return i;
+  return 0;
+}
+
+}  // namespace
+
+std::vector<double> losses_of_steps(const RunPlan& plan, const std::vector<RankRecord>& ranks) {
+  const auto each = static_cast<std::size_t>(plan.train.accumulation);
+  const std::size_t all = micro_batches(plan);
+  std::vector<double> sums;
+  std::vector<std::size_t> counts;
+  for (const RankRecord& rank : ranks) {
+    const auto place = [&](std::size_t i) {
+      return rank.loss_places.empty() ? i : static_cast<std::size_t>(rank.loss_places[i]);
+    };
+    std::vector<std::size_t> order(rank.losses.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+    for (const std::size_t i : order) {
+      const std::size_t step = place(i) / each;
+      if (sums.size() <= step) {
+        sums.resize(step + 1);
+        counts.resize(step + 1);
+      }
+      sums[step] += rank.losses[i];
+      ++counts[step];
+    }
+  }
+  for (std::size_t s = 0; s < sums.size(); ++s)
+    if (counts[s] > 0 && counts[s] < all) sums[s] *= make_up(all, counts[s]);
+  return sums;
+}
+
+std::vector<Evaluation> evaluations_of(const RunPlan& plan, const std::vector<RankRecord>& ranks) {
+  const std::size_t all = micro_batches(plan);
+  std::map<std::int64_t, std::pair<Evaluation, std::size_t>> by_step;
+  for (const RankRecord& rank : ranks) {
+    std::vector<const RankRecord::Evaluation*> order;
+    for (const auto& evaluation : rank.evaluations) order.push_back(&evaluation);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto* a, const auto* b) { return a->first < b->first; });
+    for (const RankRecord::Evaluation* from : order) {
+      auto& [sum, count] = by_step[from->step];
+      sum.step = from->step;
+      for (const LossValue& share : from->shares) {
+        sum.loss += share.loss;
+        sum.first_term += share.first_term;
+        sum.accuracy += share.accuracy;
+      }
+      count += from->shares.size();
+      sum.seconds = std::max(sum.seconds, from->seconds);
+      double training_s = 0;
+      const auto steps = std::min(rank.steps.size(), static_cast<std::size_t>(from->step));
+      for (std::size_t s = 0; s < steps; ++s) training_s += rank.steps[s].total;
+      sum.training_s = std::max(sum.training_s, training_s);
+    }
+  }
+  std::vector<Evaluation> out;
+  for (auto& [step, evaluated] : by_step) {
+    auto& [sum, count] = evaluated;
+    if (count > 0 && count < all) {
+      sum.loss *= make_up(all, count);
+      sum.first_term *= make_up(all, count);
+      sum.accuracy *= make_up(all, count);
+    }
+    out.push_back(sum);
+  }
+  return out;
+}
+
+std::optional<RowStaleness> staleness_of(const std::vector<RankRecord>& ranks) {
+  Staleness all;
+  bool any = false;
+  for (const RankRecord& rank : ranks) {
+    if (!rank.staleness) continue;
+    any = true;
+    all.add(*rank.staleness);
+  }
+  if (!any) return {};
+  const auto updates = [&](double share) {
+    return static_cast<double>(quantile_of(all.updates, share));
+  };
+  const auto ms = [&](double share) {
+    return all.times.empty() ? 0 : 1e3 * Staleness::time_of_bin(quantile_of(all.times, share));
+  };
+  return RowStaleness{updates(0.5), updates(0.95), updates(1), {ms(0.5), ms(0.95), ms(1)},
+                      all.updates,  all.dropped};
+}
+
+}  // namespace ringside

@@ -1,0 +1,22 @@
+// Figures of a run that are sums over what its ranks recorded.
+#pragma once
+
+#include <vector>
+
+#include "core/observe/row.h"
+
+namespace ringside {
+
+/// The loss of every step, of the global batch. The shares of a step are added micro-batch by
+/// micro-batch and rank by rank, so that the sums have the bits of `single` over the same
+/// micro-batches. Where workers do different numbers of steps, some micro-batches of a late step
+/// are missing: its sum is scaled as if the missing ones had the mean of the others.
+std::vector<double> losses_of_steps(const RunPlan& plan, const std::vector<RankRecord>& ranks);
+
+/// The evaluations of the run, made of shares in the same way.
+std::vector<Evaluation> evaluations_of(const RunPlan& plan, const std::vector<RankRecord>& ranks);
+
+/// The staleness of the gradients of all servers together; none if no rank reports a staleness.
+std::optional<RowStaleness> staleness_of(const std::vector<RankRecord>& ranks);
+
+}  // namespace ringside

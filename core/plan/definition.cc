@@ -1,0 +1,35 @@
+#include "core/plan/definition.h"
+
+#include <utility>
+
+#include "core/sim/uneven.h"
+
+namespace ringside {
+
+RunPlan definition_of(const RunPlan& run) {
+  RunPlan plan = run;
+  plan.purpose = Purpose::reference;
+  plan.defines = run.world;
+  plan.world = 1;
+  plan.repeat = 0;
+  plan.train.accumulation *= run.world;
+  plan.train.offload = Offload::none;
+  plan.ranks.assign(1, run.ranks[0]);
+  plan.ranks[0].server = -1;
+  plan.servers = 0;
+  if (plan.cluster)
+    scale_device_memory(
+        *plan.cluster,
+        static_cast<double>(run.world * (plan.sums.each_micro_batch ? run.train.accumulation : 1)));
+  return plan;
+}
+
+RunPlan replay_of(const RunPlan& run, std::vector<RangeHistory> history) {
+  RunPlan plan = definition_of(run);
+  plan.id = run.id + "-replay";
+  plan.label = run.label + " (replay)";
+  plan.history = std::move(history);
+  return plan;
+}
+
+}  // namespace ringside

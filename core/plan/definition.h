@@ -1,0 +1,16 @@
+// The run of a scheme's definition.
+#pragma once
+
+#include "core/plan/run_plan.h"
+
+namespace ringside {
+
+/// The plan of one rank that stands for all workers of the run and computes what the definition of
+/// the run's scheme says; id, label and settings are still those of the run. A simulated rank has
+/// the memory of all workers, whose replicas or gradients it holds.
+RunPlan definition_of(const RunPlan& run);
+
+/// The same for a run whose definition repeats what happened (Promise::replayed).
+RunPlan replay_of(const RunPlan& run, std::vector<RangeHistory> history);
+
+}  // namespace ringside

@@ -1,0 +1,59 @@
+// What happened to the ranges of servers whose workers do not wait for each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/fields.h"
+
+namespace ringside {
+
+/// One thing that happened to a range on its server.
+struct RangeEvent {
+  enum class Kind : char {
+    accepted = 'a',  // the worker's next gradient came, and is part of an update
+    dropped = 'd',   // the worker's next gradient came too late, and is part of none
+    read = 'r',      // the worker was given the values
+    gone = 'g'       // the worker's process has ended: no update waits for the worker any more
+  };
+  Kind kind = Kind::accepted;
+  int worker = 0;
+  bool operator==(const RangeEvent&) const = default;
+};
+
+/// The events of one range, in their order. An update happens as soon as the gradients are there
+/// that it needs, so the order of events decides every bit. `events` is text of two or three bytes
+/// an event: the kind's letter, then the worker's number; "p2" stands for "a2r2".
+struct RangeHistory {
+  std::int64_t begin = 0, count = 0;  // elements of the model's flat parameters
+  std::string events;
+  /// Whether some of the events were not kept because there were too many.
+  bool cut = false;
+  bool operator==(const RangeHistory&) const = default;
+
+  /// The most text that is kept of one range.
+  static constexpr std::size_t most_bytes = std::size_t{1} << 26;
+
+  void add(const RangeEvent& event);
+};
+
+Fields fields_of(RangeHistory& history);
+
+/// Reads the events of a history, one after the other. The history outlives the reader.
+class EventReader {
+ public:
+  explicit EventReader(const RangeHistory& history) : text_(history.events) {}
+  /// The next event; none after the last one. Throws Error if the text is no history.
+  std::optional<RangeEvent> peek() const;
+  /// Goes on to the event after the one that peek() returns.
+  void skip();
+
+ private:
+  const std::string& text_;
+  std::size_t at_ = 0;
+  bool half_ = false;  // the first half of a "p" has been read
+};
+
+}  // namespace ringside

@@ -1,0 +1,42 @@
+// How far each worker has come.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ps/protocol/consistency.h"
+
+namespace ringside::ps {
+
+/// Counts the gradients that each worker has pushed for one range. In each of its steps a worker
+/// pushes `pushes` gradients; they are numbered through all steps. So a gradient that comes twice,
+/// late or too early is recognised by its worker, step and range.
+class Clocks {
+ public:
+  /// The policy outlives the clocks.
+  Clocks(const Policy& policy, int workers, std::int64_t pushes = 1);
+
+  /// Counts a push, and returns its number: step * pushes + push. Throws Error if this is not the
+  /// worker's next push, or if the worker may not push yet. `version` is that of the range.
+  std::int64_t push(int worker, std::int64_t step, std::int64_t push, std::int64_t version);
+  /// From now on nobody waits for the worker.
+  void leave(int worker);
+
+  /// The number of the worker's next push.
+  std::int64_t next(int worker) const { return next_[static_cast<std::size_t>(worker)]; }
+  bool is_there(int worker) const { return !gone_[static_cast<std::size_t>(worker)]; }
+  int workers() const;
+  /// The number of steps of which every worker has pushed every gradient.
+  std::int64_t complete() const;
+
+ private:
+  std::string text(std::int64_t number) const;
+
+  const Policy& policy_;
+  std::int64_t pushes_;
+  std::vector<std::int64_t> next_;
+  std::vector<bool> gone_;
+};
+
+}  // namespace ringside::ps

@@ -1,0 +1,146 @@
+// ParameterServer: keeps a part of the model's parameters and updates it.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/models/initial_values.h"
+#include "core/models/model.h"
+#include "core/optim/optimizer.h"
+#include "ps/protocol/consistency.h"
+#include "ps/protocol/partition.h"
+#include "ps/protocol/range.h"
+#include "ps/protocol/server.h"
+
+namespace ringside::ps {
+
+/// By which factor the server multiplies the learning rate of an update whose gradient is stale by
+/// t updates: 1, or 1 / (1 + t) (Zhang et al., IJCAI 2016).
+enum class StalenessLr : std::uint8_t { none, inverse };
+inline constexpr std::string_view staleness_lr_names[] = {"none", "inverse"};
+constexpr EnumNames names_of(StalenessLr) { return staleness_lr_names; }
+inline double lr_factor(StalenessLr rule, std::int64_t staleness) {
+  return rule == StalenessLr::inverse ? 1 / (1 + static_cast<double>(staleness)) : 1;
+}
+
+struct ServerConfig {
+  int server = 0;
+  int workers = 1;
+  std::uint64_t token = 0;
+  std::shared_ptr<const InitialValues> initial_values = drawn_values(1);
+  DType dtype = DType::f32;  // dtype of parameters and gradients
+  OptimizerConfig optimizer{};
+  ConsistencyRules rules{};
+  StalenessLr staleness_lr = StalenessLr::none;
+  std::int64_t steps = 1;   // steps of the run
+  std::int64_t pushes = 1;  // how often a worker pushes each chunk's gradient in a step
+  std::int64_t warmup = 0;  // steps left out of the optimizer's time and of staleness
+};
+
+/// The optimizer, and the number of updates of a run, as servers have them: with asp every gradient
+/// of a worker is an update, so schedules that count steps count N times as many updates.
+struct UpdateRules {
+  OptimizerConfig optimizer;
+  std::int64_t updates = 0;
+};
+UpdateRules update_rules(const OptimizerConfig& optimizer, const ConsistencyRules& rules,
+                         std::int64_t steps, int workers);
+
+/// A server that adds up the gradients of an update in the order of the workers (a gradient that
+/// comes early waits its turn) and adds up the sums of several pushes a step; then the optimizer
+/// updates the chunk, and the workers that may read get its values: views of them, or copies if an
+/// update may come before the worker has them. A policy decides which gradients make an update and
+/// who may read (ps/protocol/consistency.h). Some optimizers need sums over the whole model before
+/// they update, in one or more rounds. In each round the workers ask for this server's part of the
+/// sums, and get it once all chunks of the server have their gradients. The workers add up the
+/// parts of all servers and send back the totals. When the first worker sends the totals of the
+/// last round, the server updates all of its chunks. The server holds parameters, gradient sums and
+/// optimizer state of its own chunks.
+class ParameterServer : public Server {
+ public:
+  /// Writes the initial values of those chunks that belong to this server. The device outlives the
+  /// server.
+  ParameterServer(const Model& model, const std::vector<Chunk>& chunks, Device& device,
+                  const ServerConfig& config);
+
+  /// The number of steps for which every worker has pushed every chunk of this server.
+  std::int64_t steps() const override;
+  Replies lose(int worker) override;
+  std::vector<int> patient() const override;
+  void report(RankRecord& record) override;
+  /// Seconds spent in the optimizer after the warm-up. Blocks until the updates have run.
+  double optimizer_seconds();
+
+ protected:
+  Replies answer(int worker, Message message) override;
+  const ServerConfig& config() const { return config_; }
+
+ private:
+  /// The rounds of sums of one step.
+  struct Rounds {
+    std::int64_t step = 0;
+    float loss_scale = 1;
+    std::vector<std::vector<double>> sums{};    // this server's sums, by round
+    std::vector<std::vector<double>> totals{};  // over all servers, by round
+    std::vector<std::size_t> asked{};           // rounds that each worker has asked for
+    std::vector<bool> settled{};                // whether each worker has sent the last totals
+  };
+  /// The values of a range for a reply, and the version to which they belong.
+  struct Values {
+    Tensor tensor;
+    std::int64_t version = -1;
+  };
+
+  std::size_t index_of(const Header& header) const;
+  Replies push(int worker, const Header& header, std::vector<Tensor> frames);
+  Replies pull(int worker, const Header& header);
+  Replies ticket(int worker, const Header& header);
+  Replies finish(int worker, const Header& header);
+  Replies answer_finishers();
+  /// Adds the gradients whose turn it is, updates, and answers who may read.
+  Replies advance(std::size_t index);
+  void add(const Range& range, const Range::Gradient& gradient);
+  Replies answer_readers(std::size_t index);
+  Tensor values_of(std::size_t index);
+  Tensor copy_of(const Tensor& values) const;
+  void update(const ParameterRange& range, const StepInfo& info, bool measured);
+  ParameterRange parameters_of(const Range& range) const;
+  // parameter_server_rounds.cc
+  Replies measure(int worker, const Header& header, const std::vector<Tensor>& frames);
+  Replies settle(int worker, const Header& header, const std::vector<Tensor>& frames);
+  /// The rounds of the header's step. Throws Error if that is neither the current step nor the one
+  /// before, or if the loss scale differs from another worker's.
+  Rounds& rounds_of_step(const Header& header);
+  std::vector<double> totals_in(const Header& header, std::int64_t round,
+                                const std::vector<Tensor>& frames) const;
+  /// Gives the totals of a round to the optimizer. If another worker has sent totals of this round
+  /// before, only compares the two, and throws Error if they differ.
+  void take_totals(Rounds& rounds, std::size_t round, std::vector<double> totals);
+  Replies answer_measures();
+  Replies end_rounds(bool finite);
+  /// Adds up the times of the oldest updates, until at most `left` updates are not yet added.
+  void add_up_updates(std::size_t left);
+
+  ServerConfig config_;
+  std::unique_ptr<Policy> policy_;
+  std::vector<Range> ranges_;
+  std::map<std::int64_t, std::size_t> range_at_;  // index of a range, by its first element
+  Tensor parameters_, sums_;                      // the server's own range
+  Tensor partial_;  // the sum of a push after the step's first; empty if there is one push a step
+  std::vector<Values> copies_;  // by range: the latest values that a worker was given as a copy
+  std::unique_ptr<Optimizer> optimizer_;
+  std::deque<std::pair<Mark, Mark>> updates_;  // begin and end of the updates not yet added up
+  double optimizer_seconds_ = 0;
+  Staleness staleness_;
+  Rounds rounds_, last_rounds_;                   // of the current step, and of the one before
+  std::size_t gathered_ = 0;                      // chunks whose gradients are complete
+  std::vector<Reply> measures_;                   // replies whose sums are still missing
+  std::int64_t tickets_ = 0;                      // steps that no worker has begun
+  std::vector<std::optional<Header>> finishers_;  // by worker: the request to finish
+  std::vector<bool> lost_;
+};
+
+}  // namespace ringside::ps

@@ -1,0 +1,119 @@
+#include "ps/protocol/range.h"
+
+#include <algorithm>
+
+namespace ringside::ps {
+
+using Event = RangeEvent::Kind;
+
+Range::Range(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
+             const Policy& policy, bool keeps_history)
+    : chunk_(chunk),
+      begin_(begin),
+      world_(workers),
+      policy_(policy),
+      clocks_(policy, workers, pushes),
+      reads_(static_cast<std::size_t>(workers)),
+      keeps_history_(keeps_history),
+      history_{chunk.begin, chunk.count, {}, false} {}
+
+bool Range::push(int worker, std::int64_t step, std::int64_t push, Tensor values) {
+  const std::int64_t number = clocks_.push(worker, step, push, version_);
+  const std::optional<std::int64_t> update = policy_.update_of(number, version_);
+  if (keeps_history_) history_.add({update ? Event::accepted : Event::dropped, worker});
+  if (!update) {
+    ++dropped_;
+    return false;
+  }
+  const Read& read = reads_[static_cast<std::size_t>(worker)];
+  waiting_.push_back({worker, step, *update, std::move(values), read.version, read.at});
+  return true;
+}
+
+/// Whether an update needs the gradients of all workers.
+bool Range::all_workers() const { return policy_.gradients(world_) == world_; }
+
+std::optional<Range::Gradient> Range::take(int worker) {
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Gradient& one) {
+    return one.worker == worker && one.update == version_;
+  });
+  if (found == waiting_.end()) return {};
+  Gradient gradient = std::move(*found);
+  waiting_.erase(found);
+  return gradient;
+}
+
+std::optional<Range::Gradient> Range::next_gradient() {
+  if (complete_) return {};
+  if (all_workers()) {
+    while (turn_ < world_) {
+      std::optional<Gradient> gradient = take(turn_);
+      if (!gradient && clocks_.is_there(turn_)) return {};
+      if (gradient) gradient->first = !std::exchange(begun_, true);
+      ++turn_;
+      complete_ = begun_ && turn_ == world_;
+      if (gradient) return gradient;
+    }
+    return {};
+  }
+  if (chosen_.empty()) choose_first();
+  if (chosen_.empty()) return {};
+  Gradient gradient = std::move(chosen_.front());
+  gradient.first = !std::exchange(begun_, true);
+  chosen_.erase(chosen_.begin());
+  complete_ = chosen_.empty();
+  return gradient;
+}
+
+/// If enough gradients of the update have come, chooses the first ones and drops the others.
+void Range::choose_first() {
+  const auto wanted = static_cast<std::size_t>(policy_.gradients(world_));
+  const auto is_of_update = [&](const Gradient& one) { return one.update == version_; };
+  if (static_cast<std::size_t>(std::count_if(waiting_.begin(), waiting_.end(), is_of_update)) <
+      wanted)
+    return;
+  std::erase_if(waiting_, [&](Gradient& one) {
+    if (!is_of_update(one)) return false;
+    if (chosen_.size() < wanted)
+      chosen_.push_back(std::move(one));
+    else
+      ++dropped_;
+    return true;
+  });
+  std::sort(chosen_.begin(), chosen_.end(),
+            [](const Gradient& a, const Gradient& b) { return a.worker < b.worker; });
+}
+
+void Range::updated() {
+  ++version_;
+  turn_ = 0;
+  begun_ = complete_ = false;
+}
+
+void Range::keep_waiting(const std::function<Tensor(const Tensor&)>& copy) {
+  for (Gradient& gradient : waiting_)
+    if (!std::exchange(gradient.copied, true)) gradient.values = copy(gradient.values);
+}
+
+std::vector<Range::Reader> Range::served(double now) {
+  std::vector<Reader> served, waiting;
+  for (Reader& reader : readers_) {
+    const bool may = policy_.may_read(reader.number, version_);
+    if (may && reader.values) {
+      reads_[static_cast<std::size_t>(reader.worker)] = {version_, now};
+      if (keeps_history_) history_.add({Event::read, reader.worker});
+    }
+    (may ? served : waiting).push_back(std::move(reader));
+  }
+  readers_ = std::move(waiting);
+  return served;
+}
+
+void Range::lose(int worker) {
+  if (!clocks_.is_there(worker)) return;
+  clocks_.leave(worker);
+  std::erase_if(readers_, [&](const Reader& reader) { return reader.worker == worker; });
+  if (keeps_history_) history_.add({Event::gone, worker});
+}
+
+}  // namespace ringside::ps

@@ -1,0 +1,16 @@
+// What follows from the consistency of `ps` for a plan.
+#pragma once
+
+#include "core/plan/run_plan.h"
+#include "ps/schemes/ps.h"
+
+namespace ringside::ps {
+
+/// Throws Error for options of consistency that contradict each other, and for a plan with which
+/// the consistency has no meaning.
+void check_consistency(const PsOptions& options, const RunPlan& plan);
+
+/// The number of samples whose gradients make one update, of a run with `workers` workers.
+std::int64_t gradient_batch(const RunPlan& plan, int workers, const ConsistencyRules& rules);
+
+}  // namespace ringside::ps

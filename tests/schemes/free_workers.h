@@ -1,0 +1,94 @@
+// Runs of parameter servers whose workers do not wait for each other.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/base/random.h"
+#include "core/plan/definition.h"
+#include "experiments/report/verdict.h"
+#include "experiments/run/simulation.h"
+#include "ps/schemes/ps.h"
+#include "tests/schemes/simulated.h"
+#include "tests/schemes/tiny_runs.h"
+#include "tests/schemes/wrapped.h"
+#include "tests/support/small_cluster.h"
+
+namespace ringside::testing {
+
+/// What keeps the workers of a run in step, by a name for tests.
+struct Kept {
+  std::string name;
+  ps::PsOptions options;
+};
+inline void PrintTo(const Kept& kept, std::ostream* out) { *out << kept.name; }
+inline std::vector<Kept> ways_to_keep_in_step() {
+  using ps::Consistency;
+  return {{"asp", {.consistency = Consistency::asp}},
+          {"ssp_1", {.consistency = Consistency::ssp, .staleness_bound = 1}},
+          {"ssp_3", {.consistency = Consistency::ssp, .staleness_bound = 3}},
+          {"backup", {.backup_workers = 1}}};
+}
+
+inline RunPlan plan_of(ExperimentConfig config, const ps::PsOptions& options, int world) {
+  config.scheme_options["ps"] = options;
+  return plan_training(config, "ps", world);
+}
+
+/// Lets each unit of each worker take a time that (seed, worker, step, unit) decide, so that
+/// messages come in another order for every seed.
+class Hindered final : public Wrapped {
+ public:
+  Hindered(const RankContext& context, std::unique_ptr<SyncScheme> right, std::uint64_t seed)
+      : Wrapped(context, std::move(right)),
+        seed_(seed + 1000 * static_cast<std::uint64_t>(context.self().worker)) {}
+  void after_forward(std::size_t unit, const Pass& pass) override {
+    hold_back(2 * unit, pass);
+    Wrapped::after_forward(unit, pass);
+  }
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    hold_back(2 * unit + 1, pass);
+    Wrapped::after_backward(unit, pass);
+  }
+
+ private:
+  void hold_back(std::size_t place, const Pass& pass) const {
+    const auto at = static_cast<std::uint64_t>(pass.step) * 64 + place;
+    const std::uint64_t turns = random_bits(seed_, Stream::sampler, at) % 16;
+    for (std::uint64_t i = 0; i < turns * turns; ++i) std::this_thread::yield();
+  }
+  std::uint64_t seed_;
+};
+
+/// Runs the plan with ranks as threads, whose workers are hindered as the seed says.
+inline Row run_hindered(const RunPlan& plan, std::uint64_t seed) {
+  SchemeRow row = find_scheme("ps");
+  const auto make = row.make;
+  row.make = [make, seed](const RankContext& context, const Options& options) {
+    return std::make_unique<Hindered>(context, make(context, options), seed);
+  };
+  return run(plan, &row);
+}
+
+inline Replay replayed(const Row& row, const std::function<Row(const RunPlan&)>& run_plan) {
+  std::vector<RangeHistory> history;
+  for (const RankRecord& rank : row.ranks)
+    history.insert(history.end(), rank.history.begin(), rank.history.end());
+  try {
+    const Row again = run_plan(replay_of(row.plan, std::move(history)));
+    return {again.parameter_hashes, again.loss, again.evaluations, {}};
+  } catch (const Error& error) {
+    return {{}, {}, {}, error.what()};
+  }
+}
+inline Row with_replay(Row row) {
+  row.replay = replayed(row, [](const RunPlan& plan) { return run(plan); });
+  return row;
+}
+/// What the report says about the run.
+inline Verdict verdict_of(const Row& row) { return verdict({&row}, {row}); }
+
+}  // namespace ringside::testing

@@ -1,0 +1,275 @@
+// Workers that do not wait for each other: every run ends with the bits of its replay.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "core/base/error.h"
+#include "ps/protocol/service.h"
+#include "ps/schemes/connect.h"
+#include "tests/schemes/free_workers.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Kept;
+using testing::plan_of;
+using testing::run_hindered;
+using ::testing::SizeIs;
+using testing::tiny;
+using testing::verdict_of;
+using testing::with_replay;
+
+class Replays : public ::testing::TestWithParam<std::tuple<Kept, int>> {
+ protected:
+  const ps::PsOptions& options() const { return std::get<0>(GetParam()).options; }
+  int world() const { return std::get<1>(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(Ps, Replays,
+                         ::testing::Combine(::testing::ValuesIn(testing::ways_to_keep_in_step()),
+                                            ::testing::Values(2, 3, 4)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param).name + "_world_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+TEST_P(Replays, EndWithTheBitsOfTheRun) {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    auto config = tiny("mlp");
+    config.train.seed = static_cast<std::int64_t>(seed);
+    config.train.evaluate_every = 2;
+    config.train.evaluate_batches = 1;
+    const Row row = with_replay(run_hindered(plan_of(config, options(), world()), seed));
+    const Verdict verdict = verdict_of(row);
+    EXPECT_EQ(verdict.proof, Proof::identical_to_replay) << verdict.cause << " seed " << seed;
+    ASSERT_TRUE(row.staleness);
+    if (options().consistency == ps::Consistency::ssp) {
+      EXPECT_LE(row.staleness->max, static_cast<double>(options().staleness_bound));
+    }
+  }
+}
+
+TEST_P(Replays, WithAccumulationAndSeveralServersAndBesideWorkers) {
+  auto config = tiny("gpt");
+  config.train.accumulation = 2;
+  ps::PsOptions beside = options();
+  beside.placement = ps::Placement::beside;
+  const Row row = with_replay(run_hindered(plan_of(config, beside, world()), 3));
+  EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
+}
+
+TEST_P(Replays, InTheSimulatedWorldTheSameSeedGivesTheSameRecord) {
+  auto config = testing::simulated(tiny("mlp"), testing::small_cluster(1));
+  config.cluster->machines = world();
+  config.sim.numerics = true;
+  config.sim.jitter = 0.5;
+  config.train.evaluate_every = 2;
+  config.train.evaluate_batches = 1;
+  const RunPlan plan = plan_of(config, options(), world());
+  const auto simulate_plan = [](const RunPlan& one) {
+    return make_row(one, simulate(one, [](const Progress&) {}));
+  };
+  Row row = simulate_plan(plan);
+  row.replay = testing::replayed(row, simulate_plan);
+  EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
+  const Row again = simulate_plan(plan);
+  EXPECT_EQ(again.loss, row.loss);
+  for (std::size_t r = 0; r < row.ranks.size(); ++r)
+    EXPECT_EQ(again.ranks[r].history, row.ranks[r].history);
+  config.train.seed = 17;
+  EXPECT_NE(simulate_plan(plan_of(config, options(), world())).loss, row.loss);
+}
+
+TEST(FreeWorkers, SspWithoutStalenessHasTheBitsOfBsp) {
+  for (int world = 2; world <= 4; ++world) {
+    auto config = tiny("mlp");
+    const RunPlan plan =
+        plan_of(config, {.consistency = ps::Consistency::ssp, .staleness_bound = 0}, world);
+    EXPECT_EQ(plan.promise, Promise::same_run);
+    const Row row = run_hindered(plan, 5);
+    EXPECT_EQ(row.parameter_hashes, testing::reference_of(config, world).parameter_hashes);
+    EXPECT_FALSE(row.staleness);
+  }
+}
+
+/// A cluster of `world` machines of one device, of which the last has half of the speed.
+ExperimentConfig with_a_slow_worker(int world) {
+  auto config = testing::simulated(tiny("gpt"), testing::small_cluster(1));
+  config.model.width = 64;
+  config.model.context = 64;
+  config.train.steps = 25;
+  config.cluster->machines = world;
+  config.cluster->nic = config.cluster->pcie = {.gbs = 1e3, .latency_us = 0.1, .step_us = 0.1};
+  config.cluster->message = {};
+  config.cluster->device.launch_us = 0;
+  config.cluster->slow.push_back({.machine = world - 1, .device = 0, .factor = 2});
+  return config;
+}
+
+Row simulated(const ExperimentConfig& config, const ps::PsOptions& options, int world) {
+  const RunPlan plan = plan_of(config, options, world);
+  return make_row(plan, simulate(plan, [](const Progress&) {}));
+}
+
+TEST(FreeWorkers, AFastWorkerDoesMoreStepsUnlessStepsAreEqual) {
+  const auto config = with_a_slow_worker(4);
+  const Row row = simulated(config, {.consistency = ps::Consistency::asp}, 4);
+  ASSERT_THAT(row.worker_steps, SizeIs(4));
+  EXPECT_EQ(std::accumulate(row.worker_steps.begin(), row.worker_steps.end(), std::int64_t{0}),
+            4 * config.train.steps);
+  EXPECT_NEAR(static_cast<double>(row.worker_steps[0]) / static_cast<double>(row.worker_steps[3]),
+              2, 0.2);
+  const Row equal =
+      simulated(config, {.consistency = ps::Consistency::asp, .equal_steps = true}, 4);
+  EXPECT_THAT(equal.worker_steps, SizeIs(0));
+}
+
+/// The throughput of a run, with bsp as 1.
+double beside_bsp(const ExperimentConfig& config, const ps::PsOptions& options) {
+  return simulated(config, options, 4).samples_per_s / simulated(config, {}, 4).samples_per_s;
+}
+
+TEST(FreeWorkers, OneAtHalfSpeedCostsAspOnlyItsOwnShare) {
+  const auto config = with_a_slow_worker(4);
+  // bsp does 4 worker-steps in two units of time, asp 3.5 in one.
+  EXPECT_GE(beside_bsp(config, {.consistency = ps::Consistency::asp}), 1.6);
+  EXPECT_GE(beside_bsp(config, {.backup_workers = 1}), 1.35);
+}
+
+/// A worker that stays slow lets the others get ahead by the bound alone: in the long run all
+/// workers of ssp are as slow as the slowest one.
+TEST(FreeWorkers, SspHelpsWhereSlownessPassesAndNotWhereItStays) {
+  const ps::PsOptions ssp = {.consistency = ps::Consistency::ssp, .staleness_bound = 3};
+  EXPECT_NEAR(beside_bsp(with_a_slow_worker(4), ssp), 1, 0.15);
+  auto passing = with_a_slow_worker(4);
+  passing.cluster->slow.clear();
+  passing.sim.jitter = 0.7;
+  EXPECT_GE(beside_bsp(passing, ssp), 1.25);
+}
+
+/// A server that does something else than its record says.
+class WrongServer : public ps::ParameterServer {
+ public:
+  using ParameterServer::ParameterServer;
+
+ protected:
+  ps::Replies answer(int worker, ps::Message message) override {
+    if (message.header.kind != ps::Kind::push_pull || message.header.step != 2 || worker != 1 ||
+        done_)
+      return ParameterServer::answer(worker, std::move(message));
+    done_ = true;
+    return wrong(worker, std::move(message));
+  }
+  virtual ps::Replies wrong(int worker, ps::Message message) = 0;
+
+ private:
+  bool done_ = false;
+};
+
+/// Adds one gradient twice.
+class AppliesTwice final : public WrongServer {
+ public:
+  using WrongServer::WrongServer;
+  ps::Replies wrong(int worker, ps::Message message) override {
+    const Tensor& gradient = message.frames[0];
+    const Tensor twice = device().tensor(gradient.shape(), MemoryKind::workspace);
+    device().kernels().copy({.in = gradient, .out = twice});
+    device().kernels().add({.in = gradient, .out = twice});
+    message.frames[0] = twice;
+    return ParameterServer::answer(worker, std::move(message));
+  }
+};
+
+/// Gives out the values that were there before the push.
+class ReadsLate final : public WrongServer {
+ public:
+  using WrongServer::WrongServer;
+  ps::Replies wrong(int worker, ps::Message message) override {
+    ps::Message pull = message;
+    pull.header.kind = ps::Kind::pull;
+    pull.header.step = 0;
+    pull.frames.clear();
+    const Tensor before =
+        ParameterServer::answer(worker, std::move(pull)).at(0).message.frames.at(0);
+    ps::Replies replies = ParameterServer::answer(worker, std::move(message));
+    for (ps::Reply& reply : replies)
+      if (reply.worker == worker) reply.message.frames[0] = before;
+    return replies;
+  }
+};
+
+/// Runs asp with a server of another class.
+template <class Server>
+Row run_with(const RunPlan& plan) {
+  SchemeRow row = find_scheme("ps");
+  row.serve = [](const RankContext& context, const Options& options, Model& model, const Loader&) {
+    const auto transport = context.links.transport<ps::Transport>();
+    const auto& own = options.as<ps::PsOptions>();
+    const ps::Connection connection = transport->listen(
+        context,
+        {.max_frame_bytes = ps::max_chunk_bytes, .timeout_s = context.plan.train.timeout_s});
+    ps::ServerConfig config = ps::server_config(context, connection.token);
+    config.rules = ps::rules_of(own);
+    Server server(model, ps::partition(model, context.plan.servers), context.device, config);
+    return ps::serve(context, *connection.channel, server, model.parameter_count());
+  };
+  return testing::run(plan, &row);
+}
+
+TEST(FreeWorkers, AServerThatAppliesAPushTwiceIsFoundOut) {
+  const RunPlan plan = plan_of(tiny("mlp"), {.servers = 1, .consistency = ps::Consistency::asp}, 2);
+  const Verdict verdict = verdict_of(with_replay(run_with<AppliesTwice>(plan)));
+  EXPECT_EQ(verdict.proof, Proof::different) << verdict.cause;
+}
+
+TEST(FreeWorkers, AServerThatReadsOneVersionLateIsFoundOut) {
+  const RunPlan plan = plan_of(tiny("mlp"), {.servers = 1, .consistency = ps::Consistency::asp}, 2);
+  const Verdict verdict = verdict_of(with_replay(run_with<ReadsLate>(plan)));
+  EXPECT_NE(verdict.proof, Proof::identical_to_replay) << verdict.cause;
+}
+
+TEST(FreeWorkers, ARecordThatDoesNotFitIsRefused) {
+  Row row = run_hindered(plan_of(tiny("mlp"), {.consistency = ps::Consistency::asp}, 2), 1);
+  for (RankRecord& rank : row.ranks)
+    if (!rank.history.empty()) rank.history[0].events += "p1";
+  EXPECT_THAT(with_replay(std::move(row)).replay->error, HasSubstr("does not fit"));
+}
+
+TEST(FreeWorkers, WhatNeedsTheWholeModelIsRefusedByName) {
+  const auto complaint = [](const std::function<void(ExperimentConfig&)>& change,
+                            const ps::PsOptions& options) -> std::string {
+    auto config = tiny("mlp");
+    change(config);
+    try {
+      plan_of(config, options, 2);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  const ps::PsOptions asp = {.consistency = ps::Consistency::asp};
+  const ps::PsOptions ssp = {.consistency = ps::Consistency::ssp};
+  EXPECT_EQ(complaint([](auto&) {}, asp), "nothing");
+  EXPECT_THAT(complaint([](auto& c) { c.optimizer.clip_norm = 1; }, asp), HasSubstr("clip_norm"));
+  EXPECT_THAT(complaint([](auto& c) { c.optimizer.clip_norm = 1; }, ssp), HasSubstr("'ssp'"));
+  EXPECT_THAT(complaint([](auto& c) { c.optimizer.kind = "lamb"; }, asp), HasSubstr("lamb"));
+  EXPECT_THAT(complaint([](auto& c) { c.train.precision = Precision::fp16; }, asp),
+              HasSubstr("bf16"));
+  EXPECT_THAT(complaint([](auto& c) { c.optimizer.clip_norm = 1; }, {.backup_workers = 1}),
+              HasSubstr("backup_workers"));
+  EXPECT_THAT(complaint([](auto&) {}, {.backup_workers = 2}), HasSubstr("of 2 workers"));
+  EXPECT_THAT(complaint([](auto&) {}, {.staleness_lr = ps::StalenessLr::inverse}),
+              HasSubstr("staleness_lr"));
+}
+
+TEST(FreeWorkers, StaleGradientsCanHaveSmallerSteps) {
+  const ps::PsOptions options = {.consistency = ps::Consistency::asp,
+                                 .staleness_lr = ps::StalenessLr::inverse};
+  const Row row = with_replay(run_hindered(plan_of(tiny("mlp"), options, 3), 2));
+  EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
+  EXPECT_GT(row.staleness->max, 0);
+}
+
+}  // namespace
+}  // namespace ringside
