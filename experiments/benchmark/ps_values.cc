@@ -1,7 +1,7 @@
 #include "experiments/benchmark/ps_values.h"
 
 #include <algorithm>
-#include <limits>
+#include <vector>
 
 namespace ringside {
 namespace {
@@ -14,16 +14,38 @@ std::int64_t common(std::int64_t element, std::int64_t round) {
   return (element + stride * round) % period;
 }
 
-/// The number of elements that are not minus the sum of `some` gradients whose workers, counted
-/// from 1, add up to `numbers`.
-std::int64_t count_other(std::span<const float> values, std::int64_t first, std::int64_t round,
-                         std::int64_t some, std::int64_t numbers) {
-  std::int64_t wrong = 0, phase = common(first, round);
+/// Gradients of one round, added up: how many they are, and the sum of their workers' numbers,
+/// counted from 1.
+struct Sum {
+  std::int64_t round, gradients, numbers;
+};
+
+/// The number of elements that are not minus this sum.
+std::int64_t count_other(std::span<const float> values, std::int64_t first, const Sum& sum) {
+  std::int64_t wrong = 0, phase = common(first, sum.round);
   for (const float value : values) {
-    wrong += value != -static_cast<float>(numbers + some * phase) ? 1 : 0;
+    const std::int64_t expected = sum.numbers + sum.gradients * phase;
+    wrong += value != -static_cast<float>(expected) ? 1 : 0;
     if (++phase == period) phase = 0;
   }
   return wrong;
+}
+
+/// The sums of which a range may consist.
+std::vector<Sum> allowed_sums(std::int64_t round, std::int64_t workers,
+                              ps::Consistency consistency) {
+  const auto all = [&](std::int64_t of) { return Sum{of, workers, workers * (workers + 1) / 2}; };
+  switch (consistency) {
+    case ps::Consistency::bsp:
+      return {all(round)};
+    case ps::Consistency::ssp:
+      return {all(round), round > 0 ? all(round - 1) : Sum{0, 0, 0}};
+    case ps::Consistency::asp:
+      break;
+  }
+  std::vector<Sum> sums;
+  for (std::int64_t number = 1; number <= workers; ++number) sums.push_back({round, 1, number});
+  return sums;
 }
 
 }  // namespace
@@ -37,20 +59,13 @@ void fill_gradient(std::span<float> gradient, int worker, std::int64_t round) {
 }
 
 std::int64_t count_wrong_values(std::span<const float> values, std::int64_t first,
-                                std::int64_t round, int workers, bool all) {
-  const std::int64_t n = workers;
-  if (all) return count_other(values, first, round, n, n * (n + 1) / 2);
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (std::int64_t some = 1; some <= n && least > 0; ++some) {
-    // The first element says which workers they can be.
-    const double numbers = -static_cast<double>(values.empty() ? 0.0F : values[0]) -
-                           static_cast<double>(some * common(first, round));
-    const std::int64_t fewest = some * (some + 1) / 2, most = some * (2 * n - some + 1) / 2;
-    if (numbers >= static_cast<double>(fewest) && numbers <= static_cast<double>(most))
-      least = std::min(least,
-                       count_other(values, first, round, some, static_cast<std::int64_t>(numbers)));
+                                std::int64_t round, int workers, ps::Consistency consistency) {
+  std::int64_t least = std::ssize(values);
+  for (const Sum& sum : allowed_sums(round, workers, consistency)) {
+    least = std::min(least, count_other(values, first, sum));
+    if (least == 0) break;
   }
-  return std::min(least, static_cast<std::int64_t>(std::ssize(values)));
+  return least;
 }
 
 }  // namespace ringside

@@ -137,8 +137,9 @@ PsWay::~PsWay() { client_.reset(); }
 /// If a server fails, its workers are told why, and one of them tells the bench.
 void PsWay::serve(const ps::Connection& connection) {
   try {
-    ps::Server server(model_, ps::partition(model_, plan_.servers), device_,
-                      ps::server_config(serving_context_, connection.token));
+    ps::ServerConfig config = ps::server_config(serving_context_, connection.token);
+    config.rules = ps::rules_of(way_);
+    ps::ParameterServer server(model_, ps::partition(model_, plan_.servers), device_, config);
     ps::serve(serving_context_, *connection.channel, server, model_.parameter_count());
   } catch (const std::exception&) {
   }
@@ -167,8 +168,7 @@ void PsWay::check_round() {
   if (!std::exchange(unchecked_, false)) return;
   for (const ps::Chunk& chunk : ps::partition(model_, plan_.servers))
     wrong_ += count_wrong_values(values_of(replica_->parameters().range(chunk.begin, chunk.count)),
-                                 chunk.begin, rounds_ - 1, plan_.world,
-                                 way_.consistency == ps::Consistency::bsp);
+                                 chunk.begin, rounds_ - 1, plan_.world, way_.consistency);
 }
 
 }  // namespace ringside

@@ -1,5 +1,7 @@
 // `ringside bench ps`, by the program.
 #include "tests/experiments/bench_ps.h"
+#include <set>
+
 #include "ps/schemes/ps.h"
 
 namespace ringside {
@@ -40,6 +42,20 @@ TEST_F(BenchPs, ChecksEveryTransportWithSeveralWorkersAndServers) {
           for (const char* bound : {"copy", "copy_by_two", "tcp", "unix"})
             EXPECT_GT(row.at("bounds_us").at(bound), 0) << bound;
         }
+}
+
+TEST_F(BenchPs, ChecksEveryConsistency) {
+  std::string all;
+  for (const std::string_view name : names_of(ps::Consistency{}))
+    all += (all.empty() ? "" : ",") + std::string(name);
+  const auto results = results_of({"--workers", "2", "--servers", "2", "--sizes", "4KB,3MB",
+                                   "--consistencies", all, "--rounds", "3"});
+  std::set<std::string> measured;
+  for (const auto& row : results) {
+    EXPECT_EQ(row.at("in_place").at("nwrong"), 0) << row.dump();
+    measured.insert(row.at("consistency"));
+  }
+  EXPECT_EQ(measured.size(), names_of(ps::Consistency{}).size());
 }
 
 TEST_F(BenchPs, MeasuresServersBesideWorkers) {

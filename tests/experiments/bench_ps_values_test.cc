@@ -131,32 +131,58 @@ TEST(BenchPsValues, AreCountedIfAServerErrs) {
   EXPECT_EQ(wrong_with(one, 1, 1, 1 << 19), 1) << "an array of several ranges";
 }
 
-TEST(BenchPsValues, OfSomeWorkersAreRightIfTheyAreTheSameThroughoutARange) {
-  constexpr std::int64_t round = 5, first = 1000;
-  constexpr int workers = 3;
-  std::vector<float> sum(100);
-  const auto add = [&](std::size_t begin, std::size_t end, int worker, std::int64_t of) {
-    std::vector<float> gradient(first + sum.size());
-    fill_gradient(gradient, worker, of);
-    for (std::size_t i = begin; i < end; ++i) sum[i] -= gradient[first + i];
-  };
-  const auto wrong = [&](bool all) { return count_wrong_values(sum, first, round, workers, all); };
-  add(0, 100, 1, round);
-  EXPECT_EQ(wrong(false), 0);
-  EXPECT_EQ(wrong(true), 100) << "two are missing";
-  add(0, 40, 2, round);
-  EXPECT_EQ(wrong(false), 60) << "worker 2 is only in the first 40";
-  add(40, 100, 2, round);
-  EXPECT_EQ(wrong(false), 0);
-  add(0, 100, 0, round - 1);
-  EXPECT_EQ(wrong(false), 100) << "a gradient of the round before";
-  std::fill(sum.begin(), sum.end(), 0.0F);
-  EXPECT_EQ(wrong(false), 100) << "no gradient at all";
-  for (int worker = 0; worker < workers; ++worker) add(0, 100, worker, round);
-  EXPECT_EQ(wrong(false), 0);
-  EXPECT_EQ(wrong(true), 0);
-  add(50, 51, 0, round);
-  EXPECT_EQ(wrong(true), 1) << "a push that was applied twice";
+/// What a range holds after updates, from element `first` of the array on.
+class Range {
+ public:
+  /// Elements [begin, end) are of an update with these workers' gradients of a round.
+  void update(std::size_t begin, std::size_t end, std::int64_t of,
+              const std::vector<int>& workers) {
+    std::fill(values_.begin() + static_cast<std::ptrdiff_t>(begin),
+              values_.begin() + static_cast<std::ptrdiff_t>(end), 0.0F);
+    std::vector<float> gradient(first + values_.size());
+    for (const int worker : workers) {
+      fill_gradient(gradient, worker, of);
+      for (std::size_t i = begin; i < end; ++i) values_[i] -= gradient[first + i];
+    }
+  }
+  std::int64_t wrong(ps::Consistency consistency) const {
+    return count_wrong_values(values_, first, round, 3, consistency);
+  }
+
+  static constexpr std::int64_t first = 1000, round = 5;
+
+ private:
+  std::vector<float> values_ = std::vector<float>(100);
+};
+
+TEST(BenchPsValues, AreWhatTheConsistencyAllows) {
+  using enum ps::Consistency;
+  Range range;
+  for (const auto consistency : {bsp, ssp, asp})
+    EXPECT_EQ(range.wrong(consistency), 100) << "nothing was pushed";
+  range.update(0, 100, Range::round, {0, 1, 2});
+  EXPECT_EQ(range.wrong(bsp), 0);
+  EXPECT_EQ(range.wrong(ssp), 0);
+  EXPECT_EQ(range.wrong(asp), 100);
+  range.update(0, 100, Range::round - 1, {0, 1, 2});
+  EXPECT_EQ(range.wrong(bsp), 100);
+  EXPECT_EQ(range.wrong(ssp), 0) << "a worker may be one update behind";
+  range.update(0, 40, Range::round, {0, 1, 2});
+  EXPECT_EQ(range.wrong(bsp), 60);
+  EXPECT_EQ(range.wrong(ssp), 40) << "torn";
+  range.update(0, 100, Range::round - 2, {0, 1, 2});
+  EXPECT_EQ(range.wrong(ssp), 100);
+  for (const int worker : {0, 1, 2}) {
+    range.update(0, 100, Range::round, {worker});
+    EXPECT_EQ(range.wrong(asp), 0);
+    EXPECT_EQ(range.wrong(bsp), 100);
+  }
+  range.update(50, 80, Range::round, {0});
+  EXPECT_EQ(range.wrong(asp), 30) << "torn";
+  range.update(0, 100, Range::round - 1, {0});
+  EXPECT_EQ(range.wrong(asp), 100);
+  range.update(0, 100, Range::round, {0, 1, 2, 0});
+  EXPECT_EQ(range.wrong(bsp), 100) << "a push was applied twice";
 }
 
 }  // namespace
