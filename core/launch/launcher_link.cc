@@ -1,7 +1,6 @@
 #include <fcntl.h>
 
 #include <nlohmann/json.hpp>
-#include <set>
 #include <thread>
 
 #include "core/base/error.h"
@@ -9,43 +8,9 @@
 #include "core/base/utf8.h"
 #include "core/launch/json_line.h"
 #include "core/launch/launch.h"
+#include "core/launch/link_store.h"
 
 namespace ringside {
-namespace {
-
-/// The launcher's store, as a rank sees it. The launcher's answers are kept here, where get() waits
-/// for them.
-class LinkStore : public Store {
- public:
-  explicit LinkStore(JsonLine& line) : line_(line) {}
-
-  void set(const std::string& key, const std::string& value) override {
-    line_.send({{"set", {key, value}}});
-  }
-  std::string get(const std::string& key, double timeout_s) override {
-    ask(key);
-    return answers_.get(key, timeout_s);
-  }
-  std::optional<std::string> try_get(const std::string& key) override {
-    ask(key);
-    return answers_.try_get(key);
-  }
-  void answer(const std::string& key, const std::string& value) { answers_.set(key, value); }
-
- private:
-  void ask(const std::string& key) {
-    std::lock_guard lock(mutex_);
-    if (asked_.insert(key).second) line_.send({{"get", key}});
-  }
-
-  JsonLine& line_;
-  std::mutex mutex_;
-  std::set<std::string> asked_;
-  MemoryStore answers_;
-};
-
-}  // namespace
-
 struct LauncherLink::State {
   explicit State(int socket) : line(socket), store(line) {}
 

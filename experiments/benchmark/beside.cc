@@ -262,8 +262,8 @@ std::unique_ptr<RankGroup> start_beside(const Beside& library, int world, Patien
             fmt::format("bench comm: {}: {} of {} ranks have come within {} s (--timeout)",
                         library.name, sockets.size(), world, patience.timeout_s));
   }
-  return std::make_unique<RankGroup>(library.name, std::move(sockets), std::move(processes),
-                                     std::move(patience));
+  return std::make_unique<RankGroup>("bench comm: " + library.name, std::move(sockets),
+                                     std::move(processes), std::move(patience));
 }
 
 }  // namespace ringside

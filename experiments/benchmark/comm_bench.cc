@@ -1,7 +1,6 @@
 #include "experiments/benchmark/comm_bench.h"
 
-#include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "core/base/error.h"
 #include "experiments/benchmark/comm_measured.h"
@@ -13,25 +12,13 @@ namespace ringside {
 CommRow measured(const CommOperation& operation, std::optional<Algorithm> algorithm, int world,
                  std::int64_t count, std::vector<double> us) {
   CommRow row;
+  static_cast<CallTimes&>(row) = call_times(std::move(us), 4 * count, operation.bus_factor(world));
   row.world = world;
   row.operation = operation.name;
   row.algorithm = algorithm;
   row.size = 4 * count;
   row.count = count;
   row.reduction = operation.reduction;
-  std::sort(us.begin(), us.end());
-  const auto quantile = [&](double share) {
-    const auto index = static_cast<std::size_t>(share * static_cast<double>(us.size()));
-    return us[std::min(us.size() - 1, index)];
-  };
-  row.p50 = quantile(0.5);
-  row.p95 = quantile(0.95);
-  row.p99 = quantile(0.99);
-  row.min = us.front();
-  row.max = us.back();
-  row.avg = std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(us.size());
-  row.alg_bw = row.p50 > 0 ? static_cast<double>(row.size) / row.p50 * 1e-3 : 0;
-  row.bus_bw = row.alg_bw * operation.bus_factor(world);
   return row;
 }
 

@@ -11,6 +11,7 @@
 #include "core/comm/algorithm.h"
 #include "core/sim/cluster.h"
 #include "experiments/benchmark/beside.h"
+#include "experiments/benchmark/turns.h"
 
 namespace ringside {
 
@@ -28,18 +29,15 @@ struct CommBench {
   std::function<bool()> interrupted = [] { return false; };  // called ten times a second
 };
 
-/// One operation of one size by one algorithm. Times are microseconds from the moment when the last
-/// rank begins to the moment when the last rank ends. GB = 1e9 bytes.
-struct CommRow {
+/// One operation of one size by one algorithm. Times are from the moment when the last rank begins
+/// to the moment when the last rank ends.
+struct CommRow : CallTimes {
   std::string communicator;  // "shm", "nccl", "sim", or the name of another library
   int world = 0;
   std::string operation;
   std::optional<Algorithm> algorithm = Algorithm::native;  // none: another library's
   std::int64_t size = 0, count = 0;  // bytes and fp32 elements of the whole array
   std::string reduction;
-  double p50 = 0, p95 = 0, p99 = 0, min = 0, avg = 0, max = 0;
-  double alg_bw = 0, bus_bw = 0;        // of the median
-  std::optional<std::int64_t> wrong{};  // elements; none if a simulation moves no values
   /// The median time in which ranks that do not communicate sum as many bytes of their own memory,
   /// measured between the calls; none for other operations than all_reduce and in simulations.
   std::optional<double> bound_us{};

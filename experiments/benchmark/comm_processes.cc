@@ -11,25 +11,9 @@
 namespace ringside {
 namespace {
 
-/// How often an operation runs. A contender has the processor for one turn of a few calls, then the
-/// others have theirs; the first calls of a turn find ranks that have just woken up, and do not
-/// count.
-struct Turns {
-  int warm_up, rounds, calls, first;
-};
-
-Turns turns_for(std::int64_t bytes) {
-  if (bytes <= 1 << 20) return {1, 20, 10, 1};
-  return bytes <= 16 << 20 ? Turns{1, 20, 2, 0} : Turns{1, 11, 1, 0};
-}
-
-/// Somebody who takes turns, and what was found out.
-struct Contender {
-  RankGroup* group;
-  std::string way, communicator;
-  std::optional<Algorithm> algorithm;
-  std::vector<double> us{};
-  std::int64_t wrong = 0;
+struct CommContender : Contender {
+  std::string communicator{};
+  std::optional<Algorithm> algorithm{};
 };
 
 /// All who take turns at one world.
@@ -40,12 +24,13 @@ class Contest {
     const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
     own_name_ = bench.device == "cuda" ? "nccl" : "shm";
     // Ours first: a process forked later would keep the sockets of the others open.
-    groups_.push_back(fork_ranks(own_name_, world, patience, [&](int socket, int rank) {
-      SharedStore store(*shared_);
-      const auto own = make_own_rank(bench.device, bench.algorithms, *shared_, store, rank, world,
-                                     bench.timeout_s);
-      serve(socket, rank, *own);
-    }));
+    groups_.push_back(
+        fork_ranks({"bench comm: " + own_name_, world}, patience, [&](int socket, int rank) {
+          SharedStore store(*shared_);
+          const auto own = make_own_rank(bench.device, bench.algorithms, *shared_, store, rank,
+                                         world, bench.timeout_s);
+          serve(socket, rank, *own);
+        }));
     for (const Beside& library : bench.beside)
       groups_.push_back(start_beside(library, world, patience));
   }
@@ -53,22 +38,16 @@ class Contest {
   /// The rows of one operation and size.
   std::vector<CommRow> measure(const CommOperation& operation, std::int64_t size) {
     const std::int64_t count = count_of(operation, size, world_);
-    std::vector<Contender> contenders = contenders_for(operation);
-    for (const Contender& one : contenders)
+    std::vector<CommContender> contenders = contenders_for(operation);
+    std::vector<Contender*> in_turn;
+    for (CommContender& one : contenders) {
       if (one.group != groups_[0].get() || &one == &contenders[0])
-        one.group->prepare(operation, count);
+        one.group->prepare(operation.name, count);
+      in_turn.push_back(&one);
+    }
     Turns turns = turns_for(size);
     if (bench_.rounds > 0) turns.rounds = bench_.rounds;
-    for (int round = -turns.warm_up; round < turns.rounds; ++round)
-      for (std::size_t i = 0; i < contenders.size(); ++i) {
-        // Another one begins each time, so that nobody always follows the same one.
-        Contender& one =
-            contenders[(i + static_cast<std::size_t>(round + turns.warm_up)) % contenders.size()];
-        const std::vector<double> us = one.group->turn(one.way, turns.first + turns.calls);
-        if (round >= 0) one.us.insert(one.us.end(), us.begin() + turns.first, us.end());
-        if ((round < 0 || round + 1 == turns.rounds) && one.way != bound_way)
-          one.wrong += one.group->count_wrong();
-      }
+    take_turns(in_turn, turns);
     return rows_of(operation, count, contenders);
   }
 
@@ -77,26 +56,26 @@ class Contest {
   }
 
  private:
-  std::vector<Contender> contenders_for(const CommOperation& operation) const {
-    std::vector<Contender> out;
+  std::vector<CommContender> contenders_for(const CommOperation& operation) const {
+    std::vector<CommContender> out;
     for (const Algorithm algorithm : bench_.algorithms)
-      out.push_back({groups_[0].get(), std::string(name_of(algorithm)), own_name_, algorithm});
+      out.push_back({{groups_[0].get(), std::string(name_of(algorithm))}, own_name_, algorithm});
     for (std::size_t i = 0; i < bench_.beside.size(); ++i) {
       const Beside& library = bench_.beside[i];
       const auto& some = library.operations;
       if (some.empty() || std::find(some.begin(), some.end(), operation.name) != some.end())
-        out.push_back({groups_[i + 1].get(), "its-own", library.name, {}});
+        out.push_back({{groups_[i + 1].get(), "its-own"}, library.name});
     }
     if (operation.name == "all_reduce" && bench_.device == "cpu")
-      out.push_back({groups_[0].get(), bound_way, "", {}});
+      out.push_back({{groups_[0].get(), bound_way, false}});
     return out;
   }
 
   std::vector<CommRow> rows_of(const CommOperation& operation, std::int64_t count,
-                               const std::vector<Contender>& contenders) const {
+                               const std::vector<CommContender>& contenders) const {
     std::vector<CommRow> rows;
     std::optional<double> bound;
-    for (const Contender& one : contenders) {
+    for (const CommContender& one : contenders) {
       CommRow row = measured(operation, one.algorithm, world_, count, one.us);
       if (one.way == bound_way) {
         bound = row.p50;

@@ -27,11 +27,6 @@ std::string size_text(std::int64_t bytes) {
 }  // namespace
 
 nlohmann::ordered_json to_json(const CommRow& row) {
-  nlohmann::ordered_json times = {
-      {"time_us", row.p50}, {"alg_bw", row.alg_bw}, {"bus_bw", row.bus_bw}, {"nwrong", nullptr},
-      {"avg", row.avg},     {"min", row.min},       {"max", row.max},       {"p50", row.p50},
-      {"p95", row.p95},     {"p99", row.p99}};
-  if (row.wrong) times["nwrong"] = *row.wrong;
   nlohmann::ordered_json out = {{"operation", row.operation},
                                 {"communicator", row.communicator},
                                 {"algorithm", nullptr},
@@ -42,7 +37,7 @@ nlohmann::ordered_json to_json(const CommRow& row) {
                                 {"redop", row.reduction},
                                 {"bound_us", nullptr},
                                 {"ratio", nullptr},
-                                {"in_place", times}};
+                                {"in_place", to_json(static_cast<const CallTimes&>(row))}};
   if (row.algorithm) out["algorithm"] = name_of(*row.algorithm);
   if (row.bound_us) out["bound_us"] = *row.bound_us;
   if (row.ratio) out["ratio"] = *row.ratio;

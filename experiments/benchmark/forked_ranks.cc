@@ -61,9 +61,9 @@ void bind_to_core(int rank, int world) {
   }
 }
 
-[[noreturn]] void be_rank(int socket, int rank, int world, pid_t bench,
+[[noreturn]] void be_rank(int socket, int rank, const ForkedRanks& forked, pid_t bench,
                           const std::function<void(int, int)>& body) {
-  bind_to_core(rank, world);
+  if (forked.own_cores) bind_to_core(rank, forked.world);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != bench) _exit(1);
   try {
@@ -80,13 +80,13 @@ void bind_to_core(int rank, int world) {
 
 }  // namespace
 
-std::unique_ptr<RankGroup> fork_ranks(const std::string& name, int world, Patience patience,
+std::unique_ptr<RankGroup> fork_ranks(const ForkedRanks& forked, Patience patience,
                                       const std::function<void(int, int)>& body) {
   auto processes = std::make_unique<ForkedProcesses>();
   std::vector<int> sockets;
   const pid_t bench = getpid();
   std::fflush(nullptr);
-  for (int rank = 0; rank < world; ++rank) {
+  for (int rank = 0; rank < forked.world; ++rank) {
     int ends[2];
     const bool paired = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
     const pid_t process = paired ? fork() : -1;
@@ -94,20 +94,20 @@ std::unique_ptr<RankGroup> fork_ranks(const std::string& name, int world, Patien
       // An end of the bench that a rank kept would hide the end of the bench from the others.
       for (const int socket : sockets) close(socket);
       close(ends[0]);
-      be_rank(ends[1], rank, world, bench, body);
+      be_rank(ends[1], rank, forked, bench, body);
     }
     const int cause = errno;
     if (paired) close(ends[1]);
     if (paired) sockets.push_back(ends[0]);
     if (process < 0) {
       for (const int socket : sockets) close(socket);
-      throw Error("bench comm: no process for rank {}: {}{}", rank, std::strerror(cause),
+      throw Error("{}: no process for rank {}: {}{}", forked.name, rank, std::strerror(cause),
                   limit_hint(std::strerror(cause)));
     }
     processes->add(process);
   }
-  return std::make_unique<RankGroup>(name, std::move(sockets), std::move(processes),
-                                     std::move(patience));
+  return std::make_unique<RankGroup>(forked.name, std::move(sockets), std::move(processes),
+                                     std::move(patience), forked.ranks);
 }
 
 }  // namespace ringside

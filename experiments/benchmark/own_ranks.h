@@ -28,7 +28,7 @@ WorkPtr begin(Communicator& comm, const CommOperation& operation, const Operands
 inline constexpr const char* bound_way = "bound";
 
 /// A rank whose ways are the names of algorithms.
-class OwnRank : public BenchRank {
+class OwnRank : public CommRank {
  public:
   /// `communicators` have the device's memory, and a name each.
   using Communicators = std::vector<std::pair<std::string, std::unique_ptr<Communicator>>>;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <numeric>
 #include <sstream>
 #include <utility>
@@ -30,12 +31,16 @@ std::string after_first_word(const std::string& line) {
 }  // namespace
 
 RankGroup::RankGroup(std::string name, std::vector<int> sockets,
-                     std::unique_ptr<RankProcesses> processes, Patience patience)
+                     std::unique_ptr<RankProcesses> processes, Patience patience,
+                     std::vector<std::string> ranks)
     : name_(std::move(name)),
+      ranks_(std::move(ranks)),
       processes_(std::move(processes)),
       patience_(std::move(patience)),
       sockets_(std::move(sockets)),
       received_(sockets_.size()) {
+  for (std::size_t r = ranks_.size(); r < sockets_.size(); ++r)
+    ranks_.push_back(fmt::format("rank {}", r));
   try {
     order_by_rank();
   } catch (...) {
@@ -62,27 +67,29 @@ void RankGroup::order_by_rank() {
     std::istringstream words(ranks[i]);
     std::size_t rank = sockets_.size();
     if (!(words >> rank) || rank >= sockets_.size() || by_rank[rank] >= 0)
-      throw Error("bench comm: {}: {} ranks, of which one says 'hello {}'", name_, sockets_.size(),
-                  ranks[i]);
+      throw Error("{}: {} ranks, of which one says 'hello {}'", name_, sockets_.size(), ranks[i]);
     by_rank[rank] = sockets_[i];
   }
   sockets_ = by_rank;
 }
 
-void RankGroup::prepare(const CommOperation& operation, std::int64_t count) {
-  ask(fmt::format("array {} {}", operation.name, count), "ready");
+void RankGroup::prepare(std::string_view operation, std::int64_t count) {
+  ask(fmt::format("array {} {}", operation, count), "ready");
 }
 
-std::vector<double> RankGroup::turn(const std::string& way, int calls) {
+std::vector<double> RankGroup::turn(const std::string& way, int calls, From from) {
   const auto n = static_cast<std::size_t>(calls);
-  std::vector<double> begins(n), ends(n), us(n);
+  const bool first = from == From::first_begin;
+  std::vector<double> begins(n, first ? std::numeric_limits<double>::infinity() : 0), ends(n),
+      us(n);
   for (const std::string& times : ask(fmt::format("turn {} {}", way, calls), "times")) {
+    if (times.empty()) continue;  // of a rank that only serves
     std::istringstream words(times);
     for (std::size_t call = 0; call < n; ++call) {
       double begin = 0, end = 0;
       if (!(words >> begin >> end) || end < begin)
-        throw Error("bench comm: {}: 'times {}' are not those of {} calls", name_, times, calls);
-      begins[call] = std::max(begins[call], begin);
+        throw Error("{}: 'times {}' are not those of {} calls", name_, times, calls);
+      begins[call] = first ? std::min(begins[call], begin) : std::max(begins[call], begin);
       ends[call] = std::max(ends[call], end);
     }
   }
@@ -95,7 +102,7 @@ std::int64_t RankGroup::count_wrong() {
   for (const std::string& text : ask("check", "wrong")) {
     std::istringstream words(text);
     std::int64_t wrong = 0;
-    if (!(words >> wrong)) throw Error("bench comm: {}: 'wrong {}' is no number", name_, text);
+    if (!(words >> wrong)) throw Error("{}: 'wrong {}' is no number", name_, text);
     sum += wrong;
   }
   return sum;
@@ -116,16 +123,19 @@ std::vector<std::string> RankGroup::answers(const std::string& command,
   for (std::size_t left = sockets_.size(); left > 0;) {
     std::vector<pollfd> polled;
     for (std::size_t r = 0; r < sockets_.size(); ++r)
-      polled.push_back({answered[r] ? -1 : sockets_[r], POLLIN, 0});
+      // Whoever has answered may still be needed by the others.
+      polled.push_back({sockets_[r], static_cast<short>(answered[r] ? POLLRDHUP : POLLIN), 0});
     if (poll(polled.data(), polled.size(), nap_ms) == 0) processes_->look();
     if (patience_.interrupted()) throw Error("interrupted");
     std::string complaint;
     for (std::size_t r = 0; r < sockets_.size(); ++r) {
       bool ended = false;
-      if (polled[r].revents == 0 || !receive(r, out[r], ended)) {
+      if (polled[r].revents == 0) continue;
+      if (answered[r]) ended = true;
+      if (ended || !receive(r, out[r], ended)) {
         // An end is the cause of what other ranks complain about.
         if (ended)
-          throw Error("bench comm: {}: rank {} ended during '{}': {}", name_, r, command,
+          throw Error("{}: {} ended during '{}': {}", name_, ranks_[r], command,
                       processes_->cause_of_end(static_cast<int>(r)));
         continue;
       }
@@ -133,11 +143,11 @@ std::vector<std::string> RankGroup::answers(const std::string& command,
       --left;
       if (const std::string word = first_word(out[r]); complaint.empty() && word != expected)
         complaint = word == "error"
-                        ? fmt::format("rank {}: {}", r, after_first_word(out[r]))
-                        : fmt::format("rank {} answers '{}' to '{}'", r, out[r], command);
+                        ? fmt::format("{}: {}", ranks_[r], after_first_word(out[r]))
+                        : fmt::format("{} answers '{}' to '{}'", ranks_[r], out[r], command);
       out[r] = after_first_word(out[r]);
     }
-    if (!complaint.empty()) throw Error("bench comm: {}: {}", name_, complaint);
+    if (!complaint.empty()) throw Error("{}: {}", name_, complaint);
     if (left > 0 && waited.seconds(seconds_now()) > patience_.timeout_s) give_up(command, answered);
   }
   return out;
@@ -158,13 +168,12 @@ bool RankGroup::receive(std::size_t r, std::string& line, bool& ended) {
 }
 
 void RankGroup::give_up(const std::string& command, const std::vector<bool>& answered) const {
-  std::vector<std::size_t> missing;
+  std::vector<std::string> missing;
   for (std::size_t r = 0; r < answered.size(); ++r)
-    if (!answered[r]) missing.push_back(r);
+    if (!answered[r]) missing.push_back(ranks_[r]);
   throw Error(
-      "bench comm: {}: no answer to '{}' within {} s from rank{} {}; they hang, or need "
-      "more time (--timeout)",
-      name_, command, patience_.timeout_s, missing.size() > 1 ? "s" : "", fmt::join(missing, ", "));
+      "{}: no answer to '{}' within {} s from {}, which hang, or need more time (--timeout)", name_,
+      command, patience_.timeout_s, fmt::join(missing, ", "));
 }
 
 }  // namespace ringside

@@ -1,10 +1,11 @@
-// The ranks of one library under `ringside bench comm`, as the bench sees them.
+// The ranks of one library under `ringside bench`, as the bench sees them.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "experiments/benchmark/rank/operations.h"
@@ -35,18 +36,21 @@ class RankProcesses {
 /// says that it failed or ends, or when the time is over; no function may be called after that.
 class RankGroup {
  public:
-  /// Owns `sockets`, each of which leads to the rank that says so in its first line.
+  /// Owns `sockets`, each of which leads to the rank that says so in its first line. Errors begin
+  /// with `name`, which says the bench and the library ("bench comm: gloo"), and call the ranks by
+  /// `ranks`; if it is empty, "rank 0" and so on.
   RankGroup(std::string name, std::vector<int> sockets, std::unique_ptr<RankProcesses> processes,
-            Patience patience);
+            Patience patience, std::vector<std::string> ranks = {});
   /// Ends the ranks, by force if close() has not been called.
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  void prepare(const CommOperation& operation, std::int64_t count);
-  /// The time of each call, in microseconds from the moment when the last rank begins to the moment
-  /// when the last rank ends.
-  std::vector<double> turn(const std::string& way, int calls);
+  void prepare(std::string_view operation, std::int64_t count);
+  /// The time of each call, in microseconds from the moment when the last or the first rank begins
+  /// to the moment when the last rank ends.
+  enum class From : std::uint8_t { last_begin, first_begin };
+  std::vector<double> turn(const std::string& way, int calls, From from = From::last_begin);
   /// The number of wrong elements after the last call, of all ranks together.
   std::int64_t count_wrong();
   /// Lets the ranks end in good order.
@@ -63,6 +67,7 @@ class RankGroup {
   void close_sockets();
 
   std::string name_;
+  std::vector<std::string> ranks_;
   std::unique_ptr<RankProcesses> processes_;
   Patience patience_;
   std::vector<int> sockets_;

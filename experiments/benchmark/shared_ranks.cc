@@ -15,8 +15,7 @@ namespace ringside {
 std::shared_ptr<SharedRanks> make_shared_ranks() {
   void* memory =
       mmap(nullptr, sizeof(SharedRanks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
-    throw Error("bench comm: no memory for the ranks: {}", std::strerror(errno));
+  if (memory == MAP_FAILED) throw Error("bench: no memory for the ranks: {}", std::strerror(errno));
   return {new (memory) SharedRanks, [](SharedRanks* shared) { munmap(shared, sizeof *shared); }};
 }
 
@@ -34,10 +33,10 @@ void Meeting::meet() {
 void SharedStore::set(const std::string& key, const std::string& value) {
   if (key.starts_with(kept_key)) return;  // the bench has no folder for them
   const int index = shared_.reserved++;
-  if (index >= std::ssize(shared_.entries)) throw Error("bench comm: too many groups");
+  if (index >= std::ssize(shared_.entries)) throw Error("bench: too many groups");
   SharedRanks::Entry& entry = shared_.entries[index];
   if (key.size() >= sizeof entry.key || value.size() >= sizeof entry.value)
-    throw Error("bench comm: no room in the store for {}", key);
+    throw Error("bench: no room in the store for {}", key);
   std::memcpy(entry.key, key.c_str(), key.size() + 1);
   std::memcpy(entry.value, value.c_str(), value.size() + 1);
   entry.whole = true;
@@ -46,7 +45,7 @@ void SharedStore::set(const std::string& key, const std::string& value) {
 std::string SharedStore::get(const std::string& key, double timeout_s) {
   for (const double end = seconds_now() + timeout_s;;) {
     if (auto value = try_get(key)) return std::move(*value);
-    if (seconds_now() > end) throw Error("bench comm: no rank set {} within {} s", key, timeout_s);
+    if (seconds_now() > end) throw Error("bench: no rank set {} within {} s", key, timeout_s);
     std::this_thread::yield();
   }
 }

@@ -111,8 +111,26 @@ int run_command(const Process& process) {
       "comm",
       "collectives by operation, size, algorithm and number of ranks, between processes of this "
       "machine or on a simulated cluster, in the columns of nccl-tests");
+  CLI::App* bench_ps = bench->add_subcommand(
+      "ps",
+      "push and pull through parameter servers by size, workers, servers, transport and "
+      "consistency, between processes of this machine, in the columns of nccl-tests; with "
+      "DMLC_ROLE set to worker, server or scheduler, as one process of ps-lite's environment");
+  CLI::App* benched = bench_comm;  // the one that gets the next options
   const auto add_list = [&](const char* option, auto& values, const char* what) {
-    return bench_comm->add_option(option, values, what)->delimiter(',')->allow_extra_args(false);
+    return benched->add_option(option, values, what)->delimiter(',')->allow_extra_args(false);
+  };
+  const auto add_common = [&](const char* who) {
+    benched
+        ->add_option("--rounds", arguments.rounds,
+                     fmt::format("turns of every {}; default: 20, and 11 above 16 MB", who))
+        ->check(CLI::Range(1, 1'000'000))
+        ->type_name("N");
+    benched->add_option("--timeout", arguments.timeout_s, "seconds to wait for a rank; default: 60")
+        ->check(CLI::PositiveNumber)
+        ->type_name("S");
+    benched->add_option("--json", arguments.json, "also write the figures to this file")
+        ->type_name("FILE");
   };
   add_list("--operations", arguments.operations,
            "all_reduce, reduce_scatter, all_gather, broadcast or all_to_all; default: all_reduce")
@@ -135,21 +153,37 @@ int run_command(const Process& process) {
           "--device", arguments.device,
           "cpu, or cuda: NCCL between GPUs of this machine, one for each rank; default: cpu")
       ->type_name("KIND");
-  bench_comm
-      ->add_option("--rounds", arguments.rounds,
-                   "turns of every algorithm and library; default: 20, and 11 above 16 MB")
-      ->check(CLI::Range(1, 1'000'000))
-      ->type_name("N");
-  bench_comm
-      ->add_option("--timeout", arguments.timeout_s, "seconds to wait for a rank; default: 60")
-      ->check(CLI::PositiveNumber)
-      ->type_name("S");
+  add_common("algorithm and library");
   bench_comm
       ->add_option("--cluster", arguments.cluster,
                    "simulate the first devices of this cluster (a cluster file)")
       ->type_name("FILE");
-  bench_comm->add_option("--json", arguments.json, "also write the figures to this file")
-      ->type_name("FILE");
+
+  benched = bench_ps;
+  add_list("--workers", arguments.workers, "numbers of workers; default: 1")->type_name("N,M");
+  add_list("--servers", arguments.servers, "numbers of servers; default: 1")->type_name("N,M");
+  add_list("--sizes", arguments.sizes,
+           "bytes of the array that every worker pushes and pulls, as in 64KB,1MB with 1 KB = 1024 "
+           "bytes; default: 4KB to 64MB")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("A,B");
+  add_list("--transports", arguments.transports,
+           "as scheme.ps.transport (see `ringside list keys`); default: all")
+      ->type_name("A,B");
+  add_list("--consistencies", arguments.consistencies,
+           "as scheme.ps.consistency (see `ringside list keys`); default: bsp")
+      ->type_name("A,B");
+  bench_ps
+      ->add_option("--placement", arguments.placement,
+                   "dedicated: servers have processes of their own; beside: they are in those of "
+                   "the first workers")
+      ->type_name("WHERE")
+      ->capture_default_str();
+  bench_ps->add_option("--threads", arguments.threads, "threads of a rank (device.threads)")
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N")
+      ->capture_default_str();
+  add_common("way");
 
   CLI::App* list = app.add_subcommand(
       "list", "what this build has: schemes, models, data sets, devices, and all keys");
@@ -172,6 +206,7 @@ int run_command(const Process& process) {
     if (compare->parsed()) return compare_command(arguments, process);
     if (train->parsed()) return train_command(arguments, process);
     if (calibrate->parsed()) return calibrate_command(arguments);
+    if (bench_ps->parsed()) return bench_ps_command(arguments, process);
     if (bench->parsed()) return bench_comm_command(arguments, process);
     if (list->parsed()) return list_command(arguments);
     if (doctor->parsed()) return doctor_command();

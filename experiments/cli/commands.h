@@ -32,6 +32,9 @@ struct Arguments {
   std::int64_t threads = 1;
   std::string list;
   std::vector<std::string> operations, algorithms, beside;
+  std::vector<std::int64_t> workers, servers;
+  std::vector<std::string> transports, consistencies;
+  std::string placement = "dedicated";
   std::vector<std::int64_t> sizes;
   std::string cluster;
   std::string device = "cpu";
@@ -45,6 +48,7 @@ int compare_command(const Arguments& arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments);
 int bench_comm_command(const Arguments& arguments, const Process& process);
+int bench_ps_command(const Arguments& arguments, const Process& process);
 int list_command(const Arguments& arguments);
 int doctor_command();
 /// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.

@@ -44,16 +44,17 @@ inline std::int64_t server_count(const PsOptions& options) { return options.serv
 int expendable_workers(const PsOptions& options, int world);
 
 /// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
-/// after the unit's last backward, in chunks of at most `partition_mb`; the server answers each chunk with
-/// its updated values as soon as the consistency allows. The worker receives values between the
-/// computations of units, and a unit's next forward waits only for the unit's own values. If the
-/// optimizer needs sums over the model before an update, the worker pulls the values after these
-/// sums. With asp and ssp, and with backup workers, no worker waits for another beyond what the
-/// policy says (ps/protocol/consistency.h): every worker evaluates the values that it has, and with
-/// asp the run ends after steps * N steps of any workers, so that a fast worker does more of them
-/// (unless `equal_steps`). A gradient is then a mean over the samples of the gradients that make an
-/// update. The run's parameters are those of the servers when all workers are done. With N workers,
-/// S servers, parameters of P bytes, and R gradients of each parameter in a step, a worker sends R
+/// after the unit's last backward, in chunks of at most `partition_mb`; the server answers each
+/// chunk with its updated values as soon as the consistency allows. The worker receives values
+/// between the computations of units, and a unit's next forward waits only for the unit's own
+/// values. If the optimizer needs sums over the model before an update, the worker pulls the values
+/// after these sums. With asp and ssp, and with backup workers, no worker waits for another beyond
+/// what the policy says (ps/protocol/consistency.h): every worker evaluates the values that it has,
+/// and with asp the run ends after steps * N steps of any workers, so that a fast worker does more
+/// of them (unless `equal_steps`). A gradient is then a mean over the samples of the gradients that
+/// make an update. The run's parameters are those of the servers when all workers are done. With N
+/// workers, S servers, parameters of P bytes, and R gradients of each parameter in a step, a worker
+/// sends R
 /// * P bytes in a step and a server sends N * P / S bytes.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
 

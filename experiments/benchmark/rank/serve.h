@@ -1,4 +1,4 @@
-// A rank's end of `ringside bench comm`, which tells its ranks by lines of text when to do what:
+// A rank's end of `ringside bench`, which tells its ranks by lines of text when to do what:
 //
 //     the rank            the bench
 //     hello RANK                                at first
@@ -6,8 +6,7 @@
 //     ready
 //                         turn WAY CALLS
 //     times B E B E ...                         begin and end of every call, seconds since the
-//     start
-//                                               of the host
+//                                               host's start; none from a rank that only serves
 //                         check
 //     wrong N                                   elements of the last call's result
 //     error TEXT                                instead of an answer; the rank then ends
@@ -27,8 +26,13 @@ namespace ringside {
 class BenchRank {
  public:
   virtual ~BenchRank() = default;
-  /// Makes arrays for `count` elements; the earlier ones are not used again.
-  virtual void prepare(const CommOperation& operation, std::int64_t count) = 0;
+  /// Makes what the operation needs for `count` elements; the earlier arrays are not used again.
+  virtual void make_arrays(const std::string& operation, std::int64_t count) = 0;
+  /// Whether the calls of this rank are timed. The rest is called only if they are: a rank that
+  /// serves the others does so beside the lines of text.
+  virtual bool is_timed() const { return true; }
+  /// Called before the calls of a turn; `way` as in call().
+  virtual void begin_turn(const std::string& way) { static_cast<void>(way); }
   /// Gives the arrays their values.
   virtual void fill() = 0;
   /// Returns when all ranks have called meet().
@@ -36,8 +40,18 @@ class BenchRank {
   /// Runs the operation; returns when this rank may use its result. `way` is one of the ways in
   /// which this library does it, such as the name of an algorithm.
   virtual void call(const std::string& way) = 0;
-  /// The number of wrong elements of this rank.
+  /// The number of wrong elements of this rank since the last question, or in the last result.
   virtual std::int64_t count_wrong() = 0;
+};
+
+/// A rank of `bench comm`.
+class CommRank : public BenchRank {
+ public:
+  void make_arrays(const std::string& operation, std::int64_t count) override {
+    prepare(find_comm_operation(operation), count);
+  }
+  /// Makes arrays for `count` elements.
+  virtual void prepare(const CommOperation& operation, std::int64_t count) = 0;
 };
 
 /// Does what the bench says until the bench closes the stream. Owns `socket`. Errors go to the

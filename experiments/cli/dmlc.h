@@ -1,0 +1,17 @@
+// The environment with which ps-lite and BytePS start workers, servers and schedulers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiments/benchmark/ps_job.h"
+
+namespace ringside {
+
+/// The job that DMLC_ROLE (worker, server or scheduler), DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT,
+/// DMLC_NUM_WORKER, DMLC_NUM_SERVER and DMLC_WORKER_ID (optional) describe; none without DMLC_ROLE.
+/// `environment` are "NAME=value". Throws Error that names the variable that is wrong or missing.
+std::optional<PsJob> ps_job_of(const std::vector<std::string>& environment);
+
+}  // namespace ringside

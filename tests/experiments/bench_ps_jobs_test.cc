@@ -1,0 +1,165 @@
+// Workers and servers of `ringside bench ps` that are started one by one.
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "ps/schemes/ps.h"
+#include "tests/experiments/bench_ps.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// A job whose processes are started one by one. Each gets the environment of ps-lite.
+class PsJobs : public BenchPs {
+ protected:
+  PsJobs() {
+    // Keeps a port for the scheduler: nobody else gets it, and two may bind it if one listens.
+    held_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int on = 1;
+    setsockopt(held_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    socklen_t length = sizeof address;
+    auto* at = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(held_, at, length), 0);
+    EXPECT_EQ(getsockname(held_, at, &length), 0);
+    address_ = address;
+    set("DMLC_PS_ROOT_URI", "127.0.0.1");
+    set("DMLC_PS_ROOT_PORT", std::to_string(ntohs(address.sin_port)));
+    set("DMLC_NUM_WORKER", "2");
+    set("DMLC_NUM_SERVER", "1");
+  }
+  ~PsJobs() override { close(held_); }
+
+  int connect_to_scheduler() const {
+    const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(made, reinterpret_cast<const sockaddr*>(&address_), sizeof address_), 0);
+    return made;
+  }
+  void set(const std::string& name, const std::string& value) { environment_[name] = value; }
+  testing::Program start_as(const std::string& role, std::vector<std::string> arguments = {},
+                            const std::string& worker = "") {
+    set("DMLC_ROLE", role);
+    auto environment = environment_;
+    if (!worker.empty()) environment["DMLC_WORKER_ID"] = worker;
+    return start(bench(std::move(arguments)), [environment] {
+      for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+    });
+  }
+  /// The one line with which a process ends that cannot take part.
+  std::string complaint_as(const std::string& role, std::vector<std::string> arguments = {}) {
+    const testing::Ended ended = start_as(role, std::move(arguments)).wait();
+    EXPECT_NE(ended.status, 0);
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+    return ended.err;
+  }
+
+  int held_;
+  sockaddr_in address_{};
+  std::map<std::string, std::string> environment_;
+};
+
+TEST_F(PsJobs, MeasureWorkersAndServersThatJoin) {
+  testing::Program worker_1 = start_as("worker", {}, "1");  // before the scheduler
+  testing::Program scheduler =
+      start_as("scheduler", {"--sizes", "8,2MB", "--rounds", "2", "--json", "figures.json"});
+  ASSERT_TRUE(scheduler.wait_for_error("waits for 2 workers and 1 server at 127.0.0.1:"));
+  testing::Program server = start_as("server"), worker_0 = start_as("worker");
+  const testing::Ended ended = scheduler.wait();
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("# Out of bounds values : 0 OK"));
+  for (testing::Program* rank : {&worker_0, &worker_1, &server}) {
+    const testing::Ended rank_ended = rank->wait();
+    EXPECT_EQ(rank_ended.status, 0) << rank_ended.err;
+    EXPECT_EQ(rank_ended.out + rank_ended.err, "");
+  }
+  std::ifstream in(path("figures.json"));
+  const auto rows = nlohmann::json::parse(in).at("results");
+  ASSERT_EQ(rows.size(), 2 * names_of(decltype(ps::PsOptions::transport){}).size());
+  for (const auto& row : rows) {
+    EXPECT_EQ(row.at("workers"), 2);
+    EXPECT_EQ(row.at("in_place").at("nwrong"), 0);
+  }
+}
+
+TEST_F(PsJobs, GiveAPlaceToAnotherProcessIfOneEndsBeforeAllHaveCome) {
+  testing::Program scheduler = start_as("scheduler", {"--sizes", "8", "--rounds", "1"});
+  ASSERT_TRUE(scheduler.wait_for_error("127.0.0.1:"));
+  const std::string join =
+      R"({"join": {"role": "worker", "worker": 1, "workers": 2, "servers": 1}})"
+      "\n";
+  const int first = connect_to_scheduler(), second = connect_to_scheduler();
+  ASSERT_EQ(send(first, join.data(), join.size(), MSG_NOSIGNAL), std::ssize(join));
+  ASSERT_EQ(send(second, join.data(), join.size(), MSG_NOSIGNAL), std::ssize(join));
+  pollfd answered[2] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
+  ASSERT_EQ(poll(answered, 2, 60'000), 1) << "one of them is refused";
+  close(first);
+  close(second);
+  testing::Program worker_1 = start_as("worker", {}, "1"), worker_0 = start_as("worker", {}, "0");
+  testing::Program server = start_as("server");
+  EXPECT_EQ(scheduler.wait().status, 0);
+  EXPECT_EQ(worker_1.wait().status, 0);
+}
+
+TEST_F(PsJobs, EndWithTheNameOfTheProcessThatIsKilled) {
+  testing::Program scheduler = start_as("scheduler", {"--sizes", "4KB", "--rounds", "1000000"});
+  testing::Program worker_0 = start_as("worker", {}, "0"), worker_1 = start_as("worker", {}, "1");
+  testing::Program server = start_as("server");
+  wait_for_rounds(worker_0.pid());
+  kill(server.pid(), SIGKILL);
+  const testing::Ended ended = scheduler.wait();
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, HasSubstr("bench ps: server 0 ended during 'turn "));
+  for (testing::Program* rank : {&worker_0, &worker_1}) {
+    const testing::Ended rank_ended = rank->wait();
+    EXPECT_EQ(rank_ended.status, 1);
+    EXPECT_THAT(rank_ended.err, HasSubstr("the scheduler has ended"));
+  }
+}
+
+TEST_F(PsJobs, NameWhoDoesNotCome) {
+  testing::Program scheduler = start_as("scheduler", {"--sizes", "4KB", "--timeout", "0.1"});
+  EXPECT_TRUE(scheduler.wait_for_error(
+      "bench ps: worker 0, worker 1, server 0 did not come to 127.0.0.1:"));
+}
+
+TEST_F(PsJobs, RefuseWhoDoesNotFit) {
+  testing::Program scheduler = start_as("scheduler", {"--sizes", "4KB"});
+  ASSERT_TRUE(scheduler.wait_for_error("127.0.0.1:"));
+  testing::Program worker = start_as("worker", {}, "1");
+  set("DMLC_NUM_WORKER", "3");
+  EXPECT_THAT(complaint_as("server"),
+              HasSubstr("refuses this server: the job has 2 workers and 1 servers"));
+  kill(scheduler.pid(), SIGTERM);
+  EXPECT_EQ(scheduler.wait().status, 130);
+  kill(worker.pid(), SIGTERM);
+}
+
+TEST_F(PsJobs, AreRefusedWithAnEnvironmentThatMakesNoSense) {
+  EXPECT_THAT(complaint_as("worker", {"--timeout", "0.01"}),
+              HasSubstr("no scheduler at 127.0.0.1:"));
+  EXPECT_THAT(complaint_as("scheduler", {"--workers", "2"}), HasSubstr("DMLC_NUM_WORKER"));
+  EXPECT_THAT(complaint_as("scheduler", {"--placement", "beside"}), HasSubstr("of their own"));
+  EXPECT_THAT(complaint_as("joker"), HasSubstr("choose worker, server or scheduler"));
+  set("DMLC_NUM_SERVER", "one");
+  EXPECT_THAT(complaint_as("worker"), HasSubstr("DMLC_NUM_SERVER = 'one' is no number"));
+  set("DMLC_NUM_SERVER", "0");
+  EXPECT_THAT(complaint_as("worker"), HasSubstr("DMLC_NUM_SERVER = 0 must lie between"));
+  for (const std::string address : {"192.168.0.1", "0.0.0.0", "example.org"}) {
+    set("DMLC_PS_ROOT_URI", address);
+    EXPECT_THAT(complaint_as("scheduler"), AllOf(HasSubstr(address), HasSubstr("keys")));
+  }
+  environment_.erase("DMLC_PS_ROOT_URI");
+  EXPECT_THAT(complaint_as("worker"), HasSubstr("DMLC_PS_ROOT_URI is not"));
+}
+
+}  // namespace
+}  // namespace ringside
