@@ -41,7 +41,8 @@ struct Connection {
   std::uint64_t token = 0;
 };
 
-/// Opens the ends of a run's channels: between threads and processes, or in a simulated world. The context and the transport must outlive the channels.
+/// Opens the ends of a run's channels: between threads and processes, or in a simulated world. The
+/// context and the transport must outlive the channels.
 class Transport {
  public:
   virtual ~Transport() = default;

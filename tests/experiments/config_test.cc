@@ -142,7 +142,8 @@ TEST_F(Config, RefusesUnknownNamesOfValuesAndListsTheKnownOnes) {
         complaint("", {scheme + "placement=near"}),
         HasSubstr(scheme + "placement = \"near\" is not known; choose dedicated or beside"));
     EXPECT_THAT(complaint("", {scheme + "server_device=gpu"}), HasSubstr("choose same or cpu"));
-    EXPECT_THAT(complaint("", {scheme + "transport=udp"}), HasSubstr("choose auto, shm, tcp or ipc"));
+    EXPECT_THAT(complaint("", {scheme + "transport=udp"}),
+                HasSubstr("choose auto, shm, tcp or ipc"));
   }
 }
 
