@@ -13,7 +13,6 @@
 #include "core/base/explain.h"
 #include "core/device/sim/sim_device.h"
 #include "core/interchange/weights.h"
-#include "core/observe/process_memory.h"
 #include "core/plan/places.h"
 #include "core/plan/slices.h"
 #include "experiments/registry/registry.h"
@@ -215,7 +214,6 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   RankRecord record;
   if (self.worker < 0) {
     record = serve();
-    if (!site.world) note_process_memory(record);
   } else {
     std::optional<Companion> server;
     if (self.server >= 0 && site.world) sim::sim_device(*device).share();

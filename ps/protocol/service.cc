@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/waiting_time.h"
 #include "core/observe/machine_load.h"
+#include "core/observe/process_memory.h"
 
 namespace ringside::ps {
 namespace {
@@ -216,6 +217,8 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   record.at_peak = context.device.ledger().at_peak();
   record.device_memory = context.device.memory();
   record.parameters = parameters;
+  // Now, as long as the channel keeps the memory of workers mapped.
+  if (!context.plan.cluster) note_process_memory(record);
   return record;
 }
 
