@@ -1,6 +1,7 @@
 #include "ps/schemes/ps.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 #include "ps/protocol/service.h"
@@ -16,6 +17,9 @@ TransportOptions transport_options(const RankContext& context, const PsOptions& 
   return {.transport = options.transport,
           .port = options.port,
           .port_option = "scheme.ps.port",
+          .address = options.reach.address,
+          .advertise = options.reach.advertise,
+          .keys = options.reach.keys,
           .max_frame_bytes = max_chunk_bytes,
           .timeout_s = context.plan.train.timeout_s};
 }
@@ -64,7 +68,7 @@ class Ps : public ReplicaScheme {
 }  // namespace
 
 Fields fields_of(PsOptions& options) {
-  return {
+  Fields fields = {
       {"consistency", &options.consistency,
        "bsp: every worker begins a step with values that all workers' gradients of the step before "
        "have updated"},
@@ -76,13 +80,16 @@ Fields fields_of(PsOptions& options) {
        "device of dedicated servers: same as the workers', or cpu"},
       {"servers", &options.servers, "servers that the parameters are spread over"},
       {"transport", &options.transport,
-       "how messages travel between processes: ipc, or tcp on the loopback interface"}};
+       "how messages travel between processes: ipc, or tcp (of the loopback interface, unless "
+       "address says otherwise)"}};
+  return with_reach(options.reach, std::move(fields));
 }
 
 void check(const PsOptions& options) {
   if (options.servers < 1 || options.servers > most_servers)
     throw Error("scheme.ps.servers = {} must lie between 1 and {}", options.servers, most_servers);
   check_port("ps", options.transport, options.port, options.servers);
+  check_reach("ps", options.transport, options.reach);
 }
 
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {

@@ -19,6 +19,7 @@ struct PsOptions {
   Consistency consistency = Consistency::bsp;
   ZmqProtocol transport = ZmqProtocol::ipc;
   std::int64_t port = 0;
+  Reach reach{};
 };
 
 Fields fields_of(PsOptions& options);

@@ -34,8 +34,8 @@ class ZmqChannel : public Channel {
   /// `timeout_s`. Meanwhile sends the messages that become ready.
   void poll(double timeout_s, const Socket* sending);
 
-  /// Returns false if the peer takes no message within the deadline. `id` is the routing_id() of
-  /// the worker to which a server sends; it is empty on a worker's socket.
+  /// Returns false if the peer takes no message within the deadline. `id` is ZeroMQ's name for the
+  /// worker to which a server sends; it is empty on a worker's socket.
   bool send_on(Socket& socket, const std::string& id, Message message,
                zmq::send_flags flags = zmq::send_flags::none);
   static bool send_parts(Socket& socket, const std::string& id, const Parts& parts,

@@ -9,50 +9,58 @@
 namespace ringside::ps {
 namespace {
 
-constexpr const char* token_key = "ps.token";
+constexpr const char *token_key = "ps.token", *secret_key = "ps.secret";
 std::string endpoint_key(int server) { return fmt::format("ps.server.{}", server); }
 
 std::shared_ptr<Hub> hub_of(const RankContext& context) {
   return context.shared ? context.shared->get<Hub>() : std::make_shared<Hub>();
 }
 
-/// Draws a random token, by which a run's messages are distinguished from those of other runs. The
-/// token need not be secret.
-std::uint64_t draw_token() {
+std::string draw_digits(int count) {
   std::random_device random;
-  return (std::uint64_t{random()} << 32) | random();
+  std::string digits;
+  for (int i = 0; i < count; i += 8) digits += fmt::format("{:08x}", random());
+  return digits;
 }
 
-std::uint64_t shared_token(const RankContext& context, const TransportOptions& options) {
+/// Waits for what server 0 has drawn.
+Run shared_run(const RankContext& context, const TransportOptions& options) {
+  Run run;
   const std::string text = context.store.get(token_key, options.timeout_s);
-  std::uint64_t token = 0;
-  std::from_chars(text.data(), text.data() + text.size(), token, 16);
-  return token;
+  std::from_chars(text.data(), text.data() + text.size(), run.token, 16);
+  run.secret = context.store.get(secret_key, options.timeout_s);
+  const bool worker_beside = context.shared && context.self().worker >= 0;
+  run.outside = context.plan.world - (worker_beside ? 1 : 0);
+  return run;
 }
 
 class ZmqTransport : public Transport {
  public:
-  /// Server 0 draws the run's token.
+  /// Server 0 draws the run's token and its secret.
   Connection listen(const RankContext& context, const TransportOptions& options) override {
     const int server = context.self().server;
-    if (server == 0) context.store.set(token_key, fmt::format("{:016x}", draw_token()));
-    const std::uint64_t token = shared_token(context, options);
-    ServerEnd end = open_server(context.device, hub_of(context), token, server, options);
+    if (server == 0) {
+      context.store.set(token_key, draw_digits(16));
+      context.store.set(secret_key, draw_digits(64));
+    }
+    const Run run = shared_run(context, options);
+    ServerEnd end =
+        open_server(context.device, hub_of(context), run, context.plan.world, server, options);
     context.store.set(endpoint_key(server), end.endpoint);
-    return {std::move(end.channel), token};
+    return {std::move(end.channel), run.token};
   }
 
   Connection connect(const RankContext& context, const TransportOptions& options) override {
-    const std::uint64_t token = shared_token(context, options);
+    const Run run = shared_run(context, options);
     std::vector<std::string> endpoints;
     for (int server = 0; server < context.plan.servers; ++server) {
       const bool beside = context.shared && context.self().server == server;
       endpoints.push_back(beside ? local_endpoint(server)
                                  : context.store.get(endpoint_key(server), options.timeout_s));
     }
-    return {connect_worker(context.device, hub_of(context), token, context.self().worker, endpoints,
+    return {connect_worker(context.device, hub_of(context), run, context.self().worker, endpoints,
                            options, context.timeline),
-            token};
+            run.token};
   }
 };
 

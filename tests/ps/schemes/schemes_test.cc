@@ -2,9 +2,11 @@
 
 #include "core/scheme/single.h"
 #include "ps/protocol/partition.h"
+#include "ps/wires/zmq/keys.h"
 #include "ps/wires/zmq/transport.h"
 #include "tests/ps/makers.h"
 #include "tests/support/complaint.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ringside::ps {
 namespace {
@@ -274,6 +276,35 @@ TEST(Options, AreRefusedByName) {
   names(refusal(PsOptions{.port = 80}), "only transport tcp has ports");
   names(refusal(PsOptions{.transport = ZmqProtocol::tcp, .port = 65535}), "scheme.ps.port = 65535");
   names(refusal(DpOptions{.transport = ZmqProtocol::tcp, .port = -1}), "scheme.dp.port");
+}
+
+TEST(Options, AddressesThatOtherMachinesReachNeedKeys) {
+  const auto tcp = [](const Reach& reach) {
+    return refusal(PsOptions{.transport = ZmqProtocol::tcp, .reach = reach});
+  };
+  const auto names = [](const std::string& text, const char* option) {
+    EXPECT_NE(text.find(option), std::string::npos) << text;
+  };
+  EXPECT_EQ(tcp({.address = "127.0.0.2"}), "nothing");
+  EXPECT_EQ(tcp({.keys = "folder"}), "nothing");
+  EXPECT_EQ(tcp({.address = "192.168.1.5", .keys = "folder"}), "nothing");
+  EXPECT_EQ(tcp({.address = "0.0.0.0", .advertise = "here", .keys = "folder"}), "nothing");
+  names(tcp({.address = "192.168.1.5"}), "set scheme.ps.keys");
+  names(tcp({.address = "0.0.0.0", .advertise = "here"}), "set scheme.ps.keys");
+  names(tcp({.address = "0.0.0.0", .keys = "folder"}), "set scheme.ps.advertise");
+  names(tcp({.address = "localhost"}), "no IPv4 address");
+  names(tcp({.advertise = "here"}), "set scheme.ps.address too");
+  names(refusal(DpOptions{.reach = {.keys = "folder"}}), "scheme.dp.keys = \"folder\": only");
+}
+
+TEST(ReplicaSchemes, EndWithTheBitsOfASequentialSumWithKeys) {
+  const testing::TemporaryFolder folder;
+  const std::string keys = folder.path() / "keys";
+  write_keys(keys, 2);
+  const PsOptions options{
+      .servers = 2, .transport = ZmqProtocol::tcp, .reach = {.address = "127.0.0.1", .keys = keys}};
+  const RunPlan plan = tiny_plan(2, 2, false, 1);
+  expect_run_of(reference(2, 1), plan, run(plan, options));
 }
 
 TEST(ReplicaSchemes, SumMoreValuesThanAFrameTakes) {
