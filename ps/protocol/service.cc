@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/waiting_time.h"
 #include "core/observe/machine_load.h"
+#include "ps/protocol/greeting.h"
 
 namespace ringside::ps {
 namespace {
@@ -136,12 +137,27 @@ void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, 
   }
 }
 
-void run(Channel& channel, Server& server, Attendance& attendance, Meter& meter) {
+/// Tells a worker why its message is refused.
+void refuse(Channel& channel, const Received& received, std::string cause) {
+  Message message{reply_to(received.message.header), {}};
+  message.header.kind = Kind::error;
+  message.header.text = std::move(cause);
+  channel.try_send(received.peer, std::move(message));
+}
+
+void run(Channel& channel, Server& server, Greetings& greetings, Attendance& attendance,
+         Meter& meter) {
   while (!server.finished()) {
     std::optional<Received> received = channel.receive(attendance.nap_s());
     if (received) {
       attendance.heard(received->peer);
       meter.note(received->message.header);
+      const Header& first = received->message.header;
+      if (std::string cause = greetings.refusal(received->peer, first); !cause.empty()) {
+        refuse(channel, *received, std::move(cause));
+        continue;
+      }
+      if (first.kind == Kind::hello) continue;
       for (Reply& reply : server.handle(received->peer, std::move(received->message))) {
         const Header header = reply.message.header;
         channel.send(reply.worker, std::move(reply.message));
@@ -161,7 +177,8 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   Attendance attendance(context.plan.world, context.device.clock(), train.timeout_s);
   Meter meter(channel, train);
   try {
-    run(channel, server, attendance, meter);
+    Greetings greetings(context.self().server, context.plan.world, greeting_of(context.plan));
+    run(channel, server, greetings, attendance, meter);
   } catch (const std::exception& error) {
     tell_failure(channel, attendance, context.device.clock(),
                  std::min(last_moment_s, train.timeout_s), error.what());

@@ -92,6 +92,7 @@ bool ZmqChannel::poll_sockets(double timeout_s, const Socket* sending) {
     const int events = &socket == sending ? ZMQ_POLLIN | ZMQ_POLLOUT : ZMQ_POLLIN;
     items.push_back({socket.zmq.handle(), 0, static_cast<short>(events), 0});
   }
+  if (watched_ >= 0) items.push_back({nullptr, watched_, ZMQ_POLLIN, 0});
   try {
     const auto longest = std::chrono::milliseconds(std::llround(std::ceil(timeout_s * 1e3)));
     return zmq::poll(items, longest) > 0;

@@ -34,6 +34,9 @@ class ZmqChannel : public Channel {
   /// `timeout_s`. Meanwhile sends the messages that become ready.
   void poll(double timeout_s, const Socket* sending);
 
+  /// From now on poll() returns too when this file can be read; -1: none.
+  void watch(int file) { watched_ = file; }
+
   /// Returns false if the peer takes no message within the deadline. `id` is ZeroMQ's name for the
   /// worker to which a server sends; it is empty on a worker's socket.
   bool send_on(Socket& socket, const std::string& id, Message message,
@@ -82,6 +85,7 @@ class ZmqChannel : public Channel {
   std::vector<Socket> sockets_;
   std::optional<StagedMessages> staged_;  // empty where frames are in the host's memory
   Traffic traffic_;
+  int watched_ = -1;
 };
 
 }  // namespace ringside::ps

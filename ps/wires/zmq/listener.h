@@ -39,6 +39,8 @@ class Listener {
 
   /// What a worker connects to.
   const std::string& endpoint() const { return endpoint_; }
+  /// The listening socket, which can be read while a newcomer waits.
+  int file() const { return socket_.get(); }
   /// From now on ZeroMQ accepts connections for `router`. Until then the system keeps them waiting.
   void accept_for(zmq::socket_t& router);
   /// Whether newcomers can still come, be it later.

@@ -12,7 +12,8 @@
 namespace ringside::ps {
 namespace {
 
-/// How often a server that awaits workers looks at what strangers take from it.
+/// A server that awaits workers looks at what strangers take from it when somebody comes, and at
+/// least as often as this, since nobody says who has gone.
 constexpr double look_s = 0.01;
 
 /// The file in which a worker's key or the server's is kept tells whose it is.
@@ -89,12 +90,15 @@ class ServerChannel : public ZmqChannel {
   /// that nobody would notice a stranger who takes all file descriptors.
   std::optional<Received> receive(double timeout_s) override {
     if (!listener_ || !listener_->open()) return ZmqChannel::receive(timeout_s);
-    if (!std::exchange(accepts_, true)) listener_->accept_for(sockets().back().zmq);
+    if (!std::exchange(accepts_, true)) {
+      listener_->accept_for(sockets().back().zmq);
+      watch(listener_->file());
+    }
     const double deadline = device().clock().now() + timeout_s;
     for (double left = timeout_s;; left = deadline - device().clock().now()) {
       listener_->spare_descriptors();
       auto received = ZmqChannel::receive(std::min(left, look_s));
-      if (received || left <= look_s) return received;
+      if (received || left <= 0) return received;
     }
   }
 
@@ -136,18 +140,24 @@ class ServerChannel : public ZmqChannel {
       Socket& socket = sockets()[index];
       for (auto parts = receive_parts(socket); !parts.empty(); parts = receive_parts(socket)) {
         const std::string id = parts[0].to_string();
+        std::optional<int> newcomer;  // whose first message this is; if that is no message, the
+                                      // worker is of another version, and the run cannot go on
         try {
           if (parts.size() < 2) throw Error("the message has no header");
           const int worker = sender(socket, id, parts[1]);
           const auto known = peers_.find(worker);
           if (known != peers_.end() && (known->second.socket != index || known->second.id != id))
             throw Error("worker {} is connected already", worker);
+          if (known == peers_.end()) newcomer = worker;
           Message message = open(socket, std::span(parts).subspan(1));
           if (known == peers_.end()) meet(worker, {index, id});
           next_ = index + 1;
           return Received{worker, std::move(message)};
         } catch (const Error& error) {
           reject(socket, id, error.what());
+          if (newcomer)
+            throw Error("server {} refuses worker {}: {}; start all ranks with the same program",
+                        server_, *newcomer, error.what());
         }
       }
     }
@@ -166,7 +176,10 @@ class ServerChannel : public ZmqChannel {
   }
 
   void meet(int worker, Peer peer) {
-    if (!sockets()[peer.socket].inside && --missing_ == 0) listener_->close();
+    if (!sockets()[peer.socket].inside && --missing_ == 0) {
+      listener_->close();
+      watch(-1);
+    }
     peers_[worker] = std::move(peer);
   }
 

@@ -88,13 +88,13 @@ TEST(Archive, RefusesOtherProgramsAndVersions) {
   EXPECT_EQ(refusal(bytes), "message header: not a header of Ringside");
   bytes = sample_bytes();
   bytes[version_at] = std::byte{9};
-  EXPECT_EQ(refusal(bytes), "message header: version is 9, but this program speaks 1");
+  EXPECT_EQ(refusal(bytes), "message header: version is 9, but this program speaks 2");
 }
 
 TEST(Archive, RefusesValuesThatNoEnumOrBooleanHas) {
   auto bytes = sample_bytes();
   bytes[kind_at] = std::byte{kinds};
-  EXPECT_NE(refusal(bytes).find("a value is 12, but at most 11 is allowed"), std::string::npos)
+  EXPECT_NE(refusal(bytes).find("a value is 13, but at most 12 is allowed"), std::string::npos)
       << refusal(bytes);
   bytes = sample_bytes();
   bytes[reply_at] = std::byte{2};

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/scheme/single.h"
+#include "ps/protocol/greeting.h"
 #include "ps/protocol/partition.h"
 #include "ps/wires/zmq/keys.h"
 #include "ps/wires/zmq/transport.h"
@@ -219,7 +220,8 @@ std::vector<Kind> heard_of_a_visit() {
     const auto received = listening.channel->receive(plan.train.timeout_s);
     if (!received) break;
     const Header& header = received->message.header;
-    if (header.kind != Kind::alive && (kinds.empty() || header.kind != kinds.back()))
+    if (header.kind != Kind::alive && header.kind != Kind::hello &&
+        (kinds.empty() || header.kind != kinds.back()))
       kinds.push_back(header.kind);
     if (header.kind == Kind::pull)
       listening.channel->send(
@@ -242,6 +244,32 @@ void expect_that_all_end(const RunPlan& plan, const Options& options) {
 TEST(Failures, OfOneWorkerEndTheOthersAtOnceAndNameIt) {
   expect_that_all_end(tiny_plan(3, 2, false, 1), PsOptions{});
   expect_that_all_end(tiny_plan(2, 1, true, 1), DpOptions{});
+}
+
+/// Worker 1 and the others are given different plans.
+TEST(Failures, AWorkerOfAnotherPlanIsRefusedAndBothSidesSayWhy) {
+  const RunPlan plan = tiny_plan(2, 1, false, 1);
+  RunPlan other = plan;
+  other.model.layers += 1;
+  MemoryStore store;
+  std::vector<std::string> errors(plan.ranks.size());
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < static_cast<int>(errors.size()); ++rank)
+    threads.emplace_back([&, rank] {
+      RankResult result;
+      const PsOptions options{.servers = 1};
+      errors[static_cast<std::size_t>(rank)] = testing::complaint([&] {
+        testing::run_rank(
+            rank == 1 ? other : plan, rank, store, maker(options), server_of(options),
+            [] { return make_cpu_device(1); }, testing::links_to_servers(), result);
+      });
+    });
+  threads.clear();
+  for (const std::string& error : errors) {
+    EXPECT_NE(error.find("server 0 refuses worker 1"), std::string::npos) << error;
+    EXPECT_NE(error.find(greeting_of(plan)), std::string::npos) << error;
+    EXPECT_NE(error.find(greeting_of(other)), std::string::npos) << error;
+  }
 }
 
 TEST(Failures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {

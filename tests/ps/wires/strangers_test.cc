@@ -228,6 +228,26 @@ TEST_F(Keys, WorkersWithKeysAreServed) {
   EXPECT_TRUE(first.is_answered());
 }
 
+TEST(Strangers, AWorkerOfAnotherVersionEndsTheRun) {
+  const auto device = make_cpu_device(1);
+  const ServerEnd server = open_server(*device, std::make_shared<Hub>(), run, 2, 0, {});
+  zmq::context_t context;
+  zmq::socket_t socket(context, zmq::socket_type::dealer);
+  socket.set(zmq::sockopt::plain_username, "1");
+  socket.set(zmq::sockopt::plain_password, run.secret);
+  socket.connect(server.endpoint);
+  auto header = encode(message_of(run.token, Kind::hello, 1, 0));
+  constexpr std::size_t version_at = 4;
+  header.at(version_at) = std::byte{9};
+  socket.send(zmq::buffer(header));
+  EXPECT_EQ(complaint([&] { server.channel->receive(patience_s); }),
+            "server 0 refuses worker 1: message header: version is 9, but this program speaks 2; "
+            "start all ranks with the same program");
+  zmq::message_t answer;
+  ASSERT_TRUE(socket.recv(answer)) << "which the worker cannot read, and so says the same";
+  EXPECT_EQ(answer.data<char>()[version_at], 2);
+}
+
 /// A plain connection to a server on tcp, or -1 if none comes about within the time.
 int connect_to(const std::string& endpoint, int patience_ms) {
   sockaddr_in address{};
@@ -360,11 +380,11 @@ class FewDescriptors {
   rlimit before_{};
 };
 
-TEST(Strangers, AThousandIdleConnectionsLeaveDescriptorsAndWorkersCome) {
+TEST(Strangers, ThousandsOfIdleConnectionsLeaveDescriptorsAndWorkersCome) {
   const TransportOptions options{.transport = ZmqProtocol::tcp, .handshake_s = 0.2};
-  const FewDescriptors few(512);
+  const FewDescriptors few(4096);
   Host host(options);
-  const Crowd idle(host.endpoint(), 1000);
+  const Crowd idle(host.endpoint(), 6000);
   const Descriptor own(dup(0));
   EXPECT_GE(own.get(), 0) << "this process can still open files";
   Guest worker(host, 0, options);
