@@ -115,19 +115,36 @@ void Server::check_sender(int worker, const Header& header) const {
     throw Error("the worker has already said that it is done, and may send nothing more");
 }
 
-Server::Slot& Server::slot_of(const Header& header) {
+void Server::check_frames(int worker, const Header& header,
+                          std::span<const FrameShape> frames) const {
+  check_sender(worker, header);
+  if (frames.size() > 1) throw Error("no message to a server has {} frames", frames.size());
+  if (header.kind == Kind::push || header.kind == Kind::push_pull) check_gradient(header, frames);
+}
+
+void Server::check_gradient(const Header& header, std::span<const FrameShape> frames) const {
+  index_of(header);
+  if (frames.size() != 1 || frames[0].dtype != config_.dtype ||
+      frames[0].shape.count() != header.count)
+    throw Error("the message must have one frame of {} {} elements", header.count,
+                name_of(config_.dtype));
+}
+
+Server::Slot& Server::slot_of(const Header& header) { return slots_[index_of(header)]; }
+
+std::size_t Server::index_of(const Header& header) const {
   const auto found = slot_at_.find(header.begin);
   if (found == slot_at_.end() || slots_[found->second].chunk.count != header.count)
     throw Error("server {} has no chunk of {} elements that begins at element {}", config_.server,
                 header.count, header.begin);
-  return slots_[found->second];
+  return found->second;
 }
 
 Replies Server::push(int worker, const Header& header, std::vector<Tensor> frames) {
   Slot& slot = slot_of(header);
-  if (frames.size() != 1 || frames[0].dtype() != config_.dtype || frames[0].count() != header.count)
-    throw Error("the message must have one frame of {} {} elements", header.count,
-                name_of(config_.dtype));
+  std::vector<FrameShape> shapes;
+  for (const Tensor& frame : frames) shapes.push_back({frame.dtype(), frame.shape()});
+  check_gradient(header, shapes);
   if (const auto done = slot.done / config_.pushes;
       done < header.step && slot.clocks.complete() >= header.step)
     throw Error(

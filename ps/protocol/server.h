@@ -12,6 +12,7 @@
 #include "core/models/initial_values.h"
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"
+#include "ps/protocol/archive.h"
 #include "ps/protocol/consistency.h"
 #include "ps/protocol/message.h"
 #include "ps/protocol/partition.h"
@@ -57,6 +58,10 @@ class Server {
   /// others that waited. A wrong message changes nothing; its reply is an error that names the
   /// cause.
   Replies handle(int worker, Message message);
+
+  /// Throws Error if handle() would refuse the message whatever the values of its frames: it is
+  /// nobody's of the run, or its frames are not those of the range that it names.
+  void check_frames(int worker, const Header& header, std::span<const FrameShape> frames) const;
 
   bool is_done(int worker) const { return done_[static_cast<std::size_t>(worker)]; }
   /// Whether every worker has said that it is done.
@@ -106,6 +111,8 @@ class Server {
 
   void check_sender(int worker, const Header& header) const;
   Slot& slot_of(const Header& header);
+  std::size_t index_of(const Header& header) const;
+  void check_gradient(const Header& header, std::span<const FrameShape> frames) const;
   Replies push(int worker, const Header& header, std::vector<Tensor> frames);
   Replies pull(int worker, const Header& header);
   Replies sum(int worker, const Header& header, const std::vector<Tensor>& frames);

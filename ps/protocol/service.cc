@@ -176,6 +176,9 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   const TrainConfig& train = context.plan.train;
   Attendance attendance(context.plan.world, context.device.clock(), train.timeout_s);
   Meter meter(channel, train);
+  channel.check_with([&](int worker, const Header& header, std::span<const FrameShape> frames) {
+    if (header.kind != Kind::hello || !frames.empty()) server.check_frames(worker, header, frames);
+  });
   try {
     Greetings greetings(context.self().server, context.plan.world, greeting_of(context.plan));
     run(channel, server, greetings, attendance, meter);

@@ -220,7 +220,7 @@ std::vector<zmq::message_t> ZmqChannel::receive_parts(Socket& socket) {
   return parts;
 }
 
-Message ZmqChannel::open(const Socket& socket, std::span<zmq::message_t> parts) {
+Message ZmqChannel::open(const Socket& socket, int peer, std::span<zmq::message_t> parts) {
   if (socket.inside) {
     auto* parcel = static_cast<Parcel*>(parts[0].data());
     parcel->sealed.wait(false, std::memory_order_acquire);
@@ -231,6 +231,7 @@ Message ZmqChannel::open(const Socket& socket, std::span<zmq::message_t> parts) 
   if (decoded.frames.size() != parts.size() - 1)
     throw Error("message: it has {} frames, but its header says {}", parts.size() - 1,
                 decoded.frames.size());
+  if (check()) check()(peer, decoded.header, decoded.frames);
   Message message{decoded.header, {}};
   for (std::size_t i = 0; i < decoded.frames.size(); ++i)
     message.frames.push_back(adopt(std::move(parts[i + 1]), decoded.frames[i]));

@@ -63,8 +63,9 @@ class ZmqChannel : public Channel {
 
   /// Returns the parts of the socket's next message; empty if no message is there.
   static std::vector<zmq::message_t> receive_parts(Socket& socket);
-  /// Makes a message of its parts. Throws Error if the parts are no message.
-  Message open(const Socket& socket, std::span<zmq::message_t> parts);
+  /// Makes a message of a peer of its parts. Throws Error if the parts are no message, or one that
+  /// check() refuses.
+  Message open(const Socket& socket, int peer, std::span<zmq::message_t> parts);
 
   std::vector<Socket>& sockets() { return sockets_; }
   const TransportOptions& options() const { return options_; }

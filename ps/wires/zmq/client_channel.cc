@@ -126,7 +126,8 @@ class WorkerChannel : public ZmqChannel {
       auto parts = receive_parts(sockets()[index]);
       if (parts.empty()) continue;
       next_ = index + 1;
-      return Received{static_cast<int>(index), open(sockets()[index], parts)};
+      return Received{static_cast<int>(index),
+                      open(sockets()[index], static_cast<int>(index), parts)};
     }
     return {};
   }

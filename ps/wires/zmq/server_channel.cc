@@ -149,7 +149,7 @@ class ServerChannel : public ZmqChannel {
           if (known != peers_.end() && (known->second.socket != index || known->second.id != id))
             throw Error("worker {} is connected already", worker);
           if (known == peers_.end()) newcomer = worker;
-          Message message = open(socket, std::span(parts).subspan(1));
+          Message message = open(socket, worker, std::span(parts).subspan(1));
           if (known == peers_.end()) meet(worker, {index, id});
           next_ = index + 1;
           return Received{worker, std::move(message)};
