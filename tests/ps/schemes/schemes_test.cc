@@ -282,6 +282,62 @@ TEST(Failures, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
   EXPECT_NE(results[2].error, "");
 }
 
+/// ZeroMQ's thread of worker 1 lives on and would answer heartbeats; but the worker computes no
+/// more.
+TEST(Failures, AWorkerThatIsStuckIsNamedThoughItsConnectionLives) {
+  RunPlan plan = tiny_plan(2, 1, false, 1);
+  plan.train.timeout_s = 0.5;
+  const PsOptions options{.servers = 1};
+  std::promise<void> over;
+  const std::shared_future<void> end = over.get_future().share();
+  const testing::Make stuck = [&, make = maker(options)](const RankContext& context) {
+    auto scheme = make(context);
+    if (context.rank != 1) return scheme;
+    const auto device = make_cpu_device(1);
+    Model model = make_mlp(context.plan.model, *device);
+    scheme->attach(model);
+    end.wait();
+    throw Error("was stuck");
+  };
+  const testing::Serve serve = [&, inner = server_of(options)](const RankContext& context,
+                                                               Model& model, const Loader& loader) {
+    const std::shared_ptr<void> told(nullptr, [&](void*) { over.set_value(); });
+    return inner(context, model, loader);
+  };
+  const auto results = run_ranks(plan, stuck, serve);
+  EXPECT_NE(results[2].error.find("worker 1 has been silent for 0.5 s"), std::string::npos)
+      << results[2].error;
+  EXPECT_NE(results[0].error.find("worker 1 has been silent"), std::string::npos)
+      << results[0].error;
+}
+
+/// ZeroMQ's thread of the server takes messages, but the server handles none.
+TEST(Failures, AServerThatIsStuckIsNamedThoughItsConnectionLives) {
+  RunPlan plan = tiny_plan(1, 1, false, 1);
+  plan.train.timeout_s = 0.3;
+  std::promise<void> over;
+  const testing::Serve stuck = [&](const RankContext& context, Model&,
+                                   const Loader&) -> RankRecord {
+    const auto transport = context.links.transport<Transport>();
+    const Connection connection = transport->listen(context, {});
+    EXPECT_TRUE(connection.channel->receive(plan.train.timeout_s));
+    over.get_future().wait();
+    return {};
+  };
+  MemoryStore store;
+  const auto run_one = [&](int rank) {
+    RankResult result;
+    return testing::complaint([&] {
+      testing::run_rank(
+          plan, rank, store, maker(PsOptions{.servers = 1}), stuck,
+          [] { return make_cpu_device(1); }, testing::links_to_servers(), result);
+    });
+  };
+  const std::jthread server([&] { EXPECT_EQ(run_one(1), "nothing"); });
+  EXPECT_NE(run_one(0).find("server 0 has not answered request"), std::string::npos);
+  over.set_value();
+}
+
 TEST(Failures, AWorkerNamesTheServerThatIsNotThere) {
   RunPlan plan = tiny_plan(1, 1, false, 1);
   plan.train.timeout_s = 0.2;
