@@ -403,6 +403,15 @@ TEST(Strangers, NobodyCanConnectOnceAllWorkersHaveCome) {
   EXPECT_TRUE(worker.is_answered());
 }
 
+TEST(Strangers, NoServerListensForOtherMachinesWithoutKeys) {
+  const auto device = make_cpu_device(1);
+  const TransportOptions options{.transport = ZmqProtocol::tcp, .address = "0.0.0.0"};
+  EXPECT_NE(complaint([&] {
+              open_server(*device, std::make_shared<Hub>(), run, 1, 0, options);
+            }).find("there are no keys"),
+            std::string::npos);
+}
+
 /// errno of a connection to a local socket; 0 if it comes about.
 int failure_to_connect(const std::string& endpoint) {
   const int number = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
