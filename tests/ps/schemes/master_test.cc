@@ -98,7 +98,8 @@ TEST_F(MasterTest, RefusesWhatIsWrongAndStaysSane) {
   expect_refused(0, inputs(0, 4, 0), "step 4");
   expect_refused(0, inputs(0, -1, 0), "step -1");
   expect_refused(0, inputs(0, 0, 2), "micro-batch 2");
-  expect_refused(0, changed(inputs(0, 0, 0), [](Message& m) { m.header.begin = 1; }), "[1, 7)");
+  expect_refused(0, changed(inputs(0, 0, 0), [](Message& m) { m.header.begin = 1; }),
+                 "6 samples of step 0 from sample 1 on");
   expect_refused(0, changed(inputs(0, 0, 0), [](Message& m) { m.header.count = 24; }),
                  "24 samples of step 0 from sample 0 on");
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
