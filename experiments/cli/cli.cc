@@ -185,6 +185,18 @@ int run_command(const Process& process) {
       ->capture_default_str();
   add_common("way");
 
+  CLI::App* keys = app.add_subcommand(
+      "keys",
+      "write the keys by which the servers and workers of several machines know each other (see "
+      "scheme.ps.keys and scheme.dp.keys)");
+  keys->add_option("DIR", arguments.keys,
+                   "the folder to write to, which no other user may read; keys that are there are "
+                   "not overwritten")
+      ->required();
+  keys->add_option("--workers", arguments.keyed_workers, "the most workers of a run")
+      ->check(CLI::Range(1, 100'000))
+      ->type_name("N")
+      ->capture_default_str();
   CLI::App* list = app.add_subcommand(
       "list", "what this build has: schemes, models, data sets, devices, and all keys");
   list->add_option("PART", arguments.list,
@@ -208,6 +220,7 @@ int run_command(const Process& process) {
     if (calibrate->parsed()) return calibrate_command(arguments);
     if (bench_ps->parsed()) return bench_ps_command(arguments, process);
     if (bench->parsed()) return bench_comm_command(arguments, process);
+    if (keys->parsed()) return keys_command(arguments);
     if (list->parsed()) return list_command(arguments);
     if (doctor->parsed()) return doctor_command();
     return rank_command(arguments);

@@ -1,4 +1,6 @@
 // ringside rank
+#include <sys/resource.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -13,7 +15,21 @@
 
 namespace ringside {
 
+namespace {
+
+/// The customary limit of 1024 open files is for programs that use select(). A server that awaits
+/// workers needs room for strangers too (ps/wires/zmq/listener.h).
+void raise_the_limit_of_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
 int rank_command(const Arguments& arguments) {
+  raise_the_limit_of_open_files();
   std::optional<LauncherLink> link;
   try {
     link.emplace(arguments.socket, default_options);

@@ -41,6 +41,8 @@ struct Arguments {
   std::int64_t rounds = 0;
   double timeout_s = 60;
   std::string json;
+  std::string keys;
+  int keyed_workers = 16;
   int socket = -1;
 };
 
@@ -49,6 +51,7 @@ int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments);
 int bench_comm_command(const Arguments& arguments, const Process& process);
 int bench_ps_command(const Arguments& arguments, const Process& process);
+int keys_command(const Arguments& arguments);
 int list_command(const Arguments& arguments);
 int doctor_command();
 /// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.

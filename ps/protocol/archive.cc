@@ -16,7 +16,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "headers are little-endian");
 
 constexpr std::uint32_t magic = 0x31535052;  // "RPS1"
-constexpr std::uint16_t version = 2;
 constexpr std::int64_t max_elements = std::int64_t{1} << 40;
 constexpr std::size_t max_text = 1024;
 constexpr std::size_t dtypes = 6;
@@ -164,7 +163,7 @@ std::vector<std::byte> encode(const Message& message) {
   std::vector<FrameShape> frames;
   for (const Tensor& frame : message.frames) frames.push_back({frame.dtype(), frame.shape()});
   Writer out;
-  out(magic, version, header, frames);
+  out(magic, protocol_version, header, frames);
   return out.take();
 }
 
@@ -177,8 +176,9 @@ Decoded decode(std::span<const std::byte> bytes) {
   std::uint16_t its_version = 0;
   in(its_magic, its_version);
   if (its_magic != magic) throw Error("message header: not a header of Ringside");
-  if (its_version != version)
-    throw Error("message header: version is {}, but this program speaks {}", its_version, version);
+  if (its_version != protocol_version)
+    throw Error("message header: version is {}, but this program speaks {}", its_version,
+                protocol_version);
   Decoded out;
   in(out.header, out.frames);
   if (in.left() > 0) throw Error("message header: {} bytes left over", in.left());

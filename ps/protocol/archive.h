@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "ps/protocol/message.h"
 
 namespace ringside::ps {
+
+/// Changes whenever a header or what follows from one does.
+inline constexpr std::uint16_t protocol_version = 2;
 
 /// The longest header that decode() reads, in bytes. encode() cuts a header's text if it is long.
 inline constexpr std::size_t max_header_bytes = 4096;

@@ -1,10 +1,14 @@
 // Channel: moves messages between a worker and its servers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "core/base/traffic.h"
+#include "ps/protocol/archive.h"
 #include "ps/protocol/message.h"
 
 namespace ringside::ps {
@@ -42,9 +46,22 @@ class Channel {
   /// header.
   virtual std::optional<Received> receive(double timeout_s) = 0;
 
+  /// Looks at a message before its frames are taken; throws Error to refuse it.
+  using Check =
+      std::function<void(int peer, const Header& header, std::span<const FrameShape> frames)>;
+  /// From now on receive() asks `check` about messages of other processes, answers with an error
+  /// what it refuses, and keeps nothing of it.
+  void check_with(Check check) { check_ = std::move(check); }
+
   /// Bytes of headers and frames that left or reached this rank; data that stays in the rank is not
   /// counted.
   virtual Traffic traffic() const = 0;
+
+ protected:
+  const Check& check() const { return check_; }
+
+ private:
+  Check check_;
 };
 
 }  // namespace ringside::ps

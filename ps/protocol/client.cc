@@ -17,8 +17,13 @@ Client::Client(std::unique_ptr<Channel> channel, const ClientConfig& config, con
       timeline_(timeline),
       lines_(static_cast<std::size_t>(config.servers)),
       exceptions_(std::uncaught_exceptions()) {
-  // Sends every server a first message, because a server can reach only workers that have sent one.
-  for (int server = 0; server < config_.servers; ++server) tell(server, {});
+  // A server can reach only workers that have sent a message, and takes no other message first.
+  for (int server = 0; server < config_.servers; ++server) {
+    Message hello;
+    hello.header.kind = Kind::hello;
+    hello.header.text = config_.greeting;
+    tell(server, std::move(hello));
+  }
 }
 
 Client::~Client() {

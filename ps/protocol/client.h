@@ -18,6 +18,7 @@ struct ClientConfig {
   int servers = 1;
   std::uint64_t token = 0;
   double timeout_s = 60;
+  std::string greeting{};  // of this worker (ps/protocol/greeting.h)
 };
 
 /// Keeps a few requests in flight to every server and matches replies to requests. Has no thread of

@@ -15,6 +15,7 @@ namespace ringside::ps {
 /// In the comments below, "request -> reply" says what each of the two contains. A reply has the
 /// kind of its request; `error` may answer any request.
 enum class Kind : std::uint8_t {
+  hello,      // the worker's first word: what it was started with, in text; no reply
   push,       // a gradient of a range; no reply
   push_pull,  // gradient of a range -> once all workers have pushed, the range's values (only after
               // the last push of a step; the replies to earlier pushes are empty)
@@ -35,9 +36,9 @@ enum class Kind : std::uint8_t {
   failed,   // the worker's last word, with its reason in text; no reply
   error     // a reply: the reason, in text
 };
-inline constexpr std::string_view kind_names[] = {"push", "push_pull", "pull", "measure", "settle",
-                                                  "sum",  "inputs",    "loss", "ticket",  "finish",
-                                                  "own",  "alive",     "done", "failed",  "error"};
+inline constexpr std::string_view kind_names[] = {
+    "hello", "push",   "push_pull", "pull", "measure", "settle", "sum",    "inputs",
+    "loss",  "ticket", "finish",    "own",  "alive",   "done",   "failed", "error"};
 constexpr EnumNames names_of(Kind) { return kind_names; }
 inline constexpr std::size_t kinds = std::size(kind_names);
 

@@ -105,12 +105,22 @@ std::size_t ParameterServer::index_of(const Header& header) const {
   return found->second;
 }
 
+void ParameterServer::check_request(const Header& header,
+                                    std::span<const FrameShape> frames) const {
+  if (header.kind != Kind::push && header.kind != Kind::push_pull) return;
+  index_of(header);
+  if (frames.size() != 1 || frames[0].dtype != config_.dtype ||
+      frames[0].shape.count() != header.count)
+    throw Error("the message must have one frame of {} {} elements", header.count,
+                name_of(config_.dtype));
+}
+
 Replies ParameterServer::push(int worker, const Header& header, std::vector<Tensor> frames) {
   const std::size_t index = index_of(header);
   Range& range = ranges_[index];
-  if (frames.size() != 1 || frames[0].dtype() != config_.dtype || frames[0].count() != header.count)
-    throw Error("the message must have one frame of {} {} elements", header.count,
-                name_of(config_.dtype));
+  std::vector<FrameShape> shapes;
+  for (const Tensor& frame : frames) shapes.push_back({frame.dtype(), frame.shape()});
+  check_request(header, shapes);
   if (finishers_[static_cast<std::size_t>(worker)])
     throw Error("the worker has already said that it pushes no more");
   if (const std::int64_t done = range.version() / config_.pushes;

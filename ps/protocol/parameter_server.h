@@ -76,6 +76,7 @@ class ParameterServer : public Server {
 
  protected:
   Replies answer(int worker, Message message) override;
+  void check_request(const Header& header, std::span<const FrameShape> frames) const override;
   const ServerConfig& config() const { return config_; }
 
  private:

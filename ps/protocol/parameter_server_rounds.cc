@@ -114,7 +114,7 @@ Replies ParameterServer::settle(int worker, const Header& header,
   Rounds& rounds = rounds_of_step(header);
   const auto w = static_cast<std::size_t>(worker);
   const std::int64_t round = header.micro_batch;
-  if (rounds.settled[w] || round + 1 != static_cast<std::int64_t>(rounds.asked[w]) ||
+  if (rounds.settled[w] || round != static_cast<std::int64_t>(rounds.asked[w]) - 1 ||
       rounds.sums.size() < rounds.asked[w])
     throw Error(
         "the worker settled round {} (counted from 0) of step {}, but so far it has asked for {} "

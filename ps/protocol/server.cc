@@ -65,6 +65,14 @@ void Server::check_sender(int worker, const Header& header) const {
     throw Error("the worker has already said that it is done, and may send nothing more");
 }
 
+void Server::check_frames(int worker, const Header& header,
+                          std::span<const FrameShape> frames) const {
+  check_sender(worker, header);
+  if (frames.size() > 1 && header.kind != Kind::own)
+    throw Error("no message to a server has {} frames", frames.size());
+  check_request(header, frames);
+}
+
 Replies Server::sum(int worker, const Header& header, const std::vector<Tensor>& frames) {
   std::optional<std::vector<double>>& own = summands_[static_cast<std::size_t>(worker)];
   if (header.step != sums_done_)

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/device/device.h"
 #include "core/observe/record.h"
+#include "ps/protocol/archive.h"
 #include "ps/protocol/message.h"
 
 namespace ringside::ps {
@@ -38,6 +40,10 @@ class Server {
   Replies handle(int worker, Message message);
 
   std::uint64_t token() const { return token_; }
+  /// Throws Error if handle() would refuse the message whatever the values of its frames: it is
+  /// nobody's of the run, or its frames are not those that its header calls for.
+  void check_frames(int worker, const Header& header, std::span<const FrameShape> frames) const;
+
   bool is_done(int worker) const { return done_[static_cast<std::size_t>(worker)]; }
   /// Whether every worker has said that it is done, or is lost.
   bool finished() const;
@@ -60,6 +66,10 @@ class Server {
   /// Answers a message of a kind that this class does not know. Throws Error to refuse a message,
   /// which must then have changed nothing.
   virtual Replies answer(int worker, Message message);
+  /// Throws Error if answer() would refuse the message whatever the values of its frames.
+  virtual void check_request(const Header& header, std::span<const FrameShape> frames) const {
+    static_cast<void>(header), static_cast<void>(frames);
+  }
 
   Device& device() const { return device_; }
   int server() const { return server_; }

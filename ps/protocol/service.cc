@@ -6,6 +6,7 @@
 #include "core/base/waiting_time.h"
 #include "core/observe/machine_load.h"
 #include "core/observe/process_memory.h"
+#include "ps/protocol/greeting.h"
 
 namespace ringside::ps {
 namespace {
@@ -178,13 +179,27 @@ void look_for_lost(const RankContext& context, Channel& channel, Server& server,
       send(context, channel, server.lose(worker), meter);
 }
 
-void run(const RankContext& context, Channel& channel, Server& server, Attendance& attendance,
-         Meter& meter) {
+/// Tells a worker why its message is refused.
+void refuse(Channel& channel, const Received& received, std::string cause) {
+  Message message{reply_to(received.message.header), {}};
+  message.header.kind = Kind::error;
+  message.header.text = std::move(cause);
+  channel.try_send(received.peer, std::move(message));
+}
+
+void run(const RankContext& context, Channel& channel, Server& server, Greetings& greetings,
+         Attendance& attendance, Meter& meter) {
   while (!server.finished()) {
     std::optional<Received> received = channel.receive(attendance.nap_s());
     if (received) {
       attendance.heard(received->peer);
       meter.note(received->message.header);
+      const Header& first = received->message.header;
+      if (std::string cause = greetings.refusal(received->peer, first); !cause.empty()) {
+        refuse(channel, *received, std::move(cause));
+        continue;
+      }
+      if (first.kind == Kind::hello) continue;
       send(context, channel, server.handle(received->peer, std::move(received->message)), meter);
     } else {
       look_for_lost(context, channel, server, meter);
@@ -201,8 +216,12 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   const TrainConfig& train = context.plan.train;
   Attendance attendance(context.plan.world, context.device.clock(), train.timeout_s);
   Meter meter(channel, train);
+  channel.check_with([&](int worker, const Header& header, std::span<const FrameShape> frames) {
+    if (header.kind != Kind::hello || !frames.empty()) server.check_frames(worker, header, frames);
+  });
   try {
-    run(context, channel, server, attendance, meter);
+    Greetings greetings(context.self().server, context.plan.world, greeting_of(context.plan));
+    run(context, channel, server, greetings, attendance, meter);
   } catch (const std::exception& error) {
     tell_failure(channel, attendance, context.device.clock(),
                  std::min(last_moment_s, train.timeout_s), error.what());

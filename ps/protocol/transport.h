@@ -29,6 +29,14 @@ struct TransportOptions {
   std::int64_t port = 0;
   /// The name of the option that sets `port`, for errors.
   std::string port_option = "port";
+  /// tcp: the IPv4 address on which servers listen, and what workers connect to (by default the
+  /// same). Empty: the loopback interface, which no other machine reaches.
+  std::string address{}, advertise{};
+  /// tcp: the folder of the keys by which servers and workers know each other, and encrypt what
+  /// they say. Empty: no keys; workers then prove that they belong to the run by its secret.
+  std::string keys{};
+  /// A connection that has not proved by then that it is a worker's is closed.
+  double handshake_s = 5;
   /// Larger frames are refused.
   std::int64_t max_frame_bytes = 1 << 20;
   /// The deadline of every call that blocks.

@@ -1,5 +1,7 @@
 #include "ps/schemes/connect.h"
 
+#include "ps/protocol/greeting.h"
+
 namespace ringside::ps {
 
 ServerConfig server_config(const RankContext& context, std::uint64_t token) {
@@ -26,7 +28,8 @@ std::unique_ptr<Client> connect(const RankContext& context, Transport& transport
   const ClientConfig config{.worker = context.self().worker,
                             .servers = context.plan.servers,
                             .token = connection.token,
-                            .timeout_s = options.timeout_s};
+                            .timeout_s = options.timeout_s,
+                            .greeting = greeting_of(context.plan)};
   return std::make_unique<Client>(std::move(connection.channel), config, context.device.clock(),
                                   context.timeline);
 }

@@ -1,6 +1,7 @@
 #include "ps/schemes/dp.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/plan/slices.h"
@@ -23,6 +24,9 @@ TransportOptions transport_options(const RankContext& context, const DpOptions& 
       .transport = options.transport,
       .port = options.port,
       .port_option = "scheme.dp.port",
+      .address = options.reach.address,
+      .advertise = options.reach.advertise,
+      .keys = options.reach.keys,
       .max_frame_bytes = std::max(max_chunk_bytes, samples * std::max(model.input_bytes(), logits)),
       .timeout_s = train.timeout_s};
 }
@@ -104,19 +108,20 @@ class Dp : public ReplicaScheme {
 }  // namespace
 
 Fields fields_of(DpOptions& options) {
-  return {{"placement", &options.placement,
-           "the master: beside worker 0, or dedicated (a process of its own)"},
-          {"port", &options.port, "tcp: port of the master; 0: any free port"},
-          {"server_device", &options.server_device,
-           "device of a dedicated master: same as the workers', or cpu"},
-          {"transport", &options.transport,
-           "how messages travel between processes: shm (headers through shared memory, values read "
-           "where they lie; ranks on CPUs), ipc, tcp on the loopback interface, or auto: shm where "
-           "it can be, else ipc"}};
+  Fields fields = {{"placement", &options.placement,
+                    "the master: beside worker 0, or dedicated (a process of its own)"},
+                   {"port", &options.port, "tcp: port of the master; 0: any free port"},
+                   {"server_device", &options.server_device,
+                    "device of a dedicated master: same as the workers', or cpu"},
+                   {"transport", &options.transport,
+                    "how messages travel between processes: ipc, or tcp (of the loopback "
+                    "interface, unless address says otherwise)"}};
+  return with_reach(options.reach, std::move(fields));
 }
 
 void check(const DpOptions& options, const RunPlan&) {
   check_port("dp", options.transport, options.port, server_count(options));
+  check_reach("dp", options.transport, options.reach);
 }
 
 std::unique_ptr<SyncScheme> make_dp(const RankContext& context, const DpOptions& options) {

@@ -16,6 +16,7 @@ struct DpOptions {
   ServerDevice server_device = ServerDevice::same;
   TransportKind transport = TransportKind::automatic;
   std::int64_t port = 0;
+  Reach reach{};
 };
 
 Fields fields_of(DpOptions& options);

@@ -35,8 +35,8 @@ Message Master::inputs(const Header& header, Open& open) {
   const BatchSlice slice =
       known ? slice_of(plan_, header.worker, header.step, header.micro_batch) : BatchSlice{};
   if (!known || header.begin != slice.first || header.count != slice.count)
-    throw Error("samples [{}, {}) of step {} are not those of micro-batch {}", header.begin,
-                header.begin + header.count, header.step, header.micro_batch);
+    throw Error("the {} samples of step {} from sample {} on are not those of micro-batch {}",
+                header.count, header.step, header.begin, header.micro_batch);
   if (open.targets)
     throw Error("the worker has not asked for the loss of micro-batch {} of step {} yet",
                 open.micro_batch, open.step);

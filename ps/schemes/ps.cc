@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/base/error.h"
 #include "ps/protocol/service.h"
@@ -27,6 +28,9 @@ TransportOptions transport_options(const RankContext& context, const PsOptions& 
   return {.transport = options.transport,
           .port = options.port,
           .port_option = "scheme.ps.port",
+          .address = options.reach.address,
+          .advertise = options.reach.advertise,
+          .keys = options.reach.keys,
           .max_frame_bytes = std::max(max_chunk_bytes, partition_bytes(options)),
           .timeout_s = context.plan.train.timeout_s};
 }
@@ -160,7 +164,7 @@ class BackupPs final : public FreePs {
 }  // namespace
 
 Fields fields_of(PsOptions& options) {
-  return {
+  Fields fields = {
       {"backup_workers", &options.backup_workers,
        "bsp: an update takes the first gradients of all workers but this many; later ones are "
        "dropped"},
@@ -186,8 +190,9 @@ Fields fields_of(PsOptions& options) {
        "asp: inverse divides the learning rate of an update by 1 + the staleness of its gradient"},
       {"transport", &options.transport,
        "how messages travel between processes: shm (headers through shared memory, values read "
-       "where they lie; ranks on CPUs), ipc, tcp on the loopback interface, or auto: shm where it "
-       "can be, else ipc"}};
+       "where they lie; ranks on CPUs), ipc, tcp (of the loopback interface, unless address says "
+       "otherwise), or auto: shm where it can be, else ipc"}};
+  return with_reach(options.reach, std::move(fields));
 }
 
 ConsistencyRules rules_of(const PsOptions& options) {
@@ -211,6 +216,7 @@ void check(const PsOptions& options, const RunPlan& plan) {
                 least_partition_mb, most_partition_mb);
   check_port("ps", options.transport, options.port, options.servers);
   check_consistency(options, plan);
+  check_reach("ps", options.transport, options.reach);
 }
 
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {

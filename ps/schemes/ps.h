@@ -26,6 +26,7 @@ struct PsOptions {
   /// Larger parts gain nothing through shared memory, and are slower over sockets from 4 MB on;
   /// much smaller ones cost more messages.
   double partition_mb = 1;
+  Reach reach{};
 };
 
 Fields fields_of(PsOptions& options);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
+#include "core/base/fields.h"
 #include "core/base/named_enum.h"
 #include "ps/protocol/transport.h"
 
@@ -23,5 +25,15 @@ constexpr EnumNames names_of(ServerDevice) { return server_device_names; }
 /// ports. The error names the scheme's option.
 void check_port(std::string_view scheme, TransportKind transport, std::int64_t port,
                 std::int64_t servers);
+
+/// Where servers listen with transport tcp, and who may connect.
+struct Reach {
+  std::string address{}, advertise{}, keys{};
+};
+/// Returns the fields of a scheme's options and of `reach`, which is part of them, by name.
+Fields with_reach(Reach& reach, Fields fields);
+/// Throws Error that names the scheme's option: for addresses that are none, for any address with
+/// another transport than tcp, and for addresses that other machines reach without keys.
+void check_reach(std::string_view scheme, TransportKind transport, const Reach& reach);
 
 }  // namespace ringside::ps

@@ -344,6 +344,32 @@ TEST_F(CommandLine, APortThatIsTakenIsNamedSoon) {
   }
 }
 
+TEST_F(CommandLine, WritesKeysOnceAndTrainsWithThem) {
+  const std::string keys = path("keys");
+  const std::vector<std::string> write_keys = {"keys", keys, "--workers", "2"};
+  const Ended written = run(write_keys);
+  EXPECT_EQ(written.status, 0) << written.err;
+  EXPECT_THAT(written.out, HasSubstr("the servers and of 2 workers"));
+  EXPECT_THAT(refusal(write_keys), HasSubstr("not overwritten"));
+  std::vector<std::string> train = {"train", "trial.toml", "--scheme", "ps", "--world", "2"};
+  for (const std::string& option :
+       {std::string("transport=tcp"), std::string("address=127.0.0.1"), "keys=" + keys})
+    train.insert(train.end(), {"--set", "scheme.ps." + option});
+  const Ended ended = run(train);
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  std::filesystem::permissions(keys + "/worker-1.secret", std::filesystem::perms::others_read,
+                               std::filesystem::perm_options::add);
+  const Ended refused = run(train);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_THAT(refused.err, HasSubstr("worker-1.secret is not secret"));
+}
+
+TEST_F(CommandLine, AnAddressThatOthersReachNeedsKeys) {
+  EXPECT_THAT(refusal({"train", "trial.toml", "--scheme", "ps", "--world", "2", "--set",
+                       "scheme.ps.transport=tcp", "--set", "scheme.ps.address=192.168.1.5"}),
+              HasSubstr("ringside keys DIR"));
+}
+
 TEST_F(CommandLine, TrainsOnce) {
   const Ended ended = run({"train", "trial.toml", "--scheme", "ddp", "--world", "2", "--set",
                            "train.evaluate_every=2", "--set", "train.evaluate_batches=1"});

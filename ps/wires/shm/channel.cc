@@ -62,7 +62,9 @@ ShmChannel::~ShmChannel() {
 }
 
 Peer& ShmChannel::add_peer(Board::End& end, Ring& in, Ring& out) {
+  const auto number = static_cast<int>(peers_.size());
   auto& peer = *peers_.emplace_back(std::make_unique<Peer>());
+  peer.number = number;
   peer.end = &end;
   peer.in = &in;
   peer.out = &out;
@@ -73,7 +75,9 @@ Peer& ShmChannel::add_peer(Board::End& end, Ring& in, Ring& out) {
 }
 
 Peer& ShmChannel::add_inside_peer(Board::End& end, InsideLine& in, InsideLine& out) {
+  const auto number = static_cast<int>(peers_.size());
   auto& peer = *peers_.emplace_back(std::make_unique<Peer>());
+  peer.number = number;
   peer.end = &end;
   peer.line_in = &in;
   peer.line_out = &out;
@@ -190,6 +194,7 @@ Message ShmChannel::open(Peer& peer, Record record) {
   if (decoded.frames.size() != record.frames.size())
     throw Error("message: it has {} frames, but its header says {}", record.frames.size(),
                 decoded.frames.size());
+  if (check()) check()(peer.number, decoded.header, decoded.frames);
   Message message{decoded.header, {}};
   for (std::size_t i = 0; i < decoded.frames.size(); ++i) {
     const auto& [dtype, shape] = decoded.frames[i];

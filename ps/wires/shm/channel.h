@@ -25,6 +25,7 @@ struct Outbound {
 /// The other end of one connection. Either the rings are set or, for a peer of the same rank, the
 /// lines.
 struct Peer {
+  int number = 0;  // of the worker or the server
   Board::End* end = nullptr;
   Ring *in = nullptr, *out = nullptr;
   InsideLine *line_in = nullptr, *line_out = nullptr;

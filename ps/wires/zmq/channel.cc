@@ -92,6 +92,7 @@ bool ZmqChannel::poll_sockets(double timeout_s, const Socket* sending) {
     const int events = &socket == sending ? ZMQ_POLLIN | ZMQ_POLLOUT : ZMQ_POLLIN;
     items.push_back({socket.zmq.handle(), 0, static_cast<short>(events), 0});
   }
+  if (watched_ >= 0) items.push_back({nullptr, watched_, ZMQ_POLLIN, 0});
   try {
     const auto longest = std::chrono::milliseconds(std::llround(std::ceil(timeout_s * 1e3)));
     return zmq::poll(items, longest) > 0;
@@ -219,7 +220,7 @@ std::vector<zmq::message_t> ZmqChannel::receive_parts(Socket& socket) {
   return parts;
 }
 
-Message ZmqChannel::open(const Socket& socket, std::span<zmq::message_t> parts) {
+Message ZmqChannel::open(const Socket& socket, int peer, std::span<zmq::message_t> parts) {
   if (socket.inside) {
     auto* parcel = static_cast<Parcel*>(parts[0].data());
     parcel->sealed.wait(false, std::memory_order_acquire);
@@ -230,6 +231,7 @@ Message ZmqChannel::open(const Socket& socket, std::span<zmq::message_t> parts) 
   if (decoded.frames.size() != parts.size() - 1)
     throw Error("message: it has {} frames, but its header says {}", parts.size() - 1,
                 decoded.frames.size());
+  if (check()) check()(peer, decoded.header, decoded.frames);
   Message message{decoded.header, {}};
   for (std::size_t i = 0; i < decoded.frames.size(); ++i)
     message.frames.push_back(adopt(std::move(parts[i + 1]), decoded.frames[i]));

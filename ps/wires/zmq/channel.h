@@ -34,8 +34,11 @@ class ZmqChannel : public Channel {
   /// `timeout_s`. Meanwhile sends the messages that become ready.
   void poll(double timeout_s, const Socket* sending);
 
-  /// Returns false if the peer takes no message within the deadline. `id` is the routing_id() of
-  /// the worker to which a server sends; it is empty on a worker's socket.
+  /// From now on poll() returns too when this file can be read; -1: none.
+  void watch(int file) { watched_ = file; }
+
+  /// Returns false if the peer takes no message within the deadline. `id` is ZeroMQ's name for the
+  /// worker to which a server sends; it is empty on a worker's socket.
   bool send_on(Socket& socket, const std::string& id, Message message,
                zmq::send_flags flags = zmq::send_flags::none);
   static bool send_parts(Socket& socket, const std::string& id, const Parts& parts,
@@ -60,8 +63,9 @@ class ZmqChannel : public Channel {
 
   /// Returns the parts of the socket's next message; empty if no message is there.
   static std::vector<zmq::message_t> receive_parts(Socket& socket);
-  /// Makes a message of its parts. Throws Error if the parts are no message.
-  Message open(const Socket& socket, std::span<zmq::message_t> parts);
+  /// Makes a message of a peer of its parts. Throws Error if the parts are no message, or one that
+  /// check() refuses.
+  Message open(const Socket& socket, int peer, std::span<zmq::message_t> parts);
 
   std::vector<Socket>& sockets() { return sockets_; }
   const TransportOptions& options() const { return options_; }
@@ -82,6 +86,7 @@ class ZmqChannel : public Channel {
   std::vector<Socket> sockets_;
   std::optional<StagedMessages> staged_;  // empty where frames are in the host's memory
   Traffic traffic_;
+  int watched_ = -1;
 };
 
 }  // namespace ringside::ps

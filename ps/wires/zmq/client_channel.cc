@@ -5,19 +5,24 @@
 #include "core/base/waiting_time.h"
 #include "ps/wires/zmq/channel.h"
 #include "ps/wires/zmq/ends.h"
+#include "ps/wires/zmq/keys.h"
 
 namespace ringside::ps {
 namespace {
 
 class WorkerChannel : public ZmqChannel {
  public:
-  WorkerChannel(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int worker,
+  WorkerChannel(Device& device, std::shared_ptr<Hub> hub, const Run& run, int worker,
                 const std::vector<std::string>& endpoints, const TransportOptions& options,
                 Timeline& timeline)
       : ZmqChannel(device, std::move(hub), options), timeline_(timeline) {
     for (const std::string& endpoint : endpoints) {
-      Socket& socket = add_socket(zmq::socket_type::dealer, endpoint.starts_with(inside_scheme));
-      socket.zmq.set(zmq::sockopt::routing_id, routing_id(token, worker));
+      const bool inside = endpoint.starts_with(inside_scheme);
+      Socket& socket = add_socket(zmq::socket_type::dealer, inside);
+      if (inside)
+        socket.zmq.set(zmq::sockopt::routing_id, std::to_string(worker));
+      else
+        introduce(socket.zmq, run, worker);
       socket.zmq.connect(endpoint);
     }
   }
@@ -54,6 +59,20 @@ class WorkerChannel : public ZmqChannel {
         "server {} did not accept a {} message within {} s; raise train.timeout_s if the server "
         "is really busy for that long",
         server, name_of(kind), options().timeout_s);
+  }
+
+  void introduce(zmq::socket_t& socket, const Run& run, int worker) const {
+    // A server may begin to accept connections long after it listens.
+    socket.set(zmq::sockopt::handshake_ivl, 0);
+    if (options().keys.empty()) {
+      socket.set(zmq::sockopt::plain_username, std::to_string(worker));
+      socket.set(zmq::sockopt::plain_password, run.secret);
+      return;
+    }
+    const KeyPair own = read_key_pair(options().keys, worker_key(worker));
+    socket.set(zmq::sockopt::curve_publickey, own.public_key);
+    socket.set(zmq::sockopt::curve_secretkey, own.secret_key);
+    socket.set(zmq::sockopt::curve_serverkey, read_public_key(options().keys, server_key));
   }
 
   static bool takes(Socket& socket) {
@@ -107,7 +126,8 @@ class WorkerChannel : public ZmqChannel {
       auto parts = receive_parts(sockets()[index]);
       if (parts.empty()) continue;
       next_ = index + 1;
-      return Received{static_cast<int>(index), open(sockets()[index], parts)};
+      return Received{static_cast<int>(index),
+                      open(sockets()[index], static_cast<int>(index), parts)};
     }
     return {};
   }
@@ -119,11 +139,10 @@ class WorkerChannel : public ZmqChannel {
 
 }  // namespace
 
-std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Hub> hub,
-                                        std::uint64_t token, int worker,
-                                        const std::vector<std::string>& endpoints,
+std::unique_ptr<Channel> connect_worker(Device& device, std::shared_ptr<Hub> hub, const Run& run,
+                                        int worker, const std::vector<std::string>& endpoints,
                                         const TransportOptions& options, Timeline& timeline) {
-  return std::make_unique<WorkerChannel>(device, std::move(hub), token, worker, endpoints, options,
+  return std::make_unique<WorkerChannel>(device, std::move(hub), run, worker, endpoints, options,
                                          timeline);
 }
 

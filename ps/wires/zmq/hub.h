@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <zmq.hpp>
+
+#include "ps/wires/zmq/authenticator.h"
 
 namespace ringside::ps {
 
@@ -15,10 +17,22 @@ namespace ringside::ps {
 /// the channels have left, at most a second. The hub has one I/O thread.
 class Hub {
  public:
+  Hub() = default;
+  ~Hub() { context_.shutdown(); }
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
+
   zmq::context_t& context() { return context_; }
+  /// From now on servers admit the workers of `admission` alone. All servers that share a hub are
+  /// of one run, so only the first call counts.
+  void admit(Admission admission) {
+    if (!authenticator_)
+      authenticator_ = std::make_unique<Authenticator>(context_, std::move(admission));
+  }
 
  private:
   zmq::context_t context_;
+  std::unique_ptr<Authenticator> authenticator_;
 };
 
 inline constexpr std::string_view inside_scheme = "inproc:";
@@ -26,12 +40,6 @@ inline constexpr std::string_view inside_scheme = "inproc:";
 /// The endpoint of a server, for workers that share the server's hub.
 inline std::string local_endpoint(int server) {
   return fmt::format("{}//server-{}", inside_scheme, server);
-}
-
-/// The name of a worker's socket. It contains the token, so nobody without the token can take a
-/// worker's place.
-inline std::string routing_id(std::uint64_t token, int worker) {
-  return fmt::format("{:016x}.{}", token, worker);
 }
 
 }  // namespace ringside::ps

@@ -1,41 +1,60 @@
+#include <algorithm>
 #include <charconv>
 #include <map>
-#include <random>
+#include <utility>
 
 #include "core/base/error.h"
 #include "ps/wires/zmq/channel.h"
 #include "ps/wires/zmq/ends.h"
+#include "ps/wires/zmq/keys.h"
+#include "ps/wires/zmq/listener.h"
 
 namespace ringside::ps {
 namespace {
 
-std::optional<int> worker_of(std::string_view id, std::uint64_t token) {
-  const std::string prefix = fmt::format("{:016x}.", token);
-  if (!id.starts_with(prefix)) return {};
-  id.remove_prefix(prefix.size());
-  int worker = 0;
-  const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), worker);
-  if (error != std::errc{} || end != id.data() + id.size() || worker < 0) return {};
-  return worker;
+/// A server that awaits workers looks at what strangers take from it when somebody comes, and at
+/// least as often as this, since nobody says who has gone.
+constexpr double look_s = 0.01;
+
+/// The file in which a worker's key or the server's is kept tells whose it is.
+Admission admission_of(const Run& run, int workers, const TransportOptions& options) {
+  Admission admission{.workers = workers, .secret = run.secret};
+  for (int worker = 0; worker < workers && !options.keys.empty(); ++worker) {
+    const std::string key = bytes_of_key(read_public_key(options.keys, worker_key(worker)));
+    if (!admission.keys.emplace(key, worker).second)
+      throw Error("{}: two workers have the same key", options.keys);
+  }
+  return admission;
 }
 
 class ServerChannel : public ZmqChannel {
  public:
-  ServerChannel(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int server,
-                const TransportOptions& options)
-      : ZmqChannel(device, std::move(hub), options), token_(token), server_(server) {
+  ServerChannel(Device& device, const std::shared_ptr<Hub>& hub, const Run& run, int workers,
+                int server, const TransportOptions& options)
+      : ZmqChannel(device, hub, options),
+        workers_(workers),
+        server_(server),
+        missing_(run.outside) {
     zmq::socket_t& inside = add_socket(zmq::socket_type::router, true).zmq;
     inside.set(zmq::sockopt::router_mandatory, true);
     inside.bind(local_endpoint(server));
     zmq::socket_t& outside = add_socket(zmq::socket_type::router, false).zmq;
+    if (missing_ == 0) return;
     outside.set(zmq::sockopt::router_mandatory, true);
-    if (options.transport == TransportKind::tcp)
-      bind_tcp(outside);
-    else
-      bind_ipc(outside);
+    outside.set(zmq::sockopt::handshake_ivl, static_cast<int>(options.handshake_s * 1e3));
+    outside.set(zmq::sockopt::zap_domain, "ringside");
+    if (options.keys.empty()) {
+      outside.set(zmq::sockopt::plain_server, true);
+    } else {
+      outside.set(zmq::sockopt::curve_server, true);
+      outside.set(zmq::sockopt::curve_secretkey,
+                  read_key_pair(options.keys, server_key).secret_key);
+    }
+    hub->admit(admission_of(run, workers, options));
+    listener_.emplace(options, server);
   }
 
-  std::string endpoint() { return sockets().back().zmq.get(zmq::sockopt::last_endpoint); }
+  std::string endpoint() const { return listener_ ? listener_->endpoint() : ""; }
 
   ~ServerChannel() override { finish(); }
   ServerChannel(const ServerChannel&) = delete;
@@ -45,7 +64,7 @@ class ServerChannel : public ZmqChannel {
     const auto peer = peers_.find(worker);
     if (peer == peers_.end()) throw Error("server {}: worker {} never connected", server_, worker);
     const Kind kind = message.header.kind;
-    Socket& socket = sockets()[peer->second];
+    Socket& socket = sockets()[peer->second.socket];
     send_ready();
     if (has_to_wait(socket, worker, message)) {
       if (!has_room(worker) && !send_oldest(worker, zmq::send_flags::none))
@@ -53,22 +72,43 @@ class ServerChannel : public ZmqChannel {
       stage(worker, std::move(message));
       return;
     }
-    const bool sent = reach(worker, kind, [&] {
-      return send_on(socket, routing_id(token_, worker), std::move(message));
-    });
+    const bool sent =
+        reach(worker, kind, [&] { return send_on(socket, peer->second.id, std::move(message)); });
     if (!sent) throw refused(worker, kind);
   }
 
   bool try_send(int worker, Message message) override {
     const auto peer = peers_.find(worker);
     if (peer == peers_.end()) return false;
-    Socket& socket = sockets()[peer->second];
+    Socket& socket = sockets()[peer->second.socket];
     if (!has_to_wait(socket, worker, message))
-      return send_if_taken(socket, routing_id(token_, worker), std::move(message));
+      return send_if_taken(socket, peer->second.id, std::move(message));
     return try_stage(worker, std::move(message));
   }
 
+  /// Accepts connections only from the first call on, and looks meanwhile at what they take: before
+  /// that nobody would notice a stranger who takes all file descriptors.
+  std::optional<Received> receive(double timeout_s) override {
+    if (!listener_ || !listener_->open()) return ZmqChannel::receive(timeout_s);
+    if (!std::exchange(accepts_, true)) {
+      listener_->accept_for(sockets().back().zmq);
+      watch(listener_->file());
+    }
+    const double deadline = device().clock().now() + timeout_s;
+    for (double left = timeout_s;; left = deadline - device().clock().now()) {
+      listener_->spare_descriptors();
+      auto received = ZmqChannel::receive(std::min(left, look_s));
+      if (received || left <= 0) return received;
+    }
+  }
+
  private:
+  /// How a worker is reached.
+  struct Peer {
+    std::size_t socket;  // index
+    std::string id;      // the name that the socket gave to the connection
+  };
+
   Error refused(int worker, Kind kind) const {
     return Error(
         "server {}: worker {} did not accept the reply to its {} within {} s; raise "
@@ -89,28 +129,9 @@ class ServerChannel : public ZmqChannel {
   }
 
   bool deliver(int worker, const Parts& parts, zmq::send_flags flags) override {
-    return reach(worker, parts.kind, [&] {
-      return send_parts(sockets()[peers_.at(worker)], routing_id(token_, worker), parts, flags);
-    });
-  }
-
-  void bind_tcp(zmq::socket_t& socket) {
-    const std::int64_t port = options().port == 0 ? 0 : options().port + server_;
-    try {
-      socket.bind(port == 0 ? "tcp://127.0.0.1:*" : fmt::format("tcp://127.0.0.1:{}", port));
-    } catch (const zmq::error_t& error) {
-      throw Error(
-          "server {}: cannot listen on port {} of 127.0.0.1 ({}); set {} to another port, "
-          "or to 0 for any free port",
-          server_, port, error.what(), options().port_option);
-    }
-  }
-
-  /// Binds the socket to an abstract name, which leaves no file and which nobody can take over.
-  void bind_ipc(zmq::socket_t& socket) {
-    std::random_device random;
-    const std::uint64_t name = (std::uint64_t{random()} << 32) | random();
-    socket.bind(fmt::format("ipc://@ringside-{:016x}", name));
+    const Peer& peer = peers_.at(worker);
+    return reach(worker, parts.kind,
+                 [&] { return send_parts(sockets()[peer.socket], peer.id, parts, flags); });
   }
 
   std::optional<Received> receive_now() override {
@@ -119,20 +140,47 @@ class ServerChannel : public ZmqChannel {
       Socket& socket = sockets()[index];
       for (auto parts = receive_parts(socket); !parts.empty(); parts = receive_parts(socket)) {
         const std::string id = parts[0].to_string();
+        std::optional<int> newcomer;  // whose first message this is; if that is no message, the
+                                      // worker is of another version, and the run cannot go on
         try {
-          const std::optional<int> worker = worker_of(id, token_);
-          if (!worker) throw Error("the sender is no worker of this run");
           if (parts.size() < 2) throw Error("the message has no header");
-          Message message = open(socket, std::span(parts).subspan(1));
-          peers_[*worker] = index;
+          const int worker = sender(socket, id, parts[1]);
+          const auto known = peers_.find(worker);
+          if (known != peers_.end() && (known->second.socket != index || known->second.id != id))
+            throw Error("worker {} is connected already", worker);
+          if (known == peers_.end()) newcomer = worker;
+          Message message = open(socket, worker, std::span(parts).subspan(1));
+          if (known == peers_.end()) meet(worker, {index, id});
           next_ = index + 1;
-          return Received{*worker, std::move(message)};
+          return Received{worker, std::move(message)};
         } catch (const Error& error) {
           reject(socket, id, error.what());
+          if (newcomer)
+            throw Error("server {} refuses worker {}: {}; start all ranks with the same program",
+                        server_, *newcomer, error.what());
         }
       }
     }
     return {};
+  }
+
+  /// The worker who sent a message. What the sender itself says is believed only within the
+  /// process; of others the authenticator says who they are.
+  int sender(const Socket& socket, const std::string& id, const zmq::message_t& part) const {
+    const char* known = socket.inside ? id.c_str() : zmq_msg_gets(part.handle(), rank_attribute);
+    const std::string_view rank = known ? known : "";
+    int worker = -1;
+    std::from_chars(rank.data(), rank.data() + rank.size(), worker);
+    if (worker < 0 || worker >= workers_) throw Error("the sender is no worker of this run");
+    return worker;
+  }
+
+  void meet(int worker, Peer peer) {
+    if (!sockets()[peer.socket].inside && --missing_ == 0) {
+      listener_->close();
+      watch(-1);
+    }
+    peers_[worker] = std::move(peer);
   }
 
   /// Tells a sender why it is refused, if the sender is still there.
@@ -144,17 +192,19 @@ class ServerChannel : public ZmqChannel {
     send_if_taken(socket, id, std::move(message));
   }
 
-  std::uint64_t token_;
-  int server_;
-  std::map<int, std::size_t> peers_;  // by worker: index of its socket
+  int workers_, server_;
+  int missing_;  // workers of other ranks that have not come yet
+  std::optional<Listener> listener_;
+  bool accepts_ = false;
+  std::map<int, Peer> peers_;  // by worker
   std::size_t next_ = 0;
 };
 
 }  // namespace
 
-ServerEnd open_server(Device& device, std::shared_ptr<Hub> hub, std::uint64_t token, int server,
-                      const TransportOptions& options) {
-  auto channel = std::make_unique<ServerChannel>(device, std::move(hub), token, server, options);
+ServerEnd open_server(Device& device, std::shared_ptr<Hub> hub, const Run& run, int workers,
+                      int server, const TransportOptions& options) {
+  auto channel = std::make_unique<ServerChannel>(device, hub, run, workers, server, options);
   std::string endpoint = channel->endpoint();
   return {std::move(channel), std::move(endpoint)};
 }

@@ -6,33 +6,56 @@
 namespace ringside::ps {
 namespace {
 
+constexpr const char* secret_key = "ps.secret";
+
 std::shared_ptr<Hub> hub_of(const RankContext& context) {
   return context.shared ? context.shared->get<Hub>() : std::make_shared<Hub>();
 }
 
+/// Draws 256 random bits, which nobody outside of the run can know.
+std::string draw_secret() {
+  std::string digits;
+  for (int part = 0; part < 4; ++part) digits += draw_token();
+  return digits;
+}
+
+/// Waits for what server 0 has drawn.
+Run shared_run(const RankContext& context, const TransportOptions& options) {
+  Run run;
+  run.token = shared_token(context.store, options.timeout_s);
+  run.secret = context.store.get(secret_key, options.timeout_s);
+  const bool worker_beside = context.shared && context.self().worker >= 0;
+  run.outside = context.plan.world - (worker_beside ? 1 : 0);
+  return run;
+}
+
 class ZmqTransport : public Transport {
  public:
-  /// Server 0 draws the run's token.
+  /// Server 0 draws the run's token and its secret.
   Connection listen(const RankContext& context, const TransportOptions& options) override {
     const int server = context.self().server;
-    if (server == 0) context.store.set(token_key, draw_token());
-    const std::uint64_t token = shared_token(context.store, options.timeout_s);
-    ServerEnd end = open_server(context.device, hub_of(context), token, server, options);
+    if (server == 0) {
+      context.store.set(token_key, draw_token());
+      context.store.set(secret_key, draw_secret());
+    }
+    const Run run = shared_run(context, options);
+    ServerEnd end =
+        open_server(context.device, hub_of(context), run, context.plan.world, server, options);
     context.store.set(endpoint_key(server), end.endpoint);
-    return {std::move(end.channel), token};
+    return {std::move(end.channel), run.token};
   }
 
   Connection connect(const RankContext& context, const TransportOptions& options) override {
-    const std::uint64_t token = shared_token(context.store, options.timeout_s);
+    const Run run = shared_run(context, options);
     std::vector<std::string> endpoints;
     for (int server = 0; server < context.plan.servers; ++server) {
       const bool beside = context.shared && context.self().server == server;
       endpoints.push_back(beside ? local_endpoint(server)
                                  : context.store.get(endpoint_key(server), options.timeout_s));
     }
-    return {connect_worker(context.device, hub_of(context), token, context.self().worker, endpoints,
+    return {connect_worker(context.device, hub_of(context), run, context.self().worker, endpoints,
                            options, context.timeline),
-            token};
+            run.token};
   }
 };
 

@@ -94,7 +94,7 @@ TEST(Archive, RefusesOtherProgramsAndVersions) {
 TEST(Archive, RefusesValuesThatNoEnumOrBooleanHas) {
   auto bytes = sample_bytes();
   bytes[kind_at] = std::byte{kinds};
-  EXPECT_NE(refusal(bytes).find("a value is 15, but at most 14 is allowed"), std::string::npos)
+  EXPECT_NE(refusal(bytes).find("a value is 16, but at most 15 is allowed"), std::string::npos)
       << refusal(bytes);
   bytes = sample_bytes();
   bytes[reply_at] = std::byte{2};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "core/base/error.h"
 #include "tests/ps/messages.h"
@@ -97,8 +98,14 @@ TEST_F(MasterTest, RefusesWhatIsWrongAndStaysSane) {
   expect_refused(0, inputs(0, 4, 0), "step 4");
   expect_refused(0, inputs(0, -1, 0), "step -1");
   expect_refused(0, inputs(0, 0, 2), "micro-batch 2");
-  expect_refused(0, changed(inputs(0, 0, 0), [](Message& m) { m.header.begin = 1; }), "[1, 7)");
-  expect_refused(0, changed(inputs(0, 0, 0), [](Message& m) { m.header.count = 24; }), "[0, 24)");
+  expect_refused(0, changed(inputs(0, 0, 0), [](Message& m) { m.header.begin = 1; }),
+                 "6 samples of step 0 from sample 1 on");
+  expect_refused(0, changed(inputs(0, 0, 0), [](Message& m) { m.header.count = 24; }),
+                 "24 samples of step 0 from sample 0 on");
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  expect_refused(
+      0, changed(inputs(0, 0, 0), [](Message& m) { m.header.begin = m.header.count = most; }),
+      "from sample 9223372036854775807 on");
   expect_refused(0, loss(0, 0, 0), "no targets for micro-batch 0 of step 0");
   answer(0, inputs(0, 0, 0));
   expect_refused(0, inputs(0, 0, 1), "has not asked for the loss");

@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 
 #include "core/scheme/single.h"
+#include "ps/protocol/greeting.h"
 #include "ps/protocol/partition.h"
+#include "ps/wires/zmq/keys.h"
+#include "ps/wires/zmq/transport.h"
 #include "tests/ps/makers.h"
 #include "tests/support/complaint.h"
+#include "tests/support/temporary_folder.h"
 
 namespace ringside::ps {
 namespace {
@@ -255,7 +259,8 @@ std::vector<Kind> heard_of_a_visit() {
     const auto received = listening.channel->receive(plan.train.timeout_s);
     if (!received) break;
     const Header& header = received->message.header;
-    if (header.kind != Kind::alive && (kinds.empty() || header.kind != kinds.back()))
+    if (header.kind != Kind::alive && header.kind != Kind::hello &&
+        (kinds.empty() || header.kind != kinds.back()))
       kinds.push_back(header.kind);
     if (header.kind == Kind::pull)
       listening.channel->send(
@@ -280,6 +285,32 @@ TEST_P(OverTransports, AFailureOfOneWorkerEndsTheOthersAtOnceAndNamesIt) {
   expect_that_all_end(tiny_plan(2, 1, true, 1), DpOptions{.transport = GetParam()});
 }
 
+/// Worker 1 and the others are given different plans.
+TEST(Failures, AWorkerOfAnotherPlanIsRefusedAndBothSidesSayWhy) {
+  const RunPlan plan = tiny_plan(2, 1, false, 1);
+  RunPlan other = plan;
+  other.model.layers += 1;
+  MemoryStore store;
+  std::vector<std::string> errors(plan.ranks.size());
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < static_cast<int>(errors.size()); ++rank)
+    threads.emplace_back([&, rank] {
+      RankResult result;
+      const PsOptions options{.servers = 1};
+      errors[static_cast<std::size_t>(rank)] = testing::complaint([&] {
+        testing::run_rank(
+            rank == 1 ? other : plan, rank, store, maker(options), server_of(options),
+            [] { return make_cpu_device(1); }, testing::links_to_servers(), result);
+      });
+    });
+  threads.clear();
+  for (const std::string& error : errors) {
+    EXPECT_NE(error.find("server 0 refuses worker 1"), std::string::npos) << error;
+    EXPECT_NE(error.find(greeting_of(plan)), std::string::npos) << error;
+    EXPECT_NE(error.find(greeting_of(other)), std::string::npos) << error;
+  }
+}
+
 TEST_P(OverTransports, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
   RunPlan plan = tiny_plan(2, 1, false, 1);
   plan.train.timeout_s = 0.3;
@@ -288,6 +319,62 @@ TEST_P(OverTransports, AWorkerThatDoesNotComeKeepsNobodyWaiting) {
       run_ranks(plan, testing::without_worker_1(maker(options)), server_of(options));
   EXPECT_NE(results[0].error, "");
   EXPECT_NE(results[2].error, "");
+}
+
+/// ZeroMQ's thread of worker 1 lives on and would answer heartbeats; but the worker computes no
+/// more.
+TEST(Failures, AWorkerThatIsStuckIsNamedThoughItsConnectionLives) {
+  RunPlan plan = tiny_plan(2, 1, false, 1);
+  plan.train.timeout_s = 0.5;
+  const PsOptions options{.servers = 1};
+  std::promise<void> over;
+  const std::shared_future<void> end = over.get_future().share();
+  const testing::Make stuck = [&, make = maker(options)](const RankContext& context) {
+    auto scheme = make(context);
+    if (context.rank != 1) return scheme;
+    const auto device = make_cpu_device(1);
+    Model model = make_mlp(context.plan.model, *device);
+    scheme->attach(model);
+    end.wait();
+    throw Error("was stuck");
+  };
+  const testing::Serve serve = [&, inner = server_of(options)](const RankContext& context,
+                                                               Model& model, const Loader& loader) {
+    const std::shared_ptr<void> told(nullptr, [&](void*) { over.set_value(); });
+    return inner(context, model, loader);
+  };
+  const auto results = run_ranks(plan, stuck, serve);
+  EXPECT_NE(results[2].error.find("worker 1 has been silent for 0.5 s"), std::string::npos)
+      << results[2].error;
+  EXPECT_NE(results[0].error.find("worker 1 has been silent"), std::string::npos)
+      << results[0].error;
+}
+
+/// ZeroMQ's thread of the server takes messages, but the server handles none.
+TEST(Failures, AServerThatIsStuckIsNamedThoughItsConnectionLives) {
+  RunPlan plan = tiny_plan(1, 1, false, 1);
+  plan.train.timeout_s = 0.3;
+  std::promise<void> over;
+  const testing::Serve stuck = [&](const RankContext& context, Model&,
+                                   const Loader&) -> RankRecord {
+    const auto transport = context.links.transport<Transport>();
+    const Connection connection = transport->listen(context, {});
+    EXPECT_TRUE(connection.channel->receive(plan.train.timeout_s));
+    over.get_future().wait();
+    return {};
+  };
+  MemoryStore store;
+  const auto run_one = [&](int rank) {
+    RankResult result;
+    return testing::complaint([&] {
+      testing::run_rank(
+          plan, rank, store, maker(PsOptions{.servers = 1}), stuck,
+          [] { return make_cpu_device(1); }, testing::links_to_servers(), result);
+    });
+  };
+  const std::jthread server([&] { EXPECT_EQ(run_one(1), "nothing"); });
+  EXPECT_NE(run_one(0).find("server 0 has not answered request"), std::string::npos);
+  over.set_value();
 }
 
 TEST_P(OverTransports, AWorkerNamesTheServerThatIsNotThere) {
@@ -315,6 +402,36 @@ TEST(Options, AreRefusedByName) {
   names(refusal(PsOptions{.transport = TransportKind::tcp, .port = 65535}),
         "scheme.ps.port = 65535");
   names(refusal(DpOptions{.transport = TransportKind::tcp, .port = -1}), "scheme.dp.port");
+}
+
+TEST(Options, AddressesThatOtherMachinesReachNeedKeys) {
+  const auto tcp = [](const Reach& reach) {
+    return refusal(PsOptions{.transport = TransportKind::tcp, .reach = reach});
+  };
+  const auto names = [](const std::string& text, const char* option) {
+    EXPECT_NE(text.find(option), std::string::npos) << text;
+  };
+  EXPECT_EQ(tcp({.address = "127.0.0.2"}), "nothing");
+  EXPECT_EQ(tcp({.keys = "folder"}), "nothing");
+  EXPECT_EQ(tcp({.address = "192.168.1.5", .keys = "folder"}), "nothing");
+  EXPECT_EQ(tcp({.address = "0.0.0.0", .advertise = "here", .keys = "folder"}), "nothing");
+  names(tcp({.address = "192.168.1.5"}), "set scheme.ps.keys");
+  names(tcp({.address = "0.0.0.0", .advertise = "here"}), "set scheme.ps.keys");
+  names(tcp({.address = "0.0.0.0", .keys = "folder"}), "set scheme.ps.advertise");
+  names(tcp({.address = "localhost"}), "no IPv4 address");
+  names(tcp({.advertise = "here"}), "set scheme.ps.address too");
+  names(refusal(DpOptions{.reach = {.keys = "folder"}}), "scheme.dp.keys = \"folder\": only");
+}
+
+TEST(ReplicaSchemes, EndWithTheBitsOfASequentialSumWithKeys) {
+  const testing::TemporaryFolder folder;
+  const std::string keys = folder.path() / "keys";
+  write_keys(keys, 2);
+  const PsOptions options{.servers = 2,
+                          .transport = TransportKind::tcp,
+                          .reach = {.address = "127.0.0.1", .keys = keys}};
+  const RunPlan plan = tiny_plan(2, 2, false, 1);
+  expect_run_of(reference(2, 1), plan, run(plan, options));
 }
 
 TEST(ReplicaSchemes, SumMoreValuesThanAFrameTakes) {

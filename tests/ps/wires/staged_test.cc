@@ -16,6 +16,7 @@ using testing::same;
 using testing::StagedDevice;
 
 constexpr std::uint64_t token = 42;
+const Run run{.token = token, .secret = "nobody knows"};
 constexpr double patience_s = 20;
 /// How long a test receives when it expects no message.
 constexpr double moment_s = 0.02;
@@ -37,11 +38,11 @@ struct Ends {
     auto hub = std::make_shared<Hub>();
     std::vector<std::string> endpoints;
     for (int s = 0; s < servers; ++s) {
-      ServerEnd end = open_server(server_device, hub, token, s, options);
+      ServerEnd end = open_server(server_device, hub, run, 1, s, options);
       endpoints.push_back(inside ? local_endpoint(s) : end.endpoint);
       this->servers.push_back(std::move(end.channel));
     }
-    worker = connect_worker(worker_device, inside ? hub : std::make_shared<Hub>(), token, 0,
+    worker = connect_worker(worker_device, inside ? hub : std::make_shared<Hub>(), run, 0,
                             endpoints, options, timeline);
   }
   /// Server 0 receives a message from the worker; before that it cannot send to the worker.

@@ -1,0 +1,33 @@
+// The first word of a worker: what it was started with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/plan/run_plan.h"
+#include "ps/protocol/message.h"
+
+namespace ringside::ps {
+
+/// The version of the messages, and a digest (XXH3-128) of what the ranks of a run must agree on:
+/// model, data, training, optimizer, scheme with its options, workers and servers. What may differ
+/// from machine to machine is left out: paths, addresses, deadlines.
+std::string greeting_of(const RunPlan& plan);
+
+/// What a server does with messages until their sender has greeted it.
+class Greetings {
+ public:
+  Greetings(int server, int workers, std::string own);
+
+  /// Returns why the worker's message is refused, or an empty text for a greeting and for every
+  /// message after a greeting. Throws Error with both values if the worker was started with another
+  /// program, model or plan: the run cannot go on without this worker.
+  std::string refusal(int worker, const Header& header);
+
+ private:
+  int server_;
+  std::string own_;
+  std::vector<bool> greeted_;  // by worker
+};
+
+}  // namespace ringside::ps

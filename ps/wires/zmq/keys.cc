@@ -1,0 +1,105 @@
+#include "ps/wires/zmq/keys.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "core/base/error.h"
+
+namespace ringside::ps {
+namespace {
+
+constexpr std::size_t text_size = 40, key_size = 32;
+
+std::string path_of(const std::string& folder, const std::string& name, const char* part) {
+  return fmt::format("{}/{}.{}", folder, name, part);
+}
+
+/// An open file, if `number` is not negative.
+struct File {
+  explicit File(int number) : number(number) {}
+  ~File() {
+    if (number >= 0) close(number);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int number;
+};
+
+std::string read_key(const std::string& path, bool secret) {
+  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file.number < 0)
+    throw Error("cannot read the key {}: {}; `ringside keys` writes such files", path,
+                std::strerror(errno));
+  struct stat state {};
+  if (fstat(file.number, &state) != 0 || !S_ISREG(state.st_mode))
+    throw Error("cannot read the key {}: it is no file", path);
+  if (secret && (state.st_mode & 077) != 0)
+    throw Error(
+        "the key {} is not secret: other users may open it (mode {:03o}); if nobody has read it, "
+        "`chmod 600` it, else make new keys",
+        path, state.st_mode & 0777);
+  std::array<char, text_size + 2> text{};
+  const ssize_t size = read(file.number, text.data(), text.size());
+  std::string key(text.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  if (key.ends_with('\n')) key.pop_back();
+  std::array<std::uint8_t, key_size> bytes{};
+  if (key.size() != text_size || !zmq_z85_decode(bytes.data(), key.c_str()))
+    throw Error("{} is no key: a key has {} characters of Z85", path, text_size);
+  return key;
+}
+
+void write_key(const std::string& path, const std::string& key) {
+  const File file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const std::string line = key + '\n';
+  if (file.number < 0 || write(file.number, line.data(), line.size()) != std::ssize(line) ||
+      fsync(file.number) != 0)
+    throw Error("cannot write the key {}: {}", path, std::strerror(errno));
+}
+
+}  // namespace
+
+std::string worker_key(int worker) { return fmt::format("worker-{}", worker); }
+
+void write_keys(const std::string& folder, int workers) {
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    throw Error("cannot make the folder {}: {}", folder, std::strerror(errno));
+  std::vector<std::string> names{server_key};
+  for (int worker = 0; worker < workers; ++worker) names.push_back(worker_key(worker));
+  for (const std::string& name : names)
+    for (const char* part : {"secret", "public"})
+      if (const std::string path = path_of(folder, name, part); access(path.c_str(), F_OK) == 0)
+        throw Error("{} is there already, and keys are not overwritten; name another folder", path);
+  for (const std::string& name : names) {
+    std::array<char, text_size + 1> public_key{}, secret_key{};
+    if (zmq_curve_keypair(public_key.data(), secret_key.data()) != 0)
+      throw Error("this ZeroMQ has no CURVE ({}); install one that is built with it",
+                  zmq_strerror(zmq_errno()));
+    write_key(path_of(folder, name, "secret"), secret_key.data());
+    write_key(path_of(folder, name, "public"), public_key.data());
+  }
+}
+
+KeyPair read_key_pair(const std::string& folder, const std::string& name) {
+  return {read_public_key(folder, name), read_key(path_of(folder, name, "secret"), true)};
+}
+
+std::string read_public_key(const std::string& folder, const std::string& name) {
+  return read_key(path_of(folder, name, "public"), false);
+}
+
+std::string bytes_of_key(const std::string& text) {
+  std::string bytes(key_size, '\0');
+  if (!zmq_z85_decode(reinterpret_cast<std::uint8_t*>(bytes.data()), text.c_str()))
+    throw Error("\"{}\" is no key", text);
+  return bytes;
+}
+
+}  // namespace ringside::ps

@@ -1,0 +1,31 @@
+// Keys by which servers and workers of different machines know each other.
+#pragma once
+
+#include <string>
+
+namespace ringside::ps {
+
+/// Keys of CURVE (Bernstein; ZeroMQ RFC 26) as text of 40 characters (Z85).
+struct KeyPair {
+  std::string public_key, secret_key;
+};
+
+/// Whose keys they are: the servers have one pair together, every worker has its own. Each pair is
+/// two files of a folder, NAME.public and NAME.secret.
+inline constexpr const char* server_key = "server";
+std::string worker_key(int worker);
+
+/// Draws new pairs for the servers and for `workers` workers, and writes them to the folder, which
+/// is made if it is not there. Only this user can read the files. Throws Error if a file is there
+/// already; then no file has changed.
+void write_keys(const std::string& folder, int workers);
+
+/// Throw Error that names the file and what to do if it cannot be read, has no key, or, for a
+/// secret, if other users can read it.
+KeyPair read_key_pair(const std::string& folder, const std::string& name);
+std::string read_public_key(const std::string& folder, const std::string& name);
+
+/// The 32 bytes of a key's text.
+std::string bytes_of_key(const std::string& text);
+
+}  // namespace ringside::ps

@@ -1,0 +1,66 @@
+// Where a server can be reached by workers of other processes, and for how long.
+#pragma once
+
+#include <string>
+#include <zmq.hpp>
+
+#include "ps/protocol/transport.h"
+
+namespace ringside::ps {
+
+/// A file descriptor that is closed in the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor() { reset(); }
+  int get() const { return number_; }
+  void reset();
+  int release();
+
+ private:
+  int number_;
+};
+
+/// A listening socket. ZeroMQ accepts connections without any limit: every one takes a file
+/// descriptor, and on local sockets ZeroMQ aborts the process when there are none left. So ZeroMQ
+/// gets a socket of ours, which we can close to newcomers without ending the connections that there
+/// are. (ZeroMQ's own unbind() ends them.)
+///  - ipc: a socket without a name. Its path goes through this process's descriptors
+///    (/proc/PID/fd/N), so the system refuses processes of other users, and nobody finds it once
+///    the descriptor is closed.
+///  - tcp: a socket to which a filter can be attached that drops every packet of a newcomer.
+/// For one thread.
+class Listener {
+ public:
+  /// Throws Error if the address or the port cannot be had; the error names the option of the port.
+  Listener(const TransportOptions& options, int server);
+
+  /// What a worker connects to.
+  const std::string& endpoint() const { return endpoint_; }
+  /// The listening socket, which can be read while a newcomer waits.
+  int file() const { return socket_.get(); }
+  /// From now on ZeroMQ accepts connections for `router`. Until then the system keeps them waiting.
+  void accept_for(zmq::socket_t& router);
+  /// Whether newcomers can still come, be it later.
+  bool open() const { return open_; }
+  /// Nobody can connect any more.
+  void close();
+  /// Call this often while newcomers can come. Lets nobody in while the process has used up half of
+  /// the file descriptors that it may have. (Strangers on tcp hold theirs no longer than the time
+  /// limit of a handshake. On ipc they are of this user; there it throws Error.)
+  void spare_descriptors();
+
+ private:
+  void listen_locally();
+  void listen_on_tcp(const TransportOptions& options, int server);
+  void drop_newcomers(bool drop);
+
+  Descriptor socket_;  // the listening socket; ZeroMQ has a duplicate
+  Descriptor name_;    // ipc: leads to the socket
+  std::string endpoint_;
+  bool tcp_ = false, open_ = true, dropping_ = false;
+};
+
+}  // namespace ringside::ps

@@ -1,0 +1,16 @@
+// What is fuzzed: each function takes any bytes, and aborts where the program is wrong.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace ringside::fuzz {
+
+/// The bytes are a message's header.
+void decode(std::span<const std::byte> bytes);
+/// The bytes choose a server and a sequence of messages to it.
+void server(std::span<const std::byte> bytes);
+/// The same, to the master of `dp`.
+void master(std::span<const std::byte> bytes);
+
+}  // namespace ringside::fuzz

@@ -1,0 +1,86 @@
+#include "ps/wires/zmq/keys.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/complaint.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringside::ps {
+namespace {
+
+using ::testing::AllOf;
+using testing::complaint;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class KeyFiles : public ::testing::Test {
+ protected:
+  testing::TemporaryFolder temporary_;
+  const std::string folder_ = temporary_.path() / "keys";
+};
+
+TEST_F(KeyFiles, OnlyTheirUserCanReadThem) {
+  write_keys(folder_, 3);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    names.push_back(entry.path().filename());
+    EXPECT_EQ(entry.status().permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  }
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("server.secret", "server.public",
+                                                     "worker-0.secret", "worker-0.public",
+                                                     "worker-1.secret", "worker-1.public",
+                                                     "worker-2.secret", "worker-2.public"));
+  EXPECT_EQ(fs::status(folder_).permissions(), fs::perms::owner_all);
+}
+
+TEST_F(KeyFiles, AllAreDifferentAndReadAsTheyWereWritten) {
+  write_keys(folder_, 1);
+  const KeyPair server = read_key_pair(folder_, server_key);
+  const KeyPair worker = read_key_pair(folder_, worker_key(0));
+  EXPECT_EQ(server.public_key, read_public_key(folder_, server_key));
+  EXPECT_NE(server.public_key, worker.public_key);
+  EXPECT_NE(server.secret_key, worker.secret_key);
+  EXPECT_EQ(bytes_of_key(worker.public_key).size(), 32u);
+}
+
+TEST_F(KeyFiles, NoneIsOverwritten) {
+  write_keys(folder_, 1);
+  const KeyPair before = read_key_pair(folder_, worker_key(0));
+  fs::remove(folder_ + "/server.secret");
+  EXPECT_THAT(complaint([&] { write_keys(folder_, 2); }),
+              AllOf(HasSubstr("server.public"), HasSubstr("not overwritten")));
+  EXPECT_FALSE(fs::exists(folder_ + "/server.secret")) << "nothing was written";
+  EXPECT_EQ(read_key_pair(folder_, worker_key(0)).secret_key, before.secret_key);
+}
+
+TEST_F(KeyFiles, ASecretThatOthersCanReadIsRefused) {
+  write_keys(folder_, 1);
+  fs::permissions(folder_ + "/server.secret", fs::perms::group_read, fs::perm_options::add);
+  EXPECT_THAT(complaint([&] { read_key_pair(folder_, server_key); }),
+              AllOf(HasSubstr("server.secret is not secret"), HasSubstr("mode 640"),
+                    HasSubstr("chmod 600")));
+  fs::permissions(folder_ + "/server.public", fs::perms::others_read, fs::perm_options::add);
+  EXPECT_EQ(read_public_key(folder_, server_key).size(), 40u) << "a public key may be read";
+}
+
+TEST_F(KeyFiles, WhatIsNoKeyIsRefused) {
+  EXPECT_THAT(complaint([&] { read_public_key(folder_, server_key); }),
+              AllOf(HasSubstr("server.public"), HasSubstr("ringside keys")));
+  write_keys(folder_, 1);
+  for (const char* text : {"", "short", "forty characters that are not of Z85 \x01\x02\x03",
+                           "0123456789012345678901234567890123456789 and more"}) {
+    temporary_.write("keys/server.public", text);
+    EXPECT_THAT(complaint([&] { read_public_key(folder_, server_key); }), HasSubstr("is no key"))
+        << text;
+  }
+  fs::remove(folder_ + "/server.public");
+  fs::create_symlink(folder_ + "/worker-0.public", folder_ + "/server.public");
+  EXPECT_THAT(complaint([&] { read_public_key(folder_, server_key); }), HasSubstr("cannot read"))
+      << "a link may lead anywhere";
+}
+
+}  // namespace
+}  // namespace ringside::ps
