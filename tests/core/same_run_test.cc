@@ -13,6 +13,7 @@ struct Change {
   void operator()(double* value) const { *value += 1; }
   void operator()(std::string* value) const { *value += "x"; }
   void operator()(std::vector<std::string>* value) const { value->emplace_back("x"); }
+  void operator()(std::vector<double>* value) const { value->push_back(1); }
   void operator()(std::vector<std::pair<std::int64_t, std::int64_t>>* value) const {
     value->emplace_back(1, 1);
   }
@@ -58,7 +59,7 @@ TEST(SameTraining, IsDecidedByEverythingButWhatIsNamedHere) {
       "train.accumulation",     "train.reduce",         "train.recompute",      "train.timeout_s",
       "optimizer.lr",           "optimizer.lr_scaling", "device.threads",       "device.cluster",
       "sim.message_ranks",      "sim.traced_ranks",     "sim.network_gbit_s",   "sim.jitter",
-      "train.shares",           "train.offload"};
+      "train.shares",           "train.offload",        "device.slow",          "device.jitter"};
   RunPlan plan;
   plan.cluster.emplace();
   EXPECT_EQ(free_keys(plan), keys);

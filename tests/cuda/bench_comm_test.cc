@@ -38,9 +38,9 @@ TEST_F(CudaBench, HasRightResultsOfAllOperations) {
       EXPECT_TRUE(serve(socket, rank, *own));
     });
   }
-  RankGroup group("nccl", sockets, std::make_unique<Threads>(), {});
+  RankGroup group("bench comm: nccl", sockets, std::make_unique<Threads>(), {});
   for (const CommOperation& operation : comm_operations()) {
-    group.prepare(operation, count_of(operation, 4 * 300, ranks));
+    group.prepare(operation.name, count_of(operation, 4 * 300, ranks));
     for (const double us : group.turn("native", 2)) EXPECT_GT(us, 0) << operation.name;
     EXPECT_EQ(group.count_wrong(), 0) << operation.name;
   }

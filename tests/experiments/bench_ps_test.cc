@@ -14,7 +14,9 @@ using ::testing::HasSubstr;
 TEST_F(BenchPs, ChecksEveryTransportWithSeveralWorkersAndServers) {
   const auto results =
       results_of({"--workers", "1,2,3", "--servers", "1,2", "--sizes", "8,3MB", "--rounds", "2"});
-  const EnumNames transports = names_of(decltype(ps::PsOptions::transport){});
+  std::vector<std::string_view> transports;  // all but auto, which is one of the others
+  for (const std::string_view name : names_of(decltype(ps::PsOptions::transport){}))
+    if (name != "auto") transports.push_back(name);
   ASSERT_EQ(results.size(), 3 * 2 * 2 * transports.size());
   std::size_t i = 0;
   for (const int workers : {1, 2, 3})
