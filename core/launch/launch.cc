@@ -228,7 +228,8 @@ class Launch {
   /// Whether rank `r` is a worker that something else than this launcher killed, and that the run
   /// can do without.
   bool can_go_on_without(std::size_t r) const {
-    const bool only_works = plan_.ranks[r].worker >= 0 && plan_.ranks[r].server < 0;
+    // Worker 0 reports the parameters at the end.
+    const bool only_works = plan_.ranks[r].worker > 0 && plan_.ranks[r].server < 0;
     return !ending_ && !plan_.cluster && only_works && ranks_[r]->killed_but_by(SIGTERM) &&
            static_cast<int>(result_.lost.size()) < plan_.expendable;
   }

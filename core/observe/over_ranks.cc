@@ -145,7 +145,7 @@ std::vector<Evaluation> held_out_over_time(const RunPlan& plan,
     }
     if (evaluating < static_cast<std::size_t>(plan.world))
       scale(sum, make_up(static_cast<std::size_t>(plan.world), evaluating));
-    sum.step = steps / plan.world;
+    sum.step = steps / static_cast<std::int64_t>(evaluating);
     out.push_back(sum);
   }
   return out;

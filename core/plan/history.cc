@@ -29,7 +29,7 @@ Parsed parse(const std::string& text, std::size_t at) {
 
 }  // namespace
 
-void RangeHistory::add(const RangeEvent& event) {
+void RangeHistory::add(const RangeEvent& event, std::size_t most_bytes) {
   const std::string worker = std::to_string(event.worker);
   cut = cut || events.size() + 1 + worker.size() > most_bytes;
   if (cut) return;

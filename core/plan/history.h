@@ -33,10 +33,8 @@ struct RangeHistory {
   bool cut = false;
   bool operator==(const RangeHistory&) const = default;
 
-  /// The most text that is kept of one range.
-  static constexpr std::size_t most_bytes = std::size_t{1} << 26;
-
-  void add(const RangeEvent& event);
+  /// Adds the event, unless the text would have more than `most_bytes`: then `cut` becomes true.
+  void add(const RangeEvent& event, std::size_t most_bytes);
 };
 
 Fields fields_of(RangeHistory& history);

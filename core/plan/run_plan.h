@@ -60,7 +60,9 @@ struct RunPlan {
   /// of its own: one rank that stands for this many workers. 0: the run is no such definition.
   int defines = 0;
   int servers = 0;
-  int expendable = 0;  // how many workers may be killed without ending the run
+  /// How many workers may be killed without ending the run. Worker 0, which reports the parameters
+  /// at the end, and workers with a server in their process are not expendable.
+  int expendable = 0;
   int repeat = 0;
   bool seeded = false;  // compare.seeds names the run's seed, which then stands in the id
   TargetKind target_kind = TargetKind::none;

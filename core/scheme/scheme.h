@@ -81,9 +81,9 @@ class SyncScheme {
                     const Pass& pass);
 
   /// Calls `visit` with every unit's parameters (a flat range), in unit order, on worker 0, as
-  /// those of replica 0. A scheme with own replicas does so on every rank, for one replica after
-  /// the other; the replica's number is that of the worker which has it. Collective: all workers
-  /// call this function. No communication is in flight when it returns.
+  /// those of replica 0. A scheme whose run ends with several replicas does so on every rank, for
+  /// one replica after the other; the replica's number is that of the worker which has it.
+  /// Collective: all workers call this function. No communication is in flight when it returns.
   using ParameterVisitor = std::function<void(int replica, const Unit& unit, const Tensor& values)>;
   virtual void visit_parameters(const ParameterVisitor& visit) = 0;
 

@@ -267,12 +267,13 @@ void Trainer::average_statistics(const Turn& turn) {
     }
   const std::size_t micro_batches = count == 0 ? 0 : statistics[0]->later.size() + 1;
   const auto own_replicas = static_cast<std::size_t>(scheme_.own_replicas());
-  // Some of several replicas may not have begun yet.
+  // A rank that has not trained yet has no statistics of later micro-batches.
   const std::size_t each_replica =
       own_replicas > 0 ? static_cast<std::size_t>(context_.plan.train.accumulation) / own_replicas
                        : micro_batches;
   const int world = own_replicas > 0 ? 1 : context_.plan.world;
-  if (count == 0 || micro_batches == 0 || (world == 1 && each_replica <= 1)) return;
+  const bool begun = micro_batches >= std::max<std::size_t>(1, own_replicas * each_replica);
+  if (count == 0 || !begun || (world == 1 && each_replica <= 1)) return;
   Device& device = context_.device;
   // Where micro-batches differ in size, each counts with its number of samples; otherwise with 1.
   const bool uneven = !context_.plan.train.weights.empty();

@@ -14,10 +14,16 @@ namespace {
 /// Collects what workers report, and passes a step on once all workers have reported it.
 class StepCollector {
  public:
-  StepCollector(int world, const std::function<void(const Step&)>& on_step)
-      : world_(world), on_step_(on_step) {}
+  StepCollector(const RunPlan& plan, const std::function<void(const Step&)>& on_step)
+      : world_(plan.world), free_(plan.promise == Promise::replayed), on_step_(on_step) {}
 
   void add(const Progress& progress) {
+    if (free_) {
+      // Workers do not wait for each other, and some may end: the newest step of any is shown.
+      if (progress.step > newest_) on_step_({progress.step, progress.loss, progress.seconds, {}});
+      newest_ = std::max(newest_, progress.step);
+      return;
+    }
     Pending& pending = pending_[progress.step];
     pending.step.steps_done = progress.step;
     pending.step.loss += progress.loss;
@@ -38,6 +44,8 @@ class StepCollector {
     int workers = 0;
   };
   int world_;
+  bool free_;
+  std::int64_t newest_ = 0;
   const std::function<void(const Step&)>& on_step_;
   std::map<std::int64_t, Pending> pending_;
 };
@@ -47,9 +55,13 @@ Row row_of(const RunPlan& plan, const LaunchResult& result) {
   try {
     std::vector<RankRecord> records;
     for (std::size_t r = 0; r < result.records.size(); ++r) {
-      const bool lost = result.lost.contains(plan.ranks[r].worker);
-      records.push_back(lost ? RankRecord{.rank = static_cast<int>(r), .role = "lost"}
-                             : read_json<RankRecord>(result.records[r]));
+      if (!result.lost.contains(plan.ranks[r].worker)) {
+        records.push_back(read_json<RankRecord>(result.records[r]));
+        continue;
+      }
+      RankRecord& lost = records.emplace_back();
+      lost.rank = static_cast<int>(r);
+      lost.role = "lost";
     }
     Row row = make_row(plan, std::move(records));
     for (const auto& [worker, how] : result.lost) row.lost_workers.push_back(how);
@@ -70,7 +82,7 @@ std::string collectives_of(const LaunchResult& result) {
 
 RunOutcome run_plan(const RunPlan& plan, const RankStart& start,
                     const std::function<void(const Step&)>& on_step) {
-  StepCollector steps(plan.world, on_step);
+  StepCollector steps(plan, on_step);
   std::optional<LoadMeter> meter;
   if (!plan.cluster) meter.emplace();  // the machine's load does not change virtual time
   LaunchResult result;

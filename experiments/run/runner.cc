@@ -37,12 +37,15 @@ RunOutcome run_on_same_data(const RunPlan& plan, const DataState& data, const Ru
 }
 
 /// Makes the run again in the order that its record gives.
-std::optional<Replay> replay(const Row& row, const RunMaker& maker) {
+std::optional<Replay> replay(const Row& row, const DataState& data, const RunMaker& maker) {
   std::vector<RangeHistory> history;
   for (const RankRecord& rank : row.ranks)
     history.insert(history.end(), rank.history.begin(), rank.history.end());
-  const RunOutcome outcome =
-      maker.make(replay_of(row.plan, std::move(history)), [](const Step&) {});
+  std::vector<std::int64_t> lost;
+  for (std::size_t r = 0; r < row.ranks.size(); ++r)
+    if (row.ranks[r].role == "lost") lost.push_back(row.plan.ranks[r].worker);
+  const RunOutcome outcome = run_on_same_data(
+      replay_of(row.plan, std::move(history), std::move(lost)), data, maker, [](const Step&) {});
   if (outcome.interrupted) return {};
   const Row& again = outcome.row;
   return Replay{again.parameter_hashes, again.loss, again.evaluations, again.error};
@@ -105,7 +108,7 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     outcome.row.predicted = predicted;
     outcome.row.attempt = attempts_before;
     if (outcome.row.status == "ok" && runs[i].promise == Promise::replayed && computes(runs[i])) {
-      outcome.row.replay = replay(outcome.row, maker);
+      outcome.row.replay = replay(outcome.row, data, maker);
       if (!outcome.row.replay) {
         display.leave_line();
         return {std::move(rows), true};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "core/base/error.h"
 #include "core/optim/optimizers.h"
@@ -15,6 +16,9 @@ namespace {
 /// the time earlier would block. One step of a model of a few hundred megabytes has fewer updates
 /// than this.
 constexpr std::size_t most_updates = 1024;
+
+/// The most text that a server keeps of what happened to its ranges.
+constexpr std::size_t most_history_bytes = std::size_t{1} << 26;
 
 void append(Replies& replies, Replies more) {
   replies.insert(replies.end(), std::make_move_iterator(more.begin()),
@@ -40,14 +44,18 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
       rounds_{.asked = std::vector<std::size_t>(static_cast<std::size_t>(config.workers)),
               .settled = std::vector<bool>(static_cast<std::size_t>(config.workers))},
       tickets_(config.steps * config.workers),
+      given_(static_cast<std::size_t>(config.workers)),
       finishers_(static_cast<std::size_t>(config.workers)),
       lost_(static_cast<std::size_t>(config.workers)) {
+  const auto own = static_cast<std::size_t>(std::count_if(
+      chunks.begin(), chunks.end(), [&](const Chunk& one) { return one.server == config.server; }));
+  const std::size_t history_bytes =
+      policy_->values_rest() || own == 0 ? 0 : most_history_bytes / own;
   std::int64_t count = 0;
   for (const Chunk& chunk : chunks) {
     if (chunk.server != config.server) continue;
     range_at_[chunk.begin] = ranges_.size();
-    ranges_.emplace_back(chunk, count, config.workers, config.pushes, *policy_,
-                         !policy_->values_rest());
+    ranges_.emplace_back(chunk, count, config.workers, config.pushes, *policy_, history_bytes);
     count += chunk.count;
   }
   copies_.resize(ranges_.size());
@@ -263,7 +271,10 @@ Replies ParameterServer::ticket(int worker, const Header& header) {
     throw Error("this server gives no tickets; server 0 does, with consistency asp");
   Message reply{reply_to(header), {}};
   reply.header.scalar = tickets_ > 0 ? 1 : 0;
-  if (tickets_ > 0) --tickets_;
+  if (tickets_ > 0) {
+    --tickets_;
+    ++given_[static_cast<std::size_t>(worker)];
+  }
   Replies replies;
   replies.push_back({worker, std::move(reply)});
   return replies;
@@ -279,6 +290,7 @@ Replies ParameterServer::finish(int worker, const Header& header) {
 Replies ParameterServer::answer_finishers() {
   for (std::size_t w = 0; w < finishers_.size(); ++w)
     if (!finishers_[w] && !lost_[w]) return {};
+  if (std::exchange(all_finished_, true)) return {};
   Replies replies;
   for (std::size_t w = 0; w < finishers_.size(); ++w)
     if (finishers_[w] && !lost_[w])
@@ -299,8 +311,10 @@ Replies ParameterServer::lose(int worker) {
   const bool enough = policy_->may_skip() ? left >= policy_->gradients(config_.workers) : left > 0;
   if (waits_for_all || !enough) return Server::lose(worker);
   lost_[static_cast<std::size_t>(worker)] = true;
-  count_as_done(worker);
-  Replies replies;
+  // Steps that the worker had a ticket for, and whose gradients nobody has, are given to others.
+  if (!ranges_.empty())
+    tickets_ += given_[static_cast<std::size_t>(worker)] - ranges_[0].clocks().next(worker);
+  Replies replies = count_as_lost(worker);
   for (std::size_t index = 0; index < ranges_.size(); ++index) {
     ranges_[index].lose(worker);
     append(replies, advance(index));

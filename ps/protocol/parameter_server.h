@@ -139,8 +139,10 @@ class ParameterServer : public Server {
   Rounds rounds_, last_rounds_;                   // of the current step, and of the one before
   std::size_t gathered_ = 0;                      // chunks whose gradients are complete
   std::vector<Reply> measures_;                   // replies whose sums are still missing
-  std::int64_t tickets_ = 0;                      // steps that no worker has begun
+  std::int64_t tickets_ = 0;                      // steps that nobody has been given
+  std::vector<std::int64_t> given_;               // tickets, by worker
   std::vector<std::optional<Header>> finishers_;  // by worker: the request to finish
+  bool all_finished_ = false;                     // the requests to finish are answered
   std::vector<bool> lost_;
 };
 

@@ -7,20 +7,21 @@ namespace ringside::ps {
 using Event = RangeEvent::Kind;
 
 Range::Range(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
-             const Policy& policy, bool keeps_history)
+             const Policy& policy, std::size_t history_bytes)
     : chunk_(chunk),
       begin_(begin),
       world_(workers),
       policy_(policy),
       clocks_(policy, workers, pushes),
       reads_(static_cast<std::size_t>(workers)),
-      keeps_history_(keeps_history),
+      history_bytes_(history_bytes),
       history_{chunk.begin, chunk.count, {}, false} {}
 
 bool Range::push(int worker, std::int64_t step, std::int64_t push, Tensor values) {
   const std::int64_t number = clocks_.push(worker, step, push, version_);
   const std::optional<std::int64_t> update = policy_.update_of(number, version_);
-  if (keeps_history_) history_.add({update ? Event::accepted : Event::dropped, worker});
+  if (history_bytes_ > 0)
+    history_.add({update ? Event::accepted : Event::dropped, worker}, history_bytes_);
   if (!update) {
     ++dropped_;
     return false;
@@ -101,7 +102,7 @@ std::vector<Range::Reader> Range::served(double now) {
     const bool may = policy_.may_read(reader.number, version_);
     if (may && reader.values) {
       reads_[static_cast<std::size_t>(reader.worker)] = {version_, now};
-      if (keeps_history_) history_.add({Event::read, reader.worker});
+      if (history_bytes_ > 0) history_.add({Event::read, reader.worker}, history_bytes_);
     }
     (may ? served : waiting).push_back(std::move(reader));
   }
@@ -113,7 +114,7 @@ void Range::lose(int worker) {
   if (!clocks_.is_there(worker)) return;
   clocks_.leave(worker);
   std::erase_if(readers_, [&](const Reader& reader) { return reader.worker == worker; });
-  if (keeps_history_) history_.add({Event::gone, worker});
+  if (history_bytes_ > 0) history_.add({Event::gone, worker}, history_bytes_);
 }
 
 }  // namespace ringside::ps

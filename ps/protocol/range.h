@@ -42,9 +42,9 @@ class Range {
   };
 
   /// `begin` is the chunk's first element in its server's own parameters. The policy outlives the
-  /// range. `keeps_history` says whether history() is wanted.
+  /// range. At most `history_bytes` of history() are kept; 0 if nobody wants it.
   Range(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
-        const Policy& policy, bool keeps_history);
+        const Policy& policy, std::size_t history_bytes);
 
   const Chunk& chunk() const { return chunk_; }
   std::int64_t begin() const { return begin_; }
@@ -97,7 +97,7 @@ class Range {
   bool complete_ = false;
   std::vector<Reader> readers_;
   std::vector<Read> reads_;  // by worker: the latest
-  bool keeps_history_;
+  std::size_t history_bytes_;
   RangeHistory history_;
   std::int64_t dropped_ = 0;
 };

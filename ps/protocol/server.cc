@@ -12,6 +12,7 @@ Server::Server(Device& device, int server, int workers, std::uint64_t token)
       server_(server),
       token_(token),
       done_(static_cast<std::size_t>(workers)),
+      lost_(static_cast<std::size_t>(workers)),
       summands_(static_cast<std::size_t>(workers)) {}
 
 Replies Server::handle(int worker, Message message) {
@@ -24,7 +25,7 @@ Replies Server::handle(int worker, Message message) {
       case Kind::alive:
         return {};
       case Kind::done:
-        count_as_done(worker);
+        done_[static_cast<std::size_t>(worker)] = true;
         return {};
       case Kind::failed:
         if (failure_.empty()) failure_ = fmt::format("worker {} gave up: {}", worker, header.text);
@@ -88,13 +89,21 @@ Replies Server::sum(int worker, const Header& header, const std::vector<Tensor>&
                   values.size(), other->size());
   if (!frames.empty()) device_.read(frames[0], std::as_writable_bytes(std::span(values)));
   own = std::move(values);
-  if (std::any_of(summands_.begin(), summands_.end(), [](const auto& s) { return !s; })) return {};
-  std::vector<double> total(own->size());
+  return end_sum();
+}
+
+Replies Server::end_sum() {
+  std::vector<double> total;
+  for (std::size_t w = 0; w < summands_.size(); ++w)
+    if (summands_[w])
+      total.resize(summands_[w]->size());
+    else if (!lost_[w])
+      return {};
   for (auto& summand : summands_) {
+    if (!summand) continue;
     for (std::size_t i = 0; i < total.size(); ++i) total[i] += (*summand)[i];
     summand.reset();
   }
-  ++sums_done_;
   std::vector<Tensor> sums;
   if (!total.empty()) {
     sums.push_back(device_.tensor({static_cast<std::int64_t>(total.size())},
@@ -103,11 +112,26 @@ Replies Server::sum(int worker, const Header& header, const std::vector<Tensor>&
   }
   Replies replies;
   for (int to = 0; to < workers(); ++to) {
-    Message message{reply_to(header), sums};
-    message.header.worker = to;
-    replies.push_back({to, std::move(message)});
+    if (lost_[static_cast<std::size_t>(to)]) continue;
+    Header header;
+    header.token = token_;
+    header.kind = Kind::sum;
+    header.reply = true;
+    header.step = sums_done_;
+    header.worker = to;
+    replies.push_back({to, {header, sums}});
   }
+  ++sums_done_;
   return replies;
+}
+
+Replies Server::count_as_lost(int worker) {
+  const auto w = static_cast<std::size_t>(worker);
+  done_[w] = lost_[w] = true;
+  summands_[w].reset();
+  const bool under_way = std::any_of(summands_.begin(), summands_.end(),
+                                     [](const auto& summand) { return summand.has_value(); });
+  return under_way ? end_sum() : Replies{};
 }
 
 }  // namespace ringside::ps

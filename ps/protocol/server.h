@@ -74,16 +74,20 @@ class Server {
   Device& device() const { return device_; }
   int server() const { return server_; }
   int workers() const { return static_cast<int>(done_.size()); }
-  void count_as_done(int worker) { done_[static_cast<std::size_t>(worker)] = true; }
+  /// From now on nothing comes from this worker, and no sum waits for it. Returns the replies of a
+  /// sum that waited for this worker alone.
+  Replies count_as_lost(int worker);
 
  private:
   void check_sender(int worker, const Header& header) const;
   Replies sum(int worker, const Header& header, const std::vector<Tensor>& frames);
+  /// Ends the sum under way if all workers that are there have given their values.
+  Replies end_sum();
 
   Device& device_;
   int server_;
   std::uint64_t token_;
-  std::vector<bool> done_;
+  std::vector<bool> done_, lost_;
   std::string failure_;
   std::int64_t sums_done_ = 0;
   std::vector<std::optional<std::vector<double>>> summands_;  // by worker, for the sum under way

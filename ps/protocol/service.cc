@@ -7,6 +7,7 @@
 #include "core/observe/machine_load.h"
 #include "core/observe/process_memory.h"
 #include "ps/protocol/greeting.h"
+#include "ps/protocol/losses.h"
 
 namespace ringside::ps {
 namespace {
@@ -75,7 +76,9 @@ class Attendance {
 /// at which a step begins for the server.
 class Meter {
  public:
-  Meter(const Channel& channel, const TrainConfig& train) : channel_(channel), train_(train) {}
+  /// With `free_steps` a worker may do more steps than the run has.
+  Meter(const Channel& channel, const TrainConfig& train, bool free_steps)
+      : channel_(channel), train_(train), free_steps_(free_steps) {}
 
   /// Takes the bytes that the channel has moved, and the processor time, since the last call. Both
   /// belong to the message with this header; they count if the message is about a measured step.
@@ -83,7 +86,8 @@ class Meter {
     const Traffic now = channel_.traffic();
     const double processor_now = processor_seconds();
     const std::int64_t step = step_of(header);
-    if (is_about_a_step(header.kind) && step >= train_.warmup && step < train_.steps) {
+    if (is_about_a_step(header.kind) && step >= train_.warmup &&
+        (step < train_.steps || free_steps_)) {
       measured_ = measured_ + (now - last_);
       processor_s_ += processor_now - last_processor_s_;
     }
@@ -110,6 +114,7 @@ class Meter {
 
   const Channel& channel_;
   const TrainConfig& train_;
+  bool free_steps_;
   Traffic last_, measured_;
   double last_processor_s_ = processor_seconds(), processor_s_ = 0;
 };
@@ -137,7 +142,7 @@ void tell_failure(Channel& channel, Attendance& attendance, const Clock& clock, 
     if (std::find(told.begin(), told.end(), false) == told.end()) return;
     try {
       if (const auto received = channel.receive(moment_s / 16)) attendance.heard(received->peer);
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       // This error may only say that a peer is gone. The workers are to learn the first cause.
     }
   }
@@ -155,30 +160,6 @@ void reassure(Channel& channel, const Server& server) {
   }
 }
 
-/// Sends replies. A worker that the run can do without may have ended meanwhile; then its launcher
-/// will say so.
-void send(const RankContext& context, Channel& channel, Replies replies, Meter& meter) {
-  for (Reply& reply : replies) {
-    const Header header = reply.message.header;
-    if (context.plan.expendable == 0)
-      channel.send(reply.worker, std::move(reply.message));
-    else
-      try {
-        channel.send(reply.worker, std::move(reply.message));
-      } catch (const Error&) {
-      }
-    meter.note(header);
-  }
-}
-
-/// Tells the server which workers the run has lost.
-void look_for_lost(const RankContext& context, Channel& channel, Server& server, Meter& meter) {
-  if (context.plan.expendable == 0) return;
-  for (int worker = 0; worker < context.plan.world; ++worker)
-    if (!server.is_done(worker) && context.store.try_get(lost_key(worker)))
-      send(context, channel, server.lose(worker), meter);
-}
-
 /// Tells a worker why its message is refused.
 void refuse(Channel& channel, const Received& received, std::string cause) {
   Message message{reply_to(received.message.header), {}};
@@ -189,6 +170,7 @@ void refuse(Channel& channel, const Received& received, std::string cause) {
 
 void run(const RankContext& context, Channel& channel, Server& server, Greetings& greetings,
          Attendance& attendance, Meter& meter) {
+  Losses losses(context, channel, server);
   while (!server.finished()) {
     std::optional<Received> received = channel.receive(attendance.nap_s());
     if (received) {
@@ -200,10 +182,13 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
         continue;
       }
       if (first.kind == Kind::hello) continue;
-      send(context, channel, server.handle(received->peer, std::move(received->message)), meter);
-    } else {
-      look_for_lost(context, channel, server, meter);
+      for (Reply& reply : server.handle(received->peer, std::move(received->message))) {
+        const Header header = reply.message.header;
+        losses.send(std::move(reply));
+        meter.note(header);
+      }
     }
+    losses.look(attendance.nap_s());
     if (!server.failure().empty()) throw Error("{}", server.failure());
     if (attendance.check(server)) reassure(channel, server);
   }
@@ -215,7 +200,7 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
                  std::int64_t parameters) {
   const TrainConfig& train = context.plan.train;
   Attendance attendance(context.plan.world, context.device.clock(), train.timeout_s);
-  Meter meter(channel, train);
+  Meter meter(channel, train, context.plan.promise == Promise::replayed);
   channel.check_with([&](int worker, const Header& header, std::span<const FrameShape> frames) {
     if (header.kind != Kind::hello || !frames.empty()) server.check_frames(worker, header, frames);
   });

@@ -22,7 +22,8 @@ void check_consistency(const PsOptions& options, const RunPlan& plan) {
   if (options.backup_workers < 0 || options.backup_workers >= plan.world)
     if (options.backup_workers != 0)
       throw Error(
-          "scheme.ps.backup_workers = {}: of {} workers at least one has to be none; lower it",
+          "scheme.ps.backup_workers = {}: at least one of {} workers must not be a backup; lower "
+          "it",
           options.backup_workers, plan.world);
   if (options.backup_workers > 0 && options.consistency != Consistency::bsp)
     throw Error("scheme.ps.backup_workers = {} goes with consistency 'bsp' alone, not with '{}'",

@@ -114,8 +114,10 @@ Fields fields_of(DpOptions& options) {
                    {"server_device", &options.server_device,
                     "device of a dedicated master: same as the workers', or cpu"},
                    {"transport", &options.transport,
-                    "how messages travel between processes: ipc, or tcp (of the loopback "
-                    "interface, unless address says otherwise)"}};
+                    "how messages travel between processes: shm (headers through shared memory, "
+                    "values read where they lie; ranks on CPUs), ipc, tcp (of the loopback "
+                    "interface, unless address says otherwise), or auto: shm where it can be, else "
+                    "ipc"}};
   return with_reach(options.reach, std::move(fields));
 }
 

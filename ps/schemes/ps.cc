@@ -149,10 +149,15 @@ class BackupPs final : public FreePs {
   using FreePs::FreePs;
 
   std::optional<Turn> next_turn(std::int64_t done) override {
-    client().drain();
     number_ = link().newest_version();
     if (number_ >= context().plan.train.steps) return {};
     return Turn{.step = done, .micro_batches = context().plan.train.accumulation};
+  }
+  /// Waits within the step for all values, of which the newest one decides what comes next.
+  bool step(const StepInfo& info) override {
+    const bool finite = FreePs::step(info);
+    client().drain();
+    return finite;
   }
 
  private:

@@ -205,11 +205,14 @@ class Definition final : public SyncScheme {
     return true;
   }
 
-  /// At the end of a run worker 0 reads all ranges once more; nothing else may be left.
+  /// At the end of a run worker 0 reads all ranges once more, and other workers may be lost.
   void check_end() const {
     for (const Replayed& range : ranges_) {
       EventReader left = range.events;
-      while (left.peek() == RangeEvent{RangeEvent::Kind::read, 0}) left.skip();
+      for (auto event = left.peek(); event == RangeEvent{RangeEvent::Kind::read, 0} ||
+                                     (event && event->kind == RangeEvent::Kind::gone);
+           event = left.peek())
+        left.skip();
       if (left.peek())
         throw Error(
             "the record of the run does not fit: nothing can follow version {} of the {} elements "

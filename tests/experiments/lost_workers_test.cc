@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <thread>
 
 #include "tests/experiments/program_test.h"
 
@@ -38,12 +39,27 @@ class LostWorkers : public ProgramTest {
 TEST_F(LostWorkers, AreLeftOutAndNamedUnderAspAndSspAndAmongBackups) {
   for (const std::string way :
        {"scheme.ps.consistency=asp", "scheme.ps.consistency=ssp", "scheme.ps.backup_workers=1"}) {
-    const Ended ended = without(1, {way});
+    // The run is much longer than the time after which a silent worker counts as dead.
+    const Ended ended = without(1, {way, "train.timeout_s=0.3"});
     EXPECT_EQ(ended.status, 0) << way << ": " << ended.err;
     EXPECT_THAT(ended.out, HasSubstr("lost           rank 1 (worker) was killed by signal 9"))
         << way;
     EXPECT_THAT(ended.out, HasSubstr("staleness")) << way;
   }
+}
+
+TEST_F(LostWorkers, AreLeftOutOfTheReplayToo) {
+  small_gpt(16, 16,
+            "steps = 300\nwarmup = 1\nglobal_batch = 3\nevaluate_every = 100\n"
+            "[scheme.ps]\nservers = 1\nconsistency = \"asp\"\n[compare]\n"
+            "schemes = [\"ps\"]\nworlds = [3]\nrepeats = 1\nattempts = 1\n");
+  Program program = start({"compare", "trial.toml"});
+  while (program.children().size() < 4) std::this_thread::yield();
+  kill(program.children().at(2), SIGKILL);
+  const Ended ended = program.wait();
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("went on although rank 2 (worker) was killed by signal 9"));
+  EXPECT_THAT(ended.out, HasSubstr("bit-identical to its definition (replayed)"));
 }
 
 TEST_F(LostWorkers, EndARunWhoseWorkersWaitForAll) {
@@ -52,6 +68,12 @@ TEST_F(LostWorkers, EndARunWhoseWorkersWaitForAll) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.err, HasSubstr("rank 1 (worker) was killed by signal 9"));
+}
+
+TEST_F(LostWorkers, WorkerZeroWhichReportsTheParametersIsMissed) {
+  const Ended ended = without(0, {"scheme.ps.consistency=asp"});
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, HasSubstr("rank 0 (worker) was killed by signal 9"));
 }
 
 TEST_F(LostWorkers, AServerIsMissedUnderEveryConsistency) {

@@ -258,7 +258,7 @@ TEST(FreeWorkers, WhatNeedsTheWholeModelIsRefusedByName) {
               HasSubstr("bf16"));
   EXPECT_THAT(complaint([](auto& c) { c.optimizer.clip_norm = 1; }, {.backup_workers = 1}),
               HasSubstr("backup_workers"));
-  EXPECT_THAT(complaint([](auto&) {}, {.backup_workers = 2}), HasSubstr("of 2 workers"));
+  EXPECT_THAT(complaint([](auto&) {}, {.backup_workers = 2}), HasSubstr("of 2 workers must not"));
   EXPECT_THAT(complaint([](auto&) {}, {.staleness_lr = ps::StalenessLr::inverse}),
               HasSubstr("staleness_lr"));
 }

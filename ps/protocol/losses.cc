@@ -1,0 +1,37 @@
+#include "ps/protocol/losses.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace ringside::ps {
+namespace {
+
+/// How long a launcher may take to notice that a process has ended.
+constexpr double notice_s = 5;
+
+}  // namespace
+
+void Losses::send(Reply reply) {
+  if (context_.plan.expendable == 0) return channel_.send(reply.worker, std::move(reply.message));
+  try {
+    channel_.send(reply.worker, std::move(reply.message));
+  } catch (const Error& error) {
+    if (!server_.is_done(reply.worker))
+      unsent_.try_emplace(reply.worker, Unsent{now(), error.what()});
+  }
+}
+
+void Losses::look(double pause_s) {
+  if (context_.plan.expendable == 0 || now() - looked_ < pause_s) return;
+  looked_ = now();
+  for (int worker = 0; worker < context_.plan.world; ++worker) {
+    if (server_.is_done(worker) || !context_.store.try_get(lost_key(worker))) continue;
+    unsent_.erase(worker);
+    for (Reply& reply : server_.lose(worker)) send(std::move(reply));
+  }
+  for (const auto& [worker, unsent] : unsent_)
+    if (now() - unsent.since > notice_s) throw Error("{}", unsent.error);
+}
+
+}  // namespace ringside::ps
