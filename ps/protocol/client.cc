@@ -108,10 +108,7 @@ void Client::finish() {
     request.header.kind = Kind::finish;
     ask(server, std::move(request), "finish", [](const Message&) {});
   }
-  wait("the other workers", [&] {
-    return std::all_of(lines_.begin(), lines_.end(),
-                       [](const Line& line) { return line.queued.empty() && line.asked.empty(); });
-  });
+  drain();
 }
 
 Tensor Client::sum(const Tensor& values) {

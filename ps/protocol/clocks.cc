@@ -34,10 +34,6 @@ std::int64_t Clocks::push(int worker, std::int64_t step, std::int64_t push, std:
 
 void Clocks::leave(int worker) { gone_[static_cast<std::size_t>(worker)] = true; }
 
-int Clocks::workers() const {
-  return static_cast<int>(std::count(gone_.begin(), gone_.end(), false));
-}
-
 std::int64_t Clocks::complete() const {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (std::size_t w = 0; w < next_.size(); ++w)

@@ -26,7 +26,6 @@ class Clocks {
   /// The number of the worker's next push.
   std::int64_t next(int worker) const { return next_[static_cast<std::size_t>(worker)]; }
   bool is_there(int worker) const { return !gone_[static_cast<std::size_t>(worker)]; }
-  int workers() const;
   /// The number of steps of which every worker has pushed every gradient.
   std::int64_t complete() const;
 

@@ -45,8 +45,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
               .settled = std::vector<bool>(static_cast<std::size_t>(config.workers))},
       tickets_(config.steps * config.workers),
       given_(static_cast<std::size_t>(config.workers)),
-      finishers_(static_cast<std::size_t>(config.workers)),
-      lost_(static_cast<std::size_t>(config.workers)) {
+      finishers_(static_cast<std::size_t>(config.workers)) {
   const auto own = static_cast<std::size_t>(std::count_if(
       chunks.begin(), chunks.end(), [&](const Chunk& one) { return one.server == config.server; }));
   const std::size_t history_bytes =
@@ -289,11 +288,11 @@ Replies ParameterServer::finish(int worker, const Header& header) {
 
 Replies ParameterServer::answer_finishers() {
   for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (!finishers_[w] && !lost_[w]) return {};
+    if (!finishers_[w] && !is_lost(static_cast<int>(w))) return {};
   if (std::exchange(all_finished_, true)) return {};
   Replies replies;
   for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (finishers_[w] && !lost_[w])
+    if (finishers_[w] && !is_lost(static_cast<int>(w)))
       replies.push_back({static_cast<int>(w), {reply_to(*finishers_[w]), {}}});
   return replies;
 }
@@ -306,11 +305,11 @@ std::vector<int> ParameterServer::patient() const {
 }
 
 Replies ParameterServer::lose(int worker) {
-  const auto left = static_cast<int>(std::count(lost_.begin(), lost_.end(), false)) - 1;
+  int left = -1;  // workers that stay
+  for (int w = 0; w < workers(); ++w) left += is_lost(w) ? 0 : 1;
   const bool waits_for_all = policy_->values_rest();
   const bool enough = policy_->may_skip() ? left >= policy_->gradients(config_.workers) : left > 0;
   if (waits_for_all || !enough) return Server::lose(worker);
-  lost_[static_cast<std::size_t>(worker)] = true;
   // Steps that the worker had a ticket for, and whose gradients nobody has, are given to others.
   if (!ranges_.empty())
     tickets_ += given_[static_cast<std::size_t>(worker)] - ranges_[0].clocks().next(worker);

@@ -143,7 +143,6 @@ class ParameterServer : public Server {
   std::vector<std::int64_t> given_;               // tickets, by worker
   std::vector<std::optional<Header>> finishers_;  // by worker: the request to finish
   bool all_finished_ = false;                     // the requests to finish are answered
-  std::vector<bool> lost_;
 };
 
 }  // namespace ringside::ps

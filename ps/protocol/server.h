@@ -74,6 +74,7 @@ class Server {
   Device& device() const { return device_; }
   int server() const { return server_; }
   int workers() const { return static_cast<int>(done_.size()); }
+  bool is_lost(int worker) const { return lost_[static_cast<std::size_t>(worker)]; }
   /// From now on nothing comes from this worker, and no sum waits for it. Returns the replies of a
   /// sum that waited for this worker alone.
   Replies count_as_lost(int worker);

@@ -111,6 +111,15 @@ Outbound ShmChannel::pack(const Peer& peer, Message message) {
   return {std::move(message), std::move(header)};
 }
 
+bool ShmChannel::try_offer(Peer& peer, Message message) {
+  try {
+    Outbound outbound = pack(peer, std::move(message));
+    return !peer.watch.gone(*peer.end) && offer(peer, outbound);
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 bool ShmChannel::offer(Peer& peer, Outbound& outbound) {
   if (peer.line_out) {
     if (!peer.line_out->put(outbound.message)) return false;

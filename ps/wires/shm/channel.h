@@ -65,6 +65,8 @@ class ShmChannel : public Channel {
   static Outbound pack(const Peer& peer, Message message);
   /// Hands the message to the peer. Returns false if the peer takes none now.
   bool offer(Peer& peer, Outbound& outbound);
+  /// Does what Channel::try_send() does.
+  bool try_offer(Peer& peer, Message message);
   shm::Backoff backoff() const { return shm::Backoff(board_->spins(), board_->spins()); }
   /// Calls `attempt` until it returns true; between two calls waits until something changes.
   /// Returns false if that takes longer than the deadline. While it waits, this end counts as

@@ -47,13 +47,7 @@ class WorkerChannel : public ShmChannel {
   }
 
   bool try_send(int server, Message message) override {
-    Peer& to = peer(server);
-    try {
-      Outbound outbound = pack(to, std::move(message));
-      return !to.watch.gone(*to.end) && offer(to, outbound);
-    } catch (const std::exception&) {
-      return false;
-    }
+    return try_offer(peer(server), std::move(message));
   }
 
  private:

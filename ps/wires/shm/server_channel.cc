@@ -41,14 +41,7 @@ class ServerChannel : public ShmChannel {
   }
 
   bool try_send(int worker, Message message) override {
-    if (!came(worker)) return false;
-    Peer& to = peer(worker);
-    try {
-      Outbound outbound = pack(to, std::move(message));
-      return !to.watch.gone(*to.end) && offer(to, outbound);
-    } catch (const std::exception&) {
-      return false;
-    }
+    return came(worker) && try_offer(peer(worker), std::move(message));
   }
 
  private:
