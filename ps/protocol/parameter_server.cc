@@ -60,7 +60,8 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
   copies_.resize(ranges_.size());
   if (ranges_.empty()) return;
   parameters_ = device.tensor({count}, MemoryKind::parameter, config.dtype);
-  if (policy_->gradients(config.workers) > 1 || config.workers == 1)
+  if (policy_->gradients(config.workers) > 1 || config.pushes > 1 ||
+      rounds_of(config.optimizer, config.dtype) > 0)
     sums_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   if (config.pushes > 1) partial_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   std::vector<ModelPiece> pieces;

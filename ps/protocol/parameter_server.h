@@ -129,7 +129,8 @@ class ParameterServer : public Server {
   std::unique_ptr<Policy> policy_;
   std::vector<Range> ranges_;
   std::map<std::int64_t, std::size_t> range_at_;  // index of a range, by its first element
-  Tensor parameters_, sums_;                      // the server's own range
+  Tensor parameters_;                             // of all ranges
+  Tensor sums_;     // of gradients; empty if an update has one gradient, which is used in place
   Tensor partial_;  // the sum of a push after the step's first; empty if there is one push a step
   std::vector<Values> copies_;  // by range: the latest values that a worker was given as a copy
   std::unique_ptr<Optimizer> optimizer_;

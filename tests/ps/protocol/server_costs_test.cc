@@ -19,24 +19,25 @@ class AskedDevice : public testing::StagedDevice {
 };
 
 TEST_F(ServerTest, KeepsMemoryForItsOwnPartAlone) {
-  const MemoryUse before = device_->ledger().current();
-  ServerConfig own = config(1);
   const auto chunks = partition({64, 64}, 2);
   Model model;
   model.units.push_back(std::make_unique<Range>(64, *device_));
   model.units.push_back(std::make_unique<Range>(64, *device_));
-  const ParameterServer server(model, chunks, *device_, own);
-  const MemoryUse now = device_->ledger().current();
-  for (const auto& [kind, bytes] : {std::pair{MemoryKind::parameter, 256},
-                                    {MemoryKind::gradient, 256},
-                                    {MemoryKind::optimizer, 512}})
-    EXPECT_EQ(now[kind] - before[kind], bytes) << name_of(kind);
+  for (const auto& [workers, sums] : {std::pair{1, 0}, {2, 256}}) {
+    const MemoryUse before = device_->ledger().current();
+    const ParameterServer server(model, chunks, *device_, config(workers));
+    const MemoryUse now = device_->ledger().current();
+    for (const auto& [kind, bytes] : {std::pair{MemoryKind::parameter, 256},
+                                      {MemoryKind::gradient, sums},
+                                      {MemoryKind::optimizer, 512}})
+      EXPECT_EQ(now[kind] - before[kind], bytes) << name_of(kind) << ", workers: " << workers;
+  }
 }
 
 TEST_F(ServerTest, Bf16HalvesParametersAndSumsAndHasMasters) {
   dtype_ = DType::bf16;
   const MemoryUse before = device_->ledger().current();
-  ParameterServer server = make_server(1);
+  ParameterServer server = make_server(2);
   const MemoryUse now = device_->ledger().current();
   for (const auto& [kind, bytes] : {std::pair{MemoryKind::parameter, 2 * 60},
                                     {MemoryKind::gradient, 2 * 60},
