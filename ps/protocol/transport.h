@@ -35,6 +35,9 @@ struct TransportOptions {
   /// tcp: the folder of the keys by which servers and workers know each other, and encrypt what
   /// they say. Empty: no keys; workers then prove that they belong to the run by its secret.
   std::string keys{};
+  /// tcp, ipc: how many threads of a rank move bytes between its memory and its connections. A
+  /// connection stays with one thread.
+  std::int64_t io_threads = 1;
   /// A connection that has not proved by then that it is a worker's is closed.
   double handshake_s = 5;
   /// Larger frames are refused.

@@ -14,6 +14,7 @@ namespace ringside::ps {
 namespace {
 
 constexpr std::int64_t most_servers = 4096;
+constexpr std::int64_t most_io_threads = 64;
 constexpr double least_partition_mb = 1e-3, most_partition_mb = 1024;
 
 std::int64_t partition_bytes(const PsOptions& options) {
@@ -31,6 +32,7 @@ TransportOptions transport_options(const RankContext& context, const PsOptions& 
           .address = options.reach.address,
           .advertise = options.reach.advertise,
           .keys = options.reach.keys,
+          .io_threads = options.io_threads,
           .max_frame_bytes = std::max(max_chunk_bytes, partition_bytes(options)),
           .timeout_s = context.plan.train.timeout_s};
 }
@@ -180,6 +182,9 @@ Fields fields_of(PsOptions& options) {
       {"equal_steps", &options.equal_steps,
        "asp: every worker does train.steps steps; else all together do train.steps times the "
        "number of workers"},
+      {"io_threads", &options.io_threads,
+       "tcp, ipc: threads of a rank that move bytes; more than one help a rank with several "
+       "connections and cores to spare"},
       {"partition_mb", &options.partition_mb,
        "units are pushed and pulled in parts of at most this size (MB, in fp32)"},
       {"placement", &options.placement,
@@ -219,6 +224,9 @@ void check(const PsOptions& options, const RunPlan& plan) {
   if (!(options.partition_mb >= least_partition_mb && options.partition_mb <= most_partition_mb))
     throw Error("scheme.ps.partition_mb = {} must lie between {} and {}", options.partition_mb,
                 least_partition_mb, most_partition_mb);
+  if (options.io_threads < 1 || options.io_threads > most_io_threads)
+    throw Error("scheme.ps.io_threads = {} must lie between 1 and {}", options.io_threads,
+                most_io_threads);
   check_port("ps", options.transport, options.port, options.servers);
   check_consistency(options, plan);
   check_reach("ps", options.transport, options.reach);

@@ -22,6 +22,7 @@ struct PsOptions {
   StalenessLr staleness_lr = StalenessLr::none;
   bool equal_steps = false;
   TransportKind transport = TransportKind::automatic;
+  std::int64_t io_threads = 1;
   std::int64_t port = 0;
   /// Larger parts gain nothing through shared memory, and are slower over sockets from 4 MB on;
   /// much smaller ones cost more messages.

@@ -14,7 +14,7 @@ namespace ringside::ps {
 
 /// The ZeroMQ context of one rank: a worker and a server that share a hub reach each other inside
 /// the process. The rank's channels hold the hub. The hub's destructor blocks until the messages of
-/// the channels have left, at most a second. The hub has one I/O thread.
+/// the channels have left, at most a second.
 class Hub {
  public:
   Hub() = default;
@@ -23,6 +23,8 @@ class Hub {
   Hub& operator=(const Hub&) = delete;
 
   zmq::context_t& context() { return context_; }
+  /// How many threads of the hub move bytes; 1 unless set. Counts before the first socket is made.
+  void use_threads(int count) { context_.set(zmq::ctxopt::io_threads, count); }
   /// From now on servers admit the workers of `admission` alone. All servers that share a hub are
   /// of one run, so only the first call counts.
   void admit(Admission admission) {

@@ -8,8 +8,10 @@ namespace {
 
 constexpr const char* secret_key = "ps.secret";
 
-std::shared_ptr<Hub> hub_of(const RankContext& context) {
-  return context.shared ? context.shared->get<Hub>() : std::make_shared<Hub>();
+std::shared_ptr<Hub> hub_of(const RankContext& context, const TransportOptions& options) {
+  auto hub = context.shared ? context.shared->get<Hub>() : std::make_shared<Hub>();
+  hub->use_threads(static_cast<int>(options.io_threads));
+  return hub;
 }
 
 /// Draws 256 random bits, which nobody outside of the run can know.
@@ -39,8 +41,8 @@ class ZmqTransport : public Transport {
       context.store.set(secret_key, draw_secret());
     }
     const Run run = shared_run(context, options);
-    ServerEnd end =
-        open_server(context.device, hub_of(context), run, context.plan.world, server, options);
+    ServerEnd end = open_server(context.device, hub_of(context, options), run, context.plan.world,
+                                server, options);
     context.store.set(endpoint_key(server), end.endpoint);
     return {std::move(end.channel), run.token};
   }
@@ -53,8 +55,8 @@ class ZmqTransport : public Transport {
       endpoints.push_back(beside ? local_endpoint(server)
                                  : context.store.get(endpoint_key(server), options.timeout_s));
     }
-    return {connect_worker(context.device, hub_of(context), run, context.self().worker, endpoints,
-                           options, context.timeline),
+    return {connect_worker(context.device, hub_of(context, options), run, context.self().worker,
+                           endpoints, options, context.timeline),
             run.token};
   }
 };

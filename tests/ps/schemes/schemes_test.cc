@@ -93,6 +93,12 @@ TEST(Schemes, PartsOfAnySizeEndWithTheSameBits) {
   }
 }
 
+TEST(Schemes, SeveralThreadsMoveBytesAndTheBitsStay) {
+  const RunPlan plan = tiny_plan(3, 2, false, 2);
+  expect_run_of(reference(3, 2), plan,
+                run(plan, PsOptions{.transport = TransportKind::tcp, .io_threads = 3}));
+}
+
 class DpTest : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(Runs, DpTest,
                          ::testing::Values(Case{1, 1}, Case{1, 1, Placement::beside},
@@ -398,6 +404,7 @@ TEST(Options, AreRefusedByName) {
   };
   names(refusal(PsOptions{.servers = 0}), "scheme.ps.servers = 0");
   names(refusal(PsOptions{.partition_mb = 0}), "scheme.ps.partition_mb = 0");
+  names(refusal(PsOptions{.io_threads = 0}), "scheme.ps.io_threads = 0");
   names(refusal(PsOptions{.port = 80}), "only transport tcp has ports");
   names(refusal(PsOptions{.transport = TransportKind::tcp, .port = 65535}),
         "scheme.ps.port = 65535");

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <iterator>
 #include <numeric>
 #include <optional>
 
@@ -269,6 +271,21 @@ TEST(ZmqChannel, OneWorkerTalksToSeveralServers) {
     peers |= 1 << answer->peer;
   }
   EXPECT_EQ(peers, 7);
+}
+
+std::ptrdiff_t threads_of_process() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+TEST(Hub, HasAsManyThreadsAsItIsAskedFor) {
+  const auto threads_of_hub = [](int asked) {
+    Hub hub;
+    hub.use_threads(asked);
+    const std::ptrdiff_t before = threads_of_process();
+    const zmq::socket_t socket(hub.context(), zmq::socket_type::dealer);
+    return threads_of_process() - before;
+  };
+  EXPECT_EQ(threads_of_hub(3) - threads_of_hub(1), 2);
 }
 
 }  // namespace
