@@ -172,7 +172,7 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
          Attendance& attendance, Meter& meter) {
   Losses losses(context, channel, server);
   while (!server.finished()) {
-    std::optional<Received> received = channel.receive(attendance.nap_s());
+    std::optional<Received> received = losses.receive(attendance.nap_s());
     if (received) {
       attendance.heard(received->peer);
       meter.note(received->message.header);
