@@ -205,7 +205,8 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
     if (header.kind != Kind::hello || !frames.empty()) server.check_frames(worker, header, frames);
   });
   try {
-    Greetings greetings(context.self().server, context.plan.world, greeting_of(context.plan));
+    Greetings greetings(context.self().server, context.plan.world,
+                        greeting_of(context.plan, context.program));
     run(context, channel, server, greetings, attendance, meter);
   } catch (const std::exception& error) {
     tell_failure(channel, attendance, context.device.clock(),
