@@ -30,6 +30,9 @@ struct RankContext {
   Links links{};
   /// The host beside the device; null unless something is offloaded to it (train.offload).
   HostSide* host = nullptr;
+  /// The commit that this rank's program was built from, which servers compare with their own;
+  /// empty where all ranks are of one program.
+  std::string program{};
 
   /// What the plan says about this rank.
   const RankPlan& self() const { return plan.ranks[static_cast<std::size_t>(rank)]; }

@@ -23,8 +23,9 @@ struct stat status_of(int number) {
 }  // namespace
 
 File File::create(std::size_t bytes, const char* name) {
-  File file(memfd_create(name, MFD_CLOEXEC));
-  if (file.number_ < 0 || ftruncate(file.number_, static_cast<off_t>(bytes)) != 0)
+  File file(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (file.number_ < 0 || ftruncate(file.number_, static_cast<off_t>(bytes)) != 0 ||
+      fcntl(file.number_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     throw Error("shared memory: cannot make a file of {} bytes: {}", bytes, std::strerror(errno));
   return file;
 }
@@ -37,6 +38,11 @@ File File::of_process(pid_t process, int number) {
         "shared memory: cannot open {}: {}; ranks of a group must be processes of one "
         "user on one host",
         path, std::strerror(errno));
+  const int seals = fcntl(file.number_, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    throw Error(
+        "shared memory: {} could be cut while it is read; start all ranks with the same program",
+        path);
   return file;
 }
 

@@ -12,11 +12,12 @@ namespace ringside::shm {
 class File {
  public:
   File() = default;
-  /// Makes a file in memory. It disappears when nobody has it open or mapped any more. The name is
-  /// what /proc shows.
+  /// Makes a file in memory, whose size never changes. It disappears when nobody has it open or
+  /// mapped any more. The name is what /proc shows.
   static File create(std::size_t bytes, const char* name);
   /// Opens the file that a process (this or another one) has open under the number `file`. Throws
-  /// Error if that file cannot be opened.
+  /// Error if that file cannot be opened, or if it can shrink: a process that reads beyond the end
+  /// of a mapped file is killed.
   static File of_process(pid_t process, int file);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;

@@ -53,10 +53,10 @@ std::shared_ptr<std::byte> PeerMemory::map(const Address& address) {
 std::shared_ptr<std::byte> PeerMemory::find(const Address& address) {
   if (address.bytes == 0) return nullptr;
   std::lock_guard lock(mutex_);
-  auto& mapping = files_[{address.process, address.file, address.identity}];
-  // A file that has grown is mapped anew; users of the old mapping keep it alive.
-  if (!mapping || !holds(*mapping, address)) mapping = mapping_of(address);
-  return place_in(mapping, address);
+  const std::tuple file(address.process, address.file, address.identity);
+  auto known = files_.find(file);
+  if (known == files_.end()) known = files_.emplace(file, mapping_of(address)).first;
+  return place_in(known->second, address);
 }
 
 }  // namespace ringside::shm

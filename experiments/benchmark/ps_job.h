@@ -23,7 +23,8 @@ struct PsJob {
   std::string address = "127.0.0.1";  // of the scheduler, as four numbers
   int port = 0;                       // of the scheduler; its own may be 0: any free port
   int workers = 1, servers = 1;
-  int worker = -1;  // the worker's number; -1: the next that is free
+  int worker = -1;        // the worker's number; -1: the next that is free
+  std::string program{};  // see RankContext::program
 };
 
 /// Throws Error for an address that is not of this machine's loopback interface, and for numbers

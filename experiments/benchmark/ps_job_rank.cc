@@ -37,7 +37,7 @@ PsRoles take_place(const PsJob& job, JsonLine& line) {
       if (answer.contains("refused"))
         throw Error("the scheduler refuses this {}: {}", name_of(job.role),
                     answer["refused"].get<std::string>());
-      PsRoles roles{.workers = job.workers, .servers = job.servers};
+      PsRoles roles{.workers = job.workers, .servers = job.servers, .program = job.program};
       roles.rank = answer.at("rank").get<int>();
       roles.threads = answer.at("threads").get<int>();
       roles.timeout_s = answer.at("timeout_s").get<double>();

@@ -120,6 +120,7 @@ PsWay::PsWay(const PsRoles& roles, const ps::PsOptions& way, std::int64_t count,
       serving_context_{serving_plan_, roles.rank, device_, *store_, timeline_, &shared_, {}, links},
       model_(model_of(roles, count, device)),
       transport_(links.transport<ps::Transport>()) {
+  context_.program = serving_context_.program = roles.program;
   if (roles.server() >= 0)
     server_ = std::jthread([this, connection = transport_->listen(context_, transport_options_)] {
       serve(connection);

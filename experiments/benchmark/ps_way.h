@@ -22,6 +22,7 @@ struct PsRoles {
   ps::Placement placement = ps::Placement::dedicated;
   int threads = 1;        // of the rank's device
   double timeout_s = 60;  // for other ranks to connect and to answer
+  std::string program{};  // see RankContext::program
 
   int ranks() const { return workers + (placement == ps::Placement::dedicated ? servers : 0); }
   bool works() const { return rank < workers; }

@@ -223,7 +223,7 @@ int run_command(const Process& process) {
     if (keys->parsed()) return keys_command(arguments);
     if (list->parsed()) return list_command(arguments);
     if (doctor->parsed()) return doctor_command();
-    return rank_command(arguments);
+    return rank_command(arguments, process);
   } catch (const std::exception& error) {
     return complain(run_failed, explain(error));
   }

@@ -97,6 +97,7 @@ int bench_ps_command(const Arguments& arguments, const Process& process) {
   std::optional<PsJob> job;
   try {
     job = ps_job_of(process.environment);
+    if (job) job->program = process.built_commit;
     bench = bench_of(arguments, process);
     if (job) take_numbers(*job, arguments, bench);
     check_output("--json", arguments.json);

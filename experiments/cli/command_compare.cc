@@ -165,7 +165,15 @@ int run(Comparison& comparison, const Process& process) {
                      run_maker(start, comparison.most_attempts), predictor, display);
   errors.finish();
   if (outcome.interrupted)
-    return complain(was_interrupted, "interrupted; go on with the same command and --resume");
+    return complain(
+        was_interrupted,
+        "interrupted; go on with the same command and --resume" +
+            (outcome.unreplayed.empty()
+                 ? ""
+                 : fmt::format(
+                       "; run {} is kept, but was not replayed: its row says so, and its record is "
+                       "in histories/",
+                       outcome.unreplayed)));
   write_summary(comparison, outcome.rows, out);
   const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
                                     [](const Row& row) { return row.status != "ok"; });

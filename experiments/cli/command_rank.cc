@@ -28,7 +28,7 @@ void raise_the_limit_of_open_files() {
 
 }  // namespace
 
-int rank_command(const Arguments& arguments) {
+int rank_command(const Arguments& arguments, const Process& process) {
   raise_the_limit_of_open_files();
   std::optional<LauncherLink> link;
   try {
@@ -46,7 +46,7 @@ int rank_command(const Arguments& arguments) {
       return ok;
     }
     const RankRecord record =
-        run_rank(link->plan(), link->rank(), {link->store()},
+        run_rank(link->plan(), link->rank(), {link->store(), nullptr, process.built_commit},
                  {report, [&](const std::string& error) { link->fail(error); }});
     link->finish(to_json(record));
     return ok;

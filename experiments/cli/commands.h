@@ -55,7 +55,7 @@ int keys_command(const Arguments& arguments);
 int list_command(const Arguments& arguments);
 int doctor_command();
 /// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.
-int rank_command(const Arguments& arguments);
+int rank_command(const Arguments& arguments, const Process& process);
 
 // ---- helpers that the commands share
 

@@ -205,7 +205,8 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                             &shared,
                             initial_weights(plan, model),
                             find_device(plan.device.kind).links,
-                            host.get()};
+                            host.get(),
+                            site.program};
   const auto serve = [&] {
     return heard(listener,
                  [&] { return scheme_row.serve(context, plan.options, model, training); });

@@ -26,6 +26,7 @@ struct RankListener {
 struct RankSite {
   Store& store;
   sim::World* world = nullptr;  // the world of a simulated rank; null for a real rank
+  std::string program{};        // see RankContext::program
 };
 
 /// Builds what the plan names (device, data, model, scheme), trains or serves, and returns the

@@ -107,12 +107,10 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     }
     outcome.row.predicted = predicted;
     outcome.row.attempt = attempts_before;
+    bool interrupted = false;
     if (outcome.row.status == "ok" && runs[i].promise == Promise::replayed && computes(runs[i])) {
       outcome.row.replay = replay(outcome.row, data, maker);
-      if (!outcome.row.replay) {
-        display.leave_line();
-        return {std::move(rows), true};
-      }
+      interrupted = !outcome.row.replay;
       folder.write(fmt::format("histories/{}.json", runs[i].id), histories(outcome.row));
     }
     rows.push_back(std::move(outcome.row));
@@ -129,6 +127,7 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
       rank.steps = {};
     }
     display.end_run(row);
+    if (interrupted) return {std::move(rows), true, runs[i].id};
     if (finished(rows, runs[i].id, maker.most_attempts)) ++i;
   }
   return {std::move(rows), false};

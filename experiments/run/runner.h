@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "experiments/results/data_state.h"
@@ -14,6 +15,9 @@ namespace ringside {
 struct ComparisonOutcome {
   std::vector<Row> rows;  // including those of earlier runs
   bool interrupted = false;
+  /// The id of the run whose replay was interrupted, if one was. The run's row is kept, without a
+  /// replay.
+  std::string unreplayed{};
 };
 
 /// The way in which the runs of a comparison are made; tests replace it.

@@ -40,8 +40,8 @@ class Reader : public cereal::InputArchive<Reader> {
   explicit Reader(std::span<const std::byte> bytes) : InputArchive(this), bytes_(bytes) {}
   void get(void* data, std::size_t size) {
     if (size > bytes_.size())
-      throw Error("message header: the next value has {} bytes, but only {} are left", size,
-                  bytes_.size());
+      throw Unreadable("message header: the next value has {} bytes, but only {} are left", size,
+                       bytes_.size());
     if (size > 0) std::memcpy(data, bytes_.data(), size);
     bytes_ = bytes_.subspan(size);
   }
@@ -74,7 +74,7 @@ requires std::is_same_v<T, bool>
 void load(Reader& in, T& value) {
   std::uint8_t byte = 0;
   load(in, byte);
-  if (byte > 1) throw Error("message header: {} is not a boolean", byte);
+  if (byte > 1) throw Unreadable("message header: {} is not a boolean", byte);
   value = byte == 1;
 }
 
@@ -88,7 +88,7 @@ void load(Reader& in, cereal::SizeTag<T>& tag) {
   std::uint32_t size = 0;
   load(in, size);
   if (size > in.left())
-    throw Error("message header: a size is {}, but only {} bytes are left", size, in.left());
+    throw Unreadable("message header: a size is {}, but only {} bytes are left", size, in.left());
   tag.size = size;
 }
 
@@ -107,7 +107,7 @@ void serialize_enum(Archive& archive, Enum& value, std::size_t limit) {
   auto byte = static_cast<std::uint8_t>(value);
   archive(byte);
   if (byte >= limit)
-    throw Error("message header: a value is {}, but at most {} is allowed", byte, limit - 1);
+    throw Unreadable("message header: a value is {}, but at most {} is allowed", byte, limit - 1);
   value = static_cast<Enum>(byte);
 }
 
@@ -141,15 +141,16 @@ void serialize(Archive& archive, FrameShape& frame) {
   auto rank = static_cast<std::uint8_t>(frame.shape.rank());
   archive(rank);
   if (rank > Shape::max_rank)
-    throw Error("message header: a frame has {} extents, which is too many", rank);
+    throw Unreadable("message header: a frame has {} extents, which is too many", rank);
   std::array<std::int64_t, Shape::max_rank> extents{};
   std::int64_t elements = 1;
   for (std::size_t i = 0; i < rank; ++i) {
     extents[i] = frame.shape[i];
     archive(extents[i]);
     if (extents[i] < 0 || (extents[i] > 0 && elements > max_elements / extents[i]))
-      throw Error("message header: a frame has an extent of {}, which is negative or too large",
-                  extents[i]);
+      throw Unreadable(
+          "message header: a frame has an extent of {}, which is negative or too large",
+          extents[i]);
     elements *= extents[i];
   }
   frame.shape = make_shape(rank, extents);
@@ -169,19 +170,19 @@ std::vector<std::byte> encode(const Message& message) {
 
 Decoded decode(std::span<const std::byte> bytes) {
   if (bytes.size() > max_header_bytes)
-    throw Error("message header: it has {} bytes, but at most {} are allowed", bytes.size(),
-                max_header_bytes);
+    throw Unreadable("message header: it has {} bytes, but at most {} are allowed", bytes.size(),
+                     max_header_bytes);
   Reader in(bytes);
   std::uint32_t its_magic = 0;
   std::uint16_t its_version = 0;
   in(its_magic, its_version);
-  if (its_magic != magic) throw Error("message header: not a header of Ringside");
+  if (its_magic != magic) throw Unreadable("message header: not a header of Ringside");
   if (its_version != protocol_version)
-    throw Error("message header: version is {}, but this program speaks {}", its_version,
-                protocol_version);
+    throw Unreadable("message header: version is {}, but this program speaks {}", its_version,
+                     protocol_version);
   Decoded out;
   in(out.header, out.frames);
-  if (in.left() > 0) throw Error("message header: {} bytes left over", in.left());
+  if (in.left() > 0) throw Unreadable("message header: {} bytes left over", in.left());
   return out;
 }
 

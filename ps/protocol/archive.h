@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/error.h"
 #include "ps/protocol/message.h"
 
 namespace ringside::ps {
@@ -30,10 +31,17 @@ struct Decoded {
 /// header, then the dtypes and the extents of the frames (Cereal, little-endian).
 std::vector<std::byte> encode(const Message& message);
 
-/// Reads what encode() wrote, and trusts nothing. Throws Error that names the cause if the magic
-/// number or the version is not this program's, a size is larger than the bytes left, an enum or a
-/// boolean has a value that does not exist, extents are negative or huge, or bytes are missing or
-/// left over. Allocates memory in proportion to the length of `bytes`.
+/// Says that bytes are no header that this program reads: they are garbage, or of a program that
+/// speaks another version.
+class Unreadable : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Reads what encode() wrote, and trusts nothing. Throws Unreadable that names the cause if the
+/// magic number or the version is not this program's, a size is larger than the bytes left, an enum
+/// or a boolean has a value that does not exist, extents are negative or huge, or bytes are missing
+/// or left over. Allocates memory in proportion to the length of `bytes`.
 Decoded decode(std::span<const std::byte> bytes);
 
 }  // namespace ringside::ps

@@ -18,6 +18,20 @@ struct Received {
   Message message;
 };
 
+/// Says that a peer is gone, and so cannot get a message that was handed over before.
+class PeerGone : public Error {
+ public:
+  PeerGone(int peer, const std::string& cause) : Error("{}", cause), peer(peer) {}
+  int peer;
+};
+
+/// The error of a server whose worker's first message cannot be read: the run cannot go on without
+/// this worker.
+inline Error other_program(int server, int worker, const Unreadable& cause) {
+  return Error("server {} refuses worker {}: {}; start all ranks with the same program", server,
+               worker, cause.what());
+}
+
 /// One end of the connections between the workers and the servers of a run. The end belongs to a
 /// worker (its peers are servers) or to a server (its peers are workers). Messages between two
 /// peers arrive once and in order; none is lost unless a peer dies. Only one thread may use
@@ -32,7 +46,8 @@ class Channel {
   /// the channel's deadline. A server can send only to a worker that has written to it before.
   /// Where the host does not share the device's memory, the frames are copied first. In this case
   /// the message leaves during a later call of any function of the channel, or when the channel is
-  /// destroyed. If it cannot be sent in a later call, that call throws the error.
+  /// destroyed. If it cannot be sent in a later call, that call throws the error on a worker; on a
+  /// server, the next receive() throws PeerGone, or the next send() to this worker does.
   virtual void send(int peer, Message message) = 0;
 
   /// Sends without blocking and without throwing, for last words. Returns false if the peer takes
@@ -42,8 +57,9 @@ class Channel {
   /// Returns the next message of any peer, or none after `timeout_s` (with 0 the call does not
   /// block). Received frames count as memory of kind communication until their last view is gone.
   /// If a message comes from a sender that cannot belong to this run, or has a header that makes no
-  /// sense, a server answers with an error and skips the message. A worker throws Error for such a
-  /// header.
+  /// sense, a server answers with an error and skips the message; if a worker's first message has
+  /// such a header, the server throws Error too, because the worker is of another program. A worker
+  /// throws Error for such a header.
   virtual std::optional<Received> receive(double timeout_s) = 0;
 
   /// Looks at a message before its frames are taken; throws Error to refuse it.

@@ -8,7 +8,7 @@
 
 namespace ringside::ps {
 
-std::string greeting_of(const RunPlan& plan) {
+std::string greeting_of(const RunPlan& plan, std::string_view program) {
   const nlohmann::ordered_json all = to_json(plan);
   nlohmann::ordered_json agreed;
   for (const char* key :
@@ -20,7 +20,8 @@ std::string greeting_of(const RunPlan& plan) {
   const std::string text = agreed.dump();
   Hash hash;
   hash.update(std::as_bytes(std::span(text)));
-  return fmt::format("protocol {}, configuration {}", protocol_version, hash.digest());
+  const std::string commit = program.empty() ? "" : fmt::format("commit {}, ", program);
+  return fmt::format("protocol {}, {}configuration {}", protocol_version, commit, hash.digest());
 }
 
 Greetings::Greetings(int server, int workers, std::string own)

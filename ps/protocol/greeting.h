@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/plan/run_plan.h"
@@ -9,10 +10,11 @@
 
 namespace ringside::ps {
 
-/// The version of the messages, and a digest (XXH3-128) of what the ranks of a run must agree on:
+/// The version of the messages, the commit that the program was built from (see
+/// RankContext::program), and a digest (XXH3-128) of what the ranks of a run must agree on:
 /// model, data, training, optimizer, scheme with its options, workers and servers. What may differ
 /// from machine to machine is left out: paths, addresses, deadlines.
-std::string greeting_of(const RunPlan& plan);
+std::string greeting_of(const RunPlan& plan, std::string_view program = {});
 
 /// What a server does with messages until their sender has greeted it.
 class Greetings {

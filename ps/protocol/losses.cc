@@ -12,14 +12,27 @@ constexpr double notice_s = 5;
 
 }  // namespace
 
+std::optional<Received> Losses::receive(double timeout_s) {
+  try {
+    return channel_.receive(timeout_s);
+  } catch (const PeerGone& gone) {
+    if (context_.plan.expendable == 0) throw;
+    keep(gone.peer, gone.what());
+    return {};
+  }
+}
+
 void Losses::send(Reply reply) {
   if (context_.plan.expendable == 0) return channel_.send(reply.worker, std::move(reply.message));
   try {
     channel_.send(reply.worker, std::move(reply.message));
   } catch (const Error& error) {
-    if (!server_.is_done(reply.worker))
-      unsent_.try_emplace(reply.worker, Unsent{now(), error.what()});
+    keep(reply.worker, error.what());
   }
+}
+
+void Losses::keep(int worker, const std::string& error) {
+  if (!server_.is_done(worker)) unsent_.try_emplace(worker, Unsent{now(), error});
 }
 
 void Losses::look(double pause_s) {

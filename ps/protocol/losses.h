@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "core/scheme/rank_context.h"
@@ -10,14 +11,17 @@
 
 namespace ringside::ps {
 
-/// Sends a server's replies, and tells the server which workers the launcher has lost
-/// (RunPlan::expendable). Where no worker is expendable, it only sends.
+/// Receives messages and sends a server's replies, and tells the server which workers the launcher
+/// has lost (RunPlan::expendable). Where no worker is expendable, it does no more.
 class Losses {
  public:
   /// All arguments outlive this object.
   Losses(const RankContext& context, Channel& channel, Server& server)
       : context_(context), channel_(channel), server_(server) {}
 
+  /// Does what Channel::receive() does; but if an expendable worker is gone, returns nothing, and
+  /// the error waits as in send().
+  std::optional<Received> receive(double timeout_s);
   /// Sends the reply. If an expendable worker cannot be reached, the error waits: the launcher may
   /// be about to say that the worker is lost.
   void send(Reply reply);
@@ -30,6 +34,7 @@ class Losses {
     double since = 0;
     std::string error{};
   };
+  void keep(int worker, const std::string& error);
   double now() const { return context_.device.clock().now(); }
 
   const RankContext& context_;

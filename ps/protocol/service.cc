@@ -172,7 +172,7 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
          Attendance& attendance, Meter& meter) {
   Losses losses(context, channel, server);
   while (!server.finished()) {
-    std::optional<Received> received = channel.receive(attendance.nap_s());
+    std::optional<Received> received = losses.receive(attendance.nap_s());
     if (received) {
       attendance.heard(received->peer);
       meter.note(received->message.header);
@@ -205,7 +205,8 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
     if (header.kind != Kind::hello || !frames.empty()) server.check_frames(worker, header, frames);
   });
   try {
-    Greetings greetings(context.self().server, context.plan.world, greeting_of(context.plan));
+    Greetings greetings(context.self().server, context.plan.world,
+                        greeting_of(context.plan, context.program));
     run(context, channel, server, greetings, attendance, meter);
   } catch (const std::exception& error) {
     tell_failure(channel, attendance, context.device.clock(),

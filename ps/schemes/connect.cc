@@ -29,7 +29,7 @@ std::unique_ptr<Client> connect(const RankContext& context, Transport& transport
                             .servers = context.plan.servers,
                             .token = connection.token,
                             .timeout_s = options.timeout_s,
-                            .greeting = greeting_of(context.plan)};
+                            .greeting = greeting_of(context.plan, context.program)};
   return std::make_unique<Client>(std::move(connection.channel), config, context.device.clock(),
                                   context.timeline);
 }

@@ -12,12 +12,15 @@ namespace ringside::ps {
 void check_port(std::string_view scheme, TransportKind transport, std::int64_t port,
                 std::int64_t servers) {
   if (port != 0 && transport != TransportKind::tcp)
-    throw Error("scheme.{}.port = {}: only transport tcp has ports", scheme, port);
+    throw Error(
+        "scheme.{0}.port = {1}: only transport tcp has ports; set scheme.{0}.transport = \"tcp\", "
+        "or leave the port out",
+        scheme, port);
   if (port < 0 || port + servers - 1 > 65535)
     throw Error(
         "scheme.{}.port = {}: the ports of {} servers must be from 1 to 65535; "
-        "choose 0 for any free ports",
-        scheme, port, servers);
+        "set scheme.{}.port = 0 for any free ports",
+        scheme, port, servers, scheme);
 }
 
 Fields with_reach(Reach& reach, Fields fields) {
@@ -39,7 +42,10 @@ void check_reach(std::string_view scheme, TransportKind transport, const Reach& 
       {"address", reach.address}, {"advertise", reach.advertise}, {"keys", reach.keys}};
   for (const auto& [name, value] : given)
     if (!value.empty() && transport != TransportKind::tcp)
-      throw Error("scheme.{}.{} = \"{}\": only transport tcp has {}", scheme, name, value, name);
+      throw Error(
+          "scheme.{0}.{1} = \"{2}\": only transport tcp has {1}; set scheme.{0}.transport = "
+          "\"tcp\", or leave {1} out",
+          scheme, name, value);
   in_addr address{};
   if (!reach.address.empty() && inet_pton(AF_INET, reach.address.c_str(), &address) != 1)
     throw Error(

@@ -48,6 +48,7 @@ class Running : public ::testing::Test {
     const RunMaker maker{
         [this](const RunPlan& plan, const std::function<void(const Step&)>&) {
           const double load = made_.size() < others_.size() ? others_[made_.size()] : 0;
+          if (plan.id.ends_with("-replay")) return RunOutcome{{}, true};
           made_.push_back(plan.id);
           RunOutcome outcome{row(plan, load)};
           if (plan.scheme == breaks_) {
@@ -139,6 +140,19 @@ TEST_F(Running, ResumingGoesOnWithTheAttempts) {
   EXPECT_TRUE(remaining_runs(runs_, rows, 3).empty());
   run({}, rows);
   EXPECT_TRUE(made_.empty());
+}
+
+TEST_F(Running, AnInterruptedReplayCostsNoRow) {
+  runs_[0].promise = Promise::replayed;
+  const ComparisonOutcome outcome = run({});
+  EXPECT_TRUE(outcome.interrupted);
+  EXPECT_EQ(outcome.unreplayed, runs_[0].id);
+  const auto rows = written();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].plan.id, runs_[0].id);
+  EXPECT_FALSE(rows[0].replay);
+  EXPECT_TRUE(
+      std::filesystem::exists(folder_.path() / "results" / "histories" / (runs_[0].id + ".json")));
 }
 
 TEST_F(Running, SimulatedRowsAreNeverDisturbed) {

@@ -14,7 +14,8 @@
 namespace ringside::testing {
 
 constexpr double patience_s = 20;
-constexpr int crowd = 100;  // strangers of one sort
+constexpr int crowd = 300;    // strangers of one sort
+constexpr int at_once = 100;  // more of them would need more files than a process may open
 inline const ps::Run run{.token = 42, .secret = "only workers know it"};
 
 /// A server that receives on a thread of its own, and counts messages by worker.

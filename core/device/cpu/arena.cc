@@ -1,5 +1,6 @@
 #include "core/device/cpu/arena.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,12 +32,14 @@ Arena::Segment Arena::map_segment(std::size_t bytes) const {
   int flags = MAP_PRIVATE | MAP_ANONYMOUS;
   if (backing_ == Backing::memfd) {
     const auto name = fmt::format("ringside-{}", getpid());
-    file = memfd_create(name.c_str(), MFD_CLOEXEC);
+    file = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (file < 0) throw Error("memfd_create: {}", std::strerror(errno));
-    if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+    // Sealed, because peers that map the file would be killed if somebody cut it.
+    if (ftruncate(file, static_cast<off_t>(bytes)) != 0 ||
+        fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
       const int cause = errno;
       close(file);
-      throw Error("ftruncate of a memory file: {}", std::strerror(cause));
+      throw Error("cannot size a memory file: {}", std::strerror(cause));
     }
     flags = MAP_SHARED;
   }

@@ -10,6 +10,7 @@
 #include "core/base/waiting_time.h"
 #include "core/device/device.h"
 #include "core/shm/peer_memory.h"
+#include "ps/protocol/inbox.h"
 #include "ps/protocol/transport.h"
 #include "ps/wires/shm/board.h"
 #include "ps/wires/shm/inside.h"
@@ -92,7 +93,7 @@ class ShmChannel : public Channel {
   /// been taken.
   bool is_over(Peer& peer);
 
-  std::size_t next_ = 0;  // the peer that is asked first, so that all have their turn
+  Inbox& inbox() { return inbox_; }
 
  private:
   virtual std::optional<Received> receive_now() = 0;
@@ -113,6 +114,7 @@ class ShmChannel : public Channel {
   mutable shm::PeerMemory memory_;
   std::vector<std::unique_ptr<Peer>> peers_;
   Traffic traffic_;
+  Inbox inbox_;
 };
 
 }  // namespace ringside::ps

@@ -1,4 +1,3 @@
-#include <deque>
 #include <utility>
 
 #include "core/base/error.h"
@@ -34,7 +33,7 @@ class WorkerChannel : public ShmChannel {
                                       fmt::format("send {} to server {}", name_of(kind), server));
     const bool sent = keep_trying(to, [&] {
       const bool gone = to.watch.gone(*to.end);  // before the look at what the server sent
-      take_all();
+      inbox().keep_all(peers(), [&](int number) { return take_from(number); });
       if (gone)
         throw Error("server {} has ended before it received a {} message", server, name_of(kind));
       return offer(to, outbound);
@@ -51,31 +50,14 @@ class WorkerChannel : public ShmChannel {
   }
 
  private:
-  void take_all() {
-    while (auto received = receive_from_any()) {
-      const Header& header = received->message.header;
-      if (header.kind == Kind::error) throw Error("server {}: {}", received->peer, header.text);
-      early_.push_back(std::move(*received));
-    }
-  }
-
   std::optional<Received> receive_now() override {
-    if (early_.empty()) return receive_from_any();
-    Received first = std::move(early_.front());
-    early_.pop_front();
-    return first;
+    return inbox().next(peers(), [this](int server) { return take_from(server); });
   }
 
-  std::optional<Received> receive_from_any() {
-    for (int i = 0; i < peers(); ++i) {
-      const int server = static_cast<int>((next_ + static_cast<std::size_t>(i)) %
-                                          static_cast<std::size_t>(peers()));
-      if (auto message = take(peer(server))) {
-        next_ = static_cast<std::size_t>(server) + 1;
-        return Received{server, std::move(*message)};
-      }
-    }
-    return {};
+  std::optional<Received> take_from(int server) {
+    auto message = take(peer(server));
+    if (!message) return {};
+    return Received{server, std::move(*message)};
   }
 
   /// A server ends when all workers have said that they are done, so a worker that still waits for
@@ -87,7 +69,6 @@ class WorkerChannel : public ShmChannel {
   }
 
   Timeline& timeline_;
-  std::deque<Received> early_;  // messages that came while another was being sent
 };
 
 }  // namespace

@@ -29,8 +29,9 @@ class ServerChannel : public ShmChannel {
     Outbound outbound = pack(to, std::move(message));
     const bool sent = keep_trying(to, [&] {
       if (to.watch.gone(*to.end))
-        throw Error("server {}: worker {} has ended before it received the reply to its {}",
-                    server_, worker, name_of(kind));
+        throw PeerGone(worker, fmt::format("server {}: worker {} has ended before it received the "
+                                           "reply to its {}",
+                                           server_, worker, name_of(kind)));
       return offer(to, outbound);
     });
     if (!sent)
@@ -48,23 +49,24 @@ class ServerChannel : public ShmChannel {
   bool came(int worker) { return worker >= 0 && worker < peers() && peer(worker).came; }
 
   std::optional<Received> receive_now() override {
-    for (int i = 0; i < peers(); ++i) {
-      const int worker = static_cast<int>((next_ + static_cast<std::size_t>(i)) %
-                                          static_cast<std::size_t>(peers()));
-      for (bool skipped = true; skipped;) {
-        skipped = false;
-        try {
-          if (auto message = take(peer(worker))) {
-            next_ = static_cast<std::size_t>(worker) + 1;
-            return Received{worker, std::move(*message)};
-          }
-        } catch (const Error& error) {
-          reject(worker, error.what());
-          skipped = true;
-        }
+    return inbox().next(peers(), [this](int worker) { return take_from(worker); });
+  }
+
+  /// The next message of the worker that is not refused.
+  std::optional<Received> take_from(int worker) {
+    for (;;) {
+      const bool newcomer = !peer(worker).came;
+      try {
+        auto message = take(peer(worker));
+        if (!message) return {};
+        return Received{worker, std::move(*message)};
+      } catch (const Unreadable& error) {
+        reject(worker, error.what());
+        if (newcomer) throw other_program(server_, worker, error);
+      } catch (const Error& error) {
+        reject(worker, error.what());
       }
     }
-    return {};
   }
 
   /// Tells a worker why its message is refused.

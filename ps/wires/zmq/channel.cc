@@ -92,7 +92,7 @@ bool ZmqChannel::poll_sockets(double timeout_s, const Socket* sending) {
     const int events = &socket == sending ? ZMQ_POLLIN | ZMQ_POLLOUT : ZMQ_POLLIN;
     items.push_back({socket.zmq.handle(), 0, static_cast<short>(events), 0});
   }
-  if (watched_ >= 0) items.push_back({nullptr, watched_, ZMQ_POLLIN, 0});
+  items.insert(items.end(), watched_.begin(), watched_.end());
   try {
     const auto longest = std::chrono::milliseconds(std::llround(std::ceil(timeout_s * 1e3)));
     return zmq::poll(items, longest) > 0;
@@ -181,6 +181,10 @@ void ZmqChannel::send_ready() {
 bool ZmqChannel::send_oldest(int peer, zmq::send_flags flags) {
   return staged_->send_oldest(
       peer, [&](int to, const Parts& parts) { return deliver(to, parts, flags); });
+}
+
+void ZmqChannel::drop(int peer) {
+  if (staged_) staged_->drop(peer);
 }
 
 void ZmqChannel::finish() {

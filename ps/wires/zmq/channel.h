@@ -34,8 +34,8 @@ class ZmqChannel : public Channel {
   /// `timeout_s`. Meanwhile sends the messages that become ready.
   void poll(double timeout_s, const Socket* sending);
 
-  /// From now on poll() returns too when this file can be read; -1: none.
-  void watch(int file) { watched_ = file; }
+  /// From now on poll() returns too when something happens that one of these items waits for.
+  void watch(std::vector<zmq::pollitem_t> items) { watched_ = std::move(items); }
 
   /// Returns false if the peer takes no message within the deadline. `id` is ZeroMQ's name for the
   /// worker to which a server sends; it is empty on a worker's socket.
@@ -57,6 +57,8 @@ class ZmqChannel : public Channel {
   /// Sends the first message that waits for the peer; blocks until its frames are copied. Returns
   /// false, or throws, as deliver() does.
   bool send_oldest(int peer, zmq::send_flags flags);
+  /// Forgets the messages that wait for a peer that is gone.
+  void drop(int peer);
   /// Called when the channel is destroyed: sends the waiting messages that become ready within a
   /// second.
   void finish();
@@ -70,6 +72,7 @@ class ZmqChannel : public Channel {
   std::vector<Socket>& sockets() { return sockets_; }
   const TransportOptions& options() const { return options_; }
   Device& device() const { return device_; }
+  Hub& hub() const { return *hub_; }
 
  private:
   virtual std::optional<Received> receive_now() = 0;
@@ -86,7 +89,7 @@ class ZmqChannel : public Channel {
   std::vector<Socket> sockets_;
   std::optional<StagedMessages> staged_;  // empty where frames are in the host's memory
   Traffic traffic_;
-  int watched_ = -1;
+  std::vector<zmq::pollitem_t> watched_;
 };
 
 }  // namespace ringside::ps

@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <deque>
 
 #include "core/base/error.h"
 #include "core/base/waiting_time.h"
+#include "ps/protocol/inbox.h"
 #include "ps/wires/zmq/channel.h"
 #include "ps/wires/zmq/ends.h"
+#include "ps/wires/zmq/handshake.h"
 #include "ps/wires/zmq/keys.h"
 
 namespace ringside::ps {
@@ -16,15 +17,17 @@ class WorkerChannel : public ZmqChannel {
                 const std::vector<std::string>& endpoints, const TransportOptions& options,
                 Timeline& timeline)
       : ZmqChannel(device, std::move(hub), options), timeline_(timeline) {
-    for (const std::string& endpoint : endpoints) {
+    for (std::size_t server = 0; server < endpoints.size(); ++server) {
+      const std::string& endpoint = endpoints[server];
       const bool inside = endpoint.starts_with(inside_scheme);
       Socket& socket = add_socket(zmq::socket_type::dealer, inside);
       if (inside)
         socket.zmq.set(zmq::sockopt::routing_id, std::to_string(worker));
       else
-        introduce(socket.zmq, run, worker);
+        introduce(socket.zmq, run, worker, static_cast<int>(server), endpoint);
       socket.zmq.connect(endpoint);
     }
+    watch_handshakes();
   }
 
   ~WorkerChannel() override { finish(); }
@@ -47,6 +50,17 @@ class WorkerChannel : public ZmqChannel {
     if (!send_on(socket, {}, std::move(message))) throw refused(server, kind);
   }
 
+  std::optional<Received> receive(double timeout_s) override {
+    if (handshakes_.empty()) return ZmqChannel::receive(timeout_s);
+    const double deadline = device().clock().now() + timeout_s;
+    while (true) {
+      const double left = deadline - device().clock().now();
+      auto received = ZmqChannel::receive(std::max(0.0, left));
+      look_at_handshakes();
+      if (received || left <= 0) return received;
+    }
+  }
+
   bool try_send(int server, Message message) override {
     Socket& socket = sockets()[static_cast<std::size_t>(server)];
     if (!has_to_wait(socket, server, message)) return send_if_taken(socket, {}, std::move(message));
@@ -61,7 +75,10 @@ class WorkerChannel : public ZmqChannel {
         server, name_of(kind), options().timeout_s);
   }
 
-  void introduce(zmq::socket_t& socket, const Run& run, int worker) const {
+  void introduce(zmq::socket_t& socket, const Run& run, int worker, int server,
+                 const std::string& endpoint) {
+    handshakes_.push_back(
+        std::make_unique<Handshake>(hub().context(), socket, worker, server, endpoint, options()));
     // A server may begin to accept connections long after it listens.
     socket.set(zmq::sockopt::handshake_ivl, 0);
     if (options().keys.empty()) {
@@ -73,6 +90,19 @@ class WorkerChannel : public ZmqChannel {
     socket.set(zmq::sockopt::curve_publickey, own.public_key);
     socket.set(zmq::sockopt::curve_secretkey, own.secret_key);
     socket.set(zmq::sockopt::curve_serverkey, read_public_key(options().keys, server_key));
+  }
+
+  /// Throws Error for a server that refuses this worker.
+  void look_at_handshakes() {
+    const auto done =
+        std::erase_if(handshakes_, [](const auto& handshake) { return handshake->look(); });
+    if (done > 0) watch_handshakes();
+  }
+
+  void watch_handshakes() {
+    std::vector<zmq::pollitem_t> items;
+    for (const auto& handshake : handshakes_) items.push_back(handshake->item());
+    watch(std::move(items));
   }
 
   static bool takes(Socket& socket) {
@@ -104,37 +134,28 @@ class WorkerChannel : public ZmqChannel {
     while (!done()) {
       if (waited.seconds(clock.now()) > options().timeout_s) throw refused(server, kind);
       poll(nap, &socket);
+      if (!handshakes_.empty()) look_at_handshakes();
       send_ready();
-      while (auto received = receive_from_any()) {
-        const Header& header = received->message.header;
-        if (header.kind == Kind::error) throw Error("server {}: {}", received->peer, header.text);
-        early_.push_back(std::move(*received));
-      }
+      inbox_.keep_all(peers(), [this](int peer) { return take_from(peer); });
     }
   }
 
   std::optional<Received> receive_now() override {
-    if (early_.empty()) return receive_from_any();
-    Received first = std::move(early_.front());
-    early_.pop_front();
-    return first;
+    return inbox_.next(peers(), [this](int server) { return take_from(server); });
   }
 
-  std::optional<Received> receive_from_any() {
-    for (std::size_t i = 0; i < sockets().size(); ++i) {
-      const std::size_t index = (next_ + i) % sockets().size();
-      auto parts = receive_parts(sockets()[index]);
-      if (parts.empty()) continue;
-      next_ = index + 1;
-      return Received{static_cast<int>(index),
-                      open(sockets()[index], static_cast<int>(index), parts)};
-    }
-    return {};
+  std::optional<Received> take_from(int server) {
+    Socket& socket = sockets()[static_cast<std::size_t>(server)];
+    auto parts = receive_parts(socket);
+    if (parts.empty()) return {};
+    return Received{server, open(socket, server, parts)};
   }
+
+  int peers() { return static_cast<int>(sockets().size()); }
 
   Timeline& timeline_;
-  std::size_t next_ = 0;
-  std::deque<Received> early_;  // messages that came while another was being sent
+  std::vector<std::unique_ptr<Handshake>> handshakes_;  // with servers that have not admitted us
+  Inbox inbox_;
 };
 
 }  // namespace

@@ -41,6 +41,16 @@ std::string read_key(const std::string& path, bool secret) {
   struct stat state {};
   if (fstat(file.number, &state) != 0 || !S_ISREG(state.st_mode))
     throw Error("cannot read the key {}: it is no file", path);
+  if (state.st_uid != geteuid() && state.st_uid != 0)
+    throw Error(
+        "the key {} belongs to user {}, who could write another key there; copy it to a folder of "
+        "your own",
+        path, state.st_uid);
+  if ((state.st_mode & 022) != 0)
+    throw Error(
+        "the key {} can be written by other users (mode {:03o}); if it is still yours, `chmod {}` "
+        "it, else make new keys",
+        path, state.st_mode & 0777, secret ? "600" : "644");
   if (secret && (state.st_mode & 077) != 0)
     throw Error(
         "the key {} is not secret: other users may open it (mode {:03o}); if nobody has read it, "
@@ -56,9 +66,35 @@ std::string read_key(const std::string& path, bool secret) {
   return key;
 }
 
-void write_key(const std::string& path, const std::string& key) {
+/// The files, and perhaps the folder, that are removed again unless all could be written.
+class Written {
+ public:
+  explicit Written(const std::string& folder)
+      : folder_(folder), made_(mkdir(folder.c_str(), 0700) == 0) {
+    if (!made_ && errno != EEXIST)
+      throw Error("cannot make the folder {}: {}", folder, std::strerror(errno));
+  }
+  ~Written() {
+    if (complete_) return;
+    for (const std::string& path : paths_) unlink(path.c_str());
+    if (made_) rmdir(folder_.c_str());
+  }
+  Written(const Written&) = delete;
+  Written& operator=(const Written&) = delete;
+
+  void add(const std::string& path, const std::string& key);
+  void complete() { complete_ = true; }
+
+ private:
+  std::string folder_;
+  bool made_, complete_ = false;
+  std::vector<std::string> paths_;
+};
+
+void Written::add(const std::string& path, const std::string& key) {
   const File file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   const std::string line = key + '\n';
+  if (file.number >= 0) paths_.push_back(path);
   if (file.number < 0 || write(file.number, line.data(), line.size()) != std::ssize(line) ||
       fsync(file.number) != 0)
     throw Error("cannot write the key {}: {}", path, std::strerror(errno));
@@ -69,8 +105,7 @@ void write_key(const std::string& path, const std::string& key) {
 std::string worker_key(int worker) { return fmt::format("worker-{}", worker); }
 
 void write_keys(const std::string& folder, int workers) {
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw Error("cannot make the folder {}: {}", folder, std::strerror(errno));
+  Written files(folder);
   std::vector<std::string> names{server_key};
   for (int worker = 0; worker < workers; ++worker) names.push_back(worker_key(worker));
   for (const std::string& name : names)
@@ -82,9 +117,10 @@ void write_keys(const std::string& folder, int workers) {
     if (zmq_curve_keypair(public_key.data(), secret_key.data()) != 0)
       throw Error("this ZeroMQ has no CURVE ({}); install one that is built with it",
                   zmq_strerror(zmq_errno()));
-    write_key(path_of(folder, name, "secret"), secret_key.data());
-    write_key(path_of(folder, name, "public"), public_key.data());
+    files.add(path_of(folder, name, "secret"), secret_key.data());
+    files.add(path_of(folder, name, "public"), public_key.data());
   }
+  files.complete();
 }
 
 KeyPair read_key_pair(const std::string& folder, const std::string& name) {

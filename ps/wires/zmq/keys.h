@@ -17,11 +17,12 @@ std::string worker_key(int worker);
 
 /// Draws new pairs for the servers and for `workers` workers, and writes them to the folder, which
 /// is made if it is not there. Only this user can read the files. Throws Error if a file is there
-/// already; then no file has changed.
+/// already, or cannot be written; then no file has changed and none has been made.
 void write_keys(const std::string& folder, int workers);
 
-/// Throw Error that names the file and what to do if it cannot be read, has no key, or, for a
-/// secret, if other users can read it.
+/// Throw Error that names the file and what to do if it cannot be read, has no key, belongs to
+/// another user than this one or root, can be written by others, or, for a secret, if others can
+/// read it.
 KeyPair read_key_pair(const std::string& folder, const std::string& name);
 std::string read_public_key(const std::string& folder, const std::string& name);
 

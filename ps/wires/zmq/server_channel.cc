@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "ps/protocol/inbox.h"
 #include "ps/wires/zmq/channel.h"
 #include "ps/wires/zmq/ends.h"
 #include "ps/wires/zmq/keys.h"
@@ -66,6 +67,7 @@ class ServerChannel : public ZmqChannel {
     const Kind kind = message.header.kind;
     Socket& socket = sockets()[peer->second.socket];
     send_ready();
+    if (const auto gone = gone_.find(worker); gone != gone_.end()) throw_gone(gone);
     if (has_to_wait(socket, worker, message)) {
       if (!has_room(worker) && !send_oldest(worker, zmq::send_flags::none))
         throw refused(worker, kind);
@@ -89,10 +91,11 @@ class ServerChannel : public ZmqChannel {
   /// Accepts connections only from the first call on, and looks meanwhile at what they take: before
   /// that nobody would notice a stranger who takes all file descriptors.
   std::optional<Received> receive(double timeout_s) override {
+    if (!gone_.empty()) throw_gone(gone_.begin());
     if (!listener_ || !listener_->open()) return ZmqChannel::receive(timeout_s);
     if (!std::exchange(accepts_, true)) {
       listener_->accept_for(sockets().back().zmq);
-      watch(listener_->file());
+      watch({{nullptr, listener_->file(), ZMQ_POLLIN, 0}});
     }
     const double deadline = device().clock().now() + timeout_s;
     for (double left = timeout_s;; left = deadline - device().clock().now()) {
@@ -116,49 +119,65 @@ class ServerChannel : public ZmqChannel {
         server_, worker, name_of(kind), options().timeout_s);
   }
 
-  /// Returns what `send` returns; throws Error if `send` finds that the worker is gone.
+  /// Returns what `send` returns; throws PeerGone if `send` finds that the worker is gone.
   template <class Send>
   bool reach(int worker, Kind kind, Send send) const {
     try {
       return send();
     } catch (const zmq::error_t& error) {
       if (error.num() != EHOSTUNREACH) throw;
-      throw Error("server {}: worker {} has ended before it received the reply to its {}", server_,
-                  worker, name_of(kind));
+      throw PeerGone(worker,
+                     fmt::format("server {}: worker {} has ended before it received the reply to "
+                                 "its {}",
+                                 server_, worker, name_of(kind)));
     }
   }
 
+  /// Does not throw for a worker that is gone, because the call may be about another worker: the
+  /// message counts as sent, and the next receive() tells.
   bool deliver(int worker, const Parts& parts, zmq::send_flags flags) override {
     const Peer& peer = peers_.at(worker);
-    return reach(worker, parts.kind,
-                 [&] { return send_parts(sockets()[peer.socket], peer.id, parts, flags); });
+    try {
+      return reach(worker, parts.kind,
+                   [&] { return send_parts(sockets()[peer.socket], peer.id, parts, flags); });
+    } catch (const PeerGone& error) {
+      gone_.try_emplace(worker, error);
+      return true;
+    }
+  }
+
+  void throw_gone(std::map<int, PeerGone>::iterator found) {
+    const PeerGone error = std::move(gone_.extract(found).mapped());
+    drop(error.peer);
+    throw error;
   }
 
   std::optional<Received> receive_now() override {
-    for (std::size_t i = 0; i < sockets().size(); ++i) {
-      const std::size_t index = (next_ + i) % sockets().size();
-      Socket& socket = sockets()[index];
-      for (auto parts = receive_parts(socket); !parts.empty(); parts = receive_parts(socket)) {
-        const std::string id = parts[0].to_string();
-        std::optional<int> newcomer;  // whose first message this is; if that is no message, the
-                                      // worker is of another version, and the run cannot go on
-        try {
-          if (parts.size() < 2) throw Error("the message has no header");
-          const int worker = sender(socket, id, parts[1]);
-          const auto known = peers_.find(worker);
-          if (known != peers_.end() && (known->second.socket != index || known->second.id != id))
-            throw Error("worker {} is connected already", worker);
-          if (known == peers_.end()) newcomer = worker;
-          Message message = open(socket, worker, std::span(parts).subspan(1));
-          if (known == peers_.end()) meet(worker, {index, id});
-          next_ = index + 1;
-          return Received{worker, std::move(message)};
-        } catch (const Error& error) {
-          reject(socket, id, error.what());
-          if (newcomer)
-            throw Error("server {} refuses worker {}: {}; start all ranks with the same program",
-                        server_, *newcomer, error.what());
-        }
+    return inbox_.next(static_cast<int>(sockets().size()),
+                       [this](int index) { return take_from(static_cast<std::size_t>(index)); });
+  }
+
+  /// The next message of the socket that is not refused.
+  std::optional<Received> take_from(std::size_t index) {
+    Socket& socket = sockets()[index];
+    for (auto parts = receive_parts(socket); !parts.empty(); parts = receive_parts(socket)) {
+      const std::string id = parts[0].to_string();
+      std::optional<int> newcomer;  // whose first message this is
+      try {
+        if (parts.size() < 2) throw Error("the message has no header");
+        const int worker = sender(socket, id, parts[1]);
+        const auto known = peers_.find(worker);
+        if (known != peers_.end() && (known->second.socket != index || known->second.id != id))
+          throw Error("worker {} is connected already", worker);
+        if (known == peers_.end()) newcomer = worker;
+        Message message = open(socket, worker, std::span(parts).subspan(1));
+        if (newcomer) meet(worker, {index, id});
+        return Received{worker, std::move(message)};
+      } catch (const Unreadable& error) {
+        reject(socket, id, error.what());
+        if (newcomer) throw other_program(server_, *newcomer, error);
+      } catch (const Error& error) {
+        reject(socket, id, error.what());
       }
     }
     return {};
@@ -178,7 +197,7 @@ class ServerChannel : public ZmqChannel {
   void meet(int worker, Peer peer) {
     if (!sockets()[peer.socket].inside && --missing_ == 0) {
       listener_->close();
-      watch(-1);
+      watch({});
     }
     peers_[worker] = std::move(peer);
   }
@@ -196,8 +215,9 @@ class ServerChannel : public ZmqChannel {
   int missing_;  // workers of other ranks that have not come yet
   std::optional<Listener> listener_;
   bool accepts_ = false;
-  std::map<int, Peer> peers_;  // by worker
-  std::size_t next_ = 0;
+  std::map<int, Peer> peers_;     // by worker
+  std::map<int, PeerGone> gone_;  // by worker, who did not get what was staged; nobody knows yet
+  Inbox inbox_;
 };
 
 }  // namespace

@@ -30,6 +30,8 @@ class StagedMessages {
   void add(int peer, Parts parts);
   bool empty() const { return waiting_.empty(); }
   std::size_t waiting(int peer) const;
+  /// Forgets the messages to a peer.
+  void drop(int peer) { waiting_.erase(peer); }
 
   /// Sends a message; returns false if the peer takes no message now.
   using Send = std::function<bool(int peer, const Parts& parts)>;

@@ -40,6 +40,10 @@ class Script : public Channel {
     message.header.text = "its reason";
     lines_.push_back({worker, std::move(message)});
   }
+  /// The channel finds that the worker is gone when it is to send what was staged.
+  void ends(int worker) {
+    lines_.push_back({worker, testing::message_of(token, Kind::error, 0, 0)});
+  }
   /// Makes `worker` say again and again that it is alive, once all other messages have been
   /// received.
   void keeps_saying(int worker) { chatty_ = worker; }
@@ -59,6 +63,7 @@ class Script : public Channel {
     }
     Received next = std::move(lines_.front());
     lines_.pop_front();
+    if (next.message.header.kind == Kind::error) throw PeerGone(next.peer, "worker 1 is gone");
     traffic_.received += 1;
     return next;
   }
@@ -94,14 +99,21 @@ class ServiceTest : public ::testing::Test {
   }
   RankRecord serve_script() {
     ParameterServer server({}, {}, *device_,
-                           {.workers = 2, .token = token, .steps = plan_.train.steps});
-    return serve({plan_, 0, *device_, store_, timeline_}, *script_, server, 123);
+                           {.workers = 2,
+                            .token = token,
+                            .rules = {.consistency = consistency_},
+                            .steps = plan_.train.steps});
+    RankContext context{plan_, 0, *device_, store_, timeline_};
+    context.program = program_;
+    return serve(context, *script_, server, 123);
   }
   std::string error() {
     return testing::complaint([&] { serve_script(); });
   }
 
   RunPlan plan_;
+  std::string program_;
+  Consistency consistency_ = Consistency::bsp;
   std::unique_ptr<Device> device_ = make_cpu_device(1);
   MemoryStore store_;
   Timeline timeline_{*device_};
@@ -217,6 +229,36 @@ TEST_F(ServiceTest, AWorkerOfAnotherPlanEndsTheRunAndBothValuesAreSaid) {
                       own + "; start all ranks with the same program, model and plan");
   ASSERT_EQ(script_->replies.size(), 2u);
   for (const Reply& reply : script_->replies) EXPECT_EQ(reply.message.header.text, text);
+}
+
+TEST_F(ServiceTest, GoesOnWithoutAnExpendableWorkerThatTheChannelMisses) {
+  plan_.expendable = 1;
+  consistency_ = Consistency::asp;
+  script_.emplace(greeting_of(plan_));
+  script_->says(0, Kind::alive);
+  script_->says(1, Kind::alive);
+  script_->ends(1);
+  script_->says(0, Kind::done);
+  store_.set(lost_key(1), "");
+  EXPECT_EQ(error(), "nothing");
+}
+
+TEST_F(ServiceTest, EndsWithTheNameOfAWorkerThatTheChannelMisses) {
+  script_->says(0, Kind::alive);
+  script_->says(1, Kind::alive);
+  script_->ends(1);
+  EXPECT_EQ(error(), "worker 1 is gone");
+}
+
+TEST_F(ServiceTest, AWorkerOfAnotherBuildEndsTheRunAndBothCommitsAreSaid) {
+  program_ = "1111";
+  script_.emplace(greeting_of(plan_, "1111"));
+  script_->says(0, Kind::alive);
+  script_->greets(1, greeting_of(plan_, "2222-dirty"));
+  const std::string text = error();
+  EXPECT_NE(text.find("the worker has protocol"), std::string::npos) << text;
+  EXPECT_NE(text.find("commit 2222-dirty, configuration"), std::string::npos) << text;
+  EXPECT_NE(text.find("commit 1111, configuration"), std::string::npos) << text;
 }
 
 TEST(Greeting, IsOfWhatRanksMustAgreeOnAlone) {

@@ -405,9 +405,12 @@ TEST(Options, AreRefusedByName) {
   names(refusal(PsOptions{.servers = 0}), "scheme.ps.servers = 0");
   names(refusal(PsOptions{.partition_mb = 0}), "scheme.ps.partition_mb = 0");
   names(refusal(PsOptions{.io_threads = 0}), "scheme.ps.io_threads = 0");
-  names(refusal(PsOptions{.port = 80}), "only transport tcp has ports");
+  names(refusal(PsOptions{.port = 80}),
+        "only transport tcp has ports; set scheme.ps.transport = \"tcp\"");
   names(refusal(PsOptions{.transport = TransportKind::tcp, .port = 65535}),
         "scheme.ps.port = 65535");
+  names(refusal(PsOptions{.transport = TransportKind::tcp, .port = 65535}),
+        "set scheme.ps.port = 0");
   names(refusal(DpOptions{.transport = TransportKind::tcp, .port = -1}), "scheme.dp.port");
 }
 
@@ -428,6 +431,7 @@ TEST(Options, AddressesThatOtherMachinesReachNeedKeys) {
   names(tcp({.address = "localhost"}), "no IPv4 address");
   names(tcp({.advertise = "here"}), "set scheme.ps.address too");
   names(refusal(DpOptions{.reach = {.keys = "folder"}}), "scheme.dp.keys = \"folder\": only");
+  names(refusal(DpOptions{.reach = {.keys = "folder"}}), "set scheme.dp.transport = \"tcp\"");
 }
 
 TEST(ReplicaSchemes, EndWithTheBitsOfASequentialSumWithKeys) {

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <filesystem>
 
 #include "tests/support/complaint.h"
@@ -15,6 +20,20 @@ using ::testing::AllOf;
 using testing::complaint;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
+
+/// What `work` complains of while no file may grow.
+template <class Work>
+std::string with_full_disk(Work work) {
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit none{0, limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &none);
+  const std::string said = complaint(work);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  std::signal(SIGXFSZ, before);
+  return said;
+}
 
 class KeyFiles : public ::testing::Test {
  protected:
@@ -64,6 +83,32 @@ TEST_F(KeyFiles, ASecretThatOthersCanReadIsRefused) {
                     HasSubstr("chmod 600")));
   fs::permissions(folder_ + "/server.public", fs::perms::others_read, fs::perm_options::add);
   EXPECT_EQ(read_public_key(folder_, server_key).size(), 40u) << "a public key may be read";
+}
+
+TEST_F(KeyFiles, AKeyThatOthersCanChangeIsRefused) {
+  write_keys(folder_, 1);
+  const std::string path = folder_ + "/server.public";
+  fs::permissions(path, fs::perms::others_write, fs::perm_options::add);
+  EXPECT_THAT(complaint([&] { read_public_key(folder_, server_key); }),
+              AllOf(HasSubstr("server.public can be written by other users"), HasSubstr("mode 602"),
+                    HasSubstr("chmod 644")));
+  fs::permissions(path, fs::perms::others_write, fs::perm_options::remove);
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  constexpr uid_t nobody = 65534;
+  ASSERT_EQ(chown(path.c_str(), nobody, nobody), 0);
+  EXPECT_THAT(complaint([&] { read_public_key(folder_, server_key); }),
+              AllOf(HasSubstr("server.public belongs to user 65534"), HasSubstr("of your own")));
+}
+
+TEST_F(KeyFiles, AFailureLeavesNoKeysBehind) {
+  fs::create_directory(folder_);
+  fs::create_symlink("nowhere", folder_ + "/worker-1.public");
+  EXPECT_THAT(complaint([&] { write_keys(folder_, 2); }), HasSubstr("cannot write the key"));
+  fs::remove(folder_ + "/worker-1.public");
+  EXPECT_TRUE(fs::is_empty(folder_));
+  fs::remove(folder_);
+  EXPECT_THAT(with_full_disk([&] { write_keys(folder_, 2); }), HasSubstr("server.secret"));
+  EXPECT_FALSE(fs::exists(folder_)) << "which the call had made";
 }
 
 TEST_F(KeyFiles, WhatIsNoKeyIsRefused) {

@@ -1,5 +1,6 @@
 // What channels through shared memory do beyond what every transport does.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,6 +116,20 @@ TEST(ShmChannel, AReceiverMayHoldMoreMessagesThanThereAreReleaseWords) {
   EXPECT_EQ(pair.held_by_worker(), 0);
 }
 
+TEST(ShmChannel, AWorkerOfAnotherVersionEndsTheRunOnBothSides) {
+  Pair pair;
+  auto header = encode(question());
+  constexpr std::size_t version_at = 4;
+  header.at(version_at) = std::byte{9};
+  EXPECT_TRUE(pair.to_server().put({0, false, {}, header}));
+  EXPECT_EQ(complaint([&] { pair.server->receive(patience_s); }),
+            "server 0 refuses worker 0: message header: version is 9, but this program speaks 2; "
+            "start all ranks with the same program");
+  const auto told = pair.worker->receive(patience_s);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->message.header.kind, Kind::error);
+}
+
 TEST(ShmChannel, FramesOutsideTheSymmetricHeapAreCopied) {
   Pair pair;
   const Tensor frame = pair.worker_device->tensor({100}, MemoryKind::activation);
@@ -159,6 +174,28 @@ TEST(ShmChannel, OnlyTheSendersOwnMemoryIsRead) {
   EXPECT_TRUE(pair.sent_to_server(question({frame}))) << "the connection goes on";
 }
 
+/// Who reads beyond the end of a mapped file is killed by SIGBUS.
+TEST(ShmChannel, NobodyCanCutTheMemoryThatAPeerReads) {
+  Pair pair;
+  const Tensor frame = counting(*pair.worker_device, {100});
+  const int file = frame.buffer()->address().file;
+  EXPECT_EQ(ftruncate(file, 0), -1);
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_EQ(ftruncate(shm::File::create(4096, "sealed").number(), 0), -1);
+
+  const int unsealed = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(ftruncate(unsealed, 4096), 0);
+  const Message message = question({frame});
+  const shm::Address address{getpid(), unsealed, shm::File::identity_of(unsealed), 0, 400};
+  EXPECT_TRUE(pair.to_server().put({0, false, {address}, encode(message)}));
+  EXPECT_FALSE(pair.server->receive(0));
+  const auto answer = pair.worker->receive(patience_s);
+  close(unsealed);
+  ASSERT_TRUE(answer);
+  EXPECT_NE(answer->message.header.text.find("could be cut"), std::string::npos)
+      << answer->message.header.text;
+}
+
 TEST(ShmChannel, TooLargeFramesAreRefused) {
   Pair pair;
   pair.worker->send(0, question({counting(*pair.worker_device, {(1 << 18) + 1})}));
@@ -181,7 +218,8 @@ TEST(ShmChannel, AnyBytesInARingAreRefusedOrAMessage) {
           random() % 2 == 0 ? random() % 64 : random() % (sizeof(Ring) / sizeof(std::uint32_t));
       words[at] = random() % 2 == 0 ? random() : random() % 200;
     }
-    for (int i = 0; i < 4; ++i) pair.server->receive(0);
+    for (int i = 0; i < 4; ++i)
+      complaint([&] { pair.server->receive(0); });  // whose first header is garbage ends the run
     while (const auto answer = pair.worker->receive(0))
       refused += answer->message.header.kind == Kind::error;
   }

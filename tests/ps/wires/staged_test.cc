@@ -248,6 +248,43 @@ TEST_F(StagedTest, AWorkerThatWentIsToldOnceByTheNextCall) {
   EXPECT_FALSE(ends.servers[0]->receive(0)) << "without another error";
 }
 
+TEST_F(StagedTest, AWorkerThatWentDisturbsNoMessageToAnother) {
+  const ps::Run two{.token = token, .secret = run.secret, .outside = 2};
+  const TransportOptions options{.timeout_s = patience_s};
+  ServerEnd server = open_server(device_, std::make_shared<Hub>(), two, 2, 0, options);
+  Timeline timeline(server_device_);
+  std::vector<std::unique_ptr<Channel>> workers;
+  for (int w = 0; w < 2; ++w) {
+    workers.push_back(connect_worker(server_device_, std::make_shared<Hub>(), two, w,
+                                     {server.endpoint}, options, timeline));
+    workers.back()->send(0, about(Kind::alive, 0));
+    EXPECT_TRUE(server.channel->receive(patience_s));
+  }
+  workers[1].reset();
+  std::optional<int> gone;
+  std::int64_t step = 0;
+  const Clock& clock = device_.clock();
+  for (const double end = clock.now() + patience_s; !gone && clock.now() < end; ++step) {
+    try {
+      server.channel->send(1, push(step));
+    } catch (const PeerGone& error) {
+      gone = error.peer;
+    }
+    if (device_.copies_out() > 0) device_.finish(device_.copies_out() - 1);
+    server.channel->send(0, push(step));
+    device_.finish(device_.copies_out() - 1);
+    try {
+      server.channel->receive(moment_s);
+    } catch (const PeerGone& error) {
+      gone = error.peer;
+    }
+  }
+  EXPECT_EQ(gone, 1);
+  EXPECT_FALSE(server.channel->receive(0));
+  const auto steps = steps_received(*workers[0], static_cast<std::size_t>(step));
+  EXPECT_EQ(std::ssize(steps), step) << "none was lost";
+}
+
 TEST_F(StagedTest, WithinAProcessNothingIsCopied) {
   Ends ends(device_, device_, 1, true);
   const Tensor frame = counting(device_, {64});
