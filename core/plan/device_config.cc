@@ -16,7 +16,10 @@ Fields fields_of(SimConfig& config) {
       {"jitter", &config.jitter,
        "sigma of the log-normal factor by which each step of each device takes longer or shorter "
        "(mean 1, drawn with train.seed), in place of the cluster file's; 0: as the cluster file "
-       "says"}};
+       "says"},
+      {"servers_apart", &config.servers_apart,
+       "dedicated servers live on the machines of the cluster that have no worker; else on the "
+       "machines of the workers"}};
 }
 
 Fields fields_of(DeviceConfig& config) {

@@ -37,6 +37,7 @@ struct SimConfig {
   std::int64_t traced_ranks = 16;
   double network_gbit_s = 0;
   double jitter = 0;
+  bool servers_apart = false;
   bool operator==(const SimConfig&) const = default;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/sim/uneven.h"
 
@@ -10,6 +12,12 @@ namespace {
 
 bool shares_cores(const sim::ClusterSpec& cluster) {
   return cluster.device.kind == sim::DeviceKind::cpu;
+}
+
+/// How many machines, from the first one on, have workers.
+int machines_of_workers(const RunPlan& plan) {
+  const std::int64_t devices = plan.cluster->devices;
+  return static_cast<int>(std::min(plan.cluster->machines, (plan.world + devices - 1) / devices));
 }
 
 }  // namespace
@@ -23,11 +31,13 @@ sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker) {
 sim::Place place_of(const RunPlan& plan, int rank) {
   const sim::ClusterSpec& cluster = *plan.cluster;
   const RankPlan& self = plan.ranks[static_cast<std::size_t>(rank)];
-  const auto machines = static_cast<int>(cluster.machines);
   if (self.worker < 0) {
+    const int first = plan.sim.servers_apart ? machines_of_workers(plan) : 0;
+    const int machines = static_cast<int>(cluster.machines) - first;
+    const int dedicated = rank - plan.world;  // ranks of workers come first
     // If a machine's devices are its own processors, the server needs no other place: it shares
     // device 0.
-    return {self.server % machines, shares_cores(cluster) ? 0 : -1};
+    return {first + dedicated % machines, shares_cores(cluster) ? 0 : -1};
   }
   return place_of_worker(cluster, self.worker);
 }
@@ -40,6 +50,12 @@ void check_places(const RunPlan& plan) {
         "world {} needs {} devices, and cluster {} has {}; choose a larger cluster or a smaller "
         "world",
         plan.world, plan.world, cluster.name, devices);
+  const auto ranks = static_cast<int>(plan.ranks.size());
+  if (plan.sim.servers_apart && ranks > plan.world && machines_of_workers(plan) == cluster.machines)
+    throw Error(
+        "sim.servers_apart: all {} machines of cluster {} have workers; choose a larger cluster or "
+        "a smaller world",
+        cluster.machines, cluster.name);
 }
 
 void check_products(const RunPlan& plan) {

@@ -8,14 +8,15 @@ namespace ringside {
 
 /// Where a rank of a simulated run lives. Worker w lives on device w, counted machine by machine.
 /// If the devices are CPUs, there may be more workers than devices: after the last device the count
-/// begins at the first device again. Dedicated servers are spread over the machines in turn, and
-/// live on the machine's host, or on its device 0 if the devices are CPUs.
+/// begins at the first device again. Dedicated servers are spread over the machines in turn, or,
+/// with SimConfig::servers_apart, over those without workers, and live on the machine's host, or on
+/// its device 0 if the devices are CPUs.
 sim::Place place_of(const RunPlan& plan, int rank);
 /// Where worker `worker` of any run on the cluster lives.
 sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker);
 
 /// Throws Error if the plan has more workers than its cluster has devices, unless the devices are
-/// CPUs.
+/// CPUs, and if dedicated servers should have machines of their own but there are none.
 void check_places(const RunPlan& plan);
 /// Throws Error if a device on which a worker lives cannot compute products in the plan's
 /// precision.

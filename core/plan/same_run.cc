@@ -35,7 +35,7 @@ Training training_of(const RunPlan& plan) {
   leave_out(out.device, &DeviceConfig::threads, &DeviceConfig::cluster, &DeviceConfig::slow,
             &DeviceConfig::jitter);
   leave_out(out.sim, &SimConfig::message_ranks, &SimConfig::traced_ranks,
-            &SimConfig::network_gbit_s, &SimConfig::jitter);
+            &SimConfig::network_gbit_s, &SimConfig::jitter, &SimConfig::servers_apart);
   if (!plan.cluster) out.sim = {};
   return out;
 }

@@ -44,6 +44,8 @@ void check(const PsBench& bench) {
     if (number < 1 || number > most_processes)
       throw Error("{} {}: there are 1 to {} here", option, number, most_processes);
   };
+  if (bench.placement == ps::Placement::mixed)
+    throw Error("--placement mixed: the bench has servers of one kind; take dedicated or beside");
   for (const int workers : bench.workers) check_number("--workers", workers);
   for (const int servers : bench.servers) {
     check_number("--servers", servers);

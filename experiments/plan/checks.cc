@@ -70,6 +70,10 @@ void check_kinds(const ExperimentConfig& config) {
         "sim.jitter = {} needs a simulated cluster; set device.kind = 'sim' and device.cluster, or "
         "leave it out",
         config.sim.jitter);
+  if (config.sim.servers_apart && !config.cluster)
+    throw Error(
+        "sim.servers_apart needs a simulated cluster; set device.kind = 'sim' and device.cluster, "
+        "or leave it out");
   const bool slowed = !config.device.slow.empty() || config.device.jitter != 0;
   if (slowed && config.device.kind != "cpu")
     throw Error(

@@ -39,27 +39,26 @@ TrainConfig train_of(const ExperimentConfig& config, std::int64_t ranks, const s
 }
 
 void place_ranks(RunPlan& plan, const Servers& servers) {
-  if (!servers.beside && servers.count > most_ranks - plan.world)
+  const int dedicated = servers.count - servers.beside;
+  if (dedicated > most_ranks - plan.world)
     throw Error("scheme {}: {} workers and {} servers are more than {} ranks; ask for fewer",
-                plan.scheme, plan.world, servers.count, most_ranks);
+                plan.scheme, plan.world, dedicated, most_ranks);
   plan.servers = servers.count;
   for (int worker = 0; worker < plan.world; ++worker) plan.ranks.push_back({worker, worker, -1});
-  if (servers.beside && servers.count > plan.world)
+  if (servers.beside > plan.world)
     throw Error(
         "scheme {}: {} servers do not fit beside {} workers; ask for at most one per worker",
-        plan.scheme, servers.count, plan.world);
-  for (int server = 0; server < servers.count; ++server) {
-    if (servers.beside)
-      plan.ranks[static_cast<std::size_t>(server)].server = server;
-    else
-      plan.ranks.push_back({plan.world + server, -1, server});
-  }
+        plan.scheme, servers.beside, plan.world);
+  for (int server = 0; server < servers.beside; ++server)
+    plan.ranks[static_cast<std::size_t>(server)].server = server;
+  for (int i = 0; i < dedicated; ++i)
+    plan.ranks.push_back({plan.world + i, -1, servers.beside + i});
 }
 
 /// Gives every rank its kind of device, the number of its device within that kind, and its
 /// environment.
 void give_devices(RunPlan& plan, const Servers& servers) {
-  if (servers.beside && !servers.device.empty())
+  if (servers.beside == servers.count && !servers.device.empty())
     throw Error(
         "scheme {}: servers beside workers use the device of their worker; leave server_device "
         "out, or set placement to 'dedicated'",

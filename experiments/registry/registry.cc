@@ -262,9 +262,10 @@ SchemeRow server_row(std::string_view name, std::string_view summary, Make make,
           "auto, ipc or tcp",
           name, plan.device.kind);
   };
-  r.servers = [](const Options& options, int) {
+  r.servers = [](const Options& options, int world) {
     const Own& o = options.as<Own>();
-    return Servers{static_cast<int>(ps::server_count(o)), o.placement == ps::Placement::beside,
+    const ps::ServerCounts counts = ps::count_servers(o, world);
+    return Servers{static_cast<int>(counts.all), static_cast<int>(counts.beside),
                    o.server_device == ps::ServerDevice::same ? "" : "cpu"};
   };
   r.make = [make](const RankContext& context, const Options& options) {

@@ -19,7 +19,7 @@ namespace ringside {
 /// What the planner may know about a scheme's servers without knowing the scheme's options.
 struct Servers {
   int count = 0;
-  bool beside = false;   // true: server i runs in worker i's process; false: in its own process
+  int beside = 0;  // servers 0 to beside - 1 run in the processes of the workers of these numbers
   std::string device{};  // device kind of dedicated servers; empty: the run's device kind
 };
 

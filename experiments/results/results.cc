@@ -48,7 +48,8 @@ void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
 void erase_unshared(nlohmann::json& plan_json) {
   for (const char* own : {"warmup", "recompute", "timeout_s"}) plan_json["train"].erase(own);
   for (const char* own : {"threads", "cluster"}) plan_json["device"].erase(own);
-  for (const char* own : {"message_ranks", "traced_ranks", "network_gbit_s", "jitter"})
+  for (const char* own :
+       {"message_ranks", "traced_ranks", "network_gbit_s", "jitter", "servers_apart"})
     plan_json["sim"].erase(own);
   plan_json.erase("cluster");
 }

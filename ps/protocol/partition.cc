@@ -13,8 +13,8 @@ constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b
 
 }  // namespace
 
-std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts, int servers,
-                             std::int64_t max_bytes) {
+std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts,
+                             const std::vector<std::int64_t>& shares, std::int64_t max_bytes) {
   const std::int64_t most = std::max(alignment, max_bytes / element / alignment * alignment);
   std::vector<Chunk> chunks;
   std::int64_t unit_begin = 0;
@@ -31,19 +31,38 @@ std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts, int s
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return chunks[a].count > chunks[b].count; });
-  std::vector<std::int64_t> load(static_cast<std::size_t>(servers));
+  std::vector<std::size_t> servers;  // those that may keep something
+  for (std::size_t s = 0; s < shares.size(); ++s)
+    if (shares[s] > 0) servers.push_back(s);
+  std::vector<std::int64_t> held(shares.size());
   for (std::size_t i : order) {
-    const auto least = std::min_element(load.begin(), load.end());
-    chunks[i].server = static_cast<int>(least - load.begin());
-    *least += chunks[i].count;
+    const std::int64_t count = chunks[i].count;
+    const auto least =
+        std::min_element(servers.begin(), servers.end(), [&](std::size_t a, std::size_t b) {
+          return (held[a] + count) * shares[b] < (held[b] + count) * shares[a];
+        });
+    chunks[i].server = static_cast<int>(*least);
+    held[*least] += count;
   }
   return chunks;
 }
 
-std::vector<Chunk> partition(const Model& model, int servers, std::int64_t max_bytes) {
+std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts, int servers,
+                             std::int64_t max_bytes) {
+  return partition(unit_counts, std::vector<std::int64_t>(static_cast<std::size_t>(servers), 1),
+                   max_bytes);
+}
+
+std::vector<Chunk> partition(const Model& model, const std::vector<std::int64_t>& shares,
+                             std::int64_t max_bytes) {
   std::vector<std::int64_t> counts;
   for (const auto& unit : model.units) counts.push_back(unit->layout().count());
-  return partition(counts, servers, max_bytes);
+  return partition(counts, shares, max_bytes);
+}
+
+std::vector<Chunk> partition(const Model& model, int servers, std::int64_t max_bytes) {
+  return partition(model, std::vector<std::int64_t>(static_cast<std::size_t>(servers), 1),
+                   max_bytes);
 }
 
 }  // namespace ringside::ps

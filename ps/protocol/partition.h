@@ -23,11 +23,21 @@ inline constexpr std::int64_t max_chunk_bytes = 1 << 20;
 
 /// Cuts every unit into as few chunks as possible, each of at most `max_bytes` in fp32. The chunks
 /// of a unit are nearly equal and begin at multiples of 16 elements within the unit. Then gives
-/// each chunk, from the largest to the smallest, to the server that holds the fewest elements
-/// (longest processing time first, Graham 1969; the largest load is at most 4/3 of the best
-/// possible). Returns the chunks in the order of `begin`, the same on every rank. For n chunks
-/// and s servers the time is O(n log n + n * s).
+/// each chunk, from the largest to the smallest, to the server whose elements, with the chunk, are
+/// the fewest for its share (longest processing time first). `shares` are relative; a server with
+/// share 0 gets nothing, and at least one share is above 0. With s servers the largest load, which
+/// is a server's elements divided by its share, is less than 2 - 2 / (s + 1) times the best
+/// possible (Gonzalez, Ibarra and Sahni 1977), with equal shares at most 4/3 times (Graham 1969).
+/// And no server holds more than its share of all elements and s - 1 of the largest chunk. Returns
+/// the chunks in the order of `begin`, the same on every rank. For n chunks the time is O(n log n +
+/// n * s).
+std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts,
+                             const std::vector<std::int64_t>& shares,
+                             std::int64_t max_bytes = max_chunk_bytes);
+/// The same with equal shares.
 std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts, int servers,
+                             std::int64_t max_bytes = max_chunk_bytes);
+std::vector<Chunk> partition(const Model& model, const std::vector<std::int64_t>& shares,
                              std::int64_t max_bytes = max_chunk_bytes);
 std::vector<Chunk> partition(const Model& model, int servers,
                              std::int64_t max_bytes = max_chunk_bytes);

@@ -122,7 +122,10 @@ Fields fields_of(DpOptions& options) {
 }
 
 void check(const DpOptions& options, const RunPlan&) {
-  check_port("dp", options.transport, options.port, server_count(options));
+  if (options.placement == Placement::mixed)
+    throw Error(
+        "scheme.dp.placement = 'mixed': there is one master; choose 'dedicated' or 'beside'");
+  check_port("dp", options.transport, options.port, 1);
   check_reach("dp", options.transport, options.reach);
 }
 

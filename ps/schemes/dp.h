@@ -23,7 +23,9 @@ Fields fields_of(DpOptions& options);
 
 /// Throws Error for option values that are not allowed.
 void check(const DpOptions& options, const RunPlan& plan);
-inline std::int64_t server_count(const DpOptions&) { return 1; }
+inline ServerCounts count_servers(const DpOptions& options, int world) {
+  return count_servers(options.placement, 1, world);
+}
 
 /// The master reads the global batch and sends every worker its inputs and, once a step, the
 /// parameters. The workers send back the logits; the master computes the loss, sends out the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "core/base/error.h"
@@ -21,8 +22,9 @@ std::int64_t partition_bytes(const PsOptions& options) {
   return std::llround(options.partition_mb * 1e6);
 }
 
-std::vector<Chunk> chunks_of(const Model& model, int servers, const PsOptions& options) {
-  return partition(model, servers, partition_bytes(options));
+std::vector<Chunk> chunks_of(const Model& model, int world, const PsOptions& options) {
+  return partition(model, shares_of_servers(options.placement, options.servers, world),
+                   partition_bytes(options));
 }
 
 TransportOptions transport_options(const RankContext& context, const PsOptions& options) {
@@ -79,7 +81,7 @@ class Ps : public ReplicaScheme {
   }
 
   std::vector<Chunk> chunks(const Model& model) const override {
-    return chunks_of(model, context().plan.servers, options_);
+    return chunks_of(model, context().plan.world, options_);
   }
 
   PsOptions options_;
@@ -188,12 +190,16 @@ Fields fields_of(PsOptions& options) {
       {"partition_mb", &options.partition_mb,
        "units are pushed and pulled in parts of at most this size (MB, in fp32)"},
       {"placement", &options.placement,
-       "dedicated: processes of their own; beside: within the workers' processes"},
+       "dedicated: processes of their own; beside: within the workers' processes; mixed: one "
+       "beside every worker and `servers` dedicated ones, which keep as much as makes all links "
+       "equally busy"},
       {"port", &options.port,
        "tcp: port of the first server; the other servers take the next ports; 0: any free ports"},
       {"server_device", &options.server_device,
        "device of dedicated servers: same as the workers', or cpu"},
-      {"servers", &options.servers, "servers that the parameters are spread over"},
+      {"servers", &options.servers,
+       "servers that the parameters are spread over; with placement mixed the dedicated ones "
+       "alone"},
       {"staleness_bound", &options.staleness_bound,
        "ssp: how many updates the values of a step may lack"},
       {"staleness_lr", &options.staleness_lr,
@@ -219,15 +225,23 @@ Promise promise_of(const PsOptions& options) {
 }
 
 void check(const PsOptions& options, const RunPlan& plan) {
-  if (options.servers < 1 || options.servers > most_servers)
-    throw Error("scheme.ps.servers = {} must lie between 1 and {}", options.servers, most_servers);
+  const bool mixed = options.placement == Placement::mixed;
+  const int least = mixed ? 0 : 1;
+  if (options.servers < least || options.servers > most_servers)
+    throw Error("scheme.ps.servers = {} must lie between {} and {}", options.servers, least,
+                most_servers);
+  if (mixed && options.servers > plan.world)
+    throw Error(
+        "scheme.ps.servers = {}: with placement 'mixed' there is at most one dedicated server for "
+        "each of {} worker{}; lower it, or choose 'dedicated'",
+        options.servers, plan.world, plan.world == 1 ? "" : "s");
   if (!(options.partition_mb >= least_partition_mb && options.partition_mb <= most_partition_mb))
     throw Error("scheme.ps.partition_mb = {} must lie between {} and {}", options.partition_mb,
                 least_partition_mb, most_partition_mb);
   if (options.io_threads < 1 || options.io_threads > most_io_threads)
     throw Error("scheme.ps.io_threads = {} must lie between 1 and {}", options.io_threads,
                 most_io_threads);
-  check_port("ps", options.transport, options.port, options.servers);
+  check_port("ps", options.transport, options.port, count_servers(options, plan.world).all);
   check_consistency(options, plan);
   check_reach("ps", options.transport, options.reach);
 }
@@ -246,7 +260,7 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
   ServerConfig config = server_config(context, connection.token);
   config.rules = rules_of(options);
   config.staleness_lr = options.staleness_lr;
-  ParameterServer server(model, chunks_of(model, context.plan.servers, options), context.device,
+  ParameterServer server(model, chunks_of(model, context.plan.world, options), context.device,
                          config);
   return serve(context, *connection.channel, server, model.parameter_count());
 }
@@ -256,6 +270,14 @@ double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
   const double n = shape.world, s = shape.servers;
   const auto r = static_cast<double>(shape.reductions);
   if (options.placement == Placement::dedicated) return parameters * std::max(r, n / s);
+  if (options.placement == Placement::mixed) {
+    const auto shares = shares_of_servers(options.placement, options.servers, shape.world);
+    const auto all = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+    const double part = parameters / static_cast<double>(all);
+    const double own = part * static_cast<double>(shares.front());
+    const double dedicated = options.servers > 0 ? part * static_cast<double>(shares.back()) : 0;
+    return std::max(n * dedicated, r * (parameters - own) + (n - 1) * own);
+  }
   const double worker_and_server = parameters * (r * (s - 1) + (n - 1)) / s;
   return shape.servers < shape.world ? std::max(r * parameters, worker_and_server)
                                      : worker_and_server;

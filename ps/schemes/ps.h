@@ -39,7 +39,9 @@ void check(const PsOptions& options, const RunPlan& plan);
 ConsistencyRules rules_of(const PsOptions& options);
 /// Whether a run computes what `single` would, or what only its own record can tell.
 Promise promise_of(const PsOptions& options);
-inline std::int64_t server_count(const PsOptions& options) { return options.servers; }
+inline ServerCounts count_servers(const PsOptions& options, int world) {
+  return count_servers(options.placement, options.servers, world);
+}
 
 /// How many workers a run can lose and still go on: with backup workers as many, with asp and ssp
 /// all but one, else none.
@@ -71,7 +73,9 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
 /// With dedicated servers: max(R * P, N * P / S). With servers beside workers, a rank that has both
 /// sends R * P * (S - 1) / S bytes of gradients, those of all parts except its own server's. It
 /// also sends (N - 1) * P / S bytes of values: its server's part to each of the other workers. A
-/// rank that has only a worker sends R * P bytes.
+/// rank that has only a worker sends R * P bytes. With servers mixed, of which a dedicated one
+/// keeps C bytes and a worker's own G (shares_of_servers()), a dedicated one sends N * C bytes and
+/// the rank of a worker R * (P - G) + (N - 1) * G.
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
 
 }  // namespace ringside::ps

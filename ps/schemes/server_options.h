@@ -8,13 +8,9 @@
 #include "core/base/fields.h"
 #include "core/base/named_enum.h"
 #include "ps/protocol/transport.h"
+#include "ps/schemes/placement.h"
 
 namespace ringside::ps {
-
-/// Whether servers have processes of their own or live within workers' processes.
-enum class Placement : std::uint8_t { dedicated, beside };
-inline constexpr std::string_view placement_names[] = {"dedicated", "beside"};
-constexpr EnumNames names_of(Placement) { return placement_names; }
 
 /// The kind of device of dedicated servers: the workers' kind or a CPU.
 enum class ServerDevice : std::uint8_t { same, cpu };

@@ -60,6 +60,9 @@ TEST_F(CudaPlans, CountServersAmongTheRanksThatNeedAGpu) {
   EXPECT_EQ(device_kind(plan, plan.ranks[3]), "cpu");
   config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::beside};
   EXPECT_THAT(ordinals(plan_training(config, "ps", 2)), ElementsAre(0, 1));
+  config.scheme_options["ps"] = ps::PsOptions{
+      .servers = 1, .placement = ps::Placement::mixed, .server_device = ps::ServerDevice::cpu};
+  EXPECT_THAT(ordinals(plan_training(config, "ps", 2)), ElementsAre(0, 1, -1));
 }
 
 TEST_F(CudaPlans, HaveThePrecisionsOfTheDevice) {

@@ -1,4 +1,5 @@
 #include "experiments/plan/planner.h"
+#include "core/plan/places.h"
 #include "core/plan/same_run.h"
 
 #include <gmock/gmock.h>
@@ -13,9 +14,11 @@
 #include "core/scheme/single.h"
 #include "experiments/plan/checks.h"
 #include "peer/ddp.h"
+#include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/complaint.h"
+#include "tests/support/small_cluster.h"
 
 namespace ringside {
 namespace {
@@ -313,6 +316,55 @@ TEST(Planner, PlacesWorkersFirstAndServersAfterThemOrBesideThem) {
   ASSERT_EQ(beside.ranks.size(), 2u);
   EXPECT_EQ(beside.ranks[1].role(), "worker+server");
   EXPECT_EQ(beside.servers, 2);
+}
+
+TEST(Planner, PlacesAServerBesideEveryWorkerAndDedicatedOnesAfterThem) {
+  auto config = experiment();
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 1, .placement = ps::Placement::mixed};
+  const RunPlan plan = plan_training(config, "ps", 2);
+  ASSERT_EQ(plan.ranks.size(), 3u);
+  EXPECT_EQ(plan.servers, 3);
+  EXPECT_EQ(plan.ranks[0].server, 0);
+  EXPECT_EQ(plan.ranks[1].role(), "worker+server");
+  EXPECT_EQ(plan.ranks[2].role(), "server");
+  EXPECT_EQ(plan.ranks[2].server, 2);
+  EXPECT_EQ(plan_training(config, "ps", 4).servers, 5);
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 3, .placement = ps::Placement::mixed};
+  EXPECT_THAT(complaint([&] { plan_training(config, "ps", 2); }),
+              HasSubstr("scheme.ps.servers = 3: with placement 'mixed' there is at most one "
+                        "dedicated server for each of 2 workers"));
+  config.scheme_options["dp"] = ps::DpOptions{.placement = ps::Placement::mixed};
+  EXPECT_THAT(complaint([&] { plan_training(config, "dp", 2); }),
+              HasSubstr("scheme.dp.placement = 'mixed': there is one master"));
+}
+
+/// Which machine each dedicated server of a simulated run lives on.
+std::vector<int> machines_of_servers(const ExperimentConfig& config, int world) {
+  const RunPlan plan = plan_training(config, "ps", world);
+  std::vector<int> machines;
+  for (const RankPlan& rank : plan.ranks)
+    if (rank.worker < 0) machines.push_back(place_of(plan, rank.rank).machine);
+  return machines;
+}
+
+TEST(Planner, DedicatedServersShareTheMachinesOfWorkersOrLiveApart) {
+  auto config = experiment();
+  config.device.kind = "sim";
+  config.cluster = testing::small_cluster(2);
+  config.cluster->machines = 4;
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 3};
+  EXPECT_THAT(machines_of_servers(config, 4), ElementsAre(0, 1, 2));
+  config.sim.servers_apart = true;
+  EXPECT_THAT(machines_of_servers(config, 4), ElementsAre(2, 3, 2));
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::mixed};
+  EXPECT_THAT(machines_of_servers(config, 4), ElementsAre(2, 3));
+  EXPECT_THAT(complaint([&] { plan_training(config, "ps", 8); }),
+              HasSubstr("sim.servers_apart: all 4 machines of cluster small have workers"));
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 2, .placement = ps::Placement::beside};
+  EXPECT_EQ(plan_training(config, "ps", 8).ranks.size(), 8u);
+  config.device.kind = "cpu";
+  config.cluster.reset();
+  EXPECT_THAT(complaint(config), HasSubstr("sim.servers_apart needs a simulated cluster"));
 }
 
 TEST(Planner, DevicesOfACpuAreNotToldApart) {

@@ -15,6 +15,7 @@
 #include "core/models/mlp.h"
 #include "core/scheme/single.h"
 #include "core/train/trainer.h"
+#include "ps/schemes/placement.h"
 #include "ps/wires/host_transport.h"
 
 namespace ringside::testing {
@@ -44,10 +45,10 @@ class RandomTokens : public Dataset {
 
 /// A plan for a model with 1,331 parameters in four units. The model's width, context and
 /// vocabulary are prime numbers.
-inline RunPlan tiny_plan(int world, int servers, bool beside, std::int64_t micro_batches) {
+inline RunPlan tiny_plan(int world, const ps::ServerCounts& servers, std::int64_t micro_batches) {
   RunPlan plan;
   plan.world = world;
-  plan.servers = servers;
+  plan.servers = static_cast<int>(servers.all);
   plan.model = {.kind = "mlp", .layers = 2, .width = 19, .context = 5, .vocabulary = 23};
   plan.train.steps = 4;
   plan.train.warmup = 1;
@@ -56,11 +57,15 @@ inline RunPlan tiny_plan(int world, int servers, bool beside, std::int64_t micro
   plan.train.timeout_s = 30;
   plan.optimizer.lr = 0.01;
   plan.optimizer.weight_decay = 0.1;
+  const auto beside = static_cast<int>(servers.beside);
   for (int r = 0; r < world; ++r)
-    plan.ranks.push_back({.rank = r, .worker = r, .server = beside && r < servers ? r : -1});
-  for (int s = 0; s < servers && !beside; ++s)
-    plan.ranks.push_back({.rank = world + s, .worker = -1, .server = s});
+    plan.ranks.push_back({.rank = r, .worker = r, .server = r < beside ? r : -1});
+  for (int s = beside; s < plan.servers; ++s)
+    plan.ranks.push_back({.rank = world + s - beside, .worker = -1, .server = s});
   return plan;
+}
+inline RunPlan tiny_plan(int world, int servers, bool beside, std::int64_t micro_batches) {
+  return tiny_plan(world, {.all = servers, .beside = beside ? servers : 0}, micro_batches);
 }
 
 using Make = std::function<std::unique_ptr<SyncScheme>(const RankContext&)>;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ps/schemes/ps.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 
@@ -96,6 +97,24 @@ INSTANTIATE_TEST_SUITE_P(Registry, SchemeConformance, testing::every_scheme_at({
                          testing::name_of_case);
 INSTANTIATE_TEST_SUITE_P(Registry, ExactConformance, testing::every_exact_scheme_at({1, 2, 3, 4}),
                          testing::name_of_case);
+
+/// All mixes of servers beside workers and dedicated ones, by world.
+class MixedServers : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, MixedServers, ::testing::Values(1, 2, 3, 4));
+
+TEST_P(MixedServers, EndWithTheBitsOfSingle) {
+  const int world = GetParam();
+  for (const char* model : {"gpt", "mlp"})
+    for (int dedicated = 0; dedicated <= world; ++dedicated) {
+      auto config = std::string(model) == "gpt" ? testing::accumulating() : tiny(model);
+      config.optimizer.clip_norm = dedicated == 1 ? 0.5 : 0;
+      config.scheme_options["ps"] = ps::PsOptions{
+          .servers = dedicated, .placement = ps::Placement::mixed, .partition_mb = 0.01};
+      const Row row = run(plan_training(config, "ps", world));
+      EXPECT_THAT(violations(row, definition_of(config, "ps", world)), IsEmpty())
+          << model << " with " << dedicated << " dedicated servers";
+    }
+}
 
 TEST(SingleTest, GroupsMicroBatchesAsReplicasWould) {
   auto config = tiny("mlp");

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "peer/fsdp.h"
+#include "ps/schemes/ps.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
 
@@ -89,6 +91,27 @@ TEST_P(MemoryAtWorld, ServersOfPsShareTheOptimizer) {
       EXPECT_EQ(rank.at_peak[MemoryKind::optimizer], 0);
       EXPECT_EQ(rank.at_peak[MemoryKind::parameter], 4 * row.parameters);
     }
+  }
+  EXPECT_EQ(optimizer, 8 * row.parameters);
+}
+
+TEST_P(MemoryAtWorld, ServersOfAMixHoldWhatTheirSharesSay) {
+  auto config = heavy();
+  const ps::PsOptions options{
+      .servers = 1, .placement = ps::Placement::mixed, .partition_mb = 0.004};
+  config.scheme_options["ps"] = options;
+  const Row row = run(plan_training(config, "ps", GetParam()));
+  const auto shares = ps::shares_of_servers(options.placement, options.servers, GetParam());
+  const auto all = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
+  std::int64_t optimizer = 0;
+  for (std::size_t r = 0; r < row.ranks.size(); ++r) {
+    const MemoryUse& held = row.ranks[r].at_peak;
+    optimizer += held[MemoryKind::optimizer];
+    const std::int64_t own = row.parameters * shares[r] / all;  // rank r has server r
+    const std::int64_t replica = row.ranks[r].role == "server" ? 0 : row.parameters;
+    const std::int64_t chunk = 1000;
+    EXPECT_NEAR(held[MemoryKind::optimizer], 8 * own, 8 * chunk) << row.ranks[r].role;
+    EXPECT_NEAR(held[MemoryKind::parameter], 4 * (replica + own), 4 * chunk) << row.ranks[r].role;
   }
   EXPECT_EQ(optimizer, 8 * row.parameters);
 }

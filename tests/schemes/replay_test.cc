@@ -59,6 +59,18 @@ TEST_P(Replays, WithAccumulationAndSeveralServersAndBesideWorkers) {
   EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
 }
 
+TEST_P(Replays, WithServersOfBothKinds) {
+  // With as many dedicated servers as workers, server 0 beside worker 0 keeps nothing.
+  for (const int dedicated : {1, world()}) {
+    ps::PsOptions mixed = options();
+    mixed.placement = ps::Placement::mixed;
+    mixed.servers = dedicated;
+    mixed.partition_mb = 0.01;
+    const Row row = with_replay(run_hindered(plan_of(tiny("mlp"), mixed, world()), 4));
+    EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
+  }
+}
+
 TEST_P(Replays, InTheSimulatedWorldTheSameSeedGivesTheSameRecord) {
   auto config = testing::simulated(tiny("mlp"), testing::small_cluster(1));
   config.cluster->machines = world();

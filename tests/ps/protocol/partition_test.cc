@@ -46,6 +46,33 @@ TEST(Partition, CoversEveryUnitOnceAndBalances) {
   }
 }
 
+TEST(Partition, GivesServersWhatTheirSharesSay) {
+  std::mt19937 random(11);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<std::int64_t> units(1 + random() % 12), shares(1 + random() % 6);
+    for (auto& count : units) count = random() % (5 * max_elements);
+    for (auto& share : shares) share = random() % 4 == 0 ? 0 : random() % 30;
+    shares[random() % shares.size()] = 7;
+    const std::vector<Chunk> chunks = partition(units, shares);
+    std::vector<std::int64_t> held(shares.size());
+    std::int64_t largest = 0;
+    for (const Chunk& chunk : chunks) {
+      held[static_cast<std::size_t>(chunk.server)] += chunk.count;
+      largest = std::max(largest, chunk.count);
+    }
+    const auto sum = [](const auto& v) { return std::accumulate(v.begin(), v.end(), 0LL); };
+    const auto servers = shares.size() - static_cast<std::size_t>(std::ranges::count(shares, 0));
+    const auto most = sum(units) + static_cast<std::int64_t>(servers - 1) * largest;
+    for (std::size_t s = 0; s < shares.size(); ++s)
+      EXPECT_LE(held[s] * sum(shares), shares[s] * most) << "server " << s;
+  }
+}
+
+TEST(Partition, OfEqualSharesIsThatOfAsManyServers) {
+  const std::vector<std::int64_t> units = {700'000, 3, 0, 300'000, 999'999, 40};
+  EXPECT_EQ(partition(units, 3), partition(units, std::vector<std::int64_t>{5, 5, 5}));
+}
+
 TEST(Partition, CutsAtTheLimitIntoNearlyEqualChunks) {
   const auto chunks = partition({max_elements, max_elements + 1}, 1);
   ASSERT_EQ(chunks.size(), 3u);

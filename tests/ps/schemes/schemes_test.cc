@@ -53,12 +53,18 @@ INSTANTIATE_TEST_SUITE_P(Runs, PsTest,
                                            Case{2, 3, Placement::dedicated, TransportKind::shm, 3},
                                            Case{3, 3, Placement::beside, TransportKind::shm},
                                            Case{4, 2, Placement::beside, TransportKind::automatic},
-                                           Case{4, 6, Placement::dedicated, TransportKind::shm}));
+                                           Case{4, 6, Placement::dedicated, TransportKind::shm},
+                                           Case{1, 0, Placement::mixed, TransportKind::shm},
+                                           Case{1, 1, Placement::mixed, TransportKind::ipc},
+                                           Case{2, 1, Placement::mixed, TransportKind::shm, 2},
+                                           Case{3, 1, Placement::mixed, TransportKind::tcp},
+                                           Case{3, 3, Placement::mixed, TransportKind::shm},
+                                           Case{3, 2, Placement::mixed, TransportKind::ipc, 2}));
 
 TEST_P(PsTest, EndsWithTheBitsOfASequentialSum) {
   const Case& c = GetParam();
   const RunPlan plan =
-      tiny_plan(c.world, c.servers, c.placement == Placement::beside, c.micro_batches);
+      tiny_plan(c.world, count_servers(c.placement, c.servers, c.world), c.micro_batches);
   expect_run_of(
       reference(c.world, c.micro_batches), plan,
       run(plan,
@@ -190,6 +196,32 @@ TEST_P(OverTransports, TrafficOfPsBesideLeavesOutWhatStaysInTheRank) {
   expect_within_a_percent_above(all, 2 * minimum);
 }
 
+/// Every rank of a mix sends as much as any other, and as the closed form says.
+TEST_P(OverTransports, TrafficOfPsMixedIsTheSameOnAllRanks) {
+  for (const auto& [world, dedicated] : {std::pair{2, 1}, {3, 1}, {3, 2}}) {
+    const PsOptions options{.servers = dedicated,
+                            .placement = Placement::mixed,
+                            .transport = GetParam(),
+                            .partition_mb = 0.001};
+    const RunPlan plan = larger(tiny_plan(world, count_servers(options, world), 1));
+    const auto results = run(plan, options);
+    const StepShape shape = shape_of(plan, results[0].worker);
+    const double n = world, k = dedicated;
+    const double minimum = ps_minimum_bytes(shape, options);
+    EXPECT_NEAR(
+        minimum,
+        2 * n * (n - 1) / (n * n + k * n - 2 * k) * static_cast<double>(shape.parameter_bytes),
+        1e-6 * minimum);
+    for (const RankResult& rank : results) {
+      EXPECT_EQ(rank.error, "");
+      // Headers are a tenth of so small parts.
+      const double sent = rank.worker.bytes_sent_per_step + rank.server.bytes_sent_per_step;
+      EXPECT_GE(sent, 0.98 * minimum) << world << " workers, " << dedicated << " servers";
+      EXPECT_LE(sent, 1.15 * minimum) << world << " workers, " << dedicated << " servers";
+    }
+  }
+}
+
 TEST_P(OverTransports, TrafficOfTheDpMasterIsAboutWorldTimesThatOfAWorker) {
   for (const bool beside : {false, true}) {
     const RunPlan plan = larger(tiny_plan(3, 1, beside, 1));
@@ -215,6 +247,20 @@ TEST(MinimumBytes, OfPsBesideIsThatOfARingWithAServerForEachWorker) {
   EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 3, .servers = 1, .parameter_bytes = 100}, beside),
                    200);
   EXPECT_DOUBLE_EQ(ps_minimum_bytes({.world = 1, .servers = 1, .parameter_bytes = 100}, beside), 0);
+}
+
+TEST(MinimumBytes, OfPsMixedIsThatOfTheBusiestRank) {
+  const auto minimum = [](int world, std::int64_t servers, std::int64_t reductions) {
+    const StepShape shape{.world = world, .reductions = reductions, .parameter_bytes = 1200};
+    return ps_minimum_bytes(shape, {.servers = servers, .placement = Placement::mixed});
+  };
+  EXPECT_DOUBLE_EQ(minimum(4, 0, 1), 2 * 3 / 4.0 * 1200) << "beside";
+  EXPECT_DOUBLE_EQ(minimum(4, 4, 1), 1200) << "dedicated";
+  EXPECT_DOUBLE_EQ(minimum(2, 1, 1), 1200) << "each keeps 1/2, 1/4 and 1/4";
+  // Own servers keep 1/4: 2 pushes of the other 3/4, and the values of 1/4 for the other worker.
+  EXPECT_DOUBLE_EQ(minimum(2, 1, 2), 2 * 900 + 300);
+  EXPECT_DOUBLE_EQ(minimum(1, 0, 1), 0);
+  EXPECT_DOUBLE_EQ(minimum(1, 1, 1), 0) << "nothing need leave a lone worker";
 }
 
 TEST(Memory, TheMasterOfDpHoldsMoreThanItsWorkers) {

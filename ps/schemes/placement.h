@@ -1,0 +1,35 @@
+// Where servers live, and how much of the model each of them keeps.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/base/named_enum.h"
+
+namespace ringside::ps {
+
+/// Whether servers have processes of their own, live within workers' processes, or both: mixed is
+/// one server beside every worker, and dedicated ones (BytePS; Jiang et al., OSDI 2020).
+enum class Placement : std::uint8_t { dedicated, beside, mixed };
+inline constexpr std::string_view placement_names[] = {"dedicated", "beside", "mixed"};
+constexpr EnumNames names_of(Placement) { return placement_names; }
+
+/// The numbers of all servers and of those beside workers. Servers 0 to beside - 1 live beside the
+/// workers of the same number; the others are dedicated.
+struct ServerCounts {
+  std::int64_t all = 0, beside = 0;
+  std::int64_t dedicated() const { return all - beside; }
+};
+
+/// `servers` is what a scheme is asked for: all servers, but with mixed the dedicated ones alone.
+ServerCounts count_servers(Placement placement, std::int64_t servers, int world);
+
+/// The relative size of what each server should keep, by server. Equal, but for mixed. There, with
+/// n workers and k dedicated servers (k <= n), a dedicated one keeps 2(n - 1) parts of n^2 + kn -
+/// 2k, and a worker's own n - k. Every link is then equally busy (section 4.1 of the paper):
+/// without dedicated servers this is `beside` with n servers, and with k = n all values lie on
+/// dedicated ones. One worker alone keeps all values itself.
+std::vector<std::int64_t> shares_of_servers(Placement placement, std::int64_t servers, int world);
+
+}  // namespace ringside::ps
