@@ -80,7 +80,7 @@ std::vector<std::string> Gathering::missing() const {
 }
 
 void Gathering::listen() {
-  std::vector<int> files = {unknown_.size() < most_unknown ? listener_.file() : -1};
+  std::vector<int> files = {listener_.file()};
   for (const Process& process : joined_)
     files.push_back(process.line ? process.line->socket() : -1);
   for (const Unknown& unknown : unknown_) files.push_back(unknown.line->socket());
@@ -101,6 +101,12 @@ void Gathering::accept_one(bool with_line) {
   try {
     const auto connection = listener_.accept();
     if (!connection) return;
+    if (unknown_.size() == most_unknown) {
+      drop(unknown_.front(), fmt::format("more than {} connections have not said who they are; the "
+                                         "oldest is dropped",
+                                         most_unknown));
+      unknown_.erase(unknown_.begin());
+    }
     Unknown& unknown = unknown_.emplace_back(Unknown{*connection, seconds_now()});
     if (with_line)
       unknown.line = std::make_unique<JsonLine>(unknown.connection.socket, longest_job_line);
@@ -109,14 +115,17 @@ void Gathering::accept_one(bool with_line) {
   }
 }
 
+void Gathering::drop(const Unknown& unknown, const std::string& cause) const {
+  reports_.on_refused(cause);
+  if (!unknown.line) close(unknown.connection.socket);
+}
+
 void Gathering::drop_silent() {
   std::erase_if(unknown_, [&](const Unknown& unknown) {
     const bool silent = seconds_now() - unknown.since > introduction_s;
-    if (silent) {
-      reports_.on_refused(
-          fmt::format("a connection that has not said within {} s who it is", introduction_s));
-      if (!unknown.line) close(unknown.connection.socket);
-    }
+    if (silent)
+      drop(unknown, fmt::format("a connection is dropped: it has not said within {} s who it is",
+                                introduction_s));
     return silent;
   });
 }
@@ -187,7 +196,7 @@ std::vector<int> Gathering::connect_ranks() {
   WaitingTime waited(seconds_now(), nap_s);
   const auto left = [&] { return std::count(second_.begin(), second_.end(), -1); };
   while (left() > 0) {
-    std::vector<int> files = {unknown_.size() < most_unknown ? listener_.file() : -1};
+    std::vector<int> files = {listener_.file()};
     for (const Unknown& unknown : unknown_) files.push_back(unknown.connection.socket);
     const std::vector<bool> ready = poll_files(files);
     std::vector<Unknown> still;

@@ -50,6 +50,8 @@ class Gathering {
   void admit(Unknown& unknown, const nlohmann::json& value);
   std::size_t place_for(const nlohmann::json& join, const std::optional<KeyHolder>& holder) const;
   void accept_one(bool with_line);
+  /// Says why; who drops it then forgets it.
+  void drop(const Unknown& unknown, const std::string& cause) const;
   void drop_silent();
 
   const PsJob& job_;

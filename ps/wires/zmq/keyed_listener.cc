@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "ps/wires/zmq/hub.h"
@@ -122,8 +123,11 @@ class KeyedListener::Carrier {
       receive();
       const bool probes = Clock::now() - probed > probe_every;
       if (probes) probed = Clock::now();
-      for (auto peer = peers_.begin(); peer != peers_.end();)
-        peer = carry(peer->first, peer->second, probes) ? std::next(peer) : peers_.erase(peer);
+      std::vector<std::string> gone;
+      for (auto& [id, peer] : peers_)
+        if (!carry(id, peer, probes)) gone.push_back(id);
+      if (!gone.empty()) receive();  // what came in the meantime came before the end
+      for (const std::string& id : gone) peers_.erase(id);
       try {
         listener_.spare_descriptors();
       } catch (const std::exception&) {  // only of sockets without a port

@@ -128,7 +128,10 @@ class KeyedStream::Carrier {
       local_->flush();
       over = !receive();
       for (int event = events_.next(); event != 0; event = events_.next())
-        over = over || event == ZMQ_EVENT_DISCONNECTED;
+        if (event == ZMQ_EVENT_DISCONNECTED && !over) {
+          receive();  // what came in the meantime came before the end
+          over = true;
+        }
       while (!over) {
         if (!unsent) unsent = local_->read();
         if (!unsent || !dealer_.send(zmq::buffer(*unsent), zmq::send_flags::dontwait)) break;
