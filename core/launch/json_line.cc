@@ -38,6 +38,7 @@ std::optional<std::vector<nlohmann::json>> JsonLine::receive() {
     values.push_back(nlohmann::json::parse(received_.begin() + static_cast<std::ptrdiff_t>(begin),
                                            received_.begin() + static_cast<std::ptrdiff_t>(end)));
   received_.erase(0, begin);
+  if (received_.size() > longest_line_) return std::nullopt;
   return values;
 }
 

@@ -12,7 +12,9 @@ namespace ringside {
 /// Owns the socket. One thread may receive while other threads send.
 class JsonLine {
  public:
-  explicit JsonLine(int socket) : socket_(socket) {}
+  /// A longer line ends the stream.
+  explicit JsonLine(int socket, std::size_t longest_line = std::string::npos)
+      : socket_(socket), longest_line_(longest_line) {}
   ~JsonLine();
   JsonLine(const JsonLine&) = delete;
   JsonLine& operator=(const JsonLine&) = delete;
@@ -22,13 +24,14 @@ class JsonLine {
   bool send(const nlohmann::json& value);
   /// Blocks until data or the end of the stream arrives. Returns the values that have arrived
   /// completely (an empty list if only a part of a value has arrived), or std::nullopt at the end
-  /// of the stream.
+  /// of the stream. Throws nlohmann::json::exception for a line that is no JSON.
   std::optional<std::vector<nlohmann::json>> receive();
   /// Ends a receive() under way in another thread, and every later receive().
   void stop_receiving();
 
  private:
   int socket_;
+  std::size_t longest_line_;
   std::mutex send_mutex_;
   std::string received_;
 };

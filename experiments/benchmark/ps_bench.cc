@@ -11,6 +11,10 @@ namespace ringside {
 namespace {
 
 constexpr std::int64_t element = sizeof(float);
+constexpr std::int64_t least_partition = 1 << 10, most_partition = 1 << 30;
+/// What the ranks of one way and size leave in their store, beside an endpoint of each server: the
+/// run's token, and its secret or the place of its shared memory.
+constexpr std::int64_t entries_beside_endpoints = 2;
 
 /// The processes of one number of workers and servers.
 void bench_one(const PsBench& bench, int workers, int servers,
@@ -19,7 +23,9 @@ void bench_one(const PsBench& bench, int workers, int servers,
                 .servers = servers,
                 .placement = bench.placement,
                 .threads = bench.threads,
-                .timeout_s = bench.timeout_s};
+                .timeout_s = bench.timeout_s,
+                .partition_bytes = bench.partition_bytes,
+                .reach = {.keys = bench.keys}};
   ForkedRanks forked{.name = "bench ps",
                      .world = roles.ranks(),
                      .ranks = names_of_ranks(roles),
@@ -40,6 +46,13 @@ void bench_one(const PsBench& bench, int workers, int servers,
 }  // namespace
 
 void check(const PsBench& bench) {
+  for (const auto transport : bench.transports)
+    if (!bench.keys.empty() && transport != ps::TransportKind::tcp)
+      throw Error("--transports {}: only tcp has keys; leave --transports or --keys out",
+                  name_of(transport));
+  if (bench.partition_bytes < least_partition || bench.partition_bytes > most_partition)
+    throw Error("--partition {}: a part has {} to {} bytes", bench.partition_bytes, least_partition,
+                most_partition);
   const auto check_number = [](const char* option, int number) {
     if (number < 1 || number > most_processes)
       throw Error("{} {}: there are 1 to {} here", option, number, most_processes);
@@ -49,6 +62,14 @@ void check(const PsBench& bench) {
   for (const int workers : bench.workers) check_number("--workers", workers);
   for (const int servers : bench.servers) {
     check_number("--servers", servers);
+    const auto connections =
+        std::ssize(bench.sizes) * std::ssize(bench.transports) * std::ssize(bench.consistencies);
+    if (connections * (servers + entries_beside_endpoints) > most_entries)
+      throw Error(
+          "{} sizes, {} transports and {} consistencies with {} servers: more than the {} entries "
+          "that the ranks' store has; measure fewer at once",
+          bench.sizes.size(), bench.transports.size(), bench.consistencies.size(), servers,
+          most_entries);
     for (const int workers : bench.workers) {
       if (bench.placement == ps::Placement::beside && servers > workers)
         throw Error(

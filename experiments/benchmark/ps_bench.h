@@ -21,8 +21,11 @@ struct PsBench {
   std::vector<decltype(ps::PsOptions::transport)> transports;
   std::vector<ps::Consistency> consistencies;
   ps::Placement placement = ps::Placement::dedicated;
-  int threads = 1;        // of every rank
-  int rounds = 0;         // turns of each; 0: as many as the size allows
+  int threads = 1;  // of every rank
+  int rounds = 0;   // turns of each; 0: as many as the size allows
+  std::int64_t partition_bytes = ps::max_chunk_bytes;  // of what travels in one message, at most
+  std::string keys{};     // transport tcp: the folder of keys; empty: none, and no encryption
+  bool one_host = true;   // whether the ranks have one clock
   double timeout_s = 60;  // for a rank that does not come
   std::function<bool()> interrupted = [] { return false; };  // called ten times a second
 };
@@ -33,7 +36,9 @@ struct PsBounds {
 };
 
 /// Push and pull of one size in one way. Times are from the moment when the first worker begins to
-/// push to the moment when the last worker has all values in its own tensor. alg_bw is size / time;
+/// push to the moment when the last worker has all values in its own tensor; where ranks may be of
+/// several hosts, the longest time of any worker by its own clock, from its own push on, after all
+/// have met. alg_bw is size / time;
 /// bus_bw is what a worker sends and receives by time, 2 * size / time.
 struct PsRow : CallTimes {
   ps::PsOptions way;  // transport, consistency, placement, servers

@@ -28,7 +28,9 @@ std::vector<Way> ways_of(const PsBench& bench, int servers, RankGroup& ranks) {
       const ps::PsOptions options{.servers = servers,
                                   .placement = bench.placement,
                                   .consistency = consistency,
-                                  .transport = transport};
+                                  .transport = transport,
+                                  .partition_mb = static_cast<double>(bench.partition_bytes) / 1e6,
+                                  .reach = {.keys = bench.keys}};
       ways.push_back({{&ranks, name_of_way(options)}, options});
     }
   return ways;
@@ -61,7 +63,8 @@ std::vector<PsRow> measure(const PsBench& bench, int workers, int servers, std::
   bounds.prepare("bounds", count);
   Turns turns = turns_for(size);
   if (bench.rounds > 0) turns.rounds = bench.rounds;
-  take_turns(in_turn, turns, RankGroup::From::first_begin);
+  take_turns(in_turn, turns,
+             bench.one_host ? RankGroup::From::first_begin : RankGroup::From::own_begin);
   std::vector<PsRow> rows;
   for (const Way& way : ways) {
     PsRow& row = rows.emplace_back();

@@ -25,24 +25,36 @@ struct PsJob {
   int workers = 1, servers = 1;
   int worker = -1;        // the worker's number; -1: the next that is free
   std::string program{};  // see RankContext::program
+  /// Where this process listens, what others connect to, and the folder of the job's keys. Without
+  /// keys all processes are of one user of one host. Without an address a server listens on the one
+  /// by which it reaches the scheduler.
+  ps::Reach reach{};
 };
 
-/// Throws Error for an address that is not of this machine's loopback interface, and for numbers
-/// that no job can have.
+/// Throws Error for an address that other hosts reach without keys, and for numbers that no job can
+/// have.
 void check(const PsJob& job);
 
+/// What happens while a job is led; the text is a line about it.
+struct PsJobReports {
+  std::function<void(int port)> on_listening;
+  /// A connection is refused or dropped.
+  std::function<void(const std::string& cause)> on_refused;
+  std::function<void(const PsRow&)> on_row;
+};
+
 /// Leads a job: waits for its workers and servers, measures them as run_ps_bench() does, and lets
-/// them end. They end too if this throws. `on_listening` gets the scheduler's port. Must be called
-/// while this process has one thread; `bench` has passed check(), with the job's numbers of workers
-/// and servers. Throws Error that names whoever does not come, fails or ends.
-void lead_ps_job(const PsJob& job, const PsBench& bench,
-                 const std::function<void(int port)>& on_listening,
-                 const std::function<void(const PsRow&)>& report);
+/// them end. They end too if this throws. With keys, both ends of every connection prove that they
+/// have theirs; without, only processes of this user are taken in. Must be called while this
+/// process has one thread; `bench` has passed check(), with the job's numbers of workers and
+/// servers. Throws Error that names whoever does not come, fails or ends.
+void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& reports);
 
 /// Joins a job as a worker or a server, and does what its scheduler says until the scheduler ends
 /// the job; then ends this process: with status 0 in good order, else 1. (A server that returned
-/// would wait for workers that may be gone.) Throws Error if no scheduler takes it in within
-/// `timeout_s`.
-[[noreturn]] void join_ps_job(const PsJob& job, double timeout_s);
+/// would wait for workers that may be gone.) `say` gets what the user should know. Throws Error if
+/// no scheduler takes it in within `timeout_s`.
+[[noreturn]] void join_ps_job(const PsJob& job, double timeout_s,
+                              const std::function<void(const std::string&)>& say);
 
 }  // namespace ringside

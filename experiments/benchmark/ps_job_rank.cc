@@ -1,5 +1,6 @@
 // A worker or server of a job.
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -23,54 +24,98 @@ namespace {
   _exit(well ? 0 : 1);
 }
 
+struct Place {
+  PsRoles roles;
+  std::string ticket;  // for the second connection
+};
+
+/// The scheduler's first answer; none if it has ended.
+std::optional<nlohmann::json> first_answer(JsonLine& line) {
+  while (const auto answers = line.receive())
+    if (!answers->empty()) return answers->front();
+  return {};
+}
+
 /// What the scheduler makes of this process. Blocks until all processes of the job have come.
-PsRoles take_place(const PsJob& job, JsonLine& line) {
+Place take_place(const PsJob& job, JsonLine& line) {
   line.send({{"join",
               {{"role", name_of(job.role)},
                {"worker", job.worker},
                {"workers", job.workers},
                {"servers", job.servers}}}});
-  for (;;) {
-    const auto answers = line.receive();
-    if (!answers) throw Error("the scheduler ended before all processes of the job had come");
-    for (const nlohmann::json& answer : *answers) {
-      if (answer.contains("refused"))
-        throw Error("the scheduler refuses this {}: {}", name_of(job.role),
-                    answer["refused"].get<std::string>());
-      PsRoles roles{.workers = job.workers, .servers = job.servers, .program = job.program};
-      roles.rank = answer.at("rank").get<int>();
-      roles.threads = answer.at("threads").get<int>();
-      roles.timeout_s = answer.at("timeout_s").get<double>();
-      return roles;
-    }
+  try {
+    const auto answer = first_answer(line);
+    if (!answer)
+      throw Error(
+          "the scheduler has closed the connection before all processes of the job had come; "
+          "either all are started with --keys or none");
+    if (answer->contains("refused"))
+      throw Error("the scheduler refuses this {}: {}", name_of(job.role),
+                  (*answer)["refused"].get<std::string>());
+    return {{.rank = answer->at("rank").get<int>(),
+             .workers = job.workers,
+             .servers = job.servers,
+             .threads = answer->at("threads").get<int>(),
+             .timeout_s = answer->at("timeout_s").get<double>(),
+             .partition_bytes = answer->at("partition_bytes").get<std::int64_t>(),
+             .reach = job.reach,
+             .program = job.program},
+            answer->at("ticket").get<std::string>()};
+  } catch (const nlohmann::json::exception&) {
+    throw Error("what listens at {}:{} is no scheduler of this program, or one with other --keys",
+                job.address, job.port);
   }
 }
 
 /// Hands answers to the store until the scheduler says that the job is over. If the scheduler ends
 /// without that, ends this process, whatever it waits for.
 void receive_answers(JsonLine& line, LinkStore& store, std::promise<void>& over) {
-  while (const auto answers = line.receive())
-    for (const nlohmann::json& answer : *answers) {
-      if (answer.contains("over")) return over.set_value();
-      const auto& [key, text] = answer.at("value").get<std::pair<std::string, std::string>>();
-      store.answer(key, text);
-    }
+  try {
+    while (const auto answers = line.receive())
+      for (const nlohmann::json& answer : *answers) {
+        if (answer.contains("over")) return over.set_value();
+        const auto& [key, text] = answer.at("value").get<std::pair<std::string, std::string>>();
+        store.answer(key, text);
+      }
+  } catch (const nlohmann::json::exception& error) {
+    end(false, fmt::format("an answer of the scheduler makes no sense: {}", error.what()));
+  }
   end(false, "the scheduler has ended; it says why");
+}
+
+/// Where a server of a job with keys listens, and what it tells the others.
+ps::Reach reach_of(const PsJob& job, const std::function<void(const std::string&)>& say) {
+  ps::Reach reach = job.reach;
+  if (reach.keys.empty() || job.role != PsRole::server) return reach;
+  if (!reach.address.empty()) return reach;
+  reach.address = own_address(job);
+  say(fmt::format(
+      "this server listens at {}, by which it reaches the scheduler (DMLC_NODE_HOST sets another)",
+      reach.address));
+  return reach;
 }
 
 }  // namespace
 
-void join_ps_job(const PsJob& job, double timeout_s) {
-  JsonLine line(connect_to_scheduler(job, timeout_s));
-  const PsRoles roles = take_place(job, line);
+void join_ps_job(const PsJob& job, double timeout_s,
+                 const std::function<void(const std::string&)>& say) {
+  SchedulerLink first(job, timeout_s);
+  JsonLine line(first.release_socket());
+  auto [roles, ticket] = take_place(job, line);
+  roles.reach = reach_of(job, say);
   LinkStore store(line);
-  const int socket = connect_to_scheduler(job, timeout_s);
+  SchedulerLink second(job, timeout_s);
+  const int socket = second.release_socket();
+  ticket += '\n';
+  (void)!send(socket, ticket.data(), ticket.size(), MSG_NOSIGNAL);  // else serve() sees the end
   std::optional<PsRank> rank;
   rank.emplace(roles, find_device("cpu").links, store, std::nullopt);
   std::promise<void> over;
   std::thread(receive_answers, std::ref(line), std::ref(store), std::ref(over)).detach();
-  if (!serve(socket, roles.rank, *rank))
+  if (!serve(socket, roles.rank, *rank)) {
+    second.finish();
     end(false, fmt::format("{} failed; the scheduler says why", roles.name()));
+  }
   if (roles.works()) rank.reset();  // tells the servers
   over.get_future().wait();
   end(true, "");

@@ -49,6 +49,7 @@ void PsRank::make_arrays(const std::string& operation, std::int64_t count) {
     ps::PsOptions way = ps_way_named(name);
     way.servers = roles_.servers;
     way.placement = roles_.placement;
+    way.partition_mb = static_cast<double>(roles_.partition_bytes) / 1e6;
     std::unique_ptr<PsWay>& made = ways_[name];
     made = std::make_unique<PsWay>(roles_, way, count, *device_, links_,
                                    std::make_unique<PartOfStore>(store_, connections_++));
@@ -56,7 +57,12 @@ void PsRank::make_arrays(const std::string& operation, std::int64_t count) {
   }
 }
 
+void PsRank::look() {
+  for (const auto& [name, way] : ways_) way->check_server();
+}
+
 void PsRank::begin_turn(const std::string& way) {
+  look();
   const auto found = ways_.find(way);
   if (found == ways_.end()) throw Error("no way of the name '{}'", way);
   current_ = found->second.get();

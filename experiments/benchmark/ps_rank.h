@@ -21,6 +21,7 @@ class PsRank : public BenchRank {
 
   void make_arrays(const std::string& operation, std::int64_t count) override;
   bool is_timed() const override { return roles_.works(); }
+  void look() override;
   void begin_turn(const std::string& way) override;
   void fill() override { current_->fill(); }
   void meet() override;

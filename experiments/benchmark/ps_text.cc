@@ -11,6 +11,8 @@ nlohmann::ordered_json to_json(const PsRow& row) {
           {"transport", name_of(row.way.transport)},
           {"consistency", name_of(row.way.consistency)},
           {"placement", name_of(row.way.placement)},
+          {"encrypted", !row.way.reach.keys.empty()},
+          {"partition_mb", row.way.partition_mb},
           {"workers", row.workers},
           {"servers", row.way.servers},
           {"size", row.size},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/base/explain.h"
 #include "core/base/nearest.h"
 #include "experiments/benchmark/ps_values.h"
 #include "ps/protocol/service.h"
@@ -108,8 +109,12 @@ ps::PsOptions ps_way_named(std::string_view name) {
 PsWay::PsWay(const PsRoles& roles, const ps::PsOptions& way, std::int64_t count, Device& device,
              const Links& links, std::unique_ptr<Store> store)
     : way_(way),
+      partition_bytes_(roles.partition_bytes),
       transport_options_{.transport = way.transport,
-                         .max_frame_bytes = ps::max_chunk_bytes,
+                         .address = roles.reach.address,
+                         .advertise = roles.reach.advertise,
+                         .keys = roles.reach.keys,
+                         .max_frame_bytes = std::max(ps::max_chunk_bytes, roles.partition_bytes),
                          .timeout_s = roles.timeout_s},
       plan_(plan_of(roles, way)),
       serving_plan_(serving(plan_)),
@@ -130,20 +135,28 @@ PsWay::PsWay(const PsRoles& roles, const ps::PsOptions& way, std::int64_t count,
 void PsWay::connect() {
   client_ = ps::connect(context_, *transport_, transport_options_);
   replica_.emplace(model_, context_);
-  link_.emplace(model_, *replica_, device_, *client_, plan_, ps::partition(model_, plan_.servers));
+  link_.emplace(model_, *replica_, device_, *client_, plan_, chunks());
 }
 
 PsWay::~PsWay() { client_.reset(); }
 
-/// If a server fails, its workers are told why, and one of them tells the bench.
+/// If a server fails, the workers that have come are told why; the bench hears of it from them or
+/// from check_server().
 void PsWay::serve(const ps::Connection& connection) {
   try {
     ps::ServerConfig config = ps::server_config(serving_context_, connection.token);
     config.rules = ps::rules_of(way_);
-    ps::ParameterServer server(model_, ps::partition(model_, plan_.servers), device_, config);
+    ps::ParameterServer server(model_, chunks(), device_, config);
     ps::serve(serving_context_, *connection.channel, server, model_.parameter_count());
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    std::lock_guard lock(failure_mutex_);
+    failure_ = explain(error);
   }
+}
+
+void PsWay::check_server() const {
+  std::lock_guard lock(failure_mutex_);
+  if (!failure_.empty()) throw Error("server {}: {}", context_.self().server, failure_);
 }
 
 void PsWay::fill() {
@@ -167,7 +180,7 @@ std::int64_t PsWay::count_wrong() {
 
 void PsWay::check_round() {
   if (!std::exchange(unchecked_, false)) return;
-  for (const ps::Chunk& chunk : ps::partition(model_, plan_.servers))
+  for (const ps::Chunk& chunk : chunks())
     wrong_ += count_wrong_values(values_of(replica_->parameters().range(chunk.begin, chunk.count)),
                                  chunk.begin, rounds_ - 1, plan_.world, way_.consistency);
 }

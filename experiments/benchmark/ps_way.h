@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,8 +21,10 @@ namespace ringside {
 struct PsRoles {
   int rank = 0, workers = 1, servers = 1;
   ps::Placement placement = ps::Placement::dedicated;
-  int threads = 1;        // of the rank's device
-  double timeout_s = 60;  // for other ranks to connect and to answer
+  int threads = 1;                                     // of the rank's device
+  double timeout_s = 60;                               // for other ranks to connect and to answer
+  std::int64_t partition_bytes = ps::max_chunk_bytes;  // of a range, at most
+  ps::Reach reach{};      // of the rank's server with transport tcp, and its keys
   std::string program{};  // see RankContext::program
 
   int ranks() const { return workers + (placement == ps::Placement::dedicated ? servers : 0); }
@@ -54,6 +57,9 @@ class PsWay {
   PsWay(const PsWay&) = delete;
   PsWay& operator=(const PsWay&) = delete;
 
+  /// Throws Error if this rank's server has failed.
+  void check_server() const;
+
   // The rest is for workers.
   /// Collective; called first. Blocks until all servers listen.
   void connect();
@@ -69,9 +75,13 @@ class PsWay {
 
  private:
   void serve(const ps::Connection& connection);
+  std::vector<ps::Chunk> chunks() const {
+    return ps::partition(model_, plan_.servers, partition_bytes_);
+  }
   void check_round();
 
   ps::PsOptions way_;
+  std::int64_t partition_bytes_;
   ps::TransportOptions transport_options_;
   RunPlan plan_, serving_plan_;
   Device& device_;
@@ -86,6 +96,8 @@ class PsWay {
   std::optional<ps::ReplicaLink> link_;
   std::int64_t rounds_ = 0, wrong_ = 0;
   bool unchecked_ = false;  // the last round's values
+  mutable std::mutex failure_mutex_;
+  std::string failure_;  // of the server
   std::jthread server_;
 };
 

@@ -21,6 +21,7 @@ namespace ringside {
 namespace {
 
 constexpr int nap_ms = 100;
+constexpr std::size_t longest_line = 4 << 20;  // the times of a hundred thousand calls
 
 std::string first_word(const std::string& line) { return line.substr(0, line.find(' ')); }
 std::string after_first_word(const std::string& line) {
@@ -89,11 +90,16 @@ std::vector<double> RankGroup::turn(const std::string& way, int calls, From from
       double begin = 0, end = 0;
       if (!(words >> begin >> end) || end < begin)
         throw Error("{}: 'times {}' are not those of {} calls", name_, times, calls);
+      if (from == From::own_begin) {
+        us[call] = std::max(us[call], (end - begin) * 1e6);
+        continue;
+      }
       begins[call] = first ? std::min(begins[call], begin) : std::max(begins[call], begin);
       ends[call] = std::max(ends[call], end);
     }
   }
-  for (std::size_t call = 0; call < n; ++call) us[call] = (ends[call] - begins[call]) * 1e6;
+  for (std::size_t call = 0; call < n && from != From::own_begin; ++call)
+    us[call] = (ends[call] - begins[call]) * 1e6;
   return us;
 }
 
@@ -131,7 +137,14 @@ std::vector<std::string> RankGroup::answers(const std::string& command,
     for (std::size_t r = 0; r < sockets_.size(); ++r) {
       bool ended = false;
       if (polled[r].revents == 0) continue;
-      if (answered[r]) ended = true;
+      if (answered[r]) {
+        std::string last;
+        if (receive(r, last, ended) && first_word(last) == "error") {
+          complaint = fmt::format("{}: {}", ranks_[r], after_first_word(last));
+          continue;
+        }
+        ended = true;
+      }
       if (ended || !receive(r, out[r], ended)) {
         // An end is the cause of what other ranks complain about.
         if (ended)
@@ -154,14 +167,20 @@ std::vector<std::string> RankGroup::answers(const std::string& command,
 }
 
 bool RankGroup::receive(std::size_t r, std::string& line, bool& ended) {
-  char bytes[4096];
-  const ssize_t n = recv(sockets_[r], bytes, sizeof bytes, MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  ended = n <= 0;
-  if (ended) return false;
-  std::string& text = received_[r].append(bytes, static_cast<std::size_t>(n));
-  const std::size_t end = text.find('\n');
-  if (end == std::string::npos) return false;
+  std::string& text = received_[r];
+  std::size_t end = text.find('\n');
+  if (end == std::string::npos) {
+    char bytes[4096];
+    const ssize_t n = recv(sockets_[r], bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    ended = n <= 0;
+    if (ended) return false;
+    text.append(bytes, static_cast<std::size_t>(n));
+    end = text.find('\n');
+    if (end == std::string::npos && text.size() > longest_line)
+      throw Error("{}: {} sends a line of more than {} bytes", name_, ranks_[r], longest_line);
+    if (end == std::string::npos) return false;
+  }
   line = text.substr(0, end);
   text.erase(0, end + 1);
   return true;

@@ -48,8 +48,9 @@ class RankGroup {
 
   void prepare(std::string_view operation, std::int64_t count);
   /// The time of each call, in microseconds from the moment when the last or the first rank begins
-  /// to the moment when the last rank ends.
-  enum class From : std::uint8_t { last_begin, first_begin };
+  /// to the moment when the last rank ends; or, for ranks whose clocks differ, the longest time of
+  /// any rank from its own begin.
+  enum class From : std::uint8_t { last_begin, first_begin, own_begin };
   std::vector<double> turn(const std::string& way, int calls, From from = From::last_begin);
   /// The number of wrong elements after the last call, of all ranks together.
   std::int64_t count_wrong();

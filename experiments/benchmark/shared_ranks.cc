@@ -2,9 +2,11 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <span>
 #include <thread>
 
 #include "core/base/error.h"
@@ -33,7 +35,11 @@ void Meeting::meet() {
 void SharedStore::set(const std::string& key, const std::string& value) {
   if (key.starts_with(kept_key)) return;  // the bench has no folder for them
   const int index = shared_.reserved++;
-  if (index >= std::ssize(shared_.entries)) throw Error("bench: too many groups");
+  if (index >= most_entries)
+    throw Error(
+        "bench: the ranks leave more than {} entries in their store; measure fewer sizes, "
+        "ways or servers at once",
+        most_entries);
   SharedRanks::Entry& entry = shared_.entries[index];
   if (key.size() >= sizeof entry.key || value.size() >= sizeof entry.value)
     throw Error("bench: no room in the store for {}", key);
@@ -51,7 +57,8 @@ std::string SharedStore::get(const std::string& key, double timeout_s) {
 }
 
 std::optional<std::string> SharedStore::try_get(const std::string& key) {
-  for (const SharedRanks::Entry& entry : shared_.entries)
+  const int written = std::min<int>(shared_.reserved, most_entries);
+  for (const SharedRanks::Entry& entry : std::span(shared_.entries).first(written))
     if (entry.whole && key == entry.key) return entry.value;
   return {};
 }

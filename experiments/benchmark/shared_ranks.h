@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "core/comm/store.h"
 
@@ -18,8 +19,10 @@ struct SharedRanks {
   struct Entry {
     std::atomic<bool> whole;
     char key[128], value[512];
-  } entries[1024];
+  } entries[16 * 1024];  // memory that nobody writes takes none
 };
+/// The most entries that ranks can leave in a store.
+inline constexpr int most_entries = std::extent_v<decltype(SharedRanks::entries)>;
 
 /// Throws Error if there is no memory.
 std::shared_ptr<SharedRanks> make_shared_ranks();

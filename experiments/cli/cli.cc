@@ -179,6 +179,28 @@ int run_command(const Process& process) {
                    "the first workers")
       ->type_name("WHERE")
       ->capture_default_str();
+  bench_ps
+      ->add_option("--partition", arguments.partition,
+                   "the most bytes of the array that travel in one message, as in 256KB; default: "
+                   "1MB")
+      ->transform(CLI::AsSizeValue(false))
+      ->type_name("SIZE");
+  bench_ps
+      ->add_option("--keys", arguments.bench_keys,
+                   "transport tcp with the keys of this folder, which `ringside keys` has written: "
+                   "messages are encrypted, and with DMLC_ROLE the processes may be of several "
+                   "hosts")
+      ->type_name("DIR");
+  bench_ps
+      ->add_option("--address", arguments.address,
+                   "with DMLC_ROLE and --keys: the IPv4 address on which this server or scheduler "
+                   "listens; default: DMLC_NODE_HOST, or the one by which a server reaches the "
+                   "scheduler, DMLC_PS_ROOT_URI for the scheduler")
+      ->type_name("IP");
+  bench_ps
+      ->add_option("--advertise", arguments.advertise,
+                   "the address to which workers connect, if it is not the one of --address")
+      ->type_name("IP");
   bench_ps->add_option("--threads", arguments.threads, "threads of a rank (device.threads)")
       ->check(CLI::Range(1, 1024))
       ->type_name("N")

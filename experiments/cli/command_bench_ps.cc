@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
@@ -54,6 +56,8 @@ PsBench bench_of(const Arguments& arguments, const Process& process) {
   if (bench.sizes.empty())
     for (std::int64_t size = 4 << 10; size <= 64 << 20; size *= 4) bench.sizes.push_back(size);
   bench.transports = all_named<Transport>("--transports", arguments.transports);
+  bench.keys = arguments.bench_keys;
+  if (bench.transports.empty() && !bench.keys.empty()) bench.transports = {Transport::tcp};
   if (bench.transports.empty())
     for (const std::string_view name : names_of(Transport{}))
       if (const Transport one = *value_named<Transport>(name); one != Transport::automatic)
@@ -63,6 +67,7 @@ PsBench bench_of(const Arguments& arguments, const Process& process) {
   bench.placement = named<ps::Placement>("--placement", arguments.placement);
   bench.threads = static_cast<int>(arguments.threads);
   bench.rounds = static_cast<int>(arguments.rounds);
+  if (arguments.partition != 0) bench.partition_bytes = arguments.partition;
   bench.timeout_s = arguments.timeout_s;
   bench.interrupted = process.interrupted;
   return bench;
@@ -78,8 +83,41 @@ void take_numbers(const PsJob& job, const Arguments& arguments, PsBench& bench) 
   if (bench.placement != ps::Placement::dedicated)
     throw Error("--placement {}: the servers of a job (DMLC_ROLE) have processes of their own",
                 name_of(bench.placement));
+  bench.one_host = job.reach.keys.empty();
   bench.workers = {job.workers};
   bench.servers = {job.servers};
+}
+
+/// Every way has sockets of its own; servers keep half of the files for newcomers
+/// (ps/wires/zmq/listener.h).
+void check_open_files(const PsBench& bench) {
+  constexpr std::int64_t of_a_process = 64, of_a_way = 16, of_a_connection = 2;
+  const auto most = [](const std::vector<int>& numbers) {
+    return *std::max_element(numbers.begin(), numbers.end());
+  };
+  const auto ways = std::ssize(bench.transports) * std::ssize(bench.consistencies);
+  const std::int64_t connections = most(bench.workers) + most(bench.servers);
+  const std::int64_t needed =
+      2 * (of_a_process + ways * (of_a_way + of_a_connection * connections));
+  const std::int64_t allowed = raise_the_limit_of_open_files();
+  if (allowed < needed)
+    throw Error(
+        "a process of this bench may open {} files, of which {} are allowed; raise `ulimit -Hn`, "
+        "or "
+        "measure fewer transports, consistencies, workers or servers at once",
+        needed, allowed);
+}
+
+void say(const std::string& text) { fmt::print(stderr, "ringside: bench ps: {}\n", text); }
+
+/// Says who is refused; not without end.
+std::function<void(const std::string&)> refusals() {
+  constexpr int most = 20;
+  return [said = std::make_shared<std::atomic<int>>(0)](const std::string& cause) {
+    const int before = (*said)++;
+    if (before < most) say(cause);
+    if (before == most) say("and others, which are no longer named");
+  };
 }
 
 void say_listening(const PsJob& job, int port) {
@@ -96,16 +134,23 @@ int bench_ps_command(const Arguments& arguments, const Process& process) {
   PsBench bench;
   std::optional<PsJob> job;
   try {
-    job = ps_job_of(process.environment);
+    job = ps_job_of(process.environment,
+                    {arguments.address, arguments.advertise, arguments.bench_keys});
     if (job) job->program = process.built_commit;
+    if (!job || job->reach.keys.empty())
+      for (const auto& [option, value] :
+           {std::pair("--address", arguments.address), {"--advertise", arguments.advertise}})
+        if (!value.empty())
+          throw Error("{} {}: only for a process of a job (DMLC_ROLE) with --keys", option, value);
     bench = bench_of(arguments, process);
     if (job) take_numbers(*job, arguments, bench);
     check_output("--json", arguments.json);
     check(bench);
+    check_open_files(bench);
   } catch (const std::exception& error) {
     return complain(wrong_input, explain(error));
   }
-  if (job && job->role != PsRole::scheduler) join_ps_job(*job, bench.timeout_s);
+  if (job && job->role != PsRole::scheduler) join_ps_job(*job, bench.timeout_s, say);
   std::vector<PsRow> rows;
   std::cout << heading_of_ps_rows() << std::flush;
   process.catch_interrupts();
@@ -115,8 +160,10 @@ int bench_ps_command(const Arguments& arguments, const Process& process) {
   };
   try {
     if (job)
-      lead_ps_job(
-          *job, bench, [&](int port) { say_listening(*job, port); }, report);
+      lead_ps_job(*job, bench,
+                  {.on_listening = [&](int port) { say_listening(*job, port); },
+                   .on_refused = refusals(),
+                   .on_row = report});
     else
       run_ps_bench(bench, report);
   } catch (const std::exception& error) {

@@ -1,5 +1,4 @@
 // ringside rank
-#include <sys/resource.h>
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,19 +13,6 @@
 #include "experiments/run/simulation.h"
 
 namespace ringside {
-
-namespace {
-
-/// The customary limit of 1024 open files is for programs that use select(). A server that awaits
-/// workers needs room for strangers too (ps/wires/zmq/listener.h).
-void raise_the_limit_of_open_files() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-}  // namespace
 
 int rank_command(const Arguments& arguments, const Process& process) {
   raise_the_limit_of_open_files();

@@ -1,11 +1,13 @@
 #include "experiments/cli/commands.h"
 
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
@@ -22,6 +24,15 @@ int complain(int status, const std::string& what) {
   std::replace(line.begin(), line.end(), '\n', ' ');
   std::cerr << "ringside: " << line << std::endl;
   return status;
+}
+
+std::int64_t raise_the_limit_of_open_files() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<std::int64_t>::max();
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<std::int64_t>(
+      std::min<rlim_t>(limit.rlim_max, std::numeric_limits<std::int64_t>::max()));
 }
 
 RankStart rank_start(const Process& process, std::ostream& errors) {

@@ -35,6 +35,8 @@ struct Arguments {
   std::vector<std::int64_t> workers, servers;
   std::vector<std::string> transports, consistencies;
   std::string placement = "dedicated";
+  std::string bench_keys, address, advertise;
+  std::int64_t partition = 0;
   std::vector<std::int64_t> sizes;
   std::string cluster;
   std::string device = "cpu";
@@ -67,6 +69,10 @@ RankStart rank_start(const Process& process, std::ostream& errors);
 /// Blocks until the reader of standard output has all of `out`, and returns `status`. If the output
 /// fails, prints the cause and returns the exit status for that failure.
 int finish(OutputStream& out, int status);
+/// Lets this process open as many files as the system allows. The customary limit of 1024 is for
+/// programs that use select(). A server that awaits workers needs room for strangers too
+/// (ps/wires/zmq/listener.h). Returns how many files that are.
+std::int64_t raise_the_limit_of_open_files();
 /// The environment in which these runs are made.
 nlohmann::ordered_json environment_of(const Process& process, const std::vector<RunPlan>& plans);
 /// Measures the speeds for which some of `runs` wait, says so on standard error, and adds them to

@@ -36,7 +36,8 @@ class Variables {
 
 }  // namespace
 
-std::optional<PsJob> ps_job_of(const std::vector<std::string>& environment) {
+std::optional<PsJob> ps_job_of(const std::vector<std::string>& environment,
+                               const ps::Reach& reach) {
   const Variables variables(environment);
   const auto role = variables.find("DMLC_ROLE");
   if (!role) return std::nullopt;
@@ -52,6 +53,10 @@ std::optional<PsJob> ps_job_of(const std::vector<std::string>& environment) {
   job.servers = variables.number("DMLC_NUM_SERVER");
   if (job.role == PsRole::worker && variables.find("DMLC_WORKER_ID"))
     job.worker = variables.number("DMLC_WORKER_ID");
+  job.reach = reach;
+  const auto node = variables.find("DMLC_NODE_HOST");
+  if (node && job.role == PsRole::server && !reach.keys.empty() && reach.address.empty())
+    job.reach.address = *node;
   check(job);
   return job;
 }

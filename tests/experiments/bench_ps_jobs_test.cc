@@ -1,71 +1,15 @@
 // Workers and servers of `ringside bench ps` that are started one by one.
-#include <netinet/in.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
-
-#include <map>
 
 #include "ps/schemes/ps.h"
-#include "tests/experiments/bench_ps.h"
+#include "tests/experiments/ps_jobs.h"
 
 namespace ringside {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-/// A job whose processes are started one by one. Each gets the environment of ps-lite.
-class PsJobs : public BenchPs {
- protected:
-  PsJobs() {
-    // Keeps a port for the scheduler: nobody else gets it, and two may bind it if one listens.
-    held_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int on = 1;
-    setsockopt(held_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    socklen_t length = sizeof address;
-    auto* at = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(held_, at, length), 0);
-    EXPECT_EQ(getsockname(held_, at, &length), 0);
-    address_ = address;
-    set("DMLC_PS_ROOT_URI", "127.0.0.1");
-    set("DMLC_PS_ROOT_PORT", std::to_string(ntohs(address.sin_port)));
-    set("DMLC_NUM_WORKER", "2");
-    set("DMLC_NUM_SERVER", "1");
-  }
-  ~PsJobs() override { close(held_); }
-
-  int connect_to_scheduler() const {
-    const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT_EQ(connect(made, reinterpret_cast<const sockaddr*>(&address_), sizeof address_), 0);
-    return made;
-  }
-  void set(const std::string& name, const std::string& value) { environment_[name] = value; }
-  testing::Program start_as(const std::string& role, std::vector<std::string> arguments = {},
-                            const std::string& worker = "") {
-    set("DMLC_ROLE", role);
-    auto environment = environment_;
-    if (!worker.empty()) environment["DMLC_WORKER_ID"] = worker;
-    return start(bench(std::move(arguments)), [environment] {
-      for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-    });
-  }
-  /// The one line with which a process ends that cannot take part.
-  std::string complaint_as(const std::string& role, std::vector<std::string> arguments = {}) {
-    const testing::Ended ended = start_as(role, std::move(arguments)).wait();
-    EXPECT_NE(ended.status, 0);
-    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
-    return ended.err;
-  }
-
-  int held_;
-  sockaddr_in address_{};
-  std::map<std::string, std::string> environment_;
-};
 
 TEST_F(PsJobs, MeasureWorkersAndServersThatJoin) {
   testing::Program worker_1 = start_as("worker", {}, "1");  // before the scheduler

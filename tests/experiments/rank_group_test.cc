@@ -9,6 +9,7 @@
 
 #include <thread>
 
+#include "core/base/error.h"
 #include "experiments/benchmark/rank/serve.h"
 #include "tests/support/complaint.h"
 
@@ -73,6 +74,30 @@ class RankGroups : public ::testing::Test {
   std::vector<std::thread> threads_;
   std::unique_ptr<RankGroup> group_;
 };
+
+/// A rank that serves others, which fails.
+class FailingServer : public BenchRank {
+ public:
+  void make_arrays(const std::string&, std::int64_t) override {}
+  bool is_timed() const override { return false; }
+  void look() override { throw Error("server 0: out of order"); }
+  void begin_turn(const std::string&) override {}
+  void fill() override {}
+  void meet() override {}
+  void call(const std::string&) override {}
+  std::int64_t count_wrong() override { return 0; }
+};
+
+TEST_F(RankGroups, SayAtOnceWhatFailsInARankThatServes) {
+  rank_that_waits(0);
+  rank([](int socket) {
+    FailingServer server;
+    EXPECT_FALSE(serve(socket, 1, server));
+  });
+  // The other rank never answers, so only the server can end the wait.
+  EXPECT_THAT(complaint([&] { group().turn("any", 1); }),
+              HasSubstr("rank 1: server 0: out of order"));
+}
 
 TEST_F(RankGroups, TimeCallsFromTheLastBeginToTheLastEnd) {
   rank_that_says({"hello 1", "ready", "times 10 10.5 20 20.25", "wrong 3"});

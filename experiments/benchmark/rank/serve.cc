@@ -1,6 +1,7 @@
 #include "experiments/benchmark/rank/serve.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -25,6 +26,12 @@ class Lines {
   ~Lines() { close(socket_); }
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
+
+  /// Waits a tenth of a second; returns whether there is something to receive.
+  bool wait() const {
+    pollfd ready{socket_, POLLIN, 0};
+    return poll(&ready, 1, 100) > 0;
+  }
 
   /// Returns false at the end of the stream.
   bool receive(std::string& line) {
@@ -89,8 +96,10 @@ bool serve(int socket, int rank, BenchRank& served) {
   Lines lines(socket);
   lines.send(fmt::format("hello {}", rank));
   try {
-    for (std::string line; lines.receive(line);) lines.send(answer(served, line));
-    return true;
+    for (std::string line;; lines.send(answer(served, line))) {
+      while (!served.is_timed() && !lines.wait()) served.look();
+      if (!lines.receive(line)) return true;
+    }
   } catch (const std::exception& error) {
     lines.send("error " + explain(error));
     return false;

@@ -9,7 +9,8 @@
 //                                               host's start; none from a rank that only serves
 //                         check
 //     wrong N                                   elements of the last call's result
-//     error TEXT                                instead of an answer; the rank then ends
+//     error TEXT                                instead of an answer, or unasked from a rank that
+//                                               only serves; the rank then ends
 //
 // Between an answer and the next command a rank blocks in read(), whatever its library does while
 // it waits, so the ranks of other libraries have the processor. The end of the stream ends the
@@ -31,6 +32,9 @@ class BenchRank {
   /// Whether the calls of this rank are timed. The rest is called only if they are: a rank that
   /// serves the others does so beside the lines of text.
   virtual bool is_timed() const { return true; }
+  /// Called ten times a second while a rank that is not timed waits for a command. Throws what has
+  /// gone wrong in what the rank does beside: the bench is told at once.
+  virtual void look() {}
   /// Called before the calls of a turn; `way` as in call().
   virtual void begin_turn(const std::string& way) { static_cast<void>(way); }
   /// Gives the arrays their values.

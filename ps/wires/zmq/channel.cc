@@ -13,6 +13,9 @@ namespace ringside::ps {
 namespace {
 
 constexpr auto last_words = std::chrono::milliseconds(1000);
+/// By so much an encrypted message is longer (CURVE, ZeroMQ RFC 26), and ZeroMQ limits the length
+/// of what comes.
+constexpr std::int64_t encryption_bytes = 33;
 
 /// The channel checks repeatedly whether copies are finished. The time from one check to the next
 /// doubles, so that a message is delayed by no more than the time that its copy took.
@@ -61,7 +64,8 @@ Socket& ZmqChannel::add_socket(zmq::socket_type type, bool inside) {
   // heartbeat aborts the process (libzmq 4.3.4: the assertion !_io_error fails). Clients themselves
   // send messages which say that they are alive.
   socket.zmq.set(opt::maxmsgsize,
-                 std::max<std::int64_t>(options_.max_frame_bytes, max_header_bytes));
+                 std::max<std::int64_t>(options_.max_frame_bytes, max_header_bytes) +
+                     (options_.keys.empty() ? 0 : encryption_bytes));
   return socket;
 }
 

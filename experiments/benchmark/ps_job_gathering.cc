@@ -1,0 +1,241 @@
+#include "experiments/benchmark/ps_job_gathering.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/base/seconds_now.h"
+#include "core/base/waiting_time.h"
+#include "experiments/benchmark/ps_job_store.h"
+#include "experiments/benchmark/ps_way.h"
+#include "ps/protocol/rendezvous.h"
+
+namespace ringside {
+namespace {
+
+constexpr double nap_s = 0.05;
+
+std::string draw_ticket() {
+  return ps::draw_token() + ps::draw_token() + ps::draw_token() + ps::draw_token();
+}
+
+/// Whether what has come begins as a line of a job does: who speaks the protocol of another port
+/// need not be listened to until the line ends.
+bool begins_as_a_line(int socket) {
+  char first = 0;
+  const ssize_t n = recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n != 1 || first == '{';
+}
+
+bool same(const std::optional<KeyHolder>& a, const std::optional<KeyHolder>& b) {
+  return a.has_value() == b.has_value() &&
+         (!a || (a->server == b->server && a->worker == b->worker));
+}
+
+}  // namespace
+
+Gathering::Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
+                     const PsJobReports& reports)
+    : job_(job), bench_(bench), listener_(listener), reports_(reports) {
+  names_ = names_of_ranks({.workers = job.workers, .servers = job.servers});
+  joined_.resize(names_.size());
+  second_.assign(names_.size(), -1);
+  for (std::size_t rank = 0; rank < names_.size(); ++rank) tickets_.push_back(draw_ticket());
+}
+
+std::vector<std::unique_ptr<JsonLine>> Gathering::gather() {
+  WaitingTime waited(seconds_now(), nap_s);
+  while (!missing().empty()) {
+    if (bench_.interrupted()) throw Error("interrupted");
+    if (waited.seconds(seconds_now()) > bench_.timeout_s)
+      throw Error("bench ps: {} did not come to {}:{} within {} s (--timeout)",
+                  fmt::join(missing(), ", "), job_.address, listener_.port(), bench_.timeout_s);
+    listen();
+  }
+  unknown_.clear();
+  std::vector<std::unique_ptr<JsonLine>> lines;
+  for (std::size_t rank = 0; rank < joined_.size(); ++rank) {
+    joined_[rank].line->send({{"rank", rank},
+                              {"threads", bench_.threads},
+                              {"timeout_s", bench_.timeout_s},
+                              {"partition_bytes", bench_.partition_bytes},
+                              {"ticket", tickets_[rank]}});
+    lines.push_back(std::move(joined_[rank].line));
+  }
+  return lines;
+}
+
+std::vector<std::string> Gathering::missing() const {
+  std::vector<std::string> names;
+  for (std::size_t rank = 0; rank < joined_.size(); ++rank)
+    if (!joined_[rank].line) names.push_back(names_[rank]);
+  return names;
+}
+
+void Gathering::listen() {
+  std::vector<int> files = {listener_.file()};
+  for (const Process& process : joined_)
+    files.push_back(process.line ? process.line->socket() : -1);
+  for (const Unknown& unknown : unknown_) files.push_back(unknown.line->socket());
+  const std::vector<bool> ready = poll_files(files);
+  // Whoever has a place says nothing more, unless it ends: then another may have the place.
+  for (std::size_t rank = 0; rank < joined_.size(); ++rank)
+    if (ready[1 + rank]) joined_[rank] = {};
+  std::vector<Unknown> still;
+  for (std::size_t i = 0; i < unknown_.size(); ++i)
+    if (!ready[1 + joined_.size() + i] || !hear(unknown_[i]))
+      still.push_back(std::move(unknown_[i]));
+  unknown_ = std::move(still);
+  drop_silent();
+  if (ready[0]) accept_one(true);
+}
+
+void Gathering::accept_one(bool with_line) {
+  try {
+    const auto connection = listener_.accept();
+    if (!connection) return;
+    if (unknown_.size() == most_unknown) {
+      drop(unknown_.front(), fmt::format("more than {} connections have not said who they are; the "
+                                         "oldest is dropped",
+                                         most_unknown));
+      unknown_.erase(unknown_.begin());
+    }
+    Unknown& unknown = unknown_.emplace_back(Unknown{*connection, seconds_now()});
+    if (with_line)
+      unknown.line = std::make_unique<JsonLine>(unknown.connection.socket, longest_job_line);
+  } catch (const Error& error) {
+    reports_.on_refused(error.what());
+  }
+}
+
+void Gathering::drop(const Unknown& unknown, const std::string& cause) const {
+  reports_.on_refused(cause);
+  if (!unknown.line) close(unknown.connection.socket);
+}
+
+void Gathering::drop_silent() {
+  std::erase_if(unknown_, [&](const Unknown& unknown) {
+    const bool silent = seconds_now() - unknown.since > introduction_s;
+    if (silent)
+      drop(unknown, fmt::format("a connection is dropped: it has not said within {} s who it is",
+                                introduction_s));
+    return silent;
+  });
+}
+
+bool Gathering::hear(Unknown& unknown) {
+  try {
+    if (!begins_as_a_line(unknown.line->socket())) throw Error("it is of no process of a job");
+    const auto values = unknown.line->receive();
+    if (values && values->empty()) return false;
+    // Whoever only looks whether somebody listens has done no harm.
+    if (!values) return true;
+    if (values->size() > 1) throw Error("it says more than who it is");
+    admit(unknown, values->front());
+  } catch (const nlohmann::json::exception&) {
+    reports_.on_refused("a connection is dropped: its line is no JSON");
+  } catch (const Error& error) {
+    reports_.on_refused(fmt::format("a connection is dropped: {}", error.what()));
+  }
+  return true;
+}
+
+void Gathering::admit(Unknown& unknown, const nlohmann::json& value) {
+  std::string cause;
+  try {
+    const std::size_t place = place_for(value.at("join"), unknown.connection.holder);
+    joined_[place] = {std::move(unknown.line), unknown.connection.holder};
+    return;
+  } catch (const nlohmann::json::exception&) {
+    cause = "its line does not say who it is";
+  } catch (const Error& error) {
+    cause = error.what();
+  }
+  unknown.line->send({{"refused", cause}});
+  reports_.on_refused(fmt::format("a process is refused: {}", cause));
+}
+
+std::size_t Gathering::place_for(const nlohmann::json& join,
+                                 const std::optional<KeyHolder>& holder) const {
+  const int workers = join.at("workers").get<int>(), servers = join.at("servers").get<int>();
+  if (workers != job_.workers || servers != job_.servers)
+    throw Error(
+        "the job has {} workers and {} servers (DMLC_NUM_WORKER, DMLC_NUM_SERVER), but the process "
+        "was told of {} and {}",
+        job_.workers, job_.servers, workers, servers);
+  const auto role = value_named<PsRole>(join.at("role").get<std::string>());
+  if (!role || *role == PsRole::scheduler)
+    throw Error("a worker or a server may join, nobody else");
+  const bool works = *role == PsRole::worker;
+  const int asked = join.at("worker").get<int>();
+  if (holder && holder->server == works)
+    throw Error("a {} says that it is a {}: its key is not one of a {}",
+                holder->server ? "server" : "worker", name_of(*role), name_of(*role));
+  if (holder && works && holder->worker != asked)
+    throw Error("worker {} says that it is worker {}: its key is the one of worker {}",
+                holder->worker, asked, holder->worker);
+  const auto w = static_cast<std::size_t>(job_.workers);
+  if (works && asked >= 0 && asked < job_.workers) {
+    if (joined_[static_cast<std::size_t>(asked)].line)
+      throw Error("there is a worker {} (DMLC_WORKER_ID) already", asked);
+    return static_cast<std::size_t>(asked);
+  }
+  for (std::size_t rank = works ? 0 : w; rank < (works ? w : joined_.size()); ++rank)
+    if (!joined_[rank].line) return rank;
+  throw Error("the job has all its {}s", name_of(*role));
+}
+
+std::vector<int> Gathering::connect_ranks() {
+  WaitingTime waited(seconds_now(), nap_s);
+  const auto left = [&] { return std::count(second_.begin(), second_.end(), -1); };
+  while (left() > 0) {
+    std::vector<int> files = {listener_.file()};
+    for (const Unknown& unknown : unknown_) files.push_back(unknown.connection.socket);
+    const std::vector<bool> ready = poll_files(files);
+    std::vector<Unknown> still;
+    for (std::size_t i = 0; i < unknown_.size(); ++i)
+      if (!ready[1 + i] || !hear_ticket(unknown_[i])) still.push_back(std::move(unknown_[i]));
+    unknown_ = std::move(still);
+    drop_silent();
+    if (ready[0]) accept_one(false);
+    const bool late = waited.seconds(seconds_now()) > bench_.timeout_s;
+    if (!late && !bench_.interrupted()) continue;
+    for (const Unknown& unknown : unknown_) close(unknown.connection.socket);
+    for (const int socket : second_)
+      if (socket >= 0) close(socket);
+    if (!late) throw Error("interrupted");
+    throw Error("bench ps: {} of {} ranks are not connected within {} s (--timeout)", left(),
+                second_.size(), bench_.timeout_s);
+  }
+  for (const Unknown& unknown : unknown_) close(unknown.connection.socket);
+  unknown_.clear();
+  return std::exchange(second_, {});
+}
+
+/// A ticket is a line, after which the connection belongs to the bench: no byte more is read.
+bool Gathering::hear_ticket(Unknown& unknown) {
+  char text[ticket_size + 1];
+  const int socket = unknown.connection.socket;
+  const ssize_t n = recv(socket, text, sizeof text - unknown.said.size(), MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (n > 0) unknown.said.append(text, static_cast<std::size_t>(n));
+  if (n > 0 && unknown.said.size() < sizeof text) return false;
+  for (std::size_t rank = 0; rank < tickets_.size() && n > 0; ++rank)
+    if (unknown.said == tickets_[rank] + '\n' && second_[rank] < 0 &&
+        same(unknown.connection.holder, joined_[rank].holder)) {
+      second_[rank] = socket;
+      return true;
+    }
+  if (n > 0) reports_.on_refused("a connection is dropped: it has no ticket of this job");
+  close(socket);
+  return true;
+}
+
+}  // namespace ringside

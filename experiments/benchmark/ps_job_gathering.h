@@ -1,0 +1,67 @@
+// How the processes of a job come to their scheduler.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/launch/json_line.h"
+#include "experiments/benchmark/ps_job_socket.h"
+
+namespace ringside {
+
+/// A ticket has so many digits.
+inline constexpr std::size_t ticket_size = 64;
+
+/// Gives the processes of a job their ranks as they come. A process says {"join": {"role",
+/// "worker", "workers", "servers"}}; once all have come, each is told its rank and what the bench
+/// is, and gets a ticket, by which the scheduler knows the process's second connection. Whoever
+/// says something else, or nothing for a while, is dropped.
+class Gathering {
+ public:
+  /// All outlive this object.
+  Gathering(const PsJob& job, const PsBench& bench, JobListener& listener,
+            const PsJobReports& reports);
+
+  /// The lines to all ranks, by rank. Blocks until all have come. Throws Error that names who has
+  /// not.
+  std::vector<std::unique_ptr<JsonLine>> gather();
+  /// The ranks' second connections, by rank, over which they are told what to do. Called after
+  /// gather(); blocks until all have come. Throws Error.
+  std::vector<int> connect_ranks();
+
+ private:
+  struct Process {
+    std::unique_ptr<JsonLine> line;
+    std::optional<KeyHolder> holder;
+  };
+  struct Unknown {
+    JobConnection connection;
+    double since = 0;
+    std::unique_ptr<JsonLine> line{};  // gather(): has the connection
+    std::string said{};                // connect_ranks()
+  };
+
+  std::vector<std::string> missing() const;
+  void listen();
+  /// Whether the connection has said enough, and so is no longer unknown.
+  bool hear(Unknown& unknown);
+  bool hear_ticket(Unknown& unknown);
+  void admit(Unknown& unknown, const nlohmann::json& value);
+  std::size_t place_for(const nlohmann::json& join, const std::optional<KeyHolder>& holder) const;
+  void accept_one(bool with_line);
+  /// Says why; who drops it then forgets it.
+  void drop(const Unknown& unknown, const std::string& cause) const;
+  void drop_silent();
+
+  const PsJob& job_;
+  const PsBench& bench_;
+  JobListener& listener_;
+  const PsJobReports& reports_;
+  std::vector<std::string> names_, tickets_;
+  std::vector<Process> joined_;
+  std::vector<Unknown> unknown_;
+  std::vector<int> second_;  // sockets by rank; -1: not yet
+};
+
+}  // namespace ringside

@@ -1,0 +1,255 @@
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.h"
+#include "ps/wires/zmq/hub.h"
+#include "ps/wires/zmq/keyed_streams.h"
+#include "ps/wires/zmq/keys.h"
+#include "ps/wires/zmq/relay.h"
+
+namespace ringside::ps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long a connection may take to prove that it has a key.
+constexpr auto handshake = std::chrono::seconds(5);
+/// While newcomers can come, the carrier looks as often as this at what they take.
+constexpr auto look = std::chrono::milliseconds(10);
+/// ZeroMQ says that a peer is gone only to whoever sends to it.
+constexpr auto probe_every = std::chrono::milliseconds(100);
+constexpr auto last_words = std::chrono::seconds(2);
+
+Admission admission_of(const std::string& keys, int workers) {
+  Admission admission{.workers = workers};
+  const auto add = [&](const std::string& name, int member) {
+    if (!admission.keys.emplace(bytes_of_key(read_public_key(keys, name)), member).second)
+      throw Error("{}: {} has the key of another; make new keys with `ringside keys`", keys, name);
+  };
+  for (int worker = 0; worker < workers; ++worker) add(worker_key(worker), worker);
+  add(server_key, workers);
+  return admission;
+}
+
+TransportOptions options_of(const KeyedAddress& address) {
+  return {.transport = TransportKind::tcp,
+          .port = address.port,
+          .port_option = address.port_option,
+          .address = address.host,
+          .keys = address.keys};
+}
+
+int port_of(const std::string& endpoint) {
+  int port = 0;
+  std::from_chars(endpoint.data() + endpoint.rfind(':') + 1, endpoint.data() + endpoint.size(),
+                  port);
+  return port;
+}
+
+}  // namespace
+
+/// The thread that carries the bytes of all streams.
+class KeyedListener::Carrier {
+ public:
+  Carrier(const KeyedAddress& address, int workers, int most_streams)
+      : workers_(workers),
+        most_streams_(static_cast<std::size_t>(most_streams)),
+        listener_(options_of(address), 0),
+        port_(port_of(listener_.endpoint())),
+        waits_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)),
+        router_(hub_.context(), zmq::socket_type::router) {
+    hub_.admit(admission_of(address.keys, workers));
+    namespace opt = zmq::sockopt;
+    set_up(router_);
+    router_.set(opt::router_mandatory, true);
+    router_.set(opt::handshake_ivl, static_cast<int>(std::chrono::milliseconds(handshake).count()));
+    router_.set(opt::zap_domain, "ringside");
+    router_.set(opt::curve_server, true);
+    router_.set(opt::curve_secretkey, read_key_pair(address.keys, server_key).secret_key);
+    listener_.accept_for(router_);
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+  ~Carrier() {
+    thread_.request_stop();
+    thread_.join();
+    router_.close();
+  }
+  Carrier(const Carrier&) = delete;
+  Carrier& operator=(const Carrier&) = delete;
+
+  int port() const { return port_; }
+  int file() const { return waits_.get(); }
+  int workers() const { return workers_; }
+  void close() { closing_ = true; }
+
+  std::optional<Stream> accept() {
+    std::lock_guard lock(mutex_);
+    if (newcomers_.empty()) return {};
+    eventfd_t one = 0;
+    eventfd_read(waits_.get(), &one);
+    auto [socket, member] = std::move(newcomers_.front());
+    newcomers_.pop_front();
+    return Stream{socket.release(), member};
+  }
+
+ private:
+  struct Peer {
+    LocalEnd local;
+    std::optional<std::string> unsent{};  // a message that ZeroMQ does not take yet
+    bool ended = false;                   // of this process's side, which has said its last word
+  };
+  using Peers = std::map<std::string, Peer>;  // by ZeroMQ's name for the connection
+
+  void run(const std::stop_token& stop) {
+    Clock::time_point probed{};
+    std::optional<Clock::time_point> end;
+    for (;;) {
+      if (stop.stop_requested()) {
+        if (!end) end = Clock::now() + last_words;
+        if (!busy() || Clock::now() > *end) return;
+      }
+      if (closing_.exchange(false) && listener_.open()) listener_.close();
+      poll(stop.stop_requested() || listener_.open() ? look : probe_every);
+      receive();
+      const bool probes = Clock::now() - probed > probe_every;
+      if (probes) probed = Clock::now();
+      std::vector<std::string> gone;
+      for (auto& [id, peer] : peers_)
+        if (!carry(id, peer, probes)) gone.push_back(id);
+      if (!gone.empty()) receive();  // what came in the meantime came before the end
+      for (const std::string& id : gone) peers_.erase(id);
+      try {
+        listener_.spare_descriptors();
+      } catch (const std::exception&) {  // only of sockets without a port
+      }
+    }
+  }
+
+  /// Whether bytes of this process may still have to leave.
+  bool busy() const {
+    for (const auto& [id, peer] : peers_)
+      if (!peer.ended || peer.unsent) return true;
+    return false;
+  }
+
+  void poll(std::chrono::milliseconds longest) {
+    std::vector<zmq::pollitem_t> items = {{router_.handle(), 0, ZMQ_POLLIN, 0}};
+    for (const auto& [id, peer] : peers_) {
+      const auto item = peer.local.item(!peer.ended && !peer.unsent);
+      if (item.events != 0) items.push_back(item);
+    }
+    try {
+      zmq::poll(items, longest);
+    } catch (const zmq::error_t& error) {
+      if (error.num() != EINTR) throw;
+    }
+  }
+
+  void receive() {
+    zmq::message_t id, part;
+    while (router_.recv(id, zmq::recv_flags::dontwait)) {
+      bool whole = false;
+      for (bool more = id.more(); more; more = part.more(), whole = true) {
+        if (!router_.recv(part)) return;
+        if (whole) part.rebuild();  // a message has one part; nothing of others is kept
+      }
+      if (whole && part.size() > 0) take(id.to_string(), part);
+    }
+  }
+
+  void take(const std::string& id, const zmq::message_t& part) {
+    auto peer = peers_.find(id);
+    if (peer == peers_.end()) peer = admit(id, part);
+    if (peer == peers_.end()) return;
+    const auto text = part.to_string_view();
+    if (text.front() == data_word && !peer->second.local.write(text.substr(1))) end(peer);
+    if (text.front() == end_word) end(peer);
+  }
+
+  Peers::iterator admit(const std::string& id, const zmq::message_t& part) {
+    const char* said = zmq_msg_gets(const_cast<zmq_msg_t*>(part.handle()), rank_attribute);
+    const std::string_view number = said ? said : "";
+    int member = -1;
+    std::from_chars(number.data(), number.data() + number.size(), member);
+    if (member < 0 || member > workers_ || peers_.size() >= most_streams_) {
+      send(id, std::string(1, end_word));
+      return peers_.end();
+    }
+    auto [own, others] = local_stream();
+    {
+      std::lock_guard lock(mutex_);
+      newcomers_.emplace_back(std::move(others), member);
+    }
+    eventfd_write(waits_.get(), 1);
+    return peers_.emplace(id, Peer{LocalEnd(std::move(own))}).first;
+  }
+
+  /// The other side has ended: this process sees that its socket has.
+  void end(Peers::iterator peer) {
+    send(peer->first, std::string(1, end_word));
+    peers_.erase(peer);
+  }
+
+  /// Carries what this process has written. Returns false if the other side is gone.
+  bool carry(const std::string& id, Peer& peer, bool probes) {
+    peer.local.flush();
+    for (;;) {
+      if (!peer.unsent && !peer.ended) {
+        peer.unsent = peer.local.read();
+        peer.ended = peer.unsent && peer.unsent->front() == end_word;
+      }
+      if (!peer.unsent) break;
+      const auto sent = send(id, *peer.unsent);
+      if (!sent) return false;
+      if (!*sent) return true;
+      peer.unsent.reset();
+    }
+    return !probes || send(id, std::string(1, alive_word)).has_value();
+  }
+
+  /// Whether ZeroMQ takes the message; none if the other side is gone.
+  std::optional<bool> send(const std::string& id, const std::string& message) {
+    try {
+      constexpr auto now = zmq::send_flags::dontwait;
+      if (!router_.send(zmq::buffer(id), now | zmq::send_flags::sndmore)) return false;
+      return router_.send(zmq::buffer(message), now).has_value();
+    } catch (const zmq::error_t& error) {
+      if (error.num() != EHOSTUNREACH) throw;
+      return std::nullopt;
+    }
+  }
+
+  int workers_;
+  std::size_t most_streams_;
+  Listener listener_;
+  int port_;
+  Descriptor waits_;  // counts newcomers
+  Hub hub_;
+  zmq::socket_t router_;
+  std::mutex mutex_;
+  std::deque<std::pair<Descriptor, int>> newcomers_;
+  std::atomic<bool> closing_ = false;
+  Peers peers_;
+  std::jthread thread_;
+};
+
+KeyedListener::KeyedListener(const KeyedAddress& address, int workers, int most_streams)
+    : carrier_(std::make_unique<Carrier>(address, workers, most_streams)) {}
+KeyedListener::~KeyedListener() = default;
+int KeyedListener::port() const { return carrier_->port(); }
+int KeyedListener::file() const { return carrier_->file(); }
+int KeyedListener::server_member() const { return carrier_->workers(); }
+std::optional<KeyedListener::Stream> KeyedListener::accept() { return carrier_->accept(); }
+void KeyedListener::close() { carrier_->close(); }
+
+}  // namespace ringside::ps
