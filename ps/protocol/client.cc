@@ -155,22 +155,35 @@ void Client::take_reply(int server, const Message& reply) {
   timeline_.add(Activity::communication, std::move(request.what), request.begin, timeline_.now());
 }
 
-void Client::send_queued(bool waits) {
-  for (int server = 0; server < config_.servers; ++server) {
-    Line& line = lines_[static_cast<std::size_t>(server)];
-    const auto has_turn = [&] {
-      const auto more_urgent = [&](const Request& r) { return line.queued.front().rank < r.rank; };
-      return line.asked.size() < window ||
-             (waits && std::all_of(line.asked.begin(), line.asked.end(), more_urgent));
+Client::Line* Client::next_line(bool waits) {
+  std::size_t unanswered = 0;
+  for (const Line& line : lines_) unanswered += line.asked.size();
+  const bool full = config_.paced && unanswered >= paced_window * lines_.size();
+  const auto has_turn = [&](const Line& line) {
+    const auto more_urgent = [&](const Request& r) { return line.queued.front().rank < r.rank; };
+    const auto than_all_of = [&](const Line& l) {
+      return std::ranges::all_of(l.asked, more_urgent);
     };
-    while (!line.queued.empty() && has_turn()) {
-      Request request = std::move(line.queued.front());
-      line.queued.pop_front();
-      request.begin = timeline_.now();
-      send(server, request.message);
-      request.message.frames.clear();
-      line.asked.push_back(std::move(request));
-    }
+    if (!full && line.asked.size() < window) return true;
+    return waits && (config_.paced ? std::ranges::all_of(lines_, than_all_of) : than_all_of(line));
+  };
+  Line* next = nullptr;
+  for (Line& line : lines_) {
+    if (line.queued.empty() || !has_turn(line)) continue;
+    if (!config_.paced) return &line;
+    if (!next || line.queued.front().rank < next->queued.front().rank) next = &line;
+  }
+  return next;
+}
+
+void Client::send_queued(bool waits) {
+  while (Line* line = next_line(waits)) {
+    Request request = std::move(line->queued.front());
+    line->queued.pop_front();
+    request.begin = timeline_.now();
+    send(static_cast<int>(line - lines_.data()), request.message);
+    request.message.frames.clear();
+    line->asked.push_back(std::move(request));
   }
 }
 

@@ -19,6 +19,11 @@ struct ClientConfig {
   std::uint64_t token = 0;
   double timeout_s = 60;
   std::string greeting{};  // of this worker (ps/protocol/greeting.h)
+  /// Whether servers keep parts of different sizes. All their messages share the worker's link
+  /// evenly, so those of a small part would be over early, and the link idle while the largest part
+  /// is still on its way. So the most urgent requests go first whichever their server is, and only
+  /// a few are unanswered at all servers together.
+  bool paced = false;
 };
 
 /// Keeps a few requests in flight to every server and matches replies to requests. Has no thread of
@@ -37,6 +42,9 @@ class Client {
   /// rank the requests in one order, the most urgent one that is unanswered is always at the
   /// server.
   static constexpr std::size_t window = 8;
+  /// The most unanswered requests of a paced client are this number for each server, at all of them
+  /// together. With fewer a link is idle now and then; with more the small parts run ahead again.
+  static constexpr std::size_t paced_window = 2;
 
   Client(std::unique_ptr<Channel> channel, const ClientConfig& config, const Clock& clock,
          Timeline& timeline);
@@ -95,6 +103,8 @@ class Client {
   bool receive(double timeout_s);
   void take_reply(int server, const Message& reply);
   void send_queued(bool waits = false);
+  /// The connection whose first queued request has its turn; null if none has.
+  Line* next_line(bool waits);
   void sign(Message& message) const;
   void send(int server, Message message);
   void say_alive();

@@ -60,10 +60,11 @@ class FakeChannel : public Channel {
 
 class ClientTest : public ::testing::Test {
  protected:
-  std::unique_ptr<Client> make_client(double timeout_s = 0.05) {
+  std::unique_ptr<Client> make_client(double timeout_s = 0.05, bool paced = false) {
     return std::make_unique<Client>(
         std::make_unique<FakeChannel>(wire_),
-        ClientConfig{.worker = 2, .servers = 2, .token = token, .timeout_s = timeout_s},
+        ClientConfig{
+            .worker = 2, .servers = 2, .token = token, .timeout_s = timeout_s, .paced = paced},
         device_->clock(), timeline_);
   }
   static Message pull(std::int64_t begin) {
@@ -152,6 +153,52 @@ TEST_F(ClientTest, AWaitingClientSendsWhatIsMoreUrgentThanAllThatIsUnanswered) {
   };
   client->drain();
   EXPECT_EQ(answered, 2 * window);
+}
+
+/// Server 0 keeps two thirds. Its requests are answered last, and those of server 1 do not run
+/// ahead.
+TEST_F(ClientTest, APacedClientKeepsFewRequestsInFlightToAllServersTogether) {
+  constexpr std::int64_t all = 60, at_once = 2 * Client::paced_window;
+  const auto client = make_client(60, true);
+  std::int64_t answered = 0;
+  for (std::int64_t rank = all - 1; rank >= 0; --rank)
+    client->ask(
+        rank % 3 == 2 ? 1 : 0, pull(rank), "values", [&](const Message&) { ++answered; }, rank);
+  std::vector<std::int64_t> order;
+  const auto unanswered = [&] {
+    return static_cast<std::int64_t>(wire_.requests(Kind::pull)) - answered;
+  };
+  EXPECT_EQ(unanswered(), at_once);
+  for (std::size_t i = 0; i < wire_.sent.size(); ++i) {
+    if (wire_.sent[i].header.kind != Kind::pull) continue;
+    order.push_back(wire_.sent[i].header.begin);
+    wire_.answer(wire_.sent[i]);
+    client->progress();
+    EXPECT_LE(unanswered(), at_once);
+  }
+  EXPECT_EQ(answered, all);
+  // After what was sent when nothing else was there, requests go in the order of their ranks.
+  EXPECT_TRUE(std::is_sorted(order.begin() + at_once, order.end()));
+}
+
+/// As with a window for each server, so that no two paced workers wait for each other for ever.
+TEST_F(ClientTest, APacedClientThatWaitsSendsWhatIsMoreUrgentThanAllThatIsUnanswered) {
+  const auto client = make_client(5, true);
+  constexpr std::int64_t all = 20;
+  for (std::int64_t rank = all - 1; rank >= 0; --rank)
+    client->ask(
+        static_cast<int>(rank % 2), pull(rank), "values", [](const Message&) {}, rank);
+  std::int64_t answered = 0;
+  wire_.on_empty = [&] {
+    const auto sent = std::find_if(wire_.sent.begin(), wire_.sent.end(), [&](const auto& s) {
+      return s.header.kind == Kind::pull && s.header.begin == answered;
+    });
+    if (sent == wire_.sent.end()) return;
+    wire_.answer(*sent);
+    ++answered;
+  };
+  client->drain();
+  EXPECT_EQ(answered, all);
 }
 
 TEST_F(ClientTest, MatchesRepliesInAnyOrder) {
