@@ -4,15 +4,18 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/seconds_now.h"
 
 namespace ringside {
 namespace {
 
 constexpr int nap_ms = 50;
+constexpr double last_moment_s = 2;
 /// Of keys and values, and of questions that nobody has answered. Every size, way and server of a
 /// bench takes a few dozen bytes.
 constexpr std::size_t most_bytes = 64 << 20, most_questions = 1 << 20;
@@ -33,10 +36,14 @@ JobStore::JobStore(std::vector<std::unique_ptr<JsonLine>> lines, std::vector<std
     : lines_(std::move(lines)),
       names_(std::move(names)),
       on_refused_(std::move(on_refused)),
+      left_(lines_.size()),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 void JobStore::end() {
   for (const auto& line : lines_) line->send({{"over", true}});
+  const double end = seconds_now() + last_moment_s;
+  while (left_ > 0 && seconds_now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(nap_ms / 10));
 }
 
 void JobStore::run(const std::stop_token& stop) {
@@ -48,12 +55,16 @@ void JobStore::run(const std::stop_token& stop) {
       if (!ready[rank] || sockets[rank] < 0) continue;
       try {
         const auto values = lines_[rank]->receive();
-        if (!values) sockets[rank] = -1;  // the rank's other connection says so too
+        if (!values) {  // the rank's other connection says so too
+          sockets[rank] = -1;
+          --left_;
+        }
         for (const nlohmann::json& value : values.value_or(std::vector<nlohmann::json>{}))
           handle(rank, value);
       } catch (const std::exception& error) {
         on_refused_(fmt::format("{} is cut off: {}", names_[rank], error.what()));
         shutdown(std::exchange(sockets[rank], -1), SHUT_RDWR);
+        --left_;
       }
     }
   }

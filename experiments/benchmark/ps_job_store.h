@@ -1,6 +1,7 @@
 // The store of a job's ranks, which its scheduler serves.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,7 +25,8 @@ class JobStore {
   JobStore(std::vector<std::unique_ptr<JsonLine>> lines, std::vector<std::string> names,
            std::function<void(const std::string& cause)> on_refused);
 
-  /// Tells the ranks that the job is over.
+  /// Tells the ranks that the job is over, and waits until they have heard it and ended, two
+  /// seconds at most.
   void end();
 
  private:
@@ -38,6 +40,7 @@ class JobStore {
   std::map<std::string, std::string> values_;
   std::map<std::string, std::vector<std::size_t>> waiting_;  // ranks, by key
   std::size_t bytes_ = 0, asked_ = 0;
+  std::atomic<std::size_t> left_;  // ranks whose lines have not ended
   std::jthread thread_;
 };
 

@@ -210,7 +210,7 @@ int run_command(const Process& process) {
   CLI::App* keys = app.add_subcommand(
       "keys",
       "write the keys by which the servers and workers of several machines know each other (see "
-      "scheme.ps.keys and scheme.dp.keys)");
+      "scheme.ps.keys, scheme.dp.keys and bench ps --keys)");
   keys->add_option("DIR", arguments.keys,
                    "the folder to write to, which no other user may read; keys that are there are "
                    "not overwritten")

@@ -15,8 +15,8 @@ int keys_command(const Arguments& arguments) {
   }
   std::cout << fmt::format(
       "{0} has the keys of the servers and of {1} workers. Set scheme.ps.keys (or scheme.dp.keys) "
-      "to "
-      "this folder.\nServers need server.secret and all *.public; worker W needs worker-W.secret, "
+      "to this folder, or say `ringside bench ps --keys`.\nServers and schedulers need "
+      "server.secret and all *.public; worker W needs worker-W.secret, "
       "worker-W.public and server.public.\n",
       arguments.keys, arguments.keyed_workers);
   return ok;

@@ -59,7 +59,8 @@ std::optional<std::string> LocalEnd::read() {
 void set_up(zmq::socket_t& socket) {
   namespace opt = zmq::sockopt;
   socket.set(opt::linger, linger_ms);
-  socket.set(opt::maxmsgsize, static_cast<std::int64_t>(1 + most_bytes_a_message));
+  // Twice as much: an encrypted message is a little longer.
+  socket.set(opt::maxmsgsize, static_cast<std::int64_t>(2 * most_bytes_a_message));
   socket.set(opt::tcp_keepalive, 1);
   socket.set(opt::tcp_keepalive_idle, silent_s);
   socket.set(opt::tcp_keepalive_cnt, probes);
