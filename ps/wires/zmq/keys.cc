@@ -124,7 +124,14 @@ void write_keys(const std::string& folder, int workers) {
 }
 
 KeyPair read_key_pair(const std::string& folder, const std::string& name) {
-  return {read_public_key(folder, name), read_key(path_of(folder, name, "secret"), true)};
+  KeyPair pair{read_public_key(folder, name), read_key(path_of(folder, name, "secret"), true)};
+  std::array<char, text_size + 1> own{};
+  if (zmq_curve_public(own.data(), pair.secret_key.c_str()) != 0 || pair.public_key != own.data())
+    throw Error(
+        "the keys {} and {} are no pair, and nobody would admit their holder; copy both from the "
+        "same call of `ringside keys`",
+        path_of(folder, name, "public"), path_of(folder, name, "secret"));
+  return pair;
 }
 
 std::string read_public_key(const std::string& folder, const std::string& name) {

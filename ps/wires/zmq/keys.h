@@ -22,7 +22,7 @@ void write_keys(const std::string& folder, int workers);
 
 /// Throw Error that names the file and what to do if it cannot be read, has no key, belongs to
 /// another user than this one or root, can be written by others, or, for a secret, if others can
-/// read it.
+/// read it; for a pair, if its two keys do not belong together.
 KeyPair read_key_pair(const std::string& folder, const std::string& name);
 std::string read_public_key(const std::string& folder, const std::string& name);
 

@@ -100,6 +100,15 @@ TEST_F(KeyFiles, AKeyThatOthersCanChangeIsRefused) {
               AllOf(HasSubstr("server.public belongs to user 65534"), HasSubstr("of your own")));
 }
 
+TEST_F(KeyFiles, KeysOfTwoPairsAreRefused) {
+  write_keys(folder_, 1);
+  fs::copy(folder_ + "/worker-0.public", folder_ + "/server.public",
+           fs::copy_options::overwrite_existing);
+  EXPECT_THAT(complaint([&] { read_key_pair(folder_, server_key); }),
+              AllOf(HasSubstr("server.public and"), HasSubstr("server.secret are no pair"),
+                    HasSubstr("`ringside keys`")));
+}
+
 TEST_F(KeyFiles, AFailureLeavesNoKeysBehind) {
   fs::create_directory(folder_);
   fs::create_symlink("nowhere", folder_ + "/worker-1.public");
