@@ -20,6 +20,9 @@ struct PsOptions {
   std::int64_t staleness_bound = 3;
   std::int64_t backup_workers = 0;
   StalenessLr staleness_lr = StalenessLr::none;
+  double delay_compensation = 0;
+  std::int64_t communication_period = 10;
+  double moving_rate = 0;  // 0: 0.9 / N with N workers
   bool equal_steps = false;
   TransportKind transport = TransportKind::automatic;
   std::int64_t port = 0;
@@ -40,6 +43,9 @@ ConsistencyRules rules_of(const PsOptions& options);
 Promise promise_of(const PsOptions& options);
 inline std::int64_t server_count(const PsOptions& options) { return options.servers; }
 
+/// EASGD's moving rate in a run with `workers` workers.
+double moving_rate_of(const PsOptions& options, int workers);
+
 /// How many workers a run can lose and still go on: with backup workers as many, with asp and ssp
 /// all but one, else none.
 int expendable_workers(const PsOptions& options, int world);
@@ -52,10 +58,10 @@ int expendable_workers(const PsOptions& options, int world);
 /// after these sums. With asp and ssp, and with backup workers, no worker waits for another beyond
 /// what the policy says (ps/protocol/consistency.h): every worker evaluates the values that it has,
 /// and with asp the run ends after steps * N steps of any workers, so that a fast worker does more
-/// of them (unless `equal_steps`). A gradient is then a mean over the samples of the gradients that
-/// make an update. The run's parameters are those of the servers when all workers are done. With N
-/// workers, S servers, parameters of P bytes, and R gradients of each parameter in a step, a worker
-/// sends R
+/// of them (unless `equal_steps`); easgd is described in ps/schemes/easgd.h. A gradient is then a
+/// mean over the samples of the gradients that make an update. The run's parameters are those of
+/// the servers when all workers are done. With N workers, S servers, parameters of P bytes, and R
+/// gradients of each parameter in a step, a worker sends R
 /// * P bytes in a step and a server sends N * P / S bytes.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
 
@@ -70,7 +76,8 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
 /// With dedicated servers: max(R * P, N * P / S). With servers beside workers, a rank that has both
 /// sends R * P * (S - 1) / S bytes of gradients, those of all parts except its own server's. It
 /// also sends (N - 1) * P / S bytes of values: its server's part to each of the other workers. A
-/// rank that has only a worker sends R * P bytes.
+/// rank that has only a worker sends R * P bytes. With easgd all of these, of fp32 values, are
+/// divided by the communication period.
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
 
 }  // namespace ringside::ps
