@@ -66,6 +66,11 @@ OpCost cost(const Blend& op) {
           bytes(op.in, op.out) + (op.out_scale == 0 ? 0 : bytes(op.out)), op.out.dtype()};
 }
 
+OpCost cost(const CompensateDelay& op) {
+  return {OpClass::elementwise, 5 * count(op.out), bytes(op.gradients, op.now, op.read, op.out),
+          op.out.dtype()};
+}
+
 OpCost cost(const Cast& op) {
   const double written = count(op.in) * static_cast<double>(size_of(op.out.dtype()));
   return {OpClass::elementwise, 0, bytes(op.in) + written,

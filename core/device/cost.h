@@ -58,6 +58,7 @@ OpCost cost(const Fill&);
 OpCost cost(const Copy&);
 OpCost cost(const Add&);
 OpCost cost(const Blend&);
+OpCost cost(const CompensateDelay&);
 OpCost cost(const Cast&);
 OpCost cost(const SumOfSquares&);
 OpCost cost(const Dropout&);

@@ -21,6 +21,7 @@ struct Kernels {
   Kernel<Copy> copy{};
   Kernel<Add> add{};
   Kernel<Blend> blend{};
+  Kernel<CompensateDelay> compensate_delay{};
   Kernel<Cast> cast{};
   Kernel<SumOfSquares> sum_of_squares{};
   Kernel<Dropout> dropout{};
@@ -58,6 +59,7 @@ void for_each_slot(KernelsType& k, Visitor&& visit) {
   visit("copy", k.copy);
   visit("add", k.add);
   visit("blend", k.blend);
+  visit("compensate_delay", k.compensate_delay);
   visit("cast", k.cast);
   visit("sum_of_squares", k.sum_of_squares);
   visit("dropout", k.dropout);

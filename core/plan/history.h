@@ -16,7 +16,7 @@ struct RangeEvent {
     accepted = 'a',  // the worker's next gradient came, and is part of an update
     dropped = 'd',   // the worker's next gradient came too late, and is part of none
     read = 'r',      // the worker was given the values
-    gone = 'g'       // the worker's process has ended: no update waits for the worker any more
+    gone = 'g'       // the worker pushes no more: no update waits for the worker from now on
   };
   Kind kind = Kind::accepted;
   int worker = 0;

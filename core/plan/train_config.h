@@ -76,6 +76,12 @@ struct TrainConfig {
 
 Fields fields_of(TrainConfig& config);
 
+/// Whether a run that has held-out samples evaluates after a step (counted from 0).
+constexpr bool evaluates_after(const TrainConfig& train, std::int64_t step) {
+  return train.evaluate_every > 0 &&
+         ((step + 1) % train.evaluate_every == 0 || step + 1 == train.steps);
+}
+
 /// The dtype of parameters, activations, and gradients as backward writes them.
 constexpr DType parameter_dtype(const TrainConfig& train) {
   constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};

@@ -43,13 +43,16 @@ void SideBySide::after_backward(std::size_t unit, const Pass& pass) {
   own(pass).replica.after_backward(unit, within_replica(pass));
 }
 
+void SideBySide::update(int replica, const StepInfo& info) {
+  const Own& own = at(replica);
+  const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
+  const ParameterRange all{0, own.replica.parameters(), own.replica.gradients()};
+  settle_rounds(*own.optimizer, all, info, [](std::span<double>) {});
+  own.optimizer->update(all, info);
+}
+
 bool SideBySide::step(const StepInfo& info) {
-  for (Own& own : own_) {
-    const auto span = context().timeline.scope(Activity::optimizer, "optimizer");
-    const ParameterRange all{0, own.replica.parameters(), own.replica.gradients()};
-    settle_rounds(*own.optimizer, all, info, [](std::span<double>) {});
-    own.optimizer->update(all, info);
-  }
+  for (int r = 0; r < replicas_; ++r) update(r, info);
   synchronise(info);
   return true;
 }
@@ -65,9 +68,14 @@ Tensor SideBySide::values(int replica) const {
 }
 
 void SideBySide::round_parameters(int replica) const {
+  round_parameters(replica, 0, at(replica).replica.parameters().count());
+}
+
+void SideBySide::round_parameters(int replica, std::int64_t begin, std::int64_t count) const {
   const Tensor& parameters = at(replica).replica.parameters();
   if (parameters.dtype() == DType::f32) return;  // values() are the parameters
-  context().device.kernels().cast({.in = values(replica), .out = parameters});
+  context().device.kernels().cast(
+      {.in = values(replica).range(begin, count), .out = parameters.range(begin, count)});
 }
 
 void SideBySide::visit_parameters(const ParameterVisitor& visit) {

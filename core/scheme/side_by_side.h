@@ -39,8 +39,13 @@ class SideBySide : public SyncScheme {
   /// The whole model's parameters of one of this rank's replicas, in fp32: the optimizer's master
   /// values if the parameters have 16 bits. After changing them call round_parameters().
   Tensor values(int replica) const;
-  /// Rounds values() to the parameters with which the replica computes.
+  /// Rounds values() to the parameters with which the replica computes: all of them, or elements
+  /// [begin, begin + count).
   void round_parameters(int replica) const;
+  void round_parameters(int replica, std::int64_t begin, std::int64_t count) const;
+  /// Updates one replica with its gradients. step() does so with every replica.
+  void update(int replica, const StepInfo& info);
+  Model& model() const { return *model_; }
   const Optimizer& optimizer(int replica) const { return *at(replica).optimizer; }
 
  private:

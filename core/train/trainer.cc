@@ -106,9 +106,7 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
 }
 
 bool Trainer::evaluated_after(std::int64_t step) const {
-  const TrainConfig& train = context_.plan.train;
-  return held_out_ && train.evaluate_every > 0 &&
-         ((step + 1) % train.evaluate_every == 0 || step + 1 == train.steps);
+  return held_out_ && evaluates_after(context_.plan.train, step);
 }
 
 bool Trainer::drains_after(std::int64_t step) const {

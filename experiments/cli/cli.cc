@@ -171,7 +171,7 @@ int run_command(const Process& process) {
            "as scheme.ps.transport (see `ringside list keys`); default: all")
       ->type_name("A,B");
   add_list("--consistencies", arguments.consistencies,
-           "as scheme.ps.consistency (see `ringside list keys`); default: bsp")
+           "bsp, ssp or asp, as scheme.ps.consistency; default: bsp")
       ->type_name("A,B");
   bench_ps
       ->add_option("--placement", arguments.placement,

@@ -64,6 +64,11 @@ PsBench bench_of(const Arguments& arguments, const Process& process) {
         bench.transports.push_back(one);
   bench.consistencies = all_named<ps::Consistency>("--consistencies", arguments.consistencies);
   if (bench.consistencies.empty()) bench.consistencies = {ps::Consistency::bsp};
+  for (const ps::Consistency one : bench.consistencies)
+    if (one == ps::Consistency::easgd)
+      throw Error(
+          "--consistencies easgd: its workers push values, and servers add no gradients up; choose "
+          "bsp, ssp or asp");
   bench.placement = named<ps::Placement>("--placement", arguments.placement);
   bench.threads = static_cast<int>(arguments.threads);
   bench.rounds = static_cast<int>(arguments.rounds);

@@ -27,7 +27,7 @@ class Ssp final : public Policy {
   std::int64_t bound_;
 };
 
-class Asp final : public Policy {
+class Asp : public Policy {
  public:
   std::int64_t most_ahead() const override { return std::numeric_limits<std::int64_t>::max(); }
   std::optional<std::int64_t> update_of(std::int64_t, std::int64_t version) const override {
@@ -35,6 +35,12 @@ class Asp final : public Policy {
   }
   int gradients(int) const override { return 1; }
   bool may_read(std::int64_t, std::int64_t) const override { return true; }
+};
+
+/// A worker's numbers are those of its steps, and it pushes only after some of them.
+class Easgd final : public Asp {
+ public:
+  bool may_skip() const override { return true; }
 };
 
 /// A worker gives all its gradients of a step the newest version that it has read of any range as
@@ -68,6 +74,8 @@ std::unique_ptr<Policy> make_policy(const ConsistencyRules& rules, int workers) 
   switch (rules.consistency) {
     case Consistency::asp:
       return std::make_unique<Asp>();
+    case Consistency::easgd:
+      return std::make_unique<Easgd>();
     case Consistency::ssp:
       if (rules.staleness_bound > 0) return std::make_unique<Ssp>(rules.staleness_bound);
       break;

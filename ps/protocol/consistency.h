@@ -11,9 +11,14 @@
 namespace ringside::ps {
 
 /// What workers may see of each other's updates.
-enum class Consistency : std::uint8_t { bsp, ssp, asp };
-inline constexpr std::string_view consistency_names[] = {"bsp", "ssp", "asp"};
+enum class Consistency : std::uint8_t { bsp, ssp, asp, easgd };
+inline constexpr std::string_view consistency_names[] = {"bsp", "ssp", "asp", "easgd"};
 constexpr EnumNames names_of(Consistency) { return consistency_names; }
+/// Whether every push is an update of its own, and a run ends after a number of steps of any
+/// workers.
+constexpr bool is_asynchronous(Consistency consistency) {
+  return consistency == Consistency::asp || consistency == Consistency::easgd;
+}
 
 struct ConsistencyRules {
   Consistency consistency = Consistency::bsp;
@@ -36,7 +41,8 @@ class Policy {
   /// The update that a gradient becomes part of; none if the gradient comes too late.
   virtual std::optional<std::int64_t> update_of(std::int64_t number, std::int64_t version) const;
   /// When a range is ready: how many gradients make an update if `workers` workers are there. They
-  /// are the first to come, added up in the order of their workers.
+  /// are the first to come, added up in the order of their workers. Where workers are gone that
+  /// would have to push, the gradients that are there make the update.
   virtual int gradients(int workers) const { return workers; }
   /// Who may read, and which version: whether a worker that has pushed all its gradients below
   /// `number` may have the values of this version.
@@ -54,10 +60,14 @@ class Policy {
 /// - ssp: stale synchronous (Ho et al., NIPS 2013) with bound s. A worker that has done c steps may
 ///   read once the updates of all steps before c - s are done. An update is the sum of all workers'
 ///   gradients of a step, as in bsp, so with s = 0 both are the same; in the paper a worker also
-///   sees its own updates at once.
+///   sees its own updates at once. Gradients of workers that are ahead wait on the server, as
+///   copies: with N workers and parameters of P bytes, at most (s + 1) * (N - 1) * P bytes.
 /// - asp: asynchronous (Hogwild, Recht et al., NIPS 2011, range by range; Downpour, Dean et al.,
 ///   NIPS 2012). Every gradient is an update of its own, as soon as it comes, and whoever reads
 ///   gets the newest values.
+/// - easgd: elastic averaging (Zhang, Choromanska and LeCun, NIPS 2015, asynchronous). The rules
+/// are
+///   those of asp, but workers push values in place of gradients, and not in every step.
 std::unique_ptr<Policy> make_policy(const ConsistencyRules& rules, int workers);
 
 }  // namespace ringside::ps

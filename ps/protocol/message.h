@@ -13,7 +13,9 @@
 namespace ringside::ps {
 
 /// In the comments below, "request -> reply" says what each of the two contains. A reply has the
-/// kind of its request; `error` may answer any request.
+/// kind of its request; `error` may answer any request. Workers of easgd push values in place of a
+/// gradient; the reply then has their difference from the server's
+/// (ps/protocol/parameter_server.h).
 enum class Kind : std::uint8_t {
   hello,      // the worker's first word: what it was started with, in text; no reply
   push,       // a gradient of a range; no reply
@@ -28,7 +30,7 @@ enum class Kind : std::uint8_t {
             // sums before this one
   inputs,   // samples [begin, begin + count) of a step -> their inputs
   loss,     // logits, gradient scale in scalar -> loss in scalar, gradient of the logits
-  ticket,   // -> in scalar, 1 if the worker may begin another step, 0 if the run is over
+  ticket,   // -> in scalar, 1 if the worker may go on to its next push, 0 if the run is over
   finish,   // the worker pushes no more -> once no worker pushes any more
   own,      // a request that only a scheme's own server understands
   alive,    // says only that the sender is alive; no reply

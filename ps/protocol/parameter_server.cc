@@ -1,7 +1,6 @@
 #include "ps/protocol/parameter_server.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "core/base/error.h"
@@ -20,16 +19,11 @@ constexpr std::size_t most_updates = 1024;
 /// The most text that a server keeps of what happened to its ranges.
 constexpr std::size_t most_history_bytes = std::size_t{1} << 26;
 
-void append(Replies& replies, Replies more) {
-  replies.insert(replies.end(), std::make_move_iterator(more.begin()),
-                 std::make_move_iterator(more.end()));
-}
-
 }  // namespace
 
 UpdateRules update_rules(const OptimizerConfig& optimizer, const ConsistencyRules& rules,
                          std::int64_t steps, int workers) {
-  if (rules.consistency != Consistency::asp) return {optimizer, steps};
+  if (!is_asynchronous(rules.consistency)) return {optimizer, steps};
   UpdateRules out{optimizer, steps * workers};
   out.optimizer.warmup_steps *= workers;
   out.optimizer.step_every *= workers;
@@ -43,7 +37,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
       policy_(make_policy(config.rules, config.workers)),
       rounds_{.asked = std::vector<std::size_t>(static_cast<std::size_t>(config.workers)),
               .settled = std::vector<bool>(static_cast<std::size_t>(config.workers))},
-      tickets_(config.steps * config.workers),
+      tickets_((config.steps + config.period - 1) / config.period * config.workers),
       given_(static_cast<std::size_t>(config.workers)),
       finishers_(static_cast<std::size_t>(config.workers)) {
   const auto own = static_cast<std::size_t>(std::count_if(
@@ -72,10 +66,24 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
     config.initial_values->write(*model.units[chunk.unit], first, chunk.begin - first,
                                  parameters_.range(range.begin(), chunk.count));
   }
+  if (is_elastic()) return;
+  keep_given_values();
   const UpdateRules rules =
       update_rules(config.optimizer, config.rules, config.steps, config.workers);
   optimizer_ = make_optimizer(rules.optimizer, {rules.updates, config.workers}, device, parameters_,
                               parameter_map(model, pieces));
+}
+
+/// Every worker begins with the initial values.
+void ParameterServer::keep_given_values() {
+  if (config_.delay_compensation == 0) return;
+  std::int64_t longest = 0;
+  for (std::size_t index = 0; index < ranges_.size(); ++index) {
+    const Tensor values = values_of(index);
+    given_values_.insert(given_values_.end(), static_cast<std::size_t>(workers()), values);
+    longest = std::max(longest, values.count());
+  }
+  compensated_ = device().tensor({longest}, MemoryKind::workspace, config_.dtype);
 }
 
 Replies ParameterServer::answer(int worker, Message message) {
@@ -132,7 +140,7 @@ Replies ParameterServer::push(int worker, const Header& header, std::vector<Tens
   if (finishers_[static_cast<std::size_t>(worker)])
     throw Error("the worker has already said that it pushes no more");
   if (const std::int64_t done = range.version() / config_.pushes;
-      optimizer_->rounds() > 0 && done < header.step && range.clocks().complete() >= header.step)
+      optimizer_rounds() > 0 && done < header.step && range.clocks().complete() >= header.step)
     throw Error(
         "the worker pushed step {}, but the server has not finished step {} yet, because no worker "
         "has sent the last totals of the optimizer's sums",
@@ -157,43 +165,76 @@ Tensor ParameterServer::copy_of(const Tensor& values) const {
 Replies ParameterServer::advance(std::size_t index) {
   Range& range = ranges_[index];
   Replies replies;
-  Tensor alone;  // the gradient, if the update has only one
+  Tensor alone;  // what makes an asynchronous update
   double factor = 1;
+  bool measured = false;  // whether it does so in a measured step
   for (;;) {
     while (const auto gradient = range.next_gradient()) {
-      const bool measured = gradient->step >= config_.warmup;
+      measured = gradient->step >= config_.warmup;
       const std::int64_t stale = gradient->update - gradient->read_version;
       if (measured && !policy_->values_rest())
         staleness_.add(stale, device().clock().now() - gradient->read_at);
       if (sums_) {
         add(range, *gradient);
       } else {
-        alone = gradient->values;
+        alone = compensated(index, *gradient);
         factor = lr_factor(config_.staleness_lr, stale);
       }
     }
     if (!range.complete()) break;
     const bool last = (range.version() + 1) % config_.pushes == 0;
-    if (last && optimizer_->rounds() > 0) {
+    if (last && optimizer_rounds() > 0) {
       ++gathered_;
       append(replies, answer_measures());
       break;
     }
-    if (last) {
+    if (last && range.taken() > 0) {
       ParameterRange all = parameters_of(range);
-      if (alone) all.gradients = alone;
+      if (alone) all.gradients = std::exchange(alone, {});
       const std::int64_t step = range.version() / config_.pushes;
-      const std::int64_t a_step =
-          config_.rules.consistency == Consistency::asp ? config_.workers : 1;  // updates
-      update(all, {.step = step, .loss_scale = rounds_.loss_scale, .lr_factor = factor},
-             step >= config_.warmup * a_step);
-      alone = {};
+      update(
+          all,
+          {.step = step, .loss_scale = rounds_.loss_scale * share_of(range), .lr_factor = factor},
+          sums_ ? step >= config_.warmup : measured);
     }
     range.updated();
     append(replies, answer_readers(index));
   }
   append(replies, answer_readers(index));
+  difference_ = {};
   return replies;
+}
+
+/// How much of their mean the gradients of an update add up to: less than 1 if some are missing.
+float ParameterServer::share_of(const Range& range) const {
+  return static_cast<float>(range.taken()) /
+         static_cast<float>(policy_->gradients(config_.workers));
+}
+
+Tensor& ParameterServer::given_values(std::size_t index, int worker) {
+  return given_values_[index * static_cast<std::size_t>(workers()) +
+                       static_cast<std::size_t>(worker)];
+}
+
+Tensor ParameterServer::compensated(std::size_t index, const Range::Gradient& gradient) {
+  if (given_values_.empty() || gradient.read_version == gradient.update) return gradient.values;
+  const Tensor out = compensated_.range(0, gradient.values.count());
+  device().kernels().compensate_delay({.gradients = gradient.values,
+                                       .now = parameters_of(ranges_[index]).parameters,
+                                       .read = given_values(index, gradient.worker),
+                                       .out = out,
+                                       .scale = static_cast<float>(config_.delay_compensation)});
+  return out;
+}
+
+void ParameterServer::move_centre(const Tensor& centre, const Tensor& values) {
+  const Kernels& kernels = device().kernels();
+  difference_ = copy_of(values);
+  kernels.blend({.in = centre, .out = difference_, .in_scale = -1, .out_scale = 1});
+  kernels.blend({.in = difference_,
+                 .out = centre,
+                 .in_scale = static_cast<float>(config_.moving_rate),
+                 .out_scale = 1});
 }
 
 void ParameterServer::add(const Range& range, const Range::Gradient& gradient) {
@@ -216,7 +257,10 @@ ParameterRange ParameterServer::parameters_of(const Range& range) const {
 
 void ParameterServer::update(const ParameterRange& range, const StepInfo& info, bool measured) {
   const Mark begin = device().mark();
-  optimizer_->update(range, info);
+  if (is_elastic())
+    move_centre(range.parameters, range.gradients);
+  else
+    optimizer_->update(range, info);
   if (!measured) return;
   updates_.emplace_back(begin, device().mark());
   add_up_updates(most_updates);
@@ -246,7 +290,10 @@ Replies ParameterServer::answer_readers(std::size_t index) {
   Replies replies;
   for (Range::Reader& reader : ranges_[index].served(device().clock().now())) {
     std::vector<Tensor> frames;
-    if (reader.values) frames.push_back(values_of(index));
+    if (reader.values)
+      frames.push_back(reader.reply.kind == Kind::push_pull && difference_ ? difference_
+                                                                           : values_of(index));
+    if (reader.values && !given_values_.empty()) given_values(index, reader.worker) = frames.back();
     reader.reply.version = ranges_[index].version();
     replies.push_back({reader.worker, {std::move(reader.reply), std::move(frames)}});
   }
@@ -262,65 +309,9 @@ Replies ParameterServer::pull(int worker, const Header& header) {
         "the worker asked for the values after {} steps, but has pushed {} steps; it may ask for "
         "the values after 0 to {} steps",
         header.step, pushed, pushed);
-  range.add_reader({worker, reply_to(header), header.step * config_.pushes, true});
+  // Workers of easgd pull the centre to evaluate it.
+  range.add_reader({worker, reply_to(header), header.step * config_.pushes, true, !is_elastic()});
   return answer_readers(index);
-}
-
-Replies ParameterServer::ticket(int worker, const Header& header) {
-  if (config_.rules.consistency != Consistency::asp || server() != 0)
-    throw Error("this server gives no tickets; server 0 does, with consistency asp");
-  Message reply{reply_to(header), {}};
-  reply.header.scalar = tickets_ > 0 ? 1 : 0;
-  if (tickets_ > 0) {
-    --tickets_;
-    ++given_[static_cast<std::size_t>(worker)];
-  }
-  Replies replies;
-  replies.push_back({worker, std::move(reply)});
-  return replies;
-}
-
-Replies ParameterServer::finish(int worker, const Header& header) {
-  std::optional<Header>& request = finishers_[static_cast<std::size_t>(worker)];
-  if (request) throw Error("the worker has already said that it pushes no more");
-  request = header;
-  return answer_finishers();
-}
-
-Replies ParameterServer::answer_finishers() {
-  for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (!finishers_[w] && !is_lost(static_cast<int>(w))) return {};
-  if (std::exchange(all_finished_, true)) return {};
-  Replies replies;
-  for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (finishers_[w] && !is_lost(static_cast<int>(w)))
-      replies.push_back({static_cast<int>(w), {reply_to(*finishers_[w]), {}}});
-  return replies;
-}
-
-std::vector<int> ParameterServer::patient() const {
-  std::vector<int> workers;
-  for (std::size_t w = 0; w < finishers_.size(); ++w)
-    if (finishers_[w] && !is_done(static_cast<int>(w))) workers.push_back(static_cast<int>(w));
-  return workers;
-}
-
-Replies ParameterServer::lose(int worker) {
-  int left = -1;  // workers that stay
-  for (int w = 0; w < workers(); ++w) left += is_lost(w) ? 0 : 1;
-  const bool waits_for_all = policy_->values_rest();
-  const bool enough = policy_->may_skip() ? left >= policy_->gradients(config_.workers) : left > 0;
-  if (waits_for_all || !enough) return Server::lose(worker);
-  // Steps that the worker had a ticket for, and whose gradients nobody has, are given to others.
-  if (!ranges_.empty())
-    tickets_ += given_[static_cast<std::size_t>(worker)] - ranges_[0].clocks().next(worker);
-  Replies replies = count_as_lost(worker);
-  for (std::size_t index = 0; index < ranges_.size(); ++index) {
-    ranges_[index].lose(worker);
-    append(replies, advance(index));
-  }
-  append(replies, answer_finishers());
-  return replies;
 }
 
 void ParameterServer::report(RankRecord& record) {

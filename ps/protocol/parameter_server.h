@@ -35,9 +35,12 @@ struct ServerConfig {
   OptimizerConfig optimizer{};
   ConsistencyRules rules{};
   StalenessLr staleness_lr = StalenessLr::none;
-  std::int64_t steps = 1;   // steps of the run
-  std::int64_t pushes = 1;  // how often a worker pushes each chunk's gradient in a step
-  std::int64_t warmup = 0;  // steps left out of the optimizer's time and of staleness
+  double delay_compensation = 0;  // asp: the factor of the correction; 0: none
+  double moving_rate = 0;         // easgd
+  std::int64_t period = 1;        // steps of a worker from one push to its next one
+  std::int64_t steps = 1;         // steps of the run
+  std::int64_t pushes = 1;        // how often a worker pushes each chunk's gradient in a step
+  std::int64_t warmup = 0;        // steps left out of the optimizer's time and of staleness
 };
 
 /// The optimizer, and the number of updates of a run, as servers have them: with asp every gradient
@@ -59,6 +62,16 @@ UpdateRules update_rules(const OptimizerConfig& optimizer, const ConsistencyRule
 /// parts of all servers and send back the totals. When the first worker sends the totals of the
 /// last round, the server updates all of its chunks. The server holds parameters, gradient sums and
 /// optimizer state of its own chunks.
+///
+/// An update that has fewer gradients than it should, because workers are gone, is still their
+/// mean. With `delay_compensation` a gradient is first corrected for the updates since its worker
+/// read (CompensateDelay in core/device/ops/flat.h), for which the server keeps the values that
+/// each worker was given: with N workers and parameters of P bytes, at most N * P bytes of
+/// MemoryKind::communication. Then `staleness_lr` divides the update's learning rate.
+///
+/// With easgd the server has no optimizer: its parameters are the centre c, a worker pushes its own
+/// values x, and c += moving_rate * d with d = x - c. The reply to the push carries d, and the
+/// worker sets x -= moving_rate * d. Values and d are fp32.
 class ParameterServer : public Server {
  public:
   /// Writes the initial values of those chunks that belong to this server. The device outlives the
@@ -98,9 +111,6 @@ class ParameterServer : public Server {
   std::size_t index_of(const Header& header) const;
   Replies push(int worker, const Header& header, std::vector<Tensor> frames);
   Replies pull(int worker, const Header& header);
-  Replies ticket(int worker, const Header& header);
-  Replies finish(int worker, const Header& header);
-  Replies answer_finishers();
   /// Adds the gradients whose turn it is, updates, and answers who may read.
   Replies advance(std::size_t index);
   void add(const Range& range, const Range::Gradient& gradient);
@@ -108,7 +118,22 @@ class ParameterServer : public Server {
   Tensor values_of(std::size_t index);
   Tensor copy_of(const Tensor& values) const;
   void update(const ParameterRange& range, const StepInfo& info, bool measured);
+  float share_of(const Range& range) const;
+  void move_centre(const Tensor& centre, const Tensor& values);
+  void keep_given_values();
+  /// The gradient as the optimizer of an asp server gets it.
+  Tensor compensated(std::size_t index, const Range::Gradient& gradient);
+  /// The values of the range that the worker was given last.
+  Tensor& given_values(std::size_t index, int worker);
+  bool is_elastic() const { return config_.rules.consistency == Consistency::easgd; }
+  int optimizer_rounds() const { return optimizer_ ? optimizer_->rounds() : 0; }
   ParameterRange parameters_of(const Range& range) const;
+  // parameter_server_course.cc
+  Replies ticket(int worker, const Header& header);
+  Replies finish(int worker, const Header& header);
+  Replies answer_finishers();
+  /// No update waits for the worker any more. Returns the replies that this causes.
+  Replies leave(int worker);
   // parameter_server_rounds.cc
   Replies measure(int worker, const Header& header, const std::vector<Tensor>& frames);
   Replies settle(int worker, const Header& header, const std::vector<Tensor>& frames);
@@ -133,14 +158,17 @@ class ParameterServer : public Server {
   Tensor sums_;     // of gradients; empty if an update has one gradient, which is used in place
   Tensor partial_;  // the sum of a push after the step's first; empty if there is one push a step
   std::vector<Values> copies_;  // by range: the latest values that a worker was given as a copy
-  std::unique_ptr<Optimizer> optimizer_;
+  std::vector<Tensor> given_values_;      // by range and worker; empty without delay compensation
+  Tensor compensated_;                    // as long as the longest range
+  Tensor difference_;                     // easgd: for the reply to the push that is being handled
+  std::unique_ptr<Optimizer> optimizer_;  // none with easgd
   std::deque<std::pair<Mark, Mark>> updates_;  // begin and end of the updates not yet added up
   double optimizer_seconds_ = 0;
   Staleness staleness_;
   Rounds rounds_, last_rounds_;                   // of the current step, and of the one before
   std::size_t gathered_ = 0;                      // chunks whose gradients are complete
   std::vector<Reply> measures_;                   // replies whose sums are still missing
-  std::int64_t tickets_ = 0;                      // steps that nobody has been given
+  std::int64_t tickets_ = 0;                      // pushes that nobody has been given
   std::vector<std::int64_t> given_;               // tickets, by worker
   std::vector<std::optional<Header>> finishers_;  // by worker: the request to finish
   bool all_finished_ = false;                     // the requests to finish are answered

@@ -10,8 +10,7 @@
 namespace ringside::ps {
 
 ParameterServer::Rounds& ParameterServer::rounds_of_step(const Header& header) {
-  if (ranges_.empty() || optimizer_->rounds() == 0)
-    throw Error("this server's optimizer needs no sums over the model");
+  if (optimizer_rounds() == 0) throw Error("this server's optimizer needs no sums over the model");
   const auto scale = static_cast<float>(header.scalar);
   if (!(std::isfinite(scale) && scale > 0))
     throw Error("the loss scale is {}; it must be finite and above 0", header.scalar);

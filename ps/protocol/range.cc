@@ -50,9 +50,9 @@ std::optional<Range::Gradient> Range::next_gradient() {
     while (turn_ < world_) {
       std::optional<Gradient> gradient = take(turn_);
       if (!gradient && clocks_.is_there(turn_)) return {};
-      if (gradient) gradient->first = !std::exchange(begun_, true);
+      if (gradient) gradient->first = taken_++ == 0;
       ++turn_;
-      complete_ = begun_ && turn_ == world_;
+      complete_ = taken_ > 0 && turn_ == world_;
       if (gradient) return gradient;
     }
     return {};
@@ -60,19 +60,30 @@ std::optional<Range::Gradient> Range::next_gradient() {
   if (chosen_.empty()) choose_first();
   if (chosen_.empty()) return {};
   Gradient gradient = std::move(chosen_.front());
-  gradient.first = !std::exchange(begun_, true);
+  gradient.first = taken_++ == 0;
   chosen_.erase(chosen_.begin());
   complete_ = chosen_.empty();
   return gradient;
 }
 
-/// If enough gradients of the update have come, chooses the first ones and drops the others.
+/// Whether any worker can still push a gradient of the update under way.
+bool Range::can_still_come() const {
+  for (int worker = 0; worker < world_; ++worker)
+    if (clocks_.is_there(worker) && clocks_.next(worker) <= version_) return true;
+  return false;
+}
+
+/// If enough gradients of the update have come, chooses the first ones and drops the others. A
+/// worker that is gone may have pushed its gradients of other ranges alone; then the others may
+/// have gone on to a later update, and those who have not yet would wait for ever. So without
+/// workers who could still push, fewer gradients, or none, make the update.
 void Range::choose_first() {
   const auto wanted = static_cast<std::size_t>(policy_.gradients(world_));
   const auto is_of_update = [&](const Gradient& one) { return one.update == version_; };
-  if (static_cast<std::size_t>(std::count_if(waiting_.begin(), waiting_.end(), is_of_update)) <
-      wanted)
-    return;
+  const auto come =
+      static_cast<std::size_t>(std::count_if(waiting_.begin(), waiting_.end(), is_of_update));
+  if (come < wanted && (waiting_.empty() || can_still_come())) return;
+  complete_ = come == 0;
   std::erase_if(waiting_, [&](Gradient& one) {
     if (!is_of_update(one)) return false;
     if (chosen_.size() < wanted)
@@ -87,8 +98,8 @@ void Range::choose_first() {
 
 void Range::updated() {
   ++version_;
-  turn_ = 0;
-  begun_ = complete_ = false;
+  turn_ = taken_ = 0;
+  complete_ = false;
 }
 
 void Range::keep_waiting(const std::function<Tensor(const Tensor&)>& copy) {
@@ -101,7 +112,7 @@ std::vector<Range::Reader> Range::served(double now) {
   for (Reader& reader : readers_) {
     const bool may = policy_.may_read(reader.number, version_);
     if (may && reader.values) {
-      reads_[static_cast<std::size_t>(reader.worker)] = {version_, now};
+      if (reader.trains) reads_[static_cast<std::size_t>(reader.worker)] = {version_, now};
       if (history_bytes_ > 0) history_.add({Event::read, reader.worker}, history_bytes_);
     }
     (may ? served : waiting).push_back(std::move(reader));
@@ -110,7 +121,7 @@ std::vector<Range::Reader> Range::served(double now) {
   return served;
 }
 
-void Range::lose(int worker) {
+void Range::leave(int worker) {
   if (!clocks_.is_there(worker)) return;
   clocks_.leave(worker);
   std::erase_if(readers_, [&](const Reader& reader) { return reader.worker == worker; });

@@ -39,6 +39,7 @@ class Range {
     Header reply;
     std::int64_t number = 0;  // the worker may read when Policy::may_read() says so for this number
     bool values = true;       // whether the reply carries the values; else it is empty
+    bool trains = true;       // whether what the worker pushes next comes from these values
   };
 
   /// `begin` is the chunk's first element in its server's own parameters. The policy outlives the
@@ -61,6 +62,9 @@ class Range {
   std::optional<Gradient> next_gradient();
   /// Whether all gradients of the update under way have been taken.
   bool complete() const { return complete_; }
+  /// How many gradients of the update under way have been taken. A complete update has fewer than
+  /// Policy::gradients() if workers are gone that would have pushed the others; it may have none.
+  int taken() const { return taken_; }
   /// Says that the update under way is done.
   void updated();
   /// Replaces gradients that still wait for their turn by what `copy` makes of them, each once.
@@ -69,8 +73,8 @@ class Range {
   void add_reader(Reader reader) { readers_.push_back(std::move(reader)); }
   /// Takes out the readers that may read now, and counts them as having read this version at `now`.
   std::vector<Reader> served(double now);
-  /// Nobody waits for the worker any more.
-  void lose(int worker);
+  /// The worker pushes no more, so no update waits for it.
+  void leave(int worker);
 
   const RangeHistory& history() const { return history_; }
   std::int64_t dropped() const { return dropped_; }
@@ -81,6 +85,7 @@ class Range {
     double at = 0;
   };
   bool all_workers() const;
+  bool can_still_come() const;
   std::optional<Gradient> take(int worker);
   void choose_first();
 
@@ -93,7 +98,7 @@ class Range {
   std::deque<Gradient> waiting_;  // in the order in which they came
   int turn_ = 0;                  // updates of all workers: whose gradient is added next
   std::vector<Gradient> chosen_;  // other updates: their gradients that are not yet added
-  bool begun_ = false;            // a gradient of the update has been taken
+  int taken_ = 0;                 // gradients of the update under way
   bool complete_ = false;
   std::vector<Reader> readers_;
   std::vector<Read> reads_;  // by worker: the latest

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,10 @@ struct Reply {
   Message message;
 };
 using Replies = std::vector<Reply>;
+inline void append(Replies& replies, Replies more) {
+  replies.insert(replies.end(), std::make_move_iterator(more.begin()),
+                 std::make_move_iterator(more.end()));
+}
 
 /// A passive object: messages go in, replies come out; it has no thread and no socket. This class
 /// knows who its workers are and which of them are done, answers sums over workers, and turns

@@ -9,7 +9,10 @@
 #include "ps/protocol/service.h"
 #include "ps/schemes/connect.h"
 #include "ps/schemes/consistency_plan.h"
+#include "ps/schemes/easgd.h"
+#include "ps/schemes/ps_parts.h"
 #include "ps/schemes/replica_scheme.h"
+#include "ps/schemes/tickets.h"
 
 namespace ringside::ps {
 namespace {
@@ -20,23 +23,6 @@ constexpr double least_partition_mb = 1e-3, most_partition_mb = 1024;
 
 std::int64_t partition_bytes(const PsOptions& options) {
   return std::llround(options.partition_mb * 1e6);
-}
-
-std::vector<Chunk> chunks_of(const Model& model, int world, const PsOptions& options) {
-  return partition(model, shares_of_servers(options.placement, options.servers, world),
-                   partition_bytes(options));
-}
-
-TransportOptions transport_options(const RankContext& context, const PsOptions& options) {
-  return {.transport = options.transport,
-          .port = options.port,
-          .port_option = "scheme.ps.port",
-          .address = options.reach.address,
-          .advertise = options.reach.advertise,
-          .keys = options.reach.keys,
-          .io_threads = options.io_threads,
-          .max_frame_bytes = std::max(max_chunk_bytes, partition_bytes(options)),
-          .timeout_s = context.plan.train.timeout_s};
 }
 
 /// Bulk synchronous: with what a worker begins a step, all workers' gradients of the step before
@@ -123,28 +109,18 @@ class Asp final : public FreePs {
  public:
   using FreePs::FreePs;
 
-  /// Asks for the ticket of the step after the next one, so that no worker waits for it.
+  void attach(Model& model) override {
+    FreePs::attach(model);
+    if (!options().equal_steps) tickets_.emplace(client());
+  }
   std::optional<Turn> next_turn(std::int64_t done) override {
-    if (options().equal_steps) return FreePs::next_turn(done);
-    if (done == 0) ask();
-    client().wait("a ticket for the next step", [&] { return ticket_.has_value(); });
-    if (!*ticket_) return {};
-    ask();
+    if (!tickets_) return FreePs::next_turn(done);
+    if (!tickets_->take()) return {};
     return Turn{.step = done, .micro_batches = context().plan.train.accumulation};
   }
 
  private:
-  void ask() {
-    ticket_.reset();
-    Message request;
-    request.header.kind = Kind::ticket;
-    request.header.step = asked_++;
-    client().ask(0, std::move(request), "ticket",
-                 [this](const Message& reply) { ticket_ = reply.header.scalar > 0; });
-  }
-
-  std::optional<bool> ticket_;
-  std::int64_t asked_ = 0;
+  std::optional<Tickets> tickets_;
 };
 
 /// A worker whose gradients came too late goes on with the newest values, so it does fewer steps.
@@ -172,21 +148,48 @@ class BackupPs final : public FreePs {
 
 }  // namespace
 
+std::vector<Chunk> chunks_of(const Model& model, int world, const PsOptions& options) {
+  return partition(model, shares_of_servers(options.placement, options.servers, world),
+                   partition_bytes(options));
+}
+
+TransportOptions transport_options(const RankContext& context, const PsOptions& options) {
+  return {.transport = options.transport,
+          .port = options.port,
+          .port_option = "scheme.ps.port",
+          .address = options.reach.address,
+          .advertise = options.reach.advertise,
+          .keys = options.reach.keys,
+          .io_threads = options.io_threads,
+          .max_frame_bytes = std::max(max_chunk_bytes, partition_bytes(options)),
+          .timeout_s = context.plan.train.timeout_s};
+}
+
 Fields fields_of(PsOptions& options) {
   Fields fields = {
       {"backup_workers", &options.backup_workers,
        "bsp: an update takes the first gradients of all workers but this many; later ones are "
        "dropped"},
+      {"communication_period", &options.communication_period,
+       "easgd: steps of a worker from one exchange with the servers to the next; train.steps is a "
+       "multiple of it"},
       {"consistency", &options.consistency,
        "bsp: every worker begins a step with values that all workers' gradients of the step before "
        "have updated; ssp: values may lack the updates of the last staleness_bound steps; asp: "
-       "every gradient updates the values when it comes, and nobody waits"},
+       "every gradient updates the values when it comes, and nobody waits; easgd: workers train "
+       "replicas of their own, which values on the servers hold together (elastic averaging)"},
+      {"delay_compensation", &options.delay_compensation,
+       "asp: factor L with which a gradient g is corrected for the updates since its worker read: "
+       "g + L * g * g * (values now - values read); 0: none"},
       {"equal_steps", &options.equal_steps,
-       "asp: every worker does train.steps steps; else all together do train.steps times the "
-       "number of workers"},
+       "asp, easgd: every worker does train.steps steps; else all together do train.steps times "
+       "the number of workers"},
       {"io_threads", &options.io_threads,
        "tcp, ipc: threads of a rank that move bytes; more than one help a rank with several "
        "connections and cores to spare"},
+      {"moving_rate", &options.moving_rate,
+       "easgd: share of their distance by which a worker and the centre each move in an exchange; "
+       "0: 0.9 divided by the number of workers"},
       {"partition_mb", &options.partition_mb,
        "units are pushed and pulled in parts of at most this size (MB, in fp32)"},
       {"placement", &options.placement,
@@ -217,9 +220,13 @@ ConsistencyRules rules_of(const PsOptions& options) {
           static_cast<int>(options.backup_workers)};
 }
 
+double moving_rate_of(const PsOptions& options, int workers) {
+  return options.moving_rate > 0 ? options.moving_rate : 0.9 / workers;
+}
+
 Promise promise_of(const PsOptions& options) {
   const ConsistencyRules rules = rules_of(options);
-  const bool synchronous = rules.consistency != Consistency::asp && rules.staleness_bound == 0 &&
+  const bool synchronous = !is_asynchronous(rules.consistency) && rules.staleness_bound == 0 &&
                            rules.backup_workers == 0;
   return synchronous ? Promise::same_run : Promise::replayed;
 }
@@ -249,24 +256,38 @@ void check(const PsOptions& options, const RunPlan& plan) {
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {
   if (promise_of(options) == Promise::same_run) return std::make_unique<Ps>(context, options);
   if (options.consistency == Consistency::asp) return std::make_unique<Asp>(context, options);
+  if (options.consistency == Consistency::easgd) return make_easgd(context, options);
   if (options.consistency == Consistency::ssp) return std::make_unique<FreePs>(context, options);
   return std::make_unique<BackupPs>(context, options);
+}
+
+ServerConfig server_config(const RankContext& context, std::uint64_t token,
+                           const PsOptions& options) {
+  ServerConfig config = server_config(context, token);
+  config.rules = rules_of(options);
+  config.staleness_lr = options.staleness_lr;
+  config.delay_compensation = options.delay_compensation;
+  if (options.consistency != Consistency::easgd) return config;
+  config.dtype = DType::f32;
+  config.moving_rate = moving_rate_of(options, context.plan.world);
+  config.period = options.communication_period;
+  return config;
 }
 
 RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
                     const Loader&) {
   const auto transport = context.links.transport<Transport>();
   const Connection connection = transport->listen(context, transport_options(context, options));
-  ServerConfig config = server_config(context, connection.token);
-  config.rules = rules_of(options);
-  config.staleness_lr = options.staleness_lr;
   ParameterServer server(model, chunks_of(model, context.plan.world, options), context.device,
-                         config);
+                         server_config(context, connection.token, options));
   return serve(context, *connection.channel, server, model.parameter_count());
 }
 
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
-  const auto parameters = static_cast<double>(shape.parameter_bytes);
+  const bool elastic = options.consistency == Consistency::easgd;
+  const double parameters = elastic ? 4 * static_cast<double>(shape.parameters) /
+                                          static_cast<double>(options.communication_period)
+                                    : static_cast<double>(shape.parameter_bytes);
   const double n = shape.world, s = shape.servers;
   const auto r = static_cast<double>(shape.reductions);
   if (options.placement == Placement::dedicated) return parameters * std::max(r, n / s);

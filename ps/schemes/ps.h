@@ -20,6 +20,9 @@ struct PsOptions {
   std::int64_t staleness_bound = 3;
   std::int64_t backup_workers = 0;
   StalenessLr staleness_lr = StalenessLr::none;
+  double delay_compensation = 0;
+  std::int64_t communication_period = 10;
+  double moving_rate = 0;  // 0: 0.9 / N with N workers
   bool equal_steps = false;
   TransportKind transport = TransportKind::automatic;
   std::int64_t io_threads = 1;
@@ -43,6 +46,9 @@ inline ServerCounts count_servers(const PsOptions& options, int world) {
   return count_servers(options.placement, options.servers, world);
 }
 
+/// EASGD's moving rate in a run with `workers` workers.
+double moving_rate_of(const PsOptions& options, int workers);
+
 /// How many workers a run can lose and still go on: with backup workers as many, with asp and ssp
 /// all but one, else none.
 int expendable_workers(const PsOptions& options, int world);
@@ -55,10 +61,10 @@ int expendable_workers(const PsOptions& options, int world);
 /// after these sums. With asp and ssp, and with backup workers, no worker waits for another beyond
 /// what the policy says (ps/protocol/consistency.h): every worker evaluates the values that it has,
 /// and with asp the run ends after steps * N steps of any workers, so that a fast worker does more
-/// of them (unless `equal_steps`). A gradient is then a mean over the samples of the gradients that
-/// make an update. The run's parameters are those of the servers when all workers are done. With N
-/// workers, S servers, parameters of P bytes, and R gradients of each parameter in a step, a worker
-/// sends R
+/// of them (unless `equal_steps`); easgd is described in ps/schemes/easgd.h. A gradient is then a
+/// mean over the samples of the gradients that make an update. The run's parameters are those of
+/// the servers when all workers are done. With N workers, S servers, parameters of P bytes, and R
+/// gradients of each parameter in a step, a worker sends R
 /// * P bytes in a step and a server sends N * P / S bytes.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
 
@@ -75,7 +81,8 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
 /// also sends (N - 1) * P / S bytes of values: its server's part to each of the other workers. A
 /// rank that has only a worker sends R * P bytes. With servers mixed, of which a dedicated one
 /// keeps C bytes and a worker's own G (shares_of_servers()), a dedicated one sends N * C bytes and
-/// the rank of a worker R * (P - G) + (N - 1) * G.
+/// the rank of a worker R * (P - G) + (N - 1) * G. With easgd all of these, of fp32 values, are
+/// divided by the communication period.
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
 
 }  // namespace ringside::ps

@@ -203,6 +203,55 @@ TEST_P(FlatKernels, BlendIsIndependentOfPosition) {
         });
 }
 
+TEST_P(FlatKernels, CompensateDelayAgreesWithReference) {
+  for (const auto count : flat_sizes)
+    for (const float scale : {0.0f, 0.04f, 2.0f}) {
+      const Values g = normal(count), now = normal(count), read = normal(count);
+      const Tensor out = output({count});
+      kernels().compensate_delay({.gradients = upload({count}, g),
+                                  .now = upload({count}, now),
+                                  .read = upload({count}, read),
+                                  .out = out,
+                                  .scale = scale});
+      EXPECT_CLOSE(out, reference::compensated(g, now, read, scale));
+    }
+}
+
+/// Every operation of the formula is rounded for itself, whatever instructions a device has.
+TEST_P(FlatKernels, CompensateDelayHasTheBitsOfItsFormula) {
+  constexpr std::int64_t count = 5003;
+  constexpr float scale = 0.3f;
+  const Values g = normal(count), now = normal(count), read = normal(count);
+  const Tensor out = output({count});
+  kernels().compensate_delay({.gradients = upload({count}, g),
+                              .now = upload({count}, now),
+                              .read = upload({count}, read),
+                              .out = out,
+                              .scale = scale});
+  Values expected(g.size());
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    const auto gradient = static_cast<float>(g[i]);
+    const volatile float square = scale * gradient * gradient;
+    const volatile float moved = static_cast<float>(now[i]) - static_cast<float>(read[i]);
+    const volatile float correction = square * moved;
+    expected[i] = gradient + correction;
+  }
+  const Values rounded = held(expected);
+  EXPECT_EQ(download(out), std::vector<float>(rounded.begin(), rounded.end()));
+}
+
+TEST_P(FlatKernels, CompensateDelayIsIndependentOfPosition) {
+  expect_position_independent(
+      {{normal(5003), dtype()},
+       {normal(5003), dtype()},
+       {normal(5003), dtype()},
+       {Values(5003, 0.0), dtype()}},
+      [&](const std::vector<Tensor>& t) {
+        kernels().compensate_delay(
+            {.gradients = t[0], .now = t[1], .read = t[2], .out = t[3], .scale = 0.7f});
+      });
+}
+
 /// What tests give to Dropout as `first`, the number of a range's first element: numbers at several
 /// places in a block of four elements, and one shortly before 2^34, where the upper half of the
 /// counter becomes 1.

@@ -37,8 +37,8 @@ class LostWorkers : public ProgramTest {
 };
 
 TEST_F(LostWorkers, AreLeftOutAndNamedUnderAspAndSspAndAmongBackups) {
-  for (const std::string way :
-       {"scheme.ps.consistency=asp", "scheme.ps.consistency=ssp", "scheme.ps.backup_workers=1"}) {
+  for (const std::string way : {"scheme.ps.consistency=asp", "scheme.ps.consistency=ssp",
+                                "scheme.ps.consistency=easgd", "scheme.ps.backup_workers=1"}) {
     const Ended ended = without(1, {way});
     EXPECT_EQ(ended.status, 0) << way << ": " << ended.err;
     EXPECT_THAT(ended.out, HasSubstr("lost           rank 1 (worker) was killed by signal 9"))
@@ -55,17 +55,24 @@ TEST_F(LostWorkers, AreNotMissedLater) {
 }
 
 TEST_F(LostWorkers, AreLeftOutOfTheReplayToo) {
-  small_gpt(16, 16,
-            "steps = 300\nwarmup = 1\nglobal_batch = 3\nevaluate_every = 100\n"
-            "[scheme.ps]\nservers = 1\nconsistency = \"asp\"\n[compare]\n"
-            "schemes = [\"ps\"]\nworlds = [3]\nrepeats = 1\nattempts = 1\n");
-  Program program = start({"compare", "trial.toml"});
-  while (program.children().size() < 4) std::this_thread::yield();
-  kill(program.children().at(2), SIGKILL);
-  const Ended ended = program.wait();
-  EXPECT_EQ(ended.status, 0) << ended.err;
-  EXPECT_THAT(ended.out, HasSubstr("went on although rank 2 (worker) was killed by signal 9"));
-  EXPECT_THAT(ended.out, HasSubstr("bit-identical to its definition (replayed)"));
+  for (const std::string way :
+       {"consistency = \"asp\"\ndelay_compensation = 1", "consistency = \"ssp\"",
+        "consistency = \"easgd\"", "backup_workers = 1\npartition_mb = 0.001"}) {
+    small_gpt(16, 16,
+              "steps = 300\nwarmup = 1\nglobal_batch = 3\nevaluate_every = 100\n"
+              "[scheme.ps]\nservers = 1\n" +
+                  way +
+                  "\n[compare]\n"
+                  "schemes = [\"ps\"]\nworlds = [3]\nrepeats = 1\nattempts = 1\n");
+    Program program = start({"compare", "trial.toml"});
+    while (program.children().size() < 4) std::this_thread::yield();
+    kill(program.children().at(2), SIGKILL);
+    const Ended ended = program.wait();
+    EXPECT_EQ(ended.status, 0) << way << ": " << ended.err;
+    EXPECT_THAT(ended.out, HasSubstr("went on although rank 2 (worker) was killed by signal 9"))
+        << way;
+    EXPECT_THAT(ended.out, HasSubstr("bit-identical to its definition (replayed)")) << way;
+  }
 }
 
 TEST_F(LostWorkers, EndARunWhoseWorkersWaitForAll) {

@@ -28,6 +28,8 @@ inline void PrintTo(const Kept& kept, std::ostream* out) { *out << kept.name; }
 inline std::vector<Kept> ways_to_keep_in_step() {
   using ps::Consistency;
   return {{"asp", {.consistency = Consistency::asp}},
+          {"asp_compensated", {.consistency = Consistency::asp, .delay_compensation = 2}},
+          {"easgd", {.consistency = Consistency::easgd, .communication_period = 2}},
           {"ssp_1", {.consistency = Consistency::ssp, .staleness_bound = 1}},
           {"ssp_3", {.consistency = Consistency::ssp, .staleness_bound = 3}},
           {"backup", {.backup_workers = 1}}};
@@ -35,6 +37,8 @@ inline std::vector<Kept> ways_to_keep_in_step() {
 
 inline RunPlan plan_of(ExperimentConfig config, const ps::PsOptions& options, int world) {
   config.scheme_options["ps"] = options;
+  if (options.consistency == ps::Consistency::easgd)  // its steps are whole periods
+    while (config.train.steps % options.communication_period != 0) ++config.train.steps;
   return plan_training(config, "ps", world);
 }
 

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 #include "ps/protocol/service.h"
-#include "ps/schemes/connect.h"
+#include "ps/schemes/ps_parts.h"
 #include "tests/schemes/free_workers.h"
 
 namespace ringside {
@@ -167,7 +167,7 @@ class WrongServer : public ps::ParameterServer {
 
  protected:
   ps::Replies answer(int worker, ps::Message message) override {
-    if (message.header.kind != ps::Kind::push_pull || message.header.step != 2 || worker != 1 ||
+    if (message.header.kind != ps::Kind::push_pull || message.header.step < 2 || worker != 1 ||
         done_)
       return ParameterServer::answer(worker, std::move(message));
     done_ = true;
@@ -179,7 +179,7 @@ class WrongServer : public ps::ParameterServer {
   bool done_ = false;
 };
 
-/// Adds one gradient twice.
+/// Adds one gradient twice; with easgd the values of a worker count twice.
 class AppliesTwice final : public WrongServer {
  public:
   using WrongServer::WrongServer;
@@ -211,7 +211,7 @@ class ReadsLate final : public WrongServer {
   }
 };
 
-/// Runs asp with a server of another class.
+/// Runs the plan with a server of another class.
 template <class Server>
 Row run_with(const RunPlan& plan) {
   SchemeRow row = find_scheme("ps");
@@ -221,24 +221,35 @@ Row run_with(const RunPlan& plan) {
     const ps::Connection connection = transport->listen(
         context,
         {.max_frame_bytes = ps::max_chunk_bytes, .timeout_s = context.plan.train.timeout_s});
-    ps::ServerConfig config = ps::server_config(context, connection.token);
-    config.rules = ps::rules_of(own);
-    Server server(model, ps::partition(model, context.plan.servers), context.device, config);
+    Server server(model, ps::chunks_of(model, context.plan.servers, own), context.device,
+                  ps::server_config(context, connection.token, own));
     return ps::serve(context, *connection.channel, server, model.parameter_count());
   };
   return testing::run(plan, &row);
 }
 
+std::vector<RunPlan> asynchronous_plans() {
+  const auto with = [](ps::PsOptions options) {
+    options.servers = 1;
+    return plan_of(tiny("mlp"), options, 2);
+  };
+  return {with({.consistency = ps::Consistency::asp}),
+          with({.consistency = ps::Consistency::asp, .delay_compensation = 2}),
+          with({.consistency = ps::Consistency::easgd, .communication_period = 2})};
+}
+
 TEST(FreeWorkers, AServerThatAppliesAPushTwiceIsFoundOut) {
-  const RunPlan plan = plan_of(tiny("mlp"), {.servers = 1, .consistency = ps::Consistency::asp}, 2);
-  const Verdict verdict = verdict_of(with_replay(run_with<AppliesTwice>(plan)));
-  EXPECT_EQ(verdict.proof, Proof::different) << verdict.cause;
+  for (const RunPlan& plan : asynchronous_plans()) {
+    const Verdict verdict = verdict_of(with_replay(run_with<AppliesTwice>(plan)));
+    EXPECT_EQ(verdict.proof, Proof::different) << verdict.cause;
+  }
 }
 
 TEST(FreeWorkers, AServerThatReadsOneVersionLateIsFoundOut) {
-  const RunPlan plan = plan_of(tiny("mlp"), {.servers = 1, .consistency = ps::Consistency::asp}, 2);
-  const Verdict verdict = verdict_of(with_replay(run_with<ReadsLate>(plan)));
-  EXPECT_NE(verdict.proof, Proof::identical_to_replay) << verdict.cause;
+  for (const RunPlan& plan : asynchronous_plans()) {
+    const Verdict verdict = verdict_of(with_replay(run_with<ReadsLate>(plan)));
+    EXPECT_NE(verdict.proof, Proof::identical_to_replay) << verdict.cause;
+  }
 }
 
 TEST(FreeWorkers, ARecordThatDoesNotFitIsRefused) {
@@ -270,9 +281,48 @@ TEST(FreeWorkers, WhatNeedsTheWholeModelIsRefusedByName) {
               HasSubstr("bf16"));
   EXPECT_THAT(complaint([](auto& c) { c.optimizer.clip_norm = 1; }, {.backup_workers = 1}),
               HasSubstr("backup_workers"));
+  const ps::PsOptions easgd = {.consistency = ps::Consistency::easgd, .communication_period = 1};
+  EXPECT_EQ(complaint(
+                [](auto& c) {
+                  c.optimizer.kind = "lamb";
+                  c.optimizer.clip_norm = 1;
+                },
+                easgd),
+            "nothing")
+      << "workers have the whole gradients of their replicas";
+  EXPECT_THAT(complaint([](auto& c) { c.train.precision = Precision::fp16; }, easgd),
+              HasSubstr("'easgd'"));
+  EXPECT_THAT(complaint([](auto&) {}, {.consistency = ps::Consistency::easgd,
+                                       .communication_period = 1,
+                                       .moving_rate = 1.5}),
+              HasSubstr("moving_rate = 1.5"));
+  EXPECT_THAT(complaint([](auto&) {}, {.moving_rate = 0.5}), HasSubstr("'easgd' alone"));
+  EXPECT_THAT(
+      complaint([](auto&) {}, {.consistency = ps::Consistency::asp, .communication_period = 1}),
+      HasSubstr("'easgd' alone"));
+  EXPECT_THAT(complaint([](auto&) {}, {.consistency = ps::Consistency::easgd,
+                                       .delay_compensation = 0.1,
+                                       .communication_period = 1}),
+              HasSubstr("delay_compensation = 0.1 goes with consistency 'asp' alone"));
+  EXPECT_THAT(
+      complaint([](auto&) {}, {.consistency = ps::Consistency::asp, .delay_compensation = -1}),
+      HasSubstr("delay_compensation = -1"));
   EXPECT_THAT(complaint([](auto&) {}, {.backup_workers = 2}), HasSubstr("of 2 workers must not"));
   EXPECT_THAT(complaint([](auto&) {}, {.staleness_lr = ps::StalenessLr::inverse}),
               HasSubstr("staleness_lr"));
+}
+
+TEST(ElasticAveraging, RunsInWholePeriods) {
+  const ps::PsOptions options = {.consistency = ps::Consistency::easgd, .communication_period = 3};
+  RunPlan plan = plan_of(tiny("mlp"), options, 2);
+  EXPECT_EQ(plan.train.steps, 6);
+  plan.train.steps = 7;
+  try {
+    ps::check(options, plan);
+    FAIL() << "7 steps are no whole periods";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("communication_period = 3: train.steps = 7 must be"));
+  }
 }
 
 TEST(FreeWorkers, StaleGradientsCanHaveSmallerSteps) {
@@ -281,6 +331,97 @@ TEST(FreeWorkers, StaleGradientsCanHaveSmallerSteps) {
   const Row row = with_replay(run_hindered(plan_of(tiny("mlp"), options, 3), 2));
   EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
   EXPECT_GT(row.staleness->max, 0);
+}
+
+/// The replay of one record, as if the run had had these options.
+Replay replayed_with(const Row& row, const ps::PsOptions& options) {
+  Row other = row;
+  other.plan.options = options;
+  return *with_replay(std::move(other)).replay;
+}
+
+TEST(FreeWorkers, StaleGradientsAreCompensated) {
+  ps::PsOptions options = {.consistency = ps::Consistency::asp,
+                           .staleness_lr = ps::StalenessLr::inverse,
+                           .delay_compensation = 2};
+  const Row row = with_replay(run_hindered(plan_of(tiny("mlp"), options, 3), 2));
+  EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
+  ASSERT_GT(row.staleness->max, 0);
+  EXPECT_EQ(replayed_with(row, options).parameter_hashes, row.parameter_hashes);
+  options.delay_compensation = 0;
+  EXPECT_NE(replayed_with(row, options).parameter_hashes, row.parameter_hashes);
+}
+
+TEST(FreeWorkers, ALoneWorkerHasNothingToCompensate) {
+  ps::PsOptions options = {.consistency = ps::Consistency::asp};
+  const Row without = testing::run(plan_of(tiny("mlp"), options, 1));
+  options.delay_compensation = 2;
+  const Row with = testing::run(plan_of(tiny("mlp"), options, 1));
+  EXPECT_EQ(with.staleness->max, 0);
+  EXPECT_EQ(with.parameter_hashes, without.parameter_hashes);
+}
+
+TEST(ElasticAveraging, TheRateSaysHowFarWorkersAreFromEachOther) {
+  ps::PsOptions options = {.consistency = ps::Consistency::easgd, .communication_period = 1};
+  EXPECT_EQ(ps::moving_rate_of(options, 3), 0.9 / 3);
+  auto config = tiny("mlp");
+  const Row weak = with_replay(run_hindered(plan_of(config, options, 3), 2));
+  EXPECT_EQ(verdict_of(weak).proof, Proof::identical_to_replay) << verdict_of(weak).cause;
+  options.moving_rate = 0.9;
+  EXPECT_NE(replayed_with(weak, options).parameter_hashes, weak.parameter_hashes);
+}
+
+/// With a rate of 1 the centre takes the worker's place in an exchange.
+TEST(ElasticAveraging, ALoneWorkerTrainsAsItWouldAlone) {
+  auto config = tiny("mlp");
+  config.train.steps = 6;
+  config.train.evaluate_every = 6;
+  config.train.evaluate_batches = 1;
+  const ps::PsOptions options = {
+      .consistency = ps::Consistency::easgd, .communication_period = 6, .moving_rate = 1};
+  const Row alone = testing::run(plan_of(config, options, 1));
+  const Row trained = testing::run(plan_of(config, {}, 1));
+  EXPECT_EQ(alone.loss, trained.loss);
+  ASSERT_THAT(alone.evaluations, SizeIs(1));
+  EXPECT_NEAR(alone.evaluations[0].loss, trained.evaluations.at(0).loss, 1e-5);
+}
+
+TEST(ElasticAveraging, InBf16WithClippingAndLambAndAccumulation) {
+  auto config = tiny("gpt");
+  config.train.precision = Precision::bf16;
+  config.train.accumulation = 2;
+  config.train.evaluate_every = 2;
+  config.train.evaluate_batches = 1;
+  config.optimizer.kind = "lamb";
+  config.optimizer.clip_norm = 1;
+  const Row row = with_replay(run_hindered(
+      plan_of(config, {.consistency = ps::Consistency::easgd, .communication_period = 3}, 3), 1));
+  EXPECT_EQ(verdict_of(row).proof, Proof::identical_to_replay) << verdict_of(row).cause;
+}
+
+TEST(ElasticAveraging, AFastWorkerDoesMoreStepsUnlessStepsAreEqual) {
+  auto config = with_a_slow_worker(4);
+  config.train.steps = 40;
+  ps::PsOptions options = {.consistency = ps::Consistency::easgd, .communication_period = 4};
+  const Row row = simulated(config, options, 4);
+  ASSERT_THAT(row.worker_steps, SizeIs(4));
+  EXPECT_EQ(std::accumulate(row.worker_steps.begin(), row.worker_steps.end(), std::int64_t{0}),
+            4 * config.train.steps);
+  EXPECT_GT(row.worker_steps[0], row.worker_steps[3]);
+  options.equal_steps = true;
+  EXPECT_THAT(simulated(config, options, 4).worker_steps, SizeIs(0));
+}
+
+TEST(ElasticAveraging, BytesShrinkWithThePeriod) {
+  auto config = tiny("mlp");
+  config.train.steps = 40;
+  const auto sent = [&](std::int64_t period) {
+    const Row row = testing::run(plan_of(
+        config, {.consistency = ps::Consistency::easgd, .communication_period = period}, 1));
+    EXPECT_GE(row.ranks[0].bytes_sent_per_step, row.bytes_minimum_per_step);
+    return row.ranks[0].bytes_sent_per_step;
+  };
+  EXPECT_NEAR(sent(1) / sent(10), 10, 1);
 }
 
 }  // namespace

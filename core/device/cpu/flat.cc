@@ -37,6 +37,15 @@ void blend_range(const T* in, T* out, std::int64_t begin, std::int64_t end, floa
   }
 }
 
+template <class T>
+void compensate_range(const T* gradients, const T* now, const T* read, T* __restrict out,
+                      std::int64_t begin, std::int64_t end, float scale) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    const float g = load(gradients[i]);
+    store(out[i], g + scale * g * g * (load(now[i]) - load(read[i])));
+  }
+}
+
 template <class In, class Out>
 void cast_all(const Context& context, const Cast& op) {
   const In* in = op.in.data<In>();
@@ -102,6 +111,16 @@ void blend(const Context& context, const Blend& op) {
                [&](std::int64_t begin, std::int64_t end, int) {
                  blend_range(op.in.data<float>(), op.out.data<float>(), begin, end, op.in_scale,
                              op.out_scale);
+               });
+}
+
+void compensate_delay(const Context& context, const CompensateDelay& op) {
+  parallel_for(context.threads, op.out.count(), grain,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 with_float_type(op.out.dtype(), [&]<class T>(T) {
+                   compensate_range(op.gradients.data<T>(), op.now.data<T>(), op.read.data<T>(),
+                                    op.out.data<T>(), begin, end, op.scale);
+                 });
                });
 }
 

@@ -29,6 +29,7 @@ Kernels make_kernels(const Context& context) {
       .copy = bound(context, copy),
       .add = bound(context, add),
       .blend = bound(context, blend),
+      .compensate_delay = bound(context, compensate_delay),
       .cast = bound(context, cast),
       .sum_of_squares = bound(context, sum_of_squares),
       .dropout = bound(context, dropout),

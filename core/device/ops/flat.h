@@ -25,6 +25,13 @@ struct Blend {
   Tensor in{}, out{};
   float in_scale = 1, out_scale = 0;
 };
+/// Corrects a gradient g that was computed from the values `read`, while the values are `now`
+/// meanwhile (Zheng et al., ICML 2017): out = g + scale * g * g * (now - read), in this order, each
+/// operation rounded to fp32, and the result to the dtype that all four tensors have.
+struct CompensateDelay {
+  Tensor gradients{}, now{}, read{}, out{};
+  float scale = 0;
+};
 /// Converts from fp32 to another dtype or to fp32 from another dtype. Copies if both tensors have
 /// the same dtype. With several `rows`, `in` is that many rows of equal length one after the other,
 /// and row r begins at element r * `stride` of `out`; what lies between the rows of `out` is left

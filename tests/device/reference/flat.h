@@ -16,6 +16,14 @@ inline double sum_of_squares(const Values& values) {
   return sum;
 }
 
+inline Values compensated(const Values& gradients, const Values& now, const Values& read,
+                          double scale) {
+  Values out = gradients;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] += scale * gradients[i] * gradients[i] * (now[i] - read[i]);
+  return out;
+}
+
 /// Computes the random words anew for each element, although four elements share the same words.
 inline Values dropout(const Dropout& op, const Values& in) {
   Values out;

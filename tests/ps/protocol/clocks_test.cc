@@ -90,6 +90,9 @@ TEST(Policies, SayWhichUpdateAGradientBelongsToAndWhoMayRead) {
   EXPECT_EQ(asp->update_of(4, 9), 9);
   EXPECT_EQ(asp->gradients(3), 1);
   EXPECT_TRUE(asp->may_read(100, 0));
+  const auto easgd = make_policy({.consistency = Consistency::easgd}, 3);
+  EXPECT_EQ(easgd->update_of(4, 9), 9);
+  EXPECT_TRUE(easgd->may_skip()) << "workers push after some of their steps";
   const auto backup = make_policy({.backup_workers = 1}, 3);
   EXPECT_EQ(backup->update_of(4, 4), 4);
   EXPECT_EQ(backup->update_of(4, 5), std::nullopt);

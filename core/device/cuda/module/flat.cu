@@ -79,6 +79,33 @@ struct Blending {
   }
 };
 
+template <class T>
+struct Compensating {
+  const T *gradients, *now, *read_values;
+  T* out;
+  float scale;
+
+  template <int n>
+  struct Operands {
+    Pack<T, n> gradients, now, read;
+  };
+  template <int n>
+  __device__ Operands<n> read(std::int64_t i) const {
+    return {load<n>(gradients + i), load<n>(now + i), load<n>(read_values + i)};
+  }
+  template <int n>
+  __device__ void write(std::int64_t i, const Operands<n>& operands) const {
+    Floats<n> values = unpack(operands.gradients);
+    const Floats<n> now = unpack(operands.now), before = unpack(operands.read);
+#pragma unroll
+    for (int e = 0; e < n; ++e) {
+      const float g = values.at[e];
+      values.at[e] = g + scale * g * g * (now.at[e] - before.at[e]);
+    }
+    store_floats<n>(out + i, values);
+  }
+};
+
 template <class In, class Out>
 struct Casting {
   const In* in;
@@ -113,6 +140,14 @@ void blend_range(const Context& context, const Blend& op) {
   auto* out = op.out.data<float>();
   const Blending<keeps> body{in, out, op.in_scale, op.out_scale};
   elementwise<4, 2>(context, "blend", op.out.count(), body, in, out);
+}
+
+template <class T>
+void compensate_range(const Context& context, const CompensateDelay& op) {
+  const Compensating<T> body{data<T>(op.gradients), data<T>(op.now), data<T>(op.read),
+                             data<T>(op.out), op.scale};
+  elementwise<in_16_bytes<T>, 2>(context, "compensate_delay", op.out.count(), body, body.gradients,
+                                 body.now, body.read_values, body.out);
 }
 
 template <class In, class Out>
@@ -224,6 +259,11 @@ void add(const Context& context, const Add& op) {
 
 void blend(const Context& context, const Blend& op) {
   op.out_scale == 0 ? blend_range<false>(context, op) : blend_range<true>(context, op);
+}
+
+void compensate_delay(const Context& context, const CompensateDelay& op) {
+  with_type(op.out.dtype(),
+            [&]<class T>(std::type_identity<T>) { compensate_range<T>(context, op); });
 }
 
 void cast(const Context& context, const Cast& op) {

@@ -16,6 +16,7 @@ void fill(const Context&, const Fill&);
 void copy(const Context&, const Copy&);
 void add(const Context&, const Add&);
 void blend(const Context&, const Blend&);
+void compensate_delay(const Context&, const CompensateDelay&);
 void cast(const Context&, const Cast&);
 void sum_of_squares(const Context&, const SumOfSquares&);
 void dropout(const Context&, const Dropout&);

@@ -1,0 +1,277 @@
+#include "ps/schemes/easgd.h"
+
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/scheme/rank_context.h"
+#include "core/scheme/side_by_side.h"
+#include "ps/schemes/connect.h"
+#include "ps/schemes/event_walk.h"
+#include "ps/schemes/ps_parts.h"
+#include "ps/schemes/tickets.h"
+
+namespace ringside::ps {
+namespace {
+
+/// What a worker and the definition have in common.
+class Elastic : public SideBySide {
+ protected:
+  Elastic(const RankContext& context, const PsOptions& options, int replicas)
+      : SideBySide(context, replicas),
+        options_(options),
+        rate_(static_cast<float>(moving_rate_of(options, context.plan.world * replicas))) {}
+
+  bool exchanges_after(std::int64_t step) const {
+    return (step + 1) % options_.communication_period == 0;
+  }
+  /// Moves values towards the centre, or the centre towards values.
+  void move(const Tensor& values, const Tensor& difference, float rate) const {
+    kernels().blend({.in = difference, .out = values, .in_scale = rate, .out_scale = 1});
+  }
+  /// Part of a replica moves towards the centre by the rate.
+  void pull_back(int replica, std::int64_t begin, const Tensor& difference) const {
+    const std::int64_t count = difference.count();
+    const auto span = context().timeline.scope(Activity::encoding, "elastic force");
+    move(values(replica).range(begin, count), difference, -rate_);
+    round_parameters(replica, begin, count);
+  }
+  void bind(std::size_t unit, const Tensor& parameters) {
+    model().units[unit]->bind(of_unit(unit, parameters), {});
+  }
+  void visit(const Tensor& parameters, const ParameterVisitor& visitor) {
+    for (std::size_t u = 0; u < model().units.size(); ++u)
+      visitor(0, *model().units[u], of_unit(u, parameters));
+  }
+  const PsOptions& options() const { return options_; }
+  float rate() const { return rate_; }
+  const Kernels& kernels() const { return context().device.kernels(); }
+  Tensor parameters_like_replicas(MemoryKind kind) {
+    return context().device.tensor({model().parameter_count()}, kind,
+                                   parameter_dtype(context().plan.train));
+  }
+
+ private:
+  Tensor of_unit(std::size_t unit, const Tensor& parameters) {
+    return parameters.range(model().first_parameter(unit), model().units[unit]->layout().count());
+  }
+
+  PsOptions options_;
+  float rate_;
+};
+
+class Easgd final : public Elastic {
+ public:
+  Easgd(const RankContext& context, const PsOptions& options)
+      : Elastic(context, options, 1), transport_(context.links.transport<Transport>()) {}
+
+  void attach(Model& model) override {
+    SideBySide::attach(model);
+    chunks_ = chunks_of(model, context().plan.world, options());
+    missing_.resize(model.units.size());
+    client_ = connect(context(), *transport_, transport_options(context(), options()));
+    client_->sum({});  // workers begin together
+    if (!options().equal_steps) tickets_.emplace(*client_);
+  }
+
+  /// Every ticket is for the steps up to the next exchange, with which a worker ends.
+  std::optional<Turn> next_turn(std::int64_t done) override {
+    const bool begins = done % options().communication_period == 0;
+    if (begins && !(tickets_ ? tickets_->take() : done < context().plan.train.steps)) return {};
+    return Turn{.step = done, .micro_batches = context().plan.train.accumulation};
+  }
+
+  void before_forward(std::size_t unit, const Pass& pass) override {
+    wait_for(unit);
+    if (pass.training) return SideBySide::before_forward(unit, pass);
+    if (!std::exchange(centre_is_new_, true)) pull_centre();
+    bind(unit, centre_);
+  }
+  void after_forward(std::size_t, const Pass&) override { client_->progress(); }
+  void after_backward(std::size_t unit, const Pass& pass) override {
+    SideBySide::after_backward(unit, pass);
+    client_->progress();
+  }
+  void drain() override { client_->drain(); }
+
+  void visit_parameters(const ParameterVisitor& visitor) override {
+    if (!std::exchange(finished_, true)) {
+      client_->finish();
+      if (client_->worker() == 0) pull_centre();
+    }
+    if (client_->worker() == 0) visit(centre_, visitor);
+  }
+  Traffic traffic() const override { return client_ ? client_->traffic() : Traffic{}; }
+
+ private:
+  void synchronise(const StepInfo& info) override {
+    centre_is_new_ = false;
+    if (!exchanges_after(info.step)) return;
+    for (const Chunk& chunk : chunks_) {
+      Message push = about(Kind::push_pull, chunk, info.step);
+      push.frames.push_back(values(0).range(chunk.begin, chunk.count));
+      ask(chunk, std::move(push),
+          [this, chunk](const Tensor& difference) { pull_back(0, chunk.begin, difference); });
+    }
+  }
+
+  void pull_centre() {
+    if (!centre_) centre_ = parameters_like_replicas(MemoryKind::parameter);
+    for (const Chunk& chunk : chunks_)
+      ask(chunk, about(Kind::pull, chunk, 0), [this, chunk](const Tensor& values) {
+        kernels().cast({.in = values, .out = centre_.range(chunk.begin, chunk.count)});
+      });
+    client_->drain();
+  }
+
+  static Message about(Kind kind, const Chunk& chunk, std::int64_t step) {
+    Message message;
+    message.header.kind = kind;
+    message.header.step = step;
+    message.header.begin = chunk.begin;
+    message.header.count = chunk.count;
+    return message;
+  }
+
+  void ask(const Chunk& chunk, Message request, std::function<void(const Tensor&)> take) {
+    ++missing_[chunk.unit];
+    std::string what =
+        fmt::format("{} {}", name_of(request.header.kind), model().units[chunk.unit]->name());
+    client_->ask(
+        chunk.server, std::move(request), std::move(what),
+        [this, chunk, take = std::move(take)](const Message& reply) {
+          if (reply.frames.size() != 1 || reply.frames[0].dtype() != DType::f32 ||
+              reply.frames[0].count() != chunk.count)
+            throw Error("server {} sent no fp32 values of the {} elements from {} on", chunk.server,
+                        chunk.count, chunk.begin);
+          take(reply.frames[0]);
+          --missing_[chunk.unit];
+        },
+        chunk.begin);
+  }
+
+  void wait_for(std::size_t unit) {
+    client_->wait("the centre's part of " + model().units[unit]->name(),
+                  [&] { return missing_[unit] == 0; });
+  }
+
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Client> client_;
+  std::optional<Tickets> tickets_;
+  std::vector<Chunk> chunks_;
+  std::vector<int> missing_;    // how many replies have not come, by unit
+  Tensor centre_;               // as it was read last; empty before
+  bool centre_is_new_ = false;  // it was read after the latest step
+  bool finished_ = false;
+};
+
+/// A worker computes steps up to its next exchange, which happens range by range as the record
+/// says; it goes on once the exchange of every range has come back.
+class Definition final : public Elastic {
+ public:
+  Definition(const RankContext& context, const PsOptions& options)
+      : Elastic(context, options, context.plan.defines),
+        walk_(context.plan.history, context.plan.defines),
+        workers_(static_cast<std::size_t>(context.plan.defines)) {}
+
+  void attach(Model& model) override {
+    SideBySide::attach(model);
+    Device& device = context().device;
+    centre_ = device.tensor({model.parameter_count()}, MemoryKind::parameter);
+    const auto initial = initial_values(context());
+    for (std::size_t u = 0; u < model.units.size(); ++u) {
+      const std::int64_t first = model.first_parameter(u);
+      initial->write(*model.units[u], first, 0,
+                     centre_.range(first, model.units[u]->layout().count()));
+    }
+    for (Worker& worker : workers_) {
+      worker.centre = parameters_like_replicas(MemoryKind::workspace);
+      worker.exchanges.resize(walk_.ranges());
+    }
+  }
+
+  std::optional<Turn> next_turn(std::int64_t) override {
+    const std::int64_t each = context().plan.train.accumulation / own_replicas();
+    walk_.go_on([this](std::size_t range, const RangeEvent& event) { repeat(range, event); });
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      Worker& worker = workers_[w];
+      if (!walk_.has_read(w)) continue;
+      const std::int64_t first = static_cast<std::int64_t>(w) * each;
+      if (std::exchange(worker.evaluates, false))
+        return Turn{worker.steps - 1, first, each, false, true};
+      if (worker.steps == walk_.pushes(w) * options().communication_period) continue;
+      computing_ = w;
+      return Turn{worker.steps, first, each, true, false};
+    }
+    walk_.check_end();
+    return {};
+  }
+  Batch fetch(const BatchSlice& slice, const Loader& loader, const Pass&) override {
+    return loader.read(slice);
+  }
+
+  void before_forward(std::size_t unit, const Pass& pass) override {
+    if (pass.training) return SideBySide::before_forward(unit, pass);
+    const std::int64_t each = pass.micro_batches / own_replicas();
+    bind(unit, workers_[static_cast<std::size_t>(pass.micro_batch / each)].centre);
+  }
+
+  bool step(const StepInfo& info) override {
+    update(static_cast<int>(computing_), info);
+    Worker& worker = workers_[computing_];
+    ++worker.steps;
+    worker.evaluates = evaluates_after(context().plan.train, info.step);
+    if (exchanges_after(info.step)) {
+      walk_.offer(computing_);
+      walk_.ask(computing_);
+    }
+    if (worker.evaluates) walk_.ask(computing_);
+    return true;
+  }
+
+  void visit_parameters(const ParameterVisitor& visitor) override {
+    kernels().cast({.in = centre_, .out = workers_[0].centre});
+    visit(workers_[0].centre, visitor);
+  }
+
+ private:
+  struct Worker {
+    std::int64_t steps = 0;
+    bool evaluates = false;         // after its latest step, once it has read the centre
+    Tensor centre;                  // as the worker read it last
+    std::vector<Tensor> exchanges;  // by range: what the server sends back; empty otherwise
+  };
+
+  void repeat(std::size_t range, const RangeEvent& event) {
+    const auto& [begin, count, text, cut] = context().plan.history[range];
+    const Tensor centre = centre_.range(begin, count);
+    Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
+    Tensor& exchange = worker.exchanges[range];
+    if (event.kind == RangeEvent::Kind::accepted) {
+      exchange = context().device.tensor({count}, MemoryKind::workspace);
+      kernels().copy({.in = values(event.worker).range(begin, count), .out = exchange});
+      move(exchange, centre, -1);
+      move(centre, exchange, rate());
+    } else if (event.kind == RangeEvent::Kind::read && exchange) {
+      pull_back(event.worker, begin, std::exchange(exchange, {}));
+    } else if (event.kind == RangeEvent::Kind::read) {
+      kernels().cast({.in = centre, .out = worker.centre.range(begin, count)});
+    }
+  }
+
+  EventWalk walk_;
+  std::vector<Worker> workers_;
+  Tensor centre_;
+  std::size_t computing_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<SyncScheme> make_easgd(const RankContext& context, const PsOptions& options) {
+  return std::make_unique<Easgd>(context, options);
+}
+
+std::unique_ptr<SyncScheme> define_easgd(const RankContext& context, const PsOptions& options) {
+  return std::make_unique<Definition>(context, options);
+}
+
+}  // namespace ringside::ps

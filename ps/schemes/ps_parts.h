@@ -1,0 +1,18 @@
+// What the workers and servers of `ps` share under every consistency.
+#pragma once
+
+#include <vector>
+
+#include "ps/protocol/partition.h"
+#include "ps/protocol/transport.h"
+#include "ps/schemes/ps.h"
+
+namespace ringside::ps {
+
+/// Which server keeps what of the model, with `world` workers.
+std::vector<Chunk> chunks_of(const Model& model, int world, const PsOptions& options);
+ServerConfig server_config(const RankContext& context, std::uint64_t token,
+                           const PsOptions& options);
+TransportOptions transport_options(const RankContext& context, const PsOptions& options);
+
+}  // namespace ringside::ps

@@ -1,0 +1,168 @@
+// What asynchronous servers compute: corrected gradients, a centre, and means without lost workers.
+#include <gmock/gmock.h>
+
+#include "tests/ps/server_fixture.h"
+
+namespace ringside::ps {
+namespace {
+
+using ::testing::FloatNear;
+using ::testing::Pointwise;
+
+class AsynchronousServerTest : public ServerTest {
+ protected:
+  /// Plain SGD: p -= 0.1 * gradient.
+  ServerConfig plain(int workers, ConsistencyRules rules) const {
+    ServerConfig own = config(workers);
+    own.rules = rules;
+    own.optimizer.kind = "sgd";
+    own.optimizer.momentum = own.optimizer.weight_decay = 0;
+    return own;
+  }
+  Message push_of(int worker, std::size_t chunk, std::int64_t step, float value) {
+    Message message = about(Kind::push_pull, worker, chunks_[chunk], step);
+    message.frames.push_back(device_->tensor({chunks_[chunk].count}, MemoryKind::gradient));
+    device_->kernels().fill({.out = message.frames[0], .value = value});
+    return message;
+  }
+  /// The reply to a worker, which must be one of the replies.
+  static const Message& reply_to(int worker, const Replies& replies) {
+    for (const Reply& reply : replies)
+      if (reply.worker == worker) return reply.message;
+    throw Error("worker {} has no reply", worker);
+  }
+  std::vector<float> read(ParameterServer& server, std::size_t chunk) {
+    return values_of(reply_to(0, server.handle(0, pull(0, chunk, 0))).frames.at(0));
+  }
+  static std::vector<float> moved(std::vector<float> values, float by) {
+    for (float& one : values) one += by;
+    return values;
+  }
+};
+
+MATCHER(Close, "") { return std::abs(std::get<0>(arg) - std::get<1>(arg)) < 1e-5; }
+
+TEST_F(AsynchronousServerTest, CorrectsAGradientForTheUpdatesSinceItsWorkerRead) {
+  ServerConfig own = plain(2, {.consistency = Consistency::asp});
+  own.delay_compensation = 0.5;
+  ParameterServer server(model_, chunks_, *device_, own);
+  const std::vector<float> initial = read(server, 0);
+  server.handle(1, push_of(1, 0, 0, 3));
+  // Now the values are 0.3 less than those that worker 0 has: 2 - 0.5 * 2 * 2 * 0.3 = 1.4.
+  const Replies replies = server.handle(0, push_of(0, 0, 0, 2));
+  EXPECT_THAT(values_of(reply_to(0, replies).frames.at(0)),
+              Pointwise(Close(), moved(initial, -0.3f - 0.14f)));
+  // Worker 0 has read since; worker 1 has not: 1 - 0.5 * 0.14 = 0.93.
+  EXPECT_THAT(values_of(reply_to(0, server.handle(0, push_of(0, 0, 1, 1))).frames.at(0)),
+              Pointwise(Close(), moved(initial, -0.44f - 0.1f)));
+}
+
+TEST_F(AsynchronousServerTest, DividesTheLearningRateOfWhatItHasCorrected) {
+  ServerConfig own = plain(2, {.consistency = Consistency::asp});
+  own.delay_compensation = 0.5;
+  own.staleness_lr = StalenessLr::inverse;
+  ParameterServer server(model_, chunks_, *device_, own);
+  const std::vector<float> initial = read(server, 0);
+  server.handle(1, push_of(1, 0, 0, 3));
+  EXPECT_THAT(values_of(reply_to(0, server.handle(0, push_of(0, 0, 0, 2))).frames.at(0)),
+              Pointwise(Close(), moved(initial, -0.3f - 0.14f / 2)));
+}
+
+TEST_F(AsynchronousServerTest, KeepsAtMostTheValuesOfEveryWorker) {
+  constexpr int workers = 3;
+  ServerConfig own = plain(workers, {.consistency = Consistency::asp});
+  own.delay_compensation = 0.5;
+  const std::int64_t before = device_->ledger().current()[MemoryKind::communication];
+  ParameterServer server(model_, chunks_, *device_, own);
+  for (std::int64_t step = 0; step < 4; ++step)
+    for (int worker = 0; worker < workers; ++worker)
+      for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk)
+        server.handle(worker, push_of(worker, chunk, step, 1));
+  EXPECT_EQ(device_->ledger().current()[MemoryKind::communication] - before, workers * 60 * 4);
+}
+
+TEST_F(AsynchronousServerTest, ACentreAndAWorkerMoveTowardsEachOther) {
+  ServerConfig own = plain(2, {.consistency = Consistency::easgd});
+  own.moving_rate = 0.25;
+  const std::int64_t before = device_->ledger().current()[MemoryKind::optimizer];
+  ParameterServer server(model_, chunks_, *device_, own);
+  EXPECT_EQ(device_->ledger().current()[MemoryKind::optimizer], before) << "workers optimize";
+  const std::vector<float> initial = read(server, 0);
+  // Steps between two exchanges are left out.
+  const std::vector<float> difference =
+      values_of(reply_to(1, server.handle(1, push_of(1, 0, 3, 2))).frames.at(0));
+  for (std::size_t i = 0; i < initial.size(); ++i) {
+    EXPECT_FLOAT_EQ(difference[i], 2 - initial[i]);
+    EXPECT_FLOAT_EQ(read(server, 0)[i], initial[i] + 0.25f * difference[i]);
+  }
+  EXPECT_NE(refusal(server, 1, push_of(1, 0, 3, 2)).find("already"), std::string::npos);
+  EXPECT_NE(refusal(server, 1, testing::message_of(token, Kind::measure, 1, 0)).find("no sums"),
+            std::string::npos);
+}
+
+TEST_F(AsynchronousServerTest, SspWithoutALostWorkerTakesTheMeanOfTheOthers) {
+  ParameterServer server(model_, chunks_, *device_,
+                         plain(3, {.consistency = Consistency::ssp, .staleness_bound = 1}));
+  const std::vector<float> initial = read(server, 0);
+  for (int worker = 0; worker < 3; ++worker) server.handle(worker, push_of(worker, 0, 0, 1));
+  server.handle(0, push_of(0, 0, 1, 1));
+  server.handle(1, push_of(1, 0, 1, 3));
+  server.lose(2);
+  // A third of 3 samples' mean each: 1 + 1 + 1, then (1 + 3) * 3 / 2.
+  EXPECT_THAT(read(server, 0), Pointwise(Close(), moved(initial, -0.3f - 0.6f)));
+}
+
+/// Worker 1 dies after it has pushed chunk 0 alone, and worker 2 is late. Then chunk 0 is one
+/// update ahead of chunk 1, for which worker 0 alone has pushed.
+class BackupWorkers : public AsynchronousServerTest {
+ protected:
+  void die_in_mid_push(ParameterServer& server) {
+    for (std::size_t chunk = 0; chunk < 3; ++chunk)
+      for (const int worker : {0, 1}) server.handle(worker, push_of(worker, chunk, 0, 1));
+    before_ = read(server, 1);
+    server.handle(1, push_of(1, 0, 1, 1));
+    for (std::size_t chunk = 0; chunk < 3; ++chunk) server.handle(0, push_of(0, chunk, 1, 1));
+    for (std::size_t chunk = 0; chunk < 3; ++chunk) {
+      const Replies late = server.handle(2, push_of(2, chunk, 0, 1));
+      EXPECT_EQ(reply_to(2, late).header.version, chunk == 0 ? 2 : 1);
+    }
+    server.lose(1);
+  }
+  std::vector<float> before_;
+};
+
+TEST_F(BackupWorkers, GoOnAfterOneHasDiedInMidPush) {
+  ParameterServer server(model_, chunks_, *device_, plain(3, {.backup_workers = 1}));
+  die_in_mid_push(server);
+  // The newest version that worker 2 has read is 2, so nobody can push an update 1 any more.
+  server.handle(2, push_of(2, 0, 2, 1));
+  const Replies replies = server.handle(2, push_of(2, 1, 2, 1));
+  const Message& late = reply_to(0, replies);
+  EXPECT_EQ(late.header.version, 2);
+  EXPECT_THAT(values_of(late.frames.at(0)), Pointwise(Close(), moved(before_, -0.2f)))
+      << "the only gradient stands for two";
+  EXPECT_EQ(reply_to(2, server.handle(0, push_of(0, 1, 2, 1))).header.version, 3);
+}
+
+TEST_F(BackupWorkers, WaitForNobodyWhoIsDone) {
+  ParameterServer server(model_, chunks_, *device_, plain(3, {.backup_workers = 1}));
+  die_in_mid_push(server);
+  const Replies replies = server.handle(2, testing::message_of(token, Kind::finish, 2, 0));
+  EXPECT_EQ(reply_to(0, replies).header.version, 2);
+}
+
+TEST_F(BackupWorkers, LeaveOutAnUpdateThatNobodyCanMake) {
+  ParameterServer server(model_, chunks_, *device_, plain(4, {.backup_workers = 2}));
+  const std::vector<float> initial = read(server, 1);
+  for (const int worker : {0, 1}) server.handle(worker, push_of(worker, 0, 0, 1));
+  for (const int worker : {0, 1}) server.lose(worker);
+  for (const int worker : {2, 3}) server.handle(worker, push_of(worker, 0, 0, 1));
+  server.handle(2, push_of(2, 1, 1, 1));
+  const Replies replies = server.handle(3, push_of(3, 1, 1, 1));
+  EXPECT_EQ(reply_to(2, replies).header.version, 2);
+  EXPECT_THAT(values_of(reply_to(2, replies).frames.at(0)),
+              Pointwise(Close(), moved(initial, -0.2f)));
+}
+
+}  // namespace
+}  // namespace ringside::ps
