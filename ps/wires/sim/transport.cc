@@ -75,6 +75,10 @@ class SimChannel : public Channel {
     end_.received.pop_front();
     Line& line = *parcel->line;
     line.taken();
+    if (line.through_memory()) {
+      const sim::MessageSpec& cost = device_.world().cluster().message;
+      spend(cost.receive_us, cost.receive_us_per_mb, parcel->bytes);
+    }
     traffic_.received += static_cast<std::int64_t>(parcel->bytes);
     if (!find_line(line.from().id)) add_line(line.from().id, line.from());
     for (std::size_t i = 0; i < parcel->shapes.size(); ++i) {
@@ -109,7 +113,16 @@ class SimChannel : public Channel {
       for (const Tensor& frame : message.frames) bytes += static_cast<double>(frame.bytes());
       traffic_.sent += static_cast<std::int64_t>(bytes);
     }
+    if (line.through_memory()) {
+      const sim::MessageSpec& cost = device_.world().cluster().message;
+      spend(cost.send_us, cost.send_us_per_mb, bytes);
+    }
     line.send(std::move(message), bytes);
+  }
+
+  /// This end's own time on its core for a message through shared memory.
+  void spend(double us, double us_per_mb, double bytes) {
+    device_.world().work(device_.place(), 1e-6 * (us + us_per_mb * bytes * 1e-6));
   }
 
   sim::SimDevice& device_;
@@ -192,7 +205,7 @@ class SimTransport : public Transport {
     sim::SimDevice& device = sim::sim_device(context.device);
     device.catch_up();
     const auto wire = device.world().shared().get<Wire>();
-    End& end = open(*wire, device, context.rank, context.self().server);
+    End& end = open(*wire, device, context.rank, context.self().server, options);
     auto channel = std::make_unique<ServerChannel>(device, *wire, end, options);
     wire->announce(end);
     return {std::move(channel), token};
@@ -209,14 +222,18 @@ class SimTransport : public Transport {
       if (!server) throw Error("server {} did not listen within {} s", id, options.timeout_s);
       servers.push_back(server);
     }
-    End& end = open(*wire, device, context.rank, context.self().worker);
+    End& end = open(*wire, device, context.rank, context.self().worker, options);
     return {std::make_unique<WorkerChannel>(device, *wire, end, options, servers, context.timeline),
             token};
   }
 
  private:
-  static End& open(Wire& wire, sim::SimDevice& device, int rank, int id) {
-    return wire.open(device.world(), device.place(), rank, id, device.has_values());
+  static End& open(Wire& wire, sim::SimDevice& device, int rank, int id,
+                   const TransportOptions& options) {
+    const bool maps_memory = (options.transport == TransportKind::automatic ||
+                              options.transport == TransportKind::shm) &&
+                             sim::shares_memory(device.world().cluster());
+    return wire.open(device.world(), device.place(), rank, id, device.has_values(), maps_memory);
   }
 };
 

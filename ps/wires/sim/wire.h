@@ -32,6 +32,8 @@ struct Parcel {
 struct End {
   int rank = 0;
   int id = 0;  // number of the worker or of the server
+  sim::Place place{};
+  bool maps_memory = false;  // its messages go through shared memory where they can
   Io* io = nullptr;
   bool has_values = false;
   bool open = true;
@@ -47,10 +49,16 @@ class Line {
   End& from() const { return from_; }
   End& to() const { return to_; }
   bool within_rank() const { return from_.rank == to_.rank; }
+  bool through_memory() const {
+    return !within_rank() && from_.maps_memory && to_.maps_memory &&
+           from_.place.machine == to_.place.machine;
+  }
 
   /// The number of messages sent that the peer has not taken.
   int under_way() const { return under_way_; }
 
+  /// `bytes` are those of header and frames. Through shared memory the caller has spent the
+  /// sender's CPU time before, and the taker spends the receiver's.
   void send(Message message, double bytes);
   /// Says that the sender's CPU has finished its part of the next message.
   void ready();
@@ -117,7 +125,8 @@ class Io {
 class Wire {
  public:
   /// Makes a new end; blocks as Io::wait_for_start() does.
-  End& open(sim::World& world, sim::Place place, int rank, int id, bool has_values);
+  End& open(sim::World& world, sim::Place place, int rank, int id, bool has_values,
+            bool maps_memory);
   Line& line(End& from, End& to);
 
   /// From now on find() finds server `id`.
