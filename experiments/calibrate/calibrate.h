@@ -30,7 +30,8 @@ void measure_device(sim::DeviceSpec& device, std::int64_t threads);
 /// Measures collectives between processes through shared memory.
 void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads);
 
-/// Measures messages between a worker and a server, as they travel by default.
+/// Measures messages between a worker and a server, as they travel by default: through shared
+/// memory, to a receiver that sleeps.
 void measure_messages(sim::ClusterSpec& cluster, std::int64_t threads);
 
 }  // namespace ringside

@@ -27,10 +27,10 @@ double lower_quartile(std::vector<double> values) {
   return *quarter;
 }
 
-/// Seconds of processor time that all threads of this process have used.
+/// Seconds of processor time that this thread has used.
 double cpu_seconds() {
   timespec time{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
@@ -84,9 +84,15 @@ double seconds_of(const Collective& collective, std::int64_t count, int repeats,
 
 // ---- messages
 
+/// Of one message: from the call of send() until the receiver has it, and the sender's processor
+/// time in send().
 struct EchoTimes {
-  double wall_s = 0, cpu_s = 0;  // for each message
+  double wall_s = 0, send_s = 0;
 };
+
+/// Both ends compute between messages for as long as lets the other fall asleep, as servers and
+/// workers do that wait in training.
+constexpr double pause_s = 300e-6;
 
 RunPlan echo_plan() {
   RunPlan plan;
@@ -116,39 +122,39 @@ class EchoRank {
       if (!answer) answer = device_->tensor(frame.shape(), MemoryKind::parameter);
       frame = answer;
       received.message.header.reply = true;
+      compute();
       channel.send(received.peer, std::move(received.message));
     }
   }
 
-  /// Sends messages of `count` elements, each after the reply to the one before. So each
-  /// message has to wake its receiver, as messages usually do in training.
+  /// Sends messages of `count` elements, each after the reply to the one before.
   EchoTimes ask(std::int64_t count, int messages) {
     const auto connection = transport_->connect(context_, {.timeout_s = timeout_s});
     ps::Channel& channel = *connection.channel;
     const Tensor frame = device_->tensor({count}, MemoryKind::communication);
     device_->kernels().fill({.out = frame, .value = 1});
-    const auto send = [&] {
+    std::vector<double> wall, sending;
+    for (int i = 0; i < messages; ++i) {
+      compute();
       ps::Message message;
       message.header.kind = ps::Kind::push_pull;
       message.header.token = connection.token;
       message.frames.push_back(frame);
+      const double begin = device_->clock().now(), cpu = cpu_seconds();
       channel.send(0, std::move(message));
-    };
-    double begin = 0, cpu = 0;
-    const int warm = messages / 4;
-    for (int sent = 0; sent < messages; ++sent) {
-      if (sent == warm) {
-        begin = device_->clock().now();
-        cpu = cpu_seconds();
-      }
-      send();
+      sending.push_back(cpu_seconds() - cpu);
       receive(channel);
+      wall.push_back((device_->clock().now() - begin - pause_s) / 2);
     }
-    const double each = 2.0 * (messages - warm);
-    return {(device_->clock().now() - begin) / each, (cpu_seconds() - cpu) / each};
+    return {lower_quartile(std::move(wall)), lower_quartile(std::move(sending))};
   }
 
  private:
+  void compute() const {
+    const double end = device_->clock().now() + pause_s;
+    while (device_->clock().now() < end) {
+    }
+  }
   static ps::Received receive(ps::Channel& channel) {
     auto received = channel.receive(timeout_s);
     if (!received) throw Error("calibrate: a message did not come back within {} s", timeout_s);
@@ -171,9 +177,9 @@ EchoTimes echo(std::int64_t count, int messages) {
     EchoRank server(plan, 1, store), worker(plan, 0, store);
     std::jthread serving([&] { server.serve(messages); });
     const EchoTimes now = worker.ask(count, messages);
-    least = least
-                ? EchoTimes{std::min(least->wall_s, now.wall_s), std::min(least->cpu_s, now.cpu_s)}
-                : now;
+    least =
+        least ? EchoTimes{std::min(least->wall_s, now.wall_s), std::min(least->send_s, now.send_s)}
+              : now;
   }
   return *least;
 }
@@ -208,13 +214,12 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
 
 void measure_messages(sim::ClusterSpec& cluster, std::int64_t) {
   constexpr std::int64_t small = 16, large = 1 << 18;
-  const EchoTimes of_small = echo(small, 1000), of_large = echo(large, 500);
-  // Both ends do about the same work: each wakes a thread and, where messages go through sockets,
-  // copies a message once.
-  cluster.message.send_us = cluster.message.receive_us = of_small.cpu_s / 2 / micro;
-  const double per_mb = std::max(0.0, of_large.cpu_s - of_small.cpu_s) / (4.0 * large / mega);
-  cluster.message.send_us_per_mb = cluster.message.receive_us_per_mb = per_mb / 2 / micro;
-  cluster.pcie.latency_us = std::max(0.0, of_small.wall_s - of_small.cpu_s) / micro;
+  const EchoTimes of_small = echo(small, 400), of_large = echo(large, 400);
+  // Both ends do about the same work. The rest of the time the receiver wakes up.
+  cluster.message.send_us = cluster.message.receive_us = of_small.send_s / micro;
+  const double per_mb = std::max(0.0, of_large.send_s - of_small.send_s) / (4.0 * large / mega);
+  cluster.message.send_us_per_mb = cluster.message.receive_us_per_mb = per_mb / micro;
+  cluster.pcie.latency_us = std::max(0.0, of_small.wall_s - 2 * of_small.send_s) / micro;
 }
 
 }  // namespace ringside
