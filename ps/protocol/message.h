@@ -14,7 +14,8 @@ namespace ringside::ps {
 
 /// In the comments below, "request -> reply" says what each of the two contains. A reply has the
 /// kind of its request; `error` may answer any request. Workers of easgd push values in place of a
-/// gradient; the reply then has their difference from the server's (ps/protocol/parameter_server.h).
+/// gradient; the reply then has their difference from the server's
+/// (ps/protocol/parameter_server.h).
 enum class Kind : std::uint8_t {
   hello,      // the worker's first word: what it was started with, in text; no reply
   push,       // a gradient of a range; no reply
