@@ -198,8 +198,9 @@ Replies ParameterServer::advance(std::size_t index) {
           sums_ ? step >= config_.warmup : measured);
     }
     range.updated();
-    append(replies, answer_readers(index));
   }
+  // After all updates, of which the loss of a worker can allow several: a record says only what
+  // allowed them, so nobody reads between two of them.
   append(replies, answer_readers(index));
   difference_ = {};
   return replies;

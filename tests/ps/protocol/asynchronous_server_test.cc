@@ -112,6 +112,14 @@ TEST_F(AsynchronousServerTest, SspWithoutALostWorkerTakesTheMeanOfTheOthers) {
   EXPECT_THAT(read(server, 0), Pointwise(Close(), moved(initial, -0.3f - 0.6f)));
 }
 
+TEST_F(AsynchronousServerTest, NobodyReadsBetweenUpdatesThatOneLossAllows) {
+  ParameterServer server(model_, chunks_, *device_,
+                         plain(2, {.consistency = Consistency::ssp, .staleness_bound = 1}));
+  server.handle(0, push_of(0, 0, 0, 1));
+  server.handle(0, push_of(0, 0, 1, 1));
+  EXPECT_EQ(reply_to(0, server.lose(1)).header.version, 2);
+}
+
 /// Worker 1 dies after it has pushed chunk 0 alone, and worker 2 is late. Then chunk 0 is one
 /// update ahead of chunk 1, for which worker 0 alone has pushed.
 class BackupWorkers : public AsynchronousServerTest {
