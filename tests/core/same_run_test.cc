@@ -59,7 +59,8 @@ TEST(SameTraining, IsDecidedByEverythingButWhatIsNamedHere) {
       "train.accumulation",     "train.reduce",         "train.recompute",      "train.timeout_s",
       "optimizer.lr",           "optimizer.lr_scaling", "device.threads",       "device.cluster",
       "sim.message_ranks",      "sim.traced_ranks",     "sim.network_gbit_s",   "sim.jitter",
-      "train.shares",           "train.offload",        "device.slow",          "device.jitter"};
+      "sim.servers_apart",      "train.shares",         "train.offload",        "device.slow",
+      "device.jitter"};
   RunPlan plan;
   plan.cluster.emplace();
   EXPECT_EQ(free_keys(plan), keys);

@@ -46,10 +46,14 @@ TEST_F(BenchPs, ChecksEveryTransportWithSeveralWorkersAndServers) {
         }
 }
 
-TEST_F(BenchPs, ChecksEveryConsistency) {
+TEST_F(BenchPs, ChecksEveryConsistencyWhoseServersAddGradientsUp) {
   std::string all;
-  for (const std::string_view name : names_of(ps::Consistency{}))
+  std::size_t count = 0;
+  for (const std::string_view name : names_of(ps::Consistency{})) {
+    if (name == name_of(ps::Consistency::easgd)) continue;
     all += (all.empty() ? "" : ",") + std::string(name);
+    ++count;
+  }
   const auto results = results_of({"--workers", "2", "--servers", "2", "--sizes", "4KB,3MB",
                                    "--consistencies", all, "--rounds", "3"});
   std::set<std::string> measured;
@@ -57,7 +61,7 @@ TEST_F(BenchPs, ChecksEveryConsistency) {
     EXPECT_EQ(row.at("in_place").at("nwrong"), 0) << row.dump();
     measured.insert(row.at("consistency"));
   }
-  EXPECT_EQ(measured.size(), names_of(ps::Consistency{}).size());
+  EXPECT_EQ(measured.size(), count);
 }
 
 TEST_F(BenchPs, MeasuresServersBesideWorkers) {

@@ -136,7 +136,8 @@ TEST_F(Config, RefusesUnknownNamesOfValuesAndListsTheKnownOnes) {
               HasSubstr("choose constant, linear, cosine or step"));
   EXPECT_THAT(complaint("", {"optimizer.lr_scaling=cubic"}),
               HasSubstr("choose none, sqrt or linear"));
-  EXPECT_THAT(complaint("", {"scheme.ps.consistency=tso"}), HasSubstr("choose bsp, ssp or asp"));
+  EXPECT_THAT(complaint("", {"scheme.ps.consistency=tso"}),
+              HasSubstr("choose bsp, ssp, asp or easgd"));
   for (const std::string scheme : {"scheme.ps.", "scheme.dp."}) {
     EXPECT_THAT(
         complaint("", {scheme + "placement=near"}),
