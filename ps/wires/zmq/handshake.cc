@@ -10,9 +10,9 @@ namespace {
 
 constexpr int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-/// A server that has another key than the worker believes cannot read what the worker says, and
-/// ends the connection without a word. A connection may break for other reasons, so a few are
-/// forgiven; ZeroMQ connects again after a tenth of a second.
+/// A server that has no keys, or another key than the worker believes, cannot read what the worker
+/// says, and may end the connection without a word. A connection may break for other reasons, so a
+/// few are forgiven; ZeroMQ connects again after a tenth of a second.
 constexpr int forgiven = 5;
 
 }  // namespace
@@ -67,7 +67,8 @@ void Handshake::fail(int event, std::uint32_t value) {
                     keys ? "keys" : "no keys"));
   if (keys && ++ends_ > forgiven)
     throw refused(
-        fmt::format("has ended {} handshakes, as a server does that has not the key {}/{}.public",
+        fmt::format("has ended {} handshakes, as a server does that has no keys, or not the key "
+                    "{}/{}.public",
                     ends_, options_.keys, server_key),
         "give servers and workers the files of the same call of `ringside keys`");
 }
