@@ -70,10 +70,11 @@ class ShmChannel : public Channel {
   bool try_offer(Peer& peer, Message message);
   shm::Backoff backoff() const { return shm::Backoff(board_->spins(), board_->spins()); }
   /// Calls `attempt` until it returns true; between two calls waits until something changes.
-  /// Returns false if that takes longer than the deadline. While it waits, this end counts as
-  /// waiting for room at the peer.
+  /// Returns false if that takes longer than the deadline. After a first attempt in vain this end
+  /// counts as waiting for room at the peer, which then rings this end's bell.
   template <class Attempt>
   bool keep_trying(Peer& peer, Attempt attempt) {
+    if (attempt()) return true;
     const Clock& clock = device_.clock();
     WaitingTime waited(clock.now(), shm::Flag::longest_sleep_s);
     shm::Backoff backoff = this->backoff();
