@@ -12,27 +12,62 @@
 namespace ringside {
 namespace {
 
-TEST(Predictions, OfEverySchemeComeWithin15PercentOfTimeAnd2OfMemory) {
-  const testing::TemporaryFolder folder;
-  const auto run = [&](std::vector<std::string> arguments) {
+class Predictions : public ::testing::Test {
+ protected:
+  Predictions() { run({"calibrate"}); }
+
+  void run(std::vector<std::string> arguments) const {
     const testing::Ended ended =
-        testing::Program(RINGSIDE_PROGRAM, std::move(arguments), folder.path()).wait();
+        testing::Program(RINGSIDE_PROGRAM, std::move(arguments), folder_.path()).wait();
     EXPECT_EQ(ended.status, 0) << ended.err;
-  };
-  run({"calibrate"});
-  run({"compare", RINGSIDE_EXPERIMENTS "/quickstart.toml", "--set", "data.kind=synthetic", "--set",
-       "data.path=[]", "--set", "compare.all_cores=false"});
-  std::ifstream in(folder.path() / "results/quickstart/summary.json");
-  const auto cases = nlohmann::json::parse(in).at("cases");
+  }
+  /// The cases of the quickstart with these settings, each of which has a prediction.
+  nlohmann::json cases_with(const std::vector<std::string>& settings) const {
+    std::vector<std::string> arguments = {"compare", RINGSIDE_EXPERIMENTS "/quickstart.toml"};
+    for (const char* setting : {"data.kind=synthetic", "data.path=[]", "compare.all_cores=false"})
+      arguments.insert(arguments.end(), {"--set", setting});
+    for (const std::string& setting : settings)
+      arguments.insert(arguments.end(), {"--set", setting});
+    run(arguments);
+    std::ifstream in(folder_.path() / "results/quickstart/summary.json");
+    auto cases = nlohmann::json::parse(in).at("cases");
+    for (const auto& one : cases) EXPECT_FALSE(one.at("predicted").is_null()) << name_of(one);
+    return cases;
+  }
+  static std::string name_of(const nlohmann::json& one) {
+    return one.at("label").get<std::string>() + " at world " + one.at("world").dump();
+  }
+
+ private:
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(Predictions, OfEverySchemeComeWithin15PercentOfTimeAnd2OfMemory) {
+  const auto cases = cases_with({});
   ASSERT_EQ(cases.size(), 9u);
   for (const auto& one : cases) {
-    const std::string name =
-        one.at("label").get<std::string>() + " at world " + one.at("world").dump();
-    ASSERT_FALSE(one.at("predicted").is_null()) << name;
+    const std::string name = name_of(one);
     EXPECT_LT(std::abs(one["predicted"]["step_ms_error"].get<double>()), 0.15) << name;
     // How many messages the master of dp holds at its peak depends on when they arrive.
     const double memory = one.at("scheme") == "dp" ? 0.03 : 0.02;
     EXPECT_LT(std::abs(one["predicted"]["memory_peak_error"].get<double>()), memory) << name;
+  }
+}
+
+/// Steps of one to three milliseconds, of which messages and their wake-ups are a good part, with
+/// up to four processes on two cores.
+TEST_F(Predictions, OfShortStepsWithServersComeWithin20Percent) {
+  for (const char* servers : {"scheme.ps.servers=1", "scheme.ps.servers=2"}) {
+    const auto cases =
+        cases_with({"model.layers=2", "model.width=32", "model.context=32", "train.steps=60",
+                    "train.warmup=10", "compare.schemes=ps", servers});
+    int with_servers = 0;
+    for (const auto& one : cases) {
+      if (one.at("scheme") != "ps") continue;
+      ++with_servers;
+      EXPECT_LT(std::abs(one["predicted"]["step_ms_error"].get<double>()), 0.2) << name_of(one);
+    }
+    EXPECT_EQ(with_servers, 2);
   }
 }
 
