@@ -126,6 +126,11 @@ void ParameterServer::check_request(const Header& header,
   if (header.kind != Kind::push && header.kind != Kind::push_pull) return;
   index_of(header);
   if (frames.size() != 1 || frames[0].dtype != config_.dtype ||
+  // Nobody waits for the updates that a worker leaves out, so one number too large would make the
+  // server leave out all updates up to it.
+  if (policy_->may_skip() && !is_elastic() && header.step >= config_.steps)
+    throw Error("step {} was pushed, but the run has {} steps, numbered from 0", header.step,
+                config_.steps);
       frames[0].shape.count() != header.count)
     throw Error("the message must have one frame of {} {} elements", header.count,
                 name_of(config_.dtype));

@@ -174,3 +174,11 @@ TEST_F(BackupWorkers, LeaveOutAnUpdateThatNobodyCanMake) {
 
 }  // namespace
 }  // namespace ringside::ps
+TEST_F(BackupWorkers, RefuseAStepThatTheRunDoesNotHave) {
+  ParameterServer server(model_, chunks_, *device_, plain(3, {.backup_workers = 1}));
+  for (const std::int64_t step : {std::int64_t{10}, std::int64_t{1} << 40})
+    EXPECT_NE(refusal(server, 1, push_of(1, 0, step, 1)).find("but the run has 10 steps"),
+              std::string::npos);
+  EXPECT_EQ(refusal(server, 1, push_of(1, 0, 9, 1)), "");
+}
+
