@@ -45,7 +45,7 @@ class Range {
   /// `begin` is the chunk's first element in its server's own parameters. The policy outlives the
   /// range. At most `history_bytes` of history() are kept; 0 if nobody wants it.
   Range(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
-        const Policy& policy, std::size_t history_bytes);
+        const Policy& policy, std::size_t history_bytes, double now);
 
   const Chunk& chunk() const { return chunk_; }
   std::int64_t begin() const { return begin_; }
@@ -81,8 +81,8 @@ class Range {
 
  private:
   struct Read {
-    std::int64_t version = 0;
-    double at = 0;
+    std::int64_t version;
+    double at;
   };
   bool all_workers() const;
   bool can_still_come() const;

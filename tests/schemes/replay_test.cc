@@ -248,7 +248,17 @@ TEST(FreeWorkers, AServerThatAppliesAPushTwiceIsFoundOut) {
 TEST(FreeWorkers, AServerThatReadsOneVersionLateIsFoundOut) {
   for (const RunPlan& plan : asynchronous_plans()) {
     const Verdict verdict = verdict_of(with_replay(run_with<ReadsLate>(plan)));
-    EXPECT_NE(verdict.proof, Proof::identical_to_replay) << verdict.cause;
+    EXPECT_EQ(verdict.proof, Proof::different) << verdict.cause;
+  }
+}
+
+TEST(FreeWorkers, NoGradientIsStalerThanTheRunIsLong) {
+  for (RunPlan plan : asynchronous_plans()) {
+    plan.train.warmup = 0;
+    const Row row = testing::run(plan);
+    ASSERT_TRUE(row.staleness);
+    EXPECT_GT(row.staleness->ms.max, 0);
+    EXPECT_LT(row.staleness->ms.max, 60e3);
   }
 }
 
