@@ -24,6 +24,7 @@ bool JsonLine::send(const nlohmann::json& value) {
 }
 
 std::optional<std::vector<nlohmann::json>> JsonLine::receive() {
+  if (received_.size() > longest_line_) return std::nullopt;  // begins with a line too long
   char chunk[64 * 1024];
   ssize_t n;
   do {
@@ -34,11 +35,13 @@ std::optional<std::vector<nlohmann::json>> JsonLine::receive() {
 
   std::vector<nlohmann::json> values;
   std::size_t begin = 0;
-  for (std::size_t end; (end = received_.find('\n', begin)) != std::string::npos; begin = end + 1)
+  for (std::size_t end; (end = received_.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    if (end - begin > longest_line_) break;
     values.push_back(nlohmann::json::parse(received_.begin() + static_cast<std::ptrdiff_t>(begin),
                                            received_.begin() + static_cast<std::ptrdiff_t>(end)));
+  }
   received_.erase(0, begin);
-  if (received_.size() > longest_line_) return std::nullopt;
+  if (values.empty() && received_.size() > longest_line_) return std::nullopt;
   return values;
 }
 

@@ -12,7 +12,7 @@ namespace ringside {
 /// Owns the socket. One thread may receive while other threads send.
 class JsonLine {
  public:
-  /// A longer line ends the stream.
+  /// A line of more bytes than `longest_line`, its end left out, ends the stream.
   explicit JsonLine(int socket, std::size_t longest_line = std::string::npos)
       : socket_(socket), longest_line_(longest_line) {}
   ~JsonLine();
@@ -24,7 +24,8 @@ class JsonLine {
   bool send(const nlohmann::json& value);
   /// Blocks until data or the end of the stream arrives. Returns the values that have arrived
   /// completely (an empty list if only a part of a value has arrived), or std::nullopt at the end
-  /// of the stream. Throws nlohmann::json::exception for a line that is no JSON.
+  /// of the stream. What came before a line that is too long is returned first. Throws
+  /// nlohmann::json::exception for a line that is no JSON.
   std::optional<std::vector<nlohmann::json>> receive();
   /// Ends a receive() under way in another thread, and every later receive().
   void stop_receiving();

@@ -15,7 +15,7 @@ struct RangeEvent {
   enum class Kind : char {
     accepted = 'a',  // the worker's next gradient came, and is part of an update
     dropped = 'd',   // the worker's next gradient came too late, and is part of none
-    read = 'r',      // the worker was given the values
+    read = 'r',      // the worker was given the values (easgd, for a push: how far to move)
     gone = 'g'       // the worker pushes no more: no update waits for the worker from now on
   };
   Kind kind = Kind::accepted;

@@ -108,16 +108,18 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     outcome.row.predicted = predicted;
     outcome.row.attempt = attempts_before;
     bool interrupted = false;
-    if (outcome.row.status == "ok" && runs[i].promise == Promise::replayed && computes(runs[i])) {
+    const bool is_replayed = runs[i].promise == Promise::replayed && computes(runs[i]);
+    if (outcome.row.status == "ok" && is_replayed) {
       outcome.row.replay = replay(outcome.row, data, maker);
       interrupted = !outcome.row.replay;
-      folder.write(fmt::format("histories/{}.json", runs[i].id), histories(outcome.row));
     }
     rows.push_back(std::move(outcome.row));
     Row& row = rows.back();
-    // The trace is written before the row: a run that has a row is not made again.
-    if (row.status == "ok" && last_counts(rows))
+    // Trace and histories are written before the row: a run that has a row is not made again.
+    if (row.status == "ok" && last_counts(rows)) {
       folder.write(fmt::format("traces/{}.json", runs[i].id), trace(row.ranks).dump());
+      if (is_replayed) folder.write(fmt::format("histories/{}.json", runs[i].id), histories(row));
+    }
     folder.append(row);
     // The details of every step have been written. They are dropped to save memory, since a
     // comparison may have many runs.

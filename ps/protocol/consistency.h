@@ -66,8 +66,7 @@ class Policy {
 ///   NIPS 2012). Every gradient is an update of its own, as soon as it comes, and whoever reads
 ///   gets the newest values.
 /// - easgd: elastic averaging (Zhang, Choromanska and LeCun, NIPS 2015, asynchronous). The rules
-/// are
-///   those of asp, but workers push values in place of gradients, and not in every step.
+///   are those of asp, but workers push values in place of gradients, and not in every step.
 std::unique_ptr<Policy> make_policy(const ConsistencyRules& rules, int workers);
 
 }  // namespace ringside::ps

@@ -48,14 +48,15 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
   for (const Chunk& chunk : chunks) {
     if (chunk.server != config.server) continue;
     range_at_[chunk.begin] = ranges_.size();
-    ranges_.emplace_back(chunk, count, config.workers, config.pushes, *policy_, history_bytes);
+    ranges_.emplace_back(chunk, count, config.workers, config.pushes, *policy_, history_bytes,
+                         device.clock().now());
     count += chunk.count;
   }
   copies_.resize(ranges_.size());
   if (ranges_.empty()) return;
   parameters_ = device.tensor({count}, MemoryKind::parameter, config.dtype);
   if (policy_->gradients(config.workers) > 1 || config.pushes > 1 ||
-      rounds_of(config.optimizer, config.dtype) > 0)
+      (!is_elastic() && rounds_of(config.optimizer, config.dtype) > 0))
     sums_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   if (config.pushes > 1) partial_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   std::vector<ModelPiece> pieces;
@@ -125,6 +126,11 @@ void ParameterServer::check_request(const Header& header,
                                     std::span<const FrameShape> frames) const {
   if (header.kind != Kind::push && header.kind != Kind::push_pull) return;
   index_of(header);
+  // Nobody waits for the updates that a worker leaves out, so one number too large would make the
+  // server leave out all updates up to it.
+  if (policy_->may_skip() && !is_elastic() && header.step >= config_.steps)
+    throw Error("step {} was pushed, but the run has {} steps, numbered from 0", header.step,
+                config_.steps);
   if (frames.size() != 1 || frames[0].dtype != config_.dtype ||
       frames[0].shape.count() != header.count)
     throw Error("the message must have one frame of {} {} elements", header.count,

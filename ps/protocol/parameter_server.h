@@ -44,7 +44,8 @@ struct ServerConfig {
 };
 
 /// The optimizer, and the number of updates of a run, as servers have them: with asp every gradient
-/// of a worker is an update, so schedules that count steps count N times as many updates.
+/// of a worker is an update, so schedules that count steps count N times as many updates. (With
+/// easgd servers have no optimizer; workers have the plan's.)
 struct UpdateRules {
   OptimizerConfig optimizer;
   std::int64_t updates = 0;
@@ -71,7 +72,8 @@ UpdateRules update_rules(const OptimizerConfig& optimizer, const ConsistencyRule
 ///
 /// With easgd the server has no optimizer: its parameters are the centre c, a worker pushes its own
 /// values x, and c += moving_rate * d with d = x - c. The reply to the push carries d, and the
-/// worker sets x -= moving_rate * d. Values and d are fp32.
+/// worker sets x -= moving_rate * d. Values and d are fp32. What counts as staleness is how far the
+/// centre has come since the worker's last exchange.
 class ParameterServer : public Server {
  public:
   /// Writes the initial values of those chunks that belong to this server. The device outlives the

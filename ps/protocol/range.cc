@@ -7,13 +7,13 @@ namespace ringside::ps {
 using Event = RangeEvent::Kind;
 
 Range::Range(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
-             const Policy& policy, std::size_t history_bytes)
+             const Policy& policy, std::size_t history_bytes, double now)
     : chunk_(chunk),
       begin_(begin),
       world_(workers),
       policy_(policy),
       clocks_(policy, workers, pushes),
-      reads_(static_cast<std::size_t>(workers)),
+      reads_(static_cast<std::size_t>(workers), Read{0, now}),
       history_bytes_(history_bytes),
       history_{chunk.begin, chunk.count, {}, false} {}
 

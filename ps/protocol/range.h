@@ -22,7 +22,8 @@ namespace ringside::ps {
 class Range {
  public:
   /// A gradient that has come, and the values from which it was computed: their version, and when
-  /// the worker was given them.
+  /// the worker was given them. (With easgd a worker's values; version and time are those of the
+  /// worker's last exchange.)
   struct Gradient {
     int worker = 0;
     std::int64_t step = 0;
@@ -43,9 +44,10 @@ class Range {
   };
 
   /// `begin` is the chunk's first element in its server's own parameters. The policy outlives the
-  /// range. At most `history_bytes` of history() are kept; 0 if nobody wants it.
+  /// range. At most `history_bytes` of history() are kept; 0 if nobody wants it. Workers begin with
+  /// the initial values, as if they had read them at `now`.
   Range(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
-        const Policy& policy, std::size_t history_bytes);
+        const Policy& policy, std::size_t history_bytes, double now);
 
   const Chunk& chunk() const { return chunk_; }
   std::int64_t begin() const { return begin_; }
@@ -81,8 +83,8 @@ class Range {
 
  private:
   struct Read {
-    std::int64_t version = 0;
-    double at = 0;
+    std::int64_t version;
+    double at;
   };
   bool all_workers() const;
   bool can_still_come() const;

@@ -99,8 +99,10 @@ class Meter {
   double processor_s() const { return processor_s_; }
 
  private:
-  static bool is_about_a_step(Kind kind) {
-    return kind == Kind::push || kind == Kind::push_pull || kind == Kind::pull ||
+  /// Workers with free steps get the values of their steps as replies to their pushes; they pull
+  /// values only to evaluate them, and at the end.
+  bool is_about_a_step(Kind kind) const {
+    return kind == Kind::push || kind == Kind::push_pull || (kind == Kind::pull && !free_steps_) ||
            kind == Kind::measure || kind == Kind::settle || kind == Kind::inputs ||
            kind == Kind::loss;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ps/protocol/greeting.h"
+#include "ps/schemes/placement.h"
 
 namespace ringside::ps {
 
@@ -19,19 +20,26 @@ ServerConfig server_config(const RankContext& context, std::uint64_t token) {
           .warmup = plan.train.warmup};
 }
 
-/// Whether some servers live beside workers and others do not; these keep parts of another size.
+namespace {
+
+/// Whether servers beside workers and others both keep a part of the model; their parts differ.
 bool has_servers_of_both_kinds(const RunPlan& plan) {
-  const auto has = [&](bool beside) {
-    return std::ranges::any_of(plan.ranks, [&](const RankPlan& rank) {
+  const auto count = [&](bool beside) {
+    return std::ranges::count_if(plan.ranks, [&](const RankPlan& rank) {
       return rank.server >= 0 && (rank.worker >= 0) == beside;
     });
   };
-  return has(true) && has(false);
+  const std::int64_t dedicated = count(false);
+  if (dedicated == 0 || count(true) == 0) return false;
+  const auto shares = shares_of_servers(Placement::mixed, dedicated, plan.world);
+  return shares.front() > 0 && shares.back() > 0;
 }
 
 /// A worker's timeout is longer than a server's by this factor. So if a worker is missing, the
 /// server's error comes first, which names that worker.
 constexpr double grace = 1.1;
+
+}  // namespace
 
 std::unique_ptr<Client> connect(const RankContext& context, Transport& transport,
                                 TransportOptions options) {

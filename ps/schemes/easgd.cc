@@ -13,27 +13,14 @@
 namespace ringside::ps {
 namespace {
 
-/// What a worker and the definition have in common.
+/// What a worker and the definition have in common; the rule itself each has for itself.
 class Elastic : public SideBySide {
  protected:
   Elastic(const RankContext& context, const PsOptions& options, int replicas)
-      : SideBySide(context, replicas),
-        options_(options),
-        rate_(static_cast<float>(moving_rate_of(options, context.plan.world * replicas))) {}
+      : SideBySide(context, replicas), options_(options) {}
 
   bool exchanges_after(std::int64_t step) const {
     return (step + 1) % options_.communication_period == 0;
-  }
-  /// Moves values towards the centre, or the centre towards values.
-  void move(const Tensor& values, const Tensor& difference, float rate) const {
-    kernels().blend({.in = difference, .out = values, .in_scale = rate, .out_scale = 1});
-  }
-  /// Part of a replica moves towards the centre by the rate.
-  void pull_back(int replica, std::int64_t begin, const Tensor& difference) const {
-    const std::int64_t count = difference.count();
-    const auto span = context().timeline.scope(Activity::encoding, "elastic force");
-    move(values(replica).range(begin, count), difference, -rate_);
-    round_parameters(replica, begin, count);
   }
   void bind(std::size_t unit, const Tensor& parameters) {
     model().units[unit]->bind(of_unit(unit, parameters), {});
@@ -43,7 +30,6 @@ class Elastic : public SideBySide {
       visitor(0, *model().units[u], of_unit(u, parameters));
   }
   const PsOptions& options() const { return options_; }
-  float rate() const { return rate_; }
   const Kernels& kernels() const { return context().device.kernels(); }
   Tensor parameters_like_replicas(MemoryKind kind) {
     return context().device.tensor({model().parameter_count()}, kind,
@@ -56,13 +42,14 @@ class Elastic : public SideBySide {
   }
 
   PsOptions options_;
-  float rate_;
 };
 
 class Easgd final : public Elastic {
  public:
   Easgd(const RankContext& context, const PsOptions& options)
-      : Elastic(context, options, 1), transport_(context.links.transport<Transport>()) {}
+      : Elastic(context, options, 1),
+        rate_(static_cast<float>(moving_rate_of(options, context.plan.world))),
+        transport_(context.links.transport<Transport>()) {}
 
   void attach(Model& model) override {
     SideBySide::attach(model);
@@ -110,8 +97,18 @@ class Easgd final : public Elastic {
       Message push = about(Kind::push_pull, chunk, info.step);
       push.frames.push_back(values(0).range(chunk.begin, chunk.count));
       ask(chunk, std::move(push),
-          [this, chunk](const Tensor& difference) { pull_back(0, chunk.begin, difference); });
+          [this, chunk](const Tensor& difference) { pull_back(chunk, difference); });
     }
+  }
+
+  /// The worker's part of a chunk moves towards the centre by the rate.
+  void pull_back(const Chunk& chunk, const Tensor& difference) const {
+    const auto span = context().timeline.scope(Activity::encoding, "elastic force");
+    kernels().blend({.in = difference,
+                     .out = values(0).range(chunk.begin, chunk.count),
+                     .in_scale = -rate_,
+                     .out_scale = 1});
+    round_parameters(0, chunk.begin, chunk.count);
   }
 
   void pull_centre() {
@@ -154,6 +151,7 @@ class Easgd final : public Elastic {
                   [&] { return missing_[unit] == 0; });
   }
 
+  float rate_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Client> client_;
   std::optional<Tickets> tickets_;
@@ -170,6 +168,7 @@ class Definition final : public Elastic {
  public:
   Definition(const RankContext& context, const PsOptions& options)
       : Elastic(context, options, context.plan.defines),
+        rate_(static_cast<float>(moving_rate_of(options, context.plan.defines))),
         walk_(context.plan.history, context.plan.defines),
         workers_(static_cast<std::size_t>(context.plan.defines)) {}
 
@@ -241,23 +240,31 @@ class Definition final : public Elastic {
     std::vector<Tensor> exchanges;  // by range: what the server sends back; empty otherwise
   };
 
+  /// The rule: d = x - c, c += a * d, and, once the worker reads, x -= a * d.
   void repeat(std::size_t range, const RangeEvent& event) {
     const auto& [begin, count, text, cut] = context().plan.history[range];
     const Tensor centre = centre_.range(begin, count);
+    const Tensor own = values(event.worker).range(begin, count);
     Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
     Tensor& exchange = worker.exchanges[range];
+    const auto add = [this](const Tensor& to, float factor, const Tensor& in) {
+      kernels().blend({.in = in, .out = to, .in_scale = factor, .out_scale = 1});
+    };
     if (event.kind == RangeEvent::Kind::accepted) {
       exchange = context().device.tensor({count}, MemoryKind::workspace);
-      kernels().copy({.in = values(event.worker).range(begin, count), .out = exchange});
-      move(exchange, centre, -1);
-      move(centre, exchange, rate());
+      kernels().copy({.in = own, .out = exchange});
+      add(exchange, -1, centre);
+      add(centre, rate_, exchange);
     } else if (event.kind == RangeEvent::Kind::read && exchange) {
-      pull_back(event.worker, begin, std::exchange(exchange, {}));
+      add(own, -rate_, exchange);
+      round_parameters(event.worker, begin, count);
+      exchange = {};
     } else if (event.kind == RangeEvent::Kind::read) {
       kernels().cast({.in = centre, .out = worker.centre.range(begin, count)});
     }
   }
 
+  float rate_;
   EventWalk walk_;
   std::vector<Worker> workers_;
   Tensor centre_;

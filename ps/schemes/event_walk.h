@@ -12,7 +12,8 @@ namespace ringside::ps {
 
 /// Walks through what happened to every range of a run. The order of events within a range is that
 /// of the record; an event comes once its worker is so far: a push once the worker has offered what
-/// it pushes, and a read once the worker asks for values. Workers and ranges are counted from 0.
+/// it pushes, and a read once the worker asks for values (easgd: or for how far its own move).
+/// Workers and ranges are counted from 0.
 class EventWalk {
  public:
   using Visit = std::function<void(std::size_t range, const RangeEvent& event)>;

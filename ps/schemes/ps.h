@@ -49,8 +49,8 @@ inline ServerCounts count_servers(const PsOptions& options, int world) {
 /// EASGD's moving rate in a run with `workers` workers.
 double moving_rate_of(const PsOptions& options, int workers);
 
-/// How many workers a run can lose and still go on: with backup workers as many, with asp and ssp
-/// all but one, else none.
+/// How many workers a run can lose and still go on: with backup workers as many; with asp, easgd,
+/// and ssp with a bound above 0 all but one; else none.
 int expendable_workers(const PsOptions& options, int world);
 
 /// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
@@ -64,8 +64,8 @@ int expendable_workers(const PsOptions& options, int world);
 /// of them (unless `equal_steps`); easgd is described in ps/schemes/easgd.h. A gradient is then a
 /// mean over the samples of the gradients that make an update. The run's parameters are those of
 /// the servers when all workers are done. With N workers, S servers, parameters of P bytes, and R
-/// gradients of each parameter in a step, a worker sends R
-/// * P bytes in a step and a server sends N * P / S bytes.
+/// gradients of each parameter in a step, a worker sends R * P bytes in a step and a server sends
+/// N * P / S bytes.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
 
 /// The definition of a run that is not bulk synchronous: replays RunPlan::history.

@@ -103,11 +103,12 @@ void ReplayedServers::apply(Range& range, const std::vector<Gradient>& gradients
                               .read = worker_of(range, gradients[0].worker).values,
                               .out = sum,
                               .scale = static_cast<float>(options_.delay_compensation)});
+  const bool divides = asp_ && options_.staleness_lr == StalenessLr::inverse;
   optimizer_->update(
       {range.begin, range.parameters, sum},
       {.step = range.version,
        .loss_scale = static_cast<float>(gradients.size()) / static_cast<float>(wanted_),
-       .lr_factor = asp_ ? lr_factor(options_.staleness_lr, stale) : 1});
+       .lr_factor = divides ? 1 / (1 + static_cast<double>(stale)) : 1});
 }
 
 Tensor ReplayedServers::copy_of(const Tensor& values) const {

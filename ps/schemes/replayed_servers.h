@@ -13,7 +13,8 @@
 namespace ringside::ps {
 
 /// The servers of a replayed run (RunPlan::history), on one device: parameters, one optimizer, and
-/// for every range of the record the gradients that have come. Shares no code with ParameterServer.
+/// for every range of the record the gradients that have come. Of ParameterServer's code it uses
+/// update_rules() alone, which says how an optimizer's schedules count steps.
 class ReplayedServers {
  public:
   /// The context and the model outlive the servers.

@@ -240,6 +240,22 @@ TEST_P(FlatKernels, CompensateDelayHasTheBitsOfItsFormula) {
   EXPECT_EQ(download(out), std::vector<float>(rounded.begin(), rounded.end()));
 }
 
+TEST_P(FlatKernels, CompensateDelayMayOverwriteItsGradients) {
+  for (const auto count : flat_sizes) {
+    const Values g = normal(count), now = normal(count), read = normal(count);
+    CompensateDelay op{.gradients = upload({count}, g),
+                       .now = upload({count}, now),
+                       .read = upload({count}, read),
+                       .out = output({count}),
+                       .scale = 2};
+    kernels().compensate_delay(op);
+    const auto expected = download(op.out);
+    op.out = op.gradients;
+    kernels().compensate_delay(op);
+    EXPECT_EQ(download(op.gradients), expected) << count;
+  }
+}
+
 TEST_P(FlatKernels, CompensateDelayIsIndependentOfPosition) {
   expect_position_independent(
       {{normal(5003), dtype()},

@@ -48,9 +48,12 @@ class Running : public ::testing::Test {
     const RunMaker maker{
         [this](const RunPlan& plan, const std::function<void(const Step&)>&) {
           const double load = made_.size() < others_.size() ? others_[made_.size()] : 0;
-          if (plan.id.ends_with("-replay")) return RunOutcome{{}, true};
+          if (plan.id.ends_with("-replay")) return RunOutcome{row(plan, 0), !replays_};
           made_.push_back(plan.id);
           RunOutcome outcome{row(plan, load)};
+          // The history names the attempt.
+          const std::size_t attempt = made_.size() - 1;
+          outcome.row.ranks.at(0).history = {{0, 1, fmt::format("a{0}r{0}", attempt), false}};
           if (plan.scheme == breaks_) {
             outcome.row = failed_row(plan, "rank 1 is late");
             outcome.collectives = "[{}]";
@@ -73,7 +76,8 @@ class Running : public ::testing::Test {
   std::vector<double> others_;
   std::vector<std::string> made_;
   int interrupted_after_ = -1;
-  std::string breaks_;  // the scheme whose runs fail and leave records of collectives
+  bool replays_ = false;  // else replays are interrupted
+  std::string breaks_;    // the scheme whose runs fail and leave records of collectives
   std::ostringstream progress_;
   testing::TemporaryFolder folder_;
 };
@@ -153,6 +157,15 @@ TEST_F(Running, AnInterruptedReplayCostsNoRow) {
   EXPECT_FALSE(rows[0].replay);
   EXPECT_TRUE(
       std::filesystem::exists(folder_.path() / "results" / "histories" / (runs_[0].id + ".json")));
+}
+
+TEST_F(Running, TheHistoriesAreThoseOfTheAttemptThatCounts) {
+  replays_ = true;
+  runs_[0].promise = Promise::replayed;
+  run({1.0, 0.5, 0.7});
+  std::stringstream text;
+  text << std::ifstream(folder_.path() / "results" / "histories" / (runs_[0].id + ".json")).rdbuf();
+  EXPECT_THAT(text.str(), HasSubstr("a1r1"));
 }
 
 TEST_F(Running, SimulatedRowsAreNeverDisturbed) {

@@ -63,7 +63,7 @@ std::vector<Bound> bounds() {
                    "ps",
                    {.servers = k, .placement = ps::Placement::mixed},
                    mixed(k),
-                   1.2});
+                   1.18});
   return all;
 }
 

@@ -38,8 +38,8 @@ void blend_range(const T* in, T* out, std::int64_t begin, std::int64_t end, floa
 }
 
 template <class T>
-void compensate_range(const T* gradients, const T* now, const T* read, T* __restrict out,
-                      std::int64_t begin, std::int64_t end, float scale) {
+void compensate_range(const T* gradients, const T* now, const T* read, T* out, std::int64_t begin,
+                      std::int64_t end, float scale) {
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = load(gradients[i]);
     store(out[i], g + scale * g * g * (load(now[i]) - load(read[i])));

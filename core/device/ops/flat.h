@@ -27,7 +27,7 @@ struct Blend {
 };
 /// Corrects a gradient g that was computed from the values `read`, while the values are `now`
 /// meanwhile (Zheng et al., ICML 2017): out = g + scale * g * g * (now - read), in this order, each
-/// operation rounded to fp32, and the result to the dtype that all four tensors have.
+/// operation rounded to fp32, and the result to the dtype of all. `out` may be `gradients`.
 struct CompensateDelay {
   Tensor gradients{}, now{}, read{}, out{};
   float scale = 0;

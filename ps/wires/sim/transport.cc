@@ -14,9 +14,9 @@ namespace {
 /// one run, so any number will do.
 constexpr std::uint64_t token = 1;
 
-/// Asks no check() about messages: all ranks of a simulated world are threads of one program, which
-/// is where the messages come from, so they could not be anybody's but its own. What a real server
-/// refuses by check() it refuses later too, when it handles the message.
+/// Ignores check_with(): all ranks of a simulated world are threads of one program, so no message
+/// comes from a stranger. What a real server refuses before it takes the frames, a simulated one
+/// refuses when it handles the message.
 class SimChannel : public Channel {
  public:
   SimChannel(sim::SimDevice& device, Wire& wire, End& end, TransportOptions options)
@@ -37,14 +37,21 @@ class SimChannel : public Channel {
         throw Error("a {} has a frame of {} bytes; at most {} are allowed",
                     name_of(message.header.kind), frame.bytes(), options_.max_frame_bytes);
     if (!takes(line)) wait_until_it_takes(line, message.header.kind);
-    send_on(line, std::move(message));
+    const double bytes = count(line, message);
+    if (line.through_memory()) {
+      const sim::MessageSpec& cost = device_.world().cluster().message;
+      spend(cost.send_us, cost.send_us_per_mb, bytes);
+    }
+    line.send(std::move(message), bytes);
   }
 
   bool try_send(int peer, Message message) override {
     device_.catch_up();
     Line* line = find_line(peer);
     if (!line || !takes(*line)) return false;
-    send_on(*line, std::move(message));
+    // Last words cost no processor time, for which this end would have to wait.
+    const double bytes = count(*line, message);
+    line->send(std::move(message), bytes);
     return true;
   }
 
@@ -105,18 +112,13 @@ class SimChannel : public Channel {
   virtual Line& line_to(int peer, Kind kind) = 0;
   virtual void wait_until_it_takes(Line& line, Kind kind) = 0;
 
-  void send_on(Line& line, Message message) {
-    double bytes = 0;
-    if (!line.within_rank()) {
-      bytes = static_cast<double>(encode(message).size());
-      for (const Tensor& frame : message.frames) bytes += static_cast<double>(frame.bytes());
-      traffic_.sent += static_cast<std::int64_t>(bytes);
-    }
-    if (line.through_memory()) {
-      const sim::MessageSpec& cost = device_.world().cluster().message;
-      spend(cost.send_us, cost.send_us_per_mb, bytes);
-    }
-    line.send(std::move(message), bytes);
+  /// Counts the message as sent, and returns its bytes: 0 within a rank.
+  double count(const Line& line, const Message& message) {
+    if (line.within_rank()) return 0;
+    double bytes = static_cast<double>(encode(message).size());
+    for (const Tensor& frame : message.frames) bytes += static_cast<double>(frame.bytes());
+    traffic_.sent += static_cast<std::int64_t>(bytes);
+    return bytes;
   }
 
   /// This end's own time on its core for a message through shared memory.

@@ -100,6 +100,32 @@ TEST_F(AsynchronousServerTest, ACentreAndAWorkerMoveTowardsEachOther) {
             std::string::npos);
 }
 
+TEST_F(AsynchronousServerTest, ACentreNeedsNoSumsForTheOptimizersOfWorkers) {
+  for (const char* kind : {"sgd", "lamb"}) {
+    ServerConfig own = plain(2, {.consistency = Consistency::easgd});
+    own.optimizer.kind = kind;
+    own.optimizer.clip_norm = 1;
+    const std::int64_t before = device_->ledger().current()[MemoryKind::gradient];
+    const ParameterServer server(model_, chunks_, *device_, own);
+    EXPECT_EQ(device_->ledger().current()[MemoryKind::gradient], before) << kind;
+  }
+}
+
+TEST_F(AsynchronousServerTest, AWorkerThatHasNotReadHasTheInitialValuesOfTheServersStart) {
+  for (const Consistency consistency : {Consistency::asp, Consistency::easgd}) {
+    const double begin = device_->clock().now();
+    ParameterServer server(model_, chunks_, *device_, plain(2, {.consistency = consistency}));
+    server.handle(0, push_of(0, 0, 0, 1));
+    RankRecord record;
+    server.report(record);
+    const double most = device_->clock().now() - begin;
+    ASSERT_TRUE(record.staleness);
+    const std::vector<std::int64_t>& times = record.staleness->times;
+    ASSERT_FALSE(times.empty());
+    EXPECT_LE(Staleness::time_of_bin(times.size() - 1), std::max(1e-6, 1.02 * most));
+  }
+}
+
 TEST_F(AsynchronousServerTest, SspWithoutALostWorkerTakesTheMeanOfTheOthers) {
   ParameterServer server(model_, chunks_, *device_,
                          plain(3, {.consistency = Consistency::ssp, .staleness_bound = 1}));
@@ -150,6 +176,14 @@ TEST_F(BackupWorkers, GoOnAfterOneHasDiedInMidPush) {
   EXPECT_THAT(values_of(late.frames.at(0)), Pointwise(Close(), moved(before_, -0.2f)))
       << "the only gradient stands for two";
   EXPECT_EQ(reply_to(2, server.handle(0, push_of(0, 1, 2, 1))).header.version, 3);
+}
+
+TEST_F(BackupWorkers, RefuseAStepThatTheRunDoesNotHave) {
+  ParameterServer server(model_, chunks_, *device_, plain(3, {.backup_workers = 1}));
+  for (const std::int64_t step : {std::int64_t{10}, std::int64_t{1} << 40})
+    EXPECT_NE(refusal(server, 1, push_of(1, 0, step, 1)).find("but the run has 10 steps"),
+              std::string::npos);
+  EXPECT_EQ(refusal(server, 1, push_of(1, 0, 9, 1)), "");
 }
 
 TEST_F(BackupWorkers, WaitForNobodyWhoIsDone) {

@@ -150,6 +150,19 @@ TEST_F(ServiceTest, CountsAPullWithTheStepWhoseUpdateItsValuesHaveSeen) {
   EXPECT_EQ(serve_script().bytes_received_per_step, 1) << "of steps 1 and 2";
 }
 
+TEST_F(ServiceTest, CountsNoPullOfWorkersThatTrainOnTheRepliesToTheirPushes) {
+  plan_.train.warmup = 0;
+  plan_.promise = Promise::replayed;
+  consistency_ = Consistency::easgd;
+  script_.emplace(greeting_of(plan_));
+  script_->says(0, Kind::alive);
+  for (int step = 0; step < 3; ++step) script_->says(0, Kind::push_pull, step);  // refused
+  script_->says(0, Kind::pull, 0);
+  script_->says(0, Kind::done);
+  script_->says(1, Kind::done);
+  EXPECT_EQ(serve_script().bytes_received_per_step, 1);
+}
+
 TEST_F(ServiceTest, NamesAWorkerThatNeverComes) {
   script_->keeps_saying(0);
   EXPECT_EQ(

@@ -24,7 +24,8 @@ using Play = std::function<void(Party&)>;
 /// Runs `worker` on every worker and `server` on every server. Rank r lives at places[r]; the
 /// workers are the first ranks. Returns the virtual seconds that the run took.
 double play(const sim::ClusterSpec& cluster, int workers, int servers,
-            const std::vector<sim::Place>& places, const Play& worker, const Play& server) {
+            const std::vector<sim::Place>& places, const Play& worker, const Play& server,
+            TransportKind kind = TransportKind::automatic) {
   const auto world = sim::make_world(cluster);
   const RunPlan plan = testing::tiny_plan(workers, servers, false, 1);
   MemoryStore store;
@@ -35,7 +36,7 @@ double play(const sim::ClusterSpec& cluster, int workers, int servers,
       Timeline timeline(*device);
       const RankContext context{plan, static_cast<int>(r), *device, store, timeline};
       const bool serves = plan.ranks[r].server >= 0;
-      const TransportOptions options{.timeout_s = patience_s};
+      const TransportOptions options{.transport = kind, .timeout_s = patience_s};
       const Connection connection =
           serves ? transport->listen(context, options) : transport->connect(context, options);
       Party party{*world, *device, *connection.channel,
@@ -123,6 +124,27 @@ TEST(SimTransport, AMessageCostsTheCpuOfBothEnds) {
   }
 }
 
+/// Seconds for one message of so many fp32 elements between two ranks of one processor.
+double within_a_processor(TransportKind kind, std::int64_t elements) {
+  sim::ClusterSpec cluster = testing::cpu_machines(1);
+  cluster.message = {.send_us = 100, .receive_us = 200};
+  return play(
+      cluster, 1, 1, {{0, 0}, {0, 0}},
+      [&](Party& self) { self.channel.send(0, gradients(self, elements)); },
+      [](Party& self) { EXPECT_TRUE(self.channel.receive(patience_s)); }, kind);
+}
+
+TEST(SimTransport, ThroughSharedMemoryAHeaderMovesAndNoValue) {
+  const double header = 1e-6 + 128 / 10e9;  // the memory's latency, and its bandwidth
+  for (const auto kind : {TransportKind::automatic, TransportKind::shm}) {
+    EXPECT_NEAR(within_a_processor(kind, 1), 100e-6 + header + 200e-6, 1e-8);
+    EXPECT_EQ(within_a_processor(kind, 1), within_a_processor(kind, chunk));
+  }
+  EXPECT_NEAR(
+      within_a_processor(TransportKind::ipc, chunk) - within_a_processor(TransportKind::ipc, 1),
+      (chunk_bytes - 4) / 10e9, 1e-7);
+}
+
 /// Every rank has a processor with one core, which sending and computing share. So computing ends
 /// later by the core's time for sending.
 TEST(SimTransport, TheCpusPartOfAMessageCompetesWithComputing) {
@@ -186,16 +208,20 @@ TEST(SimTransport, ComputingComesBeforeTheMessagesThatFollowIt) {
 }
 
 TEST(SimTransport, LastWordsToWhoIsGoneDoNotBlock) {
-  play(
-      testing::cpu_machines(2), 1, 1, places(2),
-      [](Party& self) {
-        self.world.sleep(1);
-        for (int i = 0; i < high_water_mark; ++i)
-          EXPECT_TRUE(self.channel.try_send(0, gradients(self)));
-        EXPECT_FALSE(self.channel.try_send(0, gradients(self)));
-        EXPECT_NEAR(self.world.now(), 1, 1e-9);
-      },
-      [](Party&) {});
+  for (const int machines : {1, 2}) {
+    sim::ClusterSpec cluster = testing::cpu_machines(machines);
+    cluster.message = {.send_us = 100, .receive_us = 200};
+    play(
+        cluster, 1, 1, {{0, 0}, {machines - 1, 0}},
+        [](Party& self) {
+          self.world.sleep(1);
+          for (int i = 0; i < high_water_mark; ++i)
+            EXPECT_TRUE(self.channel.try_send(0, gradients(self)));
+          EXPECT_FALSE(self.channel.try_send(0, gradients(self)));
+          EXPECT_NEAR(self.world.now(), 1, 1e-9);
+        },
+        [](Party&) {});
+  }
 }
 
 TEST(SimTransport, AServerNamesAWorkerThatIsGone) {
