@@ -73,7 +73,10 @@ void receive_answers(JsonLine& line, LinkStore& store, std::promise<void>& over)
   try {
     while (const auto answers = line.receive())
       for (const nlohmann::json& answer : *answers) {
-        if (answer.contains("over")) return over.set_value();
+        if (answer.contains("over")) {
+          line.send({{"heard", true}});
+          return over.set_value();
+        }
         const auto& [key, text] = answer.at("value").get<std::pair<std::string, std::string>>();
         store.answer(key, text);
       }
