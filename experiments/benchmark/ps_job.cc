@@ -23,7 +23,7 @@ class OthersProcesses : public RankProcesses {
 void lead_ps_job(const PsJob& job, const PsBench& bench, const PsJobReports& reports) {
   const Patience patience{1.1 * bench.timeout_s, bench.interrupted};
   const auto bounds = fork_bounds(patience);
-  JobListener listener(job);
+  JobListener listener(job, bench.timeout_s);
   reports.on_listening(listener.port());
   Gathering gathering(job, bench, listener, reports);
   const std::vector<std::string> names =

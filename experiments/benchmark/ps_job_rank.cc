@@ -107,7 +107,7 @@ void join_ps_job(const PsJob& job, double timeout_s,
   auto [roles, ticket] = take_place(job, line);
   roles.reach = reach_of(job, say);
   LinkStore store(line);
-  SchedulerLink second(job, timeout_s);
+  SchedulerLink second(job, roles.timeout_s);
   const int socket = second.release_socket();
   ticket += '\n';
   (void)!send(socket, ticket.data(), ticket.size(), MSG_NOSIGNAL);  // else serve() sees the end
