@@ -35,6 +35,9 @@ struct PsJob {
 /// have.
 void check(const PsJob& job);
 
+/// The most files that the connections of a job's scheduler take.
+std::int64_t open_files_of_scheduler(const PsJob& job);
+
 /// What happens while a job is led; the text is a line about it.
 struct PsJobReports {
   std::function<void(int port)> on_listening;

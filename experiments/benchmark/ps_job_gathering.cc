@@ -13,7 +13,6 @@
 #include "core/base/error.h"
 #include "core/base/seconds_now.h"
 #include "core/base/waiting_time.h"
-#include "experiments/benchmark/ps_job_store.h"
 #include "experiments/benchmark/ps_way.h"
 #include "ps/protocol/rendezvous.h"
 
@@ -192,31 +191,42 @@ std::size_t Gathering::place_for(const nlohmann::json& join,
   throw Error("the job has all its {}s", name_of(*role));
 }
 
-std::vector<int> Gathering::connect_ranks() {
+std::vector<int> Gathering::connect_ranks(const JobStore& store) {
   WaitingTime waited(seconds_now(), nap_s);
-  const auto left = [&] { return std::count(second_.begin(), second_.end(), -1); };
-  while (left() > 0) {
-    std::vector<int> files = {listener_.file()};
-    for (const Unknown& unknown : unknown_) files.push_back(unknown.connection.socket);
-    const std::vector<bool> ready = poll_files(files);
-    std::vector<Unknown> still;
-    for (std::size_t i = 0; i < unknown_.size(); ++i)
-      if (!ready[1 + i] || !hear_ticket(unknown_[i])) still.push_back(std::move(unknown_[i]));
-    unknown_ = std::move(still);
-    drop_silent();
-    if (ready[0]) accept_one(false);
-    const bool late = waited.seconds(seconds_now()) > bench_.timeout_s;
-    if (!late && !bench_.interrupted()) continue;
+  try {
+    while (std::count(second_.begin(), second_.end(), -1) > 0) {
+      check_connecting(store, waited.seconds(seconds_now()));
+      std::vector<int> files = {listener_.file()};
+      for (const Unknown& unknown : unknown_) files.push_back(unknown.connection.socket);
+      const std::vector<bool> ready = poll_files(files);
+      std::vector<Unknown> still;
+      for (std::size_t i = 0; i < unknown_.size(); ++i)
+        if (!ready[1 + i] || !hear_ticket(unknown_[i])) still.push_back(std::move(unknown_[i]));
+      unknown_ = std::move(still);
+      drop_silent();
+      if (ready[0]) accept_one(false);
+    }
+  } catch (const Error&) {
     for (const Unknown& unknown : unknown_) close(unknown.connection.socket);
     for (const int socket : second_)
       if (socket >= 0) close(socket);
-    if (!late) throw Error("interrupted");
-    throw Error("bench ps: {} of {} ranks are not connected within {} s (--timeout)", left(),
-                second_.size(), bench_.timeout_s);
+    throw;
   }
   for (const Unknown& unknown : unknown_) close(unknown.connection.socket);
   unknown_.clear();
   return std::exchange(second_, {});
+}
+
+void Gathering::check_connecting(const JobStore& store, double waited_s) const {
+  if (bench_.interrupted()) throw Error("interrupted");
+  if (const auto gone = store.gone(); !gone.empty())
+    throw Error("bench ps: {} ended before the bench began", fmt::join(gone, ", "));
+  if (waited_s <= bench_.timeout_s) return;
+  std::vector<std::string> names;
+  for (std::size_t rank = 0; rank < second_.size(); ++rank)
+    if (second_[rank] < 0) names.push_back(names_[rank]);
+  throw Error("bench ps: {} did not connect a second time to {}:{} within {} s (--timeout)",
+              fmt::join(names, ", "), job_.address, listener_.port(), bench_.timeout_s);
 }
 
 /// A ticket is a line, after which the connection belongs to the bench: no byte more is read.

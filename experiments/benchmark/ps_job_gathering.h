@@ -7,6 +7,7 @@
 
 #include "core/launch/json_line.h"
 #include "experiments/benchmark/ps_job_socket.h"
+#include "experiments/benchmark/ps_job_store.h"
 
 namespace ringside {
 
@@ -27,8 +28,9 @@ class Gathering {
   /// not.
   std::vector<std::unique_ptr<JsonLine>> gather();
   /// The ranks' second connections, by rank, over which they are told what to do. Called after
-  /// gather(); blocks until all have come. Throws Error.
-  std::vector<int> connect_ranks();
+  /// gather(), with the store of the lines; blocks until all have come. Throws Error that names who
+  /// has not, at once if a rank's line ends.
+  std::vector<int> connect_ranks(const JobStore& store);
 
  private:
   struct Process {
@@ -43,6 +45,8 @@ class Gathering {
   };
 
   std::vector<std::string> missing() const;
+  /// Throws Error if the ranks' second connections cannot come, or do not.
+  void check_connecting(const JobStore& store, double waited_s) const;
   void listen();
   /// Whether the connection has said enough, and so is no longer unknown.
   bool hear(Unknown& unknown);

@@ -73,7 +73,10 @@ void receive_answers(JsonLine& line, LinkStore& store, std::promise<void>& over)
   try {
     while (const auto answers = line.receive())
       for (const nlohmann::json& answer : *answers) {
-        if (answer.contains("over")) return over.set_value();
+        if (answer.contains("over")) {
+          line.send({{"heard", true}});
+          return over.set_value();
+        }
         const auto& [key, text] = answer.at("value").get<std::pair<std::string, std::string>>();
         store.answer(key, text);
       }
@@ -104,7 +107,7 @@ void join_ps_job(const PsJob& job, double timeout_s,
   auto [roles, ticket] = take_place(job, line);
   roles.reach = reach_of(job, say);
   LinkStore store(line);
-  SchedulerLink second(job, timeout_s);
+  SchedulerLink second(job, roles.timeout_s);
   const int socket = second.release_socket();
   ticket += '\n';
   (void)!send(socket, ticket.data(), ticket.size(), MSG_NOSIGNAL);  // else serve() sees the end

@@ -43,11 +43,16 @@ sockaddr_in address_of(const PsJob& job) {
   return address_of("DMLC_PS_ROOT_URI", job.address, job.port, !job.reach.keys.empty());
 }
 
-ps::KeyedAddress keyed_address_of(const PsJob& job) {
+ps::KeyedAddress keyed_address_of(const PsJob& job, double timeout_s) {
   return {.host = job.address,
           .port = job.port,
           .port_option = "DMLC_PS_ROOT_PORT",
-          .keys = job.reach.keys};
+          .keys = job.reach.keys,
+          .unheard_s = timeout_s};
+}
+
+int most_streams(const PsJob& job) {
+  return 2 * (job.workers + job.servers) + static_cast<int>(most_unknown);
 }
 
 const sockaddr* plain(const sockaddr_in& address) {
@@ -110,15 +115,19 @@ void check(const PsJob& job) {
   static_cast<void>(ps::read_public_key(job.reach.keys, ps::server_key));
 }
 
-JobListener::JobListener(const PsJob& job) {
+std::int64_t open_files_of_scheduler(const PsJob& job) {
+  constexpr std::int64_t of_a_stream = 3;  // with keys: ZeroMQ's socket and both ends of the local
+  return (job.reach.keys.empty() ? 1 : of_a_stream) * most_streams(job);
+}
+
+JobListener::JobListener(const PsJob& job, double timeout_s) {
   if (job.reach.keys.empty()) {
     listen(job);
     return;
   }
-  ps::KeyedAddress address = keyed_address_of(job);
+  ps::KeyedAddress address = keyed_address_of(job, timeout_s);
   if (!job.reach.address.empty()) address.host = job.reach.address;
-  keyed_.emplace(address, job.workers,
-                 2 * (job.workers + job.servers) + static_cast<int>(most_unknown));
+  keyed_.emplace(address, job.workers, most_streams(job));
 }
 
 void JobListener::listen(const PsJob& job) {
@@ -175,7 +184,8 @@ SchedulerLink::SchedulerLink(const PsJob& job, double timeout_s) {
     return;
   }
   try {
-    keyed_ = std::make_unique<ps::KeyedStream>(keyed_address_of(job), key_of(job), timeout_s);
+    keyed_ =
+        std::make_unique<ps::KeyedStream>(keyed_address_of(job, timeout_s), key_of(job), timeout_s);
   } catch (const Error& error) {
     throw Error("the scheduler: {}", error.what());
   }
@@ -194,10 +204,10 @@ std::string own_address(const PsJob& job) {
   const sockaddr_in scheduler = address_of(job);
   sockaddr_in own{};
   socklen_t length = sizeof own;
-  const bool known = connect(socket, plain(scheduler), sizeof scheduler) == 0 &&
+  const bool known = socket >= 0 && connect(socket, plain(scheduler), sizeof scheduler) == 0 &&
                      getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0;
   const int cause = errno;
-  close(socket);
+  if (socket >= 0) close(socket);
   char text[INET_ADDRSTRLEN] = {};
   if (!known || !inet_ntop(AF_INET, &own.sin_addr, text, sizeof text))
     throw Error("no way to the scheduler at {}: {}; set DMLC_NODE_HOST to this host's address",

@@ -29,10 +29,11 @@ struct JobConnection {
   std::optional<KeyHolder> holder{};
 };
 
-/// Listens at the address and port of a job. Throws Error.
+/// Listens at the address and port of a job. A host that does not answer for `timeout_s` is given
+/// up. Throws Error.
 class JobListener {
  public:
-  explicit JobListener(const PsJob& job);
+  JobListener(const PsJob& job, double timeout_s);
   ~JobListener();
   JobListener(const JobListener&) = delete;
   JobListener& operator=(const JobListener&) = delete;
@@ -65,7 +66,7 @@ class SchedulerLink {
 
   /// The caller owns the socket from now on.
   int release_socket();
-  /// Blocks until what was written has left, a second at most; the socket has been closed.
+  /// Blocks until what was written has left, three seconds at most; the socket has been closed.
   void finish() { keyed_.reset(); }
 
  private:

@@ -2,15 +2,18 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/launch/json_line.h"
+#include "experiments/benchmark/rank_group.h"
 
 namespace ringside {
 
@@ -18,18 +21,26 @@ namespace ringside {
 std::vector<bool> poll_files(const std::vector<int>& files);
 
 /// Serves the store in a thread of its own. A rank that says what makes no sense, or stores too
-/// much, is cut off.
+/// much, or does not read its answers for a second, is cut off.
 class JobStore {
  public:
-  /// `lines` lead to the ranks, which have these names. `on_refused` is called by the thread.
+  /// `lines` lead to the ranks, which have these names. `on_refused` is called by the thread, and
+  /// by end().
   JobStore(std::vector<std::unique_ptr<JsonLine>> lines, std::vector<std::string> names,
            std::function<void(const std::string& cause)> on_refused);
 
-  /// Tells the ranks that the job is over, and waits until they have heard it and ended, two
-  /// seconds at most.
-  void end();
+  /// Tells the ranks that the job is over, and blocks until each says that it has heard so, or
+  /// ends. Reports who has not when the time is over.
+  void end(const Patience& patience);
+  /// The names of the ranks whose lines have ended before the job was over.
+  std::vector<std::string> gone() const { return those(State::gone); }
 
  private:
+  enum class State : std::uint8_t { open, heard, gone };
+
+  std::vector<std::string> those(State state) const;
+  void set_state(std::size_t rank, State state);
+  void cut_off(std::size_t rank, const std::string& cause);
   void run(const std::stop_token& stop);
   void handle(std::size_t rank, const nlohmann::json& value);
   void answer(std::size_t rank, const std::string& key);
@@ -40,7 +51,9 @@ class JobStore {
   std::map<std::string, std::string> values_;
   std::map<std::string, std::vector<std::size_t>> waiting_;  // ranks, by key
   std::size_t bytes_ = 0, asked_ = 0;
-  std::atomic<std::size_t> left_;  // ranks whose lines have not ended
+  std::atomic<bool> over_ = false;
+  mutable std::mutex mutex_;
+  std::vector<State> states_;  // by rank
   std::jthread thread_;
 };
 

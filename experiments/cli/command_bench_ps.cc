@@ -95,7 +95,7 @@ void take_numbers(const PsJob& job, const Arguments& arguments, PsBench& bench) 
 
 /// Every way has sockets of its own; servers keep half of the files for newcomers
 /// (ps/wires/zmq/listener.h).
-void check_open_files(const PsBench& bench) {
+void check_open_files(const PsBench& bench, std::int64_t of_the_scheduler) {
   constexpr std::int64_t of_a_process = 64, of_a_way = 16, of_a_connection = 2;
   const auto most = [](const std::vector<int>& numbers) {
     return *std::max_element(numbers.begin(), numbers.end());
@@ -103,7 +103,8 @@ void check_open_files(const PsBench& bench) {
   const auto ways = std::ssize(bench.transports) * std::ssize(bench.consistencies);
   const std::int64_t connections = most(bench.workers) + most(bench.servers);
   const std::int64_t needed =
-      2 * (of_a_process + ways * (of_a_way + of_a_connection * connections));
+      2 * (of_a_process +
+           std::max(of_the_scheduler, ways * (of_a_way + of_a_connection * connections)));
   const std::int64_t allowed = raise_the_limit_of_open_files();
   if (allowed < needed)
     throw Error(
@@ -151,7 +152,8 @@ int bench_ps_command(const Arguments& arguments, const Process& process) {
     if (job) take_numbers(*job, arguments, bench);
     check_output("--json", arguments.json);
     check(bench);
-    check_open_files(bench);
+    check_open_files(bench,
+                     job && job->role == PsRole::scheduler ? open_files_of_scheduler(*job) : 0);
   } catch (const std::exception& error) {
     return complain(wrong_input, explain(error));
   }

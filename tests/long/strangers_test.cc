@@ -18,6 +18,7 @@
 #include <functional>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <vector>
 
 #include "tests/experiments/program_test.h"
@@ -92,12 +93,17 @@ bool stands(int number) {
   }
 }
 
+void* shared_memory(std::size_t bytes) {
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("no memory to share with the strangers");
+  return memory;
+}
+
 class Siege {
  public:
   explicit Siege(int port)
-      : most_(new (mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0)),
-        process_(fork()) {
+      : most_(new (shared_memory(sizeof(std::atomic<int>))) std::atomic<int>(0)), process_(fork()) {
     if (process_ == 0) besiege_port(port, *most_);
   }
   ~Siege() {
@@ -134,7 +140,14 @@ class StrangersRate : public ProgramTest {
     // Servers let nobody in once all workers have come. So that strangers are there before, worker
     // 1 is held at its start; in quiet runs too.
     std::vector<pid_t> ranks;
-    while (ranks.size() < 2) ranks = program.children();
+    for (int i = 0; i < 30'000 && ranks.size() < 2; ++i) {
+      ranks = program.children();
+      poll(nullptr, 0, 1);
+    }
+    if (ranks.size() < 2) {
+      kill(program.pid(), SIGTERM);
+      throw std::runtime_error("the program has not started its ranks: " + program.wait().err);
+    }
     kill(ranks[1], SIGSTOP);
     before();
     kill(ranks[1], SIGCONT);

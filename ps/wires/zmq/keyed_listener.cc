@@ -29,6 +29,8 @@ constexpr auto look = std::chrono::milliseconds(10);
 /// ZeroMQ says that a peer is gone only to whoever sends to it.
 constexpr auto probe_every = std::chrono::milliseconds(100);
 constexpr auto last_words = std::chrono::seconds(2);
+/// How long bytes of a stream that has ended are kept for a process that does not read them.
+constexpr auto kept = std::chrono::seconds(1);
 
 Admission admission_of(const std::string& keys, int workers) {
   Admission admission{.workers = workers};
@@ -70,7 +72,7 @@ class KeyedListener::Carrier {
         router_(hub_.context(), zmq::socket_type::router) {
     hub_.admit(admission_of(address.keys, workers));
     namespace opt = zmq::sockopt;
-    set_up(router_);
+    set_up(router_, address.unheard_s);
     router_.set(opt::router_mandatory, true);
     router_.set(opt::handshake_ivl, static_cast<int>(std::chrono::milliseconds(handshake).count()));
     router_.set(opt::zap_domain, "ringside");
@@ -90,15 +92,16 @@ class KeyedListener::Carrier {
   int port() const { return port_; }
   int file() const { return waits_.get(); }
   int workers() const { return workers_; }
-  void close() { closing_ = true; }
+  void close() { closed_ = true; }
 
   std::optional<Stream> accept() {
     std::lock_guard lock(mutex_);
     if (newcomers_.empty()) return {};
     eventfd_t one = 0;
     eventfd_read(waits_.get(), &one);
-    auto [socket, member] = std::move(newcomers_.front());
+    auto [socket, member, refused] = std::move(newcomers_.front());
     newcomers_.pop_front();
+    if (!refused.empty()) throw Error("{}", refused);
     return Stream{socket.release(), member};
   }
 
@@ -107,10 +110,29 @@ class KeyedListener::Carrier {
     LocalEnd local;
     std::optional<std::string> unsent{};  // a message that ZeroMQ does not take yet
     bool ended = false;                   // of this process's side, which has said its last word
+    /// The other side has ended: until then, bytes that have come wait for this process.
+    std::optional<Clock::time_point> leaves{};
+  };
+  struct Newcomer {
+    Descriptor socket;
+    int member = -1;
+    std::string refused{};  // why there is no stream
   };
   using Peers = std::map<std::string, Peer>;  // by ZeroMQ's name for the connection
 
   void run(const std::stop_token& stop) {
+    try {
+      carry_all(stop);
+    } catch (const std::exception& error) {
+      peers_.clear();  // this process sees that its streams have ended
+      closed_ = true;
+      listener_.close();
+      announce(
+          {.socket = Descriptor(), .refused = fmt::format("no stream goes on: {}", error.what())});
+    }
+  }
+
+  void carry_all(const std::stop_token& stop) {
     Clock::time_point probed{};
     std::optional<Clock::time_point> end;
     for (;;) {
@@ -118,16 +140,18 @@ class KeyedListener::Carrier {
         if (!end) end = Clock::now() + last_words;
         if (!busy() || Clock::now() > *end) return;
       }
-      if (closing_.exchange(false) && listener_.open()) listener_.close();
+      if (closed_ && listener_.open()) listener_.close();
       poll(stop.stop_requested() || listener_.open() ? look : probe_every);
       receive();
       const bool probes = Clock::now() - probed > probe_every;
       if (probes) probed = Clock::now();
       std::vector<std::string> gone;
       for (auto& [id, peer] : peers_)
-        if (!carry(id, peer, probes)) gone.push_back(id);
+        if (!peer.leaves && !carry(id, peer, probes)) gone.push_back(id);
       if (!gone.empty()) receive();  // what came in the meantime came before the end
-      for (const std::string& id : gone) peers_.erase(id);
+      for (const std::string& id : gone) leave(peers_.at(id));
+      for (auto peer = peers_.begin(); peer != peers_.end();)
+        peer = has_left(peer->second) ? peers_.erase(peer) : std::next(peer);
       try {
         listener_.spare_descriptors();
       } catch (const std::exception&) {  // only of sockets without a port
@@ -138,14 +162,14 @@ class KeyedListener::Carrier {
   /// Whether bytes of this process may still have to leave.
   bool busy() const {
     for (const auto& [id, peer] : peers_)
-      if (!peer.ended || peer.unsent) return true;
+      if (!peer.leaves && (!peer.ended || peer.unsent)) return true;
     return false;
   }
 
   void poll(std::chrono::milliseconds longest) {
     std::vector<zmq::pollitem_t> items = {{router_.handle(), 0, ZMQ_POLLIN, 0}};
     for (const auto& [id, peer] : peers_) {
-      const auto item = peer.local.item(!peer.ended && !peer.unsent);
+      const auto item = peer.local.item(!peer.ended && !peer.unsent && !peer.leaves);
       if (item.events != 0) items.push_back(item);
     }
     try {
@@ -168,36 +192,57 @@ class KeyedListener::Carrier {
   }
 
   void take(const std::string& id, const zmq::message_t& part) {
-    auto peer = peers_.find(id);
-    if (peer == peers_.end()) peer = admit(id, part);
-    if (peer == peers_.end()) return;
     const auto text = part.to_string_view();
-    if (text.front() == data_word && !peer->second.local.write(text.substr(1))) end(peer);
-    if (text.front() == end_word) end(peer);
+    const auto peer = peers_.find(id);
+    if (peer == peers_.end()) {
+      // Other words are the rest of a stream that has ended.
+      if (text.front() == begin_word) admit(id, part);
+      return;
+    }
+    if (peer->second.leaves) return;
+    if (text.front() == data_word && !peer->second.local.write(text.substr(1))) end(*peer);
+    if (text.front() == end_word) end(*peer);
   }
 
-  Peers::iterator admit(const std::string& id, const zmq::message_t& part) {
+  void admit(const std::string& id, const zmq::message_t& part) {
     const char* said = zmq_msg_gets(const_cast<zmq_msg_t*>(part.handle()), rank_attribute);
     const std::string_view number = said ? said : "";
     int member = -1;
     std::from_chars(number.data(), number.data() + number.size(), member);
-    if (member < 0 || member > workers_ || peers_.size() >= most_streams_) {
+    try {
+      if (closed_ || member < 0 || member > workers_) throw Error("no newcomer is waited for");
+      if (peers_.size() >= most_streams_) throw Error("there are {} streams", peers_.size());
+      auto [own, others] = local_stream();
+      peers_.emplace(id, Peer{LocalEnd(std::move(own))});
+      announce({std::move(others), member});
+    } catch (const Error& error) {
       send(id, std::string(1, end_word));
-      return peers_.end();
+      if (!closed_)
+        announce({.socket = Descriptor(),
+                  .refused = fmt::format("a connection is refused: {}", error.what())});
     }
-    auto [own, others] = local_stream();
+  }
+
+  void announce(Newcomer newcomer) {
     {
       std::lock_guard lock(mutex_);
-      newcomers_.emplace_back(std::move(others), member);
+      newcomers_.push_back(std::move(newcomer));
     }
     eventfd_write(waits_.get(), 1);
-    return peers_.emplace(id, Peer{LocalEnd(std::move(own))}).first;
   }
 
   /// The other side has ended: this process sees that its socket has.
-  void end(Peers::iterator peer) {
-    send(peer->first, std::string(1, end_word));
-    peers_.erase(peer);
+  void end(Peers::value_type& peer) {
+    send(peer.first, std::string(1, end_word));
+    leave(peer.second);
+  }
+  static void leave(Peer& peer) {
+    if (!peer.leaves) peer.leaves = Clock::now() + kept;
+  }
+  static bool has_left(Peer& peer) {
+    if (!peer.leaves) return false;
+    peer.local.flush();
+    return peer.local.flushed() || Clock::now() > *peer.leaves;
   }
 
   /// Carries what this process has written. Returns false if the other side is gone.
@@ -237,8 +282,8 @@ class KeyedListener::Carrier {
   Hub hub_;
   zmq::socket_t router_;
   std::mutex mutex_;
-  std::deque<std::pair<Descriptor, int>> newcomers_;
-  std::atomic<bool> closing_ = false;
+  std::deque<Newcomer> newcomers_;
+  std::atomic<bool> closed_ = false;
   Peers peers_;
   std::jthread thread_;
 };

@@ -1,9 +1,10 @@
+#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstring>
-#include <exception>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "core/base/error.h"
 #include "ps/wires/zmq/keyed_streams.h"
@@ -49,6 +50,8 @@ class Events {
 };
 
 void poll(std::vector<zmq::pollitem_t> items, std::chrono::milliseconds longest) {
+  // The system says of every file that its other end is closed, asked or not.
+  std::erase_if(items, [](const zmq::pollitem_t& item) { return item.events == 0; });
   try {
     zmq::poll(items, longest);
   } catch (const zmq::error_t& error) {
@@ -63,7 +66,7 @@ class KeyedStream::Carrier {
   Carrier(const KeyedAddress& address, const std::string& name, double timeout_s)
       : dealer_(context_, zmq::socket_type::dealer), events_(context_, dealer_) {
     namespace opt = zmq::sockopt;
-    set_up(dealer_);
+    set_up(dealer_, address.unheard_s);
     dealer_.set(opt::handshake_ivl, 0);  // a listener may begin late to accept
     dealer_.set(opt::immediate, true);
     const KeyPair own = read_key_pair(address.keys, name);
@@ -115,7 +118,7 @@ class KeyedStream::Carrier {
   }
 
   void run(const std::stop_token& stop) {
-    std::optional<std::string> unsent;
+    std::optional<std::string> unsent(std::string(1, begin_word));
     std::optional<Clock::time_point> end;
     for (bool over = false; !over;) {
       if (stop.stop_requested() && !end) end = Clock::now() + last_words;

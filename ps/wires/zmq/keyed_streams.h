@@ -17,6 +17,8 @@ struct KeyedAddress {
   std::string port_option = "port";
   /// The folder of the keys.
   std::string keys{};
+  /// After how many seconds without an answer of the other host's system a stream ends.
+  double unheard_s = 60;
 };
 
 /// Takes in whoever has the key of one of the workers or of the servers, and proves to have the
@@ -26,7 +28,7 @@ class KeyedListener {
   /// Takes in workers 0 to `workers` - 1, and no more than `most_streams` streams at once. Port 0:
   /// any free port. Throws Error if a key cannot be read or the address cannot be had.
   KeyedListener(const KeyedAddress& address, int workers, int most_streams);
-  /// Blocks until what was written to the streams has left, two seconds at most.
+  /// Blocks until what was written to the streams has left, three seconds at most.
   ~KeyedListener();
   KeyedListener(const KeyedListener&) = delete;
   KeyedListener& operator=(const KeyedListener&) = delete;
@@ -41,7 +43,8 @@ class KeyedListener {
     int socket = -1;  // the caller owns it
     int member = 0;   // a worker, or server_member()
   };
-  /// The next stream, once its other end has sent something; none if no stream waits.
+  /// The next stream; none if no stream waits. Throws Error that says why a stream was refused, or
+  /// why all have ended.
   std::optional<Stream> accept();
   /// Nobody can connect any more.
   void close();
@@ -58,7 +61,7 @@ class KeyedStream {
   /// while nobody listens. Throws Error after `timeout_s`, and at once if either side does not
   /// accept the other's key.
   KeyedStream(const KeyedAddress& address, const std::string& name, double timeout_s);
-  /// Blocks until what was written has left, a second at most.
+  /// Blocks until what was written has left, three seconds at most.
   ~KeyedStream();
   KeyedStream(const KeyedStream&) = delete;
   KeyedStream& operator=(const KeyedStream&) = delete;

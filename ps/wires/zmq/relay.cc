@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::size_t most_waiting = 4 << 20;
 constexpr int linger_ms = 1000;
-constexpr int silent_s = 5, probes = 3, probe_s = 3, unheard_ms = 15'000;
+constexpr int silent_s = 5, probes = 3, probe_s = 3;
 
 }  // namespace
 
@@ -56,7 +57,7 @@ std::optional<std::string> LocalEnd::read() {
   return message;
 }
 
-void set_up(zmq::socket_t& socket) {
+void set_up(zmq::socket_t& socket, double unheard_s) {
   namespace opt = zmq::sockopt;
   socket.set(opt::linger, linger_ms);
   // Twice as much: an encrypted message is a little longer.
@@ -65,7 +66,7 @@ void set_up(zmq::socket_t& socket) {
   socket.set(opt::tcp_keepalive_idle, silent_s);
   socket.set(opt::tcp_keepalive_cnt, probes);
   socket.set(opt::tcp_keepalive_intvl, probe_s);
-  socket.set(opt::tcp_maxrt, unheard_ms);
+  socket.set(opt::tcp_maxrt, std::max(1, static_cast<int>(std::min(1e3 * unheard_s, 2e9))));
 }
 
 }  // namespace ringside::ps

@@ -11,8 +11,9 @@
 
 namespace ringside::ps {
 
-/// Every message is one of these letters; bytes of the stream follow `data`.
-inline constexpr char data_word = 'd', alive_word = 'a', end_word = 'e';
+/// Every message is one of these letters; bytes of the stream follow `data`. A stream begins with
+/// `begin`, so that what is left of one that the listener has ended is not taken for another.
+inline constexpr char begin_word = 'b', data_word = 'd', alive_word = 'a', end_word = 'e';
 inline constexpr std::size_t most_bytes_a_message = 32 << 10;
 
 /// A pair of connected local stream sockets.
@@ -41,7 +42,7 @@ class LocalEnd {
 };
 
 /// What both sides set: how long unsent messages keep the socket, how large messages may be, and
-/// how long a host may be silent that no longer answers the system's own probes.
-void set_up(zmq::socket_t& socket);
+/// how long a host may leave packets, the system's own probes too, without an answer.
+void set_up(zmq::socket_t& socket, double unheard_s);
 
 }  // namespace ringside::ps
