@@ -11,7 +11,8 @@
 
 #include "experiments/benchmark/rank_group.h"
 #include "experiments/benchmark/turns.h"
-#include "ps/schemes/ps.h"
+#include "ps/protocol/partition.h"
+#include "ps/schemes/ps_options.h"
 
 namespace ringside {
 

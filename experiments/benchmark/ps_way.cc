@@ -6,6 +6,7 @@
 #include "core/base/explain.h"
 #include "core/base/nearest.h"
 #include "experiments/benchmark/ps_values.h"
+#include "ps/protocol/parameter_server.h"
 #include "ps/protocol/service.h"
 #include "ps/schemes/connect.h"
 

@@ -21,15 +21,6 @@ constexpr std::size_t most_history_bytes = std::size_t{1} << 26;
 
 }  // namespace
 
-UpdateRules update_rules(const OptimizerConfig& optimizer, const ConsistencyRules& rules,
-                         std::int64_t steps, int workers) {
-  if (!is_asynchronous(rules.consistency)) return {optimizer, steps};
-  UpdateRules out{optimizer, steps * workers};
-  out.optimizer.warmup_steps *= workers;
-  out.optimizer.step_every *= workers;
-  return out;
-}
-
 ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& chunks,
                                  Device& device, const ServerConfig& config)
     : Server(device, config.server, config.workers, config.token),

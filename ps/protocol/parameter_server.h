@@ -7,51 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/models/initial_values.h"
 #include "core/models/model.h"
 #include "core/optim/optimizer.h"
-#include "ps/protocol/consistency.h"
 #include "ps/protocol/partition.h"
 #include "ps/protocol/range.h"
 #include "ps/protocol/server.h"
+#include "ps/protocol/server_config.h"
 
 namespace ringside::ps {
-
-/// By which factor the server multiplies the learning rate of an update whose gradient is stale by
-/// t updates: 1, or 1 / (1 + t) (Zhang et al., IJCAI 2016).
-enum class StalenessLr : std::uint8_t { none, inverse };
-inline constexpr std::string_view staleness_lr_names[] = {"none", "inverse"};
-constexpr EnumNames names_of(StalenessLr) { return staleness_lr_names; }
-inline double lr_factor(StalenessLr rule, std::int64_t staleness) {
-  return rule == StalenessLr::inverse ? 1 / (1 + static_cast<double>(staleness)) : 1;
-}
-
-struct ServerConfig {
-  int server = 0;
-  int workers = 1;
-  std::uint64_t token = 0;
-  std::shared_ptr<const InitialValues> initial_values = drawn_values(1);
-  DType dtype = DType::f32;  // dtype of parameters and gradients
-  OptimizerConfig optimizer{};
-  ConsistencyRules rules{};
-  StalenessLr staleness_lr = StalenessLr::none;
-  double delay_compensation = 0;  // asp: the factor of the correction; 0: none
-  double moving_rate = 0;         // easgd
-  std::int64_t period = 1;        // steps of a worker from one push to its next one
-  std::int64_t steps = 1;         // steps of the run
-  std::int64_t pushes = 1;        // how often a worker pushes each chunk's gradient in a step
-  std::int64_t warmup = 0;        // steps left out of the optimizer's time and of staleness
-};
-
-/// The optimizer, and the number of updates of a run, as servers have them: with asp every gradient
-/// of a worker is an update, so schedules that count steps count N times as many updates. (With
-/// easgd servers have no optimizer; workers have the plan's.)
-struct UpdateRules {
-  OptimizerConfig optimizer;
-  std::int64_t updates = 0;
-};
-UpdateRules update_rules(const OptimizerConfig& optimizer, const ConsistencyRules& rules,
-                         std::int64_t steps, int workers);
 
 /// A server that adds up the gradients of an update in the order of the workers (a gradient that
 /// comes early waits its turn) and adds up the sums of several pushes a step; then the optimizer

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "ps/protocol/client.h"
-#include "ps/protocol/parameter_server.h"
+#include "ps/protocol/server_config.h"
 #include "ps/protocol/transport.h"
 
 namespace ringside::ps {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/plan/run_plan.h"
-#include "ps/schemes/ps.h"
+#include "ps/schemes/ps_options.h"
 
 namespace ringside::ps {
 

@@ -1,11 +1,9 @@
 #include "ps/schemes/ps.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
-#include <utility>
 
-#include "core/base/error.h"
+#include "ps/protocol/parameter_server.h"
 #include "ps/protocol/service.h"
 #include "ps/schemes/connect.h"
 #include "ps/schemes/consistency_plan.h"
@@ -16,14 +14,6 @@
 
 namespace ringside::ps {
 namespace {
-
-constexpr std::int64_t most_servers = 4096;
-constexpr std::int64_t most_io_threads = 64;
-constexpr double least_partition_mb = 1e-3, most_partition_mb = 1024;
-
-std::int64_t partition_bytes(const PsOptions& options) {
-  return std::llround(options.partition_mb * 1e6);
-}
 
 /// Bulk synchronous: with what a worker begins a step, all workers' gradients of the step before
 /// have been applied.
@@ -148,130 +138,12 @@ class BackupPs final : public FreePs {
 
 }  // namespace
 
-std::vector<Chunk> chunks_of(const Model& model, int world, const PsOptions& options) {
-  return partition(model, shares_of_servers(options.placement, options.servers, world),
-                   partition_bytes(options));
-}
-
-TransportOptions transport_options(const RankContext& context, const PsOptions& options) {
-  return {.transport = options.transport,
-          .port = options.port,
-          .port_option = "scheme.ps.port",
-          .address = options.reach.address,
-          .advertise = options.reach.advertise,
-          .keys = options.reach.keys,
-          .io_threads = options.io_threads,
-          .max_frame_bytes = std::max(max_chunk_bytes, partition_bytes(options)),
-          .timeout_s = context.plan.train.timeout_s};
-}
-
-Fields fields_of(PsOptions& options) {
-  Fields fields = {
-      {"backup_workers", &options.backup_workers,
-       "bsp: an update takes the first gradients of all workers but this many; later ones are "
-       "dropped"},
-      {"communication_period", &options.communication_period,
-       "easgd: steps of a worker from one exchange with the servers to the next; train.steps is a "
-       "multiple of it"},
-      {"consistency", &options.consistency,
-       "bsp: every worker begins a step with values that all workers' gradients of the step before "
-       "have updated; ssp: values may lack the updates of the last staleness_bound steps; asp: "
-       "every gradient updates the values when it comes, and nobody waits; easgd: workers train "
-       "replicas of their own, which values on the servers hold together (elastic averaging)"},
-      {"delay_compensation", &options.delay_compensation,
-       "asp: factor L with which a gradient g is corrected for the updates since its worker read: "
-       "g + L * g * g * (values now - values read); 0: none"},
-      {"equal_steps", &options.equal_steps,
-       "asp, easgd: every worker does train.steps steps; else all together do train.steps times "
-       "the number of workers"},
-      {"io_threads", &options.io_threads,
-       "tcp, ipc: threads of a rank that move bytes; more than one help a rank with several "
-       "connections and cores to spare"},
-      {"moving_rate", &options.moving_rate,
-       "easgd: share of their distance by which a worker and the centre each move in an exchange; "
-       "0: 0.9 divided by the number of workers"},
-      {"partition_mb", &options.partition_mb,
-       "units are pushed and pulled in parts of at most this size (MB, in fp32)"},
-      {"placement", &options.placement,
-       "dedicated: processes of their own; beside: within the workers' processes; mixed: one "
-       "beside every worker and `servers` dedicated ones, which keep as much as makes all links "
-       "equally busy"},
-      {"port", &options.port,
-       "tcp: port of the first server; the other servers take the next ports; 0: any free ports"},
-      {"server_device", &options.server_device,
-       "device of dedicated servers: same as the workers', or cpu"},
-      {"servers", &options.servers,
-       "servers that the parameters are spread over; with placement mixed the dedicated ones "
-       "alone"},
-      {"staleness_bound", &options.staleness_bound,
-       "ssp: how many updates the values of a step may lack"},
-      {"staleness_lr", &options.staleness_lr,
-       "asp: inverse divides the learning rate of an update by 1 + the staleness of its gradient"},
-      {"transport", &options.transport,
-       "how messages travel between processes: shm (headers through shared memory, values read "
-       "where they lie; ranks on CPUs), ipc, tcp (of the loopback interface, unless address says "
-       "otherwise), or auto: shm where it can be, else ipc"}};
-  return with_reach(options.reach, std::move(fields));
-}
-
-ConsistencyRules rules_of(const PsOptions& options) {
-  const bool ssp = options.consistency == Consistency::ssp;
-  return {options.consistency, ssp ? options.staleness_bound : 0,
-          static_cast<int>(options.backup_workers)};
-}
-
-double moving_rate_of(const PsOptions& options, int workers) {
-  return options.moving_rate > 0 ? options.moving_rate : 0.9 / workers;
-}
-
-Promise promise_of(const PsOptions& options) {
-  const ConsistencyRules rules = rules_of(options);
-  const bool synchronous = !is_asynchronous(rules.consistency) && rules.staleness_bound == 0 &&
-                           rules.backup_workers == 0;
-  return synchronous ? Promise::same_run : Promise::replayed;
-}
-
-void check(const PsOptions& options, const RunPlan& plan) {
-  const bool mixed = options.placement == Placement::mixed;
-  const int least = mixed ? 0 : 1;
-  if (options.servers < least || options.servers > most_servers)
-    throw Error("scheme.ps.servers = {} must lie between {} and {}", options.servers, least,
-                most_servers);
-  if (mixed && options.servers > plan.world)
-    throw Error(
-        "scheme.ps.servers = {}: with placement 'mixed' there is at most one dedicated server for "
-        "each of {} worker{}; lower it, or choose 'dedicated'",
-        options.servers, plan.world, plan.world == 1 ? "" : "s");
-  if (!(options.partition_mb >= least_partition_mb && options.partition_mb <= most_partition_mb))
-    throw Error("scheme.ps.partition_mb = {} must lie between {} and {}", options.partition_mb,
-                least_partition_mb, most_partition_mb);
-  if (options.io_threads < 1 || options.io_threads > most_io_threads)
-    throw Error("scheme.ps.io_threads = {} must lie between 1 and {}", options.io_threads,
-                most_io_threads);
-  check_port("ps", options.transport, options.port, count_servers(options, plan.world).all);
-  check_consistency(options, plan);
-  check_reach("ps", options.transport, options.reach);
-}
-
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {
   if (promise_of(options) == Promise::same_run) return std::make_unique<Ps>(context, options);
   if (options.consistency == Consistency::asp) return std::make_unique<Asp>(context, options);
   if (options.consistency == Consistency::easgd) return make_easgd(context, options);
   if (options.consistency == Consistency::ssp) return std::make_unique<FreePs>(context, options);
   return std::make_unique<BackupPs>(context, options);
-}
-
-ServerConfig server_config(const RankContext& context, std::uint64_t token,
-                           const PsOptions& options) {
-  ServerConfig config = server_config(context, token);
-  config.rules = rules_of(options);
-  config.staleness_lr = options.staleness_lr;
-  config.delay_compensation = options.delay_compensation;
-  if (options.consistency != Consistency::easgd) return config;
-  config.dtype = DType::f32;
-  config.moving_rate = moving_rate_of(options, context.plan.world);
-  config.period = options.communication_period;
-  return config;
 }
 
 RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,

@@ -3,55 +3,12 @@
 
 #include <memory>
 
-#include "core/base/fields.h"
 #include "core/observe/record.h"
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
-#include "ps/protocol/parameter_server.h"
-#include "ps/schemes/server_options.h"
+#include "ps/schemes/ps_options.h"
 
 namespace ringside::ps {
-
-struct PsOptions {
-  std::int64_t servers = 2;
-  Placement placement = Placement::dedicated;
-  ServerDevice server_device = ServerDevice::same;
-  Consistency consistency = Consistency::bsp;
-  std::int64_t staleness_bound = 3;
-  std::int64_t backup_workers = 0;
-  StalenessLr staleness_lr = StalenessLr::none;
-  double delay_compensation = 0;
-  std::int64_t communication_period = 10;
-  double moving_rate = 0;  // 0: 0.9 / N with N workers
-  bool equal_steps = false;
-  TransportKind transport = TransportKind::automatic;
-  std::int64_t io_threads = 1;
-  std::int64_t port = 0;
-  /// Larger parts gain nothing through shared memory. Over sockets, 1 MB takes 1.2 times as long in
-  /// one part as in two, whose ways there and back overlap; smaller parts cost more messages.
-  double partition_mb = 0.5;
-  Reach reach{};
-};
-
-Fields fields_of(PsOptions& options);
-
-/// Throws Error for option values that are not allowed, and for a plan with which the consistency
-/// has no meaning.
-void check(const PsOptions& options, const RunPlan& plan);
-/// The rules by which servers keep workers in step.
-ConsistencyRules rules_of(const PsOptions& options);
-/// Whether a run computes what `single` would, or what only its own record can tell.
-Promise promise_of(const PsOptions& options);
-inline ServerCounts count_servers(const PsOptions& options, int world) {
-  return count_servers(options.placement, options.servers, world);
-}
-
-/// EASGD's moving rate in a run with `workers` workers.
-double moving_rate_of(const PsOptions& options, int workers);
-
-/// How many workers a run can lose and still go on: with backup workers as many; with asp, easgd,
-/// and ssp with a bound above 0 all but one; else none.
-int expendable_workers(const PsOptions& options, int world);
 
 /// Every worker holds a replica (Li et al., OSDI 2014). A worker pushes a unit's gradient right
 /// after the unit's last backward, in chunks of at most `partition_mb`; the server answers each

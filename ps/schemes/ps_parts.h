@@ -5,7 +5,7 @@
 
 #include "ps/protocol/partition.h"
 #include "ps/protocol/transport.h"
-#include "ps/schemes/ps.h"
+#include "ps/schemes/ps_options.h"
 
 namespace ringside::ps {
 

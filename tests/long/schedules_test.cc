@@ -10,8 +10,9 @@ namespace ringside {
 namespace {
 
 constexpr std::uint64_t schedules = 200;
-/// Two workers and five steps have few schedules that jitter alone brings about.
-constexpr std::size_t least_different = 20;
+/// Two workers and five steps have few schedules that jitter alone brings about, and fewer still if
+/// the workers exchange values now and then alone (easgd).
+constexpr std::size_t least_different = 8;
 
 class Schedules : public ::testing::TestWithParam<std::tuple<testing::Kept, int>> {
  protected:

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "ps/protocol/parameter_server.h"
 #include "ps/protocol/service.h"
 #include "ps/schemes/ps_parts.h"
 #include "tests/schemes/free_workers.h"
