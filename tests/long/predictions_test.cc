@@ -54,22 +54,5 @@ TEST_F(Predictions, OfEverySchemeComeWithin15PercentOfTimeAnd2OfMemory) {
   }
 }
 
-/// Steps of one to three milliseconds, of which messages and their wake-ups are a good part, with
-/// up to four processes on two cores.
-TEST_F(Predictions, OfShortStepsWithServersComeWithin20Percent) {
-  for (const char* servers : {"scheme.ps.servers=1", "scheme.ps.servers=2"}) {
-    const auto cases =
-        cases_with({"model.layers=2", "model.width=32", "model.context=32", "train.steps=60",
-                    "train.warmup=10", "compare.schemes=ps", servers});
-    int with_servers = 0;
-    for (const auto& one : cases) {
-      if (one.at("scheme") != "ps") continue;
-      ++with_servers;
-      EXPECT_LT(std::abs(one["predicted"]["step_ms_error"].get<double>()), 0.2) << name_of(one);
-    }
-    EXPECT_EQ(with_servers, 2);
-  }
-}
-
 }  // namespace
 }  // namespace ringside
