@@ -44,7 +44,7 @@ class BenchNamespaces(unittest.TestCase):
     def test_leaves_nothing_behind_when_it_is_stopped(self):
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder) / "program"
-            program.write_text('#!/bin/sh\n[ "$1" = keys ] && exit 0\nexec sleep 100\n')
+            program.write_text('#!/bin/sh\n[ "$1" = keys ] && exit 0\nexec tail -f /dev/null\n')
             program.chmod(0o755)
             started = subprocess.Popen(
                 [sys.executable, SCRIPT, "--program", program, "--workers", "2", "--rates", "100"],
