@@ -92,15 +92,31 @@ void decode(std::span<const std::byte> bytes) {
 }
 
 /// One of the ways to keep workers in step.
-ps::ConsistencyRules rules(Input& input, int workers) {
+void choose_rules(Input& input, ps::ServerConfig& config) {
   constexpr ps::Consistency all[] = {ps::Consistency::bsp, ps::Consistency::ssp,
                                      ps::Consistency::asp};
-  ps::ConsistencyRules rules{.consistency = all[input.below(3)]};
+  ps::ConsistencyRules& rules = config.rules;
+  rules.consistency = all[input.below(3)];
   if (rules.consistency == ps::Consistency::ssp)
     rules.staleness_bound = static_cast<std::int64_t>(input.below(3));
   if (rules.consistency == ps::Consistency::bsp)
-    rules.backup_workers = static_cast<int>(input.below(static_cast<std::size_t>(workers)));
-  return rules;
+    rules.backup_workers = static_cast<int>(input.below(static_cast<std::size_t>(config.workers)));
+  if (rules.consistency != ps::Consistency::asp) return;
+  switch (input.below(4)) {
+    case 1:
+      config.delay_compensation = 2;
+      break;
+    case 2:
+      config.staleness_lr = ps::StalenessLr::inverse;
+      break;
+    case 3:
+      rules.consistency = ps::Consistency::easgd;
+      config.moving_rate = 0.5;
+      config.period = 2;
+      break;
+    default:
+      break;
+  }
 }
 
 void server(std::span<const std::byte> bytes) {
@@ -115,7 +131,7 @@ void server(std::span<const std::byte> bytes) {
   if (input.below(2) == 1) config.optimizer.clip_norm = 1;
   const bool updates_alone =
       config.pushes == 1 && config.optimizer.clip_norm == 0 && config.dtype != DType::f16;
-  if (updates_alone) config.rules = rules(input, config.workers);
+  if (updates_alone) choose_rules(input, config);
   const auto chunks = ps::partition({50, 10}, servers, 128);
   ps::ParameterServer server(world().model, chunks, *world().device, config);
   Conversation(input, *world().device, chunks, config).hold(server);

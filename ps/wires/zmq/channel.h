@@ -7,6 +7,7 @@
 
 #include "ps/protocol/archive.h"
 #include "ps/protocol/transport.h"
+#include "ps/wires/zmq/ends.h"
 #include "ps/wires/zmq/hub.h"
 #include "ps/wires/zmq/staging.h"
 
@@ -22,7 +23,8 @@ struct Socket {
 /// channel sends them.
 class ZmqChannel : public Channel {
  public:
-  ZmqChannel(Device& device, std::shared_ptr<Hub> hub, const TransportOptions& options);
+  ZmqChannel(Device& device, std::shared_ptr<Hub> hub, const Run& run,
+             const TransportOptions& options);
 
   std::optional<Received> receive(double timeout_s) override;
   Traffic traffic() const override { return traffic_; }
@@ -86,6 +88,7 @@ class ZmqChannel : public Channel {
   Device& device_;
   std::shared_ptr<Hub> hub_;  // outlives the sockets
   TransportOptions options_;
+  bool has_cores_;
   std::vector<Socket> sockets_;
   std::optional<StagedMessages> staged_;  // empty where frames are in the host's memory
   Traffic traffic_;

@@ -16,7 +16,7 @@ class WorkerChannel : public ZmqChannel {
   WorkerChannel(Device& device, std::shared_ptr<Hub> hub, const Run& run, int worker,
                 const std::vector<std::string>& endpoints, const TransportOptions& options,
                 Timeline& timeline)
-      : ZmqChannel(device, std::move(hub), options), timeline_(timeline) {
+      : ZmqChannel(device, std::move(hub), run, options), timeline_(timeline) {
     for (std::size_t server = 0; server < endpoints.size(); ++server) {
       const std::string& endpoint = endpoints[server];
       const bool inside = endpoint.starts_with(inside_scheme);

@@ -20,6 +20,8 @@ struct Run {
   std::string secret{};
   /// How many workers a server awaits from other ranks. Once they have come, nobody can connect.
   int outside = 1;
+  /// Whether every worker and server of the run can have a core of its own.
+  bool has_cores = false;
 };
 
 /// A server's end of a channel.

@@ -1,6 +1,5 @@
 #include "ps/wires/zmq/handshake.h"
 
-#include <cstring>
 #include <utility>
 
 #include "ps/wires/zmq/keys.h"
@@ -8,7 +7,7 @@
 namespace ringside::ps {
 namespace {
 
-constexpr int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+constexpr int wanted = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
 /// A server that has no keys, or another key than the worker believes, cannot read what the worker
 /// says, and may end the connection without a word. A connection may break for other reasons, so a
@@ -19,49 +18,36 @@ constexpr int forgiven = 5;
 
 Handshake::Handshake(zmq::context_t& context, zmq::socket_t& socket, int worker, int server,
                      std::string endpoint, const TransportOptions& options)
-    : socket_(socket.handle()),
-      events_(context, zmq::socket_type::pair),
+    : events_(context, socket, wanted),
       worker_(worker),
       server_(server),
       endpoint_(std::move(endpoint)),
-      options_(options) {
-  const std::string name = fmt::format("inproc://handshake-{}", fmt::ptr(socket.handle()));
-  if (zmq_socket_monitor(socket.handle(), name.c_str(), events) != 0) throw zmq::error_t();
-  events_.set(zmq::sockopt::linger, 0);
-  events_.connect(name);
-}
+      options_(options) {}
 
 bool Handshake::look() {
-  while (true) {
-    zmq::message_t event, address;
-    if (!events_.recv(event, zmq::recv_flags::dontwait)) return false;
-    if (!events_.recv(address)) return false;
-    std::uint16_t kind = 0;
-    std::uint32_t value = 0;
-    if (event.size() < sizeof kind + sizeof value) continue;
-    std::memcpy(&kind, event.data(), sizeof kind);
-    std::memcpy(&value, event.data<char>() + sizeof kind, sizeof value);
-    if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-      zmq_socket_monitor(socket_, nullptr, 0);
+  while (const auto event = events_.next()) {
+    if (event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+      events_.end();
       return true;
     }
-    fail(kind, value);
+    fail(*event);
   }
+  return false;
 }
 
-void Handshake::fail(int event, std::uint32_t value) {
+void Handshake::fail(const SocketEvent& event) {
   const bool keys = !options_.keys.empty();
   const std::string own = fmt::format("{}/{}.public", options_.keys, worker_key(worker_));
-  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH && keys)
+  if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH && keys)
     throw refused(fmt::format("does not know the key {}", own),
                   "give servers and workers the files of the same call of `ringside keys`");
-  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+  if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
     throw refused("does not know the secret of this run",
                   fmt::format("another run's server may listen there; set {} to another port",
                               options_.port_option));
-  if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
+  if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL)
     throw refused(
-        fmt::format("speaks another protocol (ZeroMQ's error {:#x})", value),
+        fmt::format("speaks another protocol (ZeroMQ's error {:#x})", event.value),
         fmt::format("the worker has {}: let servers and workers all have keys, or none, and look "
                     "at who listens on this port",
                     keys ? "keys" : "no keys"));

@@ -2,16 +2,16 @@
 #pragma once
 
 #include <string>
-#include <zmq.hpp>
 
 #include "core/base/error.h"
 #include "ps/protocol/transport.h"
+#include "ps/wires/zmq/socket_events.h"
 
 namespace ringside::ps {
 
 /// ZeroMQ connects in the background and tries again and again whatever the server says, so a
 /// worker whom the server refuses would wait for its whole deadline. This object listens to what
-/// ZeroMQ says about a socket's handshake (its socket monitor). For one thread, the socket's.
+/// ZeroMQ says about a socket's handshake. For one thread, the socket's.
 class Handshake {
  public:
   /// Call this before the socket connects to the endpoint. `options` outlives this object.
@@ -19,17 +19,16 @@ class Handshake {
             std::string endpoint, const TransportOptions& options);
 
   /// For polls: readable when look() has something to see.
-  zmq::pollitem_t item() { return {events_.handle(), 0, ZMQ_POLLIN, 0}; }
+  zmq::pollitem_t item() { return events_.item(); }
   /// Returns whether the server has admitted the worker; false while that is open. Does not block.
   /// Throws Error that names the server's address and what to do if the server refuses the worker.
   bool look();
 
  private:
   Error refused(const std::string& cause, const std::string& advice) const;
-  void fail(int event, std::uint32_t value);
+  void fail(const SocketEvent& event);
 
-  void* socket_;  // ZeroMQ's handle: the socket's object may move
-  zmq::socket_t events_;
+  SocketEvents events_;
   int worker_, server_;
   std::string endpoint_;
   const TransportOptions& options_;

@@ -32,17 +32,6 @@ constexpr auto last_words = std::chrono::seconds(2);
 /// How long bytes of a stream that has ended are kept for a process that does not read them.
 constexpr auto kept = std::chrono::seconds(1);
 
-Admission admission_of(const std::string& keys, int workers) {
-  Admission admission{.workers = workers};
-  const auto add = [&](const std::string& name, int member) {
-    if (!admission.keys.emplace(bytes_of_key(read_public_key(keys, name)), member).second)
-      throw Error("{}: {} has the key of another; make new keys with `ringside keys`", keys, name);
-  };
-  for (int worker = 0; worker < workers; ++worker) add(worker_key(worker), worker);
-  add(server_key, workers);
-  return admission;
-}
-
 TransportOptions options_of(const KeyedAddress& address) {
   return {.transport = TransportKind::tcp,
           .port = address.port,
@@ -70,7 +59,7 @@ class KeyedListener::Carrier {
         port_(port_of(listener_.endpoint())),
         waits_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE)),
         router_(hub_.context(), zmq::socket_type::router) {
-    hub_.admit(admission_of(address.keys, workers));
+    hub_.admit({.workers = workers, .keys = read_members(address.keys, workers, true)});
     namespace opt = zmq::sockopt;
     set_up(router_, address.unheard_s);
     router_.set(opt::router_mandatory, true);

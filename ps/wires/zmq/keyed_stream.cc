@@ -1,6 +1,4 @@
-#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "ps/wires/zmq/keyed_streams.h"
 #include "ps/wires/zmq/keys.h"
 #include "ps/wires/zmq/relay.h"
+#include "ps/wires/zmq/socket_events.h"
 
 namespace ringside::ps {
 namespace {
@@ -18,36 +17,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto nap = std::chrono::milliseconds(100);
 constexpr auto last_words = std::chrono::seconds(1);
-constexpr const char* events_at = "inproc://events";
 /// How often a connection may end before it is made: a listener that is about to end takes one.
 constexpr int most_failures = 3;
 
-/// What ZeroMQ says of the connection.
-class Events {
- public:
-  Events(zmq::context_t& context, zmq::socket_t& watched)
-      : socket_(context, zmq::socket_type::pair) {
-    constexpr int wanted = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                           ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-    if (zmq_socket_monitor(watched.handle(), events_at, wanted) != 0) throw zmq::error_t();
-    socket_.connect(events_at);
-  }
-
-  zmq::pollitem_t item() { return {socket_.handle(), 0, ZMQ_POLLIN, 0}; }
-  /// The next event; 0 if there is none.
-  int next() {
-    zmq::message_t part, address;
-    if (!socket_.recv(part, zmq::recv_flags::dontwait)) return 0;
-    std::uint16_t event = 0;
-    std::memcpy(&event, part.data(), std::min(part.size(), sizeof event));
-    if (part.more() && !socket_.recv(address)) return 0;
-    return event;
-  }
-
- private:
-  zmq::socket_t socket_;
-};
+constexpr int wanted = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                       ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
 
 void poll(std::vector<zmq::pollitem_t> items, std::chrono::milliseconds longest) {
   // The system says of every file that its other end is closed, asked or not.
@@ -64,7 +39,7 @@ void poll(std::vector<zmq::pollitem_t> items, std::chrono::milliseconds longest)
 class KeyedStream::Carrier {
  public:
   Carrier(const KeyedAddress& address, const std::string& name, double timeout_s)
-      : dealer_(context_, zmq::socket_type::dealer), events_(context_, dealer_) {
+      : dealer_(context_, zmq::socket_type::dealer), events_(context_, dealer_, wanted) {
     namespace opt = zmq::sockopt;
     set_up(dealer_, address.unheard_s);
     dealer_.set(opt::handshake_ivl, 0);  // a listener may begin late to accept
@@ -96,14 +71,14 @@ class KeyedStream::Carrier {
                       const std::string& where, double timeout_s) {
     int failures = 0;
     for (const auto end = Clock::now() + std::chrono::duration<double>(timeout_s);;) {
-      for (int event = events_.next(); event != 0; event = events_.next()) {
-        if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) return;
-        if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
+      while (const auto event = events_.next()) {
+        if (event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) return;
+        if (event->kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
           throw Error(
               "{} does not know the key {}/{}.public; copy the keys of one call of `ringside keys` "
               "to all hosts",
               where, address.keys, name);
-        if (event == ZMQ_EVENT_DISCONNECTED) continue;
+        if (event->kind == ZMQ_EVENT_DISCONNECTED) continue;
         if (++failures == most_failures)
           throw Error(
               "{} ends the connection without a proof that it has the secret to {}/{}.public; were "
@@ -130,8 +105,8 @@ class KeyedStream::Carrier {
            nap);
       local_->flush();
       over = !receive();
-      for (int event = events_.next(); event != 0; event = events_.next())
-        if (event == ZMQ_EVENT_DISCONNECTED && !over) {
+      while (const auto event = events_.next())
+        if (event->kind == ZMQ_EVENT_DISCONNECTED && !over) {
           receive();  // what came in the meantime came before the end
           over = true;
         }
@@ -163,7 +138,7 @@ class KeyedStream::Carrier {
 
   zmq::context_t context_;
   zmq::socket_t dealer_;
-  Events events_;
+  SocketEvents events_;
   std::optional<LocalEnd> local_;
   Descriptor released_;
   std::jthread thread_;

@@ -100,6 +100,14 @@ void Written::add(const std::string& path, const std::string& key) {
     throw Error("cannot write the key {}: {}", path, std::strerror(errno));
 }
 
+/// The 32 bytes of a key's text.
+std::string bytes_of_key(const std::string& text) {
+  std::string bytes(key_size, '\0');
+  if (!zmq_z85_decode(reinterpret_cast<std::uint8_t*>(bytes.data()), text.c_str()))
+    throw Error("\"{}\" is no key", text);
+  return bytes;
+}
+
 }  // namespace
 
 std::string worker_key(int worker) { return fmt::format("worker-{}", worker); }
@@ -138,11 +146,18 @@ std::string read_public_key(const std::string& folder, const std::string& name) 
   return read_key(path_of(folder, name, "public"), false);
 }
 
-std::string bytes_of_key(const std::string& text) {
-  std::string bytes(key_size, '\0');
-  if (!zmq_z85_decode(reinterpret_cast<std::uint8_t*>(bytes.data()), text.c_str()))
-    throw Error("\"{}\" is no key", text);
-  return bytes;
+std::map<std::string, int> read_members(const std::string& folder, int workers, bool servers) {
+  std::map<std::string, int> members;
+  const auto add = [&](const std::string& name, int member) {
+    const auto [other, is_new] =
+        members.emplace(bytes_of_key(read_public_key(folder, name)), member);
+    if (!is_new)
+      throw Error("{}: {} and {} have the same key; make new keys with `ringside keys`", folder,
+                  worker_key(other->second), name);
+  };
+  for (int worker = 0; worker < workers; ++worker) add(worker_key(worker), worker);
+  if (servers) add(server_key, workers);
+  return members;
 }
 
 }  // namespace ringside::ps

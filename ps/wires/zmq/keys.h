@@ -1,6 +1,7 @@
 // Keys by which servers and workers of different machines know each other.
 #pragma once
 
+#include <map>
 #include <string>
 
 namespace ringside::ps {
@@ -26,7 +27,8 @@ void write_keys(const std::string& folder, int workers);
 KeyPair read_key_pair(const std::string& folder, const std::string& name);
 std::string read_public_key(const std::string& folder, const std::string& name);
 
-/// The 32 bytes of a key's text.
-std::string bytes_of_key(const std::string& text);
+/// Whose the public keys (32 bytes) of workers 0 to `workers` - 1 are; with `servers` also the key
+/// of the servers, as that of worker number `workers`. Throws Error if two have the same key.
+std::map<std::string, int> read_members(const std::string& folder, int workers, bool servers);
 
 }  // namespace ringside::ps

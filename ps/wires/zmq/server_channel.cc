@@ -17,22 +17,11 @@ namespace {
 /// least as often as this, since nobody says who has gone.
 constexpr double look_s = 0.01;
 
-/// The file in which a worker's key or the server's is kept tells whose it is.
-Admission admission_of(const Run& run, int workers, const TransportOptions& options) {
-  Admission admission{.workers = workers, .secret = run.secret};
-  for (int worker = 0; worker < workers && !options.keys.empty(); ++worker) {
-    const std::string key = bytes_of_key(read_public_key(options.keys, worker_key(worker)));
-    if (!admission.keys.emplace(key, worker).second)
-      throw Error("{}: two workers have the same key", options.keys);
-  }
-  return admission;
-}
-
 class ServerChannel : public ZmqChannel {
  public:
   ServerChannel(Device& device, const std::shared_ptr<Hub>& hub, const Run& run, int workers,
                 int server, const TransportOptions& options)
-      : ZmqChannel(device, hub, options),
+      : ZmqChannel(device, hub, run, options),
         workers_(workers),
         server_(server),
         missing_(run.outside) {
@@ -44,14 +33,16 @@ class ServerChannel : public ZmqChannel {
     outside.set(zmq::sockopt::router_mandatory, true);
     outside.set(zmq::sockopt::handshake_ivl, static_cast<int>(options.handshake_s * 1e3));
     outside.set(zmq::sockopt::zap_domain, "ringside");
+    Admission admission{.workers = workers, .secret = run.secret};
     if (options.keys.empty()) {
       outside.set(zmq::sockopt::plain_server, true);
     } else {
+      admission.keys = read_members(options.keys, workers, false);
       outside.set(zmq::sockopt::curve_server, true);
       outside.set(zmq::sockopt::curve_secretkey,
                   read_key_pair(options.keys, server_key).secret_key);
     }
-    hub->admit(admission_of(run, workers, options));
+    hub->admit(std::move(admission));
     listener_.emplace(options, server);
   }
 

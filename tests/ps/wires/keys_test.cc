@@ -62,7 +62,19 @@ TEST_F(KeyFiles, AllAreDifferentAndReadAsTheyWereWritten) {
   EXPECT_EQ(server.public_key, read_public_key(folder_, server_key));
   EXPECT_NE(server.public_key, worker.public_key);
   EXPECT_NE(server.secret_key, worker.secret_key);
-  EXPECT_EQ(bytes_of_key(worker.public_key).size(), 32u);
+}
+
+TEST_F(KeyFiles, TellWhoIsAMember) {
+  write_keys(folder_, 2);
+  const auto workers = read_members(folder_, 2, false), all = read_members(folder_, 2, true);
+  EXPECT_EQ(workers.size(), 2u);
+  EXPECT_EQ(all.size(), 3u);
+  for (const auto& [key, member] : workers) EXPECT_EQ(all.at(key), member);
+  fs::copy_file(folder_ + "/worker-0.public", folder_ + "/server.public",
+                fs::copy_options::overwrite_existing);
+  EXPECT_EQ(read_members(folder_, 2, false), workers);
+  EXPECT_THAT(complaint([&] { read_members(folder_, 2, true); }),
+              HasSubstr("worker-0 and server have the same key"));
 }
 
 TEST_F(KeyFiles, NoneIsOverwritten) {

@@ -1,0 +1,34 @@
+// What ZeroMQ says about a socket's connections.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <zmq.hpp>
+
+namespace ringside::ps {
+
+struct SocketEvent {
+  int kind = 0;             // ZMQ_EVENT_...
+  std::uint32_t value = 0;  // for ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL: ZeroMQ's error
+};
+
+/// Listens to a socket of the same context (ZeroMQ's socket monitor). For one thread, the socket's.
+class SocketEvents {
+ public:
+  /// Tells of the wanted kinds alone, from now on. The socket may move in memory; it must be
+  /// closed, or end() called, before this object goes.
+  SocketEvents(zmq::context_t& context, zmq::socket_t& socket, int wanted);
+
+  /// For polls: readable when next() has an event.
+  zmq::pollitem_t item() { return {events_.handle(), 0, ZMQ_POLLIN, 0}; }
+  /// Does not block.
+  std::optional<SocketEvent> next();
+  /// No more events come.
+  void end() { zmq_socket_monitor(socket_, nullptr, 0); }
+
+ private:
+  void* socket_;  // ZeroMQ's handle
+  zmq::socket_t events_;
+};
+
+}  // namespace ringside::ps
