@@ -18,6 +18,20 @@ std::int64_t bytes_of(const std::string& line) {
   return kib * 1024;
 }
 
+/// Whose the memory of a mapping is.
+enum class Owner { self, peer, all };
+
+/// By the line that describes the mapping. The names of the symmetric heap's segments contain their
+/// owner's process id. Of an array that all ranks share (Communicator::share), an equal part is
+/// each rank's own: the proportional share (Pss).
+Owner owner_of(const std::string& mapping) {
+  const std::string heap = "/memfd:ringside-";
+  if (mapping.find(heap) == std::string::npos) return Owner::self;
+  if (mapping.find(heap + "shared ") != std::string::npos) return Owner::all;
+  return mapping.find(heap + std::to_string(getpid()) + " ") != std::string::npos ? Owner::self
+                                                                                  : Owner::peer;
+}
+
 }  // namespace
 
 void note_process_memory(RankRecord& record) {
@@ -27,22 +41,19 @@ void note_process_memory(RankRecord& record) {
   while (std::getline(status, line))
     if (line.starts_with("VmHWM:")) record.rss = bytes_of(line);
 
-  // The names of the symmetric heap's segments contain their owner's process id.
-  const std::string heap = "/memfd:ringside-";
-  const std::string own = heap + std::to_string(getpid()) + " ";
-  // Of an array that all ranks share (Communicator::share), an equal part is each rank's own: the
-  // proportional share (Pss).
-  const std::string array = "/memfd:ringside-shared ";
-  bool of_peer = false, shared = false;
-  std::ifstream maps("/proc/self/smaps");
-  while (std::getline(maps, line)) {
+  // For smaps the system looks at every page of the process.
+  std::ifstream maps("/proc/self/maps");
+  bool of_others = false;
+  while (!of_others && std::getline(maps, line)) of_others = owner_of(line) != Owner::self;
+  if (!of_others) return;
+  Owner owner = Owner::self;
+  std::ifstream pages("/proc/self/smaps");
+  while (std::getline(pages, line)) {
     if (const bool is_header = line.find('-') < line.find(' '); is_header) {
-      shared = line.find(array) != std::string::npos;
-      of_peer =
-          !shared && line.find(heap) != std::string::npos && line.find(own) == std::string::npos;
-    } else if ((of_peer || shared) && line.starts_with("Rss:")) {
+      owner = owner_of(line);
+    } else if (owner != Owner::self && line.starts_with("Rss:")) {
       record.rss_of_peers += bytes_of(line);
-    } else if (shared && line.starts_with("Pss:")) {
+    } else if (owner == Owner::all && line.starts_with("Pss:")) {
       record.rss_of_peers -= bytes_of(line);
     }
   }

@@ -55,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values(Algorithm::ring, Algorithm::tree,
                                          Algorithm::recursive_doubling, Algorithm::halving_doubling,
                                          Algorithm::hierarchical, Algorithm::naive),
-                       ::testing::Values(2, 3, 4)),
+                       // Two terms have the same sum in any order.
+                       ::testing::Values(3, 4)),
     [](const auto& info) {
       std::string name(name_of(std::get<0>(info.param)));
       std::replace(name.begin(), name.end(), '-', '_');
