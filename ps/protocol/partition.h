@@ -17,9 +17,9 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// The largest size of a chunk in fp32, because frames of 512 KB to 1 MB travel fastest. With
+/// The largest size of a chunk in fp32, because frames of 1 MB travel fastest. With
 /// another dtype a chunk has the same elements, but another number of bytes.
-inline constexpr std::int64_t max_chunk_bytes = 1 << 19;
+inline constexpr std::int64_t max_chunk_bytes = 1 << 20;
 
 /// Cuts every unit into as few chunks as possible, each of at most `max_bytes` in fp32. The chunks
 /// of a unit are nearly equal and begin at multiples of 16 elements within the unit. Then gives

@@ -25,7 +25,7 @@ struct PsOptions {
   std::int64_t port = 0;
   /// Larger parts gain nothing through shared memory. Over sockets, 1 MB takes 1.2 times as long in
   /// one part as in two, whose ways there and back overlap; smaller parts cost more messages.
-  double partition_mb = 0.5;
+  double partition_mb = 1;
   Reach reach{};
 };
 

@@ -97,7 +97,7 @@ TEST(SimulatedSchemes, AStepOfDpIsAsLongAsTheMastersLinkIsBusy) {
   const StepTime& step = run.ranks[3].worker.steps.at(2);
   const double computing = step.by_activity[static_cast<std::size_t>(Activity::compute)];
   const double closed_form = 2 * 8 * parameters / 1e9 + computing;
-  // One worker's step begins and ends some parts (of 0.5 MB) earlier or later than another's.
+  // One worker's step begins and ends some parts earlier or later than another's.
   EXPECT_GE(step.total, 0.98 * closed_form);
   EXPECT_LE(step.total, 1.2 * closed_form) << "and the master computes";
 }
