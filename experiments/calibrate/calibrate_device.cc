@@ -218,10 +218,11 @@ void measure_device(sim::DeviceSpec& device, std::int64_t threads) {
     const char* kind;
     std::int64_t layers, heads, width, context, batch, micro_batches;
     bool in_16_bits;  // whether it is also measured in 16 bits
-  } shapes[] = {{"gpt", 2, 2, 64, 64, 4, 1, false},   {"gpt", 4, 4, 128, 128, 8, 1, false},
-                {"gpt", 4, 4, 128, 128, 8, 2, true},  {"gpt", 2, 4, 256, 128, 8, 1, false},
-                {"gpt", 2, 6, 384, 256, 4, 1, true},  {"gpt", 1, 8, 768, 256, 2, 1, false},
-                {"mlp", 2, 1, 256, 32, 32, 1, false}, {"mlp", 2, 1, 1024, 32, 64, 2, false}};
+  } shapes[] = {{"gpt", 2, 4, 32, 32, 16, 1, false},  {"gpt", 2, 2, 64, 64, 4, 1, false},
+                {"gpt", 4, 4, 128, 128, 8, 1, false}, {"gpt", 4, 4, 128, 128, 8, 2, true},
+                {"gpt", 2, 4, 256, 128, 8, 1, false}, {"gpt", 2, 6, 384, 256, 4, 1, true},
+                {"gpt", 1, 8, 768, 256, 2, 1, false}, {"mlp", 2, 1, 256, 32, 32, 1, false},
+                {"mlp", 2, 1, 1024, 32, 64, 2, false}};
   struct {
     std::int64_t layers, filters, batch;
   } images[] = {{10, 16, 8}, {10, 64, 16}};

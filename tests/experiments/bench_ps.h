@@ -38,7 +38,8 @@ class BenchPs : public ProgramTest {
       std::this_thread::yield();
     }
   }
-  /// Blocks until the process has slept so often that it must be in the rounds of the bench.
+  /// Blocks until the process has slept so often that the bench has begun: its rounds, or the check
+  /// of their first.
   static void wait_for_rounds(pid_t process) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (long sleeps = 0; sleeps < 100 && std::chrono::steady_clock::now() < deadline;) {

@@ -109,7 +109,7 @@ TEST_F(BenchPs, NamesTheRankThatIsKilledAndLeavesNothing) {
     kill(children[rank], SIGKILL);
     const testing::Ended ended = program.wait();
     EXPECT_EQ(ended.status, 1);
-    EXPECT_THAT(ended.err, AllOf(HasSubstr("bench ps: " + names[rank] + " ended during 'turn "),
+    EXPECT_THAT(ended.err, AllOf(HasSubstr("bench ps: " + names[rank] + " ended during '"),
                                  HasSubstr("signal 9")));
     expect_gone(children);
   }
