@@ -23,8 +23,8 @@ struct PsOptions {
   TransportKind transport = TransportKind::automatic;
   std::int64_t io_threads = 1;
   std::int64_t port = 0;
-  /// Larger parts gain nothing through shared memory. Over sockets, 1 MB takes 1.2 times as long in
-  /// one part as in two, whose ways there and back overlap; smaller parts cost more messages.
+  /// Larger parts gain nothing; smaller ones cost more messages than the overlap of their ways
+  /// there and back saves.
   double partition_mb = 1;
   Reach reach{};
 };

@@ -38,16 +38,18 @@ class BenchPs : public ProgramTest {
       std::this_thread::yield();
     }
   }
-  /// Blocks until the process has slept so often that the bench has begun: its rounds, or the check
-  /// of their first.
-  static void wait_for_rounds(pid_t process) {
+  /// Blocks until the process has slept 100 times, more often than its start takes while its bench
+  /// waits for nobody. Returns false if that takes a minute.
+  static bool wait_for_rounds(pid_t process) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    for (long sleeps = 0; sleeps < 100 && std::chrono::steady_clock::now() < deadline;) {
+    for (long sleeps = 0; sleeps < 100;) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
       std::ifstream status("/proc/" + std::to_string(process) + "/status");
       for (std::string word; status >> word;)
         if (word == "voluntary_ctxt_switches:") status >> sleeps;
       std::this_thread::yield();
     }
+    return true;
   }
   static void expect_gone(const std::vector<pid_t>& processes) {
     for (const pid_t process : processes) {

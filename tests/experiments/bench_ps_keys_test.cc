@@ -93,10 +93,11 @@ TEST_F(PsJobsWithKeys, TellWhoHasKeysThatTheSchedulerHasNone) {
 TEST_F(PsJobsWithKeys, EndWithTheNameOfTheProcessThatIsKilled) {
   testing::Program scheduler =
       start_as("scheduler", with_keys({"--sizes", "4KB", "--rounds", "1000000"}));
+  ASSERT_TRUE(scheduler.wait_for_error("127.0.0.1:"));
   testing::Program worker_0 = start_as("worker", with_keys({}), "0");
   testing::Program worker_1 = start_as("worker", with_keys({}), "1");
   testing::Program server = start_as("server", with_keys({}));
-  wait_for_rounds(worker_0.pid());
+  ASSERT_TRUE(wait_for_rounds(worker_0.pid()));
   kill(worker_1.pid(), SIGKILL);
   const testing::Ended ended = scheduler.wait();
   EXPECT_EQ(ended.status, 1);

@@ -105,7 +105,7 @@ TEST_F(BenchPs, NamesTheRankThatIsKilledAndLeavesNothing) {
     testing::Program program = start(bench({"--sizes", "4KB", "--rounds", "1000000"}));
     const std::vector<pid_t> children = wait_for_children(program, 4);  // two measure bounds
     ASSERT_EQ(children.size(), 4u);
-    wait_for_rounds(children[rank]);
+    ASSERT_TRUE(wait_for_rounds(children[rank]));
     kill(children[rank], SIGKILL);
     const testing::Ended ended = program.wait();
     EXPECT_EQ(ended.status, 1);

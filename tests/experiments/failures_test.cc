@@ -63,7 +63,7 @@ class FailuresOfWaiting : public Failures {};
 
 TEST_P(FailuresOfWaiting, ARankThatHangsIsEndedToo) {
   auto arguments = endless();
-  arguments.insert(arguments.end(), {"--set", "train.timeout_s=1"});
+  arguments.insert(arguments.end(), {"--set", "train.timeout_s=2"});
   Program program = start(arguments);
   ASSERT_TRUE(program.wait_for("step"));
   const auto ranks = program.children();
@@ -79,12 +79,12 @@ TEST_P(FailuresOfWaiting, ARankThatHangsIsEndedToo) {
 /// Stops and continues all processes of the program, as Ctrl-Z and fg do.
 TEST_P(Failures, AStopOfAllCountsForNoDeadline) {
   auto arguments = endless();
-  for (const char* soon_over : {"train.timeout_s=1", "train.steps=200"})
+  for (const char* soon_over : {"train.timeout_s=2", "train.steps=3000"})
     arguments.insert(arguments.end(), {"--set", soon_over});
   Program program = start(arguments, [] { setpgid(0, 0); });
   ASSERT_TRUE(program.wait_for("step"));
   ASSERT_EQ(kill(-program.pid(), SIGSTOP), 0);
-  constexpr int longer_than_every_deadline_ms = 1300;
+  constexpr int longer_than_every_deadline_ms = 2300;
   poll(nullptr, 0, longer_than_every_deadline_ms);
   kill(-program.pid(), SIGCONT);
   const Ended ended = program.wait();

@@ -71,7 +71,7 @@ TEST_F(JobStores, NameWhoHasNotHeard) {
     EXPECT_TRUE(next(0).contains("over"));
     ranks_[0]->send({{"heard", true}});
   });
-  store_->end({.timeout_s = 0.2});
+  store_->end({.timeout_s = 2});
   EXPECT_THAT(said(), ElementsAre("b did not hear that the job is over"));
 }
 

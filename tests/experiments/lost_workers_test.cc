@@ -14,9 +14,11 @@ using testing::Ended;
 using ::testing::HasSubstr;
 using testing::Program;
 
+const std::string endless = "train.steps=100000000";
+
 class LostWorkers : public ProgramTest {
  protected:
-  LostWorkers() { small_gpt(16, 16, "steps = 1500\nglobal_batch = 3\n"); }
+  LostWorkers() { small_gpt(16, 16, "steps = 4000\nglobal_batch = 3\n"); }
 
   Program started(const std::vector<std::string>& settings) const {
     std::vector<std::string> arguments = {
@@ -30,7 +32,7 @@ class LostWorkers : public ProgramTest {
     Program program = started(settings);
     EXPECT_TRUE(program.wait_for("step"));
     const auto ranks = program.children();
-    EXPECT_EQ(ranks.size(), 4u);
+    EXPECT_EQ(ranks.size(), 4u) << "the run was over too soon";
     kill(ranks.at(rank), SIGKILL);
     return program.wait();
   }
@@ -65,8 +67,13 @@ TEST_F(LostWorkers, AreLeftOutOfTheReplayToo) {
                   "\n[compare]\n"
                   "schemes = [\"ps\"]\nworlds = [3]\nrepeats = 1\nattempts = 1\n");
     Program program = start({"compare", "trial.toml"});
-    while (program.children().size() < 4) std::this_thread::yield();
-    kill(program.children().at(2), SIGKILL);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    auto ranks = program.children();
+    for (; ranks.size() < 4; ranks = program.children()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << way;
+      std::this_thread::yield();
+    }
+    kill(ranks[2], SIGKILL);
     const Ended ended = program.wait();
     EXPECT_EQ(ended.status, 0) << way << ": " << ended.err;
     EXPECT_THAT(ended.out, HasSubstr("went on although rank 2 (worker) was killed by signal 9"))
@@ -77,14 +84,14 @@ TEST_F(LostWorkers, AreLeftOutOfTheReplayToo) {
 
 TEST_F(LostWorkers, EndARunWhoseWorkersWaitForAll) {
   const auto start = std::chrono::steady_clock::now();
-  const Ended ended = without(1, {});
+  const Ended ended = without(1, {endless});
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.err, HasSubstr("rank 1 (worker) was killed by signal 9"));
 }
 
 TEST_F(LostWorkers, WorkerZeroWhichReportsTheParametersIsMissed) {
-  const Ended ended = without(0, {"scheme.ps.consistency=asp"});
+  const Ended ended = without(0, {"scheme.ps.consistency=asp", endless});
   EXPECT_EQ(ended.status, 1);
   EXPECT_THAT(ended.err, HasSubstr("rank 0 (worker) was killed by signal 9"));
 }
@@ -92,7 +99,7 @@ TEST_F(LostWorkers, WorkerZeroWhichReportsTheParametersIsMissed) {
 TEST_F(LostWorkers, AServerIsMissedUnderEveryConsistency) {
   for (const std::string way : {"scheme.ps.consistency=bsp", "scheme.ps.consistency=asp",
                                 "scheme.ps.consistency=ssp", "scheme.ps.backup_workers=1"}) {
-    const Ended ended = without(3, {way});
+    const Ended ended = without(3, {way, endless});
     EXPECT_EQ(ended.status, 1) << way;
     EXPECT_THAT(ended.err, HasSubstr("rank 3 (server) was killed by signal 9")) << way;
   }

@@ -122,6 +122,7 @@ class KeyedStream::Carrier {
       local_->flush();
     }
     local_.reset();
+    events_.end();
     dealer_.close();
   }
 

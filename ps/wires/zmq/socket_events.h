@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <zmq.hpp>
 
 namespace ringside::ps {
@@ -15,19 +16,24 @@ struct SocketEvent {
 /// Listens to a socket of the same context (ZeroMQ's socket monitor). For one thread, the socket's.
 class SocketEvents {
  public:
-  /// Tells of the wanted kinds alone, from now on. The socket may move in memory; it must be
-  /// closed, or end() called, before this object goes.
+  /// Tells of the wanted kinds alone, from now on. The socket may move in memory. It must stay open
+  /// until end() is called or this object goes.
   SocketEvents(zmq::context_t& context, zmq::socket_t& socket, int wanted);
+  ~SocketEvents() { end(); }
+  SocketEvents(const SocketEvents&) = delete;
+  SocketEvents& operator=(const SocketEvents&) = delete;
 
   /// For polls: readable when next() has an event.
   zmq::pollitem_t item() { return {events_.handle(), 0, ZMQ_POLLIN, 0}; }
   /// Does not block.
   std::optional<SocketEvent> next();
-  /// No more events come.
-  void end() { zmq_socket_monitor(socket_, nullptr, 0); }
+  /// No more events come: ZeroMQ would wait for a reader that is gone.
+  void end() {
+    if (socket_) zmq_socket_monitor(std::exchange(socket_, nullptr), nullptr, 0);
+  }
 
  private:
-  void* socket_;  // ZeroMQ's handle
+  void* socket_;  // ZeroMQ's handle; null after end()
   zmq::socket_t events_;
 };
 

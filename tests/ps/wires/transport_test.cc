@@ -205,9 +205,13 @@ TEST_P(TransportTest, ATimeoutTakesItsTimeAndZeroTakesNone) {
         const double begin = clock.now();
         EXPECT_FALSE(self.channel.receive(0.05));
         EXPECT_GE(clock.now() - begin, 0.049);
-        const double before = clock.now();
-        for (int i = 0; i < 100; ++i) EXPECT_FALSE(self.channel.receive(0));
-        EXPECT_LT(clock.now() - before, 0.05);
+        double fastest = 1;  // of some tries, as others may take the processor away
+        for (int attempt = 0; attempt < 20 && fastest >= 0.05; ++attempt) {
+          const double before = clock.now();
+          for (int i = 0; i < 100; ++i) EXPECT_FALSE(self.channel.receive(0));
+          fastest = std::min(fastest, clock.now() - before);
+        }
+        EXPECT_LT(fastest, 0.05);
       },
       [](Party&) {});
 }
@@ -271,7 +275,7 @@ TEST_P(TransportTest, AServerCannotSendToWhoNeverCame) {
 
 TEST_P(TransportTest, WhoSendsTooMuchIsBlockedUntilTheDeadline) {
   Meeting meeting(world(), 1, 1);
-  meeting.options().timeout_s = 0.05;
+  meeting.options().timeout_s = 0.5;
   meeting.play(
       [&](Party& self) {
         Timeline& timeline = self.context.timeline;
@@ -281,13 +285,13 @@ TEST_P(TransportTest, WhoSendsTooMuchIsBlockedUntilTheDeadline) {
         EXPECT_EQ(complaint([&] {
                     for (; sent < 1000; ++sent) self.channel.send(0, question(self, 0, {frame}));
                   }),
-                  "server 0 did not accept a push_pull message within 0.05 s; raise "
+                  "server 0 did not accept a push_pull message within 0.5 s; raise "
                   "train.timeout_s if the server is really busy for that long");
         timeline.end_step();
         EXPECT_GE(sent, high_water_mark);
         EXPECT_FALSE(self.channel.try_send(0, question(self)));
         EXPECT_GE(timeline.step_times()[0].by_activity[static_cast<std::size_t>(Activity::exposed)],
-                  0.049);
+                  0.49);
         EXPECT_EQ(timeline.slices(0).back().name, "send push_pull to server 0");
       },
       [](Party&) {});
