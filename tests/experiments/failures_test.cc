@@ -63,7 +63,7 @@ class FailuresOfWaiting : public Failures {};
 
 TEST_P(FailuresOfWaiting, ARankThatHangsIsEndedToo) {
   auto arguments = endless();
-  arguments.insert(arguments.end(), {"--set", "train.timeout_s=2"});
+  arguments.insert(arguments.end(), {"--set", "train.timeout_s=1.5"});
   Program program = start(arguments);
   ASSERT_TRUE(program.wait_for("step"));
   const auto ranks = program.children();
@@ -79,7 +79,7 @@ TEST_P(FailuresOfWaiting, ARankThatHangsIsEndedToo) {
 /// Stops and continues all processes of the program, as Ctrl-Z and fg do.
 TEST_P(Failures, AStopOfAllCountsForNoDeadline) {
   auto arguments = endless();
-  for (const char* soon_over : {"train.timeout_s=2", "train.steps=3000"})
+  for (const char* soon_over : {"train.timeout_s=2", "train.steps=500"})
     arguments.insert(arguments.end(), {"--set", soon_over});
   Program program = start(arguments, [] { setpgid(0, 0); });
   ASSERT_TRUE(program.wait_for("step"));
