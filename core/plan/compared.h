@@ -73,4 +73,13 @@ struct Setting {
 
 Fields fields_of(Setting& setting);
 
+/// What somebody published of a run like this one: one of the two figures, the other is 0.
+struct Published {
+  double step_ms = 0, samples_per_s = 0;
+  bool fitted = false;  // something was chosen so that this figure comes out: no prediction
+  bool operator==(const Published&) const = default;
+};
+
+Fields fields_of(Published& published);
+
 }  // namespace ringside

@@ -15,6 +15,12 @@ Fields fields_of(RankPlan& rank) {
 
 Fields fields_of(Setting& setting) { return {{"key", &setting.key}, {"value", &setting.value}}; }
 
+Fields fields_of(Published& published) {
+  return {{"step_ms", &published.step_ms},
+          {"samples_per_s", &published.samples_per_s},
+          {"fitted", &published.fitted}};
+}
+
 /// The fields of all members except `save`, `history` and `lost`, which are written only for the
 /// few runs that have them.
 /// The options are those of the plan's scheme.
@@ -25,6 +31,7 @@ static Fields fields_of(RunPlan& plan) {
           {"family", &plan.family},
           {"set", Structs(&plan.set)},
           {"swept", Structs(&plan.swept)},
+          {"published", Structs(&plan.published)},
           {"purpose", &plan.purpose},
           {"sum_tree", Fields{{"groups", &plan.sums.groups},
                               {"micro_batches", &plan.sums.micro_batches},

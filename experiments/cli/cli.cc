@@ -16,14 +16,26 @@ namespace {
 
 constexpr std::string_view version = "ringside 0.1";
 
-void add_experiment(CLI::App& command, Arguments& arguments) {
-  command.add_option("FILE", arguments.file, "the experiment file (TOML)")->required();
+void add_settings(CLI::App& command, Arguments& arguments) {
   command
       .add_option("--set", arguments.overrides,
                   "override a key of the file, as in train.steps=100, data.path=text.txt or "
                   "scheme.ps.servers=4; may be given several times")
       ->type_name("TABLE.KEY=VALUE")
       ->allow_extra_args(false);
+}
+
+void add_experiment(CLI::App& command, Arguments& arguments) {
+  command.add_option("FILE", arguments.file, "the experiment file (TOML)")->required();
+  add_settings(command, arguments);
+}
+
+void add_results(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option("--results", arguments.results,
+                  "write results to DIR/NAME, where NAME is the experiment's name")
+      ->type_name("DIR")
+      ->capture_default_str();
 }
 
 int run_command(const Process& process) {
@@ -66,11 +78,19 @@ int run_command(const Process& process) {
                     "keep the rows of the results folder, and make only the missing runs; "
                     "without --resume, earlier results are moved to its subfolders before-1, "
                     "before-2, ...");
-  compare
-      ->add_option("--results", arguments.results,
-                   "write results to DIR/NAME, where NAME is the experiment's name")
-      ->type_name("DIR")
-      ->capture_default_str();
+  add_results(*compare, arguments);
+
+  CLI::App* validate = app.add_subcommand(
+      "validate",
+      "compare what several experiments ask for, and print one table: what was published of their "
+      "cases, and what came out");
+  validate
+      ->add_option("FILES", arguments.files,
+                   "experiment files (TOML) whose cases have published_ms or published_per_s, as "
+                   "experiments/validate/*.toml")
+      ->required();
+  add_settings(*validate, arguments);
+  add_results(*validate, arguments);
 
   CLI::App* train =
       app.add_subcommand("train", "run one scheme once, and print its loss as it goes");
@@ -238,6 +258,7 @@ int run_command(const Process& process) {
   }
   try {
     if (compare->parsed()) return compare_command(arguments, process);
+    if (validate->parsed()) return validate_command(arguments, process);
     if (train->parsed()) return train_command(arguments, process);
     if (calibrate->parsed()) return calibrate_command(arguments);
     if (bench_ps->parsed()) return bench_ps_command(arguments, process);

@@ -19,6 +19,7 @@ inline constexpr int ok = 0, run_failed = 1, wrong_input = 2, was_interrupted = 
 /// The values of the command line.
 struct Arguments {
   std::string file;
+  std::vector<std::string> files;
   std::vector<std::string> overrides;
   std::vector<std::string> cases;
   std::vector<std::string> schemes;
@@ -49,6 +50,8 @@ struct Arguments {
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
+/// Compares what arguments.files ask for, and prints what of it was published.
+int validate_command(Arguments arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments);
 int bench_comm_command(const Arguments& arguments, const Process& process);

@@ -221,7 +221,12 @@ void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
   }
   if (worlds.empty()) return;
   compare.worlds = worlds;
-  for (CaseConfig& one : experiment.cases) one.worlds.clear();
+  for (CaseConfig& one : experiment.cases) {
+    one.worlds.clear();
+    one.published_ms.clear();
+    one.published_per_s.clear();
+    one.fitted.clear();
+  }
 }
 
 std::int64_t count_points(const std::vector<SweptKey>& sweep, std::string_view scheme,

@@ -33,7 +33,7 @@ void check_cases(const Experiment& experiment);
 
 /// Limits the experiment to what --schemes and --worlds name; an empty list limits nothing. The
 /// schemes replace compare.schemes, and cases of other schemes are left out. The worlds replace
-/// compare.worlds and those of the cases.
+/// compare.worlds and those of the cases, whose published figures are then left out.
 void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
               const std::vector<std::int64_t>& worlds);
 

@@ -22,7 +22,13 @@ Fields fields_of(CompareConfig& config) {
 Fields fields_of(CaseConfig& config) {
   return {{"scheme", &config.scheme, "the scheme of the case"},
           {"label", &config.label, "its name in the table; '': the scheme with what the case sets"},
-          {"worlds", &config.worlds, "or world: its numbers of workers; []: compare.worlds"}};
+          {"worlds", &config.worlds, "or world: its numbers of workers; []: compare.worlds"},
+          {"published_ms", &config.published_ms,
+           "milliseconds of a step that somebody published, one for each world"},
+          {"published_per_s", &config.published_per_s,
+           "or samples a second that somebody published, one for each world"},
+          {"fitted", &config.fitted,
+           "worlds whose published figure something was fitted to; all others are predictions"}};
 }
 
 }  // namespace ringside

@@ -58,7 +58,10 @@ struct CaseConfig {
   std::string scheme;
   std::string label;                 // empty: the planner makes one
   std::vector<std::int64_t> worlds;  // empty: those of compare.worlds
-  std::vector<Assignment> set{};     // win over the file and over --set
+  /// What somebody published of these runs, at most one of the two: one figure for each world.
+  std::vector<double> published_ms{}, published_per_s{};
+  std::vector<std::int64_t> fitted{};  // worlds whose figure something was fitted to
+  std::vector<Assignment> set{};       // win over the file and over --set
   std::string place{};
 };
 

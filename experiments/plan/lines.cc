@@ -1,5 +1,7 @@
 #include "experiments/plan/lines.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -28,6 +30,33 @@ std::vector<int> worlds_of_case(const SchemeRow& row, const CaseConfig& one) {
   return {one.worlds.begin(), one.worlds.end()};
 }
 
+/// The figures that somebody published of a case, by world.
+std::map<int, Published> published_of(const CaseConfig& one, const std::vector<int>& worlds) {
+  const bool by_step = one.published_per_s.empty();
+  const std::vector<double>& figures = by_step ? one.published_ms : one.published_per_s;
+  const char* key = by_step ? "published_ms" : "published_per_s";
+  if (!by_step && !one.published_ms.empty())
+    throw Error("{}: published_ms and published_per_s are given both; leave one of them out",
+                one.place);
+  if (!figures.empty() && figures.size() != worlds.size())
+    throw Error("{}: {} has {} figures for {} worlds; give one for each of worlds = [{}]",
+                one.place, key, figures.size(), worlds.size(), fmt::join(worlds, ", "));
+  for (const double figure : figures)
+    if (!(figure > 0))
+      throw Error("{}: {} has {}; a published figure is more than 0", one.place, key, figure);
+  std::map<int, Published> out;
+  for (std::size_t i = 0; i < figures.size(); ++i)
+    (by_step ? out[worlds[i]].step_ms : out[worlds[i]].samples_per_s) = figures[i];
+  for (const std::int64_t world : one.fitted) {
+    const auto fitted = out.find(static_cast<int>(world));
+    if (fitted == out.end())
+      throw Error("{}: fitted names world {}, of which no figure is published; leave it out",
+                  one.place, world);
+    fitted->second.fitted = true;
+  }
+  return out;
+}
+
 /// A line before the sweep.
 struct Start {
   Line line;
@@ -52,6 +81,9 @@ std::vector<Start> starts_of(const Experiment& experiment) {
     Start& start =
         add(row, one.worlds.empty() ? worlds_of(row, compare.worlds) : worlds_of_case(row, one));
     start.line.label = one.label;
+    start.line.published = published_of(one, start.line.worlds);
+    if (!start.line.published.empty() && !experiment.sweep.empty())
+      throw Error("{}: published figures are those of one run; leave out compare.sweep", one.place);
     start.line.place = one.place;
     start.set = one.set;
   }
@@ -96,6 +128,8 @@ std::vector<Line> lines_of(const Experiment& experiment) {
 void name_run(RunPlan& plan, const Line& line) {
   plan.set = line.set;
   plan.swept = line.swept;
+  if (const auto found = line.published.find(plan.world); found != line.published.end())
+    plan.published = found->second;
   // "single x2" says how many replicas there are.
   std::vector<Setting> shown = line.set;
   std::erase_if(shown, [](const Setting& one) { return one.key == "scheme.single.replicas"; });

@@ -1,6 +1,7 @@
 // The lines of a comparison, before their worlds, seeds and repeats.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct Line {
   std::string label;                // of the case; empty: made of the scheme and what it sets
   std::vector<Setting> set, swept;  // of the case; of the sweep
   std::vector<int> worlds;
+  std::map<int, Published> published{};  // by world
   ExperimentConfig config;
   std::string place;  // where the case stands; empty for a scheme of compare.schemes
 };
@@ -25,10 +27,11 @@ struct Line {
 /// All lines: the schemes of compare.schemes, then the cases, each at every point of the sweep. A
 /// scheme that allows only worlds up to a limit gets those of compare.worlds, or its limit if all
 /// of them are larger. Throws Error for an unknown scheme, for a value that cannot be bound, for a
-/// world that a case asks for and its scheme does not allow, and for more than most_lines lines.
+/// world that a case asks for and its scheme does not allow, for published figures that are not
+/// those of its worlds, and for more than most_lines lines.
 std::vector<Line> lines_of(const Experiment& experiment);
 
-/// Gives a run of the line its label, family and settings.
+/// Gives a run of the line its label, family, settings and published figure.
 void name_run(RunPlan& plan, const Line& line);
 
 /// How errors about the line begin: "trial.toml:12: case 'ps (servers=1)': "; empty for a scheme

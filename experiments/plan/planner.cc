@@ -24,6 +24,7 @@ bool same_but_named(const RunPlan& a, const RunPlan& b) {
   renamed.family = a.family;
   renamed.set = a.set;
   renamed.swept = a.swept;
+  renamed.published = a.published;
   return same_case(a, renamed);
 }
 
@@ -108,6 +109,7 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& common,
   RunPlan plan = single->plan;
   plan.device.threads = threads;
   plan.set = plan.swept = {};
+  plan.published.reset();
   plan.purpose = Purpose::all_cores;
   plan.id = fmt::format("{}-t{}", plan.scheme, threads);
   plan.label = plan.family = fmt::format("{} ({} threads)", plan.label, threads);

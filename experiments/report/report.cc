@@ -112,9 +112,11 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
   if (plan.cluster) out.cluster = plan.cluster->name;
   out.device = plan.device.kind;
   out.shared_device = shares_device(plan);
+  out.experiment = plan.experiment;
   out.label = plan.label;
   out.family = plan.family;
   out.swept = plan.swept;
+  out.published = plan.published;
   out.scheme = plan.scheme;
   out.purpose = plan.purpose;
   out.promise = plan.promise;

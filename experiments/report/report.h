@@ -27,6 +27,7 @@ struct Ratio {
 /// over the repeats that finished. If a run was made several times, one attempt counts
 /// (experiments/results/attempts.h).
 struct CaseSummary {
+  std::string experiment;
   std::string label;           // "ddp", "single x2"
   std::string family;          // the label without what a sweep sets
   std::vector<Setting> swept;  // what the sweep sets
@@ -82,6 +83,7 @@ struct CaseSummary {
   double predicted_ms = -1, predicted_ms_error = 0;
   double predicted_peak = -1, predicted_peak_error = 0;  // bytes
   std::string prediction_failure;                        // why nothing was predicted
+  std::optional<Published> published{};
   double final_loss = 0;
   std::optional<Evaluation> held_out{};  // last one of the first repeat with the smallest seed
   std::optional<double> perplexity{};    // of `held_out`; nothing for images

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/json_fields.h"
+#include "experiments/report/published.h"
 #include "experiments/report/report.h"
 
 namespace ringside {
@@ -24,6 +25,18 @@ ordered_json prediction_json(const CaseSummary& one) {
           {"step_ms_error", one.predicted_ms_error},
           {"memory_peak", one.predicted_peak},
           {"memory_peak_error", one.predicted_peak_error}};
+}
+
+ordered_json published_json(const CaseSummary& one) {
+  if (!one.published) return nullptr;
+  const auto or_none = [](double value) {
+    return value > 0 ? ordered_json(value) : ordered_json();
+  };
+  const auto error = deviation(one);
+  return {{"step_ms", or_none(one.published->step_ms)},
+          {"samples_per_s", or_none(one.published->samples_per_s)},
+          {"fitted", one.published->fitted},
+          {"deviation", error ? ordered_json(*error) : ordered_json()}};
 }
 
 ordered_json case_json(const CaseSummary& one) {
@@ -66,6 +79,7 @@ ordered_json case_json(const CaseSummary& one) {
       {"of_all_cores_interval", interval_json(one.of_all_cores.interval)},
       {"step_ms", one.step_ms},
       {"predicted", prediction_json(one)},
+      {"published", published_json(one)},
       {"time_ms",
        {{"compute", one.compute_ms},
         {"exposed", one.exposed_ms},

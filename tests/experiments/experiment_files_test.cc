@@ -16,11 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// experiments/*.toml, in order.
+/// experiments/*.toml and experiments/validate/*.toml, in order.
 std::vector<fs::path> experiment_files() {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(fs::path(RINGSIDE_CLUSTERS).parent_path()))
-    if (entry.path().extension() == ".toml") files.push_back(entry.path());
+  const fs::path folder = fs::path(RINGSIDE_CLUSTERS).parent_path();
+  for (const fs::path& one : {folder, folder / "validate"})
+    for (const auto& entry : fs::directory_iterator(one))
+      if (entry.path().extension() == ".toml") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
 }

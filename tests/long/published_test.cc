@@ -1,6 +1,8 @@
 // Compares simulated GPUs with figures that NVIDIA and PyTorch published for real ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -10,82 +12,60 @@
 namespace ringside {
 namespace {
 
-/// Simulates the experiment with the settings, and returns its samples per second.
-double throughput(const std::string& experiment, const std::vector<std::string>& settings) {
+/// Simulates what experiments/validate/NAME.toml asks for, with these settings, and returns its
+/// cases.
+nlohmann::json cases_of(const std::string& name, const std::vector<std::string>& settings = {}) {
   const testing::TemporaryFolder folder;
-  std::vector<std::string> arguments = {
-      "train",    RINGSIDE_EXPERIMENTS "/published/" + experiment + ".toml",
-      "--scheme", "single",
-      "--world",  "1",
-      "--output", "run.json"};
+  std::vector<std::string> arguments = {"validate",
+                                        RINGSIDE_EXPERIMENTS "/validate/" + name + ".toml"};
   for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
   const testing::Ended ended = testing::Program(RINGSIDE_PROGRAM, arguments, folder.path()).wait();
   EXPECT_EQ(ended.status, 0) << ended.err;
-  std::ifstream in(folder.path() / "run.json");
-  return nlohmann::json::parse(in).at("row").at("samples_per_s").get<double>();
+  std::ifstream in(folder.path() / "results" / name / "summary.json");
+  return nlohmann::json::parse(in).at("cases");
 }
 
-const std::string fp32 = "train.precision=fp32", tf32 = "device.tf32=true";
-
-std::string on(const std::string& cluster) {
-  return "device.cluster=" RINGSIDE_EXPERIMENTS "/clusters/" + cluster + ".toml";
+double deviation(const nlohmann::json& one) {
+  return one.at("published").at("deviation").get<double>();
 }
 
-struct Published {
-  std::string experiment;
-  std::vector<std::string> settings;
-  double samples_per_s;
+/// How far simulated figures may be from the published ones.
+struct Limits {
+  const char* experiment;
+  double of_one, of_more;  // of one GPU, of several
 };
 
-void expect_within_15_percent(const std::vector<Published>& figures) {
-  for (const Published& figure : figures) {
-    const double simulated = throughput(figure.experiment, figure.settings);
-    std::string name = figure.experiment;
-    for (const std::string& setting : figure.settings) name += " " + setting;
-    EXPECT_NEAR(simulated / figure.samples_per_s, 1, 0.15) << name << ": " << simulated;
+class Published : public ::testing::TestWithParam<Limits> {};
+
+TEST_P(Published, FiguresComeOut) {
+  int published = 0;
+  for (const auto& one : cases_of(GetParam().experiment)) {
+    if (one.at("published").is_null()) continue;
+    ++published;
+    EXPECT_LT(std::abs(deviation(one)),
+              one.at("world") == 1 ? GetParam().of_one : GetParam().of_more)
+        << one.at("label") << " at world " << one.at("world") << ": " << deviation(one);
   }
+  EXPECT_GT(published, 0);
 }
 
-TEST(Published, ResNet50) {
-  const std::string v100 = on("dgx-1-v100-16");
-  expect_within_15_percent({{"resnet-50", {}, 2470},
-                            {"resnet-50", {fp32, tf32}, 938},
-                            {"resnet-50", {v100}, 1200},
-                            {"resnet-50", {v100, fp32, "train.global_batch=128"}, 367}});
-}
-
-/// From PyTorch's DDP benchmark, without DDP: a batch of 32 images takes ResNet-50 97 ms and
-/// ResNet-101 162 ms. The simulation was not fitted to these figures.
-TEST(Published, ResNetsInSmallBatchesArePredicted) {
-  const std::string v100 = on("dgx-1-v100-16"), batch = "train.global_batch=32";
-  expect_within_15_percent({{"resnet-50", {v100, fp32, batch}, 32 / 0.097},
-                            {"resnet-50", {v100, fp32, batch, "model.layers=101"}, 32 / 0.162}});
-}
-
-TEST(Published, BertLargeOfShortSequences) {
-  const std::string v100 = on("dgx-1-v100"), batch = "train.global_batch=4096";
-  expect_within_15_percent({{"bert-large-128", {}, 580},
-                            {"bert-large-128", {fp32, tf32, "train.micro_batch=128"}, 317},
-                            {"bert-large-128", {v100, batch, "train.micro_batch=64"}, 224},
-                            {"bert-large-128", {v100, batch, fp32, "train.micro_batch=32"}, 50}});
-}
-
-/// The simulation was not fitted to these figures.
-TEST(Published, BertLargeOfLongSequencesIsPredicted) {
-  const std::string v100 = on("dgx-1-v100"), batch = "train.global_batch=2048";
-  expect_within_15_percent({{"bert-large-512", {}, 210},
-                            {"bert-large-512", {fp32, tf32, "train.micro_batch=16"}, 110},
-                            {"bert-large-512", {v100, batch, "train.micro_batch=8"}, 75},
-                            {"bert-large-512", {v100, batch, fp32, "train.micro_batch=4"}, 19}});
-}
+// In AMP the overlap that is simulated hides all communication, which real GPUs do not.
+INSTANTIATE_TEST_SUITE_P(Of, Published,
+                         ::testing::Values(Limits{"resnet-50", 0.05, 0.2},
+                                           Limits{"bert-large-128", 0.03, 0.05},
+                                           Limits{"bert-large-512", 0.1, 0.1},
+                                           Limits{"pytorch-ddp", 0.1, 0.12}),
+                         [](const auto& info) {
+                           std::string name = info.param.experiment;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 /// Shows why bert-large-512 has sequences of the mean length instead of 512 tokens: with sequences
 /// of full length, the simulated V100 stays far below the published figure.
-TEST(Published, SequencesOf512TokensAreNotWhatWasMeasured) {
-  const double full =
-      throughput("bert-large-512", {on("dgx-1-v100"), "train.global_batch=2048", fp32,
-                                    "train.micro_batch=4", "model.context=512"});
-  EXPECT_LT(full, 0.7 * 19);
+TEST(PublishedSequences, Of512TokensAreNotWhatWasMeasured) {
+  for (const auto& one : cases_of("bert-large-512", {"model.context=512"}))
+    if (one.at("label") == "V100-32, FP32") EXPECT_LT(deviation(one), -0.3);
 }
 
 }  // namespace

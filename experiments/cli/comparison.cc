@@ -1,0 +1,211 @@
+#include "experiments/cli/comparison.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/error.h"
+#include "core/base/processor.h"
+#include "core/base/seconds_now.h"
+#include "core/sim/world.h"
+#include "experiments/calibrate/calibrate.h"
+#include "experiments/config/cases.h"
+#include "experiments/config/cluster_file.h"
+#include "experiments/plan/checks.h"
+#include "experiments/plan/planner.h"
+#include "experiments/report/report.h"
+#include "experiments/results/environment.h"
+#include "experiments/run/runner.h"
+
+namespace ringside {
+namespace {
+
+/// The width of the terminal on standard error in columns; 0 if standard error is no terminal.
+int terminal_columns() {
+  if (!isatty(STDERR_FILENO)) return 0;
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+struct Comparison {
+  Experiment experiment;
+  std::string name;
+  std::vector<MeasuredSpeeds> speeds;  // from which shares of the runs follow
+  std::vector<RunPlan> runs, remaining;
+  std::vector<Row> rows;  // of earlier runs that need not be repeated
+  DataState data;
+  int most_attempts = 1;
+  std::optional<CalibratedMachine> machine;  // predicts the runs
+  std::optional<ResultsFolder> folder;
+};
+
+/// This machine as `ringside calibrate` measured it; none if no measurement of this machine is
+/// there, or if no ranks run on this machine's CPU. Throws Error if device.cluster names a file
+/// that cannot be used.
+std::optional<CalibratedMachine> calibrated_machine(const std::vector<RunPlan>& runs,
+                                                    const std::string& results) {
+  const DeviceConfig* cpu = nullptr;
+  for (const RunPlan& run : runs) {
+    if (run.cluster) continue;
+    if (run.device.kind == "cpu" && run.purpose == Purpose::asked && !cpu) cpu = &run.device;
+    if (run.device.kind != "cpu" && !run.device.cluster.empty())
+      throw Error(
+          "device.cluster: runs on device '{}' cannot be predicted; leave device.cluster out, or "
+          "set device.kind=sim",
+          run.device.kind);
+  }
+  if (!cpu) return {};
+  const bool named = !cpu->cluster.empty();
+  const std::string file = named ? cpu->cluster : machine_file(results);
+  if (!named && !std::filesystem::exists(file)) return {};
+  sim::require_simgrid();
+  sim::ClusterSpec machine = read_cluster(file);
+  const auto here = calibration_name(cpu->threads);
+  if (machine.name == here) return CalibratedMachine{std::move(machine), cpu->threads};
+  if (named)
+    throw Error(
+        "device.cluster: {} describes '{}', but this machine is '{}'; to simulate that cluster, "
+        "set device.kind=sim; to predict runs on this machine, use the file that `ringside "
+        "calibrate --threads {}` writes",
+        file, machine.name, here, cpu->threads);
+  std::cerr << fmt::format("No predictions: {} describes '{}', but this machine is '{}'", file,
+                           machine.name, here)
+            << std::endl;
+  return {};
+}
+
+void plan(Comparison& comparison) {
+  comparison.runs =
+      plan_comparison(comparison.experiment, allowed_cores().value_or(0), comparison.speeds);
+}
+
+/// Finds everything that can be wrong about the input before any file is touched and any speed is
+/// measured.
+void prepare(Comparison& comparison, const Arguments& arguments, const Process& process) {
+  Experiment& experiment = comparison.experiment;
+  experiment = read_experiment(arguments.file, arguments.overrides, arguments.cases);
+  limit_to(experiment, arguments.schemes, arguments.worlds);
+  comparison.name = experiment.common.name;
+  plan(comparison);
+  comparison.most_attempts = static_cast<int>(experiment.common.compare.attempts);
+  check_inputs(comparison.runs);
+  comparison.machine = calibrated_machine(comparison.runs, arguments.results);
+  comparison.data = data_state(comparison.runs);
+  const auto results = std::filesystem::path(arguments.results) / comparison.name;
+  for (const RunPlan& run : comparison.runs) check_apart(run.data, results);
+  comparison.folder.emplace(results);
+  if (arguments.resume) {
+    comparison.rows = comparison.folder->read_rows();
+    if (const auto there = comparison.folder->read_environment(); !comparison.rows.empty() && there)
+      check_same_environment(*there, environment_of(process, comparison.runs));
+    const auto before = comparison.folder->read_data_state();
+    if (const auto changed = before ? first_change(*before, comparison.data) : "";
+        !comparison.rows.empty() && !changed.empty())
+      throw Error(
+          "--resume: {} has changed since the earlier runs; leave --resume out to start anew",
+          changed);
+    // The rows that are there were made with shares that follow from the speeds that are there.
+    if (!comparison.rows.empty()) comparison.speeds = comparison.folder->read_speeds();
+    if (!comparison.speeds.empty()) plan(comparison);
+    // Runs that wait for speeds, and rows without a run, are looked at in settle().
+    std::vector<RunPlan> known;
+    std::copy_if(comparison.runs.begin(), comparison.runs.end(), std::back_inserter(known),
+                 [](const RunPlan& run) { return !waits_for_speeds(run); });
+    std::vector<Row> of_known;
+    std::copy_if(comparison.rows.begin(), comparison.rows.end(), std::back_inserter(of_known),
+                 [&](const Row& row) {
+                   return std::any_of(known.begin(), known.end(),
+                                      [&](const RunPlan& run) { return run.id == row.plan.id; });
+                 });
+    if (!of_known.empty()) check_same_experiment(of_known, known);
+  }
+}
+
+/// Plans the runs anew if some have waited for speeds, which are known by now, and finds those that
+/// are still to be made.
+void settle(Comparison& comparison) {
+  if (!comparison.speeds.empty()) plan(comparison);
+  check_same_experiment(comparison.rows, comparison.runs);
+  take_lines(comparison.rows, comparison.runs);
+  comparison.remaining = remaining_runs(comparison.runs, comparison.rows, comparison.most_attempts);
+}
+
+void write_summary(Comparison& comparison, const std::vector<CaseSummary>& cases) {
+  comparison.folder->write("summary.json", summary_json(comparison.name, cases).dump(2) + "\n");
+  comparison.folder->write("summary.md", "# " + comparison.name + "\n\n" + summary_text(cases));
+}
+
+Compared run(Comparison& comparison, const Process& process) {
+  if (!comparison.speeds.empty()) say_shares(comparison.runs, process);
+  ResultsFolder& folder = *comparison.folder;
+  const auto before =
+      folder.start(comparison.rows,
+                   plan_json(comparison.runs, comparison.data, comparison.speeds).dump(2) + "\n",
+                   environment_of(process, comparison.runs).dump(2) + "\n");
+  OutputStream errors(STDERR_FILENO, process.interrupted);
+  if (!before.empty()) errors << "Earlier results are in " << before.string() << "\n";
+  if (!comparison.rows.empty())
+    errors << fmt::format("{} of {} runs have been made already\n",
+                          comparison.runs.size() - comparison.remaining.size(),
+                          comparison.runs.size());
+  ProgressDisplay display(errors, terminal_columns(), comparison.remaining, seconds_now);
+  const RankStart start = rank_start(process, errors);
+  Predictor predictor(comparison.machine, start);
+  const ComparisonOutcome outcome =
+      run_comparison(comparison.remaining, std::move(comparison.rows), comparison.data, folder,
+                     run_maker(start, comparison.most_attempts), predictor, display);
+  errors.finish();
+  if (outcome.interrupted)
+    return {was_interrupted,
+            "interrupted; go on with the same command and --resume" +
+                (outcome.unreplayed.empty()
+                     ? ""
+                     : fmt::format("; run {} is kept, but was not replayed: its row says so, and "
+                                   "its record is in histories/",
+                                   outcome.unreplayed))};
+  Compared out{.folder = folder.path().string(), .cases = summarise(outcome.rows)};
+  write_summary(comparison, out.cases);
+  const auto failed = std::count_if(outcome.rows.begin(), outcome.rows.end(),
+                                    [](const Row& row) { return row.status != "ok"; });
+  if (failed > 0) {
+    out.status = run_failed;
+    out.complaint = fmt::format("{} of {} runs failed; see the table", failed, outcome.rows.size());
+  }
+  return out;
+}
+
+}  // namespace
+
+Compared make_comparison(const Arguments& arguments, const Process& process) {
+  Comparison comparison;
+  try {
+    prepare(comparison, arguments, process);
+  } catch (const std::exception& error) {
+    return {wrong_input, error.what()};
+  }
+  process.catch_interrupts();
+  try {
+    if (!measure_missing_speeds(comparison.runs, comparison.most_attempts, process,
+                                comparison.speeds))
+      return {was_interrupted, "interrupted"};
+  } catch (const std::exception& error) {
+    return {run_failed, error.what()};
+  }
+  try {
+    settle(comparison);
+  } catch (const std::exception& error) {
+    return {wrong_input, error.what()};
+  }
+  try {
+    return run(comparison, process);
+  } catch (const std::exception& error) {
+    return {run_failed, error.what()};
+  }
+}
+
+}  // namespace ringside

@@ -1,0 +1,24 @@
+// A comparison from its file to its results, for the commands that make some.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/cli/commands.h"
+#include "experiments/report/report.h"
+
+namespace ringside {
+
+struct Compared {
+  int status = ok;          // the exit status of a command that makes no other comparison
+  std::string complaint{};  // why the status is not ok
+  std::string folder{};     // of the results; empty if nothing was compared
+  std::vector<CaseSummary> cases{};
+};
+
+/// Makes the comparison of the experiment arguments.file, says on standard error how it goes, and
+/// writes results and summary. Blocks. Looks at everything that can be wrong about the input before
+/// it touches a file.
+Compared make_comparison(const Arguments& arguments, const Process& process);
+
+}  // namespace ringside

@@ -1,0 +1,160 @@
+// Published figures: from the cases of a file to the table of `ringside validate`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/plan/planner.h"
+#include "experiments/report/published.h"
+#include "tests/experiments/made_up_rows.h"
+#include "tests/experiments/program_test.h"
+#include "tests/support/complaint.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using testing::Ended;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// Plans the experiment with this case of ddp.
+class PublishedCases : public ::testing::Test {
+ protected:
+  std::vector<RunPlan> planned(const std::string& lines, const std::string& more = "") const {
+    const std::string file =
+        folder_.write("trial.toml", "[data]\nkind = \"synthetic\"\n" + more +
+                                        "[[compare.case]]\nscheme = \"ddp\"\n" + lines);
+    return plan_comparison(read_experiment(file, {}));
+  }
+  std::string complaint(const std::string& lines, const std::string& more = "") const {
+    return testing::complaint([&] { planned(lines, more); });
+  }
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(PublishedCases, GiveEachWorldItsFigure) {
+  int of_one = 0, of_two = 0;
+  for (const RunPlan& run : planned(
+           "worlds = [1, 2]\npublished_ms = [30, 20]\nfitted = [1]\nset = { train.steps = 9 }\n")) {
+    if (run.purpose != Purpose::asked) {
+      EXPECT_FALSE(run.published) << run.id;
+      continue;
+    }
+    ASSERT_TRUE(run.published) << run.id;
+    EXPECT_EQ(*run.published, (run.world == 1 ? Published{.step_ms = 30, .fitted = true}
+                                              : Published{.step_ms = 20}));
+    ++(run.world == 1 ? of_one : of_two);
+  }
+  EXPECT_GT(of_one, 0);
+  EXPECT_GT(of_two, 0);
+}
+
+TEST_F(PublishedCases, ThatAreWrongAreNamed) {
+  EXPECT_THAT(complaint("worlds = [1, 2]\npublished_ms = [30]\n"),
+              HasSubstr("published_ms has 1 figures for 2 worlds; give one for each of worlds = "
+                        "[1, 2]"));
+  EXPECT_THAT(complaint("world = 1\npublished_ms = [30]\npublished_per_s = [3]\n"),
+              HasSubstr("published_ms and published_per_s are given both"));
+  EXPECT_THAT(complaint("world = 1\npublished_per_s = [3]\nfitted = [2]\n"),
+              HasSubstr("fitted names world 2, of which no figure is published"));
+  EXPECT_THAT(complaint("world = 1\npublished_per_s = [0]\n"),
+              HasSubstr("published_per_s has 0; a published figure is more than 0"));
+  EXPECT_THAT(complaint("world = 1\npublished_per_s = [3]\n",
+                        "[compare.sweep]\n\"train.steps\" = [9, 10]\n"),
+              HasSubstr("leave out compare.sweep"));
+}
+
+Row published_row(const std::string& scheme, int world, double samples_per_s,
+                  const Published& published) {
+  Row row = made_up_row(scheme, world, 0, samples_per_s, "a", {2, 1});
+  row.plan.published = published;
+  return row;
+}
+
+TEST(PublishedReport, SaysHowFarEveryFigureIsOff) {
+  // A made-up step has two samples: 100 a second take 20 ms.
+  const auto cases = summarise({published_row("single", 1, 100, {.step_ms = 25, .fitted = true}),
+                                published_row("ddp", 1, 100, {.samples_per_s = 125}),
+                                published_row("ddp", 2, 180, {.samples_per_s = 200}),
+                                made_up_row("ps", 2, 0, 150, "a", {2, 1})});
+  EXPECT_DOUBLE_EQ(deviation(cases[0]).value(), 20.0 / 25 - 1);
+  EXPECT_DOUBLE_EQ(deviation(cases[1]).value(), 100.0 / 125 - 1);
+  EXPECT_FALSE(deviation(cases[3])) << "nothing was published of ps";
+  const std::string text = published_text(cases);
+  EXPECT_THAT(text,
+              ContainsRegex("trial +\\| single \\| +1 \\| +step ms \\| +25.0 \\| +20.0 \\| +-20.0% "
+                            "\\| fitted"));
+  EXPECT_THAT(text, ContainsRegex("ddp +\\| +2 \\| samples/s \\| +200.0 \\| +180.0 \\| +-10.0% \\| "
+                                  "predicted"));
+  EXPECT_THAT(text, Not(HasSubstr("ps")));
+  EXPECT_THAT(text,
+              HasSubstr("trial, 2 predicted: median -15.0%, largest -20.0% (ddp at world 1)."));
+  EXPECT_THAT(text, HasSubstr("trial, 1 fitted: median -20.0%"));
+  EXPECT_THAT(summary_text(cases), HasSubstr(text));
+  const auto json = summary_json("trial", cases)["cases"];
+  EXPECT_DOUBLE_EQ(json[2]["published"]["deviation"].get<double>(), 180.0 / 200 - 1);
+  EXPECT_TRUE(json[3]["published"].is_null());
+}
+
+TEST(PublishedReport, NamesWhatFailed) {
+  Row row = published_row("ddp", 2, 180, {.samples_per_s = 200});
+  row.status = "failed";
+  row.error = "no memory";
+  const auto cases = summarise({row});
+  EXPECT_FALSE(deviation(cases[0]));
+  EXPECT_THAT(published_text(cases), ContainsRegex("200.0 \\| FAILED \\| +- \\| predicted"));
+  EXPECT_EQ(published_text(summarise({made_up_row("ps", 2, 0, 150, "a", {2, 1})})), "");
+}
+
+class Validate : public ProgramTest {
+ protected:
+  void small(const std::string& file, const std::string& published) const {
+    folder_.write(file, R"([model]
+layers = 1
+heads = 2
+width = 32
+context = 16
+[data]
+kind = "synthetic"
+[train]
+steps = 3
+warmup = 1
+global_batch = 8
+[device]
+kind = "sim"
+cluster = ")" RINGSIDE_CLUSTERS R"(/dgx-a100.toml"
+[compare]
+repeats = 1
+[[compare.case]]
+scheme = "ddp"
+worlds = [1, 8]
+)" + published);
+  }
+};
+
+TEST_F(Validate, PrintsOneTableForAllFiles) {
+  small("first.toml", "published_ms = [100, 10]\nfitted = [1]\n");
+  small("second.toml", "published_per_s = [1, 2]\n");
+  const Ended ended = run({"validate", "first.toml", "second.toml"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  for (const std::string line : {"first +\\| +ddp +\\| +1 \\| +step ms \\| +100.0 .* fitted",
+                                 "first +\\| +ddp +\\| +8 \\| +step ms \\| +10.0 .* predicted",
+                                 "second +\\| +ddp +\\| +8 \\| samples/s \\| +2.00 .* predicted"})
+    EXPECT_THAT(ended.out, ContainsRegex(line));
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("first, 1 predicted: median "),
+                               HasSubstr("second, 2 predicted: median ")));
+  EXPECT_TRUE(std::filesystem::exists(path("results/second/summary.json")));
+}
+
+TEST_F(Validate, NeedsFilesThatSayWhatWasPublished) {
+  small("none.toml", "");
+  const Ended ended = run({"validate", "none.toml"});
+  EXPECT_EQ(ended.status, 2);
+  EXPECT_THAT(ended.err, HasSubstr("no case of these files says what was published of it"));
+  EXPECT_EQ(run({"validate", "nowhere.toml"}).status, 2);
+}
+
+}  // namespace
+}  // namespace ringside
