@@ -17,9 +17,20 @@ Fields fields_of(SimConfig& config) {
        "sigma of the log-normal factor by which each step of each device takes longer or shorter "
        "(mean 1, drawn with train.seed), in place of the cluster file's; 0: as the cluster file "
        "says"},
+      {"spread", &config.spread,
+       "sigma of the log-normal factors by which devices are slower or faster than each other, in "
+       "place of the cluster file's; 0: all are equal; -1: as the cluster file says"},
+      {"device_share", &config.device_share,
+       "share of a device's speed that its operations lose while a collective moves its data, in "
+       "place of the cluster file's; 0: none; -1: as the cluster file says"},
       {"servers_apart", &config.servers_apart,
        "dedicated servers live on the machines of the cluster that have no worker; else on the "
-       "machines of the workers"}};
+       "machines of the workers"},
+      {"framework", &config.framework,
+       "also take the host time of this framework's scheme in every step (see `ringside list`)"},
+      {"decode", &config.decode,
+       "samples are image files, which the machines' hosts decode as fast as the cluster file "
+       "says"}};
 }
 
 Fields fields_of(DeviceConfig& config) {
@@ -31,6 +42,9 @@ Fields fields_of(DeviceConfig& config) {
           {"cluster", &config.cluster,
            "cluster file; for sim: the cluster to simulate; for other devices: this machine as "
            "`ringside calibrate` measured it, for predictions"},
+          {"efficiency", &config.efficiency,
+           "sim: factor on the speed of all operations of simulated devices, such as the one with "
+           "which a known time of this model on one device comes out"},
           {"slow", &config.slow,
            "cpu: a number for each worker, by which its forward and backward take longer: the "
            "worker rests meanwhile; for trials with unequal workers"},

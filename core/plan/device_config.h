@@ -15,6 +15,7 @@ struct DeviceConfig {
   std::int64_t threads = 1;
   bool tf32 = false;
   std::string cluster;
+  double efficiency = 1;
   /// How many times as long each worker's forward and backward take; workers beyond the list, and
   /// runs of one worker, are not slowed.
   std::vector<double> slow;
@@ -24,6 +25,9 @@ struct DeviceConfig {
 
 /// The largest factor of DeviceConfig::slow.
 inline constexpr double most_slowness = 1000;
+
+/// The largest DeviceConfig::efficiency, and the smallest is its inverse.
+inline constexpr double most_efficiency = 16;
 
 /// The largest number of threads of one rank.
 inline constexpr std::int64_t most_threads = 1024;
@@ -37,7 +41,11 @@ struct SimConfig {
   std::int64_t traced_ranks = 16;
   double network_gbit_s = 0;
   double jitter = 0;
+  double spread = -1;
+  double device_share = -1;
   bool servers_apart = false;
+  std::string framework = "none";
+  bool decode = false;
   bool operator==(const SimConfig&) const = default;
 };
 

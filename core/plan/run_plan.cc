@@ -59,6 +59,7 @@ static Fields fields_of(RunPlan& plan) {
           {"device", fields_of(plan.device)},
           {"sim", fields_of(plan.sim)},
           {"cluster", Structs(&plan.cluster)},
+          {"host_step_us", &plan.host_step_us},
           {"ranks", Structs(&plan.ranks)}};
 }
 

@@ -78,6 +78,7 @@ struct RunPlan {
   SimConfig sim;
   /// The simulated cluster; none if the ranks are real.
   std::optional<sim::ClusterSpec> cluster;
+  double host_step_us = 0;      // simulated: time of the framework's host in every step, before it
   std::string save;             // file for worker 0's weights at the end; empty: none
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
   /// Of a definition that replays a run: what happened to every range of the run's servers.

@@ -20,6 +20,7 @@ Fields fields_of(MessageSpec& message) {
 Fields fields_of(CollectiveSpec& collective) {
   return {{"kind", &collective.kind},
           {"base_us", &collective.base_us, {}, not_negative},
+          {"device_share", &collective.device_share, {}, not_negative},
           {"sum", &collective.sum.points},
           {"copy", &collective.copy.points}};
 }
@@ -43,9 +44,11 @@ Fields fields_of(ClusterSpec& cluster) {
           {"devices", &cluster.devices, {}, positive},
           {"device", fields_of(cluster.device)},
           {"host", fields_of(cluster.host)},
+          {"decoded_per_s", &cluster.decoded_per_s, {}, not_negative},
           {"others", Structs(&cluster.others)},
           {"slow", Structs(&cluster.slow)},
           {"jitter", &cluster.jitter, {}, not_negative},
+          {"spread", &cluster.spread, {}, not_negative},
           {"topology", &cluster.topology},
           {"peer", fields_of(cluster.peer)},
           {"mesh", &cluster.mesh},

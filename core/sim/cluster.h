@@ -41,6 +41,9 @@ constexpr EnumNames names_of(CollectiveKind) { return collective_kind_names; }
 struct CollectiveSpec {
   CollectiveKind kind = CollectiveKind::nccl;
   double base_us = 0;  // time that every collective takes once
+  /// The share of a device's speed that its operations lose while a collective moves the device's
+  /// data: its kernels occupy multiprocessors. 0 for shm, whose work the cores do.
+  double device_share = 0;
   /// shm: the bytes per second that one rank reads and writes while it sums and while it copies, as
   /// shares of its device's bandwidth.
   Efficiency sum{}, copy{};
@@ -83,11 +86,17 @@ struct ClusterSpec {
   std::int64_t devices = 1;  // in each machine
   DeviceSpec device;
   DeviceSpec host;  // the CPU of each machine: dedicated servers run there
+  /// Images a second that a machine's host decodes for all of its devices together, where runs load
+  /// images from files (SimConfig::decode); 0: not known.
+  double decoded_per_s = 0;
   std::vector<OtherMachines> others{};
   std::vector<SlowDevice> slow{};
   /// In every training step all operations of a device take longer or shorter by one random factor:
   /// log-normal with mean 1, whose logarithm has this standard deviation (core/sim/uneven.h).
   double jitter = 0;
+  /// Devices are faster or slower than their description by a factor that lasts: log-normal, whose
+  /// logarithm has this standard deviation (core/sim/uneven.h).
+  double spread = 0;
 
   Topology topology = Topology::pcie;
   LinkSpec peer;  // a device's port at the switch, or one link between two devices

@@ -36,6 +36,8 @@ class Checker {
     check_slow();
     if (c_.jitter > most_jitter)
       refuse("jitter", "must be at most {}, but is {}", most_jitter, c_.jitter);
+    if (c_.spread > most_jitter)
+      refuse("spread", "must be at most {}, but is {}", most_jitter, c_.spread);
     check_machine();
     check_network();
     check_collective();
@@ -178,7 +180,11 @@ class Checker {
   void check_collective() const {
     const CollectiveSpec& collective = c_.collective;
     check_ranges(collective, "collective.");
+    if (collective.device_share >= 1)
+      refuse("collective.device_share", "must be less than 1, but is {}", collective.device_share);
     if (collective.kind == CollectiveKind::nccl) return;
+    if (collective.device_share > 0)
+      refuse("collective.device_share", "is for kind nccl: with shm a rank's core does both");
     check_curve(collective.sum, "collective.sum");
     check_curve(collective.copy, "collective.copy");
   }

@@ -1,4 +1,4 @@
-// How the devices of one cluster differ: kinds, slow devices, jitter.
+// How the devices of one cluster differ: kinds, slow devices, spread, jitter.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace ringside::sim {
 
-/// The largest ClusterSpec::jitter. The slowest of 1000 steps then takes about 60 times as long.
+/// The largest ClusterSpec::jitter and spread. The slowest of 1000 steps then takes about 60 times
+/// as long.
 inline constexpr double most_jitter = 2;
 
 /// The description of the devices of a machine, and how many times as long as it says operations of
@@ -21,5 +22,13 @@ void scale_device_memory(ClusterSpec& cluster, double factor);
 /// training step `step`: exp(sigma z - sigma^2 / 2), where z is a standard normal value that (seed,
 /// device, step) alone decide. Its mean is 1 for any sigma.
 double jitter_factor(double sigma, std::uint64_t seed, std::int64_t device, std::int64_t step);
+
+/// The factor by which operations of device `device`, counted machine by machine, always take
+/// longer: exp(sigma z), where the values z of devices 0, 1, 2, ... are the quantiles 1/2, 3/4,
+/// 1/4, 7/8, 3/8,
+/// ... of the standard normal distribution (1 minus van der Corput's sequence). So device 0 is a
+/// typical one, without a draw: and the slowest of the first N is by up to 0.12 sigma slower than
+/// the slowest of N drawn devices is on average.
+double spread_factor(double sigma, std::int64_t device);
 
 }  // namespace ringside::sim

@@ -131,9 +131,9 @@ void Trainer::add_losses(const Turn& turn, const std::vector<double>& losses, Ra
 std::vector<double> Trainer::train_step(const Turn& turn) {
   const TrainConfig& train = context_.plan.train;
   const std::int64_t step = turn.step;
+  context_.timeline.begin_step();
   context_.device.begin_step(step);
   pace_.begin_step(step);
-  context_.timeline.begin_step();
   terms_.gradient_scale = loss_scale_.value();
   count_targets(training_, step);
   std::vector<Loss> losses;

@@ -241,8 +241,9 @@ int run_command(const Process& process) {
       ->capture_default_str();
   CLI::App* list = app.add_subcommand(
       "list", "what this build has: schemes, models, data sets, devices, and all keys");
-  list->add_option("PART", arguments.list,
-                   "list only one of: schemes, models, data, devices, algorithms, keys");
+  list->add_option(
+      "PART", arguments.list,
+      "list only one of: schemes, models, data, devices, frameworks, algorithms, keys");
   CLI::App* doctor = app.add_subcommand(
       "doctor", "what this machine has: devices, libraries, and what to install for the rest");
   // launch() starts this command; group "" hides it from the help.

@@ -76,6 +76,11 @@ void list_devices() {
                              can_be_used(row) ? "" : " - not usable here, see `ringside doctor`");
 }
 
+void list_frameworks() {
+  list_table(framework_rows(),
+             "frameworks whose host time simulated runs may take (sim.framework)");
+}
+
 void list_algorithms() {
   std::cout
       << "algorithms of collectives (scheme.NAME.algorithm of ddp, fsdp, zero1, zero2 and zero3)\n";
@@ -119,7 +124,8 @@ struct Section {
 };
 constexpr Section sections[] = {
     {"schemes", list_schemes}, {"models", list_models},         {"data", list_data},
-    {"devices", list_devices}, {"algorithms", list_algorithms}, {"keys", list_keys}};
+    {"devices", list_devices}, {"frameworks", list_frameworks}, {"algorithms", list_algorithms},
+    {"keys", list_keys}};
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "core/optim/optimizers.h"
 #include "core/sim/uneven.h"
 #include "core/sim/world.h"
+#include "experiments/plan/simulated.h"
 
 namespace ringside {
 namespace {
@@ -49,31 +50,6 @@ void check_kinds(const ExperimentConfig& config) {
   const DeviceRow& device = find_device(config.device.kind);
   if (config.device.tf32 && device.name == "cpu")
     throw Error("device.tf32 = true: device 'cpu' has no tensor cores; leave device.tf32 out");
-  require_at_least("sim.message_ranks", config.sim.message_ranks, 1);
-  require_at_least("sim.traced_ranks", config.sim.traced_ranks, 0);
-  if (config.device.kind == "sim" && !config.cluster)
-    throw Error(
-        "device.kind = 'sim' needs device.cluster, a file such as "
-        "experiments/clusters/dgx-a100.toml");
-  if (config.sim.network_gbit_s < 0)
-    throw Error("sim.network_gbit_s = {} must be positive, or 0 for the rate of the cluster file",
-                config.sim.network_gbit_s);
-  if (config.sim.network_gbit_s > 0 && !config.cluster)
-    throw Error(
-        "sim.network_gbit_s = {} needs a simulated cluster; set device.kind = 'sim' and "
-        "device.cluster, or leave it out",
-        config.sim.network_gbit_s);
-  if (!(config.sim.jitter >= 0 && config.sim.jitter <= sim::most_jitter))
-    throw Error("sim.jitter = {} must lie between 0 and {}", config.sim.jitter, sim::most_jitter);
-  if (config.sim.jitter > 0 && !config.cluster)
-    throw Error(
-        "sim.jitter = {} needs a simulated cluster; set device.kind = 'sim' and device.cluster, or "
-        "leave it out",
-        config.sim.jitter);
-  if (config.sim.servers_apart && !config.cluster)
-    throw Error(
-        "sim.servers_apart needs a simulated cluster; set device.kind = 'sim' and device.cluster, "
-        "or leave it out");
   const bool slowed = !config.device.slow.empty() || config.device.jitter != 0;
   if (slowed && config.device.kind != "cpu")
     throw Error(
@@ -216,6 +192,7 @@ void check_config(const ExperimentConfig& config) {
   check_name(config.name);
   check_train(config.train, config.data);
   check_kinds(config);
+  check_simulated(config);
   check(config.optimizer);
 }
 

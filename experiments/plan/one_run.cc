@@ -11,6 +11,7 @@
 #include "core/scheme/single.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/shares.h"
+#include "experiments/plan/simulated.h"
 
 namespace ringside {
 namespace {
@@ -175,9 +176,8 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.device = config.device;
   plan.sim = config.sim;
   plan.cluster = config.cluster;
-  if (plan.cluster && plan.sim.network_gbit_s > 0)
-    plan.cluster->nic.gbs = plan.sim.network_gbit_s / 8;
-  if (plan.cluster && plan.sim.jitter > 0) plan.cluster->jitter = plan.sim.jitter;
+  settle_cluster(plan);
+  plan.host_step_us = host_step_us(plan);
   plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
 
   const std::int64_t ranks = replicas_of(plan);

@@ -13,6 +13,7 @@
 #include "core/models/resnet.h"
 #include "core/models/vgg.h"
 #include "core/plan/places.h"
+#include "core/plan/slices.h"
 #include "core/scheme/independent.h"
 #include "core/scheme/side_by_side.h"
 #include "core/scheme/single.h"
@@ -47,6 +48,22 @@ SchemeRow row(std::string_view name, std::string_view summary, Options defaults)
 
 std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
   return make_cpu_device(static_cast<int>(plan.device.threads));
+}
+
+/// What a simulated rank's steps take besides operations. The ranks of a machine load their samples
+/// through its host, each with the same share of it.
+sim::StepTimes step_times(const RunPlan& plan, int rank) {
+  sim::StepTimes times{.host_s = plan.host_step_us * 1e-6};
+  const int worker = plan.ranks[static_cast<std::size_t>(rank)].worker;
+  if (!plan.sim.decode || worker < 0) return times;
+  const int machine = place_of(plan, rank).machine;
+  std::int64_t beside = 0;
+  for (int w = 0; w < plan.world; ++w)
+    beside += place_of_worker(*plan.cluster, w).machine == machine;
+  times.input_s =
+      static_cast<double>(samples_of(plan, worker) * std::max<std::int64_t>(beside, 1)) /
+      plan.cluster->decoded_per_s;
+  return times;
 }
 
 std::unique_ptr<HostSide> this_host(const RunPlan& plan, int, Device& device) {
@@ -365,9 +382,9 @@ const std::vector<DeviceRow>& device_rows() {
        .count = any_number_simulated,
        .environment = simulation_environment,
        .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
-         return sim::make_sim_device(*plan.cluster, world, place_of(plan, rank),
-                                     plan.sim.numerics ? cpu_of(plan) : nullptr, plan.device.tf32,
-                                     static_cast<std::uint64_t>(plan.train.seed));
+         return sim::make_sim_device(
+             *plan.cluster, world, place_of(plan, rank), plan.sim.numerics ? cpu_of(plan) : nullptr,
+             plan.device.tf32, static_cast<std::uint64_t>(plan.train.seed), step_times(plan, rank));
        },
        .host_side = simulated_host,
        .links = {between_simulated, ps::sim_transport},
@@ -382,6 +399,9 @@ const DatasetRow& find_dataset(std::string_view name) {
   return find(dataset_rows(), "data set", name);
 }
 const DeviceRow& find_device(std::string_view name) { return find(device_rows(), "device", name); }
+const FrameworkRow& find_framework(std::string_view name) {
+  return find(framework_rows(), "framework", name);
+}
 
 Options default_options(const std::string& scheme) { return find_scheme(scheme).defaults; }
 

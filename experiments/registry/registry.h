@@ -1,8 +1,9 @@
-// What this build contains: one row for each scheme, model, data set and device.
+// What this build contains: one row for each scheme, model, data set, device and framework.
 #pragma once
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -112,10 +113,20 @@ struct DeviceRow {
   bool shares_memory = false;
 };
 
+/// A framework whose host time simulated runs may have (sim.framework).
+struct FrameworkRow {
+  std::string_view name;
+  std::string_view summary;
+  /// By scheme: microseconds of the host that a step takes for each tensor that has a gradient,
+  /// while the device waits. Schemes that are not named take none.
+  std::map<std::string, double, std::less<>> gradient_us;
+};
+
 const std::vector<SchemeRow>& scheme_rows();
 const std::vector<ModelRow>& model_rows();
 const std::vector<DatasetRow>& dataset_rows();
 const std::vector<DeviceRow>& device_rows();
+const std::vector<FrameworkRow>& framework_rows();
 
 /// Returns the row of that name. If there is none, throws Error that tells the most similar name
 /// and all names.
@@ -123,6 +134,7 @@ const SchemeRow& find_scheme(std::string_view name);
 const ModelRow& find_model(std::string_view name);
 const DatasetRow& find_dataset(std::string_view name);
 const DeviceRow& find_device(std::string_view name);
+const FrameworkRow& find_framework(std::string_view name);
 
 /// The default options of the scheme of that name, for reading plans and rows. Throws Error as
 /// find_scheme() does.

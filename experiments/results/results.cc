@@ -47,9 +47,9 @@ void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
 /// reference, which has the values of the first of them: it decides about time and memory alone.
 void erase_unshared(nlohmann::json& plan_json) {
   for (const char* own : {"warmup", "recompute", "timeout_s"}) plan_json["train"].erase(own);
-  for (const char* own : {"threads", "cluster"}) plan_json["device"].erase(own);
-  for (const char* own :
-       {"message_ranks", "traced_ranks", "network_gbit_s", "jitter", "servers_apart"})
+  for (const char* own : {"threads", "cluster", "efficiency"}) plan_json["device"].erase(own);
+  for (const char* own : {"message_ranks", "traced_ranks", "network_gbit_s", "jitter", "spread",
+                          "device_share", "servers_apart", "framework", "decode"})
     plan_json["sim"].erase(own);
   plan_json.erase("cluster");
 }
@@ -67,9 +67,9 @@ bool same_reference(const RunPlan& a, const RunPlan& b) {
 /// scheme `single` on all cores has more threads.
 nlohmann::json common_part(const RunPlan& plan, bool asked) {
   nlohmann::json common = to_json(plan);
-  for (const char* own :
-       {"run", "label", "family", "set", "swept", "purpose", "line", "place", "sum_tree", "scheme",
-        "options", "promise", "world", "defines", "servers", "repeat", "seeded", "ranks"})
+  for (const char* own : {"run", "label", "family", "set", "swept", "purpose", "line", "place",
+                          "sum_tree", "scheme", "options", "promise", "world", "defines", "servers",
+                          "repeat", "seeded", "ranks", "host_step_us"})
     common.erase(own);
   if (!asked) {
     for (const char* own : {"lr", "lr_scaling"}) common["optimizer"].erase(own);

@@ -33,6 +33,13 @@ struct Call {
 
 /// Whether two ranks called the same operation, that is whether kind, bytes and root are equal.
 bool agree(const Call& a, const Call& b);
+/// Whether the devices of the ranks send each other the elements of arrays.
+constexpr bool moves_data(const Call& call) {
+  using enum Call::Kind;
+  return call.bytes > 0 &&
+         (call.kind == all_reduce || call.kind == reduce_scatter || call.kind == all_gather ||
+          call.kind == broadcast || call.kind == all_to_all);
+}
 
 /// The bytes that rank `rank` of a group of `size` sends and receives, by closed forms; an element
 /// has `element` bytes.

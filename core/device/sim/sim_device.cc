@@ -135,7 +135,8 @@ class RooflineDevice final : public SimDevice, private Clock {
  public:
   /// `host`: the CPU that does the work of the host; null if that is the device itself.
   RooflineDevice(const DeviceSpec& spec, const DeviceSpec* host, World* world, Place place,
-                 const Pace& pace, std::unique_ptr<Device> numerics, bool tf32)
+                 const Pace& pace, const StepTimes& times, std::shared_ptr<Beside> beside,
+                 std::unique_ptr<Device> numerics, bool tf32)
       : world_(world),
         place_(place),
         name_(place.device < 0 ? fmt::format("sim {} (machine {}, host)", spec.name, place.machine)
@@ -144,6 +145,8 @@ class RooflineDevice final : public SimDevice, private Clock {
         capacity_(spec.memory_gb * 1e9),
         all_cores_(spec.kind == DeviceKind::cpu ? spec.cores : 1),
         pace_(pace),
+        times_(times),
+        beside_(std::move(beside)),
         factor_(pace.slowness),
         timings_(spec, tf32),
         host_(host ? std::optional(*host) : std::nullopt),
@@ -195,7 +198,15 @@ class RooflineDevice final : public SimDevice, private Clock {
 
   const Clock& clock() const override { return *this; }
 
-  void begin_step(std::int64_t step) override { factor_ = pace_.at(step); }
+  void begin_step(std::int64_t step) override {
+    factor_ = pace_.at(step);
+    if (world_ && times_.input_s > 0) {
+      catch_up();
+      if (loaded_ > world_->now()) world_->sleep(loaded_ - world_->now());
+      loaded_ = world_->now() + times_.input_s;
+    }
+    pending_ += times_.host_s;
+  }
 
   void host_work(const OpCost& cost, const std::function<void()>& work) override {
     if (numerics_) work();
@@ -215,11 +226,19 @@ class RooflineDevice final : public SimDevice, private Clock {
   Place place() const override { return place_; }
 
   void catch_up() override {
-    // `pending_` becomes 0 first, because other actors may use the device while this one waits.
-    if (world_ && pending_ > 0) world_->work(place_, std::exchange(pending_, 0), cores_);
+    while (world_ && pending_ > 0) {
+      if (beside_) beside_->begin_work(world_->now());
+      // `pending_` becomes 0 first, because other actors may use the device while this one waits.
+      world_->work(place_, std::exchange(pending_, 0), cores_);
+      if (!beside_) return;
+      const double now = world_->now(), lost = beside_->take_lost(now);
+      beside_->end_work(now);
+      if (lost > moment) pending_ += lost;
+    }
   }
   void share() override { shared_ = true; }
   void use_all_cores() override { cores_ = all_cores_; }
+  std::shared_ptr<Beside> beside() const override { return beside_; }
 
  private:
   /// The world rounds the times at which waits end. Taking the maximum keeps the clock from going
@@ -286,7 +305,10 @@ class RooflineDevice final : public SimDevice, private Clock {
   const double capacity_;
   const std::int64_t all_cores_;
   const Pace pace_;
-  double factor_;  // of the current step
+  const StepTimes times_;
+  const std::shared_ptr<Beside> beside_;
+  double factor_;      // of the current step
+  double loaded_ = 0;  // when the next step's samples are there
   const Timings timings_;
   const std::optional<DeviceSpec> host_;
   std::unique_ptr<Device> numerics_;
@@ -311,16 +333,19 @@ void check_place(const ClusterSpec& cluster, Place place) {
 
 std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
                                            std::unique_ptr<Device> numerics, bool tf32,
-                                           std::uint64_t seed) {
+                                           std::uint64_t seed, StepTimes times) {
   check(cluster);
   check_place(cluster, place);
   const bool is_host = place.device < 0;
   const DeviceSpec& device = is_host ? cluster.host : device_of(cluster, place.machine);
-  const Pace pace{slowness_of(cluster, place.machine, place.device), is_host ? 0 : cluster.jitter,
-                  seed, place.machine * cluster.devices + place.device};
+  const std::int64_t number = place.machine * cluster.devices + place.device;
+  const double slowness = slowness_of(cluster, place.machine, place.device) *
+                          (is_host ? 1 : spread_factor(cluster.spread, number));
+  const Pace pace{slowness, is_host ? 0 : cluster.jitter, seed, number};
+  const double share = is_host ? 0 : cluster.collective.device_share;
   return std::make_unique<RooflineDevice>(
-      device, device.kind == DeviceKind::cpu ? nullptr : &cluster.host, world, place, pace,
-      std::move(numerics), tf32 && !is_host);
+      device, device.kind == DeviceKind::cpu ? nullptr : &cluster.host, world, place, pace, times,
+      share > 0 ? std::make_shared<Beside>(share) : nullptr, std::move(numerics), tf32 && !is_host);
 }
 
 double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32) {

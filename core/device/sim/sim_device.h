@@ -5,6 +5,7 @@
 
 #include "core/device/cost.h"
 #include "core/device/device.h"
+#include "core/sim/beside.h"
 #include "core/sim/world.h"
 
 namespace ringside::sim {
@@ -19,9 +20,10 @@ namespace ringside::sim {
 /// host_work() takes the time of the roofline of ClusterSpec::host, on the cores of the device's
 /// machine, which all ranks of the machine share. On a CPU it is an operation like the others.
 ///
-/// Operations of slow devices (ClusterSpec::slow) take longer, and with ClusterSpec::jitter each
-/// training step takes longer or shorter by a factor of its own (begin_step()). Neither holds for
-/// hosts.
+/// Operations of slow devices (ClusterSpec::slow) take longer, devices differ by
+/// ClusterSpec::spread, and with ClusterSpec::jitter each training step takes longer or shorter by
+/// a factor of its own (begin_step()). While collectives move a device's data its operations are
+/// slower (CollectiveSpec::device_share). None of these holds for hosts.
 ///
 /// Time runs lazily: operations add to the `pending` time, which the clock and marks include. An
 /// actor must call catch_up() before it does anything else with the world, and before it ends, so
@@ -42,19 +44,29 @@ class SimDevice : public Device {
   /// From now on operations of a CPU run on all of its cores together, as fast as one core for each
   /// of their parts; the cores are still shared with others.
   virtual void use_all_cores() = 0;
+  /// Where communicators say when collectives move the device's data. Null if that slows nothing
+  /// down.
+  virtual std::shared_ptr<Beside> beside() const = 0;
+};
+
+/// What happens in every training step besides the operations.
+struct StepTimes {
+  double host_s = 0;   // the host's work before the first operation, for which the device waits
+  double input_s = 0;  // the time in which a rank's samples of a step are loaded
 };
 
 /// Errors call the device "sim NAME (machine M, device D)". Without a `world` (null) the device's
 /// clock starts at 0 and only operations move it; this is enough to make a model and look at it.
 /// With `tf32` products of fp32 take the time of tf32 on devices, but not on hosts. `numerics` may
-/// be null. `seed` is that of the jitter. Throws Error if check(cluster) does, or if the cluster
-/// has no such place. Also throws Error if, for fp32 or for another dtype in the device's tflops, a
-/// class of operations has no efficiency and the class that may stand in for it (stand_in()) has
-/// none either. Products in a dtype that is missing in the device's tflops throw Error when they
-/// run.
+/// be null. `seed` is that of the jitter. begin_step() waits for the step's samples, whose loading
+/// begins when the step before begins (`times`). Throws Error if check(cluster) does, or if the
+/// cluster has no such place. Also throws Error if, for fp32 or for another dtype in the device's
+/// tflops, a class of operations has no efficiency and the class that may stand in for it
+/// (stand_in()) has none either. Products in a dtype that is missing in the device's tflops throw
+/// Error when they run.
 std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* world, Place place,
                                            std::unique_ptr<Device> numerics, bool tf32 = false,
-                                           std::uint64_t seed = 1);
+                                           std::uint64_t seed = 1, StepTimes times = {});
 
 /// Seconds that an operation of this cost takes on the device. Throws Error if the device has no
 /// figures for the operation.

@@ -54,6 +54,7 @@ std::shared_ptr<SimGroup> SimGroup::join(
   member.joined = true;
   member.place = device.place();
   member.has_values = device.has_values();
+  member.beside = device.beside();
   if (++group->joined_ == size) {
     std::string refusal;
     try {
@@ -124,6 +125,9 @@ SimGroup::OperationPtr SimGroup::call(int rank, const Call& call, const std::str
   entry.here = true;
   check_agreement(*operation, rank);
   if (++operation->arrived == size()) {
+    if (moves_data(operation->call))
+      for (int r = 0; r < size(); ++r)
+        if (const auto& beside = member(r).beside) beside->begin_collective(world().now());
     bool any = false;
     for (int r = 0; operation->finished > 0 && r < size(); ++r) any |= advance(r);
     if (any) operation->changed->notify_all();
@@ -217,6 +221,8 @@ void SimGroup::end(Operation& operation, int rank) {
   move(operation, rank);
   entry.in = entry.out = entry.scratch = {};
   entry.end = world().now();
+  if (const auto& beside = member(rank).beside; beside && moves_data(operation.call))
+    beside->end_collective(entry.end);
   progress.ended = operation.number;
   progress.last_end = entry.end;
   records(rank).end(operation.number, entry.end);

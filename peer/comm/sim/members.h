@@ -8,6 +8,7 @@
 
 #include "core/base/traffic.h"
 #include "core/comm/store.h"
+#include "core/sim/beside.h"
 #include "core/sim/world.h"
 #include "peer/comm/records.h"
 
@@ -55,6 +56,7 @@ class SimMembers : public std::enable_shared_from_this<SimMembers> {
     bool joined = false;
     sim::Place place{};
     bool has_values = false;
+    std::shared_ptr<sim::Beside> beside{};  // of the rank's device; may be null
     Traffic traffic{};
     bool gone = false;
   };

@@ -1,0 +1,107 @@
+#include "experiments/plan/simulated.h"
+
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/sim/uneven.h"
+#include "experiments/plan/checks.h"
+#include "experiments/registry/registry.h"
+
+namespace ringside {
+namespace {
+
+void scale_efficiency(sim::DeviceSpec& device, double factor) {
+  for (auto& [dtype, classes] : device.efficiency)
+    for (auto& [name, curve] : classes)
+      for (auto& [time, share] : curve.points) share *= factor;
+}
+
+/// The number of tensors of which the plan's model has gradients.
+std::int64_t gradient_tensors(const RunPlan& plan) {
+  ModelConfig config = plan.model;
+  config.batch_norm_group = 1;
+  const auto device = find_device("cpu").make(plan, 0, nullptr);
+  const Model model = find_model(config.kind).make(config, *device);
+  std::int64_t count = 0;
+  for (const auto& unit : model.units)
+    count += static_cast<std::int64_t>(unit->layout().parameters().size());
+  return count;
+}
+
+}  // namespace
+
+void check_simulated(const ExperimentConfig& config) {
+  const SimConfig& sim = config.sim;
+  require_at_least("sim.message_ranks", sim.message_ranks, 1);
+  require_at_least("sim.traced_ranks", sim.traced_ranks, 0);
+  if (sim.network_gbit_s < 0)
+    throw Error("sim.network_gbit_s = {} must be positive, or 0 for the rate of the cluster file",
+                sim.network_gbit_s);
+  if (!(sim.jitter >= 0 && sim.jitter <= sim::most_jitter))
+    throw Error("sim.jitter = {} must lie between 0 and {}", sim.jitter, sim::most_jitter);
+  if (sim.spread != -1 && !(sim.spread >= 0 && sim.spread <= sim::most_jitter))
+    throw Error("sim.spread = {} must lie between 0 and {}, or be -1 for that of the cluster file",
+                sim.spread, sim::most_jitter);
+  if (sim.device_share != -1 && !(sim.device_share >= 0 && sim.device_share < 1))
+    throw Error(
+        "sim.device_share = {} must be at least 0 and less than 1, or be -1 for that of the "
+        "cluster "
+        "file",
+        sim.device_share);
+  const double efficiency = config.device.efficiency;
+  if (!(efficiency >= 1 / most_efficiency && efficiency <= most_efficiency))
+    throw Error("device.efficiency = {} must lie between 1/{} and {}", efficiency, most_efficiency,
+                most_efficiency);
+  if (efficiency != 1 && config.device.kind != "sim")
+    throw Error("device.efficiency = {} is for simulated devices; for device '{}' leave it out",
+                efficiency, config.device.kind);
+  const bool framework = find_framework(sim.framework).name != "none";
+  if (config.cluster) return;
+  if (config.device.kind == "sim")
+    throw Error(
+        "device.kind = 'sim' needs device.cluster, a file such as "
+        "experiments/clusters/dgx-a100.toml");
+  const std::pair<bool, std::string> settings[] = {
+      {sim.network_gbit_s > 0, fmt::format("sim.network_gbit_s = {}", sim.network_gbit_s)},
+      {sim.jitter > 0, fmt::format("sim.jitter = {}", sim.jitter)},
+      {sim.spread > 0, fmt::format("sim.spread = {}", sim.spread)},
+      {sim.device_share > 0, fmt::format("sim.device_share = {}", sim.device_share)},
+      {sim.servers_apart, "sim.servers_apart"},
+      {framework, fmt::format("sim.framework = '{}'", sim.framework)},
+      {sim.decode, "sim.decode"}};
+  for (const auto& [given, text] : settings)
+    if (given)
+      throw Error(
+          "{} needs a simulated cluster; set device.kind = 'sim' and device.cluster, or leave it "
+          "out",
+          text);
+}
+
+void settle_cluster(RunPlan& plan) {
+  if (!plan.cluster) return;
+  sim::ClusterSpec& cluster = *plan.cluster;
+  if (plan.sim.network_gbit_s > 0) cluster.nic.gbs = plan.sim.network_gbit_s / 8;
+  if (plan.sim.jitter > 0) cluster.jitter = plan.sim.jitter;
+  if (plan.sim.spread >= 0) cluster.spread = plan.sim.spread;
+  if (plan.sim.device_share >= 0) cluster.collective.device_share = plan.sim.device_share;
+  if (plan.device.efficiency != 1) {
+    scale_efficiency(cluster.device, plan.device.efficiency);
+    for (sim::OtherMachines& other : cluster.others)
+      scale_efficiency(other.device, plan.device.efficiency);
+  }
+  if (plan.sim.decode && cluster.decoded_per_s == 0)
+    throw Error(
+        "sim.decode = true: cluster {} does not say how many images a second its hosts decode; add "
+        "decoded_per_s to the cluster file, or leave sim.decode out",
+        cluster.name);
+}
+
+double host_step_us(const RunPlan& plan) {
+  const FrameworkRow& framework = find_framework(plan.sim.framework);
+  const auto found = framework.gradient_us.find(plan.scheme);
+  if (found == framework.gradient_us.end()) return 0;
+  return found->second * static_cast<double>(gradient_tensors(plan));
+}
+
+}  // namespace ringside
