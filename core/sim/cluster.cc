@@ -20,6 +20,7 @@ Fields fields_of(MessageSpec& message) {
 Fields fields_of(CollectiveSpec& collective) {
   return {{"kind", &collective.kind},
           {"base_us", &collective.base_us, {}, not_negative},
+          {"copy_out_gbs", &collective.copy_out_gbs, {}, not_negative},
           {"device_share", &collective.device_share, {}, not_negative},
           {"sum", &collective.sum.points},
           {"copy", &collective.copy.points}};

@@ -41,6 +41,9 @@ constexpr EnumNames names_of(CollectiveKind) { return collective_kind_names; }
 struct CollectiveSpec {
   CollectiveKind kind = CollectiveKind::nccl;
   double base_us = 0;  // time that every collective takes once
+  /// nccl: the rate at which a rank copies what arrives last out of the library's buffers: the p-th
+  /// part of an all-reduce or all-gather of p ranks. 0: that takes no time.
+  double copy_out_gbs = 0;
   /// The share of a device's speed that its operations lose while a collective moves the device's
   /// data: its kernels occupy multiprocessors. 0 for shm, whose work the cores do.
   double device_share = 0;

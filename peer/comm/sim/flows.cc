@@ -12,11 +12,10 @@ class Flows {
   explicit Flows(SimGroup& group) : group_(group), world_(group.world()), rings_(group) {}
 
   void run() {
-    const double base = world_.cluster().collective.base_us * 1e-6;
     for (std::uint64_t number = 1;; ++number) {
       const SimGroup::OperationPtr operation = group_.next(-1, number);
       if (!operation) return;
-      world_.sleep(base);
+      world_.sleep(rings_.once(operation->call));
       run(operation->call);
       group_.finish_all(operation);
     }

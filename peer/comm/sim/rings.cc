@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "peer/comm/sim/mesh_rings.h"
+
 namespace ringside::peer {
 namespace {
 
@@ -122,6 +124,16 @@ std::vector<Machine> machines_of(const sim::ClusterSpec& cluster,
 
 Rings::Rings(const SimGroup& group) : world_(group.world()) {
   for (int r = 0; r < group.size(); ++r) places_.push_back(group.place(r));
+  for (const std::vector<int>& order : rings_in_mesh(world_.cluster(), places_)) add_ring(order);
+  if (rings_.empty()) add_rings_by_machine();
+  std::vector<RingFlow> hops;
+  for (int channel = 0; channel < channels(); ++channel)
+    for (int r = 0; r < size(); ++r) hops.push_back(flow(r, next(channel, r)));
+  flows_ = merged(std::move(hops));
+  pace_ = pace_of(flows_);
+}
+
+void Rings::add_rings_by_machine() {
   const std::vector<Machine> machines = machines_of(world_.cluster(), places_);
   std::size_t channels = machines.front().entries.size();
   for (const Machine& machine : machines) channels = std::min(channels, machine.entries.size());
@@ -135,11 +147,6 @@ Rings::Rings(const SimGroup& group) : world_(group.world()) {
     }
     add_ring(order);
   }
-  std::vector<RingFlow> hops;
-  for (int channel = 0; channel < this->channels(); ++channel)
-    for (int r = 0; r < size(); ++r) hops.push_back(flow(r, next(channel, r)));
-  flows_ = merged(std::move(hops));
-  pace_ = pace_of(flows_);
 }
 
 void Rings::add_ring(const std::vector<int>& order) {
@@ -166,6 +173,14 @@ void Rings::add_ring(const std::vector<int>& order) {
   once_ = std::max(once_, ring.total - fastest);
   twice_ = std::max(twice_, 2 * ring.total - fastest_two);
   rings_.push_back(std::move(ring));
+}
+
+double Rings::once(const Call& call) const {
+  const sim::CollectiveSpec& collective = world_.cluster().collective;
+  const bool copies = call.kind == Call::Kind::all_reduce || call.kind == Call::Kind::all_gather;
+  const double base = collective.base_us * 1e-6;
+  if (!copies || collective.copy_out_gbs == 0) return base;
+  return base + static_cast<double>(call.bytes) / size() / (collective.copy_out_gbs * giga);
 }
 
 RingFlow Rings::flow(int from, int to) const {

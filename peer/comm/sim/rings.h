@@ -26,11 +26,13 @@ struct RingFlow {
   double share = 1;
 };
 
-/// The rings (channels) of a group. A ring leads through the ranks machine by machine, and within a
+/// The rings (channels) of a group. In one machine whose devices are a mesh they are those of
+/// rings_in_mesh(). Otherwise a ring leads through the ranks machine by machine, and within a
 /// machine in the order of devices that the cluster gives (ClusterSpec::ring); ranks on the same
-/// device follow each other in rank order. On one machine there is one ring. On several machines
-/// there are as many rings as the ranks of a machine use NICs (the least number of all machines);
-/// each ring enters a machine through a NIC of its own and carries an equal part of the bytes.
+/// device follow each other in rank order. On one machine there is then one ring. On several
+/// machines there are as many rings as the ranks of a machine use NICs (the least number of all
+/// machines); each ring enters a machine through a NIC of its own and carries an equal part of the
+/// bytes.
 class Rings {
  public:
   explicit Rings(const SimGroup& group);
@@ -47,6 +49,8 @@ class Rings {
   double fastest_step() const { return fastest_; }
   double step(int from, int to) const { return step_seconds(world_, place(from), place(to)); }
 
+  /// Seconds that an operation takes once: the base latency, and copying out what arrives last.
+  double once(const Call& call) const;
   /// Seconds of latency in a group of p ranks. latency_once(): the slowest way once round a ring
   /// (p - 1 hops). latency_twice(): the slowest way twice round a ring (2 * p - 2 hops).
   /// latency_of_chain(): the slowest way of a broadcast, from the root to the rank before it.
@@ -78,6 +82,7 @@ class Rings {
     double total = 0;                 // seconds of latency of all hops
   };
   const Ring& of(int channel) const { return rings_[static_cast<std::size_t>(channel)]; }
+  void add_rings_by_machine();
   void add_ring(const std::vector<int>& order);
   double pace_of(const std::vector<RingFlow>& flows) const;
   /// Merges flows with the same two ends. Returns flows of long latency first, because they are

@@ -55,13 +55,12 @@ class Streams {
     if (++ready_ == size() * channels()) ready_event_->notify_all();
     while (ready_ < size() * channels()) ready_event_->wait(sim::for_ever);
 
-    const double base = world_.cluster().collective.base_us * 1e-6;
     Pending pending;
     for (std::uint64_t number = 1;; ++number) {
       const SimGroup::OperationPtr operation = group_.next(rank, number);
       if (!operation) return;
-      world_.sleep(base);
       const Call& call = operation->entries[static_cast<std::size_t>(rank)].call;
+      world_.sleep(rings_.once(call));
       begin(*operation, call, rank, channel);
       for (int left = packets_to(call, rank, channel); left > 0; --left) {
         const std::optional<Packet> packet = receive(*inbox, pending, *operation);

@@ -1,0 +1,21 @@
+// Rings over the links of a mesh.
+#pragma once
+
+#include <vector>
+
+#include "core/sim/world.h"
+
+namespace ringside::peer {
+
+/// The rings that NCCL lays through devices of one machine in a mesh (sim::Topology::mesh): as many
+/// as there are links for, so that no two rings use one direction of a link. places[r] is the place
+/// of rank r. Each ring holds all ranks in its order. With three or more ranks rings come in pairs,
+/// the two ways round. None if the links make no ring through all places, if two ranks share a
+/// place, or if the places are not in a mesh.
+///
+/// The search is exhaustive for machines of up to 8 devices; in larger ones it ends after a million
+/// hops with the most rings that it has found.
+std::vector<std::vector<int>> rings_in_mesh(const sim::ClusterSpec& cluster,
+                                            const std::vector<sim::Place>& places);
+
+}  // namespace ringside::peer
