@@ -85,9 +85,11 @@ int run_command(const Process& process) {
       "compare what several experiments ask for, and print one table: what was published of their "
       "cases, and what came out");
   validate
-      ->add_option("FILES", arguments.files,
-                   "experiment files (TOML) whose cases have published_ms or published_per_s, as "
-                   "experiments/validate/*.toml")
+      ->add_option(
+          "FILES", arguments.files,
+          "experiment files (TOML) whose cases have published_ms or published_per_s, as "
+          "experiments/validate/*.toml, and files of collectives, as nccl-tests.toml there, "
+          "whom settings do not concern")
       ->required();
   add_settings(*validate, arguments);
   add_results(*validate, arguments);

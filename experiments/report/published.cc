@@ -4,37 +4,38 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include "experiments/report/text_table.h"
 
 namespace ringside {
 namespace {
 
-bool by_step(const CaseSummary& one) { return one.published->step_ms > 0; }
+constexpr std::string_view step_ms = "step ms";
 
 std::string percent(double share) { return fmt::format("{:+.1f}%", 100 * share); }
 
-TableLine line_of(const CaseSummary& one) {
-  const Published& published = *one.published;
-  const auto text = by_step(one) ? milliseconds : per_second;
-  const auto error = deviation(one);
+TableLine line_of(const PublishedFigure& one) {
+  const auto text = one.figure == step_ms ? milliseconds : per_second;
+  const auto error = one.deviation();
   return {one.experiment,
           one.label,
           std::to_string(one.world),
-          by_step(one) ? "step ms" : "samples/s",
-          text(by_step(one) ? published.step_ms : published.samples_per_s),
-          error ? text(by_step(one) ? one.step_ms : one.samples_per_s) : "FAILED",
+          one.figure,
+          text(one.published),
+          error ? text(*one.here) : "FAILED",
           error ? percent(*error) : "-",
-          published.fitted ? "fitted" : "predicted"};
+          one.fitted ? "fitted" : "predicted"};
 }
 
 /// "4 predicted: median -1.2%, largest +4.5% (ResNet-50 at world 16)"; empty if there are none.
-std::string deviations_text(const std::vector<CaseSummary>& cases, const std::string& experiment,
-                            bool fitted) {
-  std::vector<std::pair<double, const CaseSummary*>> found;
-  for (const CaseSummary& one : cases)
-    if (const auto error = deviation(one);
-        error && one.experiment == experiment && one.published->fitted == fitted)
+std::string deviations_text(const std::vector<PublishedFigure>& figures,
+                            const std::string& experiment, bool fitted) {
+  std::vector<std::pair<double, const PublishedFigure*>> found;
+  for (const PublishedFigure& one : figures)
+    if (const auto error = one.deviation();
+        error && one.experiment == experiment && one.fitted == fitted)
       found.emplace_back(*error, &one);
   if (found.empty()) return {};
   std::sort(found.begin(), found.end());
@@ -50,33 +51,50 @@ std::string deviations_text(const std::vector<CaseSummary>& cases, const std::st
 
 }  // namespace
 
-std::optional<double> deviation(const CaseSummary& one) {
-  if (!one.published || one.failed == one.repeats) return {};
-  return (by_step(one) ? one.step_ms / one.published->step_ms
-                       : one.samples_per_s / one.published->samples_per_s) -
-         1;
+std::optional<double> PublishedFigure::deviation() const {
+  return here ? std::optional(*here / published - 1) : std::nullopt;
 }
 
-std::string published_text(const std::vector<CaseSummary>& cases) {
+std::optional<PublishedFigure> published_figure(const CaseSummary& one) {
+  if (!one.published) return {};
+  const bool by_step = one.published->step_ms > 0;
+  PublishedFigure figure{
+      .experiment = one.experiment,
+      .label = one.label,
+      .world = one.world,
+      .figure = by_step ? std::string(step_ms) : "samples/s",
+      .published = by_step ? one.published->step_ms : one.published->samples_per_s,
+      .here = by_step ? one.step_ms : one.samples_per_s,
+      .fitted = one.published->fitted};
+  if (one.failed == one.repeats) figure.here.reset();
+  return figure;
+}
+
+std::vector<PublishedFigure> published_figures(const std::vector<CaseSummary>& cases) {
+  std::vector<PublishedFigure> figures;
+  for (const CaseSummary& one : cases)
+    if (auto figure = published_figure(one)) figures.push_back(std::move(*figure));
+  return figures;
+}
+
+std::string published_text(const std::vector<PublishedFigure>& figures) {
+  if (figures.empty()) return {};
   std::vector<TableLine> lines = {
       {"experiment", "case", "world", "figure", "published", "here", "deviation", "this is"}};
   std::vector<std::string> experiments;
-  for (const CaseSummary& one : cases) {
-    if (!one.published) continue;
+  for (const PublishedFigure& one : figures) {
     lines.push_back(line_of(one));
     if (experiments.empty() || experiments.back() != one.experiment)
       experiments.push_back(one.experiment);
   }
-  if (experiments.empty()) return {};
   std::string out = text_table(lines) + "\n";
   for (const std::string& experiment : experiments)
     for (const bool fitted : {false, true})
-      if (const auto text = deviations_text(cases, experiment, fitted); !text.empty())
+      if (const auto text = deviations_text(figures, experiment, fitted); !text.empty())
         out += fmt::format("{}, {}.\n", experiment, text);
   out +=
       "\ndeviation: what came out here, divided by the published figure, minus 1. fitted: "
-      "something "
-      "was chosen so that this figure comes out. predicted: all others.\n";
+      "something was chosen so that this figure comes out. predicted: all others.\n";
   return out;
 }
 

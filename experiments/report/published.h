@@ -1,6 +1,7 @@
-// What somebody published of a comparison's runs, beside what came out.
+// What somebody published, beside what came out here.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,13 +9,29 @@
 
 namespace ringside {
 
-/// The step or the samples/s of the case, whichever was published, divided by the published figure,
-/// minus 1. Nothing for a case of which nothing was published, or which did not finish.
-std::optional<double> deviation(const CaseSummary& one);
+/// One published figure.
+struct PublishedFigure {
+  std::string experiment;
+  std::string label;  // of the case
+  int world = 1;
+  std::string figure;  // what it says, with its unit: "step ms"
+  double published = 0;
+  std::optional<double> here;  // what came out; nothing if the run failed
+  bool fitted = false;         // something was chosen so that this figure comes out
 
-/// One line for each case of which something was published, and below them, for each experiment,
-/// the median and the largest deviation of its predictions and of its fitted figures. The cases may
-/// be of several experiments. Empty if nothing was published of any case.
-std::string published_text(const std::vector<CaseSummary>& cases);
+  /// here / published - 1
+  std::optional<double> deviation() const;
+};
+
+/// The step or the samples/s of the case, whichever was published; nothing for a case of which
+/// nothing was published.
+std::optional<PublishedFigure> published_figure(const CaseSummary& one);
+/// Those of all cases of which something was published.
+std::vector<PublishedFigure> published_figures(const std::vector<CaseSummary>& cases);
+
+/// One line for each figure, and below them, for each experiment, the median and the largest
+/// deviation of its predictions and of its fitted figures. The figures may be of several
+/// experiments. Empty if there are none.
+std::string published_text(const std::vector<PublishedFigure>& figures);
 
 }  // namespace ringside

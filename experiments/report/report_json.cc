@@ -32,7 +32,7 @@ ordered_json published_json(const CaseSummary& one) {
   const auto or_none = [](double value) {
     return value > 0 ? ordered_json(value) : ordered_json();
   };
-  const auto error = deviation(one);
+  const auto error = published_figure(one)->deviation();
   return {{"step_ms", or_none(one.published->step_ms)},
           {"samples_per_s", or_none(one.published->samples_per_s)},
           {"fitted", one.published->fitted},

@@ -175,7 +175,7 @@ std::string time_to_loss_text(const std::vector<CaseSummary>& cases) {
 std::string summary_text(const std::vector<CaseSummary>& cases) {
   std::string out = simulated_text(cases) + figures_table(cases) + columns_text(cases);
   if (const std::string remarks = remarks_text(cases); !remarks.empty()) out += "\n" + remarks;
-  if (const std::string published = published_text(cases); !published.empty())
+  if (const std::string published = published_text(published_figures(cases)); !published.empty())
     out += "\n" + published;
   if (const std::string held_out = evaluation_table(cases); !held_out.empty())
     out += "\n" + held_out;

@@ -79,10 +79,10 @@ TEST(PublishedReport, SaysHowFarEveryFigureIsOff) {
                                 published_row("ddp", 1, 100, {.samples_per_s = 125}),
                                 published_row("ddp", 2, 180, {.samples_per_s = 200}),
                                 made_up_row("ps", 2, 0, 150, "a", {2, 1})});
-  EXPECT_DOUBLE_EQ(deviation(cases[0]).value(), 20.0 / 25 - 1);
-  EXPECT_DOUBLE_EQ(deviation(cases[1]).value(), 100.0 / 125 - 1);
-  EXPECT_FALSE(deviation(cases[3])) << "nothing was published of ps";
-  const std::string text = published_text(cases);
+  EXPECT_DOUBLE_EQ(published_figure(cases[0])->deviation().value(), 20.0 / 25 - 1);
+  EXPECT_DOUBLE_EQ(published_figure(cases[1])->deviation().value(), 100.0 / 125 - 1);
+  EXPECT_FALSE(published_figure(cases[3])) << "nothing was published of ps";
+  const std::string text = published_text(published_figures(cases));
   EXPECT_THAT(text,
               ContainsRegex("trial +\\| single \\| +1 \\| +step ms \\| +25.0 \\| +20.0 \\| +-20.0% "
                             "\\| fitted"));
@@ -103,9 +103,12 @@ TEST(PublishedReport, NamesWhatFailed) {
   row.status = "failed";
   row.error = "no memory";
   const auto cases = summarise({row});
-  EXPECT_FALSE(deviation(cases[0]));
-  EXPECT_THAT(published_text(cases), ContainsRegex("200.0 \\| FAILED \\| +- \\| predicted"));
-  EXPECT_EQ(published_text(summarise({made_up_row("ps", 2, 0, 150, "a", {2, 1})})), "");
+  EXPECT_FALSE(published_figure(cases[0])->deviation());
+  EXPECT_THAT(published_text(published_figures(cases)),
+              ContainsRegex("200.0 \\| FAILED \\| +- \\| predicted"));
+  EXPECT_EQ(
+      published_text(published_figures(summarise({made_up_row("ps", 2, 0, 150, "a", {2, 1})}))),
+      "");
 }
 
 class Validate : public ProgramTest {

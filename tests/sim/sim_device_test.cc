@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/sim/uneven.h"
 #include "tests/support/complaint.h"
 #include "tests/support/small_cluster.h"
 
@@ -49,6 +50,54 @@ TEST(SimDevice, TakesTheTimeOfTheRoofline) {
                                     .y = device->tensor({1000, 1000}, MemoryKind::activation)});
   EXPECT_NEAR(device->seconds(between, device->mark()), 4e-3 + 2e-6, 1e-15);
   EXPECT_DOUBLE_EQ(device->seconds(before, between), copy_s);
+}
+
+/// Runs steps of one copy each on a device with these step times, and returns when each ended.
+std::vector<double> ends_of_steps(const StepTimes& times, int steps) {
+  const auto world = make_world(small_cluster(1));
+  std::vector<double> ends;
+  world->spawn("rank", {0, 0}, [&] {
+    const auto device =
+        make_sim_device(small_cluster(1), world.get(), {0, 0}, nullptr, false, 1, times);
+    const Copied copied(*device);
+    for (int step = 0; step < steps; ++step) {
+      device->begin_step(step);
+      copied.run(*device);
+      device->synchronize();
+      ends.push_back(device->clock().now());
+    }
+  });
+  world->run();
+  return ends;
+}
+
+TEST(SimDevice, WaitsForTheHostInEveryStep) {
+  const auto ends = ends_of_steps({.host_s = 1e-3}, 3);
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    EXPECT_NEAR(ends[i], static_cast<double>(i + 1) * (copy_s + 1e-3), 1e-9);
+}
+
+TEST(SimDevice, LoadsTheNextSamplesWhileItComputes) {
+  // The samples of the first step are there; those of the next take longer than a step.
+  const auto slow = ends_of_steps({.input_s = 1e-3}, 3);
+  for (std::size_t i = 0; i < slow.size(); ++i)
+    EXPECT_NEAR(slow[i], static_cast<double>(i) * 1e-3 + copy_s, 1e-9);
+  const auto fast = ends_of_steps({.input_s = copy_s / 2}, 3);
+  for (std::size_t i = 0; i < fast.size(); ++i)
+    EXPECT_NEAR(fast[i], static_cast<double>(i + 1) * copy_s, 1e-9);
+}
+
+TEST(SimDevice, DiffersFromOthersByTheSpreadButHostsDoNot) {
+  auto cluster = small_cluster(2);
+  cluster.spread = 0.1;
+  const auto seconds = [&](Place place) {
+    const auto device = make_sim_device(cluster, nullptr, place, nullptr);
+    Copied(*device).run(*device);
+    return device->clock().now();
+  };
+  EXPECT_DOUBLE_EQ(seconds({0, 0}), copy_s);
+  EXPECT_DOUBLE_EQ(seconds({0, 1}), copy_s * spread_factor(0.1, 1));
+  EXPECT_DOUBLE_EQ(seconds({0, -1}), copy_s);
 }
 
 TEST(SimDevice, SmallOperationsReachLessAndEachClassHasItsOwnCurve) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "core/sim/uneven.h"
 #include "tests/support/small_cluster.h"
@@ -55,6 +56,30 @@ TEST(JitterFactor, OfTheSlowestOfTwoHasItsClosedForm) {
   const double expected = std::erfc(-sigma / 2);
   EXPECT_NEAR(sum / steps, expected, 5 * sigma / std::sqrt(steps));
   EXPECT_GT(expected, 1.16);
+}
+
+TEST(SpreadFactor, BeginsWithATypicalDeviceAndHasQuantiles) {
+  constexpr double sigma = 0.1, quartile = 0.6744897501960817;
+  EXPECT_DOUBLE_EQ(spread_factor(sigma, 0), 1);
+  EXPECT_NEAR(spread_factor(sigma, 1), std::exp(sigma * quartile), 1e-12);
+  EXPECT_NEAR(spread_factor(sigma, 2), std::exp(-sigma * quartile), 1e-12);
+  EXPECT_EQ(spread_factor(0, 5), 1);
+  std::set<double> known;
+  for (std::int64_t device = 0; device < 1000; ++device) known.insert(spread_factor(sigma, device));
+  EXPECT_EQ(known.size(), 1000u);
+}
+
+TEST(SpreadFactor, OfTheSlowestIsTheMeanOfTheSlowestDrawn) {
+  // The mean of the largest of n standard normal values (Harter 1961, table 1).
+  const std::pair<std::int64_t, double> means[] = {
+      {2, 0.56419},  {3, 0.84628},  {4, 1.02938},  {5, 1.16296},  {8, 1.42360},
+      {10, 1.53875}, {16, 1.76599}, {20, 1.86748}, {50, 2.24907}, {100, 2.50759}};
+  for (const auto& [n, mean] : means) {
+    double slowest = 0;
+    for (std::int64_t device = 0; device < n; ++device)
+      slowest = std::max(slowest, spread_factor(0.01, device));
+    EXPECT_NEAR(std::log(slowest) / 0.01, mean, 0.21) << n;
+  }
 }
 
 TEST(Slowness, IsTheProductOfAllEntriesAboutADevice) {

@@ -1,0 +1,113 @@
+#include "experiments/benchmark/published_collectives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/nearest.h"
+#include "experiments/benchmark/comm_bench.h"
+#include "experiments/config/cluster_file.h"
+#include "experiments/config/toml.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::string_view table = "collective";
+constexpr std::int64_t mib = 1 << 20;
+constexpr std::int64_t largest_mib = 1 << 20;
+
+void put(PublishedCollective& out, const TomlValue& one) {
+  const std::string key = one.path.empty() ? "" : one.path[0];
+  std::vector<std::string> known;
+  for (const Field& field : fields_of(out)) {
+    known.emplace_back(field.name);
+    if (key == field.name) return one.data.put(field.value, one.place, key);
+  }
+  throw Error("{}: unknown key '{}' in [[{}]]; did you mean '{}'?", one.place, key, table,
+              nearest(key, known));
+}
+
+void check(const PublishedCollective& one, const std::string& place) {
+  if (one.label.empty() || one.cluster.empty())
+    throw Error("{}: [[{}]] needs a label and a cluster", place, table);
+  if (one.sizes_mib.empty() || one.busbw.size() != one.sizes_mib.size())
+    throw Error("{}: busbw has {} figures for {} sizes; give one for each of sizes_mib", place,
+                one.busbw.size(), one.sizes_mib.size());
+  for (const std::int64_t size : one.sizes_mib)
+    if (size < 1 || size > largest_mib)
+      throw Error("{}: sizes_mib: {} must lie between 1 and {}", place, size, largest_mib);
+  for (const double figure : one.busbw)
+    if (!(figure > 0)) throw Error("{}: busbw: {} must be above 0", place, figure);
+  for (const std::int64_t size : one.fitted)
+    if (std::find(one.sizes_mib.begin(), one.sizes_mib.end(), size) == one.sizes_mib.end())
+      throw Error("{}: fitted: {} is not among sizes_mib", place, size);
+}
+
+std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std::string& name) {
+  CommBench bench;
+  bench.operations = {one.operation};
+  bench.algorithms = {Algorithm::native};
+  bench.worlds = {static_cast<int>(one.world)};
+  for (const std::int64_t size : one.sizes_mib) bench.sizes.push_back(size * mib);
+  bench.cluster = read_cluster(one.cluster);
+  check(bench);
+  std::vector<PublishedFigure> figures;
+  run_comm_bench(bench, [&](const CommRow& row) {
+    const std::size_t i = figures.size();
+    const std::int64_t size = one.sizes_mib[i];
+    figures.push_back(
+        {.experiment = name,
+         .label = one.label,
+         .world = row.world,
+         .figure = fmt::format("GB/s, {} MiB", size),
+         .published = one.busbw[i],
+         .here = row.bus_bw,
+         .fitted = std::find(one.fitted.begin(), one.fitted.end(), size) != one.fitted.end()});
+  });
+  return figures;
+}
+
+}  // namespace
+
+Fields fields_of(PublishedCollective& one) {
+  return {{"label", &one.label},  {"cluster", &one.cluster},     {"operation", &one.operation},
+          {"world", &one.world},  {"sizes_mib", &one.sizes_mib}, {"busbw", &one.busbw},
+          {"fitted", &one.fitted}};
+}
+
+bool lists_collectives(const std::filesystem::path& file) {
+  if (!std::filesystem::is_regular_file(file)) return false;
+  const auto values = read_toml(file);
+  return std::any_of(values.begin(), values.end(), [](const TomlValue& one) {
+    return !one.path.empty() && one.path[0] == table;
+  });
+}
+
+std::vector<PublishedCollective> read_collectives(const std::filesystem::path& file) {
+  std::vector<PublishedCollective> out;
+  for (const TomlValue& value : read_toml(file)) {
+    if (value.path.empty() || value.path[0] != table || value.elements.empty())
+      throw Error(
+          "{}: {} does not belong into a file of collectives, which has tables [[{}]] alone",
+          value.place, value.path.empty() ? "a value" : value.path[0], table);
+    for (const TomlElement& element : value.elements) {
+      PublishedCollective& one = out.emplace_back();
+      for (const TomlValue& field : element.values) put(one, field);
+      check(one, element.place);
+      one.cluster = (file.parent_path() / one.cluster).lexically_normal().string();
+    }
+  }
+  return out;
+}
+
+std::vector<PublishedFigure> simulate_collectives(const std::filesystem::path& file) {
+  std::vector<PublishedFigure> figures;
+  for (const PublishedCollective& one : read_collectives(file)) {
+    const auto of_one = simulate(one, file.stem().string());
+    figures.insert(figures.end(), of_one.begin(), of_one.end());
+  }
+  return figures;
+}
+
+}  // namespace ringside
