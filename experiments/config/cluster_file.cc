@@ -120,7 +120,7 @@ class Builder {
     read_slow(cluster);
 
     Reader collective = the("collective", "collective");
-    collective.read(fields_of(cluster.collective), {"sum", "copy"});
+    collective.read(fields_of(cluster.collective), {"sum", "copy", "copy_out_gbs", "device_share"});
     if (cluster.collective.kind == sim::CollectiveKind::shm) {
       collective.need("sum", &cluster.collective.sum.points);
       collective.need("copy", &cluster.collective.copy.points);

@@ -185,7 +185,7 @@ TEST_F(CommandLine, ListsWhatThisBuildHas) {
   for (const char* word :
        {"single", "dp", "ps", "ddp", "fsdp", "bucket_mb = 25", "gpt", "mlp", "text", "cpu",
         "train.steps = 30", "data.holdout = 0.1", "[[compare.case]]", "compare.case.set",
-        "compare.sweep", "compare.target_loss = \"none\"", "compare.seeds = []"})
+        "compare.sweep", "pytorch", "compare.target_loss = \"none\"", "compare.seeds = []"})
     EXPECT_THAT(list.out, HasSubstr(word));
 }
 

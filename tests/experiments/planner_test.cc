@@ -367,6 +367,67 @@ TEST(Planner, DedicatedServersShareTheMachinesOfWorkersOrLiveApart) {
   EXPECT_THAT(complaint(config), HasSubstr("sim.servers_apart needs a simulated cluster"));
 }
 
+ExperimentConfig simulated_experiment() {
+  auto config = experiment();
+  config.device.kind = "sim";
+  config.cluster = testing::small_cluster(2);
+  return config;
+}
+
+TEST(Planner, SettingsWinOverTheClusterFile) {
+  auto config = simulated_experiment();
+  config.cluster->spread = 0.02;
+  config.cluster->collective.device_share = 0.1;
+  EXPECT_EQ(plan_training(config, "ddp", 2).cluster, config.cluster);
+  config.sim.spread = 0.3;
+  config.sim.device_share = 0;
+  config.device.efficiency = 0.5;
+  const sim::ClusterSpec cluster = *plan_training(config, "ddp", 2).cluster;
+  EXPECT_EQ(cluster.spread, 0.3);
+  EXPECT_EQ(cluster.collective.device_share, 0);
+  for (const auto& [name, curve] : cluster.device.efficiency.at("fp32"))
+    EXPECT_EQ(curve.points[0].second,
+              0.5 * config.cluster->device.efficiency.at("fp32").at(name).points[0].second);
+  EXPECT_EQ(cluster.host, config.cluster->host);
+}
+
+TEST(Planner, AFrameworkTakesTimeForEveryTensorOfItsSchemes) {
+  auto config = simulated_experiment();
+  config.model = {.kind = "mlp", .layers = 3, .width = 8, .context = 2};
+  config.sim.framework = "pytorch";
+  // The embedding, and a weight and a bias of each hidden layer and of the head.
+  constexpr int tensors = 1 + 2 * 3 + 2;
+  const double us = find_framework("pytorch").gradient_us.at("ddp");
+  EXPECT_EQ(plan_training(config, "ddp", 2).host_step_us, us * tensors);
+  EXPECT_EQ(plan_training(config, "fsdp", 2).host_step_us, 0);
+  config.sim.framework = "none";
+  EXPECT_EQ(plan_training(config, "ddp", 2).host_step_us, 0);
+}
+
+TEST(Planner, SettingsOfSimulationsThatCannotBeAreNamed) {
+  const auto refused = [](auto change) {
+    auto config = simulated_experiment();
+    change(config);
+    return complaint(config);
+  };
+  EXPECT_THAT(refused([](auto& c) { c.sim.decode = true; }),
+              HasSubstr("sim.decode = true: cluster small does not say how many images"));
+  EXPECT_THAT(refused([](auto& c) { c.sim.framework = "pytorsh"; }),
+              HasSubstr("unknown framework 'pytorsh'; did you mean 'pytorch'?"));
+  EXPECT_THAT(refused([](auto& c) { c.sim.spread = -0.5; }),
+              HasSubstr("sim.spread = -0.5 must lie between 0 and 2, or be -1"));
+  EXPECT_THAT(refused([](auto& c) { c.sim.device_share = 1; }),
+              HasSubstr("sim.device_share = 1 must be at least 0 and less than 1"));
+  EXPECT_THAT(refused([](auto& c) { c.device.efficiency = 17; }),
+              HasSubstr("device.efficiency = 17 must lie between 1/16 and 16"));
+  auto real = experiment();
+  real.device.efficiency = 0.5;
+  EXPECT_THAT(complaint(real), HasSubstr("device.efficiency = 0.5 is for simulated devices"));
+  real.device.efficiency = 1;
+  real.sim.framework = "pytorch";
+  EXPECT_THAT(complaint(real), HasSubstr("sim.framework = 'pytorch' needs a simulated cluster"));
+}
+
 TEST(Planner, DevicesOfACpuAreNotToldApart) {
   auto config = experiment();
   config.scheme_options["ps"] = ps::PsOptions{.server_device = ps::ServerDevice::cpu};

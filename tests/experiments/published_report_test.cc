@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "experiments/benchmark/published_collectives.h"
 #include "experiments/plan/planner.h"
 #include "experiments/report/published.h"
 #include "tests/experiments/made_up_rows.h"
@@ -157,6 +158,49 @@ TEST_F(Validate, NeedsFilesThatSayWhatWasPublished) {
   EXPECT_EQ(ended.status, 2);
   EXPECT_THAT(ended.err, HasSubstr("no case of these files says what was published of it"));
   EXPECT_EQ(run({"validate", "nowhere.toml"}).status, 2);
+}
+
+/// Files of collectives for `ringside validate`.
+class PublishedCollectives : public ::testing::Test {
+ protected:
+  std::string complaint(const std::string& lines) const {
+    const std::string file = folder_.write("trial.toml", "[[collective]]\n" + lines);
+    return testing::complaint([&] { read_collectives(file); });
+  }
+  testing::TemporaryFolder folder_;
+};
+
+constexpr const char* one_collective = "label = \"A100\"\ncluster = \"" RINGSIDE_CLUSTERS
+                                       "/dgx-a100.toml\"\nworld = 8\nsizes_mib = [1, 1024]\n";
+
+TEST_F(PublishedCollectives, AreSimulated) {
+  const std::string file =
+      folder_.write("trial.toml", std::string("[[collective]]\n") + one_collective +
+                                      "busbw = [10, 200]\nfitted = [1]\n");
+  ASSERT_TRUE(lists_collectives(file));
+  const auto figures = simulate_collectives(file);
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_EQ(figures[0].experiment, "trial");
+  EXPECT_EQ(figures[0].world, 8);
+  EXPECT_TRUE(figures[0].fitted);
+  EXPECT_FALSE(figures[1].fitted);
+  EXPECT_EQ(figures[1].figure, "GB/s, 1024 MiB");
+  // 14 steps of 3.4 us and the rates of the catalog bound what a ring reaches.
+  EXPECT_GT(*figures[1].here, 200);
+  EXPECT_LT(*figures[1].here, 235);
+  EXPECT_LT(*figures[0].here, 1.75 * (1 << 20) / (14 * 3.4e-6) / 1e9);
+  EXPECT_THAT(published_text(figures), HasSubstr("GB/s, 1024 MiB"));
+}
+
+TEST_F(PublishedCollectives, ThatAreWrongAreNamed) {
+  EXPECT_THAT(complaint("label = \"a\"\n"), HasSubstr("needs a label and a cluster"));
+  EXPECT_THAT(complaint("labl = \"a\"\n"), HasSubstr("did you mean 'label'?"));
+  EXPECT_THAT(complaint(one_collective + std::string("busbw = [10]\n")),
+              HasSubstr("busbw has 1 figures for 2 sizes"));
+  EXPECT_THAT(complaint(one_collective + std::string("busbw = [10, 0]\n")),
+              HasSubstr("busbw: 0 must be above 0"));
+  EXPECT_THAT(complaint(one_collective + std::string("busbw = [10, 20]\nfitted = [2]\n")),
+              HasSubstr("fitted: 2 is not among sizes_mib"));
 }
 
 }  // namespace

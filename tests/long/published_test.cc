@@ -49,17 +49,19 @@ TEST_P(Published, FiguresComeOut) {
   EXPECT_GT(published, 0);
 }
 
-// In AMP the overlap that is simulated hides all communication, which real GPUs do not.
-INSTANTIATE_TEST_SUITE_P(Of, Published,
-                         ::testing::Values(Limits{"resnet-50", 0.05, 0.2},
-                                           Limits{"bert-large-128", 0.03, 0.05},
-                                           Limits{"bert-large-512", 0.1, 0.1},
-                                           Limits{"pytorch-ddp", 0.1, 0.12}),
-                         [](const auto& info) {
-                           std::string name = info.param.experiment;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+// What remains: AMP on 32 GPUs, whose scaling steps wait for the host; fewer servers than machines,
+// whose values TensorFlow fetches before its forward; and shaped links below 200 Mb/s.
+INSTANTIATE_TEST_SUITE_P(
+    Of, Published,
+    ::testing::Values(Limits{"resnet-50", 0.05, 0.07}, Limits{"bert-large-128", 0.03, 0.03},
+                      Limits{"bert-large-512", 0.1, 0.08}, Limits{"pytorch-ddp", 0.02, 0.03},
+                      Limits{"byteps-bounds", 0, 0.03}, Limits{"resnet-50-32-gpus", 0.01, 0.09},
+                      Limits{"tensorflow-servers", 0.01, 0.17}, Limits{"shaped-links", 0.01, 0.4}),
+    [](const auto& info) {
+      std::string name = info.param.experiment;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 /// Shows why bert-large-512 has sequences of the mean length instead of 512 tokens: with sequences
 /// of full length, the simulated V100 stays far below the published figure.

@@ -64,6 +64,8 @@ ClusterSpec whole() {
   c.others[0].device.memory_gb = 7;
   c.slow = {{.machine = 1, .device = 2, .factor = 1.5}, {.machine = 0, .factor = 2}};
   c.jitter = 0.05;
+  c.spread = 0.02;
+  c.decoded_per_s = 5000;
   c.message = {.send_us = 20, .receive_us = 30, .send_us_per_mb = 100, .receive_us_per_mb = 120};
   return c;
 }
@@ -152,6 +154,17 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
        "must be at least 1, but is 0.5"},
       {[](auto& c) { c.jitter = -0.1; }, "jitter", "must not be negative, but is -0.1"},
       {[](auto& c) { c.jitter = 3; }, "jitter", "must be at most 2, but is 3"},
+      {[](auto& c) { c.spread = 3; }, "spread", "must be at most 2, but is 3"},
+      {[](auto& c) { c.decoded_per_s = -1; }, "decoded_per_s", "must not be negative, but is -1"},
+      {[](auto& c) { c.collective.device_share = 0.1; }, "collective.device_share",
+       "is for kind nccl: with shm a rank's core does both"},
+      {[](auto& c) { c.collective.copy_out_gbs = 1; }, "collective.copy_out_gbs",
+       "is for kind nccl"},
+      {[](auto& c) {
+         c.collective.kind = CollectiveKind::nccl;
+         c.collective.device_share = 1;
+       },
+       "collective.device_share", "must be less than 1, but is 1"},
       {[](auto& c) { c.nics = 3; }, "nics", "must divide the 4 devices of a machine, but is 3"},
       {[](auto& c) { c.nics = 8; }, "nics", "must divide the 4 devices of a machine, but is 8"},
       {[](auto& c) { c.nic.gbs = 0; }, "nic.bandwidth_gbs", "must be more than 0, but is 0"},
