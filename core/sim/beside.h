@@ -4,25 +4,24 @@
 namespace ringside::sim {
 
 /// Follows when a device computes and when collectives move its data, in seconds of the world's
-/// clock, and keeps the time that operations have lost because both happened at once: while
-/// collectives take `share` of the device, its operations move at 1 - share of their speed, however
-/// many collectives there are. For the actors of one world, which run one at a time.
+/// clock. While collectives take `share` of the device, its operations move at 1 - share of their
+/// speed, however many collectives there are. For the actors of one world, which run one at a time.
 class Beside {
  public:
   explicit Beside(double share) : share_(share) {}
 
   void begin_work(double now) { change(working_, 1, now); }
-  void end_work(double now) { change(working_, -1, now); }
-  void begin_collective(double now) { change(collectives_, 1, now); }
-  void end_collective(double now) { change(collectives_, -1, now); }
-
-  /// The work, in seconds at full speed, that the operations since the last call still have to do.
-  double take_lost(double now) {
-    change(working_, 0, now);
+  /// Returns the seconds in which the device makes up for what the work has lost to collectives.
+  /// For this time it is taken for granted that collectives which are under way now go on, and that
+  /// no others begin.
+  double end_work(double now) {
+    change(working_, -1, now);
     const double lost = lost_;
     lost_ = 0;
-    return lost;
+    return collectives_ > 0 ? lost / (1 - share_) : lost;
   }
+  void begin_collective(double now) { change(collectives_, 1, now); }
+  void end_collective(double now) { change(collectives_, -1, now); }
 
  private:
   void change(int& count, int by, double now) {
@@ -34,7 +33,7 @@ class Beside {
   const double share_;
   int working_ = 0, collectives_ = 0;
   double since_ = 0;  // the last change
-  double lost_ = 0;
+  double lost_ = 0;   // the work, in seconds at full speed, that is left to do
 };
 
 }  // namespace ringside::sim

@@ -100,8 +100,11 @@ std::vector<std::string> openmp_environment(const RunPlan& plan, int) {
 
 /// The environment of the one process that runs all simulated ranks.
 std::vector<std::string> simulation_environment(const RunPlan& plan, int) {
-  if (plan.sim.numerics && plan.device.threads > 1) return {"OMP_THREAD_LIMIT"};
-  return {};
+  // SimGrid makes and drops small objects without end, and glibc keeps 7 free ones of a size unless
+  // it is told otherwise: 1,024 GPUs take a sixth less time so.
+  std::vector<std::string> out = {"GLIBC_TUNABLES=glibc.malloc.tcache_count=65535"};
+  if (plan.sim.numerics && plan.device.threads > 1) out.emplace_back("OMP_THREAD_LIMIT");
+  return out;
 }
 
 int gpus_here() {

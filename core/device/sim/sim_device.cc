@@ -226,15 +226,13 @@ class RooflineDevice final : public SimDevice, private Clock {
   Place place() const override { return place_; }
 
   void catch_up() override {
-    while (world_ && pending_ > 0) {
-      if (beside_) beside_->begin_work(world_->now());
-      // `pending_` becomes 0 first, because other actors may use the device while this one waits.
-      world_->work(place_, std::exchange(pending_, 0), cores_);
-      if (!beside_) return;
-      const double now = world_->now(), lost = beside_->take_lost(now);
-      beside_->end_work(now);
-      if (lost > moment) pending_ += lost;
-    }
+    if (!world_ || pending_ <= 0) return;
+    if (beside_) beside_->begin_work(world_->now());
+    // `pending_` becomes 0 first, because other actors may use the device while this one waits.
+    world_->work(place_, std::exchange(pending_, 0), cores_);
+    if (!beside_) return;
+    const double left = beside_->end_work(world_->now());
+    if (left > moment) world_->work(place_, left, cores_);
   }
   void share() override { shared_ = true; }
   void use_all_cores() override { cores_ = all_cores_; }
