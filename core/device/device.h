@@ -96,8 +96,9 @@ class Device {
   /// The driver's report of memory; empty on devices whose driver has none.
   virtual std::optional<DeviceMemory> memory() const { return {}; }
 
-  /// Says that a training step begins: a simulated device draws anew how fast the step is
-  /// (ClusterSpec::jitter). Real devices ignore this.
+  /// Says that a training step has begun: a simulated device draws anew how fast the step is
+  /// (ClusterSpec::jitter), and waits for the step's samples and for the host's work where the plan
+  /// has some. Real devices ignore this.
   virtual void begin_step(std::int64_t step) { static_cast<void>(step); }
 
   /// Does work of the host that is part of a step, such as choosing what to send. A real device

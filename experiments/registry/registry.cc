@@ -2,32 +2,19 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
-#include "core/base/processor.h"
-#include "core/device/cpu/cpu_device.h"
-#include "core/device/cuda/cuda.h"
-#include "core/device/sim/sim_device.h"
-#include "core/device/sim/sim_host_side.h"
 #include "core/models/bert.h"
 #include "core/models/gpt.h"
 #include "core/models/mlp.h"
 #include "core/models/resnet.h"
 #include "core/models/vgg.h"
-#include "core/plan/places.h"
-#include "core/plan/slices.h"
 #include "core/scheme/independent.h"
 #include "core/scheme/side_by_side.h"
 #include "core/scheme/single.h"
 #include "peer/averaging.h"
-#include "peer/comm/nccl/communicator.h"
-#include "peer/comm/shm/communicator.h"
-#include "peer/comm/sim/communicator.h"
 #include "peer/ddp.h"
 #include "peer/fsdp.h"
 #include "ps/schemes/dp.h"
 #include "ps/schemes/ps.h"
-#include "ps/wires/host_transport.h"
-#include "ps/wires/sim/transport.h"
-#include "ps/wires/zmq/transport.h"
 
 namespace ringside {
 namespace {
@@ -44,108 +31,6 @@ SchemeRow row(std::string_view name, std::string_view summary, Options defaults)
   row.servers = [](const Options&, int) { return Servers{}; };
   row.expendable = [](const Options&, int) { return 0; };
   return row;
-}
-
-std::unique_ptr<Device> cpu_of(const RunPlan& plan) {
-  return make_cpu_device(static_cast<int>(plan.device.threads));
-}
-
-/// What a simulated rank's steps take besides operations. The ranks of a machine load their samples
-/// through its host, each with the same share of it.
-sim::StepTimes step_times(const RunPlan& plan, int rank) {
-  sim::StepTimes times{.host_s = plan.host_step_us * 1e-6};
-  const int worker = plan.ranks[static_cast<std::size_t>(rank)].worker;
-  if (!plan.sim.decode || worker < 0) return times;
-  const int machine = place_of(plan, rank).machine;
-  std::int64_t beside = 0;
-  for (int w = 0; w < plan.world; ++w)
-    beside += place_of_worker(*plan.cluster, w).machine == machine;
-  times.input_s =
-      static_cast<double>(samples_of(plan, worker) * std::max<std::int64_t>(beside, 1)) /
-      plan.cluster->decoded_per_s;
-  return times;
-}
-
-std::unique_ptr<HostSide> this_host(const RunPlan& plan, int, Device& device) {
-  return make_host_side(device, cpu_of(plan));
-}
-
-int any_number() { return 0; }
-
-int any_number_simulated() {
-  sim::require_simgrid();
-  return 0;
-}
-
-std::unique_ptr<HostSide> simulated_host(const RunPlan& plan, int rank, Device& device) {
-  sim::SimDevice& simulated = sim::sim_device(device);
-  const sim::Place host{place_of(plan, rank).machine, -1};
-  return sim::make_sim_host_side(simulated,
-                                 sim::make_sim_device(*plan.cluster, &simulated.world(), host,
-                                                      plan.sim.numerics ? cpu_of(plan) : nullptr));
-}
-
-/// Ranks get as many threads as they ask for. If all ranks together have more threads than there
-/// are cores, threads that wait for their team sleep: otherwise waiting threads would occupy cores
-/// that other threads need.
-std::vector<std::string> openmp_environment(const RunPlan& plan, int) {
-  if (plan.device.threads == 1) return {};
-  std::vector<std::string> out = {"OMP_THREAD_LIMIT"};
-  std::int64_t teams = 0;
-  for (const RankPlan& rank : plan.ranks) teams += (rank.worker >= 0) + (rank.server >= 0);
-  const std::optional<int> cores = allowed_cores();
-  if (cores && teams * plan.device.threads > *cores) out.emplace_back("OMP_WAIT_POLICY=passive");
-  return out;
-}
-
-/// The environment of the one process that runs all simulated ranks.
-std::vector<std::string> simulation_environment(const RunPlan& plan, int) {
-  // SimGrid makes and drops small objects without end, and glibc keeps 7 free ones of a size unless
-  // it is told otherwise: 1,024 GPUs take a sixth less time so.
-  std::vector<std::string> out = {"GLIBC_TUNABLES=glibc.malloc.tcache_count=65535"};
-  if (plan.sim.numerics && plan.device.threads > 1) out.emplace_back("OMP_THREAD_LIMIT");
-  return out;
-}
-
-int gpus_here() {
-  const cuda::Machine machine = cuda::look_at_machine();
-  if (!machine.cause.empty()) throw Error("device.kind = 'cuda': {}", machine.cause);
-  for (std::size_t i = 0; i < machine.gpus.size(); ++i)
-    if (!machine.gpus[i].usable)
-      throw Error(
-          "device.kind = 'cuda': GPU {} ({}) is too old for the kernels; set "
-          "CUDA_VISIBLE_DEVICES to the newer GPUs",
-          i, machine.gpus[i].name);
-  return static_cast<int>(machine.gpus.size());
-}
-
-/// NCCL refuses two ranks on one GPU, unless the ranks seem to live on two hosts. These variables
-/// make each rank seem to have a host of its own.
-std::vector<std::string> nccl_environment(const RunPlan& plan, int rank) {
-  if (!shares_device(plan)) return {};
-  return {fmt::format("NCCL_HOSTID=ringside-{}", rank),
-          "NCCL_SOCKET_IFNAME=lo",
-          "NCCL_NET=Socket",
-          "NCCL_IB_DISABLE=1",
-          "NCCL_MNNVL_ENABLE=0",
-          "NCCL_MAX_NCHANNELS=2"};
-}
-
-std::unique_ptr<Communicator> between_processes(const RankContext& context, const Group& group) {
-  return peer::make_shm_communicator(context.device, context.store, group,
-                                     context.plan.train.timeout_s);
-}
-
-std::unique_ptr<Communicator> between_gpus(const RankContext& context, const Group& group) {
-  return peer::make_nccl_communicator(context.device, context.store, group,
-                                      context.plan.train.timeout_s);
-}
-
-std::unique_ptr<Communicator> between_simulated(const RankContext& context, const Group& group) {
-  return peer::make_sim_communicator(sim::sim_device(context.device), group,
-                                     {.message_ranks = context.plan.sim.message_ranks,
-                                      .timeout_s = context.plan.train.timeout_s,
-                                      .store = &context.store});
 }
 
 SchemeRow single_row() {
@@ -356,42 +241,6 @@ const std::vector<ModelRow>& model_rows() {
       {"resnet", "residual network of convolutions on images; each block is one unit", make_resnet,
        /*batch_norms=*/true},
       {"vgg", "plain convolutions on images; the layers up to each pool are one unit", make_vgg},
-  };
-  return rows;
-}
-
-const std::vector<DeviceRow>& device_rows() {
-  static const std::vector<DeviceRow> rows = {
-      {.name = "cpu",
-       .summary = "this machine's processor, through oneDNN",
-       .count = any_number,
-       .environment = openmp_environment,
-       .make = [](const RunPlan& plan, int, sim::World*) { return cpu_of(plan); },
-       .host_side = this_host,
-       .links = {between_processes, ps::host_transport},
-       .shares_memory = true},
-      {.name = "cuda",
-       .summary = "this machine's GPUs, through cuBLASLt, cuDNN and NCCL",
-       .count = gpus_here,
-       .environment = nccl_environment,
-       .make = [](const RunPlan& plan, int rank, sim::World*) -> std::unique_ptr<Device> {
-         const int ordinal = plan.ranks[static_cast<std::size_t>(rank)].ordinal;
-         return cuda::make_cuda_device({.ordinal = ordinal, .tf32 = plan.device.tf32});
-       },
-       .host_side = this_host,
-       .links = {between_gpus, ps::zmq_transport}},
-      {.name = "sim",
-       .summary = "machines of a cluster file, simulated (device.cluster)",
-       .count = any_number_simulated,
-       .environment = simulation_environment,
-       .make = [](const RunPlan& plan, int rank, sim::World* world) -> std::unique_ptr<Device> {
-         return sim::make_sim_device(
-             *plan.cluster, world, place_of(plan, rank), plan.sim.numerics ? cpu_of(plan) : nullptr,
-             plan.device.tf32, static_cast<std::uint64_t>(plan.train.seed), step_times(plan, rank));
-       },
-       .host_side = simulated_host,
-       .links = {between_simulated, ps::sim_transport},
-       .shares_memory = true},
   };
   return rows;
 }
