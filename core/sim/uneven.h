@@ -8,7 +8,7 @@
 namespace ringside::sim {
 
 /// The largest ClusterSpec::jitter and spread. The slowest of 1000 steps then takes about 60 times
-/// as long.
+/// as long as the mean, and the slowest of 1000 devices about 490 times as long as a typical one.
 inline constexpr double most_jitter = 2;
 
 /// The description of the devices of a machine, and how many times as long as it says operations of

@@ -1,8 +1,9 @@
 #include "experiments/benchmark/published_collectives.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
@@ -18,7 +19,7 @@ constexpr std::int64_t mib = 1 << 20;
 constexpr std::int64_t largest_mib = 1 << 20;
 
 void put(PublishedCollective& out, const TomlValue& one) {
-  const std::string key = one.path.empty() ? "" : one.path[0];
+  const std::string key = fmt::format("{}", fmt::join(one.path, "."));
   std::vector<std::string> known;
   for (const Field& field : fields_of(out)) {
     known.emplace_back(field.name);
@@ -44,16 +45,33 @@ void check(const PublishedCollective& one, const std::string& place) {
       throw Error("{}: fitted: {} is not among sizes_mib", place, size);
 }
 
-std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std::string& name) {
+CommBench bench_of(const PublishedCollective& one) {
   CommBench bench;
   bench.operations = {one.operation};
   bench.algorithms = {Algorithm::native};
   bench.worlds = {static_cast<int>(one.world)};
   for (const std::int64_t size : one.sizes_mib) bench.sizes.push_back(size * mib);
   bench.cluster = read_cluster(one.cluster);
-  check(bench);
+  return bench;
+}
+
+/// Checks what the cluster decides.
+void check_bench(const PublishedCollective& one, const std::string& place) {
+  const sim::ClusterSpec cluster = read_cluster(one.cluster);
+  const std::int64_t devices = cluster.machines * cluster.devices;
+  if (one.world < 2 || one.world > devices)
+    throw Error("{}: world = {}: cluster {} has {} devices; choose from 2 to {}", place, one.world,
+                cluster.name, devices, devices);
+  try {
+    check(bench_of(one));
+  } catch (const Error& error) {
+    throw Error("{}: {}", place, error.what());
+  }
+}
+
+std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std::string& name) {
   std::vector<PublishedFigure> figures;
-  run_comm_bench(bench, [&](const CommRow& row) {
+  run_comm_bench(bench_of(one), [&](const CommRow& row) {
     const std::size_t i = figures.size();
     const std::int64_t size = one.sizes_mib[i];
     figures.push_back(
@@ -80,7 +98,7 @@ bool lists_collectives(const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(file)) return false;
   const auto values = read_toml(file);
   return std::any_of(values.begin(), values.end(), [](const TomlValue& one) {
-    return !one.path.empty() && one.path[0] == table;
+    return one.path == std::vector<std::string>{std::string(table)};
   });
 }
 
@@ -96,15 +114,17 @@ std::vector<PublishedCollective> read_collectives(const std::filesystem::path& f
       for (const TomlValue& field : element.values) put(one, field);
       check(one, element.place);
       one.cluster = (file.parent_path() / one.cluster).lexically_normal().string();
+      check_bench(one, element.place);
     }
   }
   return out;
 }
 
-std::vector<PublishedFigure> simulate_collectives(const std::filesystem::path& file) {
+std::vector<PublishedFigure> simulate_collectives(const std::vector<PublishedCollective>& all,
+                                                  const std::string& experiment) {
   std::vector<PublishedFigure> figures;
-  for (const PublishedCollective& one : read_collectives(file)) {
-    const auto of_one = simulate(one, file.stem().string());
+  for (const PublishedCollective& one : all) {
+    const auto of_one = simulate(one, experiment);
     figures.insert(figures.end(), of_one.begin(), of_one.end());
   }
   return figures;

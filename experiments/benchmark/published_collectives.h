@@ -15,7 +15,7 @@ namespace ringside {
 /// the first `world` devices of a cluster.
 struct PublishedCollective {
   std::string label;
-  std::string cluster;  // cluster file; relative to the folder of the file that names it
+  std::string cluster;  // cluster file; in a file, relative to the folder of that file
   std::string operation = "all_reduce";
   std::int64_t world = 2;
   std::vector<std::int64_t> sizes_mib{};  // of the whole array; MiB = 2^20 bytes
@@ -26,11 +26,13 @@ Fields fields_of(PublishedCollective& one);
 
 /// Whether the file holds such tables, and is no experiment file. Throws Error as read_toml() does.
 bool lists_collectives(const std::filesystem::path& file);
-/// Throws Error that names the place of a key that is unknown, missing or has a bad value.
+/// Checks everything that can be wrong about the file. Throws Error that names the place of a key
+/// that is unknown, missing or has a bad value.
 std::vector<PublishedCollective> read_collectives(const std::filesystem::path& file);
 
-/// Simulates all of them; the file's name without its suffix stands for the experiment. Blocks, and
-/// throws Error as run_comm_bench() does.
-std::vector<PublishedFigure> simulate_collectives(const std::filesystem::path& file);
+/// Simulates all of them, of which `experiment` is the name in tables. Blocks, and throws Error as
+/// run_comm_bench() does.
+std::vector<PublishedFigure> simulate_collectives(const std::vector<PublishedCollective>& all,
+                                                  const std::string& experiment);
 
 }  // namespace ringside

@@ -89,7 +89,7 @@ int run_command(const Process& process) {
           "FILES", arguments.files,
           "experiment files (TOML) whose cases have published_ms or published_per_s, as "
           "experiments/validate/*.toml, and files of collectives, as nccl-tests.toml there, "
-          "whom settings do not concern")
+          "to which settings do not apply")
       ->required();
   add_settings(*validate, arguments);
   add_results(*validate, arguments);

@@ -1,6 +1,8 @@
 // ringside validate
 #include <unistd.h>
 
+#include <map>
+
 #include "core/base/explain.h"
 #include "experiments/benchmark/published_collectives.h"
 #include "experiments/cli/comparison.h"
@@ -9,34 +11,38 @@
 namespace ringside {
 
 int validate_command(Arguments arguments, const Process& process) {
-  std::vector<PublishedFigure> figures;
-  int status = ok;
+  std::map<std::string, std::vector<PublishedCollective>> collectives;  // by file
   try {
-    std::vector<std::string> collectives;
-    for (const std::string& file : arguments.files) {
-      if (lists_collectives(file)) {
-        read_collectives(file);  // before any run is made
-        collectives.push_back(file);
-        continue;
-      }
-      arguments.file = file;
-      Compared compared = make_comparison(arguments, process);
-      if (compared.folder.empty()) return complain(compared.status, compared.complaint);
-      if (compared.status != ok)
-        status = complain(compared.status, file + ": " + compared.complaint);
-      const auto of_file = published_figures(compared.cases);
-      figures.insert(figures.end(), of_file.begin(), of_file.end());
-    }
-    // Collectives are simulated in this process, the runs of experiments in processes of their own,
-    // which must start while there is no simulated world here.
-    for (const std::string& file : collectives) {
-      const auto of_file = simulate_collectives(file);
-      figures.insert(figures.end(), of_file.begin(), of_file.end());
-    }
+    for (const std::string& file : arguments.files)
+      if (lists_collectives(file)) collectives[file] = read_collectives(file);
   } catch (const std::exception& error) {
     return complain(wrong_input, explain(error));
   }
+  std::vector<PublishedFigure> figures;
+  const auto add = [&](const std::vector<PublishedFigure>& more) {
+    figures.insert(figures.end(), more.begin(), more.end());
+  };
+  int status = ok;
+  for (const std::string& file : arguments.files) {
+    if (collectives.contains(file)) continue;
+    arguments.file = file;
+    Compared compared = make_comparison(arguments, process);
+    if (compared.folder.empty()) return complain(compared.status, compared.complaint);
+    if (compared.status != ok) status = complain(compared.status, file + ": " + compared.complaint);
+    add(published_figures(compared.cases));
+  }
+  // Collectives are simulated in this process, the runs of experiments in processes of their own,
+  // which must start while there is no simulated world here.
+  for (const auto& [file, all] : collectives) {
+    if (process.interrupted()) return complain(was_interrupted, "validate: interrupted");
+    try {
+      add(simulate_collectives(all, std::filesystem::path(file).stem().string()));
+    } catch (const std::exception& error) {
+      status = complain(run_failed, file + ": " + explain(error));
+    }
+  }
   const std::string text = published_text(figures);
+  if (text.empty() && status != ok) return status;
   if (text.empty())
     return complain(wrong_input,
                     "no case of these files says what was published of it; write published_ms or "

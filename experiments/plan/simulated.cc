@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/sim/cluster_check.h"
 #include "core/sim/uneven.h"
 #include "experiments/plan/checks.h"
 #include "experiments/registry/registry.h"
@@ -95,6 +96,9 @@ void settle_cluster(RunPlan& plan) {
         "sim.decode = true: cluster {} does not say how many images a second its hosts decode; add "
         "decoded_per_s to the cluster file, or leave sim.decode out",
         cluster.name);
+  if (const auto problem = sim::find_problem(cluster))
+    throw Error("cluster {} with the settings of [device] and [sim]: {} {}", cluster.name,
+                problem->field, problem->reason);
 }
 
 double host_step_us(const RunPlan& plan) {

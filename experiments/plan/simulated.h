@@ -11,8 +11,8 @@ namespace ringside {
 void check_simulated(const ExperimentConfig& config);
 
 /// Puts what the plan's [device] and [sim] tables say in place of what the cluster file says.
-/// Throws Error if sim.decode is set but the cluster does not say how fast its hosts decode. Does
-/// nothing for a plan without a cluster.
+/// Throws Error if sim.decode is set but the cluster does not say how fast its hosts decode, and if
+/// the changed cluster cannot be. Does nothing for a plan without a cluster.
 void settle_cluster(RunPlan& plan);
 
 /// The host time that the framework of sim.framework takes in every step of the plan's scheme, in

@@ -420,6 +420,12 @@ TEST(Planner, SettingsOfSimulationsThatCannotBeAreNamed) {
               HasSubstr("sim.device_share = 1 must be at least 0 and less than 1"));
   EXPECT_THAT(refused([](auto& c) { c.device.efficiency = 17; }),
               HasSubstr("device.efficiency = 17 must lie between 1/16 and 16"));
+  EXPECT_THAT(refused([](auto& c) {
+                c.cluster->device.efficiency["fp32"]["linear"].points[0].second = 2;
+                c.device.efficiency = 16;
+              }),
+              HasSubstr("cluster small with the settings of [device] and [sim]: "
+                        "device.efficiency.fp32.linear must have shares"));
   auto real = experiment();
   real.device.efficiency = 0.5;
   EXPECT_THAT(complaint(real), HasSubstr("device.efficiency = 0.5 is for simulated devices"));

@@ -178,7 +178,7 @@ TEST_F(PublishedCollectives, AreSimulated) {
       folder_.write("trial.toml", std::string("[[collective]]\n") + one_collective +
                                       "busbw = [10, 200]\nfitted = [1]\n");
   ASSERT_TRUE(lists_collectives(file));
-  const auto figures = simulate_collectives(file);
+  const auto figures = simulate_collectives(read_collectives(file), "trial");
   ASSERT_EQ(figures.size(), 2u);
   EXPECT_EQ(figures[0].experiment, "trial");
   EXPECT_EQ(figures[0].world, 8);
@@ -199,6 +199,16 @@ TEST_F(PublishedCollectives, ThatAreWrongAreNamed) {
               HasSubstr("busbw has 1 figures for 2 sizes"));
   EXPECT_THAT(complaint(one_collective + std::string("busbw = [10, 0]\n")),
               HasSubstr("busbw: 0 must be above 0"));
+  EXPECT_THAT(complaint(one_collective + std::string("busbw.x = [10, 20]\n")),
+              HasSubstr("unknown key 'busbw.x'"));
+  EXPECT_THAT(
+      complaint(one_collective + std::string("busbw = [10, 20]\noperation = \"allreduce\"\n")),
+      AllOf(HasSubstr("trial.toml:1"), HasSubstr("allreduce")));
+  EXPECT_THAT(complaint("label = \"a\"\ncluster = \"" RINGSIDE_CLUSTERS
+                        "/dgx-a100.toml\"\nworld = 9\nsizes_mib = [1]\nbusbw = [10]\n"),
+              HasSubstr("world = 9: cluster dgx-a100 has 8 devices; choose from 2 to 8"));
+  EXPECT_THAT(complaint("label = \"a\"\ncluster = \"none.toml\"\nsizes_mib = [1]\nbusbw = [1]\n"),
+              HasSubstr("none.toml: no such file"));
   EXPECT_THAT(complaint(one_collective + std::string("busbw = [10, 20]\nfitted = [2]\n")),
               HasSubstr("fitted: 2 is not among sizes_mib"));
 }

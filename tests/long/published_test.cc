@@ -5,6 +5,8 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
 
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
@@ -62,6 +64,22 @@ INSTANTIATE_TEST_SUITE_P(
       std::replace(name.begin(), name.end(), '-', '_');
       return name;
     });
+
+/// The table's last lines say how far the all-reduces of nccl-tests.toml are off.
+TEST(PublishedCollectives, ComeOut) {
+  const testing::TemporaryFolder folder;
+  const testing::Ended ended =
+      testing::Program(RINGSIDE_PROGRAM,
+                       {"validate", RINGSIDE_EXPERIMENTS "/validate/nccl-tests.toml"},
+                       folder.path())
+          .wait();
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  std::smatch found;
+  const std::regex line("15 predicted: median ([-+0-9.]+)%, largest ([-+0-9.]+)%");
+  ASSERT_TRUE(std::regex_search(ended.out, found, line)) << ended.out;
+  EXPECT_LT(std::abs(std::stod(found[1])), 5);
+  EXPECT_LT(std::abs(std::stod(found[2])), 15);
+}
 
 /// Shows why bert-large-512 has sequences of the mean length instead of 512 tokens: with sequences
 /// of full length, the simulated V100 stays far below the published figure.

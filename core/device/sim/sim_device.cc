@@ -200,12 +200,11 @@ class RooflineDevice final : public SimDevice, private Clock {
 
   void begin_step(std::int64_t step) override {
     factor_ = pace_.at(step);
-    if (world_ && times_.input_s > 0) {
-      catch_up();
-      if (loaded_ > world_->now()) world_->sleep(loaded_ - world_->now());
-      loaded_ = world_->now() + times_.input_s;
-    }
-    pending_ += times_.host_s;
+    if (!world_ || times_.input_s + times_.host_s == 0) return;
+    catch_up();
+    if (loaded_ > world_->now()) world_->sleep(loaded_ - world_->now());
+    loaded_ = world_->now() + times_.input_s;
+    world_->sleep(times_.host_s);
   }
 
   void host_work(const OpCost& cost, const std::function<void()>& work) override {

@@ -49,7 +49,7 @@ class SimDevice : public Device {
   virtual std::shared_ptr<Beside> beside() const = 0;
 };
 
-/// What happens in every training step besides the operations.
+/// What happens in every training step of a world besides the operations.
 struct StepTimes {
   double host_s = 0;   // the host's work before the first operation, for which the device waits
   double input_s = 0;  // the time in which a rank's samples of a step are loaded
