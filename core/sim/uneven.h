@@ -25,10 +25,9 @@ double jitter_factor(double sigma, std::uint64_t seed, std::int64_t device, std:
 
 /// The factor by which operations of device `device`, counted machine by machine, always take
 /// longer: exp(sigma z), where the values z of devices 0, 1, 2, ... are the quantiles 1/2, 3/4,
-/// 1/4, 7/8, 3/8,
-/// ... of the standard normal distribution (1 minus van der Corput's sequence). So device 0 is a
-/// typical one, without a draw, and the slowest of the first N is as slow as the slowest of N drawn
-/// devices is on average, within 0.21 sigma.
+/// 1/4, 7/8, ... of the standard normal distribution (1 minus van der Corput's sequence). So device
+/// 0 is a typical one, without a draw, and the slowest of the first N is as slow as the slowest of
+/// N drawn devices is on average, within 0.21 sigma.
 double spread_factor(double sigma, std::int64_t device);
 
 }  // namespace ringside::sim

@@ -57,16 +57,20 @@ CommBench bench_of(const PublishedCollective& one) {
 
 /// Checks what the cluster decides.
 void check_bench(const PublishedCollective& one, const std::string& place) {
-  const sim::ClusterSpec cluster = read_cluster(one.cluster);
-  const std::int64_t devices = cluster.machines * cluster.devices;
+  const CommBench bench = bench_of(one);
+  const std::int64_t devices = bench.cluster->machines * bench.cluster->devices;
   if (one.world < 2 || one.world > devices)
     throw Error("{}: world = {}: cluster {} has {} devices; choose from 2 to {}", place, one.world,
-                cluster.name, devices, devices);
+                bench.cluster->name, devices, devices);
   try {
-    check(bench_of(one));
+    check(bench);
   } catch (const Error& error) {
     throw Error("{}: {}", place, error.what());
   }
+}
+
+bool is_collective(const TomlValue& one) {
+  return one.path.size() == 1 && one.path[0] == table && !one.elements.empty();
 }
 
 std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std::string& name) {
@@ -97,18 +101,16 @@ Fields fields_of(PublishedCollective& one) {
 bool lists_collectives(const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(file)) return false;
   const auto values = read_toml(file);
-  return std::any_of(values.begin(), values.end(), [](const TomlValue& one) {
-    return one.path == std::vector<std::string>{std::string(table)};
-  });
+  return std::any_of(values.begin(), values.end(), is_collective);
 }
 
 std::vector<PublishedCollective> read_collectives(const std::filesystem::path& file) {
   std::vector<PublishedCollective> out;
   for (const TomlValue& value : read_toml(file)) {
-    if (value.path.empty() || value.path[0] != table || value.elements.empty())
+    if (!is_collective(value))
       throw Error(
           "{}: {} does not belong into a file of collectives, which has tables [[{}]] alone",
-          value.place, value.path.empty() ? "a value" : value.path[0], table);
+          value.place, fmt::join(value.path, "."), table);
     for (const TomlElement& element : value.elements) {
       PublishedCollective& one = out.emplace_back();
       for (const TomlValue& field : element.values) put(one, field);

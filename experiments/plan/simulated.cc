@@ -47,8 +47,7 @@ void check_simulated(const ExperimentConfig& config) {
   if (sim.device_share != -1 && !(sim.device_share >= 0 && sim.device_share < 1))
     throw Error(
         "sim.device_share = {} must be at least 0 and less than 1, or be -1 for that of the "
-        "cluster "
-        "file",
+        "cluster file",
         sim.device_share);
   const double efficiency = config.device.efficiency;
   if (!(efficiency >= 1 / most_efficiency && efficiency <= most_efficiency))
