@@ -33,7 +33,7 @@ struct PsBench {
 
 /// Median times of the bounds of ps_bounds.h for the same size in the same run, in microseconds.
 struct PsBounds {
-  double copy = 0, copy_by_two = 0, tcp = 0, unix_socket = 0;
+  double copy = 0, copy_by_two = 0, tcp = 0, unix_socket = 0, zmq = 0;
 };
 
 /// Push and pull of one size in one way. Times are from the moment when the first worker begins to

@@ -18,6 +18,7 @@
 #include "experiments/benchmark/ps_values.h"
 #include "experiments/benchmark/rank/serve.h"
 #include "experiments/benchmark/shared_ranks.h"
+#include "ps/wires/zmq/echo.h"
 
 namespace ringside {
 namespace {
@@ -103,10 +104,31 @@ void echo(int socket, std::size_t bytes, std::span<std::byte> buffer, int flags)
   }
 }
 
+void send_line(int socket, const std::string& line) {
+  const std::string text = line + '\n';
+  if (send(socket, text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size()))
+    fail("send");
+}
+
+std::string receive_line(int socket) {
+  std::string line;
+  for (char letter = 0;; line += letter) {
+    const ssize_t n = recv(socket, &letter, 1, 0);
+    if (n < 0) fail("recv");
+    if (n == 0) throw Error("the other process has closed its socket");
+    if (letter == '\n') return line;
+  }
+}
+
 class BoundRank : public BenchRank {
  public:
-  BoundRank(int rank, const Ends& tcp, const Ends& local, Meeting meeting)
-      : rank_(rank), tcp_(tcp[rank]), unix_(local[rank]), meeting_(meeting) {}
+  BoundRank(int rank, const Ends& tcp, const Ends& local, Meeting meeting, double timeout_s)
+      : rank_(rank), tcp_(tcp[rank]), unix_(local[rank]), meeting_(meeting), zmq_(timeout_s) {
+    if (rank_ == 1)
+      send_line(unix_, zmq_.listen());
+    else
+      zmq_.connect(receive_line(unix_));
+  }
 
   void make_arrays(const std::string&, std::int64_t count) override {
     for (auto* array : {&from_, &between_, &to_}) array->assign(static_cast<std::size_t>(count), 0);
@@ -123,6 +145,13 @@ class BoundRank : public BenchRank {
   }
   void meet() override { meeting_.meet(); }
   void call(const std::string& way) override {
+    if (way == "zmq") {
+      if (rank_ == 0)
+        zmq_.round_trip(std::as_bytes(std::span(from_)), std::as_writable_bytes(std::span(to_)));
+      else
+        zmq_.echo(sizeof(float) * from_.size());
+      return;
+    }
     if (way == "tcp" || way == "unix") {
       const int socket = way == "tcp" ? tcp_ : unix_;
       if (rank_ == 0)
@@ -153,6 +182,7 @@ class BoundRank : public BenchRank {
 
   int rank_, tcp_, unix_;
   Meeting meeting_;
+  ps::EchoEnd zmq_;
   std::vector<float> from_, between_, to_;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(call_bytes);
   std::size_t begin_ = 0, end_ = 0;  // this rank's part
@@ -162,7 +192,7 @@ class BoundRank : public BenchRank {
 }  // namespace
 
 const std::vector<std::string>& ps_bounds() {
-  static const std::vector<std::string> ways = {"copy-1", "copy-2", "tcp", "unix"};
+  static const std::vector<std::string> ways = {"copy-1", "copy-2", "tcp", "unix", "zmq"};
   return ways;
 }
 
@@ -170,11 +200,11 @@ std::unique_ptr<RankGroup> fork_bounds(Patience patience) {
   const auto shared = make_shared_ranks();
   const Ends tcp = connect_tcp(), local = connect_unix();
   const double timeout_s = patience.timeout_s;
-  return fork_ranks({"bench ps: bounds", processes}, std::move(patience),
-                    [&](int socket, int rank) {
-                      BoundRank bound(rank, tcp, local, Meeting(*shared, processes, timeout_s));
-                      serve(socket, rank, bound);
-                    });
+  return fork_ranks(
+      {"bench ps: bounds", processes}, std::move(patience), [&](int socket, int rank) {
+        BoundRank bound(rank, tcp, local, Meeting(*shared, processes, timeout_s), timeout_s);
+        serve(socket, rank, bound);
+      });
 }
 
 }  // namespace ringside

@@ -43,7 +43,8 @@ PsBounds medians_of(const std::vector<Contender>& bounds, std::int64_t bytes) {
       throw Error("bench ps: bounds: {} left {} elements behind", bound.way, bound.wrong);
     medians[bound.way] = call_times(bound.us, bytes, 2).p50;
   }
-  return {medians.at("copy-1"), medians.at("copy-2"), medians.at("tcp"), medians.at("unix")};
+  return {medians.at("copy-1"), medians.at("copy-2"), medians.at("tcp"), medians.at("unix"),
+          medians.at("zmq")};
 }
 
 std::vector<PsRow> measure(const PsBench& bench, int workers, int servers, std::int64_t size,

@@ -41,7 +41,7 @@ TEST_F(BenchPs, ChecksEveryTransportWithSeveralWorkersAndServers) {
           const double algbw = static_cast<double>(size) / us * 1e-3;
           EXPECT_NEAR(times.at("alg_bw"), algbw, 1e-9 * algbw);
           EXPECT_NEAR(times.at("bus_bw"), 2 * algbw, 1e-9 * algbw);
-          for (const char* bound : {"copy", "copy_by_two", "tcp", "unix"})
+          for (const char* bound : {"copy", "copy_by_two", "tcp", "unix", "zmq"})
             EXPECT_GT(row.at("bounds_us").at(bound), 0) << bound;
         }
 }
