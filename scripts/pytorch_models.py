@@ -234,15 +234,17 @@ class Bert(nn.Module):
 
 
 class ResNetBlock(nn.Module):
-    def __init__(self, n_in, inner, stride, bottleneck):
+    def __init__(self, n_in, inner, stride, bottleneck, groups=1, group_width=64):
         super().__init__()
         out = 4 * inner if bottleneck else inner
-        path = [(1, 1, inner), (3, stride, inner), (1, 1, out)]
+        width = inner * group_width // 64 * groups
+        path = [(1, 1, width, 1), (3, stride, width, groups), (1, 1, out, 1)]
         if not bottleneck:
-            path = [(3, stride, inner), (3, 1, out)]
+            path = [(3, stride, inner, 1), (3, 1, out, 1)]
         channels, self.length = n_in, len(path)
-        for i, (size, by, to) in enumerate(path, 1):
-            setattr(self, f"conv{i}", nn.Conv2d(channels, to, size, by, size // 2, bias=False))
+        for i, (size, by, to, parts) in enumerate(path, 1):
+            convolution = nn.Conv2d(channels, to, size, by, size // 2, bias=False, groups=parts)
+            setattr(self, f"conv{i}", convolution)
             setattr(self, f"bn{i}", nn.BatchNorm2d(to))
             channels = to
         self.downsample = None
@@ -265,6 +267,7 @@ class ResNet(nn.Module):
     def __init__(self, c):
         super().__init__()
         bottleneck = c["layers"] in (14, 50)
+        groups = (c.get("groups", 1), c.get("group_width", 64))
         self.pool = nn.MaxPool2d(3, 2, 1) if c["stem"] == "imagenet" else nn.Identity()
         size, stride = (7, 2) if c["stem"] == "imagenet" else (3, 1)
         channels = c["filters"]
@@ -273,7 +276,8 @@ class ResNet(nn.Module):
         for stage, count in enumerate(self.BLOCKS[c["layers"]]):
             inner, layer = c["filters"] << stage, []
             for i in range(count):
-                layer.append(ResNetBlock(channels, inner, 2 if stage and not i else 1, bottleneck))
+                stride = 2 if stage and not i else 1
+                layer.append(ResNetBlock(channels, inner, stride, bottleneck, *groups))
                 channels = 4 * inner if bottleneck else inner
             setattr(self, f"layer{stage + 1}", nn.Sequential(*layer))
         self.fc = nn.Linear(channels, c["classes"])

@@ -33,9 +33,10 @@ struct Largest {
   std::int64_t size;
 };
 constexpr Largest largest[] = {
-    {"layers", 1 << 14},    {"heads", 1 << 20},      {"width", 1 << 20},   {"context", 1 << 24},
-    {"positions", 1 << 24}, {"vocabulary", 1 << 28}, {"masked", 1 << 24},  {"segments", 1 << 24},
-    {"image", 1 << 14},     {"channels", 1 << 14},   {"classes", 1 << 24}, {"filters", 1 << 14},
+    {"layers", 1 << 14},    {"heads", 1 << 20},       {"width", 1 << 20},   {"context", 1 << 24},
+    {"positions", 1 << 24}, {"vocabulary", 1 << 28},  {"masked", 1 << 24},  {"segments", 1 << 24},
+    {"image", 1 << 14},     {"channels", 1 << 14},    {"classes", 1 << 24}, {"filters", 1 << 14},
+    {"groups", 1 << 14},    {"group_width", 1 << 14},
 };
 
 constexpr std::int64_t piece_elements = 1 << 16;
@@ -80,6 +81,13 @@ Fields fields_of(ModelConfig& config) {
        "resnet, vgg: values for each pixel of an image; 3 for colour images"},
       {"classes", &config.classes, "resnet, vgg: number of classes that images may belong to"},
       {"filters", &config.filters, "resnet, vgg: channels after the first convolution"},
+      {"groups", &config.groups,
+       "resnet of 14, 50 or more layers: groups of the 3x3 convolutions; 32 in ResNeXt-50 32x4d"},
+      {"group_width", &config.group_width,
+       "resnet of 14, 50 or more layers: channels of a group in the first stage if filters = 64 "
+       "(in "
+       "proportion otherwise), twice, four and eight times as many in the next; 4 in ResNeXt-50 "
+       "32x4d"},
       {"stem", &config.stem,
        "resnet, vgg: 'imagenet' for images of about 224 pixels a side, 'cifar' for small ones"},
       {"batch_norm_group", &config.batch_norm_group,
@@ -138,7 +146,8 @@ void check_transformer(const ModelConfig& config) {
 }
 
 void check_images(const ModelConfig& config) {
-  check_sizes(config, {"image", "channels", "classes", "filters", "batch_norm_group"});
+  check_sizes(config, {"image", "channels", "classes", "filters", "groups", "group_width",
+                       "batch_norm_group"});
 }
 
 void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t seed,

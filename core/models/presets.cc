@@ -9,6 +9,7 @@ namespace ringside {
 namespace {
 
 constexpr std::string_view he = "He et al. 2016, v1.5, as in torchvision";
+constexpr std::string_view xie = "Xie et al. 2017, as in torchvision";
 constexpr std::string_view he_cifar = "the same for CIFAR: 3x3 stem without pool, 10 classes";
 constexpr std::string_view radford = "Radford et al. 2019";
 
@@ -18,6 +19,13 @@ ModelConfig resnet(std::int64_t layers) {
           .image = 224,
           .classes = 1000,
           .stem = StemShape::imagenet};
+}
+
+ModelConfig resnext(std::int64_t layers, std::int64_t groups, std::int64_t group_width) {
+  ModelConfig config = resnet(layers);
+  config.groups = groups;
+  config.group_width = group_width;
+  return config;
 }
 
 ModelConfig resnet_cifar(std::int64_t layers) {
@@ -57,6 +65,8 @@ std::vector<Preset> make() {
       {"resnet-50", he, resnet(50), 25'557'032},
       {"resnet-101", he, resnet(101), 44'549'160},
       {"resnet-152", he, resnet(152), 60'192'808},
+      {"resnext-50-32x4d", xie, resnext(50, 32, 4), 25'028'904},
+      {"resnext-101-32x8d", xie, resnext(101, 32, 8), 88'791'336},
       {"resnet-18-cifar", he_cifar, resnet_cifar(18), 11'173'962},
       {"resnet-34-cifar", he_cifar, resnet_cifar(34), 21'282'122},
       {"resnet-50-cifar", he_cifar, resnet_cifar(50), 23'520'842},

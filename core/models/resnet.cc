@@ -39,8 +39,13 @@ class Stem final : public Unit {
 
 /// One convolution of a block's path.
 struct Step {
-  std::int64_t size, stride, out;
+  std::int64_t size, stride, out, groups = 1;
 };
+
+std::vector<Step> bottleneck(std::int64_t width, std::int64_t groups, std::int64_t stride,
+                             std::int64_t out) {
+  return {{1, 1, width}, {3, stride, width, groups}, {1, 1, out}};
+}
 
 /// relu(path(x) + x). If the path changes the extents, the x that is added goes through a 1x1
 /// convolution and a batch norm first.
@@ -51,9 +56,9 @@ class Block final : public Unit {
       : Unit(std::move(name), device) {
     std::int64_t channels = in;
     for (std::size_t i = 0; i < path.size(); ++i) {
-      const auto& [size, by, out] = path[i];
+      const auto& [size, by, out, groups] = path[i];
       path_.emplace_back(*this, fmt::format("conv{}", i + 1), fmt::format("bn{}", i + 1), channels,
-                         out, Kernel2d{size, by, size / 2}, /*relu=*/true);
+                         out, Kernel2d{size, by, size / 2, groups}, /*relu=*/true);
       channels = out;
     }
     if (stride != 1 || in != channels)
@@ -121,11 +126,33 @@ std::array<int, 4> blocks_of(const ModelConfig& config) {
   }
 }
 
+/// The channels of a bottleneck's 3x3 convolution, where `filters` are those of the stage.
+std::int64_t width_of(const ModelConfig& config, std::int64_t filters) {
+  constexpr std::int64_t usual = 64;  // torchvision's base width
+  constexpr std::int64_t widest = 1 << 18;
+  const std::int64_t width = filters * config.group_width / usual * config.groups;
+  if (width > widest)
+    throw Error(
+        "model.groups = {} groups of model.group_width = {} make up to {} channels; there may be "
+        "{} or less",
+        config.groups, config.group_width, width, widest);
+  if (width < 1 || filters * config.group_width % usual != 0)
+    throw Error(
+        "model.filters = {} and model.group_width = {}: their product has to be a multiple of {}",
+        config.filters, config.group_width, usual);
+  return width;
+}
+
 }  // namespace
 
 Model make_resnet(const ModelConfig& config, Device& device) {
   check_images(config);
   const bool bottlenecks = config.layers == 14 || config.layers >= 50;
+  if (!bottlenecks && (config.groups != 1 || config.group_width != ModelConfig{}.group_width))
+    throw Error(
+        "model.groups and model.group_width are for bottlenecks, which model.layers = {} has not; "
+        "choose 14, 50, 101 or 152",
+        config.layers);
   Model model;
   model.units.push_back(std::make_unique<Stem>(config, device));
   std::int64_t in = config.filters, inner = config.filters, stage = 1;
@@ -134,7 +161,7 @@ Model make_resnet(const ModelConfig& config, Device& device) {
     for (int i = 0; i < blocks; ++i) {
       const std::int64_t stride = stage > 1 && i == 0 ? 2 : 1;
       const auto path = bottlenecks
-                            ? std::vector<Step>{{1, 1, inner}, {3, stride, inner}, {1, 1, out}}
+                            ? bottleneck(width_of(config, inner), config.groups, stride, out)
                             : std::vector<Step>{{3, stride, inner}, {3, 1, out}};
       model.units.push_back(
           std::make_unique<Block>(fmt::format("layer{}.{}", stage, i), device, in, stride, path));

@@ -22,7 +22,8 @@ Convolution::Convolution(Unit& unit, const std::string& name, std::int64_t in, s
       out_(out),
       kernel_(kernel),
       after_(after),
-      weight_(unit.declare().add(name + ".weight", {out, kernel.size, kernel.size, in},
+      weight_(unit.declare().add(name + ".weight",
+                                 {out, kernel.size, kernel.size, in / kernel.groups},
                                  kaiming(out, kernel))) {
   if (after != After::nothing) bias_ = unit.declare().add(name + ".bias", {out}, layer::zeros);
 }

@@ -5,19 +5,21 @@
 
 namespace ringside {
 
-/// A square kernel; `padding` zeros surround the image.
+/// A square kernel; `padding` zeros surround the image. With several groups a kernel sees only the
+/// channels of its own (core/device/ops/images.h).
 struct Kernel2d {
-  std::int64_t size = 3, stride = 1, padding = 1;
+  std::int64_t size = 3, stride = 1, padding = 1, groups = 1;
 };
 
 /// y = x * weight, then one of the kinds of `After`: nothing, + bias, or + bias and relu.
-/// Parameters: "NAME.weight" [out, size, size, in], initially normal with mean 0 and standard
-/// deviation sqrt(2 / (out * size^2)) (He et al. 2015, their variant for the backward pass, as in
-/// torchvision); "NAME.bias" [out] unless `After` is nothing, initially 0.
+/// Parameters: "NAME.weight" [out, size, size, in / groups], initially normal with mean 0 and
+/// standard deviation sqrt(2 / (out * size^2)) (He et al. 2015, their variant for the backward
+/// pass, as in torchvision); "NAME.bias" [out] unless `After` is nothing, initially 0.
 class Convolution {
  public:
   enum class After : std::uint8_t { nothing, bias, bias_and_relu };
 
+  /// `groups` divides `in` and `out`.
   Convolution(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out,
               Kernel2d kernel, After after = After::nothing);
 

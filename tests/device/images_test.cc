@@ -32,24 +32,43 @@ Values relu(Values y) {
 
 Shape x_shape(const Windows& o) { return {o.B, o.H, o.W, o.C}; }
 Shape y_shape(const Windows& o) { return {o.B, o.P(), o.Q(), o.K}; }
+Shape weight_shape(const Windows& o) { return {o.K, o.R, o.S, o.group_channels()}; }
 std::string text(const Windows& o) {
   return x_shape(o).text() + " to " + y_shape(o).text() + ", " + std::to_string(o.R) + "x" +
          std::to_string(o.S) + " stride " + std::to_string(o.stride) + " padding " +
-         std::to_string(o.padding);
+         std::to_string(o.padding) + ", groups " + std::to_string(o.groups);
 }
 
-// B, H, W, C, K, R, S, stride, padding
+// B, H, W, C, K, R, S, stride, padding, groups
 constexpr Windows convolutions[] = {
-    {1, 1, 1, 1, 1, 1, 1, 1, 0},     {2, 5, 7, 3, 5, 3, 3, 1, 0},
-    {2, 5, 7, 3, 16, 3, 3, 1, 1},    {1, 6, 5, 1, 3, 3, 3, 2, 1},
-    {2, 9, 9, 3, 7, 7, 7, 1, 3},     {1, 15, 13, 3, 64, 7, 7, 2, 3},
-    {2, 4, 4, 33, 17, 1, 1, 1, 0},   {2, 8, 8, 16, 32, 1, 1, 2, 0},
-    {1, 8, 8, 64, 64, 3, 3, 1, 1},   {2, 8, 8, 32, 64, 3, 3, 2, 1},
-    {2, 7, 5, 20, 24, 3, 3, 2, 1},   {1, 6, 6, 8, 10, 3, 3, 1, 2},
-    {1, 4, 4, 128, 64, 3, 3, 1, 1},  {3, 2, 2, 64, 48, 3, 3, 1, 1},
-    {1, 9, 9, 3, 32, 5, 5, 3, 2},    {2, 7, 7, 48, 21, 1, 1, 2, 0},
-    {1, 5, 4, 6, 4, 2, 3, 1, 1},     {2, 4, 4, 128, 128, 3, 3, 1, 1},
-    {1, 6, 5, 128, 144, 3, 3, 2, 1}, {1, 2, 2, 129, 128, 5, 5, 1, 2}};
+    {1, 1, 1, 1, 1, 1, 1, 1, 0},
+    {2, 5, 7, 3, 5, 3, 3, 1, 0},
+    {2, 5, 7, 3, 16, 3, 3, 1, 1},
+    {1, 6, 5, 1, 3, 3, 3, 2, 1},
+    {2, 9, 9, 3, 7, 7, 7, 1, 3},
+    {1, 15, 13, 3, 64, 7, 7, 2, 3},
+    {2, 4, 4, 33, 17, 1, 1, 1, 0},
+    {2, 8, 8, 16, 32, 1, 1, 2, 0},
+    {1, 8, 8, 64, 64, 3, 3, 1, 1},
+    {2, 8, 8, 32, 64, 3, 3, 2, 1},
+    {2, 7, 5, 20, 24, 3, 3, 2, 1},
+    {1, 6, 6, 8, 10, 3, 3, 1, 2},
+    {1, 4, 4, 128, 64, 3, 3, 1, 1},
+    {3, 2, 2, 64, 48, 3, 3, 1, 1},
+    {1, 9, 9, 3, 32, 5, 5, 3, 2},
+    {2, 7, 7, 48, 21, 1, 1, 2, 0},
+    {1, 5, 4, 6, 4, 2, 3, 1, 1},
+    {2, 4, 4, 128, 128, 3, 3, 1, 1},
+    {1, 6, 5, 128, 144, 3, 3, 2, 1},
+    {1, 2, 2, 129, 128, 5, 5, 1, 2},
+    // Groups: of one channel, of one kernel, of shapes that have other ways with one group.
+    {2, 5, 6, 6, 9, 3, 3, 1, 1, 3},
+    {2, 6, 5, 4, 4, 3, 3, 2, 1, 4},
+    {1, 7, 7, 64, 64, 3, 3, 1, 1, 16},
+    {2, 9, 9, 128, 128, 3, 3, 1, 1, 2},
+    {1, 8, 8, 256, 256, 3, 3, 2, 1, 2},
+    {2, 4, 4, 24, 16, 1, 1, 1, 0, 8},
+    {1, 6, 6, 16, 32, 1, 1, 2, 0, 4}};
 
 TEST_P(ImageKernels, ConvolutionForwardAgreesWithReference) {
   for (const auto& o : convolutions)
@@ -58,7 +77,7 @@ TEST_P(ImageKernels, ConvolutionForwardAgreesWithReference) {
         const Values x = normal(o.x_count()), weight = normal(o.weight_count());
         const Values bias = normal(o.K);
         ConvolutionForward op{.x = upload(x_shape(o), x),
-                              .weight = upload({o.K, o.R, o.S, o.C}, weight),
+                              .weight = upload(weight_shape(o), weight),
                               .relu = with_relu,
                               .stride = o.stride,
                               .padding = o.padding,
@@ -81,11 +100,11 @@ TEST_P(ImageKernels, ConvolutionBackwardAgreesWithReference) {
         const Values dy = normal(o.y_count()), y = relu(normal(o.y_count()));
         ConvolutionBackward op{.dy = upload(y_shape(o), dy),
                                .x = upload(x_shape(o), x),
-                               .weight = upload({o.K, o.R, o.S, o.C}, weight),
+                               .weight = upload(weight_shape(o), weight),
                                .relu = with_relu,
                                .stride = o.stride,
                                .padding = o.padding,
-                               .dweight = output({o.K, o.R, o.S, o.C})};
+                               .dweight = output(weight_shape(o))};
         if (with_relu) op.y = upload(y_shape(o), y);
         if (optional) {
           op.dx = output(x_shape(o));

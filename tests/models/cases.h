@@ -52,6 +52,13 @@ inline std::vector<Case> cases() {
                   })},
       {"resnet_18_of_large_images", images("resnet", 18, StemShape::imagenet, 30)},
       {"resnet_14_of_small_images", images("resnet", 14, StemShape::cifar, 10)},
+      {"resnext_14_of_small_images",
+       [&] {
+         ModelConfig config = images("resnet", 14, StemShape::cifar, 10);
+         config.groups = 2;
+         config.group_width = 48;  // 3 channels where the stem has 4
+         return config;
+       }()},
       {"vgg_11", images("vgg", 11, StemShape::cifar, 32)},
   };
 }

@@ -26,6 +26,8 @@ TEST(Presets, HaveTheNumberOfParametersOfTheLiterature) {
                                                                {"resnet-50", 25'557'032},
                                                                {"resnet-101", 44'549'160},
                                                                {"resnet-152", 60'192'808},
+                                                               {"resnext-50-32x4d", 25'028'904},
+                                                               {"resnext-101-32x8d", 88'791'336},
                                                                {"resnet-18-cifar", 11'173'962},
                                                                {"resnet-34-cifar", 21'282'122},
                                                                {"resnet-50-cifar", 23'520'842},

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the fixtures of the parity tests: small models as PyTorch computes and trains them.
 
-    python3 tests/parity/make_fixtures.py          # wants torch, numpy and safetensors
+    python3 tests/parity/make_fixtures.py [NAME]   # wants torch, numpy and safetensors
 
 A case is two files in fixtures/: NAME.weights.safetensors has the initial parameters by the names of
 Hugging Face (GPT-2, BERT) or torchvision (ResNet, VGG); NAME.safetensors has inputs and targets, and
@@ -231,6 +231,9 @@ CASES = [
     ("resnet14-imagenet",
      {"kind": "resnet", "layers": 14, "stem": "imagenet", "image": 48, "channels": 1, "filters": 2,
       "classes": 5}, SGD, 8),
+    ("resnext14-cifar",
+     {"kind": "resnet", "layers": 14, "stem": "cifar", "image": 16, "channels": 3, "filters": 4,
+      "groups": 2, "group_width": 48, "classes": 5}, {**SGD, "lr": SGD["lr"] / 2}, 8),
     ("vgg11",
      {"kind": "vgg", "layers": 11, "stem": "cifar", "image": 64, "channels": 1, "filters": 2,
       "classes": 5}, {**SGD, "lr": 5e-4}, 3),
@@ -241,4 +244,5 @@ if __name__ == "__main__":
     torch.use_deterministic_algorithms(True)
     FOLDER.mkdir(exist_ok=True)
     for case in CASES:
-        make(*case)
+        if case[0] in (sys.argv[1:] or [case[0]]):
+            make(*case)

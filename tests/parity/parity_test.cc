@@ -218,7 +218,7 @@ TEST_P(Parity, LossesOfTenSteps) {
 INSTANTIATE_TEST_SUITE_P(PyTorch, Parity,
                          ::testing::Combine(::testing::Values("gpt", "gpt-tied", "bert", "mlp",
                                                               "resnet10-cifar", "resnet14-imagenet",
-                                                              "vgg11"),
+                                                              "resnext14-cifar", "vgg11"),
                                             ::testing::Values(DType::f32, DType::bf16)),
                          [](const auto& info) {
                            std::string name = std::get<0>(info.param) + "_" +

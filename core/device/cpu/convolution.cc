@@ -1,5 +1,5 @@
-// Convolutions. Our own products compute those for which they are faster than oneDNN. oneDNN
-// computes the others, and chooses the layout of the weights.
+// Convolutions. Our own products compute those for which they are faster than oneDNN, and which
+// have one group. oneDNN computes the others, and chooses the layout of the weights.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -18,10 +18,12 @@ using onednn::Desc;
 using onednn::Runner;
 using onednn::Tag;
 
-/// The extents of a convolution in oneDNN's order, and its operands as oneDNN describes them.
+/// The extents of a convolution in oneDNN's order, and its operands as oneDNN describes them. With
+/// several groups the weights have their number as an extent of its own, before all others.
 struct Extents {
   dnnl::memory::dims x, weight, bias, y, strides, padding;
   dnnl::memory::data_type type;  // of all operands
+  std::int64_t groups = 1;
 
   template <class Op>
   Extents(const Op& op, const Tensor& y_like) {
@@ -33,16 +35,19 @@ struct Extents {
     strides = {op.stride, op.stride};
     padding = {op.padding, op.padding};
     type = onednn::type_of(op.x.dtype());
+    groups = groups_of(op.x, op.weight);
+    if (groups > 1) weight = {groups, ws[0] / groups, ws[3], ws[1], ws[2]};
   }
   Desc image(const dnnl::memory::dims& dims, Tag layout = Tag::nhwc) const {
     return {dims, type, layout};
   }
-  Desc our_weight() const { return {weight, type, Tag::ohwi}; }
+  Desc our_weight() const { return {weight, type, groups > 1 ? Tag::gohwi : Tag::ohwi}; }
   Desc any_weight() const { return {weight, type, Tag::any}; }
   Desc our_bias(bool wanted) const { return wanted ? Desc{bias, type, Tag::x} : Desc{}; }
   std::string text() const {
-    return fmt::format("convolution of {}x{}x{}x{} with {} kernels of {}x{}", x[0], x[2], x[3],
-                       x[1], weight[0], weight[2], weight[3]);
+    const std::size_t kernel = weight.size() - 2;
+    return fmt::format("convolution of {}x{}x{}x{} with {} kernels of {}x{} in {} groups", x[0],
+                       x[2], x[3], x[1], y[1], weight[kernel], weight[kernel + 1], groups);
   }
 };
 
@@ -50,7 +55,7 @@ struct Extents {
 /// computes nothing for the padding. Converting small images costs little.
 bool is_small(const Extents& of) {
   constexpr std::int64_t vector = 16;
-  return of.weight[2] > 1 && of.y[2] * of.y[3] <= 49 && of.x[1] % vector == 0 &&
+  return of.groups == 1 && of.weight[2] > 1 && of.y[2] * of.y[3] <= 49 && of.x[1] % vector == 0 &&
          of.y[1] % vector == 0;
 }
 

@@ -53,7 +53,7 @@ bool taps_are_faster(const ConvolutionBackward& op) {
   // The most output positions of an image for which these products are faster than oneDNN. The
   // number is larger with vectors of 32 bytes.
   constexpr std::int64_t small = RINGSIDE_VECTOR_BYTES == 32 ? 64 : 49;
-  return op.x.dtype() == DType::f32 && R > 1 && std::min(K, C) >= 128 &&
+  return op.x.dtype() == DType::f32 && op.x.shape()[3] == C && R > 1 && std::min(K, C) >= 128 &&
          (P * Q <= small || op.stride > 1);
 }
 

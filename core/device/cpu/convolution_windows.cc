@@ -97,7 +97,7 @@ void multiply(const Context& context, const Windows& of, const float* panels, st
 bool fits(const Tensor& x, const Tensor& weight) {
   const std::int64_t K = weight.shape()[0], R = weight.shape()[1], C = weight.shape()[3];
   return RINGSIDE_VECTOR_BYTES == 32 && x.dtype() == DType::f32 && R > 1 && K % tile_columns == 0 &&
-         C % tile_columns == 0;
+         C % tile_columns == 0 && x.shape()[3] == C;
 }
 
 }  // namespace

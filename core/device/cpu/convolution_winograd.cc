@@ -197,8 +197,8 @@ bool fits(const Op& op, const Tensor& results) {
   const bool layout = op.x.dtype() == DType::f32 && K % tile_columns == 0 && C % tile_columns == 0;
   const bool windows = weight[1] == 3 && weight[2] == 3 && op.stride == 1 && op.padding <= 2;
   // With fewer channels, and on smaller images, the transforms cost more than they save.
-  return RINGSIDE_VECTOR_BYTES == 32 && layout && windows && std::min(K, C) >= 32 &&
-         std::min(y[1], y[2]) >= 4;
+  return RINGSIDE_VECTOR_BYTES == 32 && layout && windows && op.x.shape()[3] == C &&
+         std::min(K, C) >= 32 && std::min(y[1], y[2]) >= 4;
 }
 
 }  // namespace

@@ -10,10 +10,13 @@
 
 namespace ringside {
 
-/// Convolution as in deep learning: cross-correlation, with zeros around the image.
+/// Convolution as in deep learning: cross-correlation, with zeros around the image. With G groups
+/// (Krizhevsky et al. 2012) both channels and kernels are divided into G equal parts in their
+/// order, and a kernel sees the channels of its own part alone. The weight says how many groups
+/// there are.
 struct ConvolutionForward {
   Tensor x{};       // [B, H, W, C]
-  Tensor weight{};  // [K, R, S, C]
+  Tensor weight{};  // [K, R, S, C / G]
   Tensor bias{};    // [K], optional
   bool relu = false;
   std::int64_t stride = 1, padding = 0;
@@ -23,14 +26,18 @@ struct ConvolutionForward {
 struct ConvolutionBackward {
   Tensor dy{};      // [B, P, Q, K]
   Tensor x{};       // [B, H, W, C]
-  Tensor weight{};  // [K, R, S, C]
+  Tensor weight{};  // [K, R, S, C / G]
   Tensor y{};       // [B, P, Q, K], needed if and only if `relu`
   bool relu = false;
   std::int64_t stride = 1, padding = 0;
   Tensor dx{};       // [B, H, W, C], optional
-  Tensor dweight{};  // [K, R, S, C]
+  Tensor dweight{};  // [K, R, S, C / G]
   Tensor dbias{};    // [K], optional
 };
+/// How many groups a convolution of images x with `weight` has.
+inline std::int64_t groups_of(const Tensor& x, const Tensor& weight) {
+  return x.shape()[3] / weight.shape()[3];
+}
 
 // Batch norm (Ioffe and Szegedy 2015) over M = B * H * W rows. It has several parts, so that ranks
 // can combine their statistics in between. Statistics are fp32; epsilon is 1e-5.

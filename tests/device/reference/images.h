@@ -14,15 +14,22 @@ namespace ringside::reference {
 /// and K = C.
 struct Windows {
   Index B, H, W, C, K, R, S, stride, padding;
+  Index groups = 1;
 
   Index P() const { return (H + 2 * padding - R) / stride + 1; }
   Index Q() const { return (W + 2 * padding - S) / stride + 1; }
   Index x(Index b, Index h, Index w, Index c) const { return ((b * H + h) * W + w) * C + c; }
   Index y(Index b, Index p, Index q, Index k) const { return ((b * P() + p) * Q() + q) * K + k; }
-  Index weight(Index k, Index r, Index s, Index c) const { return ((k * R + r) * S + s) * C + c; }
+  Index group_channels() const { return C / groups; }
+  /// The first channel that kernel k sees.
+  Index first_channel(Index k) const { return k / (K / groups) * group_channels(); }
+  /// `c` counts from first_channel(k).
+  Index weight(Index k, Index r, Index s, Index c) const {
+    return ((k * R + r) * S + s) * group_channels() + c;
+  }
   Index x_count() const { return B * H * W * C; }
   Index y_count() const { return B * P() * Q() * K; }
-  Index weight_count() const { return K * R * S * C; }
+  Index weight_count() const { return K * R * S * group_channels(); }
 
   /// Calls body(b, p, q, r, s, h, w) for every place of every window, unless the place lies outside
   /// the image.
@@ -44,8 +51,9 @@ inline Values convolution(const Values& x, const Values& weight, const Windows& 
   Values y(at(o.y_count()), 0.0);
   o.for_each_place([&](Index b, Index p, Index q, Index r, Index s, Index h, Index w) {
     for (Index k = 0; k < o.K; ++k)
-      for (Index c = 0; c < o.C; ++c)
-        y[at(o.y(b, p, q, k))] += x[at(o.x(b, h, w, c))] * weight[at(o.weight(k, r, s, c))];
+      for (Index c = 0; c < o.group_channels(); ++c)
+        y[at(o.y(b, p, q, k))] +=
+            x[at(o.x(b, h, w, o.first_channel(k) + c))] * weight[at(o.weight(k, r, s, c))];
   });
   return y;
 }
@@ -58,9 +66,10 @@ inline ConvolutionGradient convolution_backward(const Values& dy, const Values& 
   o.for_each_place([&](Index b, Index p, Index q, Index r, Index s, Index h, Index w) {
     for (Index k = 0; k < o.K; ++k) {
       const double d = dy[at(o.y(b, p, q, k))];
-      for (Index c = 0; c < o.C; ++c) {
-        out.dx[at(o.x(b, h, w, c))] += d * weight[at(o.weight(k, r, s, c))];
-        out.dweight[at(o.weight(k, r, s, c))] += d * x[at(o.x(b, h, w, c))];
+      for (Index c = 0; c < o.group_channels(); ++c) {
+        const Index from = at(o.x(b, h, w, o.first_channel(k) + c));
+        out.dx[from] += d * weight[at(o.weight(k, r, s, c))];
+        out.dweight[at(o.weight(k, r, s, c))] += d * x[from];
       }
     }
   });

@@ -12,13 +12,40 @@
 namespace ringside::cuda {
 namespace {
 
-void* raw(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
+/// A matrix within a tensor: where it begins, and how many elements lie between its rows.
+struct Matrix {
+  void* data;
+  std::int64_t stride;
+};
 
-/// Calls visit(first image, images) for groups of images, each of at least one image, whose patches
-/// of `dtype` fit into `most_bytes`. If no patches are needed, one group has all images.
+Matrix from(const Tensor& tensor, std::int64_t begin, std::int64_t stride) {
+  return {tensor.data<std::uint8_t>() + begin * static_cast<std::int64_t>(size_of(tensor.dtype())),
+          stride};
+}
+
+/// The columns of a portion's filters in y [B, P, Q, K].
+Matrix results(const Tensor& y, const ConvolutionExtents& e, const Portion& portion) {
+  return from(y, portion.first * e.positions() * e.filters + portion.group * e.group_filters(),
+              e.filters);
+}
+
+/// The columns of a portion's channels in x [B, H, W, C], where pixels are patches.
+Matrix pixels(const Tensor& x, const ConvolutionExtents& e, const Portion& portion) {
+  return from(x, portion.first * e.positions() * e.channels + portion.group * e.group_channels(),
+              e.channels);
+}
+
+/// The filters of a group in weight [K, R, S, C / G].
+Matrix filters_of(const Tensor& weight, const ConvolutionExtents& e, std::int64_t group) {
+  return from(weight, group * e.group_filters() * e.patch(), e.patch());
+}
+
+/// Calls visit(first image, images) for parts of the batch, each of at least one image, whose
+/// patches of `dtype` fit into `most_bytes`, a group at a time. If no patches are needed, one part
+/// has all images.
 template <class Visit>
-void for_each_group(const ConvolutionExtents& e, DType dtype, std::int64_t most_bytes,
-                    Visit&& visit) {
+void for_each_part(const ConvolutionExtents& e, DType dtype, std::int64_t most_bytes,
+                   Visit&& visit) {
   const std::int64_t bytes = e.positions() * e.patch() * static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t most =
       e.is_product() ? e.images : std::clamp<std::int64_t>(most_bytes / bytes, 1, e.images);
@@ -26,41 +53,52 @@ void for_each_group(const ConvolutionExtents& e, DType dtype, std::int64_t most_
     visit(first, std::min(most, e.images - first));
 }
 
-/// The patches of `images` images of x from image `first` on: the rows that products read.
-Tensor patches(const Context& context, const ConvolutionExtents& e, const Tensor& x,
-               std::int64_t first, std::int64_t images) {
-  const std::int64_t rows = images * e.positions();
-  if (e.is_product()) return x.view(first * e.positions() * e.channels, {rows, e.channels});
-  const Tensor out = context.device.tensor({rows, e.patch()}, MemoryKind::workspace, x.dtype());
-  take_patches(context, e, x, first, images, out);
-  return out;
+/// Calls visit(portion) for every group of every part.
+template <class Visit>
+void for_each_portion(const ConvolutionExtents& e, DType dtype, std::int64_t most_bytes,
+                      Visit&& visit) {
+  for_each_part(e, dtype, most_bytes, [&](std::int64_t first, std::int64_t images) {
+    for (std::int64_t group = 0; group < e.groups; ++group) visit(Portion{first, images, group});
+  });
 }
 
-/// The rows of `images` images of y [B, P, Q, K] from image `first` on.
-Tensor rows_of(const Tensor& y, const ConvolutionExtents& e, std::int64_t first,
-               std::int64_t images) {
-  return y.view(first * e.positions() * e.filters, {images * e.positions(), e.filters});
+/// The patches of a portion of x: the rows that products read. `keep` owns them if they are made.
+Matrix patches(const Context& context, const ConvolutionExtents& e, const Tensor& x,
+               const Portion& portion, Tensor& keep) {
+  if (e.is_product()) return pixels(x, e, portion);
+  keep = context.device.tensor({portion.images * e.positions(), e.patch()}, MemoryKind::workspace,
+                               x.dtype());
+  take_patches(context, e, x, portion, keep);
+  return from(keep, 0, e.patch());
 }
 
 void forward_by_products(const Context& context, Matmul& matmul, const ConvolutionForward& op,
                          std::int64_t most_bytes) {
   const auto e = ConvolutionExtents::of(op.x, op.weight, op.y, op.stride, op.padding);
   const DType dtype = op.x.dtype();
-  for_each_group(e, dtype, most_bytes, [&](std::int64_t first, std::int64_t images) {
-    const Tensor rows = patches(context, e, op.x, first, images);
-    const Product product{.in = dtype,
-                          .out = dtype,
-                          .transpose_b = true,
-                          .m = rows.shape()[0],
-                          .n = e.filters,
-                          .k = e.patch(),
-                          .a = raw(rows),
-                          .lda = e.patch(),
-                          .b = raw(op.weight),
-                          .ldb = e.patch(),
-                          .ldc = e.filters};
-    product_and_bias(context, matmul, product, op.bias, rows_of(op.y, e, first, images));
+  for_each_portion(e, dtype, most_bytes, [&](const Portion& portion) {
+    Tensor keep;
+    const Matrix rows = patches(context, e, op.x, portion, keep);
+    const Matrix filters = filters_of(op.weight, e, portion.group);
+    const Matrix y = results(op.y, e, portion);
+    Product product{.in = dtype,
+                    .out = dtype,
+                    .transpose_b = true,
+                    .m = portion.images * e.positions(),
+                    .n = e.group_filters(),
+                    .k = e.patch(),
+                    .a = rows.data,
+                    .lda = rows.stride,
+                    .b = filters.data,
+                    .ldb = filters.stride,
+                    .c = y.data,
+                    .ldc = y.stride};
+    if (e.groups > 1) return matmul.run(product);
+    const Tensor out = op.y.view(portion.first * e.positions() * e.filters, {product.m, product.n});
+    product_and_bias(context, matmul, product, op.bias, out);
   });
+  if (e.groups > 1 && op.bias)
+    add_bias(context, op.bias, op.y.reshaped({op.y.count() / e.filters, e.filters}));
 }
 
 void input_gradient_by_products(const Context& context, Matmul& matmul,
@@ -69,23 +107,26 @@ void input_gradient_by_products(const Context& context, Matmul& matmul,
   const DType dtype = op.dy.dtype();
   // Patches that are added up later are kept in fp32, not rounded.
   const DType made = e.is_product() ? dtype : DType::f32;
-  for_each_group(e, made, most_bytes, [&](std::int64_t first, std::int64_t images) {
-    const Tensor dy = rows_of(op.dy, e, first, images);
-    const Tensor out = e.is_product() ? op.dx
-                                      : context.device.tensor({dy.shape()[0], e.patch()},
-                                                              MemoryKind::workspace, made);
+  for_each_portion(e, made, most_bytes, [&](const Portion& portion) {
+    const Matrix dy = results(op.dy, e, portion);
+    const Matrix filters = filters_of(op.weight, e, portion.group);
+    const std::int64_t rows = portion.images * e.positions();
+    Tensor keep;
+    if (!e.is_product())
+      keep = context.device.tensor({rows, e.patch()}, MemoryKind::workspace, made);
+    const Matrix out = e.is_product() ? pixels(op.dx, e, portion) : from(keep, 0, e.patch());
     matmul.run({.in = dtype,
                 .out = made,
-                .m = dy.shape()[0],
+                .m = rows,
                 .n = e.patch(),
-                .k = e.filters,
-                .a = raw(dy),
-                .lda = e.filters,
-                .b = raw(op.weight),
-                .ldb = e.patch(),
-                .c = raw(out),
-                .ldc = e.patch()});
-    if (!e.is_product()) add_patches(context, e, out, first, images, op.dx);
+                .k = e.group_filters(),
+                .a = dy.data,
+                .lda = dy.stride,
+                .b = filters.data,
+                .ldb = filters.stride,
+                .c = out.data,
+                .ldc = out.stride});
+    if (!e.is_product()) add_patches(context, e, keep, portion, op.dx);
   });
 }
 
@@ -96,24 +137,28 @@ void weight_gradient_by_products(const Context& context, Matmul& matmul,
   const auto scratch = [&] {
     return context.device.tensor({op.dweight.count()}, MemoryKind::workspace);
   };
-  Tensor sum;  // of the groups' gradients, in fp32; empty if there is only one group
-  for_each_group(e, dtype, most_bytes, [&](std::int64_t first, std::int64_t images) {
+  Tensor sum;  // of the parts' gradients, in fp32; empty if there is only one part
+  for_each_part(e, dtype, most_bytes, [&](std::int64_t first, std::int64_t images) {
     const bool alone = images == e.images;
-    const Tensor dy = rows_of(op.dy, e, first, images);
-    const Tensor rows = patches(context, e, op.x, first, images);
     const Tensor out = alone ? op.dweight : scratch();
-    matmul.run({.in = dtype,
-                .out = out.dtype(),
-                .transpose_a = true,
-                .m = e.filters,
-                .n = e.patch(),
-                .k = dy.shape()[0],
-                .a = raw(dy),
-                .lda = e.filters,
-                .b = raw(rows),
-                .ldb = e.patch(),
-                .c = raw(out),
-                .ldc = e.patch()});
+    for (std::int64_t group = 0; group < e.groups; ++group) {
+      const Portion portion{first, images, group};
+      Tensor keep;
+      const Matrix rows = patches(context, e, op.x, portion, keep);
+      const Matrix dy = results(op.dy, e, portion), filters = filters_of(out, e, group);
+      matmul.run({.in = dtype,
+                  .out = out.dtype(),
+                  .transpose_a = true,
+                  .m = e.group_filters(),
+                  .n = e.patch(),
+                  .k = images * e.positions(),
+                  .a = dy.data,
+                  .lda = dy.stride,
+                  .b = rows.data,
+                  .ldb = rows.stride,
+                  .c = filters.data,
+                  .ldc = filters.stride});
+    }
     if (alone) return;
     if (sum)
       add(context, {.in = out, .out = sum});

@@ -42,7 +42,7 @@ void describe_out(const TensorRef& tensor, Operand operand, const ConvolutionExt
   describe(tensor, operand, e.images, e.out_height, e.out_width, e.filters);
 }
 void describe_filter(const TensorRef& tensor, Operand operand, const ConvolutionExtents& e) {
-  describe(tensor, operand, e.filters, e.filter_height, e.filter_width, e.channels);
+  describe(tensor, operand, e.filters, e.filter_height, e.filter_width, e.group_channels());
 }
 TensorRef input(fe::graph::Graph& graph) { return graph.tensor(fe::graph::Tensor_attributes()); }
 
@@ -130,8 +130,8 @@ fe::error_t build(cudnnHandle_t handle, fe::graph::Graph& graph, const Key& key)
 
 std::string text(const Key& key) {
   const ConvolutionExtents& e = key.extents;
-  return fmt::format("convolution of {}x{}x{}x{} by {}x{}x{}", e.images, e.height, e.width,
-                     e.channels, e.filters, e.filter_height, e.filter_width);
+  return fmt::format("convolution of {}x{}x{}x{} by {}x{}x{} in {} groups", e.images, e.height,
+                     e.width, e.channels, e.filters, e.filter_height, e.filter_width, e.groups);
 }
 
 void* raw(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }

@@ -6,16 +6,17 @@
 namespace ringside::cuda {
 namespace {
 
-/// The extents as int, because the kernels divide by them and 32-bit division is faster. `rows` is
-/// less than 2^31.
+/// The extents as int, because the kernels divide by them and 32-bit division is faster. `channels`
+/// are those of a group; a pixel has `pixel` values. `rows` is less than 2^31.
 struct Extents {
-  int height, width, channels, filter_height, filter_width, out_height, out_width, stride, padding;
+  int height, width, channels, pixel, filter_height, filter_width, out_height, out_width, stride, padding;
   std::int64_t rows;
 
   Extents(const ConvolutionExtents& e, std::int64_t rows)
       : height(static_cast<int>(e.height)),
         width(static_cast<int>(e.width)),
-        channels(static_cast<int>(e.channels)),
+        channels(static_cast<int>(e.group_channels())),
+        pixel(static_cast<int>(e.channels)),
         filter_height(static_cast<int>(e.filter_height)),
         filter_width(static_cast<int>(e.filter_width)),
         out_height(static_cast<int>(e.out_height)),
@@ -38,7 +39,7 @@ __global__ __launch_bounds__(spread_threads) void take(Extents of, Spread at, co
   const int w = q * of.stride - of.padding + place % of.filter_width;
   Pack<T, n> pack = {};
   if (h >= 0 && h < of.height && w >= 0 && w < of.width)
-    pack = load<n>(x + ((std::int64_t{image} * of.height + h) * of.width + w) * of.channels +
+    pack = load<n>(x + ((std::int64_t{image} * of.height + h) * of.width + w) * of.pixel +
                    column % of.channels);
   store<n>(patches + row * at.columns + column, pack);
 }
@@ -76,20 +77,26 @@ __global__ __launch_bounds__(spread_threads) void add(Extents of, Spread at, con
       }
     }
   }
-  store_floats<n>(dx + row * at.columns + at.column(), sums);
+  store_floats<n>(dx + row * of.pixel + at.column(), sums);
+}
+
+/// Where a portion's first value lies in the images.
+std::int64_t begin_of(const Portion& portion, const ConvolutionExtents& e) {
+  return portion.first * e.height * e.width * e.channels + portion.group * e.group_channels();
 }
 
 }  // namespace
 
 void take_patches(const Context& context, const ConvolutionExtents& extents, const Tensor& x,
-                  std::int64_t first, std::int64_t images, const Tensor& patches) {
-  const Extents of(extents, images * extents.positions());
+                  const Portion& portion, const Tensor& patches) {
+  const Extents of(extents, portion.images * extents.positions());
+  const std::int64_t begin = begin_of(portion, extents);
   with_type(x.dtype(), [&]<class T>(std::type_identity<T>) {
     constexpr int n = in_16_bytes<T>;
-    const T* from = data<T>(x) + first * extents.height * extents.width * extents.channels;
+    const T* from = data<T>(x) + begin;
     T* to = data<T>(patches);
     const bool aligned =
-        has_aligned_rows(from, extents.channels) && has_aligned_rows(to, extents.channels);
+        has_aligned_rows(from, extents.group_channels()) && has_aligned_rows(to, extents.group_channels());
     const Spread at = Spread::over(extents.patch(), aligned ? n : 1);
     launch(context, "take_patches", aligned ? take<T, n> : take<T, 1>, at.blocks(of.rows),
            spread_threads, of, at, from, to);
@@ -97,16 +104,16 @@ void take_patches(const Context& context, const ConvolutionExtents& extents, con
 }
 
 void add_patches(const Context& context, const ConvolutionExtents& extents, const Tensor& patches,
-                 std::int64_t first, std::int64_t images, const Tensor& dx) {
-  const std::int64_t image = extents.height * extents.width;
-  const Extents of(extents, images * image);
+                 const Portion& portion, const Tensor& dx) {
+  const Extents of(extents, portion.images * extents.height * extents.width);
+  const std::int64_t begin = begin_of(portion, extents);
   with_type(dx.dtype(), [&]<class T>(std::type_identity<T>) {
     constexpr int n = in_16_bytes<T>;
     const float* from = patches.data<float>();
-    T* to = data<T>(dx) + first * image * extents.channels;
+    T* to = data<T>(dx) + begin;
     const bool aligned =
-        has_aligned_rows(from, extents.channels) && has_aligned_rows(to, extents.channels);
-    const Spread at = Spread::over(extents.channels, aligned ? n : 1);
+        has_aligned_rows(from, extents.group_channels()) && has_aligned_rows(to, extents.group_channels());
+    const Spread at = Spread::over(extents.group_channels(), aligned ? n : 1);
     launch(context, "add_patches", aligned ? add<T, n> : add<T, 1>, at.blocks(of.rows),
            spread_threads, of, at, from, to);
   });

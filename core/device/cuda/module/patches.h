@@ -13,38 +13,38 @@ struct ConvolutionExtents {
   std::int64_t filters, filter_height, filter_width;  // K, R, S
   std::int64_t out_height, out_width;                 // P, Q
   std::int64_t stride, padding;
+  std::int64_t groups;  // G
 
   static ConvolutionExtents of(const Tensor& x, const Tensor& weight, const Tensor& y,
                                std::int64_t stride, std::int64_t padding) {
-    return {x.shape()[0],
-            x.shape()[1],
-            x.shape()[2],
-            x.shape()[3],
-            weight.shape()[0],
-            weight.shape()[1],
-            weight.shape()[2],
-            y.shape()[1],
-            y.shape()[2],
-            stride,
-            padding};
+    return {x.shape()[0],      x.shape()[1],        x.shape()[2], x.shape()[3], weight.shape()[0],
+            weight.shape()[1], weight.shape()[2],   y.shape()[1], y.shape()[2], stride,
+            padding,           groups_of(x, weight)};
   }
-  /// Number of elements of a patch.
-  std::int64_t patch() const { return filter_height * filter_width * channels; }
+  std::int64_t group_channels() const { return channels / groups; }
+  std::int64_t group_filters() const { return filters / groups; }
+  /// Number of elements of a patch: what a filter sees.
+  std::int64_t patch() const { return filter_height * filter_width * group_channels(); }
   std::int64_t positions() const { return out_height * out_width; }  // for each image
-  /// Whether the patches are the pixels of the images, so that x itself is the matrix.
+  /// Whether the patches are the pixels of the images, so that x itself is the matrix, or the
+  /// columns of a group in it.
   bool is_product() const {
     return filter_height == 1 && filter_width == 1 && stride == 1 && padding == 0;
   }
   auto operator<=>(const ConvolutionExtents&) const = default;
 };
 
-/// Writes patches[(b, p, q)][(r, s, c)] for images [first, first + images) of x. Both tensors have
-/// the same dtype.
+/// Some of the images, and one group of their channels.
+struct Portion {
+  std::int64_t first, images, group;
+};
+
+/// Writes patches[(b, p, q)][(r, s, c)] for a portion of x. Both tensors have the same dtype.
 void take_patches(const Context& context, const ConvolutionExtents& extents, const Tensor& x,
-                  std::int64_t first, std::int64_t images, const Tensor& patches);
-/// The reverse for images [first, first + images) of dx: each pixel becomes the sum of its copies
-/// in `patches` (fp32), added in the order of (r, s).
+                  const Portion& portion, const Tensor& patches);
+/// The reverse for a portion of dx: each pixel becomes the sum of its copies in `patches` (fp32),
+/// added in the order of (r, s).
 void add_patches(const Context& context, const ConvolutionExtents& extents, const Tensor& patches,
-                 std::int64_t first, std::int64_t images, const Tensor& dx);
+                 const Portion& portion, const Tensor& dx);
 
 }  // namespace ringside::cuda
