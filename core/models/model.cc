@@ -146,8 +146,7 @@ void check_transformer(const ModelConfig& config) {
 }
 
 void check_images(const ModelConfig& config) {
-  check_sizes(config, {"image", "channels", "classes", "filters", "groups", "group_width",
-                       "batch_norm_group"});
+  check_sizes(config, {"image", "channels", "classes", "filters", "batch_norm_group"});
 }
 
 void initialise(const Unit& unit, std::int64_t first_parameter, std::uint64_t seed,

@@ -147,6 +147,7 @@ std::int64_t width_of(const ModelConfig& config, std::int64_t filters) {
 
 Model make_resnet(const ModelConfig& config, Device& device) {
   check_images(config);
+  check_sizes(config, {"groups", "group_width"});
   const bool bottlenecks = config.layers == 14 || config.layers >= 50;
   if (!bottlenecks && (config.groups != 1 || config.group_width != ModelConfig{}.group_width))
     throw Error(

@@ -16,7 +16,8 @@ namespace ringside {
 /// four and eight times as many), "head" (mean over positions, linear layer to `classes`). A
 /// parameter of a block is called "UNIT.PARAMETER" in torchvision, as in "layer1.0.conv1.weight"; a
 /// parameter of stem or head is called "PARAMETER" there. Initial values are torchvision's. Throws
-/// Error for sizes below 1, for unknown `layers`, and for groups that do not divide the channels.
+/// Error for sizes below 1, for unknown `layers`, and for groups that no 3x3
+/// convolution of a bottleneck can have.
 Model make_resnet(const ModelConfig& config, Device& device);
 
 }  // namespace ringside

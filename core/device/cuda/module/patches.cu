@@ -9,7 +9,8 @@ namespace {
 /// The extents as int, because the kernels divide by them and 32-bit division is faster. `channels`
 /// are those of a group; a pixel has `pixel` values. `rows` is less than 2^31.
 struct Extents {
-  int height, width, channels, pixel, filter_height, filter_width, out_height, out_width, stride, padding;
+  int height, width, channels, pixel;
+  int filter_height, filter_width, out_height, out_width, stride, padding;
   std::int64_t rows;
 
   Extents(const ConvolutionExtents& e, std::int64_t rows)
@@ -95,8 +96,8 @@ void take_patches(const Context& context, const ConvolutionExtents& extents, con
     constexpr int n = in_16_bytes<T>;
     const T* from = data<T>(x) + begin;
     T* to = data<T>(patches);
-    const bool aligned =
-        has_aligned_rows(from, extents.group_channels()) && has_aligned_rows(to, extents.group_channels());
+    const std::int64_t channels = extents.group_channels();
+    const bool aligned = has_aligned_rows(from, channels) && has_aligned_rows(to, channels);
     const Spread at = Spread::over(extents.patch(), aligned ? n : 1);
     launch(context, "take_patches", aligned ? take<T, n> : take<T, 1>, at.blocks(of.rows),
            spread_threads, of, at, from, to);
@@ -111,9 +112,9 @@ void add_patches(const Context& context, const ConvolutionExtents& extents, cons
     constexpr int n = in_16_bytes<T>;
     const float* from = patches.data<float>();
     T* to = data<T>(dx) + begin;
-    const bool aligned =
-        has_aligned_rows(from, extents.group_channels()) && has_aligned_rows(to, extents.group_channels());
-    const Spread at = Spread::over(extents.group_channels(), aligned ? n : 1);
+    const std::int64_t channels = extents.group_channels();
+    const bool aligned = has_aligned_rows(from, channels) && has_aligned_rows(to, channels);
+    const Spread at = Spread::over(channels, aligned ? n : 1);
     launch(context, "add_patches", aligned ? add<T, n> : add<T, 1>, at.blocks(of.rows),
            spread_threads, of, at, from, to);
   });
