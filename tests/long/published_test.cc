@@ -1,9 +1,10 @@
-// Compares simulated GPUs with figures that NVIDIA and PyTorch published for real ones.
+// Compares simulated GPUs with figures that others published for real ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
@@ -58,12 +59,21 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Limits{"resnet-50", 0.05, 0.07}, Limits{"bert-large-128", 0.03, 0.03},
                       Limits{"bert-large-512", 0.1, 0.08}, Limits{"pytorch-ddp", 0.02, 0.03},
                       Limits{"byteps-bounds", 0, 0.03}, Limits{"resnet-50-32-gpus", 0.01, 0.09},
-                      Limits{"tensorflow-servers", 0.01, 0.17}, Limits{"shaped-links", 0.01, 0.4}),
+                      Limits{"tensorflow-servers", 0.01, 0.17}, Limits{"shaped-links", 0.01, 0.4},
+                      Limits{"gpt2-two-gpus", 0, 0.1}),
     [](const auto& info) {
       std::string name = info.param.experiment;
       std::replace(name.begin(), name.end(), '-', '_');
       return name;
     });
+
+TEST(PublishedDataParallel, LiesBetweenDdpWithPeerToPeerAndDdpWithout) {
+  std::map<std::string, double> step_ms;
+  for (const auto& one : cases_of("gpt2-two-gpus"))
+    step_ms[one.at("label")] = one.at("step_ms").get<double>();
+  EXPECT_LT(step_ms.at("DDP over NVLink"), step_ms.at("DP over NVLink"));
+  EXPECT_LT(step_ms.at("DP over NVLink"), step_ms.at("DDP without peer-to-peer"));
+}
 
 /// The table's last lines say how far the all-reduces of nccl-tests.toml are off.
 TEST(PublishedCollectives, ComeOut) {
