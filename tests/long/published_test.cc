@@ -52,8 +52,8 @@ TEST_P(Published, FiguresComeOut) {
   EXPECT_GT(published, 0);
 }
 
-// What remains: AMP on 32 GPUs, whose scaling steps wait for the host; fewer servers than machines,
-// whose values TensorFlow fetches before its forward; and shaped links below 200 Mb/s.
+// What remains: AMP on 32 GPUs, whose scaling steps wait for the host; TensorFlow's servers, fewer
+// than machines; and shaped links below 200 Mb/s.
 INSTANTIATE_TEST_SUITE_P(
     Of, Published,
     ::testing::Values(Limits{"resnet-50", 0.05, 0.07}, Limits{"bert-large-128", 0.03, 0.03},
