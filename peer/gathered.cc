@@ -7,16 +7,6 @@
 #include "peer/exposed.h"
 
 namespace ringside::peer {
-namespace {
-
-std::optional<std::size_t> lender_of(const Model& model, const Unit& unit) {
-  for (std::size_t u = 0; u < model.units.size(); ++u)
-    if (model.units[u].get() == unit.lender()) return u;
-  return {};
-}
-
-}  // namespace
-
 GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Shards& shards,
                              const Kept& parameters, ShardCarrier* carrier,
                              std::function<void(std::size_t)> update)
@@ -26,7 +16,7 @@ GatheredUnits::GatheredUnits(const RankContext& context, Model& model, const Sha
       parameters_(parameters),
       carrier_(carrier),
       update_(std::move(update)) {
-  for (const auto& unit : model.units) lenders_.push_back(lender_of(model, *unit));
+  for (std::size_t u = 0; u < model.units.size(); ++u) lenders_.push_back(model.lender_of(u));
   for (std::size_t b = 0; parameters.whole() && b < shards.size(); ++b)
     gathered_[b].padded = parameters.bundle(b);
 }

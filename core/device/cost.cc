@@ -14,13 +14,13 @@ double bytes(const Operands&... operands) {
   return (0.0 + ... + static_cast<double>(operands.bytes()));
 }
 
-/// Number of pairs of a query and a key that the query sees, over all samples and heads, times the
-/// width of a head.
-double attended(const Tensor& qkv, bool causal) {
-  const auto extent = [&](std::size_t i) { return static_cast<double>(qkv.shape()[i]); };
+/// Number of pairs of a query and a key that the query sees, over all samples and heads of
+/// queries, times the width of a head. `y` is [B, T, H, D].
+double attended(const Tensor& y, bool causal) {
+  const auto extent = [&](std::size_t i) { return static_cast<double>(y.shape()[i]); };
   const double positions = extent(1);
   const double pairs = causal ? positions * (positions + 1) / 2 : positions * positions;
-  return extent(0) * extent(3) * extent(4) * pairs;
+  return extent(0) * extent(2) * extent(3) * pairs;
 }
 
 double convolution_product(const Tensor& y, const Tensor& weight) {
@@ -163,13 +163,36 @@ OpCost cost(const LayerNormBackward& op) {
       op.x.dtype()};
 }
 
+OpCost cost(const RmsNormForward& op) {
+  return {OpClass::normalisation, (op.residual ? 5 : 4) * count(op.x),
+          bytes(op.x, op.residual, op.weight, op.sum, op.y, op.rstd), op.x.dtype()};
+}
+
+OpCost cost(const RmsNormBackward& op) {
+  return {OpClass::normalisation, (op.dresidual ? 10 : 9) * count(op.x),
+          bytes(op.dy, op.x, op.weight, op.rstd, op.dresidual, op.dx, op.dweight), op.x.dtype()};
+}
+
+OpCost cost(const SwiGluForward& op) {
+  return {OpClass::elementwise, 4 * count(op.y), bytes(op.x, op.y), op.x.dtype()};
+}
+
+OpCost cost(const SwiGluBackward& op) {
+  return {OpClass::elementwise, 10 * count(op.dy), bytes(op.dy, op.x, op.dx), op.x.dtype()};
+}
+
+OpCost cost(const Rotary& op) {
+  const double share = static_cast<double>(op.heads) / static_cast<double>(op.x.shape()[2]);
+  return {OpClass::elementwise, 3 * share * count(op.x), 2 * share * bytes(op.x), op.x.dtype()};
+}
+
 OpCost cost(const AttentionForward& op) {
-  return {OpClass::attention, 4 * attended(op.qkv, op.causal), bytes(op.qkv, op.y, op.statistics),
+  return {OpClass::attention, 4 * attended(op.y, op.causal), bytes(op.qkv, op.y, op.statistics),
           op.qkv.dtype()};
 }
 
 OpCost cost(const AttentionBackward& op) {
-  return {OpClass::attention, 10 * attended(op.qkv, op.causal),
+  return {OpClass::attention, 10 * attended(op.y, op.causal),
           bytes(op.dy, op.qkv, op.y, op.statistics, op.dqkv), op.qkv.dtype()};
 }
 

@@ -17,7 +17,7 @@ enum class OpClass : std::uint8_t {
   linear,  // matrix products of layers
   attention,
   normalisation,
-  elementwise,  // add, copy, dropout
+  elementwise,  // add, copy, dropout, swiglu, rotary
   optimizer,
   embedding,
   loss,
@@ -74,6 +74,11 @@ OpCost cost(const TakeRowsForward&);
 OpCost cost(const TakeRowsBackward&);
 OpCost cost(const LayerNormForward&);
 OpCost cost(const LayerNormBackward&);
+OpCost cost(const RmsNormForward&);
+OpCost cost(const RmsNormBackward&);
+OpCost cost(const SwiGluForward&);
+OpCost cost(const SwiGluBackward&);
+OpCost cost(const Rotary&);
 OpCost cost(const AttentionForward&);
 OpCost cost(const AttentionBackward&);
 OpCost cost(const ConvolutionForward&);

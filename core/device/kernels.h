@@ -37,6 +37,11 @@ struct Kernels {
   Kernel<TakeRowsBackward> take_rows_backward{};
   Kernel<LayerNormForward> layer_norm_forward{};
   Kernel<LayerNormBackward> layer_norm_backward{};
+  Kernel<RmsNormForward> rms_norm_forward{};
+  Kernel<RmsNormBackward> rms_norm_backward{};
+  Kernel<SwiGluForward> swiglu_forward{};
+  Kernel<SwiGluBackward> swiglu_backward{};
+  Kernel<Rotary> rotary{};
   Kernel<AttentionForward> attention_forward{};
   Kernel<AttentionBackward> attention_backward{};
   Kernel<ConvolutionForward> convolution_forward{};
@@ -75,6 +80,11 @@ void for_each_slot(KernelsType& k, Visitor&& visit) {
   visit("take_rows_backward", k.take_rows_backward);
   visit("layer_norm_forward", k.layer_norm_forward);
   visit("layer_norm_backward", k.layer_norm_backward);
+  visit("rms_norm_forward", k.rms_norm_forward);
+  visit("rms_norm_backward", k.rms_norm_backward);
+  visit("swiglu_forward", k.swiglu_forward);
+  visit("swiglu_backward", k.swiglu_backward);
+  visit("rotary", k.rotary);
   visit("attention_forward", k.attention_forward);
   visit("attention_backward", k.attention_backward);
   visit("convolution_forward", k.convolution_forward);

@@ -17,12 +17,12 @@ enum class Order : std::uint8_t {
 };
 
 /// The name in the file for a unit's parameter. A '*' in `unit` stands for a number, which replaces
-/// the '*' in `name`. If files divide the rows of a parameter among `parts` tensors, this rule
-/// names tensor number `part` of them.
+/// the '*' in `name`. If files divide the rows of a parameter among several tensors, this rule
+/// names the tensor with `count` of its `parts` equal parts, from number `part` on.
 struct Rule {
   std::string_view unit, parameter, name;
   Order order = Order::same;
-  int part = 0, parts = 1;
+  std::int64_t part = 0, parts = 1, count = 1;
 };
 
 constexpr Rule gpt_rules[] = {
@@ -103,6 +103,30 @@ constexpr Rule bert_rules[] = {
     {"head", "tokens.bias", "cls.predictions.bias", Order::tokens},
 };
 
+/// The heads of queries, keys and values share one parameter; in files each kind has its own.
+std::vector<Rule> llama_rules(const ModelConfig& config) {
+  const std::int64_t heads = config.heads;
+  const std::int64_t kv_heads = config.kv_heads == 0 ? heads : config.kv_heads;
+  const std::int64_t all = heads + 2 * kv_heads;
+  return {
+      {"embedding", "table.tokens", "model.embed_tokens.weight", Order::tokens},
+      {"block.*", "norm1.weight", "model.layers.*.input_layernorm.weight"},
+      {"block.*", "attention.qkv.weight", "model.layers.*.self_attn.q_proj.weight", Order::same, 0,
+       all, heads},
+      {"block.*", "attention.qkv.weight", "model.layers.*.self_attn.k_proj.weight", Order::same,
+       heads, all, kv_heads},
+      {"block.*", "attention.qkv.weight", "model.layers.*.self_attn.v_proj.weight", Order::same,
+       heads + kv_heads, all, kv_heads},
+      {"block.*", "attention.out.weight", "model.layers.*.self_attn.o_proj.weight"},
+      {"block.*", "norm2.weight", "model.layers.*.post_attention_layernorm.weight"},
+      {"block.*", "mlp.in.weight", "model.layers.*.mlp.gate_proj.weight", Order::same, 0, 2},
+      {"block.*", "mlp.in.weight", "model.layers.*.mlp.up_proj.weight", Order::same, 1, 2},
+      {"block.*", "mlp.out.weight", "model.layers.*.mlp.down_proj.weight"},
+      {"head", "norm.weight", "model.norm.weight"},
+      {"head", "logits.weight", "lm_head.weight", Order::tokens},
+  };
+}
+
 constexpr Rule mlp_rules[] = {
     {"embedding", "table.tokens", "embedding.weight", Order::tokens},
     {"hidden.*", "linear.weight", "hidden.*.weight"},
@@ -156,12 +180,17 @@ void store_channels_first(NamedTensor& tensor) { store_axes(tensor, {0, 3, 1, 2}
 
 NamedTensor named_by(const Rule& rule, const std::string& number, std::size_t unit,
                      const Parameter& parameter) {
-  NamedTensor out{.name = filled(rule.name, number), .unit = unit, .shape = parameter.shape};
+  NamedTensor out{.name = filled(rule.name, number),
+                  .unit = unit,
+                  .begin = parameter.begin,
+                  .shape = parameter.shape};
   if (rule.parts > 1) {
     const std::int64_t rows = parameter.shape[0] / rule.parts;
-    out.shape = parameter.shape.rank() == 1 ? Shape{rows} : Shape{rows, parameter.shape[1]};
+    const std::int64_t columns = parameter.shape.count() / parameter.shape[0];
+    out.shape =
+        parameter.shape.rank() == 1 ? Shape{rule.count * rows} : Shape{rule.count * rows, columns};
+    out.begin += rule.part * rows * columns;
   }
-  out.begin = parameter.begin + rule.part * out.shape.count();
   out.tokens = rule.order == Order::tokens;
   if (rule.order == Order::transposed)
     store_axes(out, {1, 0});
@@ -201,6 +230,15 @@ Names gpt_names(const Model& model) {
               .ignored = {".attn.bias", ".attn.masked_bias"}};
   if (model.units.back()->lender())
     names.ties = {{"lm_head.weight", index_of(names, "transformer.wte.weight")}};
+  return names;
+}
+
+Names llama_names(const Model& model, const ModelConfig& config) {
+  Names names{.tensors = by_rules(model, llama_rules(config)),
+              .prefix = "model.",
+              .ignored = {".rotary_emb.inv_freq"}};
+  if (model.units.back()->lender())
+    names.ties = {{"lm_head.weight", index_of(names, "model.embed_tokens.weight")}};
   return names;
 }
 
@@ -280,6 +318,7 @@ Names resnet_names(const Model& model) {
 
 Names names_of(const Model& model, const ModelConfig& config) {
   if (config.kind == "gpt") return gpt_names(model);
+  if (config.kind == "llama") return llama_names(model, config);
   if (config.kind == "bert") return bert_names(model);
   if (config.kind == "resnet") return resnet_names(model);
   if (config.kind == "vgg") return vgg_names(model, config);

@@ -2,9 +2,9 @@
 
 #include "core/base/error.h"
 #include "core/models/bert_head.h"
+#include "core/nn/attention.h"
 #include "core/nn/dropout.h"
 #include "core/nn/layer_tensors.h"
-#include "core/nn/layers.h"
 
 namespace ringside {
 namespace {
@@ -73,7 +73,13 @@ class Block final : public Unit {
  public:
   Block(std::string name, const ModelConfig& c, Device& device)
       : Unit(std::move(name), device),
-        attention_(*this, "attention", c.width, c.heads, /*causal=*/false, normal, normal),
+        attention_(*this, "attention",
+                   {.width = c.width,
+                    .heads = c.heads,
+                    .key_heads = c.heads,
+                    .causal = false,
+                    .qkv = normal,
+                    .out = normal}),
         attention_dropout_(*this, "attention.dropout", c.dropout),
         norm1_(*this, "norm1", c.width, epsilon),
         expand_(*this, "mlp.in", c.width, 4 * c.width, normal, zeros, Activation::gelu_erf),

@@ -3,9 +3,10 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/models/decoder_head.h"
+#include "core/nn/attention.h"
 #include "core/nn/dropout.h"
 #include "core/nn/layer_tensors.h"
-#include "core/nn/layers.h"
 
 namespace ringside {
 namespace {
@@ -53,7 +54,12 @@ class Block final : public Unit {
   Block(std::string name, const ModelConfig& c, Device& device)
       : Unit(std::move(name), device),
         norm1_(*this, "norm1", c.width),
-        attention_(*this, "attention", c.width, c.heads, /*causal=*/true, normal, branch(c)),
+        attention_(*this, "attention",
+                   {.width = c.width,
+                    .heads = c.heads,
+                    .key_heads = c.heads,
+                    .qkv = normal,
+                    .out = branch(c)}),
         attention_dropout_(*this, "attention.dropout", c.dropout),
         norm2_(*this, "norm2", c.width),
         expand_(*this, "mlp.in", c.width, 4 * c.width, normal, zeros, Activation::gelu),
@@ -97,42 +103,14 @@ class Block final : public Unit {
   DropoutLayer mlp_dropout_;
 };
 
-class Head final : public Unit {
- public:
-  Head(const ModelConfig& c, EmbeddingUnit& embedding, Device& device)
-      : Unit("head", device),
-        lender_(c.tied ? &embedding : nullptr),
-        norm_(*this, "norm", c.width),
-        logits_(c.tied ? Linear(*this, "logits", embedding.share(), std::nullopt)
-                       : Linear(*this, "logits", c.width, c.vocabulary, normal, std::nullopt)) {}
-
-  const Unit* lender() const override { return lender_; }
-
-  Tensor forward(const Tensor& input, const Pass& pass) override {
-    shape_ = input.shape();
-    const Tensor x = norm_.forward(input, {}, pass);
-    return logits_.forward(x, pass);
-  }
-
-  Tensor backward(const Tensor& grad_output) override {
-    const Tensor d = logits_.backward(grad_output);
-    return norm_.backward(d).reshaped(shape_);
-  }
-
- private:
-  const Unit* lender_;
-  Shape shape_;
-  LayerNorm norm_;
-  Linear logits_;
-};
-
 }  // namespace
 
 Model make_gpt(const ModelConfig& config, Device& device) {
   check_transformer(config);
   Model model;
   auto embedding = std::make_unique<EmbeddingUnit>(config, device);
-  auto head = std::make_unique<Head>(config, *embedding, device);
+  auto head = std::make_unique<DecoderHead<LayerNorm>>(
+      config, *embedding, config.tied ? embedding->share() : nullptr, normal, device);
   model.units.push_back(std::move(embedding));
   for (std::int64_t i = 0; i < config.layers; ++i)
     model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));

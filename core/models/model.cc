@@ -33,10 +33,10 @@ struct Largest {
   std::int64_t size;
 };
 constexpr Largest largest[] = {
-    {"layers", 1 << 14},    {"heads", 1 << 20},       {"width", 1 << 20},   {"context", 1 << 24},
-    {"positions", 1 << 24}, {"vocabulary", 1 << 28},  {"masked", 1 << 24},  {"segments", 1 << 24},
-    {"image", 1 << 14},     {"channels", 1 << 14},    {"classes", 1 << 24}, {"filters", 1 << 14},
-    {"groups", 1 << 14},    {"group_width", 1 << 14},
+    {"layers", 1 << 14},    {"heads", 1 << 20},    {"width", 1 << 20},  {"context", 1 << 24},
+    {"positions", 1 << 24}, {"kv_heads", 1 << 20}, {"hidden", 1 << 22}, {"vocabulary", 1 << 28},
+    {"masked", 1 << 24},    {"segments", 1 << 24}, {"image", 1 << 14},  {"channels", 1 << 14},
+    {"classes", 1 << 24},   {"filters", 1 << 14},  {"groups", 1 << 14}, {"group_width", 1 << 14},
 };
 
 constexpr std::int64_t piece_elements = 1 << 16;
@@ -61,17 +61,25 @@ Fields fields_of(ModelConfig& config) {
   return {
       {"kind", &config.kind, "which model (see `ringside list`)"},
       {"layers", &config.layers,
-       "gpt, bert: transformer blocks; mlp: hidden layers; resnet, vgg: the number in the "
+       "gpt, llama, bert: transformer blocks; mlp: hidden layers; resnet, vgg: the number in the "
        "model's name, as in ResNet-18"},
-      {"heads", &config.heads, "gpt, bert: attention heads; they must divide the width"},
-      {"width", &config.width, "gpt, bert, mlp: size of the hidden state"},
-      {"context", &config.context, "gpt, bert, mlp: tokens that the model looks at"},
+      {"heads", &config.heads, "gpt, llama, bert: attention heads; they must divide the width"},
+      {"width", &config.width, "gpt, llama, bert, mlp: size of the hidden state"},
+      {"context", &config.context, "gpt, llama, bert, mlp: tokens that the model looks at"},
       {"positions", &config.positions,
        "gpt, bert: number of rows of the table of positions, at least context; 0 means as many as "
        "context"},
+      {"kv_heads", &config.kv_heads,
+       "llama: heads of keys and values; they must divide heads; 0 means as many as heads"},
+      {"hidden", &config.hidden,
+       "llama: hidden elements of the MLP; 0 means 8/3 of width, rounded up to a multiple of 256"},
+      {"rope_base", &config.rope_base, "llama: base of the rotary positions; 500000 in Llama 3"},
+      {"rope_factor", &config.rope_factor,
+       "llama: by how much long waves of the rotary positions are stretched; 8 in Llama 3.1, 32 in "
+       "Llama 3.2"},
       {"vocabulary", &config.vocabulary,
-       "gpt, bert, mlp: number of different tokens; 256 if tokens are bytes"},
-      {"tied", &config.tied, "gpt: the head's matrix is the embedding's table of tokens"},
+       "gpt, llama, bert, mlp: number of different tokens; 256 if tokens are bytes"},
+      {"tied", &config.tied, "gpt, llama: the head's matrix is the embedding's table of tokens"},
       {"dropout", &config.dropout, "gpt, bert, vgg: share of values that training sets to 0"},
       {"masked", &config.masked,
        "bert: positions of a sample whose tokens are hidden and predicted"},
@@ -101,6 +109,13 @@ std::int64_t Model::first_parameter(std::size_t unit) const {
   std::int64_t first = 0;
   for (std::size_t i = 0; i < unit; ++i) first += units[i]->layout().count();
   return first;
+}
+
+std::optional<std::size_t> Model::lender_of(std::size_t unit) const {
+  const Unit* lender = units[unit]->lender();
+  for (std::size_t u = 0; lender && u < unit; ++u)
+    if (units[u].get() == lender) return u;
+  return {};
 }
 
 std::int64_t Model::input_bytes() const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,10 @@ struct ModelConfig {
   std::int64_t width = 128;
   std::int64_t context = 128;
   std::int64_t positions = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t hidden = 0;
+  double rope_base = 10000;
+  double rope_factor = 1;
   std::int64_t vocabulary = 256;
   bool tied = false;
   double dropout = 0;
@@ -84,6 +89,8 @@ struct Model {
   /// of the units before it.
   std::int64_t parameter_count() const;
   std::int64_t first_parameter(std::size_t unit) const;
+  /// The position of the unit whose parameters this unit reads as well (Unit::lender), if any.
+  std::optional<std::size_t> lender_of(std::size_t unit) const;
   /// Bytes of the input of one sample.
   std::int64_t input_bytes() const;
   /// Number of logits that the model computes for one sample.

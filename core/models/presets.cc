@@ -12,6 +12,9 @@ constexpr std::string_view he = "He et al. 2016, v1.5, as in torchvision";
 constexpr std::string_view xie = "Xie et al. 2017, as in torchvision";
 constexpr std::string_view he_cifar = "the same for CIFAR: 3x3 stem without pool, 10 classes";
 constexpr std::string_view radford = "Radford et al. 2019";
+constexpr std::string_view touvron = "Touvron et al. 2023";
+constexpr std::string_view grattafiori = "Grattafiori et al. 2024";
+constexpr std::string_view meta = "Meta 2024, trained as Llama 3.1";
 
 ModelConfig resnet(std::int64_t layers) {
   return {.kind = "resnet",
@@ -55,6 +58,29 @@ ModelConfig bert(std::int64_t layers, std::int64_t heads, std::int64_t width) {
           .masked = 76};  // 15% of 512
 }
 
+ModelConfig llama(std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
+                  std::int64_t width, std::int64_t hidden) {
+  return {.kind = "llama",
+          .layers = layers,
+          .heads = heads,
+          .width = width,
+          .context = 4096,
+          .kv_heads = kv_heads,
+          .hidden = hidden,
+          .vocabulary = 32000};
+}
+
+ModelConfig llama3(std::int64_t layers, std::int64_t heads, std::int64_t width, std::int64_t hidden,
+                   double rope_factor, bool tied) {
+  ModelConfig config = llama(layers, heads, 8, width, hidden);
+  config.context = 8192;
+  config.rope_base = 500000;
+  config.rope_factor = rope_factor;
+  config.vocabulary = 128256;
+  config.tied = tied;
+  return config;
+}
+
 std::vector<Preset> make() {
   ModelConfig vgg = resnet(16), vgg_cifar = resnet_cifar(16);
   vgg.kind = vgg_cifar.kind = "vgg";
@@ -86,6 +112,14 @@ std::vector<Preset> make() {
       // The paper prints a width of 5140, but its 40 heads of 128 make 5120.
       {"gpt3-13b", "Brown et al. 2020", gpt(40, 40, 5120, 2048), 12'853'386'240},
       {"gpt3-175b", "Brown et al. 2020", gpt(96, 96, 12288, 2048), 174'604'259'328},
+      {"llama2-7b", touvron, llama(32, 32, 32, 4096, 11008), 6'738'415'616},
+      {"llama2-13b", touvron, llama(40, 40, 40, 5120, 13824), 13'015'864'320},
+      {"llama2-70b", touvron, llama(80, 64, 8, 8192, 28672), 68'976'648'192},
+      {"llama3.2-1b", meta, llama3(16, 32, 2048, 8192, 32, true), 1'235'814'400},
+      {"llama3.2-3b", meta, llama3(28, 24, 3072, 8192, 32, true), 3'212'749'824},
+      {"llama3.1-8b", grattafiori, llama3(32, 32, 4096, 14336, 8, false), 8'030'261'248},
+      {"llama3.1-70b", grattafiori, llama3(80, 64, 8192, 28672, 8, false), 70'553'706'496},
+      {"llama3.1-405b", grattafiori, llama3(126, 128, 16384, 53248, 8, false), 405'853'388'800},
   };
 }
 

@@ -124,52 +124,13 @@ Tensor Embedding::forward(const Tensor& tokens, const Pass& pass) {
 }
 
 void Embedding::backward(const Tensor& dy) {
-  EmbeddingBackward op{.tokens = std::move(tokens_),
-                       .dy = layer::rows(dy, width_),
-                       .dtoken_table = unit_.gradient(token_table_)};
+  EmbeddingBackward op{
+      .tokens = std::move(tokens_),
+      .dy = layer::rows(dy, width_),
+      .dtoken_table = shared_ ? shared_->owners_part() : unit_.gradient(token_table_)};
   if (position_table_) op.dposition_table = unit_.gradient(*position_table_);
   unit_.device().kernels().embedding_backward(op);
-  if (shared_) shared_->add_gradient();
-}
-
-SelfAttention::SelfAttention(Unit& unit, const std::string& name, std::int64_t width,
-                             std::int64_t heads, bool causal, Init qkv, Init out)
-    : unit_(unit),
-      heads_(heads),
-      head_width_(width / heads),
-      causal_(causal),
-      qkv_layer_(unit, name + ".qkv", width, 3 * width, qkv, layer::zeros),
-      out_layer_(unit, name + ".out", width, width, out, layer::zeros) {}
-
-Tensor SelfAttention::forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
-  const std::int64_t positions = x.count() / (samples * heads_ * head_width_);
-  AttentionForward op{
-      .qkv = qkv_layer_.forward(x, pass).reshaped({samples, positions, 3, heads_, head_width_}),
-      .causal = causal_};
-  op.y = layer::activation(unit_, {samples, positions, heads_, head_width_});
-  op.statistics = layer::statistic(unit_, {samples, heads_, positions});
-  unit_.device().kernels().attention_forward(op);
-  if (pass.keep) {
-    qkv_ = op.qkv;
-    y_ = op.y;
-    statistics_ = op.statistics;
-  }
-  op.qkv = {};
-  return out_layer_.forward(op.y, pass);
-}
-
-Tensor SelfAttention::backward(const Tensor& dy) {
-  Tensor dqkv;
-  {
-    AttentionBackward op{.dy = out_layer_.backward(dy).reshaped(y_.shape()),
-                         .qkv = std::move(qkv_),
-                         .causal = causal_,
-                         .y = std::move(y_),
-                         .statistics = std::move(statistics_)};
-    op.dqkv = dqkv = layer::workspace(unit_, op.qkv.shape());
-    unit_.device().kernels().attention_backward(op);
-  }
-  return qkv_layer_.backward(dqkv);
+  if (shared_) shared_->add_up();
 }
 
 }  // namespace ringside

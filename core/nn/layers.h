@@ -96,25 +96,4 @@ class Embedding {
   Tensor tokens_;
 };
 
-/// Multi-head self attention (Vaswani et al. 2017). Parameters: those of the linear layers
-/// "NAME.qkv" (width -> 3 * width: queries, keys, values, each divided into heads) and "NAME.out".
-class SelfAttention {
- public:
-  /// `heads` must divide `width`. Biases start at 0.
-  SelfAttention(Unit& unit, const std::string& name, std::int64_t width, std::int64_t heads,
-                bool causal, Init qkv, Init out);
-
-  /// Maps [M, width] to [M, width]; the rows are those of `samples` samples with M / samples
-  /// positions each.
-  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass);
-  Tensor backward(const Tensor& dy);
-
- private:
-  Unit& unit_;
-  std::int64_t heads_, head_width_;
-  bool causal_;
-  Linear qkv_layer_, out_layer_;
-  Tensor qkv_, y_, statistics_;
-};
-
 }  // namespace ringside

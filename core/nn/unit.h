@@ -38,8 +38,9 @@ class Unit {
   virtual Tensor backward(const Tensor& grad_output) = 0;
 
   /// An earlier unit of the model whose parameters this unit reads as well (a tied table), or null.
-  /// A scheme binds the lender's parameters whenever this unit computes. Their gradient range is
-  /// written by the lender alone.
+  /// A scheme binds the lender's parameters whenever this unit computes. If it binds the lender's
+  /// gradients too, to the same range as later for the lender's own backward, this unit writes its
+  /// part there (core/nn/tied_table.h).
   virtual const Unit* lender() const { return nullptr; }
 
   /// A running statistic of a batch norm: fp32, and not a parameter. A unit keeps one value of it
@@ -67,6 +68,7 @@ class Unit {
   Communicator* group() const { return group_; }
   Device& device() const { return device_; }
   DType dtype() const { return parameters_.dtype(); }
+  bool has_gradients() const { return static_cast<bool>(gradients_); }
   Tensor value(std::size_t parameter) const { return named(parameters_, parameter); }
   Tensor gradient(std::size_t parameter) const { return named(gradients_, parameter); }
 

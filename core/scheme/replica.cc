@@ -24,7 +24,10 @@ Tensor Replica::range(const Tensor& all, std::size_t unit) const {
 
 void Replica::before_backward(std::size_t unit, const Pass& pass) {
   Tensor target = gradients(unit);
-  if (pass.micro_batch > 0) {
+  if (pass.micro_batch == 0) {
+    if (const auto lender = model_.lender_of(unit))
+      model_.units[*lender]->bind(parameters(*lender), gradients(*lender));
+  } else {
     if (!scratch_) {
       std::int64_t largest = 0;
       for (const auto& u : model_.units) largest = std::max(largest, u->layout().count());

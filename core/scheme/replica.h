@@ -25,7 +25,8 @@ class Replica {
   Tensor parameters(std::size_t unit) const { return range(parameters_, unit); }
   Tensor gradients(std::size_t unit) const { return range(gradients_, unit); }
 
-  /// before_backward() binds the unit's gradients for one backward; after_backward() adds them up.
+  /// before_backward() binds the unit's gradients for one backward, and in the first micro-batch
+  /// those of the unit's lender; after_backward() adds them up.
   /// After the last micro-batch's after_backward() the unit's gradients are complete.
   void before_backward(std::size_t unit, const Pass& pass);
   void after_backward(std::size_t unit, const Pass& pass);

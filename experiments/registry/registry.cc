@@ -4,6 +4,7 @@
 #include "core/base/nearest.h"
 #include "core/models/bert.h"
 #include "core/models/gpt.h"
+#include "core/models/llama.h"
 #include "core/models/mlp.h"
 #include "core/models/resnet.h"
 #include "core/models/vgg.h"
@@ -234,6 +235,8 @@ const std::vector<SchemeRow>& scheme_rows() {
 const std::vector<ModelRow>& model_rows() {
   static const std::vector<ModelRow> rows = {
       {"gpt", "decoder-only transformer; each block is one unit", make_gpt},
+      {"llama", "decoder with RMS norms, rotary positions, SwiGLU and shared heads of keys",
+       make_llama},
       {"bert",
        "encoder-only transformer with both heads of its pre-training; each block is one unit",
        make_bert},

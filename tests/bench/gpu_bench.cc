@@ -95,7 +95,7 @@ void add_cross_entropy(Bench& b, DType dtype, std::int64_t rows, std::int64_t cl
 void add_attention(Bench& b, DType dtype, std::int64_t samples, std::int64_t context) {
   const std::int64_t depth = width / heads;
   const auto like_y = [&] { return b.random({samples, context, heads, depth}, dtype, 2); };
-  const AttentionForward forward{.qkv = b.random({samples, context, 3, heads, depth}, dtype, 2),
+  const AttentionForward forward{.qkv = b.random({samples, context, 3 * heads, depth}, dtype, 2),
                                  .y = like_y(),
                                  .statistics = b.random({samples, heads, context}, DType::f32)};
   b.time("attention forward", dtype, forward, b.kernels().attention_forward, true);
@@ -104,7 +104,7 @@ void add_attention(Bench& b, DType dtype, std::int64_t samples, std::int64_t con
                              .qkv = forward.qkv,
                              .y = forward.y,
                              .statistics = forward.statistics,
-                             .dqkv = b.random({samples, context, 3, heads, depth}, dtype)},
+                             .dqkv = b.random({samples, context, 3 * heads, depth}, dtype)},
                             b.kernels().attention_backward, true);
 }
 

@@ -92,7 +92,7 @@ class Operands {
     return op;
   }
   AttentionForward attention(bool causal) {
-    return {.qkv = random({samples, positions, 3, heads, depth}, 2),
+    return {.qkv = random({samples, positions, 3 * heads, depth}, 2),
             .causal = causal,
             .y = random({samples, positions, heads, depth}),
             .statistics = statistic({samples, heads, positions})};
@@ -105,7 +105,7 @@ class Operands {
             .causal = causal,
             .y = forward.y,
             .statistics = forward.statistics,
-            .dqkv = random({samples, positions, 3, heads, depth})};
+            .dqkv = random({samples, positions, 3 * heads, depth})};
   }
   LayerNormForward layer_norm() {
     const Tensor sum = random({rows, width});

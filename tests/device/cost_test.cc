@@ -134,24 +134,58 @@ TEST(Cost, LayerNorm) {
               4 * m * width + 3 * width + 2 * m);
 }
 
+TEST(Cost, RmsNorm) {
+  constexpr std::int64_t m = 30, width = 20;
+  RmsNormForward forward{
+      .x = made({m, width}), .weight = made({width}), .y = made({m, width}), .rstd = made({m})};
+  expect_cost(cost(forward), OpClass::normalisation, 4 * m * width, 2 * m * width + width + m);
+  forward.residual = made({m, width});
+  forward.sum = forward.x;  // in place: read and written
+  expect_cost(cost(forward), OpClass::normalisation, 5 * m * width, 4 * m * width + width + m);
+
+  RmsNormBackward backward{.dy = made({m, width}),
+                           .x = made({m, width}),
+                           .weight = made({width}),
+                           .rstd = made({m}),
+                           .dx = made({m, width}),
+                           .dweight = made({width})};
+  expect_cost(cost(backward), OpClass::normalisation, 9 * m * width, 3 * m * width + 2 * width + m);
+  backward.dresidual = backward.dx;
+  expect_cost(cost(backward), OpClass::normalisation, 10 * m * width,
+              4 * m * width + 2 * width + m);
+}
+
+TEST(Cost, SwiGluAndRotaryPositions) {
+  constexpr std::int64_t m = 30, width = 20;
+  const SwiGluForward forward{.x = made({m, 2 * width}), .y = made({m, width})};
+  expect_cost(cost(forward), OpClass::elementwise, 4 * m * width, 3 * m * width);
+  const SwiGluBackward backward{.dy = made({m, width}), .x = forward.x, .dx = forward.x};
+  expect_cost(cost(backward), OpClass::elementwise, 10 * m * width, 5 * m * width);
+  const Rotary rotary{.x = made({2, 9, 8, 4}), .heads = 6};  // 6 of 8 heads
+  expect_cost(cost(rotary), OpClass::elementwise, 3 * 2 * 9 * 6 * 4, 2 * 2 * 9 * 6 * 4);
+}
+
 TEST(Cost, AttentionCountsThePairsThatTheMaskLeaves) {
-  constexpr std::int64_t samples = 2, positions = 9, heads = 3, depth = 4;
+  constexpr std::int64_t samples = 2, positions = 9, heads = 6, key_heads = 2, depth = 4;
   constexpr std::int64_t y = samples * positions * heads * depth;
+  constexpr std::int64_t qkv = samples * positions * (heads + 2 * key_heads) * depth;
   for (const bool causal : {true, false}) {
     const double pairs = causal ? positions * (positions + 1) / 2 : positions * positions;
     const double unit = samples * heads * depth * pairs;
-    const AttentionForward forward{.qkv = made({samples, positions, 3, heads, depth}),
+    const AttentionForward forward{.qkv = made({samples, positions, heads + 2 * key_heads, depth}),
                                    .causal = causal,
                                    .y = made({samples, positions, heads, depth}),
                                    .statistics = made({samples, heads, positions})};
-    expect_cost(cost(forward), OpClass::attention, 4 * unit, 4 * y + samples * heads * positions);
-    const AttentionBackward backward{.dy = made({samples, positions, heads, depth}),
-                                     .qkv = forward.qkv,
-                                     .causal = causal,
-                                     .y = forward.y,
-                                     .statistics = forward.statistics,
-                                     .dqkv = made({samples, positions, 3, heads, depth})};
-    expect_cost(cost(backward), OpClass::attention, 10 * unit, 8 * y + samples * heads * positions);
+    expect_cost(cost(forward), OpClass::attention, 4 * unit, qkv + y + samples * heads * positions);
+    const AttentionBackward backward{
+        .dy = made({samples, positions, heads, depth}),
+        .qkv = forward.qkv,
+        .causal = causal,
+        .y = forward.y,
+        .statistics = forward.statistics,
+        .dqkv = made({samples, positions, heads + 2 * key_heads, depth})};
+    expect_cost(cost(backward), OpClass::attention, 10 * unit,
+                2 * qkv + 2 * y + samples * heads * positions);
   }
 }
 

@@ -229,51 +229,84 @@ TEST_P(LayerKernels, LayerNormBackwardAgreesWithReference) {
     }
 }
 
-TEST_P(LayerKernels, AttentionAgreesWithReference) {
-  using reference::AttentionShape;
-  for (const bool causal : {true, false})
-    for (const auto& s :
-         {AttentionShape{1, 1, 1, 1, causal}, AttentionShape{2, 7, 3, 5, causal},
-          AttentionShape{1, 33, 2, 16, causal}, AttentionShape{2, 64, 1, 8, causal},
-          AttentionShape{1, 130, 3, 33, causal}, AttentionShape{2, 128, 2, 64, causal}}) {
-      const std::int64_t elements = s.samples * s.positions * s.heads * s.depth;
-      const Values qkv = normal(3 * elements), dy = normal(elements);
-      const Shape y_shape{s.samples, s.positions, s.heads, s.depth};
-      const Shape qkv_shape{s.samples, s.positions, 3, s.heads, s.depth};
-      AttentionForward forward{.qkv = upload(qkv_shape, qkv),
-                               .causal = causal,
-                               .y = output(y_shape),
-                               .statistics = output_f32({s.samples, s.heads, s.positions})};
-      kernels().attention_forward(forward);
-      const auto expected = reference::attention(qkv, s);
-      SCOPED_TRACE(::testing::Message() << s.positions << " positions, causal " << causal);
-      EXPECT_CLOSE(forward.y, expected.y);
-      EXPECT_CLOSE(forward.statistics, expected.statistics);
+TEST_P(LayerKernels, RmsNormForwardAgreesWithReference) {
+  enum Case { plain, sum_apart, sum_in_x, sum_in_residual, sum_unwanted };
+  for (const auto& s : row_shapes)
+    for (const auto which : {plain, sum_apart, sum_in_x, sum_in_residual, sum_unwanted}) {
+      const Values x = normal(s.rows * s.width), residual = normal(s.rows * s.width);
+      const Values weight = normal(s.width);
+      RmsNormForward op{.x = upload({s.rows, s.width}, x),
+                        .weight = upload({s.width}, weight),
+                        .y = output({s.rows, s.width}),
+                        .rstd = output_f32({s.rows})};
+      if (which != plain) op.residual = upload({s.rows, s.width}, residual);
+      if (which == sum_apart) op.sum = output({s.rows, s.width});
+      if (which == sum_unwanted) op.epsilon = 0.5f;
+      if (which == sum_in_x) op.sum = op.x;
+      if (which == sum_in_residual) op.sum = op.residual;
+      kernels().rms_norm_forward(op);
 
-      AttentionBackward backward{.dy = upload(y_shape, dy),
-                                 .qkv = forward.qkv,
-                                 .causal = causal,
-                                 .y = forward.y,
-                                 .statistics = forward.statistics,
-                                 .dqkv = output(qkv_shape)};
-      kernels().attention_backward(backward);
-      EXPECT_CLOSE(backward.dqkv, reference::attention_backward(dy, qkv, s));
+      const Values sum = which == plain ? x : plus(x, residual);
+      const auto expected = reference::rms_norm(sum, weight, s.rows, op.epsilon);
+      SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.width << " case " << which);
+      EXPECT_CLOSE(op.y, expected.y);
+      EXPECT_CLOSE(op.rstd, expected.rstd);
+      if (op.sum) {
+        EXPECT_CLOSE(op.sum, sum);
+      }
     }
 }
 
-TEST_P(LayerKernels, AttentionHoldsWithScoresThatWouldOverflow) {
-  const reference::AttentionShape s{1, 70, 1, 4, true};
-  Values qkv = normal(3 * 70 * 4);
-  for (auto& value : qkv) value *= 20;
-  qkv = held(qkv);
-  AttentionForward op{.qkv = upload({1, 70, 3, 1, 4}, qkv),
-                      .y = output({1, 70, 1, 4}),
-                      .statistics = output_f32({1, 1, 70})};
-  kernels().attention_forward(op);
-  // In fp32 a score of size 1e3 has an error of about 1e-4, and so has the logarithm in
-  // `statistics`.
-  EXPECT_LT(distance(op.y, reference::attention(qkv, s).y), std::max(tolerance(op.y), 1e-3));
-  EXPECT_CLOSE(op.statistics, reference::attention(qkv, s).statistics);
+TEST_P(LayerKernels, RmsNormBackwardAgreesWithReference) {
+  enum Case { plain, residual_apart, residual_in_dx };
+  for (const auto& s : row_shapes)
+    for (const auto which : {plain, residual_apart, residual_in_dx}) {
+      const Values dy = normal(s.rows * s.width), x = normal(s.rows * s.width);
+      const Values weight = normal(s.width), dresidual = normal(s.rows * s.width);
+      RmsNormBackward op{
+          .dy = upload({s.rows, s.width}, dy),
+          .x = upload({s.rows, s.width}, x),
+          .weight = upload({s.width}, weight),
+          .rstd = upload({s.rows}, reference::rms_norm(x, weight, s.rows).rstd, DType::f32),
+          .dx = output({s.rows, s.width}),
+          .dweight = output({s.width})};
+      if (which != plain) op.dresidual = upload({s.rows, s.width}, dresidual);
+      if (which == residual_in_dx) op.dx = op.dresidual;
+      kernels().rms_norm_backward(op);
+
+      const auto expected = reference::rms_norm_backward(dy, x, weight, s.rows);
+      SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.width << " case " << which);
+      EXPECT_CLOSE(op.dx, which == plain ? expected.dx : plus(expected.dx, dresidual));
+      EXPECT_CLOSE(op.dweight, expected.dweight);
+    }
+}
+
+TEST_P(LayerKernels, SwiGluAgreesWithReference) {
+  for (const auto& s : row_shapes)
+    for (const bool in_place : {false, true}) {
+      Values x = normal(s.rows * 2 * s.width);
+      for (std::size_t i = 0; i < x.size(); i += 3) x[i] *= 16;  // also where silu is flat
+      x = held(x);
+      const Values dy = normal(s.rows * s.width);
+      const Shape whole{s.rows, 2 * s.width}, half{s.rows, s.width};
+      const SwiGluForward forward{.x = upload(whole, x), .y = output(half)};
+      kernels().swiglu_forward(forward);
+      const SwiGluBackward backward{
+          .dy = upload(half, dy), .x = forward.x, .dx = in_place ? forward.x : output(whole)};
+      kernels().swiglu_backward(backward);
+      Values y(dy.size()), dx(x.size());
+      for (std::int64_t i = 0; i < s.rows * s.width; ++i) {
+        const auto here = static_cast<std::size_t>(i);
+        const auto gate = static_cast<std::size_t>(i / s.width * 2 * s.width + i % s.width);
+        const auto up = gate + static_cast<std::size_t>(s.width);
+        y[here] = reference::silu(x[gate]) * x[up];
+        dx[gate] = dy[here] * x[up] * reference::silu_slope(x[gate]);
+        dx[up] = dy[here] * reference::silu(x[gate]);
+      }
+      SCOPED_TRACE(::testing::Message() << s.rows << "x" << s.width << " in place " << in_place);
+      EXPECT_CLOSE(forward.y, y);
+      EXPECT_CLOSE(backward.dx, dx);
+    }
 }
 
 TEST_P(LayerKernels, TakeRowsAgreesWithReference) {
@@ -312,7 +345,7 @@ TEST_P(LayerKernels, GiveTheSameBitsForTheSameOperands) {
   std::vector<Tensor> kept;  // moves later operands to other addresses
   for (int repeat = 0; repeat < 3; ++repeat) {
     kept.push_back(output({1 + 37 * repeat}));
-    AttentionForward forward{.qkv = upload({2, 100, 3, 3, 16}, qkv),
+    AttentionForward forward{.qkv = upload({2, 100, 9, 16}, qkv),
                              .y = output({2, 100, 3, 16}),
                              .statistics = output_f32({2, 3, 100})};
     kernels().attention_forward(forward);
@@ -320,7 +353,7 @@ TEST_P(LayerKernels, GiveTheSameBitsForTheSameOperands) {
                                .qkv = forward.qkv,
                                .y = forward.y,
                                .statistics = forward.statistics,
-                               .dqkv = output({2, 100, 3, 3, 16})};
+                               .dqkv = output({2, 100, 9, 16})};
     kernels().attention_backward(backward);
     LayerNormBackward norm{.dy = upload({200, 48}, dy),
                            .x = forward.y.reshaped({200, 48}),

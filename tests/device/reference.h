@@ -2,6 +2,7 @@
 // Tests compare the kernels of every device with them.
 #pragma once
 
+#include "tests/device/reference/attention.h"
 #include "tests/device/reference/flat.h"
 #include "tests/device/reference/images.h"
 #include "tests/device/reference/layers.h"

@@ -10,6 +10,7 @@
 #include "core/device/write_values.h"
 #include "core/models/bert.h"
 #include "core/models/gpt.h"
+#include "core/models/llama.h"
 #include "core/models/mlp.h"
 #include "core/models/resnet.h"
 #include "core/models/vgg.h"
@@ -40,6 +41,15 @@ ModelConfig images(const std::string& kind, std::int64_t layers, std::int64_t im
   return c;
 }
 
+ModelConfig llama(bool tied) {
+  ModelConfig c = gpt_of(tied);
+  c.kind = "llama";
+  c.heads = 4;
+  c.kv_heads = 2;
+  c.hidden = 10;
+  return c;
+}
+
 ModelConfig bert() {
   ModelConfig c = gpt_of(false);
   c.kind = "bert";
@@ -55,6 +65,7 @@ ModelConfig mlp() {
 
 Model make(const ModelConfig& c, Device& device) {
   if (c.kind == "gpt") return make_gpt(c, device);
+  if (c.kind == "llama") return make_llama(c, device);
   if (c.kind == "bert") return make_bert(c, device);
   if (c.kind == "resnet") return make_resnet(c, device);
   if (c.kind == "vgg") return make_vgg(c, device);
@@ -176,7 +187,9 @@ TEST_P(RoundTrip, KeepsTheBits) {
 INSTANTIATE_TEST_SUITE_P(
     Models, RoundTrip,
     ::testing::Combine(::testing::Values(Case{"gpt", gpt_of(false)}, Case{"gpt_tied", gpt_of(true)},
-                                         Case{"bert", bert()}, Case{"mlp", mlp()},
+                                         Case{"llama", llama(false)},
+                                         Case{"llama_tied", llama(true)}, Case{"bert", bert()},
+                                         Case{"mlp", mlp()},
                                          Case{"resnet18", images("resnet", 18, 8)},
                                          Case{"resnet50", images("resnet", 50, 8)},
                                          Case{"vgg11", images("vgg", 11, 64)}),
@@ -226,6 +239,28 @@ TEST_F(Names, OfATiedHeadAreLeftOut) {
   write(gpt_of(true));
   EXPECT_EQ(file_.tensors.size(), 2u + 2 * 12 + 2);
   EXPECT_FALSE(file_.tensors.contains("lm_head.weight"));
+}
+
+TEST_F(Names, OfLlamaAreHuggingFaces) {
+  const Weights& model = write(llama(false));
+  EXPECT_EQ(file_.tensors.size(), 1u + 2 * 9 + 2);
+  EXPECT_EQ(extents("model.embed_tokens.weight"), "11x8");
+  const std::string layer = "model.layers.1.";
+  EXPECT_EQ(extents(layer + "self_attn.q_proj.weight"), "8x8");
+  EXPECT_EQ(extents(layer + "self_attn.k_proj.weight"), "4x8") << "2 of 4 heads";
+  EXPECT_EQ(extents(layer + "self_attn.v_proj.weight"), "4x8");
+  EXPECT_EQ(extents(layer + "mlp.gate_proj.weight"), "10x8");
+  EXPECT_EQ(extents(layer + "mlp.down_proj.weight"), "8x10");
+  EXPECT_EQ(extents("lm_head.weight"), "11x8");
+  for (const auto& [name, first] :
+       std::map<std::string, std::int64_t>{{"q_proj", 0}, {"k_proj", 8}, {"v_proj", 12}})
+    EXPECT_EQ(value(layer + "self_attn." + name + ".weight", 3 * 8 + 5),
+              model.value("block.1", "attention.qkv.weight", (first + 3) * 8 + 5))
+        << name;
+  EXPECT_EQ(value(layer + "mlp.up_proj.weight", 2 * 8 + 1),
+            model.value("block.1", "mlp.in.weight", (10 + 2) * 8 + 1));
+  EXPECT_EQ(value(layer + "post_attention_layernorm.weight", 3),
+            model.value("block.1", "norm2.weight", 3));
 }
 
 TEST_F(Names, OfBertAreHuggingFaces) {

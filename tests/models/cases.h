@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/models/bert.h"
+#include "core/models/llama.h"
 #include "core/models/resnet.h"
 #include "core/models/vgg.h"
 #include "tests/models/bound_model.h"
@@ -44,6 +45,14 @@ inline std::vector<Case> cases() {
                                      c.dropout = 0.3;
                                      c.positions = 7;
                                    })},
+      {"llama", of("llama",
+                   [](ModelConfig& c) {
+                     c.heads = 4;
+                     c.kv_heads = 2;
+                     c.hidden = 12;
+                     c.rope_factor = 8;
+                   })},
+      {"tied_llama", of("llama", [](ModelConfig& c) { c.tied = true; })},
       {"bert", of("bert",
                   [](ModelConfig& c) {
                     c.dropout = 0.3;
@@ -65,6 +74,7 @@ inline std::vector<Case> cases() {
 
 inline Model make_model(const ModelConfig& config, Device& device) {
   if (config.kind == "mlp") return make_mlp(config, device);
+  if (config.kind == "llama") return make_llama(config, device);
   if (config.kind == "bert") return make_bert(config, device);
   if (config.kind == "vgg") return make_vgg(config, device);
   if (config.kind == "resnet") return make_resnet(config, device);

@@ -91,7 +91,7 @@ TEST(Models, RefuseShapesThatCannotBe) {
 
 TEST(Models, RefuseSizesWhoseBytesOverflow) {
   const auto device = make_cpu_device(1);
-  for (const char* kind : {"gpt", "bert", "mlp", "resnet", "vgg"})
+  for (const char* kind : {"gpt", "llama", "bert", "mlp", "resnet", "vgg"})
     for (const std::int64_t size : {std::int64_t{1} << 30, std::int64_t{1} << 57,
                                     std::int64_t{1} << 58, std::int64_t{1} << 62}) {
       ModelConfig config;
@@ -126,6 +126,15 @@ TEST(Models, TheLargestCanBeCounted) {
                                *device);
   EXPECT_GT(vgg.parameter_count(), std::int64_t{1} << 54);
   EXPECT_LT(vgg.parameter_count(), std::int64_t{1} << 59);
+  const Model llama = make_model({.kind = "llama",
+                                  .layers = 64,
+                                  .heads = 1 << 14,
+                                  .width = 1 << 20,
+                                  .hidden = 1 << 22,
+                                  .vocabulary = 1 << 28},
+                                 *device);
+  EXPECT_GT(llama.parameter_count(), std::int64_t{1} << 49);
+  EXPECT_LT(llama.parameter_count(), std::int64_t{1} << 51);  // 2^59 with the most layers
 }
 
 TEST(Models, RefuseWhatTheirKindsCannotBe) {
@@ -139,6 +148,21 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
   EXPECT_EQ(message({.kind = "gpt", .dropout = 0.99999999}).find("model.dropout = 0.99999999"), 0u);
   EXPECT_EQ(message({.kind = "gpt", .context = 8, .positions = 7}),
             "model.positions = 7 is less than model.context = 8; raise it, or set it to 0");
+  EXPECT_EQ(message({.kind = "llama", .heads = 8, .kv_heads = 3}),
+            "model.kv_heads = 3 does not divide model.heads = 8; choose a divisor, or 0");
+  EXPECT_EQ(message({.kind = "llama", .heads = 8, .kv_heads = -8}),
+            "model.kv_heads = -8 does not divide model.heads = 8; choose a divisor, or 0");
+  EXPECT_EQ(message({.kind = "llama", .heads = 4, .width = 12}),
+            "model.width / model.heads = 3 is odd, but rotary positions turn pairs of elements; "
+            "choose an even width for each head");
+  EXPECT_EQ(message({.kind = "llama", .heads = 1, .width = 1024}),
+            "model.width / model.heads = 1024 is too large; it has to be 512 or less");
+  EXPECT_EQ(message({.kind = "llama", .hidden = -1}),
+            "model.hidden = -1 is too small; it has to be 1 or more, or 0");
+  EXPECT_EQ(message({.kind = "llama", .rope_base = 0.5}),
+            "model.rope_base = 0.5 is out of range; it has to be 1 or more");
+  EXPECT_EQ(message({.kind = "llama", .rope_factor = std::nan("")}),
+            "model.rope_factor = nan is out of range; it has to be 1 or more");
   EXPECT_EQ(message({.kind = "bert", .heads = 3}),
             "model.heads = 3 does not divide model.width = 128; choose a divisor");
   EXPECT_EQ(message({.kind = "bert", .context = 8, .masked = 9}),
@@ -165,7 +189,8 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
   EXPECT_EQ(message({.kind = "vgg", .layers = 16, .image = 28}),
             "model.image = 28: VGG halves the image's side 5 times; choose a multiple of 32");
   // Settings that a kind of model does not use may have any value.
-  EXPECT_EQ(message({.kind = "gpt", .masked = -1, .image = -1}), "nothing");
+  EXPECT_EQ(message({.kind = "gpt", .kv_heads = 3, .masked = -1, .image = -1}), "nothing");
+  EXPECT_EQ(message({.kind = "llama", .positions = 7, .dropout = 0.1}), "nothing");
   EXPECT_EQ(message({.kind = "resnet", .layers = 18, .heads = 0, .dropout = 7}), "nothing");
 }
 

@@ -44,7 +44,15 @@ TEST(Presets, HaveTheNumberOfParametersOfTheLiterature) {
                                                                {"gpt-2b", 2'119'358'464},
                                                                {"gpt-8b", 8'314'143'744},
                                                                {"gpt3-13b", 12'853'386'240},
-                                                               {"gpt3-175b", 174'604'259'328}};
+                                                               {"gpt3-175b", 174'604'259'328},
+                                                               {"llama2-7b", 6'738'415'616},
+                                                               {"llama2-13b", 13'015'864'320},
+                                                               {"llama2-70b", 68'976'648'192},
+                                                               {"llama3.2-1b", 1'235'814'400},
+                                                               {"llama3.2-3b", 3'212'749'824},
+                                                               {"llama3.1-8b", 8'030'261'248},
+                                                               {"llama3.1-70b", 70'553'706'496},
+                                                               {"llama3.1-405b", 405'853'388'800}};
   // A simulated device stores no values, so even the largest models are built quickly.
   const auto device = sim::make_sim_device(testing::small_cluster(1), nullptr, {0, 0}, nullptr);
   for (const Preset& preset : presets()) {

@@ -4,7 +4,7 @@
     python3 tests/parity/make_fixtures.py [NAME]   # wants torch, numpy and safetensors
 
 A case is two files in fixtures/: NAME.weights.safetensors has the initial parameters by the names of
-Hugging Face (GPT-2, BERT) or torchvision (ResNet, VGG); NAME.safetensors has inputs and targets, and
+Hugging Face (GPT-2, Llama, BERT) or torchvision (ResNet, VGG); NAME.safetensors has inputs and targets, and
 for fp32 and bf16 the logits, the gradient of every parameter, the losses of ten optimizer steps on the
 same batch, and the logits after them in evaluation. Its metadata say which model and optimizer these
 are, in the words of Ringside's experiment files.
@@ -22,13 +22,14 @@ from safetensors.torch import save_file
 from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
-from pytorch_models import Bert, Conv1D, Gpt, Mlp, ResNet, ResNetBlock, Vgg, loss_of  # noqa: E402
+from pytorch_models import Bert, Conv1D, Gpt, Llama, Mlp, ResNet, ResNetBlock, Vgg, loss_of  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent / "fixtures"
 STEPS = 10
 
 
-KINDS = {"gpt": lambda c: Gpt(c, linear=Conv1D), "bert": Bert, "resnet": ResNet, "vgg": Vgg, "mlp": Mlp}
+KINDS = {"gpt": lambda c: Gpt(c, linear=Conv1D), "llama": Llama, "bert": Bert, "resnet": ResNet,
+         "vgg": Vgg, "mlp": Mlp}
 
 
 # ---- the optimizers, on fp32 masters
@@ -141,7 +142,7 @@ def initialise(model):
     what bf16 computes is rounding."""
     for module in model.modules():
         for name, p in module.named_parameters(recurse=False):
-            if isinstance(module, (nn.LayerNorm, nn.BatchNorm2d)):
+            if isinstance(module, (nn.LayerNorm, nn.RMSNorm, nn.BatchNorm2d)):
                 nn.init.normal_(p, float(name == "weight"), 0.2)
             elif p.dim() == 1:
                 nn.init.normal_(p, 0.0, 0.1)
@@ -168,7 +169,7 @@ def data_of(c, samples):
         stored = torch.randint(-32, 32, shape, dtype=torch.int8)
         return stored.float() / 16, stored.permute(0, 2, 3, 1), torch.randint(c["classes"], (samples, 1))
     tokens = torch.randint(c["vocabulary"], (samples, c["context"]))
-    if c["kind"] == "gpt":
+    if c["kind"] in ("gpt", "llama"):
         return tokens, tokens, torch.randint(c["vocabulary"], tokens.shape)
     if c["kind"] == "mlp":
         return tokens, tokens, torch.randint(c["vocabulary"], (samples, 1))
@@ -223,6 +224,11 @@ TOKENS = {"layers": 2, "heads": 2, "width": 16, "context": 12, "vocabulary": 24}
 CASES = [
     ("gpt", {"kind": "gpt", "tied": False, **TOKENS}, ADAMW, 3),
     ("gpt-tied", {"kind": "gpt", "tied": True, **TOKENS}, LAMB, 3),
+    ("llama",
+     {"kind": "llama", "tied": False, **TOKENS, "heads": 4, "kv_heads": 2, "hidden": 40,
+      "rope_base": 500000.0, "rope_factor": 8.0}, ADAMW, 3),
+    ("llama-tied", {"kind": "llama", "tied": True, **TOKENS, "hidden": 24},
+     {**ADAMW, "lr": 1e-2, "decay": "all", "clip_norm": 0}, 3),
     ("bert", {"kind": "bert", "masked": 3, "segments": 2, **TOKENS}, ADAMW, 4),
     ("mlp", {"kind": "mlp", **TOKENS}, {**ADAMW, "lr": 1e-2, "decay": "all", "clip_norm": 0}, 8),
     ("resnet10-cifar",

@@ -37,6 +37,14 @@ ExperimentConfig gpt_with_dropout() {
   return config;
 }
 
+ExperimentConfig tied_llama() {
+  auto config = tiny("llama");
+  config.model.heads = 4;
+  config.model.kv_heads = 2;
+  config.model.tied = true;
+  return config;
+}
+
 class SchemeModels : public testing::SchemeAtWorld {
  protected:
   Row row_of(const ExperimentConfig& config) const {
@@ -95,6 +103,10 @@ TEST_P(SchemeModels, ABertIsJudgedByItsHiddenTokensAlone) {
   EXPECT_GT(found.loss, found.first_term + 0.1)
       << "the other term says which pairs belong together";
   EXPECT_DOUBLE_EQ(*perplexity(row, found), std::exp(found.first_term));
+}
+
+TEST_P(SchemeModels, ATiedLlamaEndsWithTheBitsOfTheDefinition) {
+  expect_the_bits_of_the_definition(tied_llama());
 }
 
 TEST_P(SchemeModels, AGptWithDropoutEndsWithTheBitsOfTheDefinition) {

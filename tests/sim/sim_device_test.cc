@@ -295,7 +295,7 @@ TEST(SimDevice, WithNumericsItComputesAndCountsAndTakesTimeAsWithout) {
   EXPECT_TRUE(with->has_values());
   const auto cpu = make_cpu_device(1);
   const auto attend = [](Device& device) {
-    const Tensor qkv = device.tensor({2, 70, 3, 2, 8}, MemoryKind::activation);
+    const Tensor qkv = device.tensor({2, 70, 6, 8}, MemoryKind::activation);
     std::vector<float> values(static_cast<std::size_t>(qkv.count()));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 13) - 6;
     device.write(qkv, std::as_bytes(std::span(values)));

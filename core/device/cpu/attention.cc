@@ -1,9 +1,10 @@
 // Attention by blocks of query rows. The data of a block stays in the cache, and with a causal mask
 // a tile of rows computes only with keys up to its own end. Backward recomputes the probabilities
 // from the log-sum-exp of their rows (Dao et al. 2022, but without the online softmax, because
-// whole rows fit into the cache here). With B samples, H heads, T positions and a head's depth of
-// D, forward takes 4 * B * H * T^2 * D operations and backward 10 * B * H * T^2 * D; a causal mask
-// halves both.
+// whole rows fit into the cache here). With B samples, H heads of queries, T positions and a head's
+// depth of D, forward takes 4 * B * H * T^2 * D operations and backward 10 * B * H * T^2 * D; a
+// causal mask halves both. A thread computes the gradients of one head of keys and values, to which
+// all heads of queries that read them add in order.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,23 +25,32 @@ constexpr float unseen = std::numeric_limits<float>::lowest();
 
 /// Where the parts of one sample and head lie in memory.
 struct Geometry {
-  std::int64_t samples, positions, heads, depth;
+  std::int64_t samples, positions, heads, key_heads, depth;
   bool causal;
   float scale;
 
-  Geometry(const Tensor& qkv, bool is_causal)
-      : samples(qkv.shape()[0]),
-        positions(qkv.shape()[1]),
-        heads(qkv.shape()[3]),
-        depth(qkv.shape()[4]),
+  Geometry(const Tensor& qkv, const Tensor& y, bool is_causal)
+      : samples(y.shape()[0]),
+        positions(y.shape()[1]),
+        heads(y.shape()[2]),
+        key_heads(key_heads_of(qkv, y)),
+        depth(y.shape()[3]),
         causal(is_causal),
         scale(1 / std::sqrt(static_cast<float>(depth))) {}
 
   std::int64_t width() const { return heads * depth; }
-  std::int64_t qkv_stride() const { return 3 * width(); }
-  /// Offset of the first element of q in qkv; k follows one width later, v two widths later.
-  std::int64_t qkv_offset(std::int64_t sample, std::int64_t head) const {
+  std::int64_t qkv_stride() const { return (heads + 2 * key_heads) * depth; }
+  /// Number of heads of queries that read the same keys and values.
+  std::int64_t readers() const { return heads / key_heads; }
+  /// Offsets in qkv of the first elements of q, k and v for a head of queries.
+  std::int64_t q_offset(std::int64_t sample, std::int64_t head) const {
     return sample * positions * qkv_stride() + head * depth;
+  }
+  std::int64_t k_offset(std::int64_t sample, std::int64_t head) const {
+    return q_offset(sample, heads + head / readers());
+  }
+  std::int64_t v_offset(std::int64_t sample, std::int64_t head) const {
+    return k_offset(sample, head) + key_heads * depth;
   }
   std::int64_t y_offset(std::int64_t sample, std::int64_t head) const {
     return sample * positions * width() + head * depth;
@@ -105,9 +115,9 @@ void depth_products(const Geometry& g, std::int64_t rows, std::int64_t keys, Lef
 
 void forward_head(const AttentionForward& op, const Geometry& g, std::int64_t sample,
                   std::int64_t head, float* scratch) {
-  const float* q = op.qkv.data<float>() + g.qkv_offset(sample, head);
-  const float* k = q + g.width();
-  const float* v = k + g.width();
+  const float* q = op.qkv.data<float>() + g.q_offset(sample, head);
+  const float* k = op.qkv.data<float>() + g.k_offset(sample, head);
+  const float* v = op.qkv.data<float>() + g.v_offset(sample, head);
   float* y = op.y.data<float>() + g.y_offset(sample, head);
   float* statistics = op.statistics.data<float>() + (sample * g.heads + head) * g.positions;
   float* keys = scratch;
@@ -141,12 +151,12 @@ void forward_head(const AttentionForward& op, const Geometry& g, std::int64_t sa
 void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t sample,
                    std::int64_t head, float* scratch) {
   const std::int64_t stride = g.qkv_stride(), ld = g.score_stride();
-  const float* q = op.qkv.data<float>() + g.qkv_offset(sample, head);
-  const float* k = q + g.width();
-  const float* v = k + g.width();
-  float* dq = op.dqkv.data<float>() + g.qkv_offset(sample, head);
-  float* dk = dq + g.width();
-  float* dv = dk + g.width();
+  const float* q = op.qkv.data<float>() + g.q_offset(sample, head);
+  const float* k = op.qkv.data<float>() + g.k_offset(sample, head);
+  const float* v = op.qkv.data<float>() + g.v_offset(sample, head);
+  float* dq = op.dqkv.data<float>() + g.q_offset(sample, head);
+  float* dk = op.dqkv.data<float>() + g.k_offset(sample, head);
+  float* dv = op.dqkv.data<float>() + g.v_offset(sample, head);
   const float* y = op.y.data<float>() + g.y_offset(sample, head);
   const float* dy = op.dy.data<float>() + g.y_offset(sample, head);
   const float* statistics = op.statistics.data<float>() + (sample * g.heads + head) * g.positions;
@@ -163,11 +173,12 @@ void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t 
   pack_panels(g.positions, g.depth, q, stride, queries);
   pack_panels(g.positions, g.depth, dy, g.width(), slopes);
 
-  // The last block sees all keys and so overwrites every row of dk and dv. It comes first; the
-  // other blocks add to these rows.
+  // The last block sees all keys, so that of the first head that reads them overwrites every row of
+  // dk and dv. It comes first; all other blocks add to these rows.
   const std::int64_t last = (g.positions - 1) / block_rows * block_rows;
   for (std::int64_t block = last; block >= 0; block -= block_rows) {
     const std::int64_t block_end = std::min(block + block_rows, g.positions);
+    const bool add = block != last || head % g.readers() != 0;
     for (std::int64_t begin = block; begin < block_end; begin += tile_rows) {
       const std::int64_t end = std::min(begin + tile_rows, block_end), rows = end - begin;
       const std::int64_t padded = g.padded(end);
@@ -194,43 +205,44 @@ void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t 
       const std::int64_t from = g.causal ? std::max(block, key) : block;
       const std::int64_t rows = block_end - from, at = (from - block) * ld + key;
       depth_products(g, keys_here, rows, {dp + at, 1, ld}, queries, from, dk + key * stride, stride,
-                     block != last);
+                     add);
       depth_products(g, keys_here, rows, {p + at, 1, ld}, slopes, from, dv + key * stride, stride,
-                     block != last);
+                     add);
     }
   }
 }
 
-/// Runs head(sample, head, scratch) for all samples and heads; each thread has scratch memory for
-/// `floats` values.
-template <class Head>
-void for_each_head(const Context& context, const Geometry& g, std::int64_t floats, Head head) {
+/// Runs body(i, scratch) for each i below `count`; each thread has scratch memory for `floats`
+/// values.
+template <class Body>
+void with_scratch(const Context& context, std::int64_t count, std::int64_t floats, Body body) {
   const Tensor scratch = context.device.tensor(Shape{context.threads, round_up(floats, lanes)},
                                                MemoryKind::workspace, DType::f32);
-  parallel_for(context.threads, g.samples * g.heads, 1,
-               [&](std::int64_t begin, std::int64_t end, int thread) {
-                 float* mine = scratch.data<float>() + thread * scratch.shape()[1];
-                 for (std::int64_t i = begin; i < end; ++i) head(i / g.heads, i % g.heads, mine);
-               });
+  parallel_for(context.threads, count, 1, [&](std::int64_t begin, std::int64_t end, int thread) {
+    float* mine = scratch.data<float>() + thread * scratch.shape()[1];
+    for (std::int64_t i = begin; i < end; ++i) body(i, mine);
+  });
 }
 
 }  // namespace
 
 void attention_forward(const Context& context, const AttentionForward& op) {
-  const Geometry g(op.qkv, op.causal);
+  const Geometry g(op.qkv, op.y, op.causal);
   const std::int64_t floats =
       g.transposed_size() + g.straight_size() + tile_rows * g.score_stride();
-  for_each_head(context, g, floats, [&](std::int64_t sample, std::int64_t head, float* scratch) {
-    forward_head(op, g, sample, head, scratch);
+  with_scratch(context, g.samples * g.heads, floats, [&](std::int64_t i, float* scratch) {
+    forward_head(op, g, i / g.heads, i % g.heads, scratch);
   });
 }
 
 void attention_backward(const Context& context, const AttentionBackward& op) {
-  const Geometry g(op.qkv, op.causal);
+  const Geometry g(op.qkv, op.y, op.causal);
   const std::int64_t floats =
       2 * g.transposed_size() + 3 * g.straight_size() + 2 * block_rows * g.score_stride();
-  for_each_head(context, g, floats, [&](std::int64_t sample, std::int64_t head, float* scratch) {
-    backward_head(op, g, sample, head, scratch);
+  with_scratch(context, g.samples * g.key_heads, floats, [&](std::int64_t i, float* scratch) {
+    const std::int64_t first = i % g.key_heads * g.readers();
+    for (std::int64_t head = first; head < first + g.readers(); ++head)
+      backward_head(op, g, i / g.key_heads, head, scratch);
   });
 }
 

@@ -45,6 +45,11 @@ Kernels make_kernels(const Context& context) {
       .take_rows_backward = widened(context, take_rows_backward),
       .layer_norm_forward = widened(context, layer_norm_forward),
       .layer_norm_backward = widened(context, layer_norm_backward),
+      .rms_norm_forward = widened(context, rms_norm_forward),
+      .rms_norm_backward = widened(context, rms_norm_backward),
+      .swiglu_forward = widened(context, swiglu_forward),
+      .swiglu_backward = widened(context, swiglu_backward),
+      .rotary = widened(context, rotary),
       .attention_forward = widened(context, attention_forward),
       .attention_backward = widened(context, attention_backward),
       .convolution_forward =

@@ -1,19 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/device/cpu/cpu_kernels.h"
-#include "core/device/cpu/parallel.h"
+#include "core/device/cpu/row_sums.h"
 
 namespace ringside::cpu {
 namespace {
-
-constexpr std::int64_t grain = 32;  // fewer rows are not worth a thread
-
-/// out = a + b; `out` may be a or b.
-void add_rows(const float* a, const float* b, float* out, std::int64_t count) {
-#pragma omp simd
-  for (std::int64_t c = 0; c < count; ++c) out[c] = a[c] + b[c];
-}
 
 struct RowStatistics {
   float mean, rstd;
@@ -82,7 +73,7 @@ void layer_norm_forward(const Context& context, const LayerNormForward& op) {
   const float* bias = op.bias.data<float>();
   float* mean = op.mean.data<float>();
   float* rstd = op.rstd.data<float>();
-  parallel_for(context.threads, rows, grain, [&](std::int64_t begin, std::int64_t end, int) {
+  parallel_for(context.threads, rows, row_grain, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t r = begin; r < end; ++r) {
       const float* row = op.x.data<float>() + r * width;
       float* y = op.y.data<float>() + r * width;
@@ -108,35 +99,18 @@ void layer_norm_backward(const Context& context, const LayerNormBackward& op) {
   const float* residual = op.dresidual.data<float>();
   float* dx_all = op.dx.data<float>();
 
-  // Partial sums of dweight and dbias over parts of the rows. The number of parts depends on the
-  // shape alone, so the bits are the same for any number of threads.
-  const std::int64_t parts = std::clamp<std::int64_t>(rows / grain, 1, 16);
-  const Tensor scratch =
-      context.device.tensor(Shape{parts, 2, width}, MemoryKind::workspace, DType::f32);
-  parallel_for(context.threads, parts, 1, [&](std::int64_t part_begin, std::int64_t part_end, int) {
-    for (std::int64_t part = part_begin; part < part_end; ++part) {
-      float* __restrict dweight = scratch.data<float>() + part * 2 * width;
-      float* __restrict dbias = dweight + width;
-      std::fill(dweight, dweight + 2 * width, 0.0f);
-      for (std::int64_t r = rows * part / parts; r < rows * (part + 1) / parts; ++r) {
+  const Tensor sums =
+      sum_over_rows(context, rows, 2 * width, [&](std::int64_t r, float* __restrict gradients) {
         const float* dy = op.dy.data<float>() + r * width;
         const float* x = op.x.data<float>() + r * width;
         const RowStatistics row{op.mean.data<float>()[r], op.rstd.data<float>()[r]};
-        const Projections onto = add_parameter_gradients(row, dy, x, weight, dweight, dbias, width);
-        float* dx = dx_all + r * width;
-        input_gradient(row, onto, dy, x, weight, dx, residual ? residual + r * width : nullptr,
-                       width);
-      }
-    }
-  });
-  float* dweight = op.dweight.data<float>();
-  float* dbias = op.dbias.data<float>();
-  std::copy_n(scratch.data<float>(), width, dweight);
-  std::copy_n(scratch.data<float>() + width, width, dbias);
-  for (std::int64_t part = 1; part < parts; ++part) {
-    add_rows(dweight, scratch.data<float>() + part * 2 * width, dweight, width);
-    add_rows(dbias, scratch.data<float>() + (part * 2 + 1) * width, dbias, width);
-  }
+        const Projections onto =
+            add_parameter_gradients(row, dy, x, weight, gradients, gradients + width, width);
+        input_gradient(row, onto, dy, x, weight, dx_all + r * width,
+                       residual ? residual + r * width : nullptr, width);
+      });
+  std::copy_n(sums.data<float>(), width, op.dweight.data<float>());
+  std::copy_n(sums.data<float>() + width, width, op.dbias.data<float>());
 }
 
 }  // namespace ringside::cpu

@@ -39,6 +39,24 @@ void visit_operands(Is<LayerNormBackward> auto& op, auto&& visit) {
   visit.in(op.dresidual);
   visit.out(op.dx), visit.out(op.dweight), visit.out(op.dbias);
 }
+void visit_operands(Is<RmsNormForward> auto& op, auto&& visit) {
+  visit.in(op.x), visit.in(op.residual), visit.in(op.weight);
+  visit.out(op.sum), visit.out(op.y), visit.out(op.rstd);
+}
+void visit_operands(Is<RmsNormBackward> auto& op, auto&& visit) {
+  visit.in(op.dy), visit.in(op.x), visit.in(op.weight), visit.in(op.rstd);
+  visit.in(op.dresidual);
+  visit.out(op.dx), visit.out(op.dweight);
+}
+void visit_operands(Is<SwiGluForward> auto& op, auto&& visit) {
+  visit.in(op.x);
+  visit.out(op.y);
+}
+void visit_operands(Is<SwiGluBackward> auto& op, auto&& visit) {
+  visit.in(op.dy), visit.in(op.x);
+  visit.out(op.dx);
+}
+void visit_operands(Is<Rotary> auto& op, auto&& visit) { visit.in_out(op.x); }
 void visit_operands(Is<AttentionForward> auto& op, auto&& visit) {
   visit.in(op.qkv);
   visit.out(op.y), visit.out(op.statistics);

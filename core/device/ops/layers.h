@@ -51,42 +51,16 @@ struct EmbeddingBackward {
   Tensor dposition_table{};  // optional; all rows are overwritten
 };
 
-/// sum = x + residual; y = (sum - mean) * rstd * weight + bias, over the last axis; rstd =
-/// 1 / sqrt(variance + epsilon).
-struct LayerNormForward {
-  Tensor x{};               // [M, C]
-  Tensor residual{};        // [M, C], optional; without it the norm is of x, and `sum` stays empty
-  Tensor weight{}, bias{};  // [C]
-  Tensor sum{};             // [M, C], optional, may be the same tensor as x or residual
-  Tensor y{};               // [M, C]
-  Tensor mean{}, rstd{};    // [M] fp32
-  float epsilon = 1e-5f;
+/// SwiGLU (Shazeer 2020): y = silu(gate) * up, where silu(g) = g / (1 + e^-g), and each row of x is
+/// the row's gates, followed by as many values `up`.
+struct SwiGluForward {
+  Tensor x{};  // [M, 2 * F]
+  Tensor y{};  // [M, F]
 };
-/// dx = the gradient through the norm, plus dresidual if it is given.
-struct LayerNormBackward {
-  Tensor dy{};                // [M, C]
-  Tensor x{};                 // [M, C], what was normalised: `sum` of the forward, or x
-  Tensor weight{};            // [C]
-  Tensor mean{}, rstd{};      // [M] fp32
-  Tensor dresidual{};         // [M, C], optional, may be the same tensor as dx
-  Tensor dx{};                // [M, C]
-  Tensor dweight{}, dbias{};  // [C]
-};
-
-/// Scaled dot-product attention for each sample and head, with scale 1 / sqrt(D).
-struct AttentionForward {
-  Tensor qkv{};  // [B, T, 3, H, D]
-  bool causal = true;
-  Tensor y{};  // [B, T, H, D]
-  // [B, H, T] fp32: log-sum-exp of each row of scores; backward recomputes probabilities with it
-  Tensor statistics{};
-};
-struct AttentionBackward {
-  Tensor dy{};   // [B, T, H, D]
-  Tensor qkv{};  // [B, T, 3, H, D]
-  bool causal = true;
-  Tensor y{}, statistics{};  // as in the forward
-  Tensor dqkv{};             // [B, T, 3, H, D]
+struct SwiGluBackward {
+  Tensor dy{};  // [M, F]
+  Tensor x{};   // [M, 2 * F]
+  Tensor dx{};  // [M, 2 * F], may be the same tensor as x
 };
 
 /// losses[i] = -log softmax(logits[i])[targets[i]] in nats; dlogits = scale * the gradient of

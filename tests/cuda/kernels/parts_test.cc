@@ -95,31 +95,33 @@ TEST_P(KernelParts, ProductWithoutCublas) {
 }
 
 TEST_P(KernelParts, AttentionWithRoomForFewHeadsGivesTheSameBits) {
-  constexpr std::int64_t samples = 2, positions = 20, heads = 5, depth = 8;
-  const Tensor qkv = upload({samples, positions, 3, heads, depth},
-                            normal(samples * positions * 3 * heads * depth));
-  const Shape y_shape{samples, positions, heads, depth};
-  const Tensor dy = upload(y_shape, normal(samples * positions * heads * depth));
-  cuda::Matmul matmul(context());
-  std::vector<std::vector<float>> results;
-  // Memory for all heads at once, for a few heads, and for one head at a time.
-  for (const std::int64_t bytes : {1 << 20, 2 * 6 * 20 * 20, 0}) {
-    const AttentionForward forward{
-        .qkv = qkv, .y = output(y_shape), .statistics = output_f32({samples, heads, positions})};
-    cuda::attention_forward(context(), matmul, forward, bytes);
-    const AttentionBackward backward{.dy = dy,
-                                     .qkv = qkv,
-                                     .y = forward.y,
-                                     .statistics = forward.statistics,
-                                     .dqkv = output(qkv.shape())};
-    cuda::attention_backward(context(), matmul, backward, bytes);
-    auto bits = download(backward.dqkv);
-    for (const auto& more : {forward.y, forward.statistics})
-      for (const float value : download(more)) bits.push_back(value);
-    results.push_back(std::move(bits));
+  constexpr std::int64_t samples = 2, positions = 20, heads = 6, depth = 8;
+  for (const std::int64_t key_heads : {6, 1}) {
+    const Shape qkv_shape{samples, positions, heads + 2 * key_heads, depth};
+    const Tensor qkv = upload(qkv_shape, normal(qkv_shape.count()));
+    const Shape y_shape{samples, positions, heads, depth};
+    const Tensor dy = upload(y_shape, normal(samples * positions * heads * depth));
+    cuda::Matmul matmul(context());
+    std::vector<std::vector<float>> results;
+    // Memory for all heads at once, for a few heads, and for one head at a time.
+    for (const std::int64_t bytes : {1 << 20, 2 * 6 * 20 * 20, 0}) {
+      const AttentionForward forward{
+          .qkv = qkv, .y = output(y_shape), .statistics = output_f32({samples, heads, positions})};
+      cuda::attention_forward(context(), matmul, forward, bytes);
+      const AttentionBackward backward{.dy = dy,
+                                       .qkv = qkv,
+                                       .y = forward.y,
+                                       .statistics = forward.statistics,
+                                       .dqkv = output(qkv.shape())};
+      cuda::attention_backward(context(), matmul, backward, bytes);
+      auto bits = download(backward.dqkv);
+      for (const auto& more : {forward.y, forward.statistics})
+        for (const float value : download(more)) bits.push_back(value);
+      results.push_back(std::move(bits));
+    }
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
   }
-  EXPECT_EQ(results[0], results[1]);
-  EXPECT_EQ(results[0], results[2]);
 }
 
 /// A convolution with bias, relu, stride and padding, and its gradients.
@@ -257,14 +259,14 @@ TEST_P(KernelParts, NothingWaitsForTheDeviceInASteadyStep) {
                                 .dx = output({rows, width}),
                                 .dweight = output({width, width}),
                                 .dbias = output({width})};
-  const AttentionForward attention{.qkv = upload({2, 16, 3, 2, 8}, normal(2 * 16 * 3 * 16)),
+  const AttentionForward attention{.qkv = upload({2, 16, 4, 8}, normal(2 * 16 * 4 * 8)),
                                    .y = output({2, 16, 2, 8}),
                                    .statistics = output_f32({2, 2, 16})};
   const AttentionBackward attended{.dy = upload({2, 16, 2, 8}, normal(2 * 16 * 16)),
                                    .qkv = attention.qkv,
                                    .y = attention.y,
                                    .statistics = attention.statistics,
-                                   .dqkv = output({2, 16, 3, 2, 8})};
+                                   .dqkv = output({2, 16, 4, 8})};
   const EmbeddingBackward embedding{.tokens = upload({2, 32}, integers(rows, classes)),
                                     .dy = gradient.dy,
                                     .dtoken_table = output({classes, width})};

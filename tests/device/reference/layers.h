@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/device/ops.h"
 #include "tests/device/reference/values.h"
@@ -100,78 +99,51 @@ inline LayerNormGradient layer_norm_backward(const Values& dy, const Values& x,
   return out;
 }
 
-/// Attention over qkv [B, T, 3, H, D], with the probabilities [B, H, T, T] kept.
-struct AttentionShape {
-  Index samples, positions, heads, depth;
-  bool causal;
-
-  Index qkv(Index b, Index t, Index part, Index h, Index d) const {
-    return (((b * positions + t) * 3 + part) * heads + h) * depth + d;
-  }
-  Index y(Index b, Index t, Index h, Index d) const {
-    return ((b * positions + t) * heads + h) * depth + d;
-  }
-  Index p(Index b, Index h, Index t, Index s) const {
-    return ((b * heads + h) * positions + t) * positions + s;
-  }
-  Index seen(Index t) const { return causal ? t + 1 : positions; }
-  double scale() const { return 1 / std::sqrt(static_cast<double>(depth)); }
+struct RmsNorm {
+  Values y, rstd;
 };
-struct Attention {
-  Values y, statistics, probabilities;
-};
-inline Attention attention(const Values& qkv, const AttentionShape& s) {
-  Attention out{Values(at(s.samples * s.positions * s.heads * s.depth), 0.0),
-                Values(at(s.samples * s.heads * s.positions)),
-                Values(at(s.samples * s.heads * s.positions * s.positions), 0.0)};
-  for (Index b = 0; b < s.samples; ++b)
-    for (Index h = 0; h < s.heads; ++h)
-      for (Index t = 0; t < s.positions; ++t) {
-        Values scores(at(s.seen(t)), 0.0);
-        double most = -std::numeric_limits<double>::infinity(), sum = 0;
-        for (Index k = 0; k < s.seen(t); ++k) {
-          for (Index d = 0; d < s.depth; ++d)
-            scores[at(k)] +=
-                qkv[at(s.qkv(b, t, 0, h, d))] * qkv[at(s.qkv(b, k, 1, h, d))] * s.scale();
-          most = std::max(most, scores[at(k)]);
-        }
-        for (double score : scores) sum += std::exp(score - most);
-        out.statistics[at((b * s.heads + h) * s.positions + t)] = most + std::log(sum);
-        for (Index k = 0; k < s.seen(t); ++k) {
-          const double p = std::exp(scores[at(k)] - most) / sum;
-          out.probabilities[at(s.p(b, h, t, k))] = p;
-          for (Index d = 0; d < s.depth; ++d)
-            out.y[at(s.y(b, t, h, d))] += p * qkv[at(s.qkv(b, k, 2, h, d))];
-        }
-      }
+inline RmsNorm rms_norm(const Values& x, const Values& weight, Index rows, double epsilon = 1e-5) {
+  const Index width = static_cast<Index>(weight.size());
+  RmsNorm out{Values(x.size()), Values(at(rows))};
+  for (Index r = 0; r < rows; ++r) {
+    double squares = 0;
+    for (Index c = 0; c < width; ++c) squares += x[at(r * width + c)] * x[at(r * width + c)];
+    const double rstd = 1 / std::sqrt(squares / static_cast<double>(width) + epsilon);
+    out.rstd[at(r)] = rstd;
+    for (Index c = 0; c < width; ++c)
+      out.y[at(r * width + c)] = x[at(r * width + c)] * rstd * weight[at(c)];
+  }
   return out;
 }
-inline Values attention_backward(const Values& dy, const Values& qkv, const AttentionShape& s) {
-  const Attention forward = attention(qkv, s);
-  Values dqkv(qkv.size(), 0.0);
-  for (Index b = 0; b < s.samples; ++b)
-    for (Index h = 0; h < s.heads; ++h)
-      for (Index t = 0; t < s.positions; ++t) {
-        Values dp(at(s.seen(t)), 0.0);
-        double mean = 0;
-        for (Index k = 0; k < s.seen(t); ++k) {
-          const double p = forward.probabilities[at(s.p(b, h, t, k))];
-          for (Index d = 0; d < s.depth; ++d) {
-            dp[at(k)] += dy[at(s.y(b, t, h, d))] * qkv[at(s.qkv(b, k, 2, h, d))];
-            dqkv[at(s.qkv(b, k, 2, h, d))] += p * dy[at(s.y(b, t, h, d))];
-          }
-          mean += p * dp[at(k)];
-        }
-        for (Index k = 0; k < s.seen(t); ++k) {
-          const double ds =
-              forward.probabilities[at(s.p(b, h, t, k))] * (dp[at(k)] - mean) * s.scale();
-          for (Index d = 0; d < s.depth; ++d) {
-            dqkv[at(s.qkv(b, t, 0, h, d))] += ds * qkv[at(s.qkv(b, k, 1, h, d))];
-            dqkv[at(s.qkv(b, k, 1, h, d))] += ds * qkv[at(s.qkv(b, t, 0, h, d))];
-          }
-        }
-      }
-  return dqkv;
+
+struct RmsNormGradient {
+  Values dx, dweight;
+};
+inline RmsNormGradient rms_norm_backward(const Values& dy, const Values& x, const Values& weight,
+                                         Index rows) {
+  const Index width = static_cast<Index>(weight.size());
+  const RmsNorm forward = rms_norm(x, weight, rows);
+  RmsNormGradient out{Values(x.size()), Values(weight.size(), 0.0)};
+  for (Index r = 0; r < rows; ++r) {
+    const double rstd = forward.rstd[at(r)];
+    // d (x_i * rstd) / d x_j is delta_ij * rstd - x_i * x_j * rstd^3 / C.
+    double dot = 0;
+    for (Index j = 0; j < width; ++j)
+      dot += dy[at(r * width + j)] * weight[at(j)] * x[at(r * width + j)];
+    for (Index i = 0; i < width; ++i) {
+      const double g = dy[at(r * width + i)], value = x[at(r * width + i)];
+      out.dx[at(r * width + i)] =
+          g * weight[at(i)] * rstd - value * dot * rstd * rstd * rstd / static_cast<double>(width);
+      out.dweight[at(i)] += g * value * rstd;
+    }
+  }
+  return out;
+}
+
+inline double silu(double x) { return x / (1 + std::exp(-x)); }
+inline double silu_slope(double x) {
+  const double sigmoid = 1 / (1 + std::exp(-x));
+  return sigmoid * (1 + x * (1 - sigmoid));
 }
 
 struct Loss {

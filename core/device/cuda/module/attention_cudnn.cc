@@ -14,29 +14,38 @@ using TensorRef = std::shared_ptr<fe::graph::Tensor_attributes>;
 /// What the choice of an engine depends on.
 struct Key {
   DType dtype;
-  std::int64_t samples, positions, heads, depth;
+  std::int64_t samples, positions, heads, key_heads, depth;
   bool causal, backward;
 
-  Key(const Tensor& qkv, bool causal, bool backward)
-      : dtype(qkv.dtype()),
-        samples(qkv.shape()[0]),
-        positions(qkv.shape()[1]),
-        heads(qkv.shape()[3]),
-        depth(qkv.shape()[4]),
+  Key(const Tensor& qkv, const Tensor& y, bool causal, bool backward)
+      : dtype(y.dtype()),
+        samples(y.shape()[0]),
+        positions(y.shape()[1]),
+        heads(y.shape()[2]),
+        key_heads(key_heads_of(qkv, y)),
+        depth(y.shape()[3]),
         causal(causal),
         backward(backward) {}
   auto operator<=>(const Key&) const = default;
 
   std::int64_t width() const { return heads * depth; }
+  /// Elements of a position of q, k and v together.
+  std::int64_t packed() const { return (heads + 2 * key_heads) * depth; }
 };
 
 /// Numbers of the operands within a graph.
 enum Operand : std::int64_t { q = 1, k, v, y, statistics, dy, dq, dk, dv };
 
-/// For cuDNN the extents are [B, H, T, D], and strides say where the elements lie.
+bool is_of_keys(Operand operand) {
+  return operand == k || operand == v || operand == dk || operand == dv;
+}
+
+/// For cuDNN the extents are [B, H, T, D], with K heads in place of H for keys and values, and
+/// strides say where the elements lie.
 void describe(const TensorRef& tensor, const Key& key, Operand operand, std::int64_t row) {
+  const std::int64_t heads = is_of_keys(operand) ? key.key_heads : key.heads;
   tensor->set_uid(operand)
-      .set_dim({key.samples, key.heads, key.positions, key.depth})
+      .set_dim({key.samples, heads, key.positions, key.depth})
       .set_stride({key.positions * row, key.depth, row, 1});
 }
 void describe_statistics(const TensorRef& tensor, const Key& key) {
@@ -54,7 +63,7 @@ TensorRef input(fe::graph::Graph& graph, const Key& key, Operand operand, std::i
 float scale_of(const Key& key) { return 1 / std::sqrt(static_cast<float>(key.depth)); }
 
 void describe_forward(fe::graph::Graph& graph, const Key& key) {
-  const std::int64_t packed = 3 * key.width();
+  const std::int64_t packed = key.packed();
   auto options = fe::graph::SDPA_attributes()
                      .set_name("attention_forward")
                      .set_generate_stats(true)
@@ -69,7 +78,7 @@ void describe_forward(fe::graph::Graph& graph, const Key& key) {
 }
 
 void describe_backward(fe::graph::Graph& graph, const Key& key) {
-  const std::int64_t packed = 3 * key.width();
+  const std::int64_t packed = key.packed();
   // Without the deterministic option the terms of dq are added in the order in which blocks finish.
   auto options = fe::graph::SDPA_backward_attributes()
                      .set_name("attention_backward")
@@ -100,15 +109,17 @@ fe::error_t build(cudnnHandle_t handle, fe::graph::Graph& graph, const Key& key)
 bool is_for_it(const Key& key) { return key.dtype != DType::f32 && key.depth % 8 == 0; }
 
 std::string text(const Key& key) {
-  return fmt::format("attention of {}x{}x{}x{}", key.samples, key.positions, key.heads, key.depth);
+  return fmt::format("attention of {}x{}x{}x{} with {} heads of keys", key.samples, key.positions,
+                     key.heads, key.depth, key.key_heads);
 }
 
 void* raw(const Tensor& tensor) { return tensor.data<std::uint8_t>(); }
 
-/// Address of part 0, 1 or 2 of [B, T, 3, H, D].
+/// Address of the first head of q, k or v (part 0, 1 or 2) in [B, T, H + 2 * K, D].
 void* part(const Tensor& packed, const Key& key, int index) {
+  const std::int64_t heads = index == 0 ? 0 : key.heads + (index - 1) * key.key_heads;
   return packed.data<std::uint8_t>() +
-         static_cast<std::size_t>(index * key.width()) * size_of(key.dtype);
+         static_cast<std::size_t>(heads * key.depth) * size_of(key.dtype);
 }
 
 class CudnnAttention final : public FusedAttention {
@@ -116,7 +127,7 @@ class CudnnAttention final : public FusedAttention {
   explicit CudnnAttention(const Context& context) : graphs_(context) {}
 
   bool forward(const AttentionForward& op) override {
-    const Key key(op.qkv, op.causal, false);
+    const Key key(op.qkv, op.y, op.causal, false);
     if (!is_for_it(key) || !is_for_cudnn(op.qkv, op.y)) return false;
     return graphs_.run(key, build,
                        {{q, part(op.qkv, key, 0)},
@@ -128,7 +139,7 @@ class CudnnAttention final : public FusedAttention {
   }
 
   bool backward(const AttentionBackward& op) override {
-    const Key key(op.qkv, op.causal, true);
+    const Key key(op.qkv, op.y, op.causal, true);
     if (!is_for_it(key) || !is_for_cudnn(op.qkv, op.y, op.dy, op.dqkv)) return false;
     return graphs_.run(key, build,
                        {{q, part(op.qkv, key, 0)},

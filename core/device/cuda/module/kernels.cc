@@ -70,6 +70,11 @@ Kernels make_kernels(const Context& context) {
       .take_rows_backward = bound(context, take_rows_backward),
       .layer_norm_forward = bound(context, layer_norm_forward),
       .layer_norm_backward = bound(context, layer_norm_backward),
+      .rms_norm_forward = bound(context, rms_norm_forward),
+      .rms_norm_backward = bound(context, rms_norm_backward),
+      .swiglu_forward = bound(context, swiglu_forward),
+      .swiglu_backward = bound(context, swiglu_backward),
+      .rotary = bound(context, rotary),
       .attention_forward =
           attention(context, matmul, fused, &FusedAttention::forward, attention_forward),
       .attention_backward =

@@ -1,16 +1,9 @@
-// Layer norm. Forward reads a row once and keeps it in registers. Backward reads the rows once for
-// all gradients.
-#include "core/device/cuda/module/column_sums.h"
+// Layer norm (norm_rows.cuh).
 #include "core/device/cuda/module/kernels.h"
-#include "core/device/cuda/module/launch.h"
-#include "core/device/cuda/module/reduce.cuh"
-#include "core/device/cuda/module/vectors.cuh"
+#include "core/device/cuda/module/norm_rows.cuh"
 
 namespace ringside::cuda {
 namespace {
-
-constexpr int block_threads = 256;
-constexpr int block_warps = block_threads / warp;
 
 template <class T>
 struct Forward {
@@ -21,65 +14,47 @@ struct Forward {
   float epsilon;
 };
 
-/// A warp computes a row if `narrow` is true, else a block does. Each thread holds up to `packs`
-/// times 16 bytes of the row.
 template <class T, int packs, bool narrow>
-__global__ __launch_bounds__(block_threads) void forward_kept(Forward<T> op) {
-  constexpr int n = in_16_bytes<T>, team = narrow ? warp : block_threads;
-  const std::int64_t row = narrow ? std::int64_t{blockIdx.x} * block_warps + threadIdx.x / warp
-                                  : std::int64_t{blockIdx.x};
+__global__ __launch_bounds__(norm_threads) void forward_kept(Forward<T> op) {
+  using Row = Team<T, narrow>;
+  constexpr int n = Row::n;
+  const std::int64_t row = Row::row(), begin = row * op.width;
   if (row >= op.rows) return;
-  const int member = static_cast<int>(threadIdx.x) % team;
-  const std::int64_t begin = row * op.width;
-  const auto column = [=](int p) { return (std::int64_t{p} * team + member) * n; };
-  const auto team_sum = [](float value, int slot) {
-    if constexpr (narrow)
-      return warp_sum(value);
-    else
-      return block_sum(value, slot);
-  };
-
   Floats<n> values[packs];
+  load_row<Row>(values, op.x, op.residual, begin, op.width);
   float sum = 0;
 #pragma unroll
   for (int p = 0; p < packs; ++p) {
-    values[p] = {};
-    if (column(p) >= op.width) continue;
-    values[p] = load_floats<n>(op.x + begin + column(p));
-    if (op.residual) {
-      const Floats<n> residual = load_floats<n>(op.residual + begin + column(p));
-#pragma unroll
-      for (int i = 0; i < n; ++i) values[p].at[i] += residual.at[i];
-    }
+    if (Row::column(p) >= op.width) continue;
 #pragma unroll
     for (int i = 0; i < n; ++i) sum += values[p].at[i];
   }
-  const float mean = team_sum(sum, 0) / static_cast<float>(op.width);
+  const float mean = Row::sum(sum, 0) / static_cast<float>(op.width);
 
   float squares = 0;
 #pragma unroll
   for (int p = 0; p < packs; ++p) {
-    if (column(p) >= op.width) continue;
-    if (op.sum) store_floats<n>(op.sum + begin + column(p), values[p]);
+    if (Row::column(p) >= op.width) continue;
+    if (op.sum) store_floats<n>(op.sum + begin + Row::column(p), values[p]);
 #pragma unroll
     for (int i = 0; i < n; ++i) {
       const float centred = values[p].at[i] - mean;
       squares += centred * centred;
     }
   }
-  const float rstd = rsqrtf(team_sum(squares, 1) / static_cast<float>(op.width) + op.epsilon);
+  const float rstd = rsqrtf(Row::sum(squares, 1) / static_cast<float>(op.width) + op.epsilon);
 
 #pragma unroll
   for (int p = 0; p < packs; ++p) {
-    if (column(p) >= op.width) continue;
-    const Floats<n> weight = load_floats<n>(op.weight + column(p));
-    const Floats<n> bias = load_floats<n>(op.bias + column(p));
+    if (Row::column(p) >= op.width) continue;
+    const Floats<n> weight = load_floats<n>(op.weight + Row::column(p));
+    const Floats<n> bias = load_floats<n>(op.bias + Row::column(p));
 #pragma unroll
     for (int i = 0; i < n; ++i)
       values[p].at[i] = (values[p].at[i] - mean) * rstd * weight.at[i] + bias.at[i];
-    store_floats<n>(op.y + begin + column(p), values[p]);
+    store_floats<n>(op.y + begin + Row::column(p), values[p]);
   }
-  if (member == 0) {
+  if (Row::member() == 0) {
     op.mean[row] = mean;
     op.rstd[row] = rstd;
   }
@@ -87,7 +62,7 @@ __global__ __launch_bounds__(block_threads) void forward_kept(Forward<T> op) {
 
 /// For any width and alignment: one block for each row, which it reads three times.
 template <class T>
-__global__ __launch_bounds__(block_threads) void forward_reread(Forward<T> op) {
+__global__ __launch_bounds__(norm_threads) void forward_reread(Forward<T> op) {
   const std::int64_t row = blockIdx.x, begin = row * op.width;
   // A thread reads the same elements each time, so `sum` may lie in the memory of x or of the
   // residual.
@@ -95,14 +70,14 @@ __global__ __launch_bounds__(block_threads) void forward_reread(Forward<T> op) {
     return load_float(op.x + begin + c) + (op.residual ? load_float(op.residual + begin + c) : 0);
   };
   float sum = 0, squares = 0;
-  for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) sum += value(c);
+  for (std::int64_t c = threadIdx.x; c < op.width; c += norm_threads) sum += value(c);
   const float mean = block_sum(sum, 0) / static_cast<float>(op.width);
-  for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) {
+  for (std::int64_t c = threadIdx.x; c < op.width; c += norm_threads) {
     const float centred = value(c) - mean;
     squares += centred * centred;
   }
   const float rstd = rsqrtf(block_sum(squares, 1) / static_cast<float>(op.width) + op.epsilon);
-  for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) {
+  for (std::int64_t c = threadIdx.x; c < op.width; c += norm_threads) {
     const float here = value(c);
     if (op.sum) store_float(op.sum + begin + c, here);
     store_float(op.y + begin + c,
@@ -113,6 +88,15 @@ __global__ __launch_bounds__(block_threads) void forward_reread(Forward<T> op) {
     op.rstd[row] = rstd;
   }
 }
+
+template <class T>
+struct ForwardKernels {
+  template <int packs, bool narrow>
+  static auto kept() {
+    return forward_kept<T, packs, narrow>;
+  }
+  static auto reread() { return forward_reread<T>; }
+};
 
 template <class T>
 void forward(const Context& context, const LayerNormForward& op) {
@@ -127,32 +111,9 @@ void forward(const Context& context, const LayerNormForward& op) {
                         .rows = op.x.shape()[0],
                         .width = op.x.shape()[1],
                         .epsilon = op.epsilon};
-  const auto aligned = [&](const auto*... operands) {
-    return (has_aligned_rows(operands, with.width) && ...);
-  };
-  constexpr int most = 8;  // largest number of packs of a thread
-  const std::int64_t packs = (with.width + in_16_bytes<T> - 1) / in_16_bytes<T>;
-  const bool kept = packs <= most * block_threads &&
-                    aligned(with.x, with.residual, with.weight, with.bias, with.sum, with.y);
-  if (!kept) {
-    launch(context, "layer_norm_forward", forward_reread<T>, blocks_for(with.rows, 1),
-           block_threads, with);
-    return;
-  }
-  const bool narrow = packs <= most * warp;
-  const std::int64_t each =
-      (packs + (narrow ? warp : block_threads) - 1) / (narrow ? warp : block_threads);
-  const auto kernel = !narrow     ? each <= 2   ? forward_kept<T, 2, false>
-                                    : each <= 4 ? forward_kept<T, 4, false>
-                                                : forward_kept<T, 8, false>
-                          : each <= 1 ? forward_kept<T, 1, true>
-                      : each <= 2 ? forward_kept<T, 2, true>
-                      : each <= 3 ? forward_kept<T, 3, true>
-                      : each <= 4 ? forward_kept<T, 4, true>
-                      : each <= 6 ? forward_kept<T, 6, true>
-                                  : forward_kept<T, 8, true>;
-  launch(context, "layer_norm_forward", kernel, blocks_for(with.rows, narrow ? block_warps : 1),
-         block_threads, with);
+  const bool aligned = have_aligned_rows(with.width, with.x, with.residual, with.weight, with.bias,
+                                         with.sum, with.y);
+  launch_norm_forward<T, ForwardKernels<T>>(context, "layer_norm_forward", with, aligned);
 }
 
 template <class T>
@@ -257,16 +218,16 @@ __global__ __launch_bounds__(most_threads) void backward_kept(Backward<T> op) {
 /// For any width and alignment: the sums over rows are kept in memory. Only one thread adds to each
 /// of them.
 template <class T>
-__global__ __launch_bounds__(block_threads) void backward_reread(Backward<T> op) {
+__global__ __launch_bounds__(norm_threads) void backward_reread(Backward<T> op) {
   float* dweight = op.parts + std::int64_t{blockIdx.x} * 2 * op.width;
   float* dbias = dweight + op.width;
-  for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) dweight[c] = dbias[c] = 0;
+  for (std::int64_t c = threadIdx.x; c < op.width; c += norm_threads) dweight[c] = dbias[c] = 0;
   int slot = 0;
   for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
     const std::int64_t begin = row * op.width;
     const float mean = op.mean[row], rstd = op.rstd[row];
     float sums[2] = {};
-    for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) {
+    for (std::int64_t c = threadIdx.x; c < op.width; c += norm_threads) {
       const float g = load_float(op.dy + begin + c);
       const float normal = (load_float(op.x + begin + c) - mean) * rstd;
       const float scaled = g * load_float(op.weight + c);
@@ -279,7 +240,7 @@ __global__ __launch_bounds__(block_threads) void backward_reread(Backward<T> op)
     slot ^= 1;
     const float ones = sums[0] / static_cast<float>(op.width);
     const float along = sums[1] / static_cast<float>(op.width);
-    for (std::int64_t c = threadIdx.x; c < op.width; c += block_threads) {
+    for (std::int64_t c = threadIdx.x; c < op.width; c += norm_threads) {
       const float normal = (load_float(op.x + begin + c) - mean) * rstd;
       const float scaled = load_float(op.dy + begin + c) * load_float(op.weight + c);
       const float residual = op.dresidual ? load_float(op.dresidual + begin + c) : 0;
@@ -289,8 +250,17 @@ __global__ __launch_bounds__(block_threads) void backward_reread(Backward<T> op)
 }
 
 template <class T>
+struct BackwardKernels {
+  template <int packs, int at_once, int most_threads>
+  static auto kept() {
+    return backward_kept<T, packs, at_once, most_threads>;
+  }
+  static auto reread() { return backward_reread<T>; }
+};
+
+template <class T>
 void backward(const Context& context, const LayerNormBackward& op) {
-  Backward<T> with{.dy = data<T>(op.dy),
+  const Backward<T> with{.dy = data<T>(op.dy),
                    .x = data<T>(op.x),
                    .weight = data<T>(op.weight),
                    .mean = op.mean.data<float>(),
@@ -300,32 +270,10 @@ void backward(const Context& context, const LayerNormBackward& op) {
                    .parts = nullptr,
                    .rows = op.x.shape()[0],
                    .width = op.x.shape()[1]};
-  const auto aligned = [&](const auto*... operands) {
-    return (has_aligned_rows(operands, with.width) && ...);
-  };
-  const std::int64_t packs = (with.width + in_16_bytes<T> - 1) / in_16_bytes<T>;
-  const bool kept = packs <= 2048 && aligned(with.dy, with.x, with.weight, with.dresidual, with.dx);
-  const auto kernel = !kept           ? backward_reread<T>
-                      : packs <= 256  ? backward_kept<T, 1, 4, 256>
-                      : packs <= 512  ? backward_kept<T, 1, 2, 512>
-                      : packs <= 1024 ? backward_kept<T, 1, 1, 1024>
-                                      : backward_kept<T, 2, 1, 1024>;
-  const std::int64_t columns = packs <= 1024 ? packs : (packs + 1) / 2;  // threads that have work
-  const auto threads =
-      kept ? static_cast<unsigned>((columns + warp - 1) / warp * warp) : unsigned{block_threads};
-  const std::int64_t at_once = !kept ? 1 : packs <= 256 ? 4 : packs <= 512 ? 2 : 1;
-  // Only as many blocks as can run at a time, because each block leaves a partial sum to be added
-  // later. Registers limit how many blocks run at a time. The number of blocks depends on the
-  // device and on the shape, dtype and alignment of the operands alone, and so do the bits of the
-  // sums.
-  constexpr std::int64_t resident_threads = sizeof(T) == 2 ? 384 : 576;
-  const std::int64_t resident =
-      context.multiprocessors * std::max<std::int64_t>(1, resident_threads / threads);
-  const unsigned blocks = std::max(1u, blocks_for(with.rows, at_once, resident));
-  const Tensor parts = context.device.tensor({blocks, 2 * with.width}, MemoryKind::workspace);
-  with.parts = parts.data<float>();
-  launch(context, "layer_norm_backward", kernel, blocks, threads, with);
-  sum_parts(context, parts, op.dweight, op.dbias);
+  const bool aligned = have_aligned_rows(with.width, with.dy, with.x, with.weight, with.dresidual,
+                                         with.dx);
+  launch_norm_backward<T, BackwardKernels<T>>(context, "layer_norm_backward", with, aligned,
+                                              op.dweight, op.dbias);
 }
 
 }  // namespace

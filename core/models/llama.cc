@@ -1,0 +1,149 @@
+#include "core/models/llama.h"
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/models/decoder_head.h"
+#include "core/nn/attention.h"
+#include "core/nn/decoder_layers.h"
+
+namespace ringside {
+namespace {
+
+constexpr float deviation = 0.02f;
+constexpr Init normal{Init::Kind::normal, deviation};
+
+std::int64_t kv_heads_of(const ModelConfig& c) { return c.kv_heads == 0 ? c.heads : c.kv_heads; }
+
+std::int64_t hidden_of(const ModelConfig& c) {
+  return c.hidden == 0 ? (c.width * 8 / 3 + 255) / 256 * 256 : c.hidden;
+}
+
+void check_llama(const ModelConfig& c) {
+  check_sizes(c, {});
+  // What a llama does not use may have any value that is not too large.
+  ModelConfig used = c;
+  used.dropout = 0;
+  used.positions = 0;
+  check_transformer(used);
+  if (c.kv_heads < 0 || c.heads % kv_heads_of(c) != 0)
+    throw Error("model.kv_heads = {} does not divide model.heads = {}; choose a divisor, or 0",
+                c.kv_heads, c.heads);
+  if (c.width / c.heads % 2 != 0)
+    throw Error(
+        "model.width / model.heads = {} is odd, but rotary positions turn pairs of elements; "
+        "choose an even width for each head",
+        c.width / c.heads);
+  if (c.width / c.heads > 512)
+    throw Error("model.width / model.heads = {} is too large; it has to be 512 or less",
+                c.width / c.heads);
+  if (c.hidden < 0)
+    throw Error("model.hidden = {} is too small; it has to be 1 or more, or 0", c.hidden);
+  if (!(c.rope_base >= 1) || !std::isfinite(c.rope_base))
+    throw Error("model.rope_base = {} is out of range; it has to be 1 or more", c.rope_base);
+  if (!(c.rope_factor >= 1) || !std::isfinite(c.rope_factor))
+    throw Error("model.rope_factor = {} is out of range; it has to be 1 or more", c.rope_factor);
+}
+
+class EmbeddingUnit final : public Unit {
+ public:
+  EmbeddingUnit(const ModelConfig& c, Device& device)
+      : Unit("embedding", device),
+        context_(c.context),
+        width_(c.width),
+        table_(*this, "table", c.vocabulary, /*positions=*/0, c.width, normal) {}
+
+  std::shared_ptr<TiedTable> share() { return table_.share(); }
+
+  Tensor forward(const Tensor& tokens, const Pass& pass) override {
+    const Shape& in = tokens.shape();
+    if (in.rank() != 2 || in[1] > context_)
+      throw Error("unit {}: input {} is not [samples, positions] of at most {} positions", name(),
+                  in.text(), context_);
+    return table_.forward(tokens, pass).reshaped({in[0], in[1], width_});
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    table_.backward(grad_output);
+    return {};
+  }
+
+ private:
+  std::int64_t context_, width_;
+  Embedding table_;
+};
+
+/// x += attention(norm(x)); x += mlp(norm(x)).
+class Block final : public Unit {
+ public:
+  Block(std::string name, const ModelConfig& c, Device& device)
+      : Unit(std::move(name), device),
+        norm1_(*this, "norm1", c.width),
+        attention_(*this, "attention",
+                   {.width = c.width,
+                    .heads = c.heads,
+                    .key_heads = kv_heads_of(c),
+                    .bias = false,
+                    .rotary = RotaryPositions{c.rope_base, c.rope_factor},
+                    .qkv = normal,
+                    .out = branch(c)}),
+        norm2_(*this, "norm2", c.width),
+        expand_(*this, "mlp.in", c.width, 2 * hidden_of(c), normal, std::nullopt),
+        gate_(*this, hidden_of(c)),
+        contract_(*this, "mlp.out", hidden_of(c), c.width, branch(c), std::nullopt) {}
+
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    Tensor x = norm1_.forward(input, {}, pass);
+    const Tensor stream = attention_.forward(x, input.shape()[0], pass);
+    x = norm2_.forward(stream, input, pass);  // stream += input
+    x = expand_.forward(x, pass);
+    x = gate_.forward(x, pass);
+    x = contract_.forward(x, pass);
+    device().kernels().add({.in = stream, .out = x});
+    return x.reshaped(input.shape());
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    // From here on `grad_output` holds the gradient of the stream; the norms add to it in place.
+    Tensor d = contract_.backward(grad_output);
+    d = gate_.backward(d);
+    d = expand_.backward(d);
+    norm2_.backward(d, grad_output);
+    d = attention_.backward(grad_output);
+    norm1_.backward(d, grad_output);
+    return grad_output;
+  }
+
+ private:
+  static Init branch(const ModelConfig& c) {
+    const double branches = 2.0 * static_cast<double>(c.layers);
+    return {Init::Kind::normal, static_cast<float>(deviation / std::sqrt(branches))};
+  }
+
+  RmsNorm norm1_;
+  SelfAttention attention_;
+  RmsNorm norm2_;
+  Linear expand_;
+  SwiGlu gate_;
+  Linear contract_;
+};
+
+}  // namespace
+
+Model make_llama(const ModelConfig& config, Device& device) {
+  check_llama(config);
+  Model model;
+  auto embedding = std::make_unique<EmbeddingUnit>(config, device);
+  auto head = std::make_unique<DecoderHead<RmsNorm>>(
+      config, *embedding, config.tied ? embedding->share() : nullptr, normal, device);
+  model.units.push_back(std::move(embedding));
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));
+  model.units.push_back(std::move(head));
+  model.task = Task::every_token;
+  model.input = {config.context};
+  model.terms = {{config.context, config.vocabulary}};
+  return model;
+}
+
+}  // namespace ringside

@@ -1,0 +1,69 @@
+#include "core/nn/attention.h"
+
+#include "core/nn/layer_tensors.h"
+
+namespace ringside {
+namespace {
+
+std::optional<Init> bias_of(const AttentionOptions& o) {
+  return o.bias ? std::optional(layer::zeros) : std::nullopt;
+}
+
+}  // namespace
+
+SelfAttention::SelfAttention(Unit& unit, const std::string& name, const AttentionOptions& o)
+    : unit_(unit),
+      heads_(o.heads),
+      key_heads_(o.key_heads),
+      head_width_(o.width / o.heads),
+      causal_(o.causal),
+      rotary_(o.rotary),
+      qkv_layer_(unit, name + ".qkv", o.width, (o.heads + 2 * o.key_heads) * head_width_, o.qkv,
+                 bias_of(o)),
+      out_layer_(unit, name + ".out", o.width, o.width, o.out, bias_of(o)) {}
+
+Tensor SelfAttention::forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
+  const std::int64_t positions = x.count() / (samples * heads_ * head_width_);
+  AttentionForward op{.qkv = qkv_layer_.forward(x, pass).reshaped(
+                          {samples, positions, heads_ + 2 * key_heads_, head_width_}),
+                      .causal = causal_};
+  rotate(op.qkv, false);
+  op.y = layer::activation(unit_, {samples, positions, heads_, head_width_});
+  op.statistics = layer::statistic(unit_, {samples, heads_, positions});
+  unit_.device().kernels().attention_forward(op);
+  if (pass.keep) {
+    qkv_ = op.qkv;
+    y_ = op.y;
+    statistics_ = op.statistics;
+  }
+  op.qkv = {};
+  return out_layer_.forward(op.y, pass);
+}
+
+Tensor SelfAttention::backward(const Tensor& dy) {
+  Tensor dqkv;
+  {
+    AttentionBackward op{.dy = out_layer_.backward(dy).reshaped(y_.shape()),
+                         .qkv = std::move(qkv_),
+                         .causal = causal_,
+                         .y = std::move(y_),
+                         .statistics = std::move(statistics_)};
+    op.dqkv = dqkv = layer::workspace(unit_, op.qkv.shape());
+    unit_.device().kernels().attention_backward(op);
+  }
+  rotate(dqkv, true);
+  return qkv_layer_.backward(dqkv);
+}
+
+/// Turns the queries and the keys of `qkv`, if the layer has rotary positions. The gradient of what
+/// was turned is turned back: the transpose of a rotation is its inverse.
+void SelfAttention::rotate(const Tensor& qkv, bool inverse) const {
+  if (!rotary_) return;
+  unit_.device().kernels().rotary({.x = qkv,
+                                   .heads = heads_ + key_heads_,
+                                   .base = rotary_->base,
+                                   .factor = rotary_->factor,
+                                   .inverse = inverse});
+}
+
+}  // namespace ringside

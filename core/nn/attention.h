@@ -1,0 +1,50 @@
+// Self attention.
+#pragma once
+
+#include <optional>
+
+#include "core/nn/layers.h"
+
+namespace ringside {
+
+/// Positions as rotations of queries and keys; see Rotary in core/device/ops/attention.h.
+struct RotaryPositions {
+  double base = 10000, factor = 1;
+};
+
+struct AttentionOptions {
+  std::int64_t width = 0;
+  /// Heads of queries; they must divide the width, and `key_heads` must divide them.
+  std::int64_t heads = 1;
+  std::int64_t key_heads = 1;  // heads of keys, and of values
+  bool causal = true;
+  bool bias = true;  // of both linear layers; biases start at 0
+  std::optional<RotaryPositions> rotary{};
+  Init qkv{}, out{};
+};
+
+/// Multi-head self attention (Vaswani et al. 2017), with fewer heads of keys and values than of
+/// queries if the options say so (Ainslie et al. 2023). Parameters: those of the linear layers
+/// "NAME.qkv" (width -> width / heads * (heads + 2 * key_heads): queries, keys, values, each
+/// divided into heads) and "NAME.out".
+class SelfAttention {
+ public:
+  SelfAttention(Unit& unit, const std::string& name, const AttentionOptions& options);
+
+  /// Maps [M, width] to [M, width]; the rows are those of `samples` samples with M / samples
+  /// positions each.
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass);
+  Tensor backward(const Tensor& dy);
+
+ private:
+  void rotate(const Tensor& qkv, bool inverse) const;
+
+  Unit& unit_;
+  std::int64_t heads_, key_heads_, head_width_;
+  bool causal_;
+  std::optional<RotaryPositions> rotary_;
+  Linear qkv_layer_, out_layer_;
+  Tensor qkv_, y_, statistics_;
+};
+
+}  // namespace ringside

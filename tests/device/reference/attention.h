@@ -1,0 +1,106 @@
+// Attention and rotary positions in float64.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/device/ops.h"
+#include "tests/device/reference/values.h"
+
+namespace ringside::reference {
+
+/// Attention over qkv [B, T, H + 2 * K, D], with the probabilities [B, H, T, T] kept. Head h of the
+/// queries reads head h / (H / K) of the keys and values.
+struct AttentionShape {
+  Index samples, positions, heads, key_heads, depth;
+  bool causal;
+
+  Index width() const { return heads + 2 * key_heads; }
+  Index q(Index b, Index t, Index h, Index d) const {
+    return ((b * positions + t) * width() + h) * depth + d;
+  }
+  Index k(Index b, Index t, Index h, Index d) const {
+    return q(b, t, heads + h / (heads / key_heads), d);
+  }
+  Index v(Index b, Index t, Index h, Index d) const {
+    return q(b, t, heads + key_heads + h / (heads / key_heads), d);
+  }
+  Index y(Index b, Index t, Index h, Index d) const {
+    return ((b * positions + t) * heads + h) * depth + d;
+  }
+  Index p(Index b, Index h, Index t, Index s) const {
+    return ((b * heads + h) * positions + t) * positions + s;
+  }
+  Index seen(Index t) const { return causal ? t + 1 : positions; }
+  double scale() const { return 1 / std::sqrt(static_cast<double>(depth)); }
+};
+struct Attention {
+  Values y, statistics, probabilities;
+};
+inline Attention attention(const Values& qkv, const AttentionShape& s) {
+  Attention out{Values(at(s.samples * s.positions * s.heads * s.depth), 0.0),
+                Values(at(s.samples * s.heads * s.positions)),
+                Values(at(s.samples * s.heads * s.positions * s.positions), 0.0)};
+  for (Index b = 0; b < s.samples; ++b)
+    for (Index h = 0; h < s.heads; ++h)
+      for (Index t = 0; t < s.positions; ++t) {
+        Values scores(at(s.seen(t)), 0.0);
+        double most = -std::numeric_limits<double>::infinity(), sum = 0;
+        for (Index k = 0; k < s.seen(t); ++k) {
+          for (Index d = 0; d < s.depth; ++d)
+            scores[at(k)] += qkv[at(s.q(b, t, h, d))] * qkv[at(s.k(b, k, h, d))] * s.scale();
+          most = std::max(most, scores[at(k)]);
+        }
+        for (double score : scores) sum += std::exp(score - most);
+        out.statistics[at((b * s.heads + h) * s.positions + t)] = most + std::log(sum);
+        for (Index k = 0; k < s.seen(t); ++k) {
+          const double p = std::exp(scores[at(k)] - most) / sum;
+          out.probabilities[at(s.p(b, h, t, k))] = p;
+          for (Index d = 0; d < s.depth; ++d)
+            out.y[at(s.y(b, t, h, d))] += p * qkv[at(s.v(b, k, h, d))];
+        }
+      }
+  return out;
+}
+inline Values attention_backward(const Values& dy, const Values& qkv, const AttentionShape& s) {
+  const Attention forward = attention(qkv, s);
+  Values dqkv(qkv.size(), 0.0);
+  for (Index b = 0; b < s.samples; ++b)
+    for (Index h = 0; h < s.heads; ++h)
+      for (Index t = 0; t < s.positions; ++t) {
+        Values dp(at(s.seen(t)), 0.0);
+        double mean = 0;
+        for (Index k = 0; k < s.seen(t); ++k) {
+          const double p = forward.probabilities[at(s.p(b, h, t, k))];
+          for (Index d = 0; d < s.depth; ++d) {
+            dp[at(k)] += dy[at(s.y(b, t, h, d))] * qkv[at(s.v(b, k, h, d))];
+            dqkv[at(s.v(b, k, h, d))] += p * dy[at(s.y(b, t, h, d))];
+          }
+          mean += p * dp[at(k)];
+        }
+        for (Index k = 0; k < s.seen(t); ++k) {
+          const double ds =
+              forward.probabilities[at(s.p(b, h, t, k))] * (dp[at(k)] - mean) * s.scale();
+          for (Index d = 0; d < s.depth; ++d) {
+            dqkv[at(s.q(b, t, h, d))] += ds * qkv[at(s.k(b, k, h, d))];
+            dqkv[at(s.k(b, k, h, d))] += ds * qkv[at(s.q(b, t, h, d))];
+          }
+        }
+      }
+  return dqkv;
+}
+
+/// The frequencies of rotary positions as Hugging Face's `_compute_llama3_parameters` has them,
+/// with low_freq_factor 1, high_freq_factor 4 and original_max_position_embeddings 8192.
+inline double rotary_frequency(double base, double factor, Index pair, Index depth) {
+  const double frequency =
+      1 / std::pow(base, 2 * static_cast<double>(pair) / static_cast<double>(depth));
+  const double wave = 2 * std::acos(-1.0) / frequency;
+  if (wave > 8192) return frequency / factor;
+  if (wave < 2048) return frequency;
+  const double smooth = (8192 / wave - 1) / 3;
+  return (1 - smooth) * frequency / factor + smooth * frequency;
+}
+
+}  // namespace ringside::reference
