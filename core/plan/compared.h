@@ -73,9 +73,11 @@ struct Setting {
 
 Fields fields_of(Setting& setting);
 
-/// What somebody published of a run like this one: one of the two figures, the other is 0.
+/// What somebody published of a run like this one: one of the three figures, the others are 0.
 struct Published {
   double step_ms = 0, samples_per_s = 0;
+  double times = 0;  // its samples a second, divided by those of the case `over`
+  std::string over;
   bool fitted = false;  // something was chosen so that this figure comes out: no prediction
   bool operator==(const Published&) const = default;
 };

@@ -45,6 +45,9 @@ Fields fields_of(DeviceConfig& config) {
           {"efficiency", &config.efficiency,
            "sim: factor on the speed of all operations of simulated devices, such as the one with "
            "which a known time of this model on one device comes out"},
+          {"unfused", &config.unfused,
+           "sim: how many times as long norms and elementwise operations take as fused kernels do, "
+           "where a framework runs each as many kernels that pass values through memory"},
           {"slow", &config.slow,
            "cpu: a number for each worker, by which its forward and backward take longer: the "
            "worker rests meanwhile; for trials with unequal workers"},

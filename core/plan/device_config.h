@@ -16,6 +16,7 @@ struct DeviceConfig {
   bool tf32 = false;
   std::string cluster;
   double efficiency = 1;
+  double unfused = 1;
   /// How many times as long each worker's forward and backward take; workers beyond the list, and
   /// runs of one worker, are not slowed.
   std::vector<double> slow;
@@ -28,6 +29,9 @@ inline constexpr double most_slowness = 1000;
 
 /// The largest DeviceConfig::efficiency, and the smallest is its inverse.
 inline constexpr double most_efficiency = 16;
+
+/// The largest DeviceConfig::unfused.
+inline constexpr double most_unfused = 100;
 
 /// The largest number of threads of one rank.
 inline constexpr std::int64_t most_threads = 1024;

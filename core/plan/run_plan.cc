@@ -18,6 +18,8 @@ Fields fields_of(Setting& setting) { return {{"key", &setting.key}, {"value", &s
 Fields fields_of(Published& published) {
   return {{"step_ms", &published.step_ms},
           {"samples_per_s", &published.samples_per_s},
+          {"times", &published.times},
+          {"over", &published.over},
           {"fitted", &published.fitted}};
 }
 

@@ -33,7 +33,7 @@ Training training_of(const RunPlan& plan) {
   leave_out(out.train, &TrainConfig::warmup, &TrainConfig::recompute, &TrainConfig::timeout_s,
             &TrainConfig::offload);
   leave_out(out.device, &DeviceConfig::threads, &DeviceConfig::cluster, &DeviceConfig::slow,
-            &DeviceConfig::jitter, &DeviceConfig::efficiency);
+            &DeviceConfig::jitter, &DeviceConfig::efficiency, &DeviceConfig::unfused);
   leave_out(out.sim, &SimConfig::message_ranks, &SimConfig::traced_ranks,
             &SimConfig::network_gbit_s, &SimConfig::jitter, &SimConfig::spread,
             &SimConfig::device_share, &SimConfig::servers_apart, &SimConfig::framework,

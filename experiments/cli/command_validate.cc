@@ -44,9 +44,10 @@ int validate_command(Arguments arguments, const Process& process) {
   const std::string text = published_text(figures);
   if (text.empty() && status != ok) return status;
   if (text.empty())
-    return complain(wrong_input,
-                    "no case of these files says what was published of it; write published_ms or "
-                    "published_per_s into its [[compare.case]], or use `ringside compare`");
+    return complain(
+        wrong_input,
+        "no case of these files says what was published of it; write published_ms, "
+        "published_per_s or published_times into its [[compare.case]], or use `ringside compare`");
   OutputStream out(STDOUT_FILENO, process.interrupted);
   out << "\n" << text;
   return finish(out, status);

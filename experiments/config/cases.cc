@@ -225,6 +225,8 @@ void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
     one.worlds.clear();
     one.published_ms.clear();
     one.published_per_s.clear();
+    one.published_times.clear();
+    one.over.clear();
     one.fitted.clear();
   }
 }

@@ -27,6 +27,10 @@ Fields fields_of(CaseConfig& config) {
            "milliseconds of a step that somebody published, one for each world"},
           {"published_per_s", &config.published_per_s,
            "or samples a second that somebody published, one for each world"},
+          {"published_times", &config.published_times,
+           "or how many times the samples a second of case `over` somebody published, one for each "
+           "world"},
+          {"over", &config.over, "label of the case that published_times compares with"},
           {"fitted", &config.fitted,
            "worlds whose published figure something was fitted to; all others are predictions"}};
 }

@@ -58,8 +58,9 @@ struct CaseConfig {
   std::string scheme;
   std::string label;                 // empty: the planner makes one
   std::vector<std::int64_t> worlds;  // empty: those of compare.worlds
-  /// What somebody published of these runs, at most one of the two: one figure for each world.
-  std::vector<double> published_ms{}, published_per_s{};
+  /// What somebody published of these runs, at most one of the three: one figure for each world.
+  std::vector<double> published_ms{}, published_per_s{}, published_times{};
+  std::string over{};                  // label of the case to which published_times compares
   std::vector<std::int64_t> fitted{};  // worlds whose figure something was fitted to
   std::vector<Assignment> set{};       // win over the file and over --set
   std::string place{};

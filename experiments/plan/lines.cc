@@ -30,23 +30,41 @@ std::vector<int> worlds_of_case(const SchemeRow& row, const CaseConfig& one) {
   return {one.worlds.begin(), one.worlds.end()};
 }
 
+/// One kind of published figures: the key, the figures of a case, the member that holds one.
+struct PublishedKey {
+  const char* name;
+  const std::vector<double>& figures;
+  double Published::*member;
+};
+
 /// The figures that somebody published of a case, by world.
 std::map<int, Published> published_of(const CaseConfig& one, const std::vector<int>& worlds) {
-  const bool by_step = one.published_per_s.empty();
-  const std::vector<double>& figures = by_step ? one.published_ms : one.published_per_s;
-  const char* key = by_step ? "published_ms" : "published_per_s";
-  if (!by_step && !one.published_ms.empty())
-    throw Error("{}: published_ms and published_per_s are given both; leave one of them out",
-                one.place);
-  if (!figures.empty() && figures.size() != worlds.size())
-    throw Error("{}: {} has {} figures for {} worlds; give one for each of worlds = [{}]",
-                one.place, key, figures.size(), worlds.size(), fmt::join(worlds, ", "));
-  for (const double figure : figures)
-    if (!(figure > 0))
-      throw Error("{}: {} has {}; a published figure is more than 0", one.place, key, figure);
+  const PublishedKey keys[] = {
+      {"published_ms", one.published_ms, &Published::step_ms},
+      {"published_per_s", one.published_per_s, &Published::samples_per_s},
+      {"published_times", one.published_times, &Published::times},
+  };
+  const PublishedKey* given = nullptr;
   std::map<int, Published> out;
-  for (std::size_t i = 0; i < figures.size(); ++i)
-    (by_step ? out[worlds[i]].step_ms : out[worlds[i]].samples_per_s) = figures[i];
+  for (const PublishedKey& key : keys) {
+    if (key.figures.empty()) continue;
+    if (given)
+      throw Error("{}: {} and {} are given both; leave one of them out", one.place, given->name,
+                  key.name);
+    given = &key;
+    if (key.figures.size() != worlds.size())
+      throw Error("{}: {} has {} figures for {} worlds; give one for each of worlds = [{}]",
+                  one.place, key.name, key.figures.size(), worlds.size(), fmt::join(worlds, ", "));
+    for (std::size_t i = 0; i < worlds.size(); ++i) {
+      if (!(key.figures[i] > 0))
+        throw Error("{}: {} has {}; a published figure is more than 0", one.place, key.name,
+                    key.figures[i]);
+      out[worlds[i]].*key.member = key.figures[i];
+      out[worlds[i]].over = one.over;
+    }
+  }
+  if (one.over.empty() == !one.published_times.empty())
+    throw Error("{}: published_times and over are given together or not at all", one.place);
   for (const std::int64_t world : one.fitted) {
     const auto fitted = out.find(static_cast<int>(world));
     if (fitted == out.end())
@@ -62,6 +80,22 @@ struct Start {
   Line line;
   std::vector<Assignment> set;
 };
+
+/// Throws Error if a published figure compares with a case that the experiment does not have at the
+/// same world.
+void check_compared(const std::vector<Start>& starts) {
+  for (const Start& start : starts)
+    for (const auto& [world, published] : start.line.published) {
+      if (published.over.empty()) continue;
+      const auto found = std::find_if(starts.begin(), starts.end(), [&](const Start& other) {
+        return &other != &start && other.line.label == published.over &&
+               std::count(other.line.worlds.begin(), other.line.worlds.end(), world) > 0;
+      });
+      if (found == starts.end())
+        throw Error("{}: over = '{}' names no other case with this label at world {}",
+                    start.line.place, published.over, world);
+    }
+}
 
 std::vector<Start> starts_of(const Experiment& experiment) {
   const CompareConfig& compare = experiment.common.compare;
@@ -87,6 +121,7 @@ std::vector<Start> starts_of(const Experiment& experiment) {
     start.line.place = one.place;
     start.set = one.set;
   }
+  check_compared(starts);
   return starts;
 }
 

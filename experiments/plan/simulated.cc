@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/device/cost.h"
 #include "core/sim/cluster_check.h"
 #include "core/sim/uneven.h"
 #include "experiments/plan/checks.h"
@@ -12,23 +13,35 @@
 namespace ringside {
 namespace {
 
-void scale_efficiency(sim::DeviceSpec& device, double factor) {
+/// What [device] says of how fast simulated devices are.
+void scale_efficiency(sim::DeviceSpec& device, const DeviceConfig& config) {
   for (auto& [dtype, classes] : device.efficiency)
-    for (auto& [name, curve] : classes)
-      for (auto& [time, share] : curve.points) share *= factor;
+    for (auto& [name, curve] : classes) {
+      const bool fusible =
+          name == name_of(OpClass::normalisation) || name == name_of(OpClass::elementwise);
+      for (auto& [time, share] : curve.points)
+        share *= config.efficiency / (fusible ? config.unfused : 1);
+    }
 }
 
-/// The number of tensors of which the plan's model has gradients.
-std::int64_t gradient_tensors(const RunPlan& plan) {
+/// Returns what `ask` says of the plan's model.
+template <class Ask>
+auto ask_model(const RunPlan& plan, const Ask& ask) {
   ModelConfig config = plan.model;
   config.batch_norm_group = 1;
   const auto device = find_device("cpu").make(plan, 0, nullptr);
-  const Model model = find_model(config.kind).make(config, *device);
+  return ask(find_model(config.kind).make(config, *device));
+}
+
+/// The number of tensors of which the model has gradients.
+std::int64_t gradient_tensors(const Model& model) {
   std::int64_t count = 0;
   for (const auto& unit : model.units)
     count += static_cast<std::int64_t>(unit->layout().parameters().size());
   return count;
 }
+
+bool takes_images(const Model& model) { return model.task == Task::image_class; }
 
 }  // namespace
 
@@ -56,6 +69,12 @@ void check_simulated(const ExperimentConfig& config) {
   if (efficiency != 1 && config.device.kind != "sim")
     throw Error("device.efficiency = {} is for simulated devices; for device '{}' leave it out",
                 efficiency, config.device.kind);
+  const double unfused = config.device.unfused;
+  if (!(unfused >= 1 && unfused <= most_unfused))
+    throw Error("device.unfused = {} must lie between 1 and {}", unfused, most_unfused);
+  if (unfused != 1 && config.device.kind != "sim")
+    throw Error("device.unfused = {} is for simulated devices; for device '{}' leave it out",
+                unfused, config.device.kind);
   const bool framework = find_framework(sim.framework).name != "none";
   if (config.cluster) return;
   if (config.device.kind == "sim")
@@ -85,11 +104,11 @@ void settle_cluster(RunPlan& plan) {
   if (plan.sim.jitter > 0) cluster.jitter = plan.sim.jitter;
   if (plan.sim.spread >= 0) cluster.spread = plan.sim.spread;
   if (plan.sim.device_share >= 0) cluster.collective.device_share = plan.sim.device_share;
-  if (plan.device.efficiency != 1) {
-    scale_efficiency(cluster.device, plan.device.efficiency);
-    for (sim::OtherMachines& other : cluster.others)
-      scale_efficiency(other.device, plan.device.efficiency);
-  }
+  scale_efficiency(cluster.device, plan.device);
+  for (sim::OtherMachines& other : cluster.others) scale_efficiency(other.device, plan.device);
+  if (plan.sim.decode && !ask_model(plan, takes_images))
+    throw Error("sim.decode = true: a model of kind '{}' takes no images; leave sim.decode out",
+                plan.model.kind);
   if (plan.sim.decode && cluster.decoded_per_s == 0)
     throw Error(
         "sim.decode = true: cluster {} does not say how many images a second its hosts decode; add "
@@ -104,7 +123,7 @@ double host_step_us(const RunPlan& plan) {
   const FrameworkRow& framework = find_framework(plan.sim.framework);
   const auto found = framework.gradient_us.find(plan.scheme);
   if (found == framework.gradient_us.end()) return 0;
-  return found->second * static_cast<double>(gradient_tensors(plan));
+  return found->second * static_cast<double>(ask_model(plan, gradient_tensors));
 }
 
 }  // namespace ringside

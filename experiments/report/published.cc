@@ -16,8 +16,14 @@ constexpr std::string_view step_ms = "step ms";
 
 std::string percent(double share) { return fmt::format("{:+.1f}%", 100 * share); }
 
+bool came_out(const CaseSummary& one) { return one.failed < one.repeats; }
+
+std::string ratio(double value) { return fmt::format("{:.2f}", value); }
+
 TableLine line_of(const PublishedFigure& one) {
-  const auto text = one.figure == step_ms ? milliseconds : per_second;
+  const auto text = one.figure == step_ms              ? milliseconds
+                    : one.figure.starts_with("times ") ? ratio
+                                                       : per_second;
   const auto error = one.deviation();
   return {one.experiment,
           one.label,
@@ -55,25 +61,37 @@ std::optional<double> PublishedFigure::deviation() const {
   return here ? std::optional(*here / published - 1) : std::nullopt;
 }
 
-std::optional<PublishedFigure> published_figure(const CaseSummary& one) {
+std::optional<PublishedFigure> published_figure(const CaseSummary& one,
+                                                const std::vector<CaseSummary>& cases) {
   if (!one.published) return {};
-  const bool by_step = one.published->step_ms > 0;
-  PublishedFigure figure{
-      .experiment = one.experiment,
-      .label = one.label,
-      .world = one.world,
-      .figure = by_step ? std::string(step_ms) : "samples/s",
-      .published = by_step ? one.published->step_ms : one.published->samples_per_s,
-      .here = by_step ? one.step_ms : one.samples_per_s,
-      .fitted = one.published->fitted};
-  if (one.failed == one.repeats) figure.here.reset();
+  const Published& published = *one.published;
+  PublishedFigure figure{.experiment = one.experiment,
+                         .label = one.label,
+                         .world = one.world,
+                         .fitted = published.fitted};
+  if (published.step_ms > 0) {
+    figure.figure = step_ms;
+    figure.published = published.step_ms;
+    figure.here = one.step_ms;
+  } else if (published.times > 0) {
+    figure.figure = fmt::format("times {}", published.over);
+    figure.published = published.times;
+    for (const CaseSummary& other : cases)
+      if (other.label == published.over && other.world == one.world && came_out(other))
+        figure.here = one.samples_per_s / other.samples_per_s;
+  } else {
+    figure.figure = "samples/s";
+    figure.published = published.samples_per_s;
+    figure.here = one.samples_per_s;
+  }
+  if (!came_out(one)) figure.here.reset();
   return figure;
 }
 
 std::vector<PublishedFigure> published_figures(const std::vector<CaseSummary>& cases) {
   std::vector<PublishedFigure> figures;
   for (const CaseSummary& one : cases)
-    if (auto figure = published_figure(one)) figures.push_back(std::move(*figure));
+    if (auto figure = published_figure(one, cases)) figures.push_back(std::move(*figure));
   return figures;
 }
 

@@ -23,9 +23,10 @@ struct PublishedFigure {
   std::optional<double> deviation() const;
 };
 
-/// The step or the samples/s of the case, whichever was published; nothing for a case of which
-/// nothing was published.
-std::optional<PublishedFigure> published_figure(const CaseSummary& one);
+/// The step, the samples/s or the ratio of the case, whichever was published; nothing for a case of
+/// which nothing was published. `cases` has the case that a ratio compares with.
+std::optional<PublishedFigure> published_figure(const CaseSummary& one,
+                                                const std::vector<CaseSummary>& cases);
 /// Those of all cases of which something was published.
 std::vector<PublishedFigure> published_figures(const std::vector<CaseSummary>& cases);
 

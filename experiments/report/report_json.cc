@@ -27,19 +27,21 @@ ordered_json prediction_json(const CaseSummary& one) {
           {"memory_peak_error", one.predicted_peak_error}};
 }
 
-ordered_json published_json(const CaseSummary& one) {
+ordered_json published_json(const CaseSummary& one, const std::vector<CaseSummary>& cases) {
   if (!one.published) return nullptr;
   const auto or_none = [](double value) {
     return value > 0 ? ordered_json(value) : ordered_json();
   };
-  const auto error = published_figure(one)->deviation();
+  const auto error = published_figure(one, cases)->deviation();
   return {{"step_ms", or_none(one.published->step_ms)},
           {"samples_per_s", or_none(one.published->samples_per_s)},
+          {"times", or_none(one.published->times)},
+          {"over", one.published->over},
           {"fitted", one.published->fitted},
           {"deviation", error ? ordered_json(*error) : ordered_json()}};
 }
 
-ordered_json case_json(const CaseSummary& one) {
+ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& cases) {
   const Proof proof = one.verdict.proof;
   const bool compared = proof == Proof::to_rounding || proof == Proof::different;
   const bool per_worker = one.efficiency >= 0;
@@ -79,7 +81,7 @@ ordered_json case_json(const CaseSummary& one) {
       {"of_all_cores_interval", interval_json(one.of_all_cores.interval)},
       {"step_ms", one.step_ms},
       {"predicted", prediction_json(one)},
-      {"published", published_json(one)},
+      {"published", published_json(one, cases)},
       {"time_ms",
        {{"compute", one.compute_ms},
         {"exposed", one.exposed_ms},
@@ -111,7 +113,7 @@ ordered_json case_json(const CaseSummary& one) {
 
 ordered_json summary_json(const std::string& experiment, const std::vector<CaseSummary>& cases) {
   ordered_json rows = ordered_json::array(), not_ranked = ordered_json::array();
-  for (const CaseSummary& one : cases) rows.push_back(case_json(one));
+  for (const CaseSummary& one : cases) rows.push_back(case_json(one, cases));
   for (const Tie& tie : ties(cases))
     not_ranked.push_back({{"world", tie.world}, {"labels", tie.labels}});
   return {{"schema", Row::schema},

@@ -382,12 +382,15 @@ TEST(Planner, SettingsWinOverTheClusterFile) {
   config.sim.spread = 0.3;
   config.sim.device_share = 0;
   config.device.efficiency = 0.5;
+  config.device.unfused = 5;
   const sim::ClusterSpec cluster = *plan_training(config, "ddp", 2).cluster;
   EXPECT_EQ(cluster.spread, 0.3);
   EXPECT_EQ(cluster.collective.device_share, 0);
   for (const auto& [name, curve] : cluster.device.efficiency.at("fp32"))
-    EXPECT_EQ(curve.points[0].second,
-              0.5 * config.cluster->device.efficiency.at("fp32").at(name).points[0].second);
+    EXPECT_DOUBLE_EQ(curve.points[0].second,
+                     (name == "normalisation" || name == "elementwise" ? 0.1 : 0.5) *
+                         config.cluster->device.efficiency.at("fp32").at(name).points[0].second)
+        << name;
   EXPECT_EQ(cluster.host, config.cluster->host);
 }
 
@@ -411,6 +414,12 @@ TEST(Planner, SettingsOfSimulationsThatCannotBeAreNamed) {
     return complaint(config);
   };
   EXPECT_THAT(refused([](auto& c) { c.sim.decode = true; }),
+              HasSubstr("sim.decode = true: a model of kind 'gpt' takes no images"));
+  EXPECT_THAT(refused([](auto& c) {
+                c.model = {.kind = "resnet", .layers = 18};
+                c.data.kind = "synthetic-images";
+                c.sim.decode = true;
+              }),
               HasSubstr("sim.decode = true: cluster small does not say how many images"));
   EXPECT_THAT(refused([](auto& c) { c.sim.framework = "pytorsh"; }),
               HasSubstr("unknown framework 'pytorsh'; did you mean 'pytorch'?"));
@@ -420,6 +429,8 @@ TEST(Planner, SettingsOfSimulationsThatCannotBeAreNamed) {
               HasSubstr("sim.device_share = 1 must be at least 0 and less than 1"));
   EXPECT_THAT(refused([](auto& c) { c.device.efficiency = 17; }),
               HasSubstr("device.efficiency = 17 must lie between 1/16 and 16"));
+  EXPECT_THAT(refused([](auto& c) { c.device.unfused = 0.5; }),
+              HasSubstr("device.unfused = 0.5 must lie between 1 and 100"));
   EXPECT_THAT(refused([](auto& c) {
                 c.cluster->device.efficiency["fp32"]["linear"].points[0].second = 2;
                 c.device.efficiency = 16;
@@ -430,6 +441,9 @@ TEST(Planner, SettingsOfSimulationsThatCannotBeAreNamed) {
   real.device.efficiency = 0.5;
   EXPECT_THAT(complaint(real), HasSubstr("device.efficiency = 0.5 is for simulated devices"));
   real.device.efficiency = 1;
+  real.device.unfused = 2;
+  EXPECT_THAT(complaint(real), HasSubstr("device.unfused = 2 is for simulated devices"));
+  real.device.unfused = 1;
   real.sim.framework = "pytorch";
   EXPECT_THAT(complaint(real), HasSubstr("sim.framework = 'pytorch' needs a simulated cluster"));
 }

@@ -58,6 +58,12 @@ TEST_F(PublishedCases, ThatAreWrongAreNamed) {
                         "[1, 2]"));
   EXPECT_THAT(complaint("world = 1\npublished_ms = [30]\npublished_per_s = [3]\n"),
               HasSubstr("published_ms and published_per_s are given both"));
+  EXPECT_THAT(complaint("world = 1\npublished_times = [3]\n"),
+              HasSubstr("published_times and over are given together or not at all"));
+  EXPECT_THAT(complaint("world = 1\npublished_ms = [3]\nover = \"slow\"\n"),
+              HasSubstr("published_times and over are given together or not at all"));
+  EXPECT_THAT(complaint("world = 1\npublished_times = [3]\nover = \"slow\"\n"),
+              HasSubstr("over = 'slow' names no other case with this label at world 1"));
   EXPECT_THAT(complaint("world = 1\npublished_per_s = [3]\nfitted = [2]\n"),
               HasSubstr("fitted names world 2, of which no figure is published"));
   EXPECT_THAT(complaint("world = 1\npublished_per_s = [0]\n"),
@@ -80,9 +86,9 @@ TEST(PublishedReport, SaysHowFarEveryFigureIsOff) {
                                 published_row("ddp", 1, 100, {.samples_per_s = 125}),
                                 published_row("ddp", 2, 180, {.samples_per_s = 200}),
                                 made_up_row("ps", 2, 0, 150, "a", {2, 1})});
-  EXPECT_DOUBLE_EQ(published_figure(cases[0])->deviation().value(), 20.0 / 25 - 1);
-  EXPECT_DOUBLE_EQ(published_figure(cases[1])->deviation().value(), 100.0 / 125 - 1);
-  EXPECT_FALSE(published_figure(cases[3])) << "nothing was published of ps";
+  EXPECT_DOUBLE_EQ(published_figure(cases[0], cases)->deviation().value(), 20.0 / 25 - 1);
+  EXPECT_DOUBLE_EQ(published_figure(cases[1], cases)->deviation().value(), 100.0 / 125 - 1);
+  EXPECT_FALSE(published_figure(cases[3], cases)) << "nothing was published of ps";
   const std::string text = published_text(published_figures(cases));
   EXPECT_THAT(text,
               ContainsRegex("trial +\\| single \\| +1 \\| +step ms \\| +25.0 \\| +20.0 \\| +-20.0% "
@@ -99,12 +105,27 @@ TEST(PublishedReport, SaysHowFarEveryFigureIsOff) {
   EXPECT_TRUE(json[3]["published"].is_null());
 }
 
+TEST(PublishedReport, ComparesWithAnotherCase) {
+  Row slow = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
+  Row fast = published_row("ps", 2, 150, {.times = 1.2, .over = "ddp"});
+  const auto cases = summarise({slow, fast});
+  EXPECT_DOUBLE_EQ(published_figure(cases[1], cases)->deviation().value(), 1.5 / 1.2 - 1);
+  EXPECT_THAT(
+      published_text(published_figures(cases)),
+      ContainsRegex("ps \\| +2 \\| times ddp \\| +1.20 \\| 1.50 \\| +.25.0% \\| predicted"));
+  EXPECT_EQ(summary_json("trial", cases)["cases"][1]["published"]["times"], 1.2);
+  slow.status = "failed";
+  slow.error = "no memory";
+  const auto failed = summarise({slow, fast});
+  EXPECT_FALSE(published_figure(failed[1], failed)->deviation()) << "there is nothing to compare";
+}
+
 TEST(PublishedReport, NamesWhatFailed) {
   Row row = published_row("ddp", 2, 180, {.samples_per_s = 200});
   row.status = "failed";
   row.error = "no memory";
   const auto cases = summarise({row});
-  EXPECT_FALSE(published_figure(cases[0])->deviation());
+  EXPECT_FALSE(published_figure(cases[0], cases)->deviation());
   EXPECT_THAT(published_text(published_figures(cases)),
               ContainsRegex("200.0 \\| FAILED \\| +- \\| predicted"));
   EXPECT_EQ(

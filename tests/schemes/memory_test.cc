@@ -48,6 +48,18 @@ TEST_P(MemoryAtWorld, DdpHoldsEverythingOnEveryRank) {
   }
 }
 
+/// The head writes its part of the table's gradient where the embedding's own will be.
+TEST_P(MemoryAtWorld, DdpHoldsTheGradientOfATiedTableOnce) {
+  auto config = tiny("gpt");
+  config.model.tied = true;
+  config.model.vocabulary = 256;
+  const Row row = run(plan_training(config, "ddp", GetParam()));
+  for (const auto& rank : row.ranks) {
+    EXPECT_GT(rank.at_peak[MemoryKind::activation], 4 * 256 * config.model.width);
+    EXPECT_EQ(rank.at_peak[MemoryKind::gradient], 4 * row.parameters);
+  }
+}
+
 TEST_P(MemoryAtWorld, FsdpHoldsItsShardAndAtMostTwoGatheredUnits) {
   const Row row = run_fsdp({.read_in_place = false});
   const Row in_place = run_fsdp({.read_in_place = true});

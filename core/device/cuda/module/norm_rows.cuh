@@ -39,13 +39,12 @@ struct Team {
   }
 };
 
-/// x + residual, for the packs of a thread; `residual` may be null.
+/// x + residual, for the packs of a thread that lie in the row; `residual` may be null.
 template <class Team, int packs, class T, int n>
 __device__ __forceinline__ void load_row(Floats<n> (&values)[packs], const T* x, const T* residual,
                                          std::int64_t begin, std::int64_t width) {
 #pragma unroll
   for (int p = 0; p < packs; ++p) {
-    values[p] = {};
     if (Team::column(p) >= width) continue;
     values[p] = load_floats<n>(x + begin + Team::column(p));
     if (residual) {

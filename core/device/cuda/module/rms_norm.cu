@@ -20,7 +20,7 @@ __global__ __launch_bounds__(norm_threads) void forward_kept(Forward<T> op) {
   constexpr int n = Row::n;
   const std::int64_t row = Row::row(), begin = row * op.width;
   if (row >= op.rows) return;
-  Floats<n> values[packs];
+  Floats<n> values[packs] = {};
   load_row<Row>(values, op.x, op.residual, begin, op.width);
   float squares = 0;
 #pragma unroll
