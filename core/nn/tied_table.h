@@ -30,7 +30,7 @@ class TiedTable {
   /// it calls add_up().
   Tensor owners_part() {
     if (!in_place_) return owner_.gradient(parameter_);
-    return part_ = owner_.device().tensor(shape(), MemoryKind::gradient, owner_.dtype());
+    return part_ = owner_.device().tensor(shape(), MemoryKind::workspace, owner_.dtype());
   }
   /// Makes the owner's gradient the sum of both parts.
   void add_up() {

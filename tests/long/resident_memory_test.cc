@@ -1,8 +1,13 @@
 // Compares the ledger with what the operating system counts, on models of gigabytes.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
