@@ -3,9 +3,8 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/models/decoder_head.h"
+#include "core/models/decoder.h"
 #include "core/nn/attention.h"
-#include "core/nn/dropout.h"
 #include "core/nn/layer_tensors.h"
 
 namespace ringside {
@@ -14,38 +13,6 @@ namespace {
 using layer::zeros;
 constexpr float deviation = 0.02f;
 constexpr Init normal{Init::Kind::normal, deviation};
-
-/// Maps int32 [B, T] to the residual stream [B, T, width], which the units pass on to each other.
-class EmbeddingUnit final : public Unit {
- public:
-  EmbeddingUnit(const ModelConfig& c, Device& device)
-      : Unit("embedding", device),
-        context_(c.context),
-        width_(c.width),
-        table_(*this, "table", c.vocabulary, rows_of_positions(c), c.width, normal),
-        dropout_(*this, "dropout", c.dropout) {}
-
-  std::shared_ptr<TiedTable> share() { return table_.share(); }
-
-  Tensor forward(const Tensor& tokens, const Pass& pass) override {
-    const Shape& in = tokens.shape();
-    if (in.rank() != 2 || in[1] > context_)
-      throw Error("unit {}: input {} is not [samples, positions] of at most {} positions", name(),
-                  in.text(), context_);
-    const Tensor x = dropout_.forward(table_.forward(tokens, pass), in[0], pass);
-    return x.reshaped({in[0], in[1], width_});
-  }
-
-  Tensor backward(const Tensor& grad_output) override {
-    table_.backward(dropout_.backward(grad_output));
-    return {};
-  }
-
- private:
-  std::int64_t context_, width_;
-  Embedding table_;
-  DropoutLayer dropout_;
-};
 
 /// x += attention(norm(x)); x += mlp(norm(x)). Initial weights that project into the residual
 /// stream are divided by the square root of the number of such projections (Radford et al. 2019).
@@ -107,18 +74,9 @@ class Block final : public Unit {
 
 Model make_gpt(const ModelConfig& config, Device& device) {
   check_transformer(config);
-  Model model;
-  auto embedding = std::make_unique<EmbeddingUnit>(config, device);
-  auto head = std::make_unique<DecoderHead<LayerNorm>>(
-      config, *embedding, config.tied ? embedding->share() : nullptr, normal, device);
-  model.units.push_back(std::move(embedding));
-  for (std::int64_t i = 0; i < config.layers; ++i)
-    model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));
-  model.units.push_back(std::move(head));
-  model.task = Task::every_token;
-  model.input = {config.context};
-  model.terms = {{config.context, config.vocabulary}};
-  return model;
+  auto embedding = std::make_unique<DecoderEmbedding>(config, rows_of_positions(config),
+                                                      config.dropout, normal, device);
+  return make_decoder<Block, LayerNorm>(config, std::move(embedding), normal, device);
 }
 
 }  // namespace ringside

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
-#include "core/models/decoder_head.h"
+#include "core/models/decoder.h"
 #include "core/nn/attention.h"
 #include "core/nn/decoder_layers.h"
 
@@ -44,34 +44,6 @@ void check_llama(const ModelConfig& c) {
   if (!(c.rope_factor >= 1) || !std::isfinite(c.rope_factor))
     throw Error("model.rope_factor = {} is out of range; it has to be 1 or more", c.rope_factor);
 }
-
-class EmbeddingUnit final : public Unit {
- public:
-  EmbeddingUnit(const ModelConfig& c, Device& device)
-      : Unit("embedding", device),
-        context_(c.context),
-        width_(c.width),
-        table_(*this, "table", c.vocabulary, /*positions=*/0, c.width, normal) {}
-
-  std::shared_ptr<TiedTable> share() { return table_.share(); }
-
-  Tensor forward(const Tensor& tokens, const Pass& pass) override {
-    const Shape& in = tokens.shape();
-    if (in.rank() != 2 || in[1] > context_)
-      throw Error("unit {}: input {} is not [samples, positions] of at most {} positions", name(),
-                  in.text(), context_);
-    return table_.forward(tokens, pass).reshaped({in[0], in[1], width_});
-  }
-
-  Tensor backward(const Tensor& grad_output) override {
-    table_.backward(grad_output);
-    return {};
-  }
-
- private:
-  std::int64_t context_, width_;
-  Embedding table_;
-};
 
 /// x += attention(norm(x)); x += mlp(norm(x)).
 class Block final : public Unit {
@@ -132,18 +104,9 @@ class Block final : public Unit {
 
 Model make_llama(const ModelConfig& config, Device& device) {
   check_llama(config);
-  Model model;
-  auto embedding = std::make_unique<EmbeddingUnit>(config, device);
-  auto head = std::make_unique<DecoderHead<RmsNorm>>(
-      config, *embedding, config.tied ? embedding->share() : nullptr, normal, device);
-  model.units.push_back(std::move(embedding));
-  for (std::int64_t i = 0; i < config.layers; ++i)
-    model.units.push_back(std::make_unique<Block>(fmt::format("block.{}", i), config, device));
-  model.units.push_back(std::move(head));
-  model.task = Task::every_token;
-  model.input = {config.context};
-  model.terms = {{config.context, config.vocabulary}};
-  return model;
+  auto embedding =
+      std::make_unique<DecoderEmbedding>(config, /*positions=*/0, /*dropout=*/0, normal, device);
+  return make_decoder<Block, RmsNorm>(config, std::move(embedding), normal, device);
 }
 
 }  // namespace ringside

@@ -77,7 +77,7 @@ Fields fields_of(Setting& setting);
 struct Published {
   double step_ms = 0, samples_per_s = 0;
   double times = 0;  // its samples a second, divided by those of the case `over`
-  std::string over;
+  std::string over{};
   bool fitted = false;  // something was chosen so that this figure comes out: no prediction
   bool operator==(const Published&) const = default;
 };

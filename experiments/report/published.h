@@ -14,10 +14,10 @@ struct PublishedFigure {
   std::string experiment;
   std::string label;  // of the case
   int world = 1;
-  std::string figure;  // what it says, with its unit: "step ms"
+  std::string figure{};  // what it says, with its unit: "step ms"
   double published = 0;
-  std::optional<double> here;  // what came out; nothing if the run failed
-  bool fitted = false;         // something was chosen so that this figure comes out
+  std::optional<double> here{};  // what came out; nothing if the run failed
+  bool fitted = false;           // something was chosen so that this figure comes out
 
   /// here / published - 1
   std::optional<double> deviation() const;

@@ -29,7 +29,7 @@ class Arena {
   struct Block {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
-    SymmetricAddress address;
+    SymmetricAddress address{};
     std::size_t segment = 0;
   };
 
