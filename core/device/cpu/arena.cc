@@ -52,34 +52,7 @@ Arena::Segment Arena::map_segment(std::size_t bytes) const {
   return {static_cast<std::byte*>(base), bytes, file};
 }
 
-void Arena::add_segment(std::size_t bytes) {
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  segments_.push_back(map_segment(round_up(std::max(bytes, segment_bytes_), page)));
-  const Segment& added = segments_.back();
-  insert_free(place_of({.data = added.base, .segment = segments_.size() - 1}), added.bytes);
-}
-
-Arena::Place Arena::place_of(const Block& block) const {
-  if (backing_ == Backing::anonymous) return {0, reinterpret_cast<std::size_t>(block.data)};
-  return {block.segment, static_cast<std::size_t>(block.data - segments_[block.segment].base)};
-}
-
 void Arena::insert_free(Place place, std::size_t bytes) {
-  auto next = free_.lower_bound(place);
-  if (next != free_.end() && next->first == Place{place.first, place.second + bytes}) {
-    bytes += next->second;
-    const auto merged = next++;
-    erase_free(merged);
-  }
-  if (next != free_.begin()) {
-    const auto before = std::prev(next);
-    if (before->first.first == place.first &&
-        before->first.second + before->second == place.second) {
-      place = before->first;
-      bytes += before->second;
-      erase_free(before);
-    }
-  }
   free_.emplace(place, bytes);
   by_size_.emplace(bytes, place);
 }
@@ -90,6 +63,7 @@ void Arena::erase_free(std::map<Place, std::size_t>::iterator it) {
 }
 
 Arena::Block Arena::allocate(std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   if (bytes > std::numeric_limits<std::size_t>::max() / 4)
     throw Error("mmap: {}", std::strerror(ENOMEM));
   bytes = round_up(std::max<std::size_t>(bytes, 1), alignment);
@@ -97,21 +71,39 @@ Arena::Block Arena::allocate(std::size_t bytes) {
   std::lock_guard lock(mutex_);
   auto fit = by_size_.lower_bound({bytes, Place{}});
   if (fit == by_size_.end()) {
-    add_segment(bytes);
+    segments_.push_back(map_segment(round_up(std::max(bytes, segment_bytes_), page)));
+    insert_free({segments_.size() - 1, 0}, segments_.back().bytes);
     fit = by_size_.lower_bound({bytes, Place{}});
   }
   const auto [size, place] = *fit;
   erase_free(free_.find(place));
   if (size > bytes) insert_free({place.first, place.second + bytes}, size - bytes);
-  if (backing_ == Backing::anonymous)
-    return {reinterpret_cast<std::byte*>(place.second), bytes, {-1, 0}, 0};
-  const Segment& segment = segments_[place.first];
-  return {segment.base + place.second, bytes, {segment.file, place.second}, place.first};
+  const auto& segment = segments_[place.first];
+  return {segment.base + place.second,
+          bytes,
+          {segment.file, segment.file >= 0 ? place.second : 0},
+          place.first};
 }
 
 void Arena::free(const Block& block) {
   std::lock_guard lock(mutex_);
-  insert_free(place_of(block), block.bytes);
+  std::size_t begin = static_cast<std::size_t>(block.data - segments_[block.segment].base);
+  std::size_t bytes = block.bytes;
+  auto next = free_.lower_bound({block.segment, begin});
+  if (next != free_.end() && next->first == Place{block.segment, begin + bytes}) {
+    bytes += next->second;
+    const auto merged = next++;
+    erase_free(merged);
+  }
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first.first == block.segment && before->first.second + before->second == begin) {
+      begin = before->first.second;
+      bytes += before->second;
+      erase_free(before);
+    }
+  }
+  insert_free({block.segment, begin}, bytes);
 }
 
 std::size_t Arena::reserved() const {

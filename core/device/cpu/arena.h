@@ -14,8 +14,7 @@ namespace ringside {
 
 /// A best-fit allocator with coalescing over segments of memory. Freed blocks are reused, so a
 /// training step that repeats the sizes of the step before makes no system call and touches no new
-/// page. Anonymous segments that the system puts side by side are one range: what was many
-/// activations becomes one large gradient. Cost: O(log free blocks) a call. Thread-safe.
+/// page. Cost: O(log free blocks) a call. Thread-safe.
 class Arena {
  public:
   enum class Backing {
@@ -29,7 +28,7 @@ class Arena {
   struct Block {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
-    SymmetricAddress address{};
+    SymmetricAddress address;
     std::size_t segment = 0;
   };
 
@@ -58,14 +57,9 @@ class Arena {
     std::size_t bytes;
     int file;
   };
-  /// A segment and an offset in it; for anonymous memory 0 and an address.
-  using Place = std::pair<std::size_t, std::size_t>;
+  using Place = std::pair<std::size_t, std::size_t>;  // segment, offset in it
 
   Segment map_segment(std::size_t bytes) const;
-  /// Takes a new segment of at least so many bytes, all of it free.
-  void add_segment(std::size_t bytes);
-  Place place_of(const Block& block) const;
-  /// Adds a free block, and makes one of it and of free blocks next to it.
   void insert_free(Place place, std::size_t bytes);
   void erase_free(std::map<Place, std::size_t>::iterator it);
 

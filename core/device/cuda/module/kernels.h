@@ -49,7 +49,8 @@ void average_pool_backward(const Context&, const AveragePoolBackward&);
 void cross_entropy(const Context&, const CrossEntropy&);
 
 /// Attention by matrix products and a softmax, for any dtype and shape. Computes as many heads at a
-/// time as fit into `most_bytes` of scratch memory, but at least one.
+/// time as fit into `most_bytes` of scratch memory, but at least one. Backward also keeps the parts
+/// of the gradients of keys and values of the heads that share them: [2, H / K, T, D] fp32.
 void attention_forward(const Context&, Matmul&, const AttentionForward&, std::int64_t most_bytes);
 void attention_backward(const Context&, Matmul&, const AttentionBackward&, std::int64_t most_bytes);
 

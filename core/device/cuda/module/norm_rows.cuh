@@ -86,10 +86,10 @@ void launch_norm_forward(const Context& context, const char* name, const Op& op,
   launch(context, name, kernel, blocks_for(op.rows, narrow ? norm_warps : 1), norm_threads, op);
 }
 
-/// Launches `Kernels`::kept<packs, at_once, most_threads>(), in which each thread has `packs` ranges
-/// of columns and loads `at_once` rows together; or `Kernels`::reread(), for any width and
-/// alignment. `op.parts` becomes each block's part of the sums over rows, [blocks, columns] with the
-/// columns of `first` and `second`, into which the parts are added up. `second` may be empty.
+/// Launches `Kernels`::kept<packs, at_once, most_threads>(), in which each thread has `packs`
+/// ranges of columns and loads `at_once` rows together; or `Kernels`::reread(), for any width and
+/// alignment. `op.parts` becomes each block's part of the sums over rows, [blocks, columns] with
+/// the columns of `first` and `second`, into which the parts are added up. `second` may be empty.
 template <class T, class Kernels, class Op>
 void launch_norm_backward(const Context& context, const char* name, Op op, bool aligned,
                           const Tensor& first, const Tensor& second) {

@@ -1,4 +1,5 @@
-// SwiGLU. A thread computes the same columns of both halves of a row, so backward may work in place.
+// SwiGLU. A thread computes the same columns of both halves of a row, so backward may work in
+// place.
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/launch.h"
 #include "core/device/cuda/module/vectors.cuh"
