@@ -85,15 +85,17 @@ struct Start {
 /// same world.
 void check_compared(const std::vector<Start>& starts) {
   for (const Start& start : starts)
-    for (const auto& [world, published] : start.line.published) {
-      if (published.over.empty()) continue;
+    for (const auto& figure : start.line.published) {
+      const std::string& over = figure.second.over;
+      if (over.empty()) continue;
       const auto found = std::find_if(starts.begin(), starts.end(), [&](const Start& other) {
-        return &other != &start && other.line.label == published.over &&
-               std::count(other.line.worlds.begin(), other.line.worlds.end(), world) > 0;
+        const std::vector<int>& worlds = other.line.worlds;
+        return &other != &start && other.line.label == over &&
+               std::count(worlds.begin(), worlds.end(), figure.first) > 0;
       });
       if (found == starts.end())
         throw Error("{}: over = '{}' names no other case with this label at world {}",
-                    start.line.place, published.over, world);
+                    start.line.place, over, figure.first);
     }
 }
 
