@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -167,6 +168,42 @@ TEST(CpuDevice, FlatOperationsRunBesideOthersInTwoThreads) {
     if (error == "nothing" && value != 64.0f) std::exit(1);
   std::fputs(error.c_str(), stderr);
   std::exit(0);
+}
+
+// Free blocks lie between tensors that are in use, and scratch memory of a kernel takes such a
+// block.
+TEST(CpuDevice, ConvolutionsOfFewChannelsWriteNothingBesideTheirScratchMemory) {
+  const std::vector<std::uint8_t> pattern(16 << 10, 0xa5);
+  for (const std::int64_t channels : {1, 2, 3, 4, 8, 12, 16})
+    for (const std::int64_t kernel : {1, 3})
+      for (const std::int64_t stride : {1, 2}) {
+        const auto device = make_cpu_device(2);
+        const auto images = [&](std::int64_t size, std::int64_t depth) {
+          const Tensor out = device->tensor({2, size, size, depth}, MemoryKind::activation);
+          device->kernels().fill({.out = out, .value = 1});
+          return out;
+        };
+        const std::int64_t size = (24 - kernel) / stride + 1;
+        const Tensor x = images(24, channels), y = images(size, 2 * channels);
+        const Tensor weight =
+            device->tensor({2 * channels, kernel, kernel, channels}, MemoryKind::parameter);
+        device->kernels().fill({.out = weight, .value = 1});
+        const Tensor dx = images(24, channels);
+        const Tensor dweight = device->tensor(weight.shape(), MemoryKind::gradient);
+        std::vector<Tensor> blocks, used;
+        for (std::int64_t bytes = 64; bytes <= 8192; bytes += bytes / 2) {
+          blocks.push_back(device->tensor({bytes}, MemoryKind::workspace, DType::u8));
+          used.push_back(device->tensor({std::ssize(pattern)}, MemoryKind::workspace, DType::u8));
+          device->write(used.back(), std::as_bytes(std::span(pattern)));
+        }
+        blocks.clear();
+        device->kernels().convolution_forward({.x = x, .weight = weight, .stride = stride, .y = y});
+        device->kernels().convolution_backward(
+            {.dy = y, .x = x, .weight = weight, .stride = stride, .dx = dx, .dweight = dweight});
+        for (const Tensor& one : used)
+          EXPECT_TRUE(std::ranges::equal(one.span<std::uint8_t>(), pattern))
+              << channels << " channels, kernel " << kernel << ", stride " << stride;
+      }
 }
 
 TEST(CpuDevice, WhatOneDnnRefusesNamesTheLimitOfMemory) {

@@ -1,6 +1,7 @@
 // Convolutions. Our own products compute those for which they are faster than oneDNN, and which
 // have one group. oneDNN computes the others, and chooses the layout of the weights.
 #include <algorithm>
+#include <string_view>
 
 #include "core/base/error.h"
 #include "core/device/cpu/convolution_taps.h"
@@ -104,12 +105,31 @@ void backward_data(Runner& runner, const Extents& of, const ConvolutionBackward&
              {DNNL_ARG_DIFF_SRC, runner.memory(of.image(of.x), op.dx)}});
 }
 
+/// Replaces oneDNN's choice of a kernel where that kernel writes beyond its scratch memory, and
+/// with it into the memory of others: at a stride above 1 the kernels for windows of one pixel
+/// gather the pixels in scratch memory that has room for C channels each, and write a whole vector
+/// (oneDNN issue 6035, open for version 3.12).
+void avoid_overrun(const Extents& of, dnnl::convolution_backward_weights::primitive_desc& desc) {
+  constexpr std::int64_t longest_vector = 16;
+  const std::int64_t channels = of.weight[of.weight.size() - 3];
+  if (of.strides[0] == 1 || channels >= longest_vector) return;
+  const auto overruns = [&] {
+    return std::string_view(desc.impl_info_str()).starts_with("jit_1x1");
+  };
+  while (overruns() && desc.next_impl()) {
+  }
+}
+
 void backward_weights(Runner& runner, const Extents& of, const ConvolutionBackward& op) {
   const bool bias = static_cast<bool>(op.dbias);
-  const dnnl::convolution_backward_weights::primitive_desc desc(
-      {dnnl::algorithm::convolution_direct, of.image(of.x), of.any_weight(), of.our_bias(bias),
-       of.image(of.y), of.strides, of.padding, of.padding},
-      runner.attributes(), runner.engine(), forward_desc(runner, of, bias, false));
+  // next_impl() of the descriptor below reads these two again.
+  const auto hint = forward_desc(runner, of, bias, false);
+  const dnnl::convolution_backward_weights::desc operation(
+      dnnl::algorithm::convolution_direct, of.image(of.x), of.any_weight(), of.our_bias(bias),
+      of.image(of.y), of.strides, of.padding, of.padding);
+  dnnl::convolution_backward_weights::primitive_desc desc(operation, runner.attributes(),
+                                                          runner.engine(), hint);
+  avoid_overrun(of, desc);
   const dnnl::memory ours = runner.memory(of.our_weight(), op.dweight);
   Tensor keep;
   const bool same = ours.get_desc() == desc.diff_weights_desc();
