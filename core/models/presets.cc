@@ -130,6 +130,16 @@ const std::vector<Preset>& presets() {
   return all;
 }
 
+const Preset* preset_of(const ModelConfig& config) {
+  for (const Preset& preset : presets()) {
+    ModelConfig published = preset.config;
+    published.dropout = config.dropout;
+    published.batch_norm_group = config.batch_norm_group;
+    if (published == config) return &preset;
+  }
+  return nullptr;
+}
+
 const Preset& find_preset(std::string_view name) {
   std::vector<std::string> known;
   for (const Preset& preset : presets()) {

@@ -23,6 +23,10 @@ struct Preset {
 
 const std::vector<Preset>& presets();
 
+/// The preset whose model this is, whatever its dropout and its batch norm's group; null if there
+/// is none.
+const Preset* preset_of(const ModelConfig& config);
+
 /// Throws Error that suggests the nearest name and lists all presets.
 const Preset& find_preset(std::string_view name);
 

@@ -242,6 +242,7 @@ static Fields fields_of(Row& row) {
           {"replay", Structs(&row.replay)},
           {"figures", Structs(&row.figures)},
           {"predicted", Structs(&row.predicted)},
+          {"bounds", Structs(&row.bounds)},
           {"load", Structs(&row.load)},
           {"status", &row.status},
           {"error", &row.error}};
@@ -279,8 +280,13 @@ Fields fields_of(RowFigure& figure) {
       {"name", &figure.name}, {"unit", &figure.unit}, {"mean", &figure.mean}, {"max", &figure.max}};
 }
 
+Fields fields_of(StepBounds& bounds) {
+  return {{"low_ms", &bounds.low_ms}, {"high_ms", &bounds.high_ms}};
+}
+
 Fields fields_of(Prediction& predicted) {
   return {{"step_ms", &predicted.step_ms},
+          {"bounds", Structs(&predicted.bounds)},
           {"memory_peak", &predicted.memory_peak},
           {"error", &predicted.error}};
 }

@@ -12,9 +12,18 @@
 
 namespace ringside {
 
+/// The interval in which the step of a simulated run lies if the errors that its cluster states
+/// are the largest ones (core/sim/bounds.h), in milliseconds.
+struct StepBounds {
+  double low_ms = 0, high_ms = 0;
+};
+
+Fields fields_of(StepBounds& bounds);
+
 /// What a simulation of this machine predicts for a run.
 struct Prediction {
   double step_ms = 0;
+  std::optional<StepBounds> bounds{};
   std::int64_t memory_peak = 0;  // bytes, of the rank with the largest peak
   std::string error{};           // why there is no prediction; the other members are then 0
 };
@@ -81,7 +90,7 @@ Fields fields_of(Replay& replay);
 /// idle is the mean time of a step. (communication is not in this sum, because it overlaps the
 /// other activities.)
 struct Row {
-  static constexpr int schema = 13;
+  static constexpr int schema = 14;
   RunPlan plan;
   std::int64_t parameters = 0;
   std::vector<double> loss;        // of the global batch, per step
@@ -118,6 +127,8 @@ struct Row {
   std::optional<Replay> replay;
   std::vector<RowFigure> figures;
   std::optional<Prediction> predicted;
+  /// Of a simulated run, if its cluster states how far off simulated times may be.
+  std::optional<StepBounds> bounds;
   /// What else the machine did during the run; none for simulated ranks.
   std::optional<MachineLoad> load;
   int attempt = 0;            // counted from 0; a disturbed run is repeated

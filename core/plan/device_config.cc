@@ -30,7 +30,10 @@ Fields fields_of(SimConfig& config) {
        "also take the host time of this framework's scheme in every step (see `ringside list`)"},
       {"decode", &config.decode,
        "samples are image files, which the machines' hosts decode as fast as the cluster file "
-       "says"}};
+       "says"},
+      {"intervals", &config.intervals,
+       "compare: also simulate each case with the cluster as fast and as slow as the errors that "
+       "its file states allow"}};
 }
 
 Fields fields_of(DeviceConfig& config) {

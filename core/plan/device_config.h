@@ -50,6 +50,7 @@ struct SimConfig {
   bool servers_apart = false;
   std::string framework = "none";
   bool decode = false;
+  bool intervals = true;
   bool operator==(const SimConfig&) const = default;
 };
 

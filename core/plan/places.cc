@@ -58,9 +58,13 @@ void check_places(const RunPlan& plan) {
         cluster.machines, cluster.name);
 }
 
-void check_products(const RunPlan& plan) {
+std::string products_dtype(const RunPlan& plan) {
   const bool tf32 = plan.device.tf32 && parameter_dtype(plan.train) == DType::f32;
-  const std::string dtype(tf32 ? "tf32" : name_of(plan.train.precision));
+  return std::string(tf32 ? "tf32" : name_of(plan.train.precision));
+}
+
+void check_products(const RunPlan& plan) {
+  const std::string dtype = products_dtype(plan);
   for (int worker = 0; worker < plan.world; ++worker) {
     const sim::DeviceSpec& device =
         device_of(*plan.cluster, place_of_worker(*plan.cluster, worker).machine);
@@ -69,7 +73,7 @@ void check_products(const RunPlan& plan) {
     for (const auto& [name, rate] : device.tflops) known.push_back(name);
     throw Error(
         "{}: cluster {} gives no tflops.{} for its device {}; the dtypes with tflops are {}",
-        tf32 ? "device.tf32 = true" : fmt::format("train.precision = '{}'", dtype),
+        dtype == "tf32" ? "device.tf32 = true" : fmt::format("train.precision = '{}'", dtype),
         plan.cluster->name, dtype, device.name, fmt::join(known, ", "));
   }
 }

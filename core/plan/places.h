@@ -1,6 +1,8 @@
 // Where the ranks of a simulated run live in its cluster.
 #pragma once
 
+#include <string>
+
 #include "core/plan/run_plan.h"
 #include "core/sim/world.h"
 
@@ -18,6 +20,9 @@ sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker);
 /// Throws Error if the plan has more workers than its cluster has devices, unless the devices are
 /// CPUs, and if dedicated servers should have machines of their own but there are none.
 void check_places(const RunPlan& plan);
+/// The dtype of DeviceSpec::tflops in which the plan's products are computed: "tf32" or the name of
+/// its precision.
+std::string products_dtype(const RunPlan& plan);
 /// Throws Error if a device on which a worker lives cannot compute products in the plan's
 /// precision.
 void check_products(const RunPlan& plan);

@@ -7,7 +7,8 @@ using enum Range;
 Fields fields_of(LinkSpec& link) {
   return {{"bandwidth_gbs", &link.gbs, {}, positive},
           {"latency_us", &link.latency_us, {}, not_negative},
-          {"step_us", &link.step_us, {}, not_negative}};
+          {"step_us", &link.step_us, {}, not_negative},
+          {"by_mb", &link.by_mb.points}};
 }
 
 Fields fields_of(MessageSpec& message) {
@@ -23,7 +24,8 @@ Fields fields_of(CollectiveSpec& collective) {
           {"copy_out_gbs", &collective.copy_out_gbs, {}, not_negative},
           {"device_share", &collective.device_share, {}, not_negative},
           {"sum", &collective.sum.points},
-          {"copy", &collective.copy.points}};
+          {"copy", &collective.copy.points},
+          {"error", &collective.error, {}, not_negative}};
 }
 
 Fields fields_of(OtherMachines& others) {
@@ -38,6 +40,12 @@ Fields fields_of(SlowDevice& slow) {
           {"factor", &slow.factor, {}, positive}};
 }
 
+Fields fields_of(ModelSpeed& speed) {
+  return {{"model", &speed.model},
+          {"precision", &speed.precision},
+          {"factor", &speed.factor, {}, positive}};
+}
+
 Fields fields_of(ClusterSpec& cluster) {
   return {{"name", &cluster.name},
           {"source", &cluster.source},
@@ -48,6 +56,8 @@ Fields fields_of(ClusterSpec& cluster) {
           {"decoded_per_s", &cluster.decoded_per_s, {}, not_negative},
           {"others", Structs(&cluster.others)},
           {"slow", Structs(&cluster.slow)},
+          {"speeds", Structs(&cluster.speeds)},
+          {"error", &cluster.error, {}, not_negative},
           {"jitter", &cluster.jitter, {}, not_negative},
           {"spread", &cluster.spread, {}, not_negative},
           {"topology", &cluster.topology},

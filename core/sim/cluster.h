@@ -22,6 +22,9 @@ struct LinkSpec {
   /// Time that one step of a collective over the link takes besides moving bytes, as in NCCL's
   /// model of latency: the link's latency and the work of the communication library.
   double step_us = 0;
+  /// The share of `gbs` at which a collective over the link moves an array of so many MB (1e6
+  /// bytes): (MB, share), as Efficiency::points, but over MB. Empty: 1 for arrays of any size.
+  Efficiency by_mb{};
   bool operator==(const LinkSpec&) const = default;
 };
 
@@ -50,6 +53,8 @@ struct CollectiveSpec {
   /// shm: the bytes per second that one rank reads and writes while it sums and while it copies, as
   /// shares of its device's bandwidth.
   Efficiency sum{}, copy{};
+  /// How far off the times of collectives and messages may be (core/sim/bounds.h).
+  double error = 0;
   bool operator==(const CollectiveSpec&) const = default;
 };
 
@@ -80,6 +85,15 @@ struct SlowDevice {
   bool operator==(const SlowDevice&) const = default;
 };
 
+/// What all operations of a model have to be sped up by, so that its training step on one device
+/// takes as long as was measured.
+struct ModelSpeed {
+  std::string model;      // the name of a preset
+  std::string precision;  // a dtype of DeviceSpec::tflops
+  double factor = 1;
+  bool operator==(const ModelSpeed&) const = default;
+};
+
 /// `machines` machines, which are equal but for the devices that `others` and `slow` name. Holds
 /// complete descriptions of devices and links, not their names.
 struct ClusterSpec {
@@ -94,6 +108,12 @@ struct ClusterSpec {
   double decoded_per_s = 0;
   std::vector<OtherMachines> others{};
   std::vector<SlowDevice> slow{};
+  /// Models whose speed on one device is known. A model that is not among them has the geometric
+  /// mean of the factors of its precision, and 1 where there are none.
+  std::vector<ModelSpeed> speeds{};
+  /// How far off the training step of several devices may be where the step of one is known
+  /// (core/sim/bounds.h).
+  double error = 0;
   /// In every training step all operations of a device take longer or shorter by one random factor:
   /// log-normal with mean 1, whose logarithm has this standard deviation (core/sim/uneven.h).
   double jitter = 0;
@@ -136,6 +156,7 @@ Fields fields_of(MessageSpec& message);
 Fields fields_of(CollectiveSpec& collective);
 Fields fields_of(OtherMachines& others);
 Fields fields_of(SlowDevice& slow);
+Fields fields_of(ModelSpeed& speed);
 Fields fields_of(ClusterSpec& cluster);
 
 }  // namespace ringside::sim

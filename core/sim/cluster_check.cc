@@ -17,6 +17,8 @@ constexpr std::array<std::string_view, 4> dtypes = {"fp32", "tf32", "fp16", "bf1
 /// Bounds of all other numbers (GB, GB/s, TFLOP/s and microseconds): in bytes, operations or
 /// picoseconds, larger values could overflow.
 constexpr double largest = 1e9, smallest = 1e-9;
+/// The largest relative error that a cluster may state.
+constexpr double largest_error = 10;
 
 /// Throws ClusterProblem; find_problem() catches it.
 class Checker {
@@ -34,6 +36,8 @@ class Checker {
       refuse("host.kind", "must be cpu, but is {}", name_of(c_.host.kind));
     check_others();
     check_slow();
+    check_speeds();
+    check_error("error", c_.error);
     if (c_.jitter > most_jitter)
       refuse("jitter", "must be at most {}, but is {}", most_jitter, c_.jitter);
     if (c_.spread > most_jitter)
@@ -93,6 +97,11 @@ class Checker {
     }
   }
 
+  static void check_error(const std::string& field, double error) {
+    if (!(error >= 0 && error <= largest_error))
+      refuse(field, "must lie between 0 and {}, but is {}", largest_error, error);
+  }
+
   static void check_device(const DeviceSpec& device, const std::string& field) {
     check_ranges(device, field + ".");
     if (device.kind == DeviceKind::gpu && device.cores != 1)
@@ -111,6 +120,11 @@ class Checker {
         refuse(field + ".efficiency." + dtype, "is for a dtype that is missing in tflops");
       for (const auto& [name, curve] : classes)
         check_curve(curve, field + ".efficiency." + dtype + "." + name);
+    }
+    for (const auto& [dtype, value] : device.error) {
+      if (!device.tflops.count(dtype))
+        refuse(field + ".error." + dtype, "is for a dtype that is missing in tflops");
+      check_error(field + ".error." + dtype, value);
     }
   }
 
@@ -148,9 +162,29 @@ class Checker {
     }
   }
 
+  void check_speeds() const {
+    for (std::size_t i = 0; i < c_.speeds.size(); ++i) {
+      const ModelSpeed& speed = c_.speeds[i];
+      const std::string field = fmt::format("speeds.{}", i);
+      check_ranges(speed, field + ".");
+      if (!c_.device.tflops.contains(speed.precision))
+        refuse(field + ".precision", "is '{}', of which device {} has no tflops", speed.precision,
+               c_.device.name);
+      for (std::size_t k = 0; k < i; ++k)
+        if (c_.speeds[k].model == speed.model && c_.speeds[k].precision == speed.precision)
+          refuse(field, "is for model {} in {}, as is an entry before it", speed.model,
+                 speed.precision);
+    }
+  }
+
+  static void check_link(const LinkSpec& link, const std::string& field) {
+    check_ranges(link, field + ".");
+    if (!link.by_mb.points.empty()) check_curve(link.by_mb, field + ".by_mb");
+  }
+
   void check_machine() const {
-    if (c_.topology != Topology::pcie) check_ranges(c_.peer, "peer.");
-    check_ranges(c_.pcie, "pcie.");
+    if (c_.topology != Topology::pcie) check_link(c_.peer, "peer");
+    check_link(c_.pcie, "pcie");
     if (c_.topology != Topology::mesh && !c_.mesh.empty())
       refuse("mesh", "is only allowed with topology mesh, but the topology is {}",
              name_of(c_.topology));
@@ -172,7 +206,7 @@ class Checker {
 
   void check_network() const {
     if (c_.machines == 1) return;
-    check_ranges(c_.nic, "nic.");
+    check_link(c_.nic, "nic");
     if (c_.devices % c_.nics != 0)
       refuse("nics", "must divide the {} devices of a machine, but is {}", c_.devices, c_.nics);
   }
@@ -180,6 +214,7 @@ class Checker {
   void check_collective() const {
     const CollectiveSpec& collective = c_.collective;
     check_ranges(collective, "collective.");
+    check_error("collective.error", collective.error);
     if (collective.device_share >= 1)
       refuse("collective.device_share", "must be less than 1, but is {}", collective.device_share);
     if (collective.kind == CollectiveKind::nccl) return;

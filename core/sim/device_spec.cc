@@ -28,7 +28,8 @@ Fields fields_of(DeviceSpec& device) {
           {"bandwidth_gbs", &device.bandwidth_gbs, {}, positive},
           {"launch_us", &device.launch_us, {}, not_negative},
           {"tflops", &device.tflops},
-          {"efficiency", &device.efficiency}};
+          {"efficiency", &device.efficiency},
+          {"error", &device.error}};
 }
 
 }  // namespace ringside::sim

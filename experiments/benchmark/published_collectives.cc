@@ -75,7 +75,9 @@ bool is_collective(const TomlValue& one) {
 
 std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std::string& name) {
   std::vector<PublishedFigure> figures;
-  run_comm_bench(bench_of(one), [&](const CommRow& row) {
+  const CommBench bench = bench_of(one);
+  const double error = bench.cluster->collective.error;
+  run_comm_bench(bench, [&](const CommRow& row) {
     const std::size_t i = figures.size();
     const std::int64_t size = one.sizes_mib[i];
     figures.push_back(
@@ -85,6 +87,9 @@ std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std:
          .figure = fmt::format("GB/s, {} MiB", size),
          .published = one.busbw[i],
          .here = row.bus_bw,
+         .interval = error == 0 ? std::nullopt
+                                : std::optional(
+                                      Interval{row.bus_bw / (1 + error), row.bus_bw * (1 + error)}),
          .fitted = std::find(one.fitted.begin(), one.fitted.end(), size) != one.fitted.end()});
   });
   return figures;

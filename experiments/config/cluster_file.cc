@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/device/cost.h"
+#include "core/models/presets.h"
 #include "core/sim/cluster_check.h"
 #include "experiments/config/cluster_tables.h"
 
@@ -29,7 +30,9 @@ void put(const TomlValue& from, const std::string& key, const FieldValue& out) {
   if (from.data.put(&share))
     **points = {{1, share}};
   else if (!from.data.put(out) || (*points)->empty())
-    from.data.refuse("a share or a list of [microseconds, share]", from.place, key);
+    from.data.refuse(
+        fmt::format("a share or a list of [{}, share]", key == "by_mb" ? "MB" : "microseconds"),
+        from.place, key);
 }
 
 /// Reads the values of one table into a struct that find_problem() calls `field`, and remembers the
@@ -118,9 +121,11 @@ class Builder {
     reader.close();
     read_others(cluster);
     read_slow(cluster);
+    read_speeds(cluster);
 
     Reader collective = the("collective", "collective");
-    collective.read(fields_of(cluster.collective), {"sum", "copy", "copy_out_gbs", "device_share"});
+    collective.read(fields_of(cluster.collective),
+                    {"sum", "copy", "copy_out_gbs", "device_share", "error"});
     if (cluster.collective.kind == sim::CollectiveKind::shm) {
       collective.need("sum", &cluster.collective.sum.points);
       collective.need("copy", &cluster.collective.copy.points);
@@ -170,6 +175,21 @@ class Builder {
     }
   }
 
+  void read_speeds(sim::ClusterSpec& cluster) {
+    for (const ClusterTable& table : tables_.list("speeds")) {
+      const std::string field = fmt::format("speeds.{}", cluster.speeds.size());
+      Reader reader(table, field, places_);
+      sim::ModelSpeed& speed = cluster.speeds.emplace_back();
+      reader.read(fields_of(speed));
+      reader.close();
+      try {
+        find_preset(speed.model);
+      } catch (const Error& error) {
+        throw Error("{}: model: {}", places_.at(field + ".model"), error.what());
+      }
+    }
+  }
+
   /// Reads the device that `key` of a table names; find_problem() calls it `field`.
   sim::DeviceSpec device(Reader& table, const std::string& key, const std::string& field) {
     std::string name;
@@ -191,6 +211,9 @@ class Builder {
     for (const auto& [path, value] : reader.table().values)
       if (path.size() == 2 && path[0] == "tflops") reader.get(path, &out.tflops[path[1]]);
     if (out.tflops.empty()) reader.lack("tflops.fp32", other_than("device", name));
+    reader.know("error");
+    for (const auto& [path, value] : reader.table().values)
+      if (path.size() == 2 && path[0] == "error") reader.get(path, &out.error[path[1]]);
     read_efficiency(reader, out);
     reader.close();
     return out;
@@ -240,7 +263,7 @@ class Builder {
     std::string like;
     reader.get({"like"}, &like);
     sim::LinkSpec out;
-    reader.read(fields_of(out), {}, other_than("link", name));
+    reader.read(fields_of(out), {"by_mb"}, other_than("link", name));
     reader.close();
     return out;
   }

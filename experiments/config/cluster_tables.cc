@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
@@ -21,7 +22,11 @@ std::vector<std::string> table_kinds() {
 }
 
 /// Tables of which a file may have several, as [[slow]] begins one.
-bool is_listed(const std::string& kind) { return kind == "others" || kind == "slow"; }
+constexpr std::array<std::string_view, 3> lists = {"others", "slow", "speeds"};
+
+bool is_listed(std::string_view kind) {
+  return std::find(lists.begin(), lists.end(), kind) != lists.end();
+}
 
 bool is_named(const std::string& kind) { return kind == "device" || kind == "link"; }
 
@@ -45,7 +50,7 @@ void add(std::map<TomlPath, ClusterTable>& tables, const TomlValue& value) {
   if (std::find(known.begin(), known.end(), path[0]) == known.end()) {
     const bool in_table = is_table || path.size() > 1;
     if (!in_table) known.emplace_back("include");
-    known.insert(known.end(), {"others", "slow"});
+    known.insert(known.end(), lists.begin(), lists.end());
     throw Error("{}: unknown {} '{}'{}", value.place, in_table ? "table" : "key", path[0],
                 did_you_mean(path[0], known));
   }
@@ -122,6 +127,8 @@ ClusterTable ClusterTables::resolve(const std::string& kind, const std::string& 
     throw Error("{}: a chain of tables linked by `like` is longer than {}", like->second.place,
                 longest_chain);
   ClusterTable whole = resolve(kind, other, like->second.place, within);
+  // How far off simulated times of a device are was seen of that device alone.
+  std::erase_if(whole.values, [](const auto& one) { return one.first[0] == "error"; });
   merge(whole, table);
   return whole;
 }

@@ -31,8 +31,8 @@ class ClusterTables {
 
   /// The table of that name; null if the files have none.
   const ClusterTable* find(const std::string& name) const;
-  /// The tables [[NAME]], which are `others` and `slow`, in the order of the file; those of a file
-  /// replace all those of the files that it includes.
+  /// The tables [[NAME]], which are `others`, `slow` and `speeds`, in the order of the file; those
+  /// of a file replace all those of the files that it includes.
   std::vector<ClusterTable> list(const std::string& name) const;
   /// The named table, laid over the tables that it is `like`. `place` is where the name is used.
   /// Throws Error for an unknown name, with the nearest known one.

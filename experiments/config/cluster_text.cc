@@ -50,6 +50,7 @@ class Writer {
     std::erase_if(fields, [](const Field& field) { return field.name == "name"; });
     values(fields);
     value("tflops", Table(&device.tflops));
+    if (!device.error.empty()) value("error", Table(&device.error));
     for (auto& [dtype, classes] : device.efficiency) {
       table({"device", device.name, "efficiency", dtype});
       for (auto& [name, curve] : classes) value(name, &curve.points);
@@ -101,6 +102,10 @@ std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& com
   for (const sim::SlowDevice& slow : cluster.slow) {
     out.entry("slow");
     out.values(fields_to_read(slow));
+  }
+  for (const sim::ModelSpeed& speed : cluster.speeds) {
+    out.entry("speeds");
+    out.values(fields_to_read(speed));
   }
   for (const sim::DeviceSpec* device : devices) out.device(*device);
   out.link("peer", cluster.peer);

@@ -1,10 +1,13 @@
 #include "experiments/plan/simulated.h"
 
+#include <cmath>
 #include <string>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/device/cost.h"
+#include "core/models/presets.h"
+#include "core/plan/places.h"
 #include "core/sim/cluster_check.h"
 #include "core/sim/uneven.h"
 #include "experiments/plan/checks.h"
@@ -13,14 +16,39 @@
 namespace ringside {
 namespace {
 
-/// What [device] says of how fast simulated devices are.
-void scale_efficiency(sim::DeviceSpec& device, const DeviceConfig& config) {
+/// The factor on the speed of all operations that the cluster gives the plan's model, and whether
+/// it was fitted to this model.
+struct KnownSpeed {
+  double factor = 1;
+  bool of_model = false;
+};
+
+KnownSpeed known_speed(const RunPlan& plan) {
+  const std::string dtype = products_dtype(plan);
+  const Preset* preset = preset_of(plan.model);
+  double logarithms = 0;
+  int count = 0;
+  for (const sim::ModelSpeed& speed : plan.cluster->speeds) {
+    if (speed.precision != dtype) continue;
+    if (preset && preset->name == speed.model) return {speed.factor, true};
+    logarithms += std::log(speed.factor);
+    ++count;
+  }
+  return {count == 0 ? 1 : std::exp(logarithms / count), false};
+}
+
+/// What [device] and the cluster's known speeds say of how fast devices are. A device whose step
+/// for this model is known has no error there.
+void scale_efficiency(sim::DeviceSpec& device, const DeviceConfig& config,
+                      const KnownSpeed& known) {
+  if (known.of_model || config.efficiency != 1)
+    for (const auto& [dtype, rate] : device.tflops) device.error[dtype] = 0;
   for (auto& [dtype, classes] : device.efficiency)
     for (auto& [name, curve] : classes) {
       const bool fusible =
           name == name_of(OpClass::normalisation) || name == name_of(OpClass::elementwise);
       for (auto& [time, share] : curve.points)
-        share *= config.efficiency / (fusible ? config.unfused : 1);
+        share *= known.factor * config.efficiency / (fusible ? config.unfused : 1);
     }
 }
 
@@ -104,8 +132,10 @@ void settle_cluster(RunPlan& plan) {
   if (plan.sim.jitter > 0) cluster.jitter = plan.sim.jitter;
   if (plan.sim.spread >= 0) cluster.spread = plan.sim.spread;
   if (plan.sim.device_share >= 0) cluster.collective.device_share = plan.sim.device_share;
-  scale_efficiency(cluster.device, plan.device);
-  for (sim::OtherMachines& other : cluster.others) scale_efficiency(other.device, plan.device);
+  const KnownSpeed known = known_speed(plan);
+  scale_efficiency(cluster.device, plan.device, known);
+  for (sim::OtherMachines& other : cluster.others)
+    scale_efficiency(other.device, plan.device, known);
   if (plan.sim.decode && !ask_model(plan, takes_images))
     throw Error("sim.decode = true: a model of kind '{}' takes no images; leave sim.decode out",
                 plan.model.kind);

@@ -32,13 +32,28 @@ TableLine line_of(const PublishedFigure& one) {
           text(one.published),
           error ? text(*one.here) : "FAILED",
           error ? percent(*error) : "-",
+          one.interval ? fmt::format("[{}, {}]", text(one.interval->low), text(one.interval->high))
+                       : "-",
           one.fitted ? "fitted" : "predicted"};
+}
+
+using Deviation = std::pair<double, const PublishedFigure*>;
+
+/// ", 3 of 4 within their intervals"; empty if there are no intervals.
+std::string holding_text(const std::vector<Deviation>& found) {
+  std::int64_t known = 0, within = 0;
+  for (const auto& [error, figure] : found)
+    if (const auto holds = figure->holds()) {
+      ++known;
+      within += *holds ? 1 : 0;
+    }
+  return known == 0 ? "" : fmt::format(", {} of {} within their intervals", within, known);
 }
 
 /// "4 predicted: median -1.2%, largest +4.5% (ResNet-50 at world 16)"; empty if there are none.
 std::string deviations_text(const std::vector<PublishedFigure>& figures,
                             const std::string& experiment, bool fitted) {
-  std::vector<std::pair<double, const PublishedFigure*>> found;
+  std::vector<Deviation> found;
   for (const PublishedFigure& one : figures)
     if (const auto error = one.deviation();
         error && one.experiment == experiment && one.fitted == fitted)
@@ -50,15 +65,20 @@ std::string deviations_text(const std::vector<PublishedFigure>& figures,
       found.size() % 2 == 1 ? found[half].first : (found[half - 1].first + found[half].first) / 2;
   const auto& [largest, where] =
       std::abs(found.front().first) > std::abs(found.back().first) ? found.front() : found.back();
-  return fmt::format("{} {}: median {}, largest {} ({} at world {})", found.size(),
+  return fmt::format("{} {}: median {}, largest {} ({} at world {}){}", found.size(),
                      fitted ? "fitted" : "predicted", percent(median), percent(largest),
-                     where->label, where->world);
+                     where->label, where->world, fitted ? "" : holding_text(found));
 }
 
 }  // namespace
 
 std::optional<double> PublishedFigure::deviation() const {
   return here ? std::optional(*here / published - 1) : std::nullopt;
+}
+
+std::optional<bool> PublishedFigure::holds() const {
+  if (!interval) return {};
+  return interval->overlaps({published, published});
 }
 
 std::optional<PublishedFigure> published_figure(const CaseSummary& one,
@@ -73,6 +93,7 @@ std::optional<PublishedFigure> published_figure(const CaseSummary& one,
     figure.figure = step_ms;
     figure.published = published.step_ms;
     figure.here = one.step_ms;
+    figure.interval = one.simulated_ms;
   } else if (published.times > 0) {
     figure.figure = fmt::format("times {}", published.over);
     figure.published = published.times;
@@ -83,6 +104,10 @@ std::optional<PublishedFigure> published_figure(const CaseSummary& one,
     figure.figure = "samples/s";
     figure.published = published.samples_per_s;
     figure.here = one.samples_per_s;
+    if (one.simulated_ms) {
+      const double samples = one.samples_per_s * one.step_ms;
+      figure.interval = {samples / one.simulated_ms->high, samples / one.simulated_ms->low};
+    }
   }
   if (!came_out(one)) figure.here.reset();
   return figure;
@@ -97,14 +122,18 @@ std::vector<PublishedFigure> published_figures(const std::vector<CaseSummary>& c
 
 std::string published_text(const std::vector<PublishedFigure>& figures) {
   if (figures.empty()) return {};
-  std::vector<TableLine> lines = {
-      {"experiment", "case", "world", "figure", "published", "here", "deviation", "this is"}};
+  std::vector<TableLine> lines = {{"experiment", "case", "world", "figure", "published", "here",
+                                   "deviation", "interval", "this is"}};
   std::vector<std::string> experiments;
   for (const PublishedFigure& one : figures) {
     lines.push_back(line_of(one));
     if (experiments.empty() || experiments.back() != one.experiment)
       experiments.push_back(one.experiment);
   }
+  const bool intervals = std::any_of(figures.begin(), figures.end(),
+                                     [](const auto& one) { return one.interval.has_value(); });
+  if (!intervals)
+    for (TableLine& line : lines) line.erase(line.end() - 2);
   std::string out = text_table(lines) + "\n";
   for (const std::string& experiment : experiments)
     for (const bool fitted : {false, true})
@@ -113,6 +142,10 @@ std::string published_text(const std::vector<PublishedFigure>& figures) {
   out +=
       "\ndeviation: what came out here, divided by the published figure, minus 1. fitted: "
       "something was chosen so that this figure comes out. predicted: all others.\n";
+  if (intervals)
+    out +=
+        "interval: where the figure lies as far as the errors that the cluster file states for its "
+        "devices, its collectives and its steps allow.\n";
   return out;
 }
 

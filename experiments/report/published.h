@@ -17,10 +17,15 @@ struct PublishedFigure {
   std::string figure{};  // what it says, with its unit: "step ms"
   double published = 0;
   std::optional<double> here{};  // what came out; nothing if the run failed
-  bool fitted = false;           // something was chosen so that this figure comes out
+  /// Where it lies as far as the errors that the cluster states allow; nothing if they are not
+  /// known, and for ratios.
+  std::optional<Interval> interval{};
+  bool fitted = false;  // something was chosen so that this figure comes out
 
   /// here / published - 1
   std::optional<double> deviation() const;
+  /// Whether the published figure lies in the interval; nothing without one.
+  std::optional<bool> holds() const;
 };
 
 /// The step, the samples/s or the ratio of the case, whichever was published; nothing for a case of

@@ -69,6 +69,11 @@ void add_prediction(CaseSummary& out, const Row& row) {
   out.predicted_peak_error = out.predicted_peak / static_cast<double>(out.memory.peak()) - 1;
 }
 
+void add_bounds(CaseSummary& out, const Row& row) {
+  const auto& bounds = row.predicted ? row.predicted->bounds : row.bounds;
+  if (bounds) out.simulated_ms = {bounds->low_ms, bounds->high_ms};
+}
+
 void add_disturbances(CaseSummary& out, const Case& one) {
   double worst = 0;
   for (const Row* row : one.repeats) {
@@ -152,6 +157,7 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
   out.figures = summarise_figures(good);
   out.memory = summarise_memory(good);
   add_prediction(out, *good[0]);
+  add_bounds(out, *good[0]);
   if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();
   for (const Row* row : good)
     if (row->staleness && (!out.staleness || out.staleness->max < row->staleness->max)) {
@@ -227,6 +233,14 @@ Ratio ratio(const Rates& rates, const Rates& by) {
   return {median(ratios), median_interval(ratios)};
 }
 
+/// The interval of the speed-up as a comparison ranks by it; nothing if it is not known.
+std::optional<Interval> interval_of_speed_up(const CaseSummary& one) {
+  if (one.cluster.empty() || !one.simulated_ms) return one.speed_up.interval;
+  if (one.speed_up.median < 0) return {};
+  const double times_step = one.speed_up.median * one.step_ms;
+  return Interval{times_step / one.simulated_ms->high, times_step / one.simulated_ms->low};
+}
+
 }  // namespace
 
 std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
@@ -260,19 +274,17 @@ std::vector<CaseSummary> summarise(const std::vector<Row>& rows) {
 
 std::vector<Tie> ties(const std::vector<CaseSummary>& cases) {
   std::vector<Tie> out;
-  std::vector<const CaseSummary*> measured;
+  std::vector<std::pair<const CaseSummary*, Interval>> certain;
   for (const CaseSummary& one : cases)
-    if (one.speed_up.interval) measured.push_back(&one);
+    if (const auto interval = interval_of_speed_up(one)) certain.emplace_back(&one, *interval);
   // Intervals that have a value in common all contain the lower end of one of them. So each lower
   // end is tried as that value.
-  for (const CaseSummary* lowest : measured) {
+  for (const auto& [lowest, lower] : certain) {
     Tie tie{lowest->world, {}};
-    for (const CaseSummary* one : measured) {
-      const double value = lowest->speed_up.interval->low;
+    for (const auto& [one, interval] : certain)
       if (one->world == tie.world && one->baseline == lowest->baseline &&
-          one->speed_up.interval->overlaps({value, value}))
+          interval.overlaps({lower.low, lower.low}))
         tie.labels.push_back(one->label);
-    }
     const auto within = [](const Tie& part, const Tie& whole) {
       return part.world == whole.world &&
              std::all_of(part.labels.begin(), part.labels.end(), [&](const std::string& label) {

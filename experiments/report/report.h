@@ -64,6 +64,9 @@ struct CaseSummary {
   double efficiency = -1;
   /// The speed-up against `single` with the threads of the largest world (Purpose::all_cores).
   Ratio of_all_cores;
+  /// In milliseconds, where the step of the run, or of its prediction, lies if the errors that its
+  /// cluster states are the largest ones.
+  std::optional<Interval> simulated_ms{};
   double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
   double data_ms = 0, idle_ms = 0, encoding_ms = 0;
   double other_ms = 0;             // data, idle and encoding
@@ -97,7 +100,8 @@ struct CaseSummary {
 std::vector<CaseSummary> summarise(const std::vector<Row>& rows);
 
 /// Cases of one world that a comparison cannot rank, because the intervals of their speed-ups have
-/// a value in common. No group of cases is part of another group.
+/// a value in common. Those of simulated cases follow from CaseSummary::simulated_ms. No group of
+/// cases is part of another group.
 struct Tie {
   int world = 1;
   std::vector<std::string> labels;

@@ -80,6 +80,7 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
       {"of_all_cores", or_null(one.of_all_cores.median)},
       {"of_all_cores_interval", interval_json(one.of_all_cores.interval)},
       {"step_ms", one.step_ms},
+      {"simulated_interval_ms", interval_json(one.simulated_ms)},
       {"predicted", prediction_json(one)},
       {"published", published_json(one, cases)},
       {"time_ms",

@@ -52,6 +52,12 @@ std::string prediction(double value, double scale, double error) {
                                  std::abs(error) < 0.095 ? 1 : 0);
 }
 
+/// "[1480.2, 1573.9]"
+std::string interval_cell(const std::optional<Interval>& interval) {
+  if (!interval) return "-";
+  return fmt::format("[{}, {}]", milliseconds(interval->low), milliseconds(interval->high));
+}
+
 /// "1.84 [1.70, 2.01]"; an interval without width is left out.
 std::string ratio(const Ratio& ratio) {
   if (ratio.median < 0) return "-";
@@ -88,6 +94,10 @@ bool with_predictions(const std::vector<CaseSummary>& cases) {
   return any(cases, [](const CaseSummary& one) { return one.predicted_ms >= 0; });
 }
 
+bool with_intervals(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) { return one.simulated_ms.has_value(); });
+}
+
 bool with_all_cores(const std::vector<CaseSummary>& cases) {
   return any(cases, [](const CaseSummary& one) { return one.of_all_cores.median >= 0; });
 }
@@ -121,6 +131,8 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
   if (all_cores) names.emplace_back("vs all cores");
   names.emplace_back("step ms");
   if (predictions) names.emplace_back("predicted");
+  const bool intervals = with_intervals(cases);
+  if (intervals) names.emplace_back("interval");
   names.insert(names.end(), {"compute", "exposed", "optim.", "other", "MB sent", "least", "peak MB",
                              "loss", "proof"});
   std::vector<TableLine> lines = {names};
@@ -138,6 +150,7 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
       if (all_cores) line.push_back(ratio(one.of_all_cores));
       line.push_back(milliseconds(one.step_ms));
       if (predictions) line.push_back(prediction(one.predicted_ms, 1, one.predicted_ms_error));
+      if (intervals) line.push_back(interval_cell(one.simulated_ms));
       line.insert(
           line.end(),
           {milliseconds(one.compute_ms), milliseconds(one.exposed_ms),

@@ -24,6 +24,8 @@ std::string memory_table(const std::vector<CaseSummary>& cases);
 // ---- which columns the tables have
 
 bool with_predictions(const std::vector<CaseSummary>& cases);
+/// Whether the errors of a cluster give an interval of a simulated step.
+bool with_intervals(const std::vector<CaseSummary>& cases);
 bool with_all_cores(const std::vector<CaseSummary>& cases);
 /// Whether the table of memory has the columns for the memory of a device: what its allocator took
 /// from the driver, and what others took besides.

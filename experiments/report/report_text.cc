@@ -91,6 +91,10 @@ std::string columns_text(const std::vector<CaseSummary>& cases) {
     out +=
         "predicted: by a simulation of this machine, before the run was measured; in brackets the "
         "error of the prediction.\n";
+  if (with_intervals(cases))
+    out +=
+        "interval: where the simulated step lies, in ms, as far as the errors that the cluster "
+        "file states for its devices, its collectives and its steps allow.\n";
   return out;
 }
 
@@ -99,10 +103,9 @@ std::string ties_text(const std::vector<CaseSummary>& cases) {
   for (const Tie& tie : ties(cases))
     groups.push_back(fmt::format("{} (world {})", fmt::join(tie.labels, ", "), tie.world));
   if (groups.empty()) return {};
-  return fmt::format(
-      "Not ranked, because their speed-ups have overlapping intervals: {}. More repeats may tell "
-      "them apart.\n",
-      fmt::join(groups, "; "));
+  return fmt::format("Not ranked, because their speed-ups have overlapping intervals: {}.{}\n",
+                     fmt::join(groups, "; "),
+                     any_simulated(cases) ? "" : " More repeats may tell them apart.");
 }
 
 /// Says what this comparison in particular cannot tell, and why.

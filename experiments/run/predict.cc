@@ -1,7 +1,9 @@
 #include "experiments/run/predict.h"
-#include "core/plan/same_run.h"
 
 #include <algorithm>
+
+#include "core/plan/places.h"
+#include "core/plan/same_run.h"
 
 namespace ringside {
 namespace {
@@ -9,6 +11,13 @@ namespace {
 // All steps from the second on take the same virtual time. With servers this holds only from the
 // third on, because communication of one step runs on into the next.
 constexpr std::int64_t warmup = 2, steps = 4;
+
+template <class Known>
+const Known* find(const std::vector<Known>& all, const RunPlan& plan) {
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Known& one) { return same_case(one.plan, plan); });
+  return found == all.end() ? nullptr : &*found;
+}
 
 }  // namespace
 
@@ -31,15 +40,40 @@ std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
   if (!machine_ || measured.cluster || measured.device.kind != "cpu" ||
       measured.device.threads != machine_->threads || measured.train.offload != Offload::none)
     return {};
-  const auto found = std::find_if(known_.begin(), known_.end(),
-                                  [&](const Case& one) { return same_case(one.plan, measured); });
-  if (found != known_.end()) return found->prediction;
-  Case one{measured, {}};
-  const Row row =
-      run_plan(prediction_plan(measured, machine_->cluster), start_, [](const Step&) {}).row;
-  one.prediction = {row.step_ms.median, memory_peak(row), row.error};
-  known_.push_back(one);
-  return one.prediction;
+  if (const auto* known = find(predicted_, measured)) return known->answer;
+  const RunPlan plan = prediction_plan(measured, machine_->cluster);
+  const Row row = run_plan(plan, start_, [](const Step&) {}).row;
+  const bool worked = row.status == "ok";
+  predicted_.push_back(
+      {measured, Prediction{row.step_ms.median, worked ? simulate_bounds(plan) : std::nullopt,
+                            memory_peak(row), row.error}});
+  return predicted_.back().answer;
+}
+
+std::optional<StepBounds> Predictor::bounds(const RunPlan& simulated) {
+  if (!simulated.cluster || !simulated.sim.intervals || simulated.purpose == Purpose::reference)
+    return {};
+  if (const auto* known = find(bounded_, simulated)) return known->answer;
+  bounded_.push_back({simulated, simulate_bounds(simulated)});
+  return bounded_.back().answer;
+}
+
+std::optional<StepBounds> Predictor::simulate_bounds(const RunPlan& plan) const {
+  if (!sim::states_errors(*plan.cluster, products_dtype(plan))) return {};
+  const auto fast = step_at(plan, sim::Bound::fast), slow = step_at(plan, sim::Bound::slow);
+  if (!fast || !slow) return {};
+  const double of_step = plan.world > 1 ? 1 + plan.cluster->error : 1;
+  return StepBounds{*fast / of_step, *slow * of_step};
+}
+
+std::optional<double> Predictor::step_at(const RunPlan& plan, sim::Bound bound) const {
+  RunPlan at = plan;
+  at.id += bound == sim::Bound::fast ? "-fast" : "-slow";
+  at.cluster = sim::at_bound(*plan.cluster, bound);
+  at.sim.numerics = false;
+  const RunOutcome outcome = run_plan(at, start_, [](const Step&) {});
+  if (outcome.interrupted || outcome.row.status != "ok") return {};
+  return outcome.row.step_ms.median;
 }
 
 }  // namespace ringside

@@ -1,10 +1,12 @@
-// Predicts a run by simulating it on this machine's calibrated cluster.
+// Predicts a run by simulating it on this machine's calibrated cluster, and says how far off
+// simulated runs may be.
 #pragma once
 
 #include <optional>
 #include <vector>
 
 #include "core/observe/row.h"
+#include "core/sim/bounds.h"
 #include "experiments/run/run.h"
 
 namespace ringside {
@@ -29,15 +31,26 @@ class Predictor {
   /// on another device than the CPU, have other threads than the machine was calibrated with, or
   /// offload: their host is the processor on which they compute.
   std::optional<Prediction> predict(const RunPlan& measured);
+  /// Returns the interval of the step of a simulated run: the run is simulated twice more, on the
+  /// fastest and on the slowest cluster that the errors of its cluster allow. Blocks for that time
+  /// when it is called for a case for the first time. Returns nothing for runs that are not
+  /// simulated, for references, with sim.intervals = false, and for clusters that do not state the
+  /// error of their devices.
+  std::optional<StepBounds> bounds(const RunPlan& simulated);
 
  private:
-  struct Case {
+  template <class Answer>
+  struct Known {
     RunPlan plan;
-    std::optional<Prediction> prediction;
+    std::optional<Answer> answer;
   };
+  std::optional<StepBounds> simulate_bounds(const RunPlan& plan) const;
+  std::optional<double> step_at(const RunPlan& plan, sim::Bound bound) const;
+
   std::optional<CalibratedMachine> machine_;
   RankStart start_;
-  std::vector<Case> known_;
+  std::vector<Known<Prediction>> predicted_;
+  std::vector<Known<StepBounds>> bounded_;
 };
 
 }  // namespace ringside

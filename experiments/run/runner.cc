@@ -106,6 +106,7 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
       outcome.row.error += fmt::format("; the last collectives of all ranks are in {}", file);
     }
     outcome.row.predicted = predicted;
+    if (outcome.row.status == "ok") outcome.row.bounds = predictor.bounds(runs[i]);
     outcome.row.attempt = attempts_before;
     bool interrupted = false;
     const bool is_replayed = runs[i].promise == Promise::replayed && computes(runs[i]);

@@ -63,7 +63,8 @@ TEST(SameTraining, IsDecidedByEverythingButWhatIsNamedHere) {
       "sim.network_gbit_s",     "sim.jitter",         "sim.servers_apart",
       "train.shares",           "train.offload",      "device.slow",
       "device.jitter",          "device.efficiency",  "sim.spread",
-      "sim.device_share",       "sim.framework",      "sim.decode"};
+      "sim.device_share",       "sim.framework",      "sim.decode",
+      "sim.intervals"};
   RunPlan plan;
   plan.cluster.emplace();
   EXPECT_EQ(free_keys(plan), keys);

@@ -129,6 +129,34 @@ TEST_F(ClusterFile, ReadsEveryTable) {
   EXPECT_EQ(c.message.receive_us_per_mb, 40);
 }
 
+TEST_F(ClusterFile, SaysHowFarOffItIsAndHowFastModelsAre) {
+  const std::string speeds = "[[speeds]]\nmodel = \"gpt2\"\nprecision = \"bf16\"\nfactor = 1.5\n";
+  std::string text = replaced(machine, "nic = \"net\"\n", "nic = \"net\"\nerror = 0.08\n");
+  text = replaced(text, "base_us = 8.4\n", "base_us = 8.4\nerror = 0.1\n");
+  text = replaced(text, "launch_us = 3\n", "launch_us = 3\nerror = { bf16 = 0.2 }\n");
+  text = replaced(text, "[link.net]\n", "[link.net]\nby_mb = [[1, 0.5], [64, 1]]\n");
+  const auto c = read(text + speeds);
+  EXPECT_EQ(c.error, 0.08);
+  EXPECT_EQ(c.collective.error, 0.1);
+  EXPECT_EQ(c.device.error, (std::map<std::string, double>{{"bf16", 0.2}}));
+  EXPECT_TRUE(c.host.error.empty()) << "it is `like` the device, whose error is its own";
+  EXPECT_EQ(c.nic.by_mb.at(8), 0.75);
+  EXPECT_TRUE(c.pcie.by_mb.points.empty());
+  EXPECT_EQ(c.speeds, (std::vector<sim::ModelSpeed>{{"gpt2", "bf16", 1.5}}));
+  EXPECT_EQ(read(replaced(cluster_text(c, ""), "[cluster]\n", "[cluster]\n")), c);
+
+  EXPECT_THAT(complaint(text + replaced(speeds, "gpt2", "gtp2")),
+              HasSubstr("unknown model.preset 'gtp2'; did you mean 'gpt2'?"));
+  EXPECT_THAT(complaint(text + replaced(speeds, "bf16", "fp16")),
+              HasSubstr("speeds.0.precision is 'fp16', of which device fast has no tflops"));
+  EXPECT_THAT(complaint(text + speeds + speeds),
+              HasSubstr("speeds.1 is for model gpt2 in bf16, as is an entry before it"));
+  EXPECT_THAT(complaint(replaced(text, "bf16 = 0.2", "fp16 = 0.2")),
+              HasSubstr("device.error.fp16 is for a dtype that is missing in tflops"));
+  EXPECT_THAT(complaint(replaced(text, "[64, 1]", "[0.5, 1]")),
+              HasSubstr("nic.by_mb must have ascending"));
+}
+
 TEST_F(ClusterFile, AnEfficiencyOfOneDtypeWinsOverThatOfAll) {
   const auto& efficiency = read(machine).device.efficiency;
   EXPECT_EQ(efficiency.at("fp32").at("linear").at(10), 0.95);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/models/presets.h"
 #include "core/optim/optimizer_config.h"
 #include "core/scheme/single.h"
 #include "experiments/plan/checks.h"
@@ -392,6 +393,36 @@ TEST(Planner, SettingsWinOverTheClusterFile) {
                          config.cluster->device.efficiency.at("fp32").at(name).points[0].second)
         << name;
   EXPECT_EQ(cluster.host, config.cluster->host);
+}
+
+TEST(Planner, AModelWhoseSpeedIsKnownHasItAndNoError) {
+  auto config = simulated_experiment();
+  config.model = find_preset("resnet-18-cifar").config;
+  config.data.kind = "synthetic-images";
+  sim::DeviceSpec& device = config.cluster->device;
+  device.tflops["bf16"] = 2;
+  device.efficiency["bf16"] = device.efficiency["fp32"];
+  device.error["fp32"] = 0.2;
+  config.cluster->speeds = {
+      {"resnet-18-cifar", "fp32", 0.5}, {"gpt2", "fp32", 0.72}, {"gpt2", "bf16", 8}};
+  const auto share = [&] {
+    return plan_training(config, "ddp", 2).cluster->device.efficiency.at("fp32").at("linear").at(1);
+  };
+  const auto error = [&] {
+    return plan_training(config, "ddp", 2).cluster->device.error.at("fp32");
+  };
+  EXPECT_DOUBLE_EQ(share(), 0.5 * 0.5);
+  EXPECT_EQ(error(), 0);
+  config.model.dropout = 0.1;
+  EXPECT_DOUBLE_EQ(share(), 0.5 * 0.5) << "the same model";
+  config.model.classes = 100;
+  EXPECT_DOUBLE_EQ(share(), 0.5 * 0.6) << "the geometric mean of others";
+  EXPECT_EQ(error(), 0.2);
+  config.cluster->speeds.clear();
+  EXPECT_EQ(share(), 0.5);
+  config.device.efficiency = 2;
+  EXPECT_EQ(share(), 1);
+  EXPECT_EQ(error(), 0);
 }
 
 TEST(Planner, AFrameworkTakesTimeForEveryTensorOfItsSchemes) {

@@ -105,6 +105,18 @@ TEST(PublishedReport, SaysHowFarEveryFigureIsOff) {
   EXPECT_TRUE(json[3]["published"].is_null());
 }
 
+TEST(PublishedReport, CountsTheFiguresWithinTheirIntervals) {
+  Row close = published_row("ddp", 1, 100, {.samples_per_s = 109});
+  close.bounds = {18, 22};  // of 20 ms: 90.9 to 111.1 samples a second
+  Row off = published_row("ddp", 2, 100, {.step_ms = 23});
+  off.bounds = {18, 22};
+  const auto cases = summarise({close, off, published_row("ps", 2, 100, {.step_ms = 20})});
+  const std::string text = published_text(published_figures(cases));
+  EXPECT_THAT(text, HasSubstr("[90.9, 111.1]"));
+  EXPECT_THAT(text, HasSubstr("[18.0, 22.0]"));
+  EXPECT_THAT(text, HasSubstr(", 1 of 2 within their intervals.\n"));
+}
+
 TEST(PublishedReport, ComparesWithAnotherCase) {
   Row slow = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
   Row fast = published_row("ps", 2, 150, {.times = 1.2, .over = "ddp"});

@@ -74,7 +74,7 @@ TEST(Report, ASpeedUpBesideAnotherGlobalBatchIsPerSampleAndSaysSo) {
 
 TEST(Report, PredictionsStandBesideWhatWasMeasured) {
   Row single = made_up_row("single", 1, 0, 100, "a", {2, 1});
-  single.predicted = Prediction{22, 1900000};
+  single.predicted = Prediction{.step_ms = 22, .memory_peak = 1900000};
   const auto cases = summarise({single, made_up_row("ddp", 2, 0, 180, "a", {2, 1})});
   EXPECT_NEAR(cases[0].predicted_ms_error, 0.1, 1e-12);
   EXPECT_NEAR(cases[0].predicted_peak_error, -0.05, 1e-12);
@@ -153,7 +153,7 @@ TEST(Report, ASimulatedRowIsReadBackWithItsClusterAndPrediction) {
   Row row = made_up_row("ddp", 2, 0, 180, "", {});
   row.plan.device.kind = "sim";
   row.plan.cluster = testing::small_cluster(2);
-  row.predicted = Prediction{22, 1900000};
+  row.predicted = Prediction{.step_ms = 22, .memory_peak = 1900000};
   const Row again = row_from_json(nlohmann::json::parse(to_json(row).dump()), default_options);
   ASSERT_TRUE(again.plan.cluster.has_value());
   EXPECT_EQ(again.plan.cluster, row.plan.cluster);
@@ -403,6 +403,32 @@ TEST(Report, CasesWhoseIntervalsOverlapAreNotRanked) {
       HasSubstr("Not ranked, because their speed-ups have overlapping intervals: single, ddp "
                 "(world 1); dp, ps (world 2); ps, ddp (world 2)."));
   EXPECT_EQ(summary_json("trial", summarise(rows))["not_ranked"].size(), 3u);
+}
+
+TEST(Report, SimulatedCasesWithOverlappingIntervalsAreNotRanked) {
+  std::vector<Row> rows;
+  const auto add = [&](const std::string& scheme, int world, double samples_per_s, double error) {
+    Row& row = rows.emplace_back(made_up_row(scheme, world, 0, samples_per_s, "a", {2, 1}));
+    row.plan.cluster.emplace().name = "made up";
+    row.bounds = {row.step_ms.median / (1 + error), row.step_ms.median * (1 + error)};
+  };
+  add("single", 1, 100, 0);
+  add("ddp", 2, 180, 0.05);
+  add("fsdp", 2, 190, 0.05);
+  add("ps", 2, 150, 0.05);
+  rows.push_back(made_up_row("dp", 2, 0, 185, "a", {2, 1}));
+  rows.back().plan.cluster = rows[0].plan.cluster;
+  const auto cases = summarise(rows);
+  const auto found = ties(cases);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].labels, ::testing::UnorderedElementsAre("ddp", "fsdp"))
+      << "dp has no interval";
+  const std::string text = summary_text(cases);
+  EXPECT_THAT(text, HasSubstr("overlapping intervals: ddp, fsdp (world 2).\n"));
+  EXPECT_THAT(text, HasSubstr("[10.6, 11.7]")) << "of 2 / 180 s";
+  EXPECT_THAT(text, HasSubstr("interval: where the simulated step lies"));
+  const auto json = summary_json("trial", cases);
+  EXPECT_DOUBLE_EQ(json["cases"][0]["simulated_interval_ms"][1].get<double>(), 20);
 }
 
 TEST(Report, AttemptsThatWereDisturbedDoNotCount) {

@@ -49,6 +49,27 @@ TEST_F(SimulatedRuns, CompareFillsTheTableTheRowsAndTheTraces) {
               HasSubstr("all-reduce bucket 0"));
 }
 
+TEST_F(SimulatedRuns, ErrorsOfTheClusterGiveAnInterval) {
+  const Ended ended = run({"compare", "trial.toml", "--schemes", "ddp", "--worlds", "8", "--set",
+                           "train.precision=bf16"});
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  const auto cases = nlohmann::json::parse(folder_.read("results/trial/summary.json"))["cases"];
+  const auto& ddp = cases.back();
+  ASSERT_EQ(ddp["scheme"], "ddp");
+  const double step = ddp["step_ms"], low = ddp["simulated_interval_ms"][0],
+               high = ddp["simulated_interval_ms"][1];
+  // A step so short is waiting for collectives, whose error is that of the catalog; and so is that
+  // of steps.
+  EXPECT_GT(high / step, 1.08);
+  EXPECT_LT(high / step, 1.08 * 1.125);
+  EXPECT_NEAR(step / low, high / step, 0.03);
+  EXPECT_THAT(ended.out, HasSubstr("interval"));
+  const Ended without = run({"compare", "trial.toml", "--schemes", "ddp", "--worlds", "8", "--set",
+                             "train.precision=bf16", "--set", "sim.intervals=false"});
+  EXPECT_EQ(without.status, 0) << without.err;
+  EXPECT_THAT(without.out, ::testing::Not(HasSubstr("interval")));
+}
+
 TEST_F(SimulatedRuns, TheSameFileGivesTheSameTimesToTheLastBit) {
   std::vector<nlohmann::json> rows;
   for (const char* output : {"a.json", "b.json"}) {

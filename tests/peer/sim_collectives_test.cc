@@ -82,6 +82,31 @@ TEST(SimCollectives, ARingOfEightTakesTheClosedForm) {
     }
 }
 
+TEST(SimCollectives, ALinkHasACurveBySize) {
+  const int p = 4;
+  const double a = 3 * micro, b = 1 / 10e9, base = 8 * micro;
+  for (const auto& make : {rings_as_messages, rings_as_flows}) {
+    Simulated simulated = make(p);
+    simulated.cluster.peer.by_mb.points = {{1, 0.25}, {16, 0.75}};
+    for (const auto& [mb, share] : {std::pair(0.5, 0.25), {4.0, 0.5}, {64.0, 0.75}}) {
+      const auto bytes = static_cast<std::int64_t>(mb * 1e6);
+      const double moving = (p - 1.0) / p * mb * 1e6 * b / share;
+      EXPECT_NEAR(seconds(simulated, p, all_reduce, bytes), base + 2 * ((p - 1) * a + moving),
+                  0.01 * moving);
+      EXPECT_NEAR(seconds(simulated, p, all_gather, bytes), base + (p - 1) * a + moving,
+                  0.01 * moving);
+    }
+    // On several machines the NIC's curve takes its place.
+    simulated.cluster.devices = 2;
+    simulated.cluster.machines = 2;
+    const double before = seconds(simulated, p, all_reduce, 4'000'000);
+    simulated.cluster.peer.by_mb = {};
+    EXPECT_EQ(seconds(simulated, p, all_reduce, 4'000'000), before);
+    simulated.cluster.nic.by_mb.points = {{1, 0.5}};
+    EXPECT_GT(seconds(simulated, p, all_reduce, 4'000'000), 1.5 * before);
+  }
+}
+
 struct Wiring {
   const char* name;
   sim::ClusterSpec cluster;

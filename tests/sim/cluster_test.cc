@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
+#include "core/sim/bounds.h"
 #include "core/sim/cluster_check.h"
 
 namespace ringside::sim {
@@ -39,7 +40,8 @@ ClusterSpec whole() {
               .launch_us = 2.5,
               .tflops = {{"fp32", 19.5}, {"bf16", 312}},
               .efficiency = {{"fp32", {{"linear", {{{1, 0.25}, {100, 0.875}}}}}},
-                             {"bf16", {{"linear", {{{0.5, 0.5}}}}, {"loss", {{{3, 1.5}}}}}}}};
+                             {"bf16", {{"linear", {{{0.5, 0.5}}}}, {"loss", {{{3, 1.5}}}}}}},
+              .error = {{"fp32", 0.25}}};
   c.host = {.name = "server",
             .kind = sim::DeviceKind::cpu,
             .cores = 32,
@@ -55,11 +57,16 @@ ClusterSpec whole() {
   c.pcie = {.gbs = 13, .latency_us = 2, .step_us = 5.7};
   c.pcie_root_gbs = 26;
   c.nics = 2;
-  c.nic = {.gbs = 12.5, .latency_us = 1.25, .step_us = 9.6};
+  c.nic = {.gbs = 12.5, .latency_us = 1.25, .step_us = 9.6, .by_mb = {{{1, 0.5}, {64, 1}}}};
   c.machines_per_switch = 3;
   c.oversubscription = 2;
-  c.collective = {
-      .kind = sim::CollectiveKind::shm, .base_us = 8.4, .sum = {{{1, 0.5}}}, .copy = {{{2, 0.75}}}};
+  c.collective = {.kind = sim::CollectiveKind::shm,
+                  .base_us = 8.4,
+                  .sum = {{{1, 0.5}}},
+                  .copy = {{{2, 0.75}}},
+                  .error = 0.5};
+  c.speeds = {{.model = "gpt2", .precision = "bf16", .factor = 1.25}};
+  c.error = 0.125;
   c.others = {{.first = 1, .count = 1, .device = c.device}};
   c.others[0].device.memory_gb = 7;
   c.slow = {{.machine = 1, .device = 2, .factor = 1.5}, {.machine = 0, .factor = 2}};
@@ -84,6 +91,33 @@ TEST(Cluster, ComesBackFromItsJson) {
   lacking = json;
   lacking["topology"] = "star";
   EXPECT_THROW(read_json<ClusterSpec>(lacking), Error);
+}
+
+TEST(Cluster, AtItsBoundsTakesItsErrorsLongerOrIsAsMuchFaster) {
+  const ClusterSpec fast = at_bound(whole(), Bound::fast), slow = at_bound(whole(), Bound::slow);
+  const auto share = [](const ClusterSpec& c, const char* dtype, double us) {
+    return c.device.efficiency.at(dtype).at("linear").at(us);
+  };
+  EXPECT_DOUBLE_EQ(share(fast, "fp32", 1), 0.25 * 1.25);
+  EXPECT_DOUBLE_EQ(share(slow, "fp32", 100), 0.875 / 1.25);
+  EXPECT_EQ(share(slow, "bf16", 1), 0.5) << "its error is not known";
+  EXPECT_DOUBLE_EQ(slow.others[0].device.efficiency.at("fp32").at("linear").at(1), 0.25 / 1.25);
+  EXPECT_EQ(slow.host, whole().host);
+  EXPECT_DOUBLE_EQ(slow.nic.gbs, 12.5 / 1.5);
+  EXPECT_DOUBLE_EQ(fast.nic.gbs, 12.5 * 1.5);
+  EXPECT_DOUBLE_EQ(fast.peer.step_us, 3.4 / 1.5);
+  EXPECT_DOUBLE_EQ(slow.pcie.latency_us, 2 * 1.5);
+  EXPECT_DOUBLE_EQ(slow.pcie_root_gbs, 26 / 1.5);
+  EXPECT_DOUBLE_EQ(slow.collective.base_us, 8.4 * 1.5);
+  EXPECT_DOUBLE_EQ(slow.collective.sum.at(1), 0.5 / 1.5);
+  EXPECT_DOUBLE_EQ(slow.message.receive_us_per_mb, 120 * 1.5);
+  EXPECT_NO_THROW(check(fast));
+  EXPECT_NO_THROW(check(slow));
+  EXPECT_TRUE(states_errors(whole(), "fp32"));
+  EXPECT_FALSE(states_errors(whole(), "bf16"));
+  ClusterSpec one_unknown = whole();
+  one_unknown.others[0].device.error.clear();
+  EXPECT_FALSE(states_errors(one_unknown, "fp32"));
 }
 
 TEST(Cluster, ThatCanBeIsAccepted) {
@@ -146,6 +180,22 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
          c.others[0].device.bandwidth_gbs = 0;
        },
        "others.0.device.bandwidth_gbs", "must be more than 0, but is 0"},
+      {[](auto& c) { c.error = -0.1; }, "error", "must not be negative, but is -0.1"},
+      {[](auto& c) { c.collective.error = 11; }, "collective.error",
+       "must lie between 0 and 10, but is 11"},
+      {[](auto& c) { c.device.error["bf16"] = -1; }, "device.error.bf16",
+       "must lie between 0 and 10, but is -1"},
+      {[](auto& c) { c.device.error["fp16"] = 0; }, "device.error.fp16",
+       "is for a dtype that is missing in tflops"},
+      {[](auto& c) { c.speeds[0].factor = 0; }, "speeds.0.factor", "must be more than 0, but is 0"},
+      {[](auto& c) { c.speeds[0].precision = "tf32"; }, "speeds.0.precision",
+       "is 'tf32', of which device fast has no tflops"},
+      {[](auto& c) { c.speeds.push_back(c.speeds[0]); }, "speeds.1",
+       "is for model gpt2 in bf16, as is an entry before it"},
+      {[](auto& c) {
+         c.nic.by_mb.points = {{1, 0}};
+       },
+       "nic.by_mb", "must have shares above 0 and at most 16, but one is 0"},
       {[](auto& c) { c.slow = {{.machine = 6, .factor = 2}}; }, "slow.0.machine",
        "is 6, but machines are 0 to 5"},
       {[](auto& c) { c.slow = {{.machine = 1, .device = 4, .factor = 2}}; }, "slow.0.device",

@@ -23,7 +23,7 @@ class Flows {
 
  private:
   void run(const Call& call) {
-    const double bytes = static_cast<double>(call.bytes);
+    const double bytes = rings_.bytes(call);
     const double chunk = bytes / (rings_.size() * rings_.channels());
     const int once = rings_.size() - 1;
     if (call.kind == Call::Kind::broadcast)

@@ -12,7 +12,7 @@
 namespace ringside::peer {
 namespace {
 
-constexpr double giga = 1e9;
+constexpr double mega = 1e6, giga = 1e9;
 
 int nic_of(const sim::ClusterSpec& cluster, sim::Place place) {
   return has_device(place) ? static_cast<int>(place.device * cluster.nics / cluster.devices) : 0;
@@ -124,6 +124,10 @@ std::vector<Machine> machines_of(const sim::ClusterSpec& cluster,
 
 Rings::Rings(const SimGroup& group) : world_(group.world()) {
   for (int r = 0; r < group.size(); ++r) places_.push_back(group.place(r));
+  const bool several = std::any_of(places_.begin(), places_.end(), [&](sim::Place place) {
+    return place.machine != places_[0].machine;
+  });
+  by_mb_ = &link_of_group(world_.cluster(), several).by_mb;
   for (const std::vector<int>& order : rings_in_mesh(world_.cluster(), places_)) add_ring(order);
   if (rings_.empty()) add_rings_by_machine();
   std::vector<RingFlow> hops;
@@ -173,6 +177,12 @@ void Rings::add_ring(const std::vector<int>& order) {
   once_ = std::max(once_, ring.total - fastest);
   twice_ = std::max(twice_, 2 * ring.total - fastest_two);
   rings_.push_back(std::move(ring));
+}
+
+double Rings::bytes(const Call& call) const {
+  const auto whole = static_cast<double>(call.bytes);
+  if (by_mb_->points.empty() || whole == 0) return whole;
+  return whole / by_mb_->at(whole / mega);
 }
 
 double Rings::once(const Call& call) const {

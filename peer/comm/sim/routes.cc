@@ -23,6 +23,11 @@ double seconds_in_memory(const sim::ClusterSpec& cluster, sim::Place place, doub
   return slowness_of(cluster, place.machine, place.device) * ideal / share;
 }
 
+const sim::LinkSpec& link_of_group(const sim::ClusterSpec& cluster, bool several_machines) {
+  if (several_machines) return cluster.nic;
+  return cluster.topology == sim::Topology::pcie ? cluster.pcie : cluster.peer;
+}
+
 double step_seconds(sim::World& world, sim::Place from, sim::Place to) {
   const sim::ClusterSpec& cluster = world.cluster();
   const bool devices = has_device(from) && has_device(to);

@@ -17,6 +17,10 @@ std::int64_t links_between(const sim::ClusterSpec& cluster, sim::Place a, sim::P
 double seconds_in_memory(const sim::ClusterSpec& cluster, sim::Place place, double bytes,
                          bool sums);
 
+/// The link whose curve by size (LinkSpec::by_mb) collectives of a group follow: the NIC if its
+/// ranks are on several machines, else the link between devices.
+const sim::LinkSpec& link_of_group(const sim::ClusterSpec& cluster, bool several_machines);
+
 /// Seconds that a step of a collective between two places takes besides moving bytes: step_us of
 /// the link between them, or the latency of the route if that is larger.
 double step_seconds(sim::World& world, sim::Place from, sim::Place to);

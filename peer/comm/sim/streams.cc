@@ -134,7 +134,7 @@ class Streams {
     Packet packet{.operation = operation.number, .channel = channel, .step = step, .from = rank};
     packet.to = all_to_all ? (rank + step + 1) % size() : rings_.next(channel, rank);
     packet.latency = world_.latency(rings_.place(packet.from), rings_.place(packet.to));
-    const auto whole = static_cast<double>(call.bytes);
+    const double whole = rings_.bytes(call);
     if (all_to_all) {
       const Round& round = rounds_[static_cast<std::size_t>(step)];
       packet.bytes = whole / size();

@@ -1,0 +1,56 @@
+#include "core/sim/bounds.h"
+
+#include <algorithm>
+
+namespace ringside::sim {
+namespace {
+
+/// Cluster files allow no larger share of the ideal speed.
+constexpr double largest_share = 16;
+
+double times_as_long(double error, Bound bound) {
+  return bound == Bound::slow ? 1 + error : 1 / (1 + error);
+}
+
+void scale(DeviceSpec& device, Bound bound) {
+  for (const auto& [dtype, error] : device.error)
+    for (auto& [name, curve] : device.efficiency[dtype])
+      for (auto& [time, share] : curve.points)
+        share = std::min(share / times_as_long(error, bound), largest_share);
+}
+
+void scale(LinkSpec& link, double factor) {
+  link.gbs /= factor;
+  link.latency_us *= factor;
+  link.step_us *= factor;
+}
+
+}  // namespace
+
+bool states_errors(const ClusterSpec& cluster, const std::string& dtype) {
+  return cluster.device.error.contains(dtype) &&
+         std::all_of(cluster.others.begin(), cluster.others.end(), [&](const OtherMachines& other) {
+           return other.device.error.contains(dtype);
+         });
+}
+
+ClusterSpec at_bound(const ClusterSpec& cluster, Bound bound) {
+  ClusterSpec out = cluster;
+  scale(out.device, bound);
+  scale(out.host, bound);
+  for (OtherMachines& other : out.others) scale(other.device, bound);
+
+  const double factor = times_as_long(cluster.collective.error, bound);
+  for (LinkSpec* link : {&out.peer, &out.pcie, &out.nic}) scale(*link, factor);
+  out.pcie_root_gbs /= factor;
+  out.collective.base_us *= factor;
+  out.collective.copy_out_gbs /= factor;
+  for (Efficiency* curve : {&out.collective.sum, &out.collective.copy})
+    for (auto& [time, share] : curve->points) share = std::min(share / factor, largest_share);
+  for (double* time : {&out.message.send_us, &out.message.receive_us, &out.message.send_us_per_mb,
+                       &out.message.receive_us_per_mb})
+    *time *= factor;
+  return out;
+}
+
+}  // namespace ringside::sim
