@@ -135,6 +135,10 @@ const Preset* preset_of(const ModelConfig& config) {
     ModelConfig published = preset.config;
     published.dropout = config.dropout;
     published.batch_norm_group = config.batch_norm_group;
+    published.masked = config.masked;
+    // Shorter samples are the same model where the table of positions stays, or where there is
+    // none.
+    if (published.positions != 0 || published.kind == "llama") published.context = config.context;
     if (published == config) return &preset;
   }
   return nullptr;

@@ -23,8 +23,8 @@ struct Preset {
 
 const std::vector<Preset>& presets();
 
-/// The preset whose model this is, whatever its dropout and its batch norm's group; null if there
-/// is none.
+/// The preset whose parameters these are, and that computes the same with them but for the length
+/// of samples, hidden tokens, dropout and the batch norm's group; null if there is none.
 const Preset* preset_of(const ModelConfig& config);
 
 /// Throws Error that suggests the nearest name and lists all presets.

@@ -12,11 +12,14 @@ double times_as_long(double error, Bound bound) {
   return bound == Bound::slow ? 1 + error : 1 / (1 + error);
 }
 
-void scale(DeviceSpec& device, Bound bound) {
-  for (const auto& [dtype, error] : device.error)
-    for (auto& [name, curve] : device.efficiency[dtype])
-      for (auto& [time, share] : curve.points)
-        share = std::min(share / times_as_long(error, bound), largest_share);
+void scale(DeviceSpec& device, const std::string& dtype, Bound bound) {
+  const auto found = device.error.find(dtype);
+  if (found == device.error.end()) return;
+  const double factor = times_as_long(found->second, bound);
+  device.launch_us *= factor;
+  for (auto& [of_dtype, classes] : device.efficiency)
+    for (auto& [name, curve] : classes)
+      for (auto& [time, share] : curve.points) share = std::min(share / factor, largest_share);
 }
 
 void scale(LinkSpec& link, double factor) {
@@ -34,11 +37,11 @@ bool states_errors(const ClusterSpec& cluster, const std::string& dtype) {
          });
 }
 
-ClusterSpec at_bound(const ClusterSpec& cluster, Bound bound) {
+ClusterSpec at_bound(const ClusterSpec& cluster, const std::string& dtype, Bound bound) {
   ClusterSpec out = cluster;
-  scale(out.device, bound);
-  scale(out.host, bound);
-  for (OtherMachines& other : out.others) scale(other.device, bound);
+  scale(out.device, dtype, bound);
+  scale(out.host, dtype, bound);
+  for (OtherMachines& other : out.others) scale(other.device, dtype, bound);
 
   const double factor = times_as_long(cluster.collective.error, bound);
   for (LinkSpec* link : {&out.peer, &out.pcie, &out.nic}) scale(*link, factor);

@@ -21,9 +21,9 @@ enum class Bound : std::uint8_t { fast, slow };
 /// interval.
 bool states_errors(const ClusterSpec& cluster, const std::string& dtype);
 
-/// The cluster whose devices and hosts, collectives and messages take 1 + error times as long
-/// (slow), or are as much faster (fast). ClusterSpec::error is not in it: that error is of the
-/// time of a whole step.
-ClusterSpec at_bound(const ClusterSpec& cluster, Bound bound);
+/// The cluster whose devices take 1 + error times as long (slow) or are as much faster (fast) for
+/// all operations of a step in this dtype, as do collectives and messages with an error of their
+/// own. ClusterSpec::error is not in it: that error is of the time of a whole step.
+ClusterSpec at_bound(const ClusterSpec& cluster, const std::string& dtype, Bound bound);
 
 }  // namespace ringside::sim

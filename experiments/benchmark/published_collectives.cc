@@ -8,13 +8,15 @@
 #include "core/base/error.h"
 #include "core/base/nearest.h"
 #include "experiments/benchmark/comm_bench.h"
+#include "experiments/benchmark/measured_table.h"
+#include "experiments/benchmark/rank/operations.h"
 #include "experiments/config/cluster_file.h"
 #include "experiments/config/toml.h"
 
 namespace ringside {
 namespace {
 
-constexpr std::string_view table = "collective";
+constexpr std::string_view table_name = "collective";
 constexpr std::int64_t mib = 1 << 20;
 constexpr std::int64_t largest_mib = 1 << 20;
 
@@ -25,13 +27,37 @@ void put(PublishedCollective& out, const TomlValue& one) {
     known.emplace_back(field.name);
     if (key == field.name) return one.data.put(field.value, one.place, key);
   }
-  throw Error("{}: unknown key '{}' in [[{}]]; did you mean '{}'?", one.place, key, table,
+  throw Error("{}: unknown key '{}' in [[{}]]; did you mean '{}'?", one.place, key, table_name,
               nearest(key, known));
+}
+
+/// Takes the sizes and figures from the table that the file names.
+void read_table(PublishedCollective& one, const std::string& place) {
+  if (!one.sizes_mib.empty() || !one.busbw.empty() || !one.fitted.empty())
+    throw Error("{}: table = '{}' has the sizes and figures; leave out sizes_mib, busbw and fitted",
+                place, one.table);
+  const CommOperation& operation = find_comm_operation(one.operation);
+  const MeasuredTable table = read_measured_table(one.table, one.operation, one.world);
+  if (one.world == 0) one.world = table.ranks;
+  if (one.world == 0) throw Error("{}: {} does not list its ranks; give world", place, one.table);
+  if (table.ranks != 0 && table.ranks != one.world)
+    throw Error("{}: world = {}, but {} is of {} ranks", place, one.world, one.table, table.ranks);
+  for (std::size_t i = 0; i < table.sizes.size(); ++i) {
+    const std::int64_t bytes = 4 * count_of(operation, table.sizes[i], static_cast<int>(one.world));
+    if (bytes == 0) continue;  // fewer elements than ranks: no training sends that
+    one.sizes.push_back(table.sizes[i]);
+    one.busbw.push_back(1e-3 * static_cast<double>(table.sizes[i]) / table.us[i] *
+                        operation.bus_factor(static_cast<double>(one.world)));
+  }
+  if (one.sizes.empty())
+    throw Error("{}: no array of {} has an element for each of {} ranks", place, one.table,
+                one.world);
 }
 
 void check(const PublishedCollective& one, const std::string& place) {
   if (one.label.empty() || one.cluster.empty())
-    throw Error("{}: [[{}]] needs a label and a cluster", place, table);
+    throw Error("{}: [[{}]] needs a label and a cluster", place, table_name);
+  if (!one.table.empty()) return;
   if (one.sizes_mib.empty() || one.busbw.size() != one.sizes_mib.size())
     throw Error("{}: busbw has {} figures for {} sizes; give one for each of sizes_mib", place,
                 one.busbw.size(), one.sizes_mib.size());
@@ -43,16 +69,6 @@ void check(const PublishedCollective& one, const std::string& place) {
   for (const std::int64_t size : one.fitted)
     if (std::find(one.sizes_mib.begin(), one.sizes_mib.end(), size) == one.sizes_mib.end())
       throw Error("{}: fitted: {} is not among sizes_mib", place, size);
-}
-
-CommBench bench_of(const PublishedCollective& one) {
-  CommBench bench;
-  bench.operations = {one.operation};
-  bench.algorithms = {Algorithm::native};
-  bench.worlds = {static_cast<int>(one.world)};
-  for (const std::int64_t size : one.sizes_mib) bench.sizes.push_back(size * mib);
-  bench.cluster = read_cluster(one.cluster);
-  return bench;
 }
 
 /// Checks what the cluster decides.
@@ -70,7 +86,7 @@ void check_bench(const PublishedCollective& one, const std::string& place) {
 }
 
 bool is_collective(const TomlValue& one) {
-  return one.path.size() == 1 && one.path[0] == table && !one.elements.empty();
+  return one.path.size() == 1 && one.path[0] == table_name && !one.elements.empty();
 }
 
 std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std::string& name) {
@@ -79,18 +95,18 @@ std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std:
   const double error = bench.cluster->collective.error;
   run_comm_bench(bench, [&](const CommRow& row) {
     const std::size_t i = figures.size();
-    const std::int64_t size = one.sizes_mib[i];
-    figures.push_back(
-        {.experiment = name,
-         .label = one.label,
-         .world = row.world,
-         .figure = fmt::format("GB/s, {} MiB", size),
-         .published = one.busbw[i],
-         .here = row.bus_bw,
-         .interval = error == 0 ? std::nullopt
-                                : std::optional(
-                                      Interval{row.bus_bw / (1 + error), row.bus_bw * (1 + error)}),
-         .fitted = std::find(one.fitted.begin(), one.fitted.end(), size) != one.fitted.end()});
+    const bool fitted = std::any_of(one.fitted.begin(), one.fitted.end(),
+                                    [&](std::int64_t size) { return size * mib == one.sizes[i]; });
+    figures.push_back({.experiment = name,
+                       .label = one.label,
+                       .world = row.world,
+                       .figure = figure_of(one, i),
+                       .published = one.busbw[i],
+                       .here = row.bus_bw,
+                       .interval = error == 0 ? std::nullopt
+                                              : std::optional(Interval{row.bus_bw / (1 + error),
+                                                                       row.bus_bw * (1 + error)}),
+                       .fitted = fitted});
   });
   return figures;
 }
@@ -98,9 +114,25 @@ std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std:
 }  // namespace
 
 Fields fields_of(PublishedCollective& one) {
-  return {{"label", &one.label},  {"cluster", &one.cluster},     {"operation", &one.operation},
-          {"world", &one.world},  {"sizes_mib", &one.sizes_mib}, {"busbw", &one.busbw},
-          {"fitted", &one.fitted}};
+  return {{"label", &one.label}, {"cluster", &one.cluster}, {"operation", &one.operation},
+          {"world", &one.world}, {"table", &one.table},     {"sizes_mib", &one.sizes_mib},
+          {"busbw", &one.busbw}, {"fitted", &one.fitted}};
+}
+
+CommBench bench_of(const PublishedCollective& one) {
+  CommBench bench;
+  bench.operations = {one.operation};
+  bench.algorithms = {Algorithm::native};
+  bench.worlds = {static_cast<int>(one.world)};
+  bench.sizes = one.sizes;
+  bench.cluster = read_cluster(one.cluster);
+  return bench;
+}
+
+std::string figure_of(const PublishedCollective& one, std::size_t i) {
+  const std::int64_t size = one.sizes[i];
+  return size % mib == 0 ? fmt::format("GB/s, {} MiB", size / mib)
+                         : fmt::format("GB/s, {} B", size);
 }
 
 bool lists_collectives(const std::filesystem::path& file) {
@@ -115,12 +147,20 @@ std::vector<PublishedCollective> read_collectives(const std::filesystem::path& f
     if (!is_collective(value))
       throw Error(
           "{}: {} does not belong into a file of collectives, which has tables [[{}]] alone",
-          value.place, fmt::join(value.path, "."), table);
+          value.place, fmt::join(value.path, "."), table_name);
     for (const TomlElement& element : value.elements) {
       PublishedCollective& one = out.emplace_back();
       for (const TomlValue& field : element.values) put(one, field);
       check(one, element.place);
-      one.cluster = (file.parent_path() / one.cluster).lexically_normal().string();
+      const auto beside = [&](const std::string& name) {
+        return (file.parent_path() / name).lexically_normal().string();
+      };
+      one.cluster = beside(one.cluster);
+      if (!one.table.empty()) {
+        one.table = beside(one.table);
+        read_table(one, element.place);
+      }
+      for (const std::int64_t size : one.sizes_mib) one.sizes.push_back(size * mib);
       check_bench(one, element.place);
     }
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/fields.h"
+#include "experiments/benchmark/comm_bench.h"
 #include "experiments/report/published.h"
 
 namespace ringside {
@@ -17,11 +18,18 @@ struct PublishedCollective {
   std::string label;
   std::string cluster;  // cluster file; in a file, relative to the folder of that file
   std::string operation = "all_reduce";
-  std::int64_t world = 2;
-  std::vector<std::int64_t> sizes_mib{};  // of the whole array; MiB = 2^20 bytes
-  std::vector<double> busbw{};            // GB/s, one for each size
-  std::vector<std::int64_t> fitted{};     // those of the sizes to which something was fitted
+  std::int64_t world = 0;  // in a file with a table that lists its ranks it may be left out
+  /// The table: a file that read_measured_table() reads, in a file relative to the folder of that
+  /// file, or sizes of the whole array (MiB = 2^20 bytes) with their figures.
+  std::string table{};
+  std::vector<std::int64_t> sizes_mib{};
+  std::vector<double> busbw{};  // GB/s, one for each size
+  /// Those of sizes_mib to which something was fitted.
+  std::vector<std::int64_t> fitted{};
+  /// Bytes, one for each of busbw; no key of a file.
+  std::vector<std::int64_t> sizes{};
 };
+/// The keys of a file.
 Fields fields_of(PublishedCollective& one);
 
 /// Whether the file holds such tables, and is no experiment file. Throws Error as read_toml() does.
@@ -29,6 +37,10 @@ bool lists_collectives(const std::filesystem::path& file);
 /// Checks everything that can be wrong about the file. Throws Error that names the place of a key
 /// that is unknown, missing or has a bad value.
 std::vector<PublishedCollective> read_collectives(const std::filesystem::path& file);
+
+/// The benchmark of the table on its cluster, and what its figure `i` says: "GB/s, 16 MiB".
+CommBench bench_of(const PublishedCollective& one);
+std::string figure_of(const PublishedCollective& one, std::size_t i);
 
 /// Simulates all of them, of which `experiment` is the name in tables. Blocks, and throws Error as
 /// run_comm_bench() does.

@@ -115,15 +115,29 @@ int run_command(const Process& process) {
           "either has the model")
       ->type_name("FILE");
 
-  CLI::App* calibrate = app.add_subcommand(
-      "calibrate",
-      "measure this machine, and write a cluster file for predicting runs on this machine");
-  calibrate->add_option("--threads", arguments.threads, "threads of a rank (device.threads)")
-      ->type_name("N")
-      ->capture_default_str();
+  CLI::App* calibrate = app.add_subcommand("calibrate",
+                                           "measure this machine, and write a cluster file for "
+                                           "predicting runs on this machine; or fit a "
+                                           "cluster to figures that were measured on one like it");
+  CLI::Option* threads =
+      calibrate->add_option("--threads", arguments.threads, "threads of a rank (device.threads)")
+          ->type_name("N")
+          ->capture_default_str();
+  calibrate
+      ->add_option("--from", arguments.files,
+                   "fit the cluster that these files name: experiment files whose cases say what "
+                   "was published of one device, and files of collectives, whose tables may be the "
+                   "output of nccl-tests (as `validate` reads them)")
+      ->type_name("FILES")
+      ->excludes(threads);
+  calibrate
+      ->add_option("--cluster", arguments.cluster,
+                   "with --from: the cluster file whose figures count, where there are several")
+      ->type_name("FILE");
   calibrate
       ->add_option("--results", arguments.results,
-                   "write DIR/machine.toml, which `compare` with the same --results finds")
+                   "write DIR/machine.toml, which `compare` with the same --results finds; with "
+                   "--from, DIR/CLUSTER-fitted.toml")
       ->type_name("DIR")
       ->capture_default_str();
 
@@ -263,7 +277,9 @@ int run_command(const Process& process) {
     if (compare->parsed()) return compare_command(arguments, process);
     if (validate->parsed()) return validate_command(arguments, process);
     if (train->parsed()) return train_command(arguments, process);
-    if (calibrate->parsed()) return calibrate_command(arguments);
+    if (calibrate->parsed())
+      return arguments.files.empty() ? calibrate_command(arguments)
+                                     : fit_command(arguments, process);
     if (bench_ps->parsed()) return bench_ps_command(arguments, process);
     if (bench->parsed()) return bench_comm_command(arguments, process);
     if (keys->parsed()) return keys_command(arguments);

@@ -54,6 +54,8 @@ int compare_command(const Arguments& arguments, const Process& process);
 int validate_command(Arguments arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments);
+/// Fits a cluster to the figures of arguments.files (experiments/fit/fit.h).
+int fit_command(const Arguments& arguments, const Process& process);
 int bench_comm_command(const Arguments& arguments, const Process& process);
 int bench_ps_command(const Arguments& arguments, const Process& process);
 int keys_command(const Arguments& arguments);

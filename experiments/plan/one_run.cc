@@ -176,8 +176,6 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.device = config.device;
   plan.sim = config.sim;
   plan.cluster = config.cluster;
-  settle_cluster(plan);
-  plan.host_step_us = host_step_us(plan);
   plan.id = fmt::format("{}-w{}-r{}", plan.scheme, world, repeat);
 
   const std::int64_t ranks = replicas_of(plan);
@@ -188,6 +186,8 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   const std::string who = replicas ? fmt::format("{} replicas (scheme {})", ranks, plan.scheme)
                                    : fmt::format("world {} (scheme {})", ranks, plan.scheme);
   plan.train = train_of(config, ranks, who);
+  settle_cluster(plan);
+  plan.host_step_us = host_step_us(plan);
   check_offload(plan.train.offload, row);
   check_reduce_precision(plan.train, row);
   settle_shares(plan.train, ranks, who);

@@ -69,7 +69,7 @@ std::optional<StepBounds> Predictor::simulate_bounds(const RunPlan& plan) const 
 std::optional<double> Predictor::step_at(const RunPlan& plan, sim::Bound bound) const {
   RunPlan at = plan;
   at.id += bound == sim::Bound::fast ? "-fast" : "-slow";
-  at.cluster = sim::at_bound(*plan.cluster, bound);
+  at.cluster = sim::at_bound(*plan.cluster, products_dtype(plan), bound);
   at.sim.numerics = false;
   const RunOutcome outcome = run_plan(at, start_, [](const Step&) {});
   if (outcome.interrupted || outcome.row.status != "ok") return {};

@@ -415,6 +415,12 @@ TEST(Planner, AModelWhoseSpeedIsKnownHasItAndNoError) {
   EXPECT_EQ(error(), 0);
   config.model.dropout = 0.1;
   EXPECT_DOUBLE_EQ(share(), 0.5 * 0.5) << "the same model";
+  for (const char* name : {"bert-large", "gpt2", "llama2-7b"}) {
+    ModelConfig shorter = find_preset(name).config;
+    shorter.context = 128;
+    ASSERT_TRUE(preset_of(shorter)) << name;
+    EXPECT_EQ(preset_of(shorter)->name, name);
+  }
   config.model.classes = 100;
   EXPECT_DOUBLE_EQ(share(), 0.5 * 0.6) << "the geometric mean of others";
   EXPECT_EQ(error(), 0.2);

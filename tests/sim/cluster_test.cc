@@ -94,13 +94,17 @@ TEST(Cluster, ComesBackFromItsJson) {
 }
 
 TEST(Cluster, AtItsBoundsTakesItsErrorsLongerOrIsAsMuchFaster) {
-  const ClusterSpec fast = at_bound(whole(), Bound::fast), slow = at_bound(whole(), Bound::slow);
+  const ClusterSpec fast = at_bound(whole(), "fp32", Bound::fast),
+                    slow = at_bound(whole(), "fp32", Bound::slow);
   const auto share = [](const ClusterSpec& c, const char* dtype, double us) {
     return c.device.efficiency.at(dtype).at("linear").at(us);
   };
   EXPECT_DOUBLE_EQ(share(fast, "fp32", 1), 0.25 * 1.25);
   EXPECT_DOUBLE_EQ(share(slow, "fp32", 100), 0.875 / 1.25);
-  EXPECT_EQ(share(slow, "bf16", 1), 0.5) << "its error is not known";
+  EXPECT_DOUBLE_EQ(share(slow, "bf16", 1), 0.5 / 1.25) << "a step in fp32 has such operations too";
+  EXPECT_DOUBLE_EQ(slow.device.launch_us, 2.5 * 1.25);
+  EXPECT_EQ(at_bound(whole(), "bf16", Bound::slow).device, whole().device)
+      << "its error is unknown";
   EXPECT_DOUBLE_EQ(slow.others[0].device.efficiency.at("fp32").at("linear").at(1), 0.25 / 1.25);
   EXPECT_EQ(slow.host, whole().host);
   EXPECT_DOUBLE_EQ(slow.nic.gbs, 12.5 / 1.5);
