@@ -23,6 +23,7 @@ struct Figures {
   std::vector<PublishedCollective> collectives;
   int not_used = 0;  // published figures of several devices, and ratios
   std::filesystem::path base, output;
+  std::string shown;  // the output as the user gave its folder
   sim::ClusterSpec cluster;
 };
 
@@ -81,12 +82,13 @@ Figures read_all(const Arguments& arguments) {
   if (!figures.cluster.others.empty() && !figures.steps.empty())
     throw Error("--from: {} has devices of several kinds; fit a file with one kind",
                 figures.base.string());
-  figures.output =
-      std::filesystem::path(arguments.results) / (figures.base.stem().string() + "-fitted.toml");
+  figures.shown =
+      (std::filesystem::path(arguments.results) / (figures.base.stem().string() + "-fitted.toml"))
+          .string();
   std::error_code failed;
   std::filesystem::create_directories(arguments.results, failed);
   if (failed) throw Error("--results {}: {}", arguments.results, failed.message());
-  figures.output = check_output("--results", figures.output.string()).path;
+  figures.output = check_output("--results", figures.shown).path;
   return figures;
 }
 
@@ -132,10 +134,10 @@ int fit_command(const Arguments& arguments, const Process& process) {
     out << fit_text(fitted);
     if (figures.not_used > 0)
       out << fmt::format(
-          "{} figures of several devices were left alone; see what comes out of them with\n"
+          "Figures of several devices were left alone: {}. See what comes out of them with\n"
           "  ringside validate FILE --set device.cluster={}\n",
-          figures.not_used, figures.output.string());
-    out << fmt::format("Written to {}\n", figures.output.string());
+          figures.not_used, figures.shown);
+    out << fmt::format("Written to {}\n", figures.shown);
     return finish(out, ok);
   } catch (const std::exception& error) {
     if (process.interrupted()) return complain(was_interrupted, "calibrate: interrupted");
