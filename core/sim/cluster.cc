@@ -43,7 +43,8 @@ Fields fields_of(SlowDevice& slow) {
 Fields fields_of(ModelSpeed& speed) {
   return {{"model", &speed.model},
           {"precision", &speed.precision},
-          {"factor", &speed.factor, {}, positive}};
+          {"factor", &speed.factor, {}, positive},
+          {"error", &speed.error, {}, not_negative}};
 }
 
 Fields fields_of(ClusterSpec& cluster) {

@@ -91,6 +91,7 @@ struct ModelSpeed {
   std::string model;      // the name of a preset
   std::string precision;  // a dtype of DeviceSpec::tflops
   double factor = 1;
+  double error = 0;  // of its step, where several were measured (core/sim/bounds.h)
   bool operator==(const ModelSpeed&) const = default;
 };
 

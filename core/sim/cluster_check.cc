@@ -167,6 +167,7 @@ class Checker {
       const ModelSpeed& speed = c_.speeds[i];
       const std::string field = fmt::format("speeds.{}", i);
       check_ranges(speed, field + ".");
+      check_error(field + ".error", speed.error);
       if (!c_.device.tflops.contains(speed.precision))
         refuse(field + ".precision", "is '{}', of which device {} has no tflops", speed.precision,
                c_.device.name);

@@ -180,7 +180,7 @@ class Builder {
       const std::string field = fmt::format("speeds.{}", cluster.speeds.size());
       Reader reader(table, field, places_);
       sim::ModelSpeed& speed = cluster.speeds.emplace_back();
-      reader.read(fields_of(speed));
+      reader.read(fields_of(speed), {"error"});
       reader.close();
       try {
         find_preset(speed.model);

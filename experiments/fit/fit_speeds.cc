@@ -36,6 +36,12 @@ double geometric_mean(const std::vector<double>& values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
+/// The larger one divided by the smaller one, minus 1; misses that only digits make are none.
+double miss(double here, double measured) {
+  const double miss = std::max(here / measured, measured / here) - 1;
+  return miss < 1e-3 ? 0 : miss;
+}
+
 /// The time of a sample, in seconds, as a + b / factor.
 struct Line {
   double a = 0, b = 0;
@@ -94,6 +100,9 @@ std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vecto
     figure.measured = published_per_s(plans[i]);
     figure.before = lines[i].per_s(1);
     figure.after = lines[i].per_s(own);
+    for (sim::ModelSpeed& speed : cluster.speeds)
+      if (speed.precision == fits[i].precision && speed.model == fits[i].model)
+        speed.error = std::max(speed.error, rounded(miss(figure.after, figure.measured)));
     if (!others.empty()) figure.left_out = lines[i].per_s(geometric_mean(others));
     by_precision[fits[i].precision].push_back(figure);
   }
@@ -108,9 +117,7 @@ double rounded(double value) { return std::stod(fmt::format("{:.5g}", value)); }
 std::optional<double> largest_miss(const std::vector<FittedFigure>& figures) {
   std::optional<double> largest;
   for (const FittedFigure& one : figures)
-    if (one.left_out)
-      largest = std::max(largest.value_or(0),
-                         std::max(*one.left_out / one.measured, one.measured / *one.left_out) - 1);
+    if (one.left_out) largest = std::max(largest.value_or(0), miss(*one.left_out, one.measured));
   return largest;
 }
 

@@ -1,6 +1,7 @@
 #include "experiments/plan/simulated.h"
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,11 +17,11 @@
 namespace ringside {
 namespace {
 
-/// The factor on the speed of all operations that the cluster gives the plan's model, and whether
-/// it was fitted to this model.
+/// The factor on the speed of all operations that the cluster gives the plan's model, and, if it
+/// was fitted to this model, how far off its step may be.
 struct KnownSpeed {
   double factor = 1;
-  bool of_model = false;
+  std::optional<double> error{};
 };
 
 KnownSpeed known_speed(const RunPlan& plan) {
@@ -30,19 +31,19 @@ KnownSpeed known_speed(const RunPlan& plan) {
   int count = 0;
   for (const sim::ModelSpeed& speed : plan.cluster->speeds) {
     if (speed.precision != dtype) continue;
-    if (preset && preset->name == speed.model) return {speed.factor, true};
+    if (preset && preset->name == speed.model) return {speed.factor, speed.error};
     logarithms += std::log(speed.factor);
     ++count;
   }
-  return {count == 0 ? 1 : std::exp(logarithms / count), false};
+  return {count == 0 ? 1 : std::exp(logarithms / count)};
 }
 
 /// What [device] and the cluster's known speeds say of how fast devices are. A device whose step
-/// for this model is known has no error there.
+/// for this model is known has the error of that step.
 void scale_efficiency(sim::DeviceSpec& device, const DeviceConfig& config,
                       const KnownSpeed& known) {
-  if (known.of_model || config.efficiency != 1)
-    for (const auto& [dtype, rate] : device.tflops) device.error[dtype] = 0;
+  if (known.error || config.efficiency != 1)
+    for (const auto& [dtype, rate] : device.tflops) device.error[dtype] = known.error.value_or(0);
   for (auto& [dtype, classes] : device.efficiency)
     for (auto& [name, curve] : classes) {
       const bool fusible =

@@ -413,6 +413,8 @@ TEST(Planner, AModelWhoseSpeedIsKnownHasItAndNoError) {
   };
   EXPECT_DOUBLE_EQ(share(), 0.5 * 0.5);
   EXPECT_EQ(error(), 0);
+  config.cluster->speeds[0].error = 0.03;
+  EXPECT_EQ(error(), 0.03);
   config.model.dropout = 0.1;
   EXPECT_DOUBLE_EQ(share(), 0.5 * 0.5) << "the same model";
   for (const char* name : {"bert-large", "gpt2", "llama2-7b"}) {
