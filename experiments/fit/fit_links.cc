@@ -112,6 +112,11 @@ double busbw(const PublishedCollective& table, std::size_t i, double us) {
 
 std::vector<FittedFigure> fit_links(sim::ClusterSpec& cluster,
                                     const std::vector<PublishedCollective>& tables) {
+  if (!tables.empty() && sim::shares_memory(cluster))
+    throw Error(
+        "cluster {}: its ranks sum in shared memory (collective.kind = \"shm\"), which has no link "
+        "to fit; `ringside calibrate` measures it",
+        cluster.name);
   std::vector<FittedFigure> figures;
   for (const bool machines : {false, true}) {
     Tables of_link;

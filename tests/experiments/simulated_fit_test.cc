@@ -5,6 +5,7 @@
 #include "experiments/config/cluster_file.h"
 #include "experiments/fit/fit.h"
 #include "tests/experiments/program_test.h"
+#include "tests/support/complaint.h"
 
 namespace ringside {
 namespace {
@@ -61,6 +62,14 @@ TEST(FitOfLinks, LeavesTheSizesOfASingleTableOut) {
   EXPECT_LT(*figures[2].left_out, 0.95 * figures[2].measured) << "between 0.2 and 0.9";
   EXPECT_NEAR(figures[2].after, figures[2].measured, 0.01 * figures[2].measured);
   EXPECT_GT(cluster.collective.error, 0.05);
+}
+
+TEST(FitOfLinks, AreOfLinks) {
+  sim::ClusterSpec cluster = read_cluster(a100);
+  const auto tables = tables_of(cluster, {8});
+  cluster.collective.kind = sim::CollectiveKind::shm;
+  EXPECT_THAT(testing::complaint([&] { fit_links(cluster, tables); }),
+              HasSubstr("cluster dgx-a100: its ranks sum in shared memory"));
 }
 
 class CalibrateFrom : public ProgramTest {};
