@@ -43,6 +43,9 @@ ClusterSpec at_bound(const ClusterSpec& cluster, const std::string& dtype, Bound
   scale(out.host, dtype, bound);
   for (OtherMachines& other : out.others) scale(other.device, dtype, bound);
 
+  if (const auto found = cluster.device.error.find(dtype); found != cluster.device.error.end())
+    for (TimedOperation& one : out.timed) one.us *= times_as_long(found->second, bound);
+
   const double factor = times_as_long(cluster.collective.error, bound);
   for (LinkSpec* link : {&out.peer, &out.pcie, &out.nic}) scale(*link, factor);
   out.pcie_root_gbs /= factor;

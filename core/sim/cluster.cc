@@ -58,6 +58,7 @@ Fields fields_of(ClusterSpec& cluster) {
           {"others", Structs(&cluster.others)},
           {"slow", Structs(&cluster.slow)},
           {"speeds", Structs(&cluster.speeds)},
+          {"timed", Structs(&cluster.timed)},
           {"error", &cluster.error, {}, not_negative},
           {"jitter", &cluster.jitter, {}, not_negative},
           {"spread", &cluster.spread, {}, not_negative},

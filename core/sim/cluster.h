@@ -112,6 +112,8 @@ struct ClusterSpec {
   /// Models whose speed on one device is known. A model that is not among them has the geometric
   /// mean of the factors of its precision, and 1 where there are none.
   std::vector<ModelSpeed> speeds{};
+  /// Operations of `device` whose times are known; all others take the time of its efficiencies.
+  std::vector<TimedOperation> timed{};
   /// How far off the training step of several devices may be where the step of one is known
   /// (core/sim/bounds.h).
   double error = 0;

@@ -37,6 +37,7 @@ class Checker {
     check_others();
     check_slow();
     check_speeds();
+    check_timed();
     check_error("error", c_.error);
     if (c_.jitter > most_jitter)
       refuse("jitter", "must be at most {}, but is {}", most_jitter, c_.jitter);
@@ -175,6 +176,23 @@ class Checker {
         if (c_.speeds[k].model == speed.model && c_.speeds[k].precision == speed.precision)
           refuse(field, "is for model {} in {}, as is an entry before it", speed.model,
                  speed.precision);
+    }
+  }
+
+  void check_timed() const {
+    for (std::size_t i = 0; i < c_.timed.size(); ++i) {
+      const TimedOperation& one = c_.timed[i];
+      const std::string field = fmt::format("timed.{}", i);
+      check_range(field + ".ranks", static_cast<double>(one.ranks), Range::positive);
+      check_range(field + ".us", one.us, Range::positive);
+      for (const auto& [name, value] :
+           {std::pair("operations", one.operations), {"bytes", one.bytes}})
+        if (!(value >= 0 && std::isfinite(value)))
+          refuse(fmt::format("{}.{}", field, name), "must be finite and not negative, but is {}",
+                 value);
+      if (!c_.device.tflops.contains(one.dtype))
+        refuse(field + ".dtype", "is '{}', of which device {} has no tflops", one.dtype,
+               c_.device.name);
     }
   }
 

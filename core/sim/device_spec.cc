@@ -32,4 +32,14 @@ Fields fields_of(DeviceSpec& device) {
           {"error", &device.error}};
 }
 
+Fields fields_of(TimedOperation& timed) {
+  return {{"training", &timed.training},
+          {"ranks", &timed.ranks, {}, positive},
+          {"dtype", &timed.dtype},
+          {"kind", &timed.kind},
+          {"operations", &timed.operations, {}, not_negative},
+          {"bytes", &timed.bytes, {}, not_negative},
+          {"us", &timed.us, {}, positive}};
+}
+
 }  // namespace ringside::sim

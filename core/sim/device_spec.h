@@ -48,7 +48,21 @@ struct DeviceSpec {
   bool operator==(const DeviceSpec&) const = default;
 };
 
+/// An operation that was timed as it is, within training steps of a model, on the devices of a
+/// cluster. It is known by its cost (core/device/cost.h): operations of the same class and dtype
+/// with the same cost count as the same operation.
+struct TimedOperation {
+  std::string training;    // in which it was timed (core/plan/lone_training.h)
+  std::int64_t ranks = 1;  // that trained so at once, each by itself
+  std::string dtype;       // of DeviceSpec::efficiency
+  std::string kind;        // the class of the operation
+  double operations = 0, bytes = 0;
+  double us = 0;  // with what the host did since the operation before
+  bool operator==(const TimedOperation&) const = default;
+};
+
 /// The names of the fields are the keys of a device in a cluster file.
 Fields fields_of(DeviceSpec& device);
+Fields fields_of(TimedOperation& timed);
 
 }  // namespace ringside::sim

@@ -14,7 +14,7 @@ std::string calibration_name(std::int64_t threads) {
   return fmt::format("{}, {} thread{} a rank", processor_name(), threads, threads == 1 ? "" : "s");
 }
 
-sim::ClusterSpec calibrate(std::int64_t threads,
+sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& runs,
                            const std::function<void(const std::string&)>& told) {
   sim::ClusterSpec cluster;
   cluster.name = calibration_name(threads);
@@ -25,7 +25,10 @@ sim::ClusterSpec calibrate(std::int64_t threads,
   cluster.device.memory_gb = 1e-9 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                              static_cast<double>(sysconf(_SC_PAGESIZE));
   told("operations");
-  measure_device(cluster.device, threads);
+  std::set<Precision> precisions = {Precision::fp32};
+  for (const RunPlan& run : runs) precisions.insert(run.train.precision);
+  if (runs.empty()) precisions = {Precision::fp32, Precision::bf16, Precision::fp16};
+  measure_device(cluster.device, precisions, threads);
   cluster.host = cluster.device;
   // Ranks send through the machine's memory, so every link has the memory's bandwidth. The cluster
   // has only this machine, so nothing is sent through its NIC.
@@ -36,6 +39,10 @@ sim::ClusterSpec calibrate(std::int64_t threads,
   measure_collectives(cluster, threads);
   told("messages");
   measure_messages(cluster, threads);
+  if (!runs.empty()) {
+    told("the models");
+    measure_models(cluster, runs, threads);
+  }
   sim::check(cluster);
   return cluster;
 }

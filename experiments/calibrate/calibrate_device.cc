@@ -1,29 +1,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <thread>
 
-#include "core/base/error.h"
-#include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/sim/sim_device.h"
-#include "core/scheme/single.h"
-#include "core/train/trainer.h"
 #include "experiments/calibrate/calibrate.h"
-#include "experiments/calibrate/timed_device.h"
-#include "experiments/registry/registry.h"
+#include "experiments/calibrate/timed_training.h"
 
 namespace ringside {
 namespace {
 
-constexpr std::int64_t warmup = 2, steps = 9;
 constexpr double micro = 1e-6;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// What was measured: the operations, and the mean time between two of them.
 struct Measurements {
@@ -36,8 +23,6 @@ RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro
   RunPlan plan;
   plan.scheme = "single";
   plan.model = model;
-  plan.train.steps = warmup + steps;
-  plan.train.warmup = warmup;
   plan.train.global_batch = batch;
   plan.train.accumulation = micro_batches;
   plan.train.precision = precision;
@@ -47,57 +32,31 @@ RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro
   return plan;
 }
 
-/// Adds every operation of a training step with the median of its times. Returns the seconds of the
-/// fastest step.
-double measure_training(Measurements& out, const RunPlan& plan, std::int64_t threads) {
-  TimedDevice device(make_cpu_device(static_cast<int>(threads)));
-  Model model = find_model(plan.model.kind).make(plan.model, device);
-  const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
-  const Loader loader(*data.training, device, plan.train.global_batch, 1);
-  MemoryStore store;
-  Timeline timeline(device);
-  const RankContext context{plan, 0, device, store, timeline};
-  const auto scheme = make_single(context, {});
-  Trainer trainer(context, model, *scheme, loader, nullptr);
-
-  std::vector<std::vector<TimedOp>> measured;
-  std::vector<double> gaps, whole_steps;
-  trainer.run([&](const Progress& progress) {
-    auto ops = device.take_ops();
-    if (progress.step <= warmup) return;
-    double in_ops = 0;
-    for (const TimedOp& op : ops) in_ops += op.seconds;
-    gaps.push_back((progress.seconds - in_ops) / static_cast<double>(ops.size()));
-    measured.push_back(std::move(ops));
-    whole_steps.push_back(progress.seconds);
-  });
-  for (std::size_t i = 0; i < measured[0].size(); ++i) {
-    std::vector<double> times;
-    for (const auto& step : measured) times.push_back(step[i].seconds);
-    out.ops.push_back({measured[0][i].cost, median(std::move(times))});
+/// Adds every operation of a training step.
+void measure_training(Measurements& out, const RunPlan& plan, std::int64_t threads) {
+  const TimedStep step = time_training(plan, threads, {}).front();
+  double gaps = 0;
+  for (const TimedOp& op : step.ops) {
+    out.ops.push_back(op);
+    gaps += op.before;
   }
-  out.gaps.push_back(median(std::move(gaps)));
-  return *std::min_element(whole_steps.begin(), whole_steps.end());
+  out.gaps.push_back(gaps / static_cast<double>(step.ops.size()));
 }
 
 /// Returns the share of its speed that a core keeps while all cores train. This is the best of
 /// several tries, since other work on the machine only lowers the share.
 double measure_busy_share(const RunPlan& plan, std::int64_t cores, std::int64_t threads) {
   constexpr int tries = 5;
-  Measurements unused;
-  const double alone = measure_training(unused, plan, threads);
+  const auto fastest = [](const TimedStep& step) {
+    return *std::min_element(step.seconds.begin(), step.seconds.end());
+  };
+  const double alone = fastest(time_training(plan, threads, {}).front());
   double best = 0;
   for (int i = 0; i < tries; ++i) {
-    std::vector<double> together(static_cast<std::size_t>(cores));
-    {
-      std::vector<std::jthread> ranks;
-      for (double& seconds : together)
-        ranks.emplace_back([&] {
-          Measurements own;
-          seconds = measure_training(own, plan, threads);
-        });
-    }
-    best = std::max(best, alone / *std::max_element(together.begin(), together.end()));
+    double slowest = 0;
+    for (const TimedStep& step : time_training(plan, threads, {.ranks = static_cast<int>(cores)}))
+      slowest = std::max(slowest, fastest(step));
+    best = std::max(best, alone / slowest);
   }
   return std::min(1.0, best);
 }
@@ -119,7 +78,7 @@ void measure_flat(Measurements& out, Device& device, std::int64_t count, const K
     kernel(op);
     times.push_back(device.clock().now() - start);
   }
-  out.ops.push_back({cost(piece(0)), median(std::move(times))});
+  out.ops.push_back({cost(piece(0)), median_of(std::move(times)), 0});
 }
 
 void measure_flats(Measurements& out, std::int64_t threads) {
@@ -158,13 +117,6 @@ void measure_flats(Measurements& out, std::int64_t threads) {
         },
         whole);
   }
-}
-
-/// The dtype under which the operation's figures are kept: its own for 16-bit floats, fp32 for all
-/// others.
-std::string figures_name(const OpCost& cost) {
-  const bool is_16 = cost.dtype == DType::bf16 || cost.dtype == DType::f16;
-  return std::string(name_of(is_16 ? cost.dtype : DType::f32));
 }
 
 /// Sets the peak from the fastest product of each dtype, and the bandwidth from the elementwise
@@ -212,7 +164,8 @@ void set_efficiency(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
 
 }  // namespace
 
-void measure_device(sim::DeviceSpec& device, std::int64_t threads) {
+void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisions,
+                    std::int64_t threads) {
   Measurements all;
   struct {
     const char* kind;
@@ -226,7 +179,7 @@ void measure_device(sim::DeviceSpec& device, std::int64_t threads) {
   struct {
     std::int64_t layers, filters, batch;
   } images[] = {{10, 16, 8}, {10, 64, 16}};
-  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+  for (const Precision precision : precisions) {
     for (const auto& s : shapes)
       if (precision == Precision::fp32 || s.in_16_bits)
         measure_training(all,
@@ -249,7 +202,7 @@ void measure_device(sim::DeviceSpec& device, std::int64_t threads) {
                              plan_of({.layers = 4, .heads = 4, .width = 128, .context = 128}, 8, 1),
                              device.cores, threads)
                        : 1;
-  device.launch_us = std::max(0.0, median(all.gaps) / micro);
+  device.launch_us = std::max(0.0, median_of(all.gaps) / micro);
   set_roofline(device, all.ops);
   set_efficiency(device, all.ops);
 }

@@ -10,14 +10,22 @@ TimedDevice::TimedDevice(std::unique_ptr<Device> device)
     slot = [this, run = std::move(slot)](const Op& op) {
       const double begin = device_->clock().now();
       run(op);
-      ops_.push_back({cost(op), device_->clock().now() - begin});
+      const double end = device_->clock().now();
+      ops_.push_back({cost(op), end - begin, begin - last_end_});
+      last_end_ = end;
     };
   });
+  pause();
 }
 
 TimedDevice::~TimedDevice() = default;
 
 std::vector<TimedOp> TimedDevice::take_ops() { return std::exchange(ops_, {}); }
+
+std::string figures_name(const OpCost& cost) {
+  const bool is_16 = cost.dtype == DType::bf16 || cost.dtype == DType::f16;
+  return std::string(name_of(is_16 ? cost.dtype : DType::f32));
+}
 
 std::shared_ptr<Buffer> TimedDevice::allocate(std::size_t bytes, MemoryKind kind) {
   return device_->allocate(bytes, kind);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/device/cost.h"
@@ -12,7 +13,12 @@ namespace ringside {
 struct TimedOp {
   OpCost cost;
   double seconds = 0;
+  double before = 0;  // seconds of the host's work since the operation before, or since take_ops()
 };
+
+/// The dtype under which a cluster file keeps the operation's figures: its own for 16-bit floats,
+/// fp32 for all others.
+std::string figures_name(const OpCost& cost);
 
 /// Passes every call on to `device`, and keeps the operations in order with their times. `device`
 /// must run an operation before its kernel returns. For use by one thread.
@@ -23,6 +29,8 @@ class TimedDevice : public Device {
 
   /// The operations that have run since the last call of take_ops().
   std::vector<TimedOp> take_ops();
+  /// What the host has done since the last operation is of no operation.
+  void pause() { last_end_ = device_->clock().now(); }
 
   std::shared_ptr<Buffer> allocate(std::size_t bytes, MemoryKind kind) override;
   std::shared_ptr<Buffer> adopt(std::byte* data, std::size_t bytes, MemoryKind kind,
@@ -38,6 +46,7 @@ class TimedDevice : public Device {
  private:
   std::unique_ptr<Device> device_;
   std::vector<TimedOp> ops_;
+  double last_end_ = 0;
   Kernels kernels_;
 };
 

@@ -119,6 +119,12 @@ int run_command(const Process& process) {
                                            "measure this machine, and write a cluster file for "
                                            "predicting runs on this machine; or fit a "
                                            "cluster to figures that were measured on one like it");
+  CLI::Option* calibrated =
+      calibrate
+          ->add_option("files", arguments.calibrated,
+                       "experiment files that are to be predicted: the operations of their models "
+                       "are timed as they are, instead of being told from those of other models")
+          ->type_name("FILES");
   CLI::Option* threads =
       calibrate->add_option("--threads", arguments.threads, "threads of a rank (device.threads)")
           ->type_name("N")
@@ -129,7 +135,8 @@ int run_command(const Process& process) {
                    "was published of one device, and files of collectives, whose tables may be the "
                    "output of nccl-tests (as `validate` reads them)")
       ->type_name("FILES")
-      ->excludes(threads);
+      ->excludes(threads)
+      ->excludes(calibrated);
   calibrate
       ->add_option("--cluster", arguments.cluster,
                    "with --from: the cluster file whose figures count, where there are several")

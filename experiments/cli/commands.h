@@ -20,6 +20,7 @@ inline constexpr int ok = 0, run_failed = 1, wrong_input = 2, was_interrupted = 
 struct Arguments {
   std::string file;
   std::vector<std::string> files;
+  std::vector<std::string> calibrated;  // experiment files whose models `calibrate` times
   std::vector<std::string> overrides;
   std::vector<std::string> cases;
   std::vector<std::string> schemes;

@@ -122,6 +122,7 @@ class Builder {
     read_others(cluster);
     read_slow(cluster);
     read_speeds(cluster);
+    read_timed(cluster);
 
     Reader collective = the("collective", "collective");
     collective.read(fields_of(cluster.collective),
@@ -187,6 +188,20 @@ class Builder {
       } catch (const Error& error) {
         throw Error("{}: model: {}", places_.at(field + ".model"), error.what());
       }
+    }
+  }
+
+  void read_timed(sim::ClusterSpec& cluster) {
+    const std::vector<std::string> classes = class_names();
+    for (const ClusterTable& table : tables_.list("timed")) {
+      const std::string field = fmt::format("timed.{}", cluster.timed.size());
+      Reader reader(table, field, places_);
+      sim::TimedOperation& timed = cluster.timed.emplace_back();
+      reader.read(fields_of(timed));
+      reader.close();
+      if (std::find(classes.begin(), classes.end(), timed.kind) == classes.end())
+        throw Error("{}: unknown class of operations '{}'{}", places_.at(field + ".kind"),
+                    timed.kind, did_you_mean(timed.kind, classes));
     }
   }
 

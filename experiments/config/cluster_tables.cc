@@ -22,7 +22,7 @@ std::vector<std::string> table_kinds() {
 }
 
 /// Tables of which a file may have several, as [[slow]] begins one.
-constexpr std::array<std::string_view, 3> lists = {"others", "slow", "speeds"};
+constexpr std::array<std::string_view, 4> lists = {"others", "slow", "speeds", "timed"};
 
 bool is_listed(std::string_view kind) {
   return std::find(lists.begin(), lists.end(), kind) != lists.end();

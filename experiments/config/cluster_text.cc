@@ -107,6 +107,10 @@ std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& com
     out.entry("speeds");
     out.values(fields_to_read(speed));
   }
+  for (const sim::TimedOperation& one : cluster.timed) {
+    out.entry("timed");
+    out.values(fields_to_read(one));
+  }
   for (const sim::DeviceSpec* device : devices) out.device(*device);
   out.link("peer", cluster.peer);
   out.link("pcie", cluster.pcie);

@@ -1,7 +1,11 @@
 #include "experiments/run/predict.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <tuple>
 
+#include "core/plan/lone_training.h"
 #include "core/plan/places.h"
 #include "core/plan/same_run.h"
 
@@ -19,6 +23,30 @@ const Known* find(const std::vector<Known>& all, const RunPlan& plan) {
   return found == all.end() ? nullptr : &*found;
 }
 
+/// The times of operations that come nearest to those of `run`: from a training as its workers
+/// have, of as many ranks at once as it keeps busy; else of as many others as there are. What all
+/// cores did together has in its time what a core loses by that (DeviceSpec::busy_share), which the
+/// simulation takes off as well, so it is given back here.
+std::vector<sim::TimedOperation> timed_for(const RunPlan& run, const sim::ClusterSpec& machine) {
+  const std::string training = lone_training_name(run);
+  const std::int64_t at_once = std::min<std::int64_t>(run.world, machine.device.cores);
+  const auto distance = [&](const sim::TimedOperation& one) {
+    return std::tuple(std::abs(one.ranks - at_once), one.training != training);
+  };
+  std::map<std::tuple<std::string, std::string, double, double>, sim::TimedOperation> nearest;
+  for (const sim::TimedOperation& one : machine.timed) {
+    const auto [known, is_new] =
+        nearest.try_emplace({one.dtype, one.kind, one.operations, one.bytes}, one);
+    if (!is_new && distance(one) < distance(known->second)) known->second = one;
+  }
+  std::vector<sim::TimedOperation> out;
+  for (auto& [key, one] : nearest) {
+    if (one.ranks > 1 && one.ranks >= machine.device.cores) one.us *= machine.device.busy_share;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 }  // namespace
 
 RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine) {
@@ -26,6 +54,7 @@ RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine
   plan.id += "-predicted";
   plan.device.kind = "sim";
   plan.cluster = machine;
+  plan.cluster->timed = timed_for(measured, machine);
   plan.sim.numerics = false;
   plan.train.steps = steps;
   plan.train.warmup = warmup;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/device/sim/timed_operations.h"
 #include "core/sim/cluster_check.h"
 #include "core/sim/uneven.h"
 
@@ -85,7 +86,8 @@ struct Timing {
 /// in this dtype runs.
 class Timings {
  public:
-  Timings(const DeviceSpec& device, bool tf32) : device_(device), tf32_(tf32) {
+  Timings(const DeviceSpec& device, bool tf32, const std::vector<TimedOperation>& timed)
+      : device_(device), tf32_(tf32), timed_(timed) {
     for (std::size_t i = 0; i < op_classes; ++i)
       for (const DType dtype : dtypes) {
         const auto kind = static_cast<OpClass>(i);
@@ -95,7 +97,10 @@ class Timings {
       }
   }
 
-  double seconds(const OpCost& cost) const {
+  double seconds(const OpCost& cost) {
+    if (const auto known =
+            timed_.seconds(cost, figures_name(cost.kind, cost.dtype, device_, tf32_)))
+      return *known;
     const auto& timing = timings_[static_cast<std::size_t>(cost.kind)][index_of(cost.dtype)];
     return timing ? timing->seconds(cost) : seconds_of(cost, device_, tf32_);
   }
@@ -103,6 +108,7 @@ class Timings {
  private:
   DeviceSpec device_;
   bool tf32_;
+  TimedOperations timed_;
   std::array<std::array<std::optional<Timing>, std::size(dtypes)>, op_classes> timings_{};
 };
 
@@ -136,7 +142,8 @@ class RooflineDevice final : public SimDevice, private Clock {
   /// `host`: the CPU that does the work of the host; null if that is the device itself.
   RooflineDevice(const DeviceSpec& spec, const DeviceSpec* host, World* world, Place place,
                  const Pace& pace, const StepTimes& times, std::shared_ptr<Beside> beside,
-                 std::unique_ptr<Device> numerics, bool tf32)
+                 std::unique_ptr<Device> numerics, bool tf32,
+                 const std::vector<TimedOperation>& timed)
       : world_(world),
         place_(place),
         name_(place.device < 0 ? fmt::format("sim {} (machine {}, host)", spec.name, place.machine)
@@ -148,7 +155,7 @@ class RooflineDevice final : public SimDevice, private Clock {
         times_(times),
         beside_(std::move(beside)),
         factor_(pace.slowness),
-        timings_(spec, tf32),
+        timings_(spec, tf32, timed),
         host_(host ? std::optional(*host) : std::nullopt),
         numerics_(std::move(numerics)),
         held_(world ? world->shared().get<HeldByPlace>()->at(place) : std::make_shared<Held>(0)) {
@@ -306,7 +313,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   const std::shared_ptr<Beside> beside_;
   double factor_;      // of the current step
   double loaded_ = 0;  // when the next step's samples are there
-  const Timings timings_;
+  Timings timings_;
   const std::optional<DeviceSpec> host_;
   std::unique_ptr<Device> numerics_;
   std::shared_ptr<Held> held_;
@@ -342,7 +349,8 @@ std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* wo
   const double share = is_host ? 0 : cluster.collective.device_share;
   return std::make_unique<RooflineDevice>(
       device, device.kind == DeviceKind::cpu ? nullptr : &cluster.host, world, place, pace, times,
-      share > 0 ? std::make_shared<Beside>(share) : nullptr, std::move(numerics), tf32 && !is_host);
+      share > 0 ? std::make_shared<Beside>(share) : nullptr, std::move(numerics), tf32 && !is_host,
+      is_host ? std::vector<TimedOperation>() : cluster.timed);
 }
 
 double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32) {

@@ -1,0 +1,61 @@
+#include "core/device/sim/timed_operations.h"
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/named_enum.h"
+
+namespace ringside::sim {
+
+TimedOperations::TimedOperations(const std::vector<TimedOperation>& timed) {
+  std::unordered_map<Key, std::pair<double, int>, Hash> sums;
+  for (const TimedOperation& one : timed) {
+    const auto kind = value_named<OpClass>(one.kind);
+    if (!kind)
+      throw Error("an operation that was timed is of class '{}'; there are {}", one.kind,
+                  one_of(names_of(OpClass{})));
+    auto& [seconds, count] = sums[{*kind, one.dtype, one.operations, one.bytes}];
+    seconds += 1e-6 * one.us;
+    ++count;
+  }
+  for (const auto& [key, sum] : sums) timed_.emplace(key, sum.first / sum.second);
+}
+
+std::optional<double> TimedOperations::seconds(const OpCost& cost, const std::string& dtype) {
+  if (timed_.empty()) return {};
+  const Key key{cost.kind, dtype, cost.operations, cost.bytes};
+  if (const auto known = timed_.find(key); known != timed_.end()) return known->second;
+  const auto [asked, is_new] = asked_.try_emplace(key);
+  if (is_new) asked->second = stand_in(key);
+  return asked->second;
+}
+
+std::optional<double> TimedOperations::stand_in(const Key& key) const {
+  const auto apart = [](double a, double b) { return std::abs(std::log(a / b)); };
+  const auto same_ratio = [&](const Key& other) {
+    if (key.operations == 0 || other.operations == 0) return key.operations == other.operations;
+    return apart(key.operations / key.bytes, other.operations / other.bytes) < same_kind;
+  };
+  std::optional<double> seconds;
+  double nearest = std::log(most_apart), bytes = 0;
+  for (const auto& [other, of_other] : timed_) {
+    if (other.kind != key.kind || other.dtype != key.dtype || key.bytes == 0 || other.bytes == 0 ||
+        !same_ratio(other))
+      continue;
+    const double distance = apart(other.bytes, key.bytes);
+    // Of two that are as far away, the larger one counts, whatever the order of the table.
+    if (distance > nearest || (distance == nearest && other.bytes < bytes)) continue;
+    nearest = distance;
+    bytes = other.bytes;
+    seconds = of_other * key.bytes / other.bytes;
+  }
+  return seconds;
+}
+
+std::size_t TimedOperations::Hash::operator()(const Key& key) const {
+  const std::hash<double> hash;
+  return hash(key.operations) * 31 + hash(key.bytes) * 7 + std::hash<std::string>()(key.dtype) +
+         static_cast<std::size_t>(key.kind);
+}
+
+}  // namespace ringside::sim

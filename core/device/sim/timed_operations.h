@@ -1,0 +1,49 @@
+// TimedOperations: how long operations take that were timed on a device.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/device/cost.h"
+#include "core/sim/device_spec.h"
+
+namespace ringside::sim {
+
+/// Answers from ClusterSpec::timed. For use by one thread.
+class TimedOperations {
+ public:
+  /// Where an operation was timed several times, the mean counts. Throws Error if an entry names no
+  /// class of operations.
+  explicit TimedOperations(const std::vector<TimedOperation>& timed);
+
+  /// Seconds of an operation whose figures are those of `dtype`. If no operation of this cost was
+  /// timed, another one stands in: of the same class and dtype, with the same operations a byte
+  /// (within `same_kind`), so that both are about the same kernel, and of at most `most_apart`
+  /// times as many bytes or as few. The stand-in's time counts in proportion to its bytes. Nothing
+  /// if there is no such operation either; operations that move nothing have no stand-in.
+  std::optional<double> seconds(const OpCost& cost, const std::string& dtype);
+
+  static constexpr double same_kind = 0.01, most_apart = 4;
+
+ private:
+  struct Key {
+    OpClass kind;
+    std::string dtype;
+    double operations, bytes;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const;
+  };
+  std::optional<double> stand_in(const Key& key) const;
+
+  std::unordered_map<Key, double, Hash> timed_;
+  std::unordered_map<Key, std::optional<double>, Hash> asked_;  // whose times were not measured
+};
+
+}  // namespace ringside::sim
