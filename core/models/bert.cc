@@ -5,6 +5,7 @@
 #include "core/nn/attention.h"
 #include "core/nn/dropout.h"
 #include "core/nn/layer_tensors.h"
+#include "core/nn/sample_parts.h"
 
 namespace ringside {
 namespace {
@@ -12,16 +13,6 @@ namespace {
 using bert::epsilon;
 using bert::normal;
 using layer::zeros;
-
-/// Copies columns [begin, begin + count) of int32 [B, N], one sample after the other.
-Tensor columns(Device& device, const Tensor& all, std::int64_t begin, std::int64_t count) {
-  const std::int64_t samples = all.shape()[0], stride = all.shape()[1];
-  const Tensor out = device.tensor({samples, count}, MemoryKind::data, DType::i32);
-  for (std::int64_t b = 0; b < samples; ++b)
-    device.kernels().copy(
-        {.in = all.range(b * stride + begin, count), .out = out.range(b * count, count)});
-  return out;
-}
 
 /// Maps int32 [B, 2 * context + masked] to [B, context, width].
 class EmbeddingUnit final : public Unit {
@@ -39,6 +30,9 @@ class EmbeddingUnit final : public Unit {
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
     const std::int64_t context = config_.context, masked = config_.masked;
+    const auto columns = [&](std::int64_t begin, std::int64_t count) {
+      return layer::take_part(device(), input, input.shape()[0], begin, count, MemoryKind::data);
+    };
     const Shape& in = input.shape();
     if (in.rank() != 2 || in[1] != 2 * context + masked)
       throw Error(
@@ -46,9 +40,9 @@ class EmbeddingUnit final : public Unit {
           "plus {} positions",
           name(), in.text(), 2 * context, masked);
     // When this forward is repeated, the head has already taken the positions and needs no others.
-    if (!pass.again) asked_->positions = columns(device(), input, 2 * context, masked);
-    const Tensor x = table_.forward(columns(device(), input, 0, context), pass);
-    const Tensor s = segments_.forward(columns(device(), input, context, context), pass);
+    if (!pass.again) asked_->positions = columns(2 * context, masked);
+    const Tensor x = table_.forward(columns(0, context), pass);
+    const Tensor s = segments_.forward(columns(context, context), pass);
     const Tensor y = norm_.forward(x, s, pass);
     return dropout_.forward(y, in[0], pass).reshaped({in[0], context, config_.width});
   }

@@ -19,32 +19,6 @@ std::int64_t hidden_of(const ModelConfig& c) {
   return c.hidden == 0 ? (c.width * 8 / 3 + 255) / 256 * 256 : c.hidden;
 }
 
-void check_llama(const ModelConfig& c) {
-  check_sizes(c, {});
-  // What a llama does not use may have any value that is not too large.
-  ModelConfig used = c;
-  used.dropout = 0;
-  used.positions = 0;
-  check_transformer(used);
-  if (c.kv_heads < 0 || c.heads % kv_heads_of(c) != 0)
-    throw Error("model.kv_heads = {} does not divide model.heads = {}; choose a divisor, or 0",
-                c.kv_heads, c.heads);
-  if (c.width / c.heads % 2 != 0)
-    throw Error(
-        "model.width / model.heads = {} is odd, but rotary positions turn pairs of elements; "
-        "choose an even width for each head",
-        c.width / c.heads);
-  if (c.width / c.heads > 512)
-    throw Error("model.width / model.heads = {} is too large; it has to be 512 or less",
-                c.width / c.heads);
-  if (c.hidden < 0)
-    throw Error("model.hidden = {} is too small; it has to be 1 or more, or 0", c.hidden);
-  if (!(c.rope_base >= 1) || !std::isfinite(c.rope_base))
-    throw Error("model.rope_base = {} is out of range; it has to be 1 or more", c.rope_base);
-  if (!(c.rope_factor >= 1) || !std::isfinite(c.rope_factor))
-    throw Error("model.rope_factor = {} is out of range; it has to be 1 or more", c.rope_factor);
-}
-
 /// x += attention(norm(x)); x += mlp(norm(x)).
 class Block final : public Unit {
  public:
@@ -101,6 +75,37 @@ class Block final : public Unit {
 };
 
 }  // namespace
+
+void check_llama(const ModelConfig& c) {
+  check_sizes(c, {});
+  // What a llama does not use may have any value that is not too large.
+  ModelConfig used = c;
+  used.dropout = 0;
+  used.positions = 0;
+  check_transformer(used);
+  if (c.kv_heads < 0 || c.heads % kv_heads_of(c) != 0)
+    throw Error("model.kv_heads = {} does not divide model.heads = {}; choose a divisor, or 0",
+                c.kv_heads, c.heads);
+  if (c.width / c.heads % 2 != 0)
+    throw Error(
+        "model.width / model.heads = {} is odd, but rotary positions turn pairs of elements; "
+        "choose an even width for each head",
+        c.width / c.heads);
+  if (c.width / c.heads > 512)
+    throw Error("model.width / model.heads = {} is too large; it has to be 512 or less",
+                c.width / c.heads);
+  if (c.hidden < 0)
+    throw Error("model.hidden = {} is too small; it has to be 1 or more, or 0", c.hidden);
+  if (!(c.rope_base >= 1) || !std::isfinite(c.rope_base))
+    throw Error("model.rope_base = {} is out of range; it has to be 1 or more", c.rope_base);
+  if (!(c.rope_factor >= 1) || !std::isfinite(c.rope_factor))
+    throw Error("model.rope_factor = {} is out of range; it has to be 1 or more", c.rope_factor);
+}
+
+std::unique_ptr<Unit> make_llama_block(std::string name, const ModelConfig& config,
+                                       Device& device) {
+  return std::make_unique<Block>(std::move(name), config, device);
+}
 
 Model make_llama(const ModelConfig& config, Device& device) {
   check_llama(config);

@@ -18,4 +18,9 @@ namespace ringside {
 /// or `rope_factor` below 1.
 Model make_llama(const ModelConfig& config, Device& device);
 
+/// For other models that have Llama's blocks. check_llama() throws Error as make_llama() does. A
+/// block maps [B, T, width] to the same shape; each position sees those before it.
+void check_llama(const ModelConfig& config);
+std::unique_ptr<Unit> make_llama_block(std::string name, const ModelConfig& config, Device& device);
+
 }  // namespace ringside

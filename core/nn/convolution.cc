@@ -16,7 +16,7 @@ Init kaiming(std::int64_t out, const Kernel2d& kernel) {
 }  // namespace
 
 Convolution::Convolution(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out,
-                         Kernel2d kernel, After after)
+                         Kernel2d kernel, After after, std::optional<Init> weight)
     : unit_(unit),
       in_(in),
       out_(out),
@@ -24,7 +24,7 @@ Convolution::Convolution(Unit& unit, const std::string& name, std::int64_t in, s
       after_(after),
       weight_(unit.declare().add(name + ".weight",
                                  {out, kernel.size, kernel.size, in / kernel.groups},
-                                 kaiming(out, kernel))) {
+                                 weight.value_or(kaiming(out, kernel)))) {
   if (after != After::nothing) bias_ = unit.declare().add(name + ".bias", {out}, layer::zeros);
 }
 

@@ -1,6 +1,8 @@
 // Convolution: a layer on images, channels last. See core/nn/layers.h for what all layers do.
 #pragma once
 
+#include <optional>
+
 #include "core/nn/unit.h"
 
 namespace ringside {
@@ -14,14 +16,15 @@ struct Kernel2d {
 /// y = x * weight, then one of the kinds of `After`: nothing, + bias, or + bias and relu.
 /// Parameters: "NAME.weight" [out, size, size, in / groups], initially normal with mean 0 and
 /// standard deviation sqrt(2 / (out * size^2)) (He et al. 2015, their variant for the backward
-/// pass, as in torchvision); "NAME.bias" [out] unless `After` is nothing, initially 0.
+/// pass, as in torchvision) unless an initial value is given; "NAME.bias" [out] unless `After` is
+/// nothing, initially 0.
 class Convolution {
  public:
   enum class After : std::uint8_t { nothing, bias, bias_and_relu };
 
   /// `groups` divides `in` and `out`.
   Convolution(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out,
-              Kernel2d kernel, After after = After::nothing);
+              Kernel2d kernel, After after = After::nothing, std::optional<Init> weight = {});
 
   /// Maps [B, H, W, in] to [B, P, Q, out], with P = (H + 2 * padding - size) / stride + 1.
   /// Throws Error if `x` does not have `in` channels.
