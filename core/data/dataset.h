@@ -48,11 +48,17 @@ enum class Task : std::uint8_t {
   masked_tokens,  // int32 [2 * T + P]: tokens, their segments, P masked positions -> the P tokens
                   // that stood at these positions, and 0 if the second segment follows the first,
                   // else 1
-  image_class     // fp32 [H, W, C] -> its class
+  image_class,    // fp32 [H, W, C] -> its class
+  // int32 [H * W * C + T]: the bits of an image's fp32 values, then T tokens -> the token that
+  // follows each of them. A sample is one tensor, so its values have one dtype. Pixels in fp32 take
+  // the 4 bytes that they take for image_class, and nobody computes with an int32 of theirs: the
+  // model reads that part as fp32.
+  caption_tokens
 };
 /// What the model predicts, in words.
 inline constexpr std::string_view task_names[] = {"every next token", "the next token",
-                                                  "hidden tokens", "the class of an image"};
+                                                  "hidden tokens", "the class of an image",
+                                                  "every next token of an image's caption"};
 constexpr EnumNames names_of(Task) { return task_names; }
 
 /// The target of a position that is not to be predicted: it adds nothing to a loss.

@@ -3,6 +3,7 @@
 #include "core/data/idx.h"
 #include "core/data/masked.h"
 #include "core/data/synthetic.h"
+#include "core/data/synthetic_captions.h"
 #include "core/data/synthetic_images.h"
 #include "core/data/synthetic_lengths.h"
 #include "core/data/text.h"
@@ -139,6 +140,14 @@ Datasets make_synthetic_images(const DataConfig& data, const ModelConfig& model,
   });
 }
 
+Datasets make_synthetic_captions(const DataConfig& data, const ModelConfig& model, Task task) {
+  require_task("synthetic-captions", task, {Task::caption_tokens});
+  return of_seeds(data.holdout, [&](std::uint64_t seed) {
+    return synthetic_captions_dataset(synthetic_samples, {model.image, model.image, model.channels},
+                                      model.classes, model.context, model.vocabulary, seed);
+  });
+}
+
 Datasets make_synthetic_lengths(const DataConfig& data, const ModelConfig& model, Task task) {
   require_task("synthetic-lengths", task, {Task::every_token});
   const Lengths lengths{data.length_median, data.length_sigma, data.length_histogram};
@@ -174,6 +183,8 @@ const std::vector<DatasetRow>& dataset_rows() {
        }},
       {"synthetic-images", "random images in the model's shape: noise, and a wave for each class",
        none, false, make_synthetic_images},
+      {"synthetic-captions", "these images, each with tokens that follow each other by its class",
+       none, false, make_synthetic_captions},
   };
   return rows;
 }

@@ -58,7 +58,7 @@ class DataRows : public ::testing::Test {
 };
 
 const std::vector<Task> all_tasks = {Task::every_token, Task::last_token, Task::masked_tokens,
-                                     Task::image_class};
+                                     Task::image_class, Task::caption_tokens};
 
 TEST_F(DataRows, EachServesItsTasksAndRefusesTheOthersInALine) {
   for (const DatasetRow& row : dataset_rows()) {
@@ -73,6 +73,9 @@ TEST_F(DataRows, EachServesItsTasksAndRefusesTheOthersInALine) {
         EXPECT_EQ(data.training->target_parts().size(), task == Task::masked_tokens ? 2u : 1u);
         if (task == Task::masked_tokens) {
           EXPECT_EQ(data.training->input_shape(), Shape({2 * model_.context + model_.masked}));
+        }
+        if (task == Task::caption_tokens) {
+          EXPECT_EQ(data.training->input_shape(), Shape({32 * 32 * 3 + model_.context}));
         }
       });
       if (said == "nothing")
