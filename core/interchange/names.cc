@@ -12,8 +12,10 @@ namespace {
 /// How a file stores a parameter, which in Ringside is row-major.
 enum class Order : std::uint8_t {
   same,
-  transposed,  // [in, out] in the file, [out, in] in Ringside
-  tokens       // as `same`, but the file may have more rows
+  transposed,      // [in, out] in the file, [out, in] in Ringside
+  channels_first,  // [K, C, R, S] in the file, [K, R, S, C] in Ringside
+  joined_columns,  // [K, R * S * C] in the file, [K, R, S, C] in Ringside
+  tokens           // as `same`, but the file may have more rows
 };
 
 /// The name in the file for a unit's parameter. A '*' in `unit` stands for a number, which replaces
@@ -127,6 +129,41 @@ std::vector<Rule> llama_rules(const ModelConfig& config) {
   };
 }
 
+constexpr Rule vision_rules[] = {
+    {"patches", "convolution.weight", "model.vision_model.embeddings.patch_embedding.weight",
+     Order::channels_first},
+    {"patches", "convolution.bias", "model.vision_model.embeddings.patch_embedding.bias"},
+    {"patches", "positions", "model.vision_model.embeddings.position_embedding.weight"},
+    {"vision.*", "norm1.weight", "model.vision_model.encoder.layers.*.layer_norm1.weight"},
+    {"vision.*", "norm1.bias", "model.vision_model.encoder.layers.*.layer_norm1.bias"},
+    {"vision.*", "attention.qkv.weight",
+     "model.vision_model.encoder.layers.*.self_attn.q_proj.weight", Order::same, 0, 3},
+    {"vision.*", "attention.qkv.weight",
+     "model.vision_model.encoder.layers.*.self_attn.k_proj.weight", Order::same, 1, 3},
+    {"vision.*", "attention.qkv.weight",
+     "model.vision_model.encoder.layers.*.self_attn.v_proj.weight", Order::same, 2, 3},
+    {"vision.*", "attention.qkv.bias", "model.vision_model.encoder.layers.*.self_attn.q_proj.bias",
+     Order::same, 0, 3},
+    {"vision.*", "attention.qkv.bias", "model.vision_model.encoder.layers.*.self_attn.k_proj.bias",
+     Order::same, 1, 3},
+    {"vision.*", "attention.qkv.bias", "model.vision_model.encoder.layers.*.self_attn.v_proj.bias",
+     Order::same, 2, 3},
+    {"vision.*", "attention.out.weight",
+     "model.vision_model.encoder.layers.*.self_attn.out_proj.weight"},
+    {"vision.*", "attention.out.bias",
+     "model.vision_model.encoder.layers.*.self_attn.out_proj.bias"},
+    {"vision.*", "norm2.weight", "model.vision_model.encoder.layers.*.layer_norm2.weight"},
+    {"vision.*", "norm2.bias", "model.vision_model.encoder.layers.*.layer_norm2.bias"},
+    {"vision.*", "mlp.in.weight", "model.vision_model.encoder.layers.*.mlp.fc1.weight"},
+    {"vision.*", "mlp.in.bias", "model.vision_model.encoder.layers.*.mlp.fc1.bias"},
+    {"vision.*", "mlp.out.weight", "model.vision_model.encoder.layers.*.mlp.fc2.weight"},
+    {"vision.*", "mlp.out.bias", "model.vision_model.encoder.layers.*.mlp.fc2.bias"},
+    {"connector", "norm.weight", "model.vision_model.post_layernorm.weight"},
+    {"connector", "norm.bias", "model.vision_model.post_layernorm.bias"},
+    {"connector", "visual.weight", "model.connector.modality_projection.proj.weight",
+     Order::joined_columns},
+};
+
 constexpr Rule mlp_rules[] = {
     {"embedding", "table.tokens", "embedding.weight", Order::tokens},
     {"hidden.*", "linear.weight", "hidden.*.weight"},
@@ -192,8 +229,12 @@ NamedTensor named_by(const Rule& rule, const std::string& number, std::size_t un
     out.begin += rule.part * rows * columns;
   }
   out.tokens = rule.order == Order::tokens;
+  if (rule.order == Order::joined_columns)
+    out.shape = {out.shape[0], out.shape.count() / out.shape[0]};
   if (rule.order == Order::transposed)
     store_axes(out, {1, 0});
+  else if (rule.order == Order::channels_first)
+    store_channels_first(out);
   else
     store_same(out);
   return out;
@@ -239,6 +280,27 @@ Names llama_names(const Model& model, const ModelConfig& config) {
               .ignored = {".rotary_emb.inv_freq"}};
   if (model.units.back()->lender())
     names.ties = {{"lm_head.weight", index_of(names, "model.embed_tokens.weight")}};
+  return names;
+}
+
+/// The decoder has Llama's names under a prefix; its table of tokens belongs to the connector.
+Names idefics3_names(const Model& model, const ModelConfig& config) {
+  constexpr std::string_view llamas = "model.", decoders = "model.text_model.";
+  std::vector<Rule> rules = llama_rules(config);
+  std::vector<std::string> renamed;
+  renamed.reserve(rules.size());  // rules refer to the names
+  for (Rule& rule : rules) {
+    if (rule.unit == "embedding") rule.unit = "connector";
+    if (rule.name.starts_with(llamas))
+      rule.name =
+          renamed.emplace_back(fmt::format("{}{}", decoders, rule.name.substr(llamas.size())));
+  }
+  rules.insert(rules.end(), std::begin(vision_rules), std::end(vision_rules));
+  Names names{.tensors = by_rules(model, rules),
+              .prefix = "model.",
+              .ignored = {".rotary_emb.inv_freq", ".position_ids"}};
+  if (model.units.back()->lender())
+    names.ties = {{"lm_head.weight", index_of(names, "model.text_model.embed_tokens.weight")}};
   return names;
 }
 
@@ -320,6 +382,7 @@ Names names_of(const Model& model, const ModelConfig& config) {
   if (config.kind == "gpt") return gpt_names(model);
   if (config.kind == "llama") return llama_names(model, config);
   if (config.kind == "bert") return bert_names(model);
+  if (config.kind == "idefics3") return idefics3_names(model, config);
   if (config.kind == "resnet") return resnet_names(model);
   if (config.kind == "vgg") return vgg_names(model, config);
   if (config.kind == "mlp") return {.tensors = by_rules(model, mlp_rules)};

@@ -54,9 +54,10 @@ struct Names {
   std::vector<std::string> ignored{};
 };
 
-/// Names of the common files: gpt, llama and bert as in Hugging Face's GPT2LMHeadModel,
-/// LlamaForCausalLM and BertForPreTraining, resnet and vgg as in torchvision, mlp under our own
-/// names. Throws Error if there are no names for the kind of model or for one of its parameters.
+/// Names of the common files: gpt, llama, bert and idefics3 as in Hugging Face's GPT2LMHeadModel,
+/// LlamaForCausalLM, BertForPreTraining and Idefics3ForConditionalGeneration, resnet and vgg as in
+/// torchvision, mlp under our own names. Throws Error if there are no names for the kind of model
+/// or for one of its parameters.
 Names names_of(const Model& model, const ModelConfig& config);
 
 /// Names of llm.c's model files, for gpt (core/interchange/llmc.h).

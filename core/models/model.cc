@@ -33,10 +33,14 @@ struct Largest {
   std::int64_t size;
 };
 constexpr Largest largest[] = {
-    {"layers", 1 << 14},    {"heads", 1 << 20},    {"width", 1 << 20},  {"context", 1 << 24},
-    {"positions", 1 << 24}, {"kv_heads", 1 << 20}, {"hidden", 1 << 22}, {"vocabulary", 1 << 28},
-    {"masked", 1 << 24},    {"segments", 1 << 24}, {"image", 1 << 14},  {"channels", 1 << 14},
-    {"classes", 1 << 24},   {"filters", 1 << 14},  {"groups", 1 << 14}, {"group_width", 1 << 14},
+    {"layers", 1 << 14},        {"heads", 1 << 20},        {"width", 1 << 20},
+    {"context", 1 << 24},       {"positions", 1 << 24},    {"kv_heads", 1 << 20},
+    {"hidden", 1 << 22},        {"vocabulary", 1 << 28},   {"masked", 1 << 24},
+    {"segments", 1 << 24},      {"image", 1 << 14},        {"channels", 1 << 14},
+    {"classes", 1 << 24},       {"filters", 1 << 14},      {"groups", 1 << 14},
+    {"group_width", 1 << 14},   {"patch", 1 << 10},        {"shuffle", 1 << 6},
+    {"vision_layers", 1 << 10}, {"vision_heads", 1 << 16}, {"vision_width", 1 << 16},
+    {"vision_hidden", 1 << 18},
 };
 
 constexpr std::int64_t piece_elements = 1 << 16;
@@ -61,33 +65,43 @@ Fields fields_of(ModelConfig& config) {
   return {
       {"kind", &config.kind, "which model (see `ringside list`)"},
       {"layers", &config.layers,
-       "gpt, llama, bert: transformer blocks; mlp: hidden layers; resnet, vgg: the number in the "
-       "model's name, as in ResNet-18"},
-      {"heads", &config.heads, "gpt, llama, bert: attention heads; they must divide the width"},
-      {"width", &config.width, "gpt, llama, bert, mlp: size of the hidden state"},
-      {"context", &config.context, "gpt, llama, bert, mlp: tokens that the model looks at"},
+       "gpt, llama, bert: transformer blocks; idefics3: those of the decoder; mlp: hidden layers; "
+       "resnet, vgg: the number in the model's name, as in ResNet-18"},
+      {"heads", &config.heads,
+       "gpt, llama, bert, idefics3: attention heads; they must divide the width"},
+      {"width", &config.width, "gpt, llama, bert, idefics3, mlp: size of the hidden state"},
+      {"context", &config.context,
+       "gpt, llama, bert, mlp: tokens that the model looks at; idefics3: those of the text, behind "
+       "the visual tokens"},
       {"positions", &config.positions,
        "gpt, bert: number of rows of the table of positions, at least context; 0 means as many as "
        "context"},
       {"kv_heads", &config.kv_heads,
-       "llama: heads of keys and values; they must divide heads; 0 means as many as heads"},
+       "llama, idefics3: heads of keys and values; they must divide heads; 0 means as many as "
+       "heads"},
       {"hidden", &config.hidden,
-       "llama: hidden elements of the MLP; 0 means 8/3 of width, rounded up to a multiple of 256"},
-      {"rope_base", &config.rope_base, "llama: base of the rotary positions; 500000 in Llama 3"},
+       "llama, idefics3: hidden elements of the MLP; 0 means 8/3 of width, rounded up to a "
+       "multiple of 256"},
+      {"rope_base", &config.rope_base,
+       "llama, idefics3: base of the rotary positions; 500000 in Llama 3"},
       {"rope_factor", &config.rope_factor,
-       "llama: by how much long waves of the rotary positions are stretched; 8 in Llama 3.1, 32 in "
+       "llama, idefics3: by how much long waves of the rotary positions are stretched; 8 in Llama "
+       "3.1, 32 in "
        "Llama 3.2"},
       {"vocabulary", &config.vocabulary,
-       "gpt, llama, bert, mlp: number of different tokens; 256 if tokens are bytes"},
-      {"tied", &config.tied, "gpt, llama: the head's matrix is the embedding's table of tokens"},
+       "gpt, llama, bert, idefics3, mlp: number of different tokens; 256 if tokens are bytes"},
+      {"tied", &config.tied,
+       "gpt, llama, idefics3: the head's matrix is the embedding's table of tokens"},
       {"dropout", &config.dropout, "gpt, bert, vgg: share of values that training sets to 0"},
       {"masked", &config.masked,
        "bert: positions of a sample whose tokens are hidden and predicted"},
       {"segments", &config.segments, "bert: number of kinds of segments that tokens may belong to"},
-      {"image", &config.image, "resnet, vgg: height and width of an image"},
+      {"image", &config.image, "resnet, vgg, idefics3: height and width of an image"},
       {"channels", &config.channels,
-       "resnet, vgg: values for each pixel of an image; 3 for colour images"},
-      {"classes", &config.classes, "resnet, vgg: number of classes that images may belong to"},
+       "resnet, vgg, idefics3: values for each pixel of an image; 3 for colour images"},
+      {"classes", &config.classes,
+       "resnet, vgg: number of classes that images may belong to; idefics3: that of synthetic "
+       "captions"},
       {"filters", &config.filters, "resnet, vgg: channels after the first convolution"},
       {"groups", &config.groups,
        "resnet of 14, 50 or more layers: groups of the 3x3 convolutions; 32 in ResNeXt-50 32x4d"},
@@ -100,7 +114,17 @@ Fields fields_of(ModelConfig& config) {
        "resnet, vgg: 'imagenet' for images of about 224 pixels a side, 'cifar' for small ones"},
       {"batch_norm_group", &config.batch_norm_group,
        "resnet: number of ranks that normalise their micro-batches together; it must divide the "
-       "number of all ranks"}};
+       "number of all ranks"},
+      {"patch", &config.patch, "idefics3: height and width of the patches of an image"},
+      {"shuffle", &config.shuffle,
+       "idefics3: patches of shuffle x shuffle become one visual token; it must divide the patches "
+       "of a side"},
+      {"vision_layers", &config.vision_layers,
+       "idefics3: transformer blocks that see the image alone"},
+      {"vision_heads", &config.vision_heads,
+       "idefics3: attention heads of these blocks; they must divide vision_width"},
+      {"vision_width", &config.vision_width, "idefics3: size of their hidden state"},
+      {"vision_hidden", &config.vision_hidden, "idefics3: hidden elements of their MLP"}};
 }
 
 std::int64_t Model::parameter_count() const { return first_parameter(units.size()); }

@@ -47,6 +47,12 @@ struct ModelConfig {
   std::int64_t group_width = 64;
   StemShape stem = StemShape::cifar;
   std::int64_t batch_norm_group = 1;
+  std::int64_t patch = 4;
+  std::int64_t shuffle = 2;
+  std::int64_t vision_layers = 2;
+  std::int64_t vision_heads = 4;
+  std::int64_t vision_width = 64;
+  std::int64_t vision_hidden = 256;
   bool operator==(const ModelConfig&) const = default;
 };
 

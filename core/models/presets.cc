@@ -81,6 +81,29 @@ ModelConfig llama3(std::int64_t layers, std::int64_t heads, std::int64_t width, 
   return config;
 }
 
+/// HuggingFaceTB/SmolVLM-Instruct: SigLIP's vision transformer with 400M parameters, and SmolLM2
+/// with 1.7B as the decoder, with three more tokens and a head of its own. Its context has 16384
+/// positions; here the 81 visual tokens of one image and the text make 1024. Any other text is the
+/// same model.
+ModelConfig smolvlm() {
+  return {.kind = "idefics3",
+          .layers = 24,
+          .heads = 32,
+          .width = 2048,
+          .context = 943,
+          .kv_heads = 32,
+          .hidden = 8192,
+          .rope_base = 273768,
+          .vocabulary = 49155,
+          .image = 384,
+          .patch = 14,
+          .shuffle = 3,
+          .vision_layers = 27,
+          .vision_heads = 16,
+          .vision_width = 1152,
+          .vision_hidden = 4304};
+}
+
 std::vector<Preset> make() {
   ModelConfig vgg = resnet(16), vgg_cifar = resnet_cifar(16);
   vgg.kind = vgg_cifar.kind = "vgg";
@@ -120,6 +143,7 @@ std::vector<Preset> make() {
       {"llama3.1-8b", grattafiori, llama3(32, 32, 4096, 14336, 8, false), 8'030'261'248},
       {"llama3.1-70b", grattafiori, llama3(80, 64, 8192, 28672, 8, false), 70'553'706'496},
       {"llama3.1-405b", grattafiori, llama3(126, 128, 16384, 53248, 8, false), 405'853'388'800},
+      {"smolvlm-2b", "Marafioti et al. 2025, SmolVLM-Instruct", smolvlm(), 2'246'272'880},
   };
 }
 
@@ -138,7 +162,9 @@ const Preset* preset_of(const ModelConfig& config) {
     published.masked = config.masked;
     // Shorter samples are the same model where the table of positions stays, or where there is
     // none.
-    if (published.positions != 0 || published.kind == "llama") published.context = config.context;
+    if (published.positions != 0 || published.kind == "llama" || published.kind == "idefics3")
+      published.context = config.context;
+    if (published.kind == "idefics3") published.classes = config.classes;  // of synthetic captions
     if (published == config) return &preset;
   }
   return nullptr;

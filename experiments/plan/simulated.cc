@@ -70,7 +70,9 @@ std::int64_t gradient_tensors(const Model& model) {
   return count;
 }
 
-bool takes_images(const Model& model) { return model.task == Task::image_class; }
+bool takes_images(const Model& model) {
+  return model.task == Task::image_class || model.task == Task::caption_tokens;
+}
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include "core/base/nearest.h"
 #include "core/models/bert.h"
 #include "core/models/gpt.h"
+#include "core/models/idefics3.h"
 #include "core/models/llama.h"
 #include "core/models/mlp.h"
 #include "core/models/resnet.h"
@@ -240,6 +241,9 @@ const std::vector<ModelRow>& model_rows() {
       {"bert",
        "encoder-only transformer with both heads of its pre-training; each block is one unit",
        make_bert},
+      {"idefics3",
+       "vision transformer, connector and Llama's decoder over image and text, as SmolVLM",
+       make_idefics3},
       {"mlp", "feed-forward language model on a fixed context", make_mlp},
       {"resnet", "residual network of convolutions on images; each block is one unit", make_resnet,
        /*batch_norms=*/true},

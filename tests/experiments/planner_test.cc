@@ -417,7 +417,7 @@ TEST(Planner, AModelWhoseSpeedIsKnownHasItAndNoError) {
   EXPECT_EQ(error(), 0.03);
   config.model.dropout = 0.1;
   EXPECT_DOUBLE_EQ(share(), 0.5 * 0.5) << "the same model";
-  for (const char* name : {"bert-large", "gpt2", "llama2-7b"}) {
+  for (const char* name : {"bert-large", "gpt2", "llama2-7b", "smolvlm-2b"}) {
     ModelConfig shorter = find_preset(name).config;
     shorter.context = 128;
     ASSERT_TRUE(preset_of(shorter)) << name;

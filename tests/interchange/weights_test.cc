@@ -10,6 +10,7 @@
 #include "core/device/write_values.h"
 #include "core/models/bert.h"
 #include "core/models/gpt.h"
+#include "core/models/idefics3.h"
 #include "core/models/llama.h"
 #include "core/models/mlp.h"
 #include "core/models/resnet.h"
@@ -50,6 +51,19 @@ ModelConfig llama(bool tied) {
   return c;
 }
 
+ModelConfig idefics3(bool tied) {
+  ModelConfig c = llama(tied);
+  c.kind = "idefics3";
+  c.image = 8;
+  c.channels = 2;
+  c.patch = 2;
+  c.vision_layers = 2;
+  c.vision_heads = 2;
+  c.vision_width = 6;
+  c.vision_hidden = 7;
+  return c;
+}
+
 ModelConfig bert() {
   ModelConfig c = gpt_of(false);
   c.kind = "bert";
@@ -67,6 +81,7 @@ Model make(const ModelConfig& c, Device& device) {
   if (c.kind == "gpt") return make_gpt(c, device);
   if (c.kind == "llama") return make_llama(c, device);
   if (c.kind == "bert") return make_bert(c, device);
+  if (c.kind == "idefics3") return make_idefics3(c, device);
   if (c.kind == "resnet") return make_resnet(c, device);
   if (c.kind == "vgg") return make_vgg(c, device);
   return make_mlp(c, device);
@@ -189,7 +204,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(::testing::Values(Case{"gpt", gpt_of(false)}, Case{"gpt_tied", gpt_of(true)},
                                          Case{"llama", llama(false)},
                                          Case{"llama_tied", llama(true)}, Case{"bert", bert()},
-                                         Case{"mlp", mlp()},
+                                         Case{"idefics3", idefics3(false)},
+                                         Case{"idefics3_tied", idefics3(true)}, Case{"mlp", mlp()},
                                          Case{"resnet18", images("resnet", 18, 8)},
                                          Case{"resnet50", images("resnet", 50, 8)},
                                          Case{"vgg11", images("vgg", 11, 64)}),
@@ -274,6 +290,32 @@ TEST_F(Names, OfBertAreHuggingFaces) {
             bert_model.value("block.1", "attention.qkv.bias", 16 + 3));
   EXPECT_EQ(extents("cls.predictions.bias"), "11");
   EXPECT_EQ(extents("cls.seq_relationship.weight"), "2x8");
+}
+
+TEST_F(Names, OfIdefics3AreHuggingFaces) {
+  const Weights& model = write(idefics3(false));
+  EXPECT_EQ(file_.tensors.size(), 3u + 2 * 16 + 2 + 1 + 1 + 2 * 9 + 2);
+  const std::string vision = "model.vision_model.", text = "model.text_model.";
+  const std::string patches = vision + "embeddings.patch_embedding.weight";
+  EXPECT_EQ(extents(patches), "6x2x2x2");
+  // Kernel 3, row 1, column 0, channel 1: the file has [o, i, h, w], the model [o, h, w, i].
+  EXPECT_EQ(value(patches, ((3 * 2 + 1) * 2 + 1) * 2 + 0),
+            model.value("patches", "convolution.weight", ((3 * 2 + 1) * 2 + 0) * 2 + 1));
+  EXPECT_EQ(extents(vision + "embeddings.position_embedding.weight"), "16x6");
+  const std::string layer = vision + "encoder.layers.1.";
+  EXPECT_EQ(extents(layer + "mlp.fc1.weight"), "7x6");
+  EXPECT_EQ(value(layer + "self_attn.v_proj.bias", 4),
+            model.value("vision.1", "attention.qkv.bias", 2 * 6 + 4));
+  EXPECT_EQ(value(vision + "post_layernorm.bias", 5), model.value("connector", "norm.bias", 5));
+  const std::string connector = "model.connector.modality_projection.proj.weight";
+  EXPECT_EQ(extents(connector), "8x24") << "4 patches of 6 elements";
+  EXPECT_EQ(value(connector, 5 * 24 + 17), model.value("connector", "visual.weight", 5 * 24 + 17));
+  EXPECT_EQ(extents(text + "embed_tokens.weight"), "11x8");
+  EXPECT_EQ(extents(text + "layers.1.self_attn.k_proj.weight"), "4x8");
+  EXPECT_EQ(value(text + "layers.1.mlp.up_proj.weight", 9),
+            model.value("block.1", "mlp.in.weight", 10 * 8 + 9));
+  EXPECT_EQ(value(text + "norm.weight", 2), model.value("head", "norm.weight", 2));
+  EXPECT_EQ(extents("lm_head.weight"), "11x8");
 }
 
 TEST_F(Names, OfResNetAreTorchvisions) {

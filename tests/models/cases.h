@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/models/bert.h"
+#include "core/models/idefics3.h"
 #include "core/models/llama.h"
 #include "core/models/resnet.h"
 #include "core/models/vgg.h"
@@ -36,6 +37,20 @@ inline std::vector<Case> cases() {
                        .filters = 4,
                        .stem = stem};
   };
+  const auto idefics3 = [&](bool tied) {
+    return of("idefics3", [&](ModelConfig& c) {
+      c.kv_heads = tied ? 0 : 1;
+      c.hidden = 6;
+      c.tied = tied;
+      c.image = 9;  // 4 x 4 patches, and a row and a column of pixels that fill none
+      c.channels = 2;
+      c.patch = 2;
+      c.vision_layers = 1;
+      c.vision_heads = 2;
+      c.vision_width = 6;
+      c.vision_hidden = 10;
+    });
+  };
   return {
       {"gpt", of("gpt", [](ModelConfig&) {})},
       {"mlp", of("mlp", [](ModelConfig&) {})},
@@ -59,6 +74,8 @@ inline std::vector<Case> cases() {
                     c.masked = 2;
                     c.segments = 3;
                   })},
+      {"idefics3", idefics3(false)},
+      {"tied_idefics3", idefics3(true)},
       {"resnet_18_of_large_images", images("resnet", 18, StemShape::imagenet, 30)},
       {"resnet_14_of_small_images", images("resnet", 14, StemShape::cifar, 10)},
       {"resnext_14_of_small_images",
@@ -76,10 +93,15 @@ inline Model make_model(const ModelConfig& config, Device& device) {
   if (config.kind == "mlp") return make_mlp(config, device);
   if (config.kind == "llama") return make_llama(config, device);
   if (config.kind == "bert") return make_bert(config, device);
+  if (config.kind == "idefics3") return make_idefics3(config, device);
   if (config.kind == "vgg") return make_vgg(config, device);
   if (config.kind == "resnet") return make_resnet(config, device);
   return make_gpt(config, device);
 }
+
+/// Whether the unit uses up what the forward of the first unit hands over: BERT's head the masked
+/// positions, the connector of a vision-language model the text.
+inline bool is_handed_data(const Unit& unit) { return unit.lender() || unit.name() == "connector"; }
 
 inline Tensor input_of(const ModelConfig& config, const Model& model, Device& device,
                        std::int64_t samples, std::uint64_t seed) {
@@ -96,6 +118,18 @@ inline Tensor input_of(const ModelConfig& config, const Model& model, Device& de
     part(0, T, config.vocabulary);
     part(T, T, config.segments);
     part(2 * T, P, T);
+    return out;
+  }
+  if (model.task == Task::caption_tokens) {
+    const std::int64_t N = model.input.count(), pixels = N - config.context;
+    const Tensor out = device.tensor({samples, N}, MemoryKind::data, DType::i32);
+    const Tensor tokens = tokens_of(device, samples, config.context, config.vocabulary, seed);
+    for (std::int64_t b = 0; b < samples; ++b) {
+      const auto image = normals(pixels, seed + 1 + static_cast<std::uint64_t>(b));
+      device.write(out.range(b * N, pixels), std::as_bytes(std::span(image)));
+      device.kernels().copy({.in = tokens.range(b * config.context, config.context),
+                             .out = out.range(b * N + pixels, config.context)});
+    }
     return out;
   }
   if (model.task != Task::image_class)

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "core/base/error.h"
+#include "core/nn/position_table.h"
 #include "tests/models/bound_model.h"
 #include "tests/support/layer_units.h"
 
@@ -152,6 +153,31 @@ TEST(Dropout, DependsOnThePlaceInTheGlobalBatchAlone) {
   EXPECT_EQ(joined, whole);
   EXPECT_NE(std::count(whole.begin(), whole.end(), 0.0f), 0);
   EXPECT_NE(std::count(whole.begin(), whole.end(), 2.0f), 0);
+}
+
+/// A sum in bf16 would stay at 256: that plus 1 has no bf16 of its own.
+TEST(PositionTable, SumsTheGradientsOfAllSamplesInFp32) {
+  class Positions final : public testing::OwnRanges {
+   public:
+    explicit Positions(Device& device)
+        : OwnRanges("unit", device), table(*this, "table", 2, 3, Init{Init::Kind::normal, 1}) {}
+    Tensor forward(const Tensor& x, const Pass&) override { return table.forward(x), x; }
+    Tensor backward(const Tensor& dy) override { return table.backward(dy), dy; }
+    PositionTable table;
+  };
+  constexpr std::int64_t samples = 512, count = 2 * 3;
+  const auto device = make_cpu_device(1);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Positions unit(*device);
+    const Tensor range = device->tensor({count}, MemoryKind::gradient, dtype);
+    unit.bind(range, range);
+    const Tensor dy = device->tensor({samples * 2, 3}, MemoryKind::workspace, dtype);
+    device->kernels().fill({.out = dy, .value = 1});
+    unit.backward(dy);
+    const Tensor sums = device->tensor({count}, MemoryKind::workspace);
+    device->kernels().cast({.in = range, .out = sums});
+    EXPECT_EQ(download(sums), std::vector<float>(count, samples)) << name_of(dtype);
+  }
 }
 
 TEST(Dropout, DiffersBySeedStepUnitAndNotByAgain) {

@@ -62,6 +62,38 @@ TEST(Gpt, NamesItsUnitsAndParameters) {
                        "mlp.in.weight", "mlp.in.bias", "mlp.out.weight", "mlp.out.bias"}));
 }
 
+TEST(Idefics3, NamesItsUnitsAndTakesAnImageAndItsText) {
+  const auto device = make_cpu_device(1);
+  const Model model = make_model({.kind = "idefics3",
+                                  .layers = 2,
+                                  .context = 7,
+                                  .image = 19,
+                                  .channels = 1,
+                                  .patch = 3,
+                                  .vision_layers = 1},
+                                 *device);
+  EXPECT_EQ(unit_names(model), (std::vector<std::string>{"patches", "vision.0", "connector",
+                                                         "block.0", "block.1", "head"}));
+  EXPECT_EQ(model.task, Task::caption_tokens);
+  EXPECT_EQ(model.input, Shape({19 * 19 + 7}));
+  EXPECT_EQ(model.input_bytes(), 4 * (19 * 19 + 7));
+  EXPECT_EQ(model.logits_per_sample(), 7 * 256) << "those of the text alone";
+}
+
+TEST(Idefics3, RefusesInputsOfAnotherLength) {
+  const auto device = make_cpu_device(1);
+  const BoundModel bound(*device, make_model({.kind = "idefics3",
+                                              .layers = 1,
+                                              .width = 16,
+                                              .context = 7,
+                                              .hidden = 8,
+                                              .vision_layers = 1},
+                                             *device));
+  EXPECT_EQ(
+      complaint([&] { bound.model.units[0]->forward(tokens_of(*device, 2, 7, 9, 1), evaluation); }),
+      "unit patches: input 2x7 is not [samples, n] with n = 3072 pixels plus 7 tokens");
+}
+
 TEST(Mlp, HasItsNumberOfParameters) {
   const auto device = make_cpu_device(1);
   const std::int64_t L = 3, C = 64, T = 8, V = 256;
@@ -91,7 +123,7 @@ TEST(Models, RefuseShapesThatCannotBe) {
 
 TEST(Models, RefuseSizesWhoseBytesOverflow) {
   const auto device = make_cpu_device(1);
-  for (const char* kind : {"gpt", "llama", "bert", "mlp", "resnet", "vgg"})
+  for (const char* kind : {"gpt", "llama", "bert", "idefics3", "mlp", "resnet", "vgg"})
     for (const std::int64_t size : {std::int64_t{1} << 30, std::int64_t{1} << 57,
                                     std::int64_t{1} << 58, std::int64_t{1} << 62}) {
       ModelConfig config;
@@ -169,6 +201,23 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.masked = 9 is more than model.context = 8; lower it");
   EXPECT_EQ(message({.kind = "bert", .segments = 0}),
             "model.segments = 0 is too small; it has to be 1 or more");
+  EXPECT_EQ(message({.kind = "idefics3", .heads = 8, .kv_heads = 3}),
+            "model.kv_heads = 3 does not divide model.heads = 8; choose a divisor, or 0");
+  EXPECT_EQ(message({.kind = "idefics3", .patch = 0}),
+            "model.patch = 0 is too small; it has to be 1 or more");
+  EXPECT_EQ(message({.kind = "idefics3", .vision_layers = 0}),
+            "model.vision_layers = 0 is too small; it has to be 1 or more");
+  EXPECT_EQ(message({.kind = "idefics3", .vision_heads = 3}),
+            "model.vision_heads = 3 does not divide model.vision_width = 64; choose a divisor");
+  EXPECT_EQ(message({.kind = "idefics3", .image = 8, .patch = 9}),
+            "model.patch = 9 is larger than model.image = 8; lower it");
+  EXPECT_EQ(message({.kind = "idefics3", .image = 39, .patch = 4, .shuffle = 2}),
+            "model.shuffle = 2 does not divide the 9 patches of a side, which model.image = 39 and "
+            "model.patch = 4 make; choose a divisor");
+  EXPECT_EQ(
+      message({.kind = "idefics3", .image = 512, .patch = 1}),
+      "model.patch = 1 makes 262144 patches of an image; there may be 65536 or less, so raise "
+      "it");
   EXPECT_EQ(message({.kind = "resnet", .layers = 20}),
             "model.layers = 20: choose 10, 14, 18, 34, 50, 101 or 152");
   EXPECT_EQ(message({.kind = "resnet", .layers = 18, .channels = 0}),

@@ -52,7 +52,8 @@ TEST(Presets, HaveTheNumberOfParametersOfTheLiterature) {
                                                                {"llama3.2-3b", 3'212'749'824},
                                                                {"llama3.1-8b", 8'030'261'248},
                                                                {"llama3.1-70b", 70'553'706'496},
-                                                               {"llama3.1-405b", 405'853'388'800}};
+                                                               {"llama3.1-405b", 405'853'388'800},
+                                                               {"smolvlm-2b", 2'246'272'880}};
   // A simulated device stores no values, so even the largest models are built quickly.
   const auto device = sim::make_sim_device(testing::small_cluster(1), nullptr, {0, 0}, nullptr);
   for (const Preset& preset : presets()) {
@@ -79,6 +80,21 @@ TEST(Presets, OfBertHaveTheEncoderOfTheLiterature) {
                   2 * preset.config.width,  // the norm of the head
               count);
   }
+}
+
+/// The decoder is SmolLM2-1.7B, which has 1,711,376,384 parameters with 49152 tokens and a tied
+/// head; the vision transformer is SigLIP's without its pooling head.
+TEST(Presets, OfSmolVlmHaveThePartsOfTheLiterature) {
+  const auto device = sim::make_sim_device(testing::small_cluster(1), nullptr, {0, 0}, nullptr);
+  const Preset& preset = find_preset("smolvlm-2b");
+  const Model model = make_model(preset.config, *device);
+  std::map<std::string, std::int64_t> parts;
+  for (const auto& unit : model.units)
+    parts[unit->name().substr(0, unit->name().find('.'))] += unit->layout().count();
+  const std::int64_t width = preset.config.width, rows = preset.config.vocabulary * width;
+  EXPECT_EQ(parts["patches"] + parts["vision"] + parts["connector"] - 9 * 1152 * width - rows,
+            412'987'248);
+  EXPECT_EQ(parts["block"] + parts["head"] - rows, 1'711'376'384 - 49152 * width);
 }
 
 TEST(Presets, AreFoundByName) {

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "core/data/loader.h"
 #include "core/device/cost.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/sim/sim_device.h"
@@ -84,13 +85,8 @@ void train(Device& device, const ModelConfig& config, std::int64_t samples) {
 double forward_gmac(const ModelConfig& config) {
   CountingDevice device;
   const Ranges ranges(device, config);
-  const bool images = ranges.model.task == Task::image_class;
-  Tensor x = images
-                 ? device.tensor({1, config.image, config.image, config.channels}, MemoryKind::data)
-                 : device.tensor({1, ranges.model.task == Task::masked_tokens
-                                         ? 2 * config.context + config.masked
-                                         : config.context},
-                                 MemoryKind::data, DType::i32);
+  Tensor x = device.tensor(stacked(1, ranges.model.input), MemoryKind::data,
+                           input_dtype(ranges.model.task));
   for (const auto& unit : ranges.model.units) x = unit->forward(x, evaluation);
   return (device.operations[OpClass::convolution] + device.operations[OpClass::linear]) / 2e9;
 }
@@ -115,6 +111,18 @@ TEST(StepCost, OfBertIsThatOfItsWeights) {
   const double of_masked = width * (width + static_cast<double>(config.vocabulary));
   const double heads = static_cast<double>(config.masked) * of_masked + width * (width + 2);
   EXPECT_NEAR(forward_gmac(config), (blocks + heads) / 1e9, 1e-9);
+}
+
+/// Every weight of a vision block is multiplied once for each patch, every weight of the decoder
+/// once for each visual token and each token of the text, and the head's once for each of the
+/// latter.
+TEST(StepCost, OfSmolVlmIsThatOfItsWeights) {
+  const ModelConfig config = find_preset("smolvlm-2b").config;
+  const double patches = 27 * 27, visual = 9 * 9, text = static_cast<double>(config.context);
+  const double seen = patches * (27.0 * (4 * 1152 * 1152 + 2 * 1152 * 4304) + 1152 * 3 * 14 * 14);
+  const double connected = visual * 9 * 1152 * 2048;
+  const double read = (visual + text) * 24 * (4.0 * 2048 * 2048 + 3.0 * 2048 * 8192);
+  EXPECT_NEAR(forward_gmac(config), (seen + connected + read + text * 2048 * 49155) / 1e9, 1e-6);
 }
 
 TEST(StepCost, OfAGptIsSixTimesItsWeightsATokenAndItsAttention) {

@@ -45,6 +45,22 @@ ExperimentConfig tied_llama() {
   return config;
 }
 
+ExperimentConfig tiny_idefics3() {
+  auto config = tiny("idefics3");
+  config.model.vocabulary = 24;
+  config.model.tied = true;
+  config.model.image = 9;  // 4 x 4 patches, which make 4 visual tokens
+  config.model.patch = 2;
+  config.model.classes = 5;
+  config.model.vision_layers = 1;
+  config.model.vision_heads = 2;
+  config.model.vision_width = 12;
+  config.model.vision_hidden = 20;
+  config.data.kind = "synthetic-captions";
+  config.data.path.clear();
+  return config;
+}
+
 class SchemeModels : public testing::SchemeAtWorld {
  protected:
   Row row_of(const ExperimentConfig& config) const {
@@ -109,6 +125,12 @@ TEST_P(SchemeModels, ATiedLlamaEndsWithTheBitsOfTheDefinition) {
   expect_the_bits_of_the_definition(tied_llama());
 }
 
+TEST_P(SchemeModels, ATiedIdefics3EndsWithTheBitsOfTheDefinition) {
+  auto config = tiny_idefics3();
+  config.train.evaluate_every = 5;
+  expect_the_bits_of_the_definition(config);
+}
+
 TEST_P(SchemeModels, AGptWithDropoutEndsWithTheBitsOfTheDefinition) {
   const auto config = gpt_with_dropout();
   expect_the_bits_of_the_definition(config);
@@ -170,6 +192,17 @@ TEST_F(RecomputedActivations, DropTheSameValues) {
   auto bert = tiny_bert();
   bert.model.layers = 6;
   EXPECT_LT(share_of_peak(bert, "fsdp", 2), 0.6);
+}
+
+/// The text that the first unit hands to the connector is there again when that is recomputed, for
+/// each of several micro-batches.
+TEST_F(RecomputedActivations, KeepTheTextOfAnImage) {
+  auto config = tiny_idefics3();
+  config.model.layers = 6;
+  config.train.accumulation = 2;
+  config.train.evaluate_every = 2;
+  EXPECT_LT(share_of_peak(config, "ddp", 2), 0.6);
+  EXPECT_LT(share_of_peak(config, "fsdp", 2), 0.6);
 }
 
 TEST_F(RecomputedActivations, CountStatisticsOfBatchNormsOnce) {
