@@ -4,7 +4,7 @@
     python3 tests/parity/make_fixtures.py [NAME]   # wants torch, numpy and safetensors
 
 A case is two files in fixtures/: NAME.weights.safetensors has the initial parameters by the names of
-Hugging Face (GPT-2, Llama, BERT) or torchvision (ResNet, VGG); NAME.safetensors has inputs and targets, and
+Hugging Face (GPT-2, Llama, BERT, Idefics3) or torchvision (ResNet, VGG); NAME.safetensors has inputs and targets, and
 for fp32 and bf16 the logits, the gradient of every parameter, the losses of ten optimizer steps on the
 same batch, and the logits after them in evaluation. Its metadata say which model and optimizer these
 are, in the words of Ringside's experiment files.
@@ -22,14 +22,16 @@ from safetensors.torch import save_file
 from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
-from pytorch_models import Bert, Conv1D, Gpt, Llama, Mlp, ResNet, ResNetBlock, Vgg, loss_of  # noqa: E402
+from pytorch_models import (  # noqa: E402
+    Bert, Conv1D, Gpt, Idefics3, Llama, Mlp, ResNet, ResNetBlock, Vgg, loss_of,
+)
 
 FOLDER = pathlib.Path(__file__).parent / "fixtures"
 STEPS = 10
 
 
 KINDS = {"gpt": lambda c: Gpt(c, linear=Conv1D), "llama": Llama, "bert": Bert, "resnet": ResNet,
-         "vgg": Vgg, "mlp": Mlp}
+         "vgg": Vgg, "mlp": Mlp, "idefics3": Idefics3}
 
 
 # ---- the optimizers, on fp32 masters
@@ -164,6 +166,11 @@ def initialise(model):
 
 def data_of(c, samples):
     """Inputs as the model takes them, inputs as they are stored, targets."""
+    if c["kind"] == "idefics3":
+        images = torch.randn(samples, c["image"], c["image"], c["channels"])
+        tokens = torch.randint(c["vocabulary"], (samples, c["context"]), dtype=torch.int32)
+        inputs = torch.cat([images.view(torch.int32).flatten(1), tokens], 1)
+        return inputs, inputs, torch.randint(c["vocabulary"], tokens.shape)
     if "image" in c:
         shape = (samples, c["channels"], c["image"], c["image"])
         stored = torch.randint(-32, 32, shape, dtype=torch.int8)
@@ -230,6 +237,10 @@ CASES = [
     ("llama-tied", {"kind": "llama", "tied": True, **TOKENS, "hidden": 24},
      {**ADAMW, "lr": 1e-2, "decay": "all", "clip_norm": 0}, 3),
     ("bert", {"kind": "bert", "masked": 3, "segments": 2, **TOKENS}, ADAMW, 4),
+    ("idefics3",
+     {"kind": "idefics3", "tied": False, **TOKENS, "heads": 4, "kv_heads": 2, "hidden": 24,
+      "rope_base": 273768.0, "context": 8, "image": 13, "channels": 3, "patch": 3, "shuffle": 2,
+      "vision_layers": 2, "vision_heads": 2, "vision_width": 8, "vision_hidden": 12}, ADAMW, 3),
     ("mlp", {"kind": "mlp", **TOKENS}, {**ADAMW, "lr": 1e-2, "decay": "all", "clip_norm": 0}, 8),
     ("resnet10-cifar",
      {"kind": "resnet", "layers": 10, "stem": "cifar", "image": 16, "channels": 3, "filters": 3,
