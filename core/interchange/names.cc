@@ -5,27 +5,13 @@
 #include <string_view>
 
 #include "core/base/error.h"
+#include "core/interchange/name_rules.h"
 
 namespace ringside {
 namespace {
 
-/// How a file stores a parameter, which in Ringside is row-major.
-enum class Order : std::uint8_t {
-  same,
-  transposed,      // [in, out] in the file, [out, in] in Ringside
-  channels_first,  // [K, C, R, S] in the file, [K, R, S, C] in Ringside
-  joined_columns,  // [K, R * S * C] in the file, [K, R, S, C] in Ringside
-  tokens           // as `same`, but the file may have more rows
-};
-
-/// The name in the file for a unit's parameter. A '*' in `unit` stands for a number, which replaces
-/// the '*' in `name`. If files divide the rows of a parameter among several tensors, this rule
-/// names the tensor with `count` of its `parts` equal parts, from number `part` on.
-struct Rule {
-  std::string_view unit, parameter, name;
-  Order order = Order::same;
-  std::int64_t part = 0, parts = 1, count = 1;
-};
+using naming::Order;
+using naming::Rule;
 
 constexpr Rule gpt_rules[] = {
     {"embedding", "table.tokens", "transformer.wte.weight", Order::tokens},
@@ -128,41 +114,6 @@ std::vector<Rule> llama_rules(const ModelConfig& config) {
       {"head", "logits.weight", "lm_head.weight", Order::tokens},
   };
 }
-
-constexpr Rule vision_rules[] = {
-    {"patches", "convolution.weight", "model.vision_model.embeddings.patch_embedding.weight",
-     Order::channels_first},
-    {"patches", "convolution.bias", "model.vision_model.embeddings.patch_embedding.bias"},
-    {"patches", "positions", "model.vision_model.embeddings.position_embedding.weight"},
-    {"vision.*", "norm1.weight", "model.vision_model.encoder.layers.*.layer_norm1.weight"},
-    {"vision.*", "norm1.bias", "model.vision_model.encoder.layers.*.layer_norm1.bias"},
-    {"vision.*", "attention.qkv.weight",
-     "model.vision_model.encoder.layers.*.self_attn.q_proj.weight", Order::same, 0, 3},
-    {"vision.*", "attention.qkv.weight",
-     "model.vision_model.encoder.layers.*.self_attn.k_proj.weight", Order::same, 1, 3},
-    {"vision.*", "attention.qkv.weight",
-     "model.vision_model.encoder.layers.*.self_attn.v_proj.weight", Order::same, 2, 3},
-    {"vision.*", "attention.qkv.bias", "model.vision_model.encoder.layers.*.self_attn.q_proj.bias",
-     Order::same, 0, 3},
-    {"vision.*", "attention.qkv.bias", "model.vision_model.encoder.layers.*.self_attn.k_proj.bias",
-     Order::same, 1, 3},
-    {"vision.*", "attention.qkv.bias", "model.vision_model.encoder.layers.*.self_attn.v_proj.bias",
-     Order::same, 2, 3},
-    {"vision.*", "attention.out.weight",
-     "model.vision_model.encoder.layers.*.self_attn.out_proj.weight"},
-    {"vision.*", "attention.out.bias",
-     "model.vision_model.encoder.layers.*.self_attn.out_proj.bias"},
-    {"vision.*", "norm2.weight", "model.vision_model.encoder.layers.*.layer_norm2.weight"},
-    {"vision.*", "norm2.bias", "model.vision_model.encoder.layers.*.layer_norm2.bias"},
-    {"vision.*", "mlp.in.weight", "model.vision_model.encoder.layers.*.mlp.fc1.weight"},
-    {"vision.*", "mlp.in.bias", "model.vision_model.encoder.layers.*.mlp.fc1.bias"},
-    {"vision.*", "mlp.out.weight", "model.vision_model.encoder.layers.*.mlp.fc2.weight"},
-    {"vision.*", "mlp.out.bias", "model.vision_model.encoder.layers.*.mlp.fc2.bias"},
-    {"connector", "norm.weight", "model.vision_model.post_layernorm.weight"},
-    {"connector", "norm.bias", "model.vision_model.post_layernorm.bias"},
-    {"connector", "visual.weight", "model.connector.modality_projection.proj.weight",
-     Order::joined_columns},
-};
 
 constexpr Rule mlp_rules[] = {
     {"embedding", "table.tokens", "embedding.weight", Order::tokens},
@@ -295,7 +246,8 @@ Names idefics3_names(const Model& model, const ModelConfig& config) {
       rule.name =
           renamed.emplace_back(fmt::format("{}{}", decoders, rule.name.substr(llamas.size())));
   }
-  rules.insert(rules.end(), std::begin(vision_rules), std::end(vision_rules));
+  const std::span<const Rule> vision = naming::vision_rules();
+  rules.insert(rules.end(), vision.begin(), vision.end());
   Names names{.tensors = by_rules(model, rules),
               .prefix = "model.",
               .ignored = {".rotary_emb.inv_freq", ".position_ids"}};

@@ -167,6 +167,17 @@ TEST(Models, TheLargestCanBeCounted) {
                                  *device);
   EXPECT_GT(llama.parameter_count(), std::int64_t{1} << 49);
   EXPECT_LT(llama.parameter_count(), std::int64_t{1} << 51);  // 2^59 with the most layers
+  const Model idefics3 = make_model({.kind = "idefics3",
+                                     .layers = 1,
+                                     .image = 1 << 14,
+                                     .channels = 1 << 14,
+                                     .patch = 1 << 10,
+                                     .vision_layers = 64,
+                                     .vision_width = 1 << 16,
+                                     .vision_hidden = 1 << 18},
+                                    *device);
+  EXPECT_GT(idefics3.parameter_count(), std::int64_t{1} << 50);
+  EXPECT_LT(idefics3.parameter_count(), std::int64_t{1} << 51);
 }
 
 TEST(Models, RefuseWhatTheirKindsCannotBe) {
