@@ -180,7 +180,6 @@ TEST_P(FlatKernels, SumOfSquaresIsFiniteIfAndOnlyIfAllElementsAre) {
 }
 
 TEST_P(FlatKernels, BlendAgreesWithReference) {
-  if (dtype() != DType::f32) GTEST_SKIP() << "blends are fp32";
   for (const auto count : flat_sizes)
     for (const float out_scale : {0.0f, 1.0f, -0.25f}) {
       const Values in = normal(count), held_before = normal(count);
@@ -195,7 +194,6 @@ TEST_P(FlatKernels, BlendAgreesWithReference) {
 }
 
 TEST_P(FlatKernels, BlendIsIndependentOfPosition) {
-  if (dtype() != DType::f32) GTEST_SKIP() << "blends are fp32";
   for (const float out_scale : {0.0f, 0.3f})
     expect_position_independent(
         {{normal(5003), dtype()}, {normal(5003), dtype()}}, [&](const std::vector<Tensor>& t) {

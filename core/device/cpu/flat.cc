@@ -107,11 +107,12 @@ void add(const Context& context, const Add& op) {
 }
 
 void blend(const Context& context, const Blend& op) {
-  parallel_for(context.threads, op.out.count(), grain,
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 blend_range(op.in.data<float>(), op.out.data<float>(), begin, end, op.in_scale,
-                             op.out_scale);
-               });
+  parallel_for(
+      context.threads, op.out.count(), grain, [&](std::int64_t begin, std::int64_t end, int) {
+        with_float_type(op.out.dtype(), [&]<class T>(T) {
+          blend_range(op.in.data<T>(), op.out.data<T>(), begin, end, op.in_scale, op.out_scale);
+        });
+      });
 }
 
 void compensate_delay(const Context& context, const CompensateDelay& op) {

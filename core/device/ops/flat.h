@@ -20,7 +20,7 @@ struct Copy {
 struct Add {
   Tensor in{}, out{};
 };
-/// out = in_scale * in + out_scale * out, in fp32. If out_scale is 0, `out` is not read.
+/// out = in_scale * in + out_scale * out. If out_scale is 0, `out` is not read.
 struct Blend {
   Tensor in{}, out{};
   float in_scale = 1, out_scale = 0;

@@ -50,15 +50,15 @@ struct Adding {
 };
 
 /// If `keeps` is false, `out` is not read: its memory may hold anything.
-template <bool keeps>
+template <class T, bool keeps>
 struct Blending {
-  const float* in;
-  float* out;
+  const T* in;
+  T* out;
   float in_scale, out_scale;
 
   template <int n>
   struct Operands {
-    Pack<float, n> in, out;
+    Pack<T, n> in, out;
   };
   template <int n>
   __device__ Operands<n> read(std::int64_t i) const {
@@ -70,10 +70,11 @@ struct Blending {
   template <int n>
   __device__ void write(std::int64_t i, const Operands<n>& operands) const {
     Floats<n> values = unpack(operands.in);
+    const Floats<n> before = unpack(operands.out);
 #pragma unroll
     for (int e = 0; e < n; ++e) {
       values.at[e] = in_scale * values.at[e];
-      if constexpr (keeps) values.at[e] = values.at[e] + out_scale * operands.out.at[e];
+      if constexpr (keeps) values.at[e] = values.at[e] + out_scale * before.at[e];
     }
     store_floats<n>(out + i, values);
   }
@@ -134,12 +135,12 @@ void add_range(const Context& context, const Add& op) {
   elementwise<in_16_bytes<T>, 2>(context, "add", op.out.count(), Adding<T>{in, out}, in, out);
 }
 
-template <bool keeps>
+template <class T, bool keeps>
 void blend_range(const Context& context, const Blend& op) {
-  const auto* in = op.in.data<float>();
-  auto* out = op.out.data<float>();
-  const Blending<keeps> body{in, out, op.in_scale, op.out_scale};
-  elementwise<4, 2>(context, "blend", op.out.count(), body, in, out);
+  const T* in = data<T>(op.in);
+  T* out = data<T>(op.out);
+  const Blending<T, keeps> body{in, out, op.in_scale, op.out_scale};
+  elementwise<in_16_bytes<T>, 2>(context, "blend", op.out.count(), body, in, out);
 }
 
 template <class T>
@@ -258,7 +259,9 @@ void add(const Context& context, const Add& op) {
 }
 
 void blend(const Context& context, const Blend& op) {
-  op.out_scale == 0 ? blend_range<false>(context, op) : blend_range<true>(context, op);
+  with_type(op.out.dtype(), [&]<class T>(std::type_identity<T>) {
+    op.out_scale == 0 ? blend_range<T, false>(context, op) : blend_range<T, true>(context, op);
+  });
 }
 
 void compensate_delay(const Context& context, const CompensateDelay& op) {
