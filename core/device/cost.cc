@@ -15,11 +15,11 @@ double bytes(const Operands&... operands) {
 }
 
 /// Number of pairs of a query and a key that the query sees, over all samples and heads of
-/// queries, times the width of a head. `y` is [B, T, H, D].
-double attended(const Tensor& y, bool causal) {
+/// queries, times the width of a head. `y` is [B, T, H, D]; a causal mask is for T keys.
+double attended(const Tensor& y, std::int64_t keys, bool causal) {
   const auto extent = [&](std::size_t i) { return static_cast<double>(y.shape()[i]); };
-  const double positions = extent(1);
-  const double pairs = causal ? positions * (positions + 1) / 2 : positions * positions;
+  const double queries = extent(1);
+  const double pairs = causal ? queries * (queries + 1) / 2 : queries * static_cast<double>(keys);
   return extent(0) * extent(2) * extent(3) * pairs;
 }
 
@@ -187,13 +187,25 @@ OpCost cost(const Rotary& op) {
 }
 
 OpCost cost(const AttentionForward& op) {
-  return {OpClass::attention, 4 * attended(op.y, op.causal), bytes(op.qkv, op.y, op.statistics),
-          op.qkv.dtype()};
+  return {OpClass::attention, 4 * attended(op.y, op.y.shape()[1], op.causal),
+          bytes(op.qkv, op.y, op.statistics), op.qkv.dtype()};
 }
 
 OpCost cost(const AttentionBackward& op) {
-  return {OpClass::attention, 10 * attended(op.y, op.causal),
+  return {OpClass::attention, 10 * attended(op.y, op.y.shape()[1], op.causal),
           bytes(op.dy, op.qkv, op.y, op.statistics, op.dqkv), op.qkv.dtype()};
+}
+
+OpCost cost(const CrossAttentionForward& op) {
+  return {OpClass::attention, 4 * attended(op.y, op.kv.shape()[1], op.causal),
+          bytes(op.q, op.kv, op.bias, op.y, op.statistics), op.q.dtype()};
+}
+
+OpCost cost(const CrossAttentionBackward& op) {
+  return {
+      OpClass::attention, 10 * attended(op.y, op.kv.shape()[1], op.causal),
+      bytes(op.dy, op.q, op.kv, op.bias, op.y, op.statistics, op.dq, op.dkv, op.dbias, op.dbias),
+      op.q.dtype()};
 }
 
 OpCost cost(const ConvolutionForward& op) {

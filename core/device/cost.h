@@ -81,6 +81,8 @@ OpCost cost(const SwiGluBackward&);
 OpCost cost(const Rotary&);
 OpCost cost(const AttentionForward&);
 OpCost cost(const AttentionBackward&);
+OpCost cost(const CrossAttentionForward&);
+OpCost cost(const CrossAttentionBackward&);
 OpCost cost(const ConvolutionForward&);
 OpCost cost(const ConvolutionBackward&);
 OpCost cost(const BatchNormStatistics&);

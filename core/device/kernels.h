@@ -44,6 +44,8 @@ struct Kernels {
   Kernel<Rotary> rotary{};
   Kernel<AttentionForward> attention_forward{};
   Kernel<AttentionBackward> attention_backward{};
+  Kernel<CrossAttentionForward> cross_attention_forward{};
+  Kernel<CrossAttentionBackward> cross_attention_backward{};
   Kernel<ConvolutionForward> convolution_forward{};
   Kernel<ConvolutionBackward> convolution_backward{};
   Kernel<BatchNormStatistics> batch_norm_statistics{};
@@ -87,6 +89,8 @@ void for_each_slot(KernelsType& k, Visitor&& visit) {
   visit("rotary", k.rotary);
   visit("attention_forward", k.attention_forward);
   visit("attention_backward", k.attention_backward);
+  visit("cross_attention_forward", k.cross_attention_forward);
+  visit("cross_attention_backward", k.cross_attention_backward);
   visit("convolution_forward", k.convolution_forward);
   visit("convolution_backward", k.convolution_backward);
   visit("batch_norm_statistics", k.batch_norm_statistics);

@@ -5,6 +5,7 @@ namespace ringside {
 namespace {
 
 using reference::AttentionShape;
+using reference::CrossShape;
 using reference::Values;
 
 class AttentionKernels : public KernelsOnDevice {
@@ -86,6 +87,119 @@ TEST_P(AttentionKernels, OfSharedKeysGiveTheSameBitsForTheSameOperands) {
     results.push_back(download(backward.dqkv));
     kept.push_back(forward.qkv);
   }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+class CrossAttentionKernels : public AttentionKernels {
+ protected:
+  struct Operands {
+    Shape y, kv, bias;
+    Values q_values, kv_values, bias_values, dy_values;
+  };
+  Operands operands(const CrossShape& s, bool biased) {
+    Operands out{{s.samples, s.queries, s.heads, s.depth},
+                 {s.samples, s.keys, 2 * s.heads, s.depth},
+                 {s.queries + s.keys - 1, s.heads},
+                 {},
+                 {},
+                 {},
+                 {}};
+    out.q_values = normal(out.y.count());
+    out.kv_values = normal(out.kv.count());
+    if (biased) out.bias_values = normal(out.bias.count());
+    out.dy_values = normal(out.y.count());
+    return out;
+  }
+  CrossAttentionForward forward(const CrossShape& s, const Operands& o) {
+    CrossAttentionForward op{.q = upload(o.y, o.q_values),
+                             .kv = upload(o.kv, o.kv_values),
+                             .scale = static_cast<float>(s.scale),
+                             .causal = s.causal,
+                             .y = output(o.y),
+                             .statistics = output_f32({s.samples, s.heads, s.queries})};
+    if (!o.bias_values.empty()) op.bias = upload(o.bias, o.bias_values);
+    kernels().cross_attention_forward(op);
+    return op;
+  }
+  /// `before` is what dbias holds before its part is added.
+  CrossAttentionBackward backward(const CrossAttentionForward& done, const Operands& o,
+                                  const Values& before) {
+    CrossAttentionBackward op{.dy = upload(o.y, o.dy_values),
+                              .q = done.q,
+                              .kv = done.kv,
+                              .bias = done.bias,
+                              .scale = done.scale,
+                              .causal = done.causal,
+                              .y = done.y,
+                              .statistics = done.statistics,
+                              .dq = output(o.y),
+                              .dkv = output(o.kv)};
+    if (op.bias) op.dbias = upload(o.bias, before, DType::f32);
+    kernels().cross_attention_backward(op);
+    return op;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Devices, CrossAttentionKernels, ::testing::ValuesIn(layers_under_test()),
+                         case_name);
+
+TEST_P(CrossAttentionKernels, AgreeWithReference) {
+  for (const bool biased : {false, true})
+    for (const auto& s :
+         {CrossShape{1, 1, 1, 1, 1, false, 1}, CrossShape{2, 7, 7, 3, 5, true, 1},
+          CrossShape{2, 5, 9, 2, 4, false, 0.5}, CrossShape{2, 33, 6, 2, 16, false, 0.25},
+          CrossShape{1, 130, 130, 2, 33, true, 0.2}, CrossShape{1, 40, 300, 3, 8, false, 0.3},
+          CrossShape{1, 128, 128, 2, 64, false, 0.125}}) {
+      SCOPED_TRACE(::testing::Message() << s.queries << " queries, " << s.keys << " keys, causal "
+                                        << s.causal << ", biased " << biased);
+      const Operands o = operands(s, biased);
+      const CrossAttentionForward done = forward(s, o);
+      const auto expected = reference::cross_attention(o.q_values, o.kv_values, o.bias_values, s);
+      EXPECT_CLOSE(done.y, expected.y);
+      EXPECT_CLOSE(done.statistics, expected.statistics);
+      Values before = normal_f32(o.bias.count());
+      const CrossAttentionBackward back = backward(done, o, before);
+      const auto gradients = reference::cross_attention_backward(o.dy_values, o.q_values,
+                                                                 o.kv_values, o.bias_values, s);
+      // The gradients of queries and keys are 0 where there is one key.
+      EXPECT_CLOSE(back.dq, gradients.q);
+      EXPECT_CLOSE(back.dkv, gradients.kv);
+      if (!biased) continue;
+      for (std::size_t i = 0; i < before.size(); ++i) before[i] += gradients.bias[i];
+      // In 16 bits y was rounded before the gradient of the scores is computed with it.
+      EXPECT_LT(distance(back.dbias, before), tolerance(back.dy));
+    }
+}
+
+TEST_P(CrossAttentionKernels, GiveASampleTheBitsThatItHasAlone) {
+  const CrossShape both{2, 50, 20, 3, 8, false, 1}, alone{1, 50, 20, 3, 8, false, 1};
+  Operands o = operands(both, true);
+  const CrossAttentionForward done = forward(both, o);
+  const CrossAttentionBackward back = backward(done, o, Values(o.bias_values.size(), 0.0));
+  const auto second_half = [](auto values) {
+    values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+    return values;
+  };
+  Operands one = operands(alone, true);
+  one.q_values = second_half(o.q_values);
+  one.kv_values = second_half(o.kv_values);
+  one.dy_values = second_half(o.dy_values);
+  one.bias_values = o.bias_values;
+  const CrossAttentionForward done_alone = forward(alone, one);
+  const CrossAttentionBackward back_alone =
+      backward(done_alone, one, Values(o.bias_values.size(), 0.0));
+  EXPECT_EQ(download(done_alone.y), second_half(download(done.y)));
+  EXPECT_EQ(download(back_alone.dq), second_half(download(back.dq)));
+  EXPECT_EQ(download(back_alone.dkv), second_half(download(back.dkv)));
+}
+
+TEST_P(CrossAttentionKernels, GiveTheSameBitsForTheSameOperands) {
+  const CrossShape s{3, 60, 60, 2, 8, true, 1};
+  const Operands o = operands(s, true);
+  std::vector<std::vector<float>> results;
+  for (int repeat = 0; repeat < 3; ++repeat)
+    results.push_back(
+        download(backward(forward(s, o), o, Values(o.bias_values.size(), 0.5)).dbias));
   EXPECT_EQ(results[0], results[1]);
   EXPECT_EQ(results[0], results[2]);
 }

@@ -189,6 +189,36 @@ TEST(Cost, AttentionCountsThePairsThatTheMaskLeaves) {
   }
 }
 
+TEST(Cost, CrossAttentionCountsTheKeysOfTheOtherSequence) {
+  constexpr std::int64_t samples = 2, queries = 5, keys = 9, heads = 6, depth = 4;
+  constexpr std::int64_t q = samples * queries * heads * depth;
+  constexpr std::int64_t kv = 2 * samples * keys * heads * depth;
+  constexpr std::int64_t sums = samples * heads * queries, biases = (queries + keys - 1) * heads;
+  constexpr double unit = double{q} * keys;
+  CrossAttentionForward forward{.q = made({samples, queries, heads, depth}),
+                                .kv = made({samples, keys, 2 * heads, depth}),
+                                .y = made({samples, queries, heads, depth}),
+                                .statistics = made({samples, heads, queries})};
+  expect_cost(cost(forward), OpClass::attention, 4 * unit, 2 * q + kv + sums);
+  forward.bias = made({queries + keys - 1, heads});
+  expect_cost(cost(forward), OpClass::attention, 4 * unit, 2 * q + kv + sums + biases);
+  const CrossAttentionBackward backward{.dy = made({samples, queries, heads, depth}),
+                                        .q = forward.q,
+                                        .kv = forward.kv,
+                                        .bias = forward.bias,
+                                        .y = forward.y,
+                                        .statistics = forward.statistics,
+                                        .dq = made({samples, queries, heads, depth}),
+                                        .dkv = made({samples, keys, 2 * heads, depth}),
+                                        .dbias = made({queries + keys - 1, heads})};
+  // The gradient of the biases is read and written.
+  expect_cost(cost(backward), OpClass::attention, 10 * unit, 4 * q + 2 * kv + sums + 3 * biases);
+  CrossAttentionForward causal = forward;
+  causal.kv = made({samples, queries, 2 * heads, depth});
+  causal.causal = true;
+  EXPECT_EQ(cost(causal).operations, 4.0 * q * (queries + 1) / 2);
+}
+
 TEST(Cost, CrossEntropy) {
   constexpr std::int64_t m = 30, classes = 20;
   CrossEntropy op{.logits = made({m, classes}), .targets = integers({m}), .losses = made({m})};

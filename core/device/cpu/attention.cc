@@ -4,7 +4,8 @@
 // whole rows fit into the cache here). With B samples, H heads of queries, T positions and a head's
 // depth of D, forward takes 4 * B * H * T^2 * D operations and backward 10 * B * H * T^2 * D; a
 // causal mask halves both. A thread computes the gradients of one head of keys and values, to which
-// all heads of queries that read them add in order.
+// all heads of queries that read them add in order. The gradient of a bias is added up for each
+// sample and head, and then over the samples in order.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,49 +24,96 @@ constexpr std::int64_t block_rows = 16 * tile_rows;
 // because other scores are subtracted from it.
 constexpr float unseen = std::numeric_limits<float>::lowest();
 
-/// Where the parts of one sample and head lie in memory.
+/// The extents of an attention, and where the parts of one sample and head lie in memory. Queries
+/// lie in one tensor; keys and values lie in another, or in the same one behind the queries.
 struct Geometry {
-  std::int64_t samples, positions, heads, key_heads, depth;
+  std::int64_t samples, queries, keys, heads, key_heads, depth;
+  std::int64_t q_stride, kv_stride;  // elements from one position to the next
+  std::int64_t k_begin, v_begin;     // elements of a position before its keys, before its values
   bool causal;
   float scale;
 
-  Geometry(const Tensor& qkv, const Tensor& y, bool is_causal)
-      : samples(y.shape()[0]),
-        positions(y.shape()[1]),
-        heads(y.shape()[2]),
-        key_heads(key_heads_of(qkv, y)),
-        depth(y.shape()[3]),
-        causal(is_causal),
-        scale(1 / std::sqrt(static_cast<float>(depth))) {}
-
   std::int64_t width() const { return heads * depth; }
-  std::int64_t qkv_stride() const { return (heads + 2 * key_heads) * depth; }
   /// Number of heads of queries that read the same keys and values.
   std::int64_t readers() const { return heads / key_heads; }
-  /// Offsets in qkv of the first elements of q, k and v for a head of queries.
+  /// Offsets in their tensors of the first elements of q, k and v for a head of queries.
   std::int64_t q_offset(std::int64_t sample, std::int64_t head) const {
-    return sample * positions * qkv_stride() + head * depth;
+    return sample * queries * q_stride + head * depth;
   }
   std::int64_t k_offset(std::int64_t sample, std::int64_t head) const {
-    return q_offset(sample, heads + head / readers());
+    return sample * keys * kv_stride + k_begin + head / readers() * depth;
   }
   std::int64_t v_offset(std::int64_t sample, std::int64_t head) const {
-    return k_offset(sample, head) + key_heads * depth;
+    return k_offset(sample, head) - k_begin + v_begin;
   }
   std::int64_t y_offset(std::int64_t sample, std::int64_t head) const {
-    return sample * positions * width() + head * depth;
+    return sample * queries * width() + head * depth;
+  }
+  std::int64_t statistics_offset(std::int64_t sample, std::int64_t head) const {
+    return (sample * heads + head) * queries;
   }
   /// seen() is the number of keys that a row sees. If a tile of rows ends before row `end`, the
   /// tile computes with padded(end) keys: those that its last row sees, rounded up to whole
   /// vectors.
-  std::int64_t seen(std::int64_t row) const { return causal ? row + 1 : positions; }
+  std::int64_t seen(std::int64_t row) const { return causal ? row + 1 : keys; }
   std::int64_t padded(std::int64_t end) const { return round_up(seen(end - 1), lanes); }
+  /// The number of distances from a query to a key, and the number of the distance from query `row`
+  /// to key 0. That to key s is s higher.
+  std::int64_t distances() const { return queries + keys - 1; }
+  std::int64_t first_distance(std::int64_t row) const { return queries - 1 - row; }
 
   /// Elements from one row of scores to the next: an odd number of whole vectors, because rows
   /// whose distance is a power of two would share few lines of the cache.
-  std::int64_t score_stride() const { return (round_up(positions, lanes) / lanes | 1) * lanes; }
-  std::int64_t transposed_size() const { return panels_size(depth, positions); }
-  std::int64_t straight_size() const { return panels_size(positions, depth); }
+  std::int64_t score_stride() const { return (round_up(keys, lanes) / lanes | 1) * lanes; }
+  std::int64_t transposed_size() const { return panels_size(depth, keys); }
+  std::int64_t straight_size() const { return panels_size(keys, depth); }
+  std::int64_t queries_size() const { return panels_size(queries, depth); }
+};
+
+Geometry packed(const Tensor& qkv, const Tensor& y, bool causal) {
+  const std::int64_t heads = y.shape()[2], key_heads = key_heads_of(qkv, y), depth = y.shape()[3];
+  const std::int64_t stride = (heads + 2 * key_heads) * depth;
+  return {.samples = y.shape()[0],
+          .queries = y.shape()[1],
+          .keys = y.shape()[1],
+          .heads = heads,
+          .key_heads = key_heads,
+          .depth = depth,
+          .q_stride = stride,
+          .kv_stride = stride,
+          .k_begin = heads * depth,
+          .v_begin = (heads + key_heads) * depth,
+          .causal = causal,
+          .scale = 1 / std::sqrt(static_cast<float>(depth))};
+}
+
+Geometry apart(const Tensor& q, const Tensor& kv, bool causal, float scale) {
+  const std::int64_t heads = q.shape()[2], depth = q.shape()[3];
+  return {.samples = q.shape()[0],
+          .queries = q.shape()[1],
+          .keys = kv.shape()[1],
+          .heads = heads,
+          .key_heads = heads,
+          .depth = depth,
+          .q_stride = heads * depth,
+          .kv_stride = 2 * heads * depth,
+          .k_begin = 0,
+          .v_begin = heads * depth,
+          .causal = causal,
+          .scale = scale};
+}
+
+/// The operands of all samples and heads; q and kv may be the same tensor. `bias` [distances,
+/// heads] may be null.
+struct Forward {
+  const float *q, *kv, *bias;
+  float *y, *statistics;
+};
+/// `dbias` [samples, heads, distances] is null if and only if `bias` is; for each sample and head
+/// it receives the sums of the gradients of the scores.
+struct Backward {
+  const float *dy, *q, *kv, *bias, *y, *statistics;
+  float *dq, *dkv, *dbias;
 };
 
 float dot_product(const float* __restrict a, const float* __restrict b, std::int64_t count) {
@@ -94,7 +142,7 @@ void softmax_row_backward(float* __restrict p, float* __restrict dp, std::int64_
 }
 
 /// Computes c = a * transpose of m for the rows of a tile that ends before row `end`. a is
-/// [rows, depth]; m is a matrix [positions, depth], whose transpose `panels` hold. c has only the
+/// [rows, depth]; m is a matrix [keys, depth], whose transpose `panels` hold. c has only the
 /// columns of the keys with which the tile computes: g.padded(end) of them.
 void row_products(const Geometry& g, std::int64_t rows, std::int64_t end, const float* a,
                   std::int64_t lda, const float* panels, float* c) {
@@ -104,36 +152,56 @@ void row_products(const Geometry& g, std::int64_t rows, std::int64_t end, const 
                   panels + j * g.depth, c + j, g.score_stride(), false);
 }
 
-/// Computes c = left * m, or c += left * m with `add`. left is [rows, keys], c is [rows, depth].
-/// m is the rows [first, first + keys) of the matrix [positions, depth] that `panels` hold.
-void depth_products(const Geometry& g, std::int64_t rows, std::int64_t keys, Left left,
-                    const float* panels, std::int64_t first, float* c, std::int64_t ldc, bool add) {
+/// A matrix [rows, depth] of which a product takes the rows from number `first` on.
+struct Right {
+  const float* panels;
+  std::int64_t rows, first;
+};
+
+/// Computes c = left * m, or c += left * m with `add`. left is [rows, terms], c is [rows, depth]; m
+/// is `terms` rows of `right`.
+void depth_products(const Geometry& g, std::int64_t rows, std::int64_t terms, Left left,
+                    Right right, float* c, std::int64_t ldc, bool add) {
   for (std::int64_t j = 0; j < g.depth; j += tile_columns)
-    multiply_tile(rows, std::min(tile_columns, g.depth - j), keys, left,
-                  panels + j * g.positions + first * tile_columns, c + j, ldc, add);
+    multiply_tile(rows, std::min(tile_columns, g.depth - j), terms, left,
+                  right.panels + j * right.rows + right.first * tile_columns, c + j, ldc, add);
 }
 
-void forward_head(const AttentionForward& op, const Geometry& g, std::int64_t sample,
-                  std::int64_t head, float* scratch) {
-  const float* q = op.qkv.data<float>() + g.q_offset(sample, head);
-  const float* k = op.qkv.data<float>() + g.k_offset(sample, head);
-  const float* v = op.qkv.data<float>() + g.v_offset(sample, head);
-  float* y = op.y.data<float>() + g.y_offset(sample, head);
-  float* statistics = op.statistics.data<float>() + (sample * g.heads + head) * g.positions;
+void add_to_row(const float* __restrict from, std::int64_t count, float* __restrict row) {
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) row[j] += from[j];
+}
+
+/// Writes the biases of one head to `out`, one for each distance.
+void take_bias(const Geometry& g, const float* bias, std::int64_t head, float* out) {
+  if (!bias) return;
+  for (std::int64_t i = 0; i < g.distances(); ++i) out[i] = bias[i * g.heads + head];
+}
+
+void forward_head(const Forward& all, const Geometry& g, std::int64_t sample, std::int64_t head,
+                  float* scratch) {
+  const float* q = all.q + g.q_offset(sample, head);
+  const float* k = all.kv + g.k_offset(sample, head);
+  const float* v = all.kv + g.v_offset(sample, head);
+  float* y = all.y + g.y_offset(sample, head);
+  float* statistics = all.statistics + g.statistics_offset(sample, head);
   float* keys = scratch;
   float* values = keys + g.transposed_size();
   float* scores = values + g.straight_size();
-  pack_transposed(g.depth, g.positions, k, g.qkv_stride(), g.scale, keys);
-  pack_panels(g.positions, g.depth, v, g.qkv_stride(), values);
+  float* bias = scores + tile_rows * g.score_stride();
+  pack_transposed(g.depth, g.keys, k, g.kv_stride, g.scale, keys);
+  pack_panels(g.keys, g.depth, v, g.kv_stride, values);
+  take_bias(g, all.bias, head, bias);
 
-  for (std::int64_t begin = 0; begin < g.positions; begin += tile_rows) {
-    const std::int64_t end = std::min(begin + tile_rows, g.positions), rows = end - begin;
-    row_products(g, rows, end, q + begin * g.qkv_stride(), g.qkv_stride(), keys, scores);
+  for (std::int64_t begin = 0; begin < g.queries; begin += tile_rows) {
+    const std::int64_t end = std::min(begin + tile_rows, g.queries), rows = end - begin;
+    row_products(g, rows, end, q + begin * g.q_stride, g.q_stride, keys, scores);
     float factors[tile_rows];
     for (std::int64_t r = 0; r < rows; ++r) {
       float* row = scores + r * g.score_stride();
-      const std::int64_t padded = g.padded(end);
-      std::fill(row + g.seen(begin + r), row + padded, unseen);
+      const std::int64_t padded = g.padded(end), seen = g.seen(begin + r);
+      if (all.bias) add_to_row(bias + g.first_distance(begin + r), seen, row);
+      std::fill(row + seen, row + padded, unseen);
       // Each exponential is a probability times the sum of the row's exponentials. Instead of the
       // row, the output is divided by that sum, because the output has fewer columns.
       const float most = highest(row, padded);
@@ -142,72 +210,78 @@ void forward_head(const AttentionForward& op, const Geometry& g, std::int64_t sa
       factors[r] = 1 / sum;
     }
     float* out = y + begin * g.width();
-    depth_products(g, rows, g.seen(end - 1), {scores, g.score_stride(), 1}, values, 0, out,
-                   g.width(), false);
+    depth_products(g, rows, g.seen(end - 1), {scores, g.score_stride(), 1}, {values, g.keys, 0},
+                   out, g.width(), false);
     for (std::int64_t r = 0; r < rows; ++r) scale_row(out + r * g.width(), factors[r], g.depth);
   }
 }
 
-void backward_head(const AttentionBackward& op, const Geometry& g, std::int64_t sample,
-                   std::int64_t head, float* scratch) {
-  const std::int64_t stride = g.qkv_stride(), ld = g.score_stride();
-  const float* q = op.qkv.data<float>() + g.q_offset(sample, head);
-  const float* k = op.qkv.data<float>() + g.k_offset(sample, head);
-  const float* v = op.qkv.data<float>() + g.v_offset(sample, head);
-  float* dq = op.dqkv.data<float>() + g.q_offset(sample, head);
-  float* dk = op.dqkv.data<float>() + g.k_offset(sample, head);
-  float* dv = op.dqkv.data<float>() + g.v_offset(sample, head);
-  const float* y = op.y.data<float>() + g.y_offset(sample, head);
-  const float* dy = op.dy.data<float>() + g.y_offset(sample, head);
-  const float* statistics = op.statistics.data<float>() + (sample * g.heads + head) * g.positions;
+void backward_head(const Backward& all, const Geometry& g, std::int64_t sample, std::int64_t head,
+                   float* scratch) {
+  const std::int64_t ld = g.score_stride();
+  const float* q = all.q + g.q_offset(sample, head);
+  const float* k = all.kv + g.k_offset(sample, head);
+  const float* v = all.kv + g.v_offset(sample, head);
+  float* dq = all.dq + g.q_offset(sample, head);
+  float* dk = all.dkv + g.k_offset(sample, head);
+  float* dv = all.dkv + g.v_offset(sample, head);
+  const float* y = all.y + g.y_offset(sample, head);
+  const float* dy = all.dy + g.y_offset(sample, head);
+  const float* statistics = all.statistics + g.statistics_offset(sample, head);
+  float* dbias = all.bias ? all.dbias + (sample * g.heads + head) * g.distances() : nullptr;
   float* p = scratch;
   float* dp = p + block_rows * ld;
   float* keys_across = dp + block_rows * ld;
   float* values_across = keys_across + g.transposed_size();
   float* keys = values_across + g.transposed_size();
   float* queries = keys + g.straight_size();
-  float* slopes = queries + g.straight_size();  // dy
-  pack_transposed(g.depth, g.positions, k, stride, g.scale, keys_across);
-  pack_transposed(g.depth, g.positions, v, stride, 1, values_across);
-  pack_panels(g.positions, g.depth, k, stride, keys);
-  pack_panels(g.positions, g.depth, q, stride, queries);
-  pack_panels(g.positions, g.depth, dy, g.width(), slopes);
+  float* slopes = queries + g.queries_size();  // dy
+  float* bias = slopes + g.queries_size();
+  pack_transposed(g.depth, g.keys, k, g.kv_stride, g.scale, keys_across);
+  pack_transposed(g.depth, g.keys, v, g.kv_stride, 1, values_across);
+  pack_panels(g.keys, g.depth, k, g.kv_stride, keys);
+  pack_panels(g.queries, g.depth, q, g.q_stride, queries);
+  pack_panels(g.queries, g.depth, dy, g.width(), slopes);
+  take_bias(g, all.bias, head, bias);
+  if (dbias) std::fill(dbias, dbias + g.distances(), 0.0f);
 
   // The last block sees all keys, so that of the first head that reads them overwrites every row of
   // dk and dv. It comes first; all other blocks add to these rows.
-  const std::int64_t last = (g.positions - 1) / block_rows * block_rows;
+  const std::int64_t last = (g.queries - 1) / block_rows * block_rows;
   for (std::int64_t block = last; block >= 0; block -= block_rows) {
-    const std::int64_t block_end = std::min(block + block_rows, g.positions);
+    const std::int64_t block_end = std::min(block + block_rows, g.queries);
     const bool add = block != last || head % g.readers() != 0;
     for (std::int64_t begin = block; begin < block_end; begin += tile_rows) {
       const std::int64_t end = std::min(begin + tile_rows, block_end), rows = end - begin;
       const std::int64_t padded = g.padded(end);
       float* p_tile = p + (begin - block) * ld;
       float* dp_tile = dp + (begin - block) * ld;
-      row_products(g, rows, end, q + begin * stride, stride, keys_across, p_tile);
+      row_products(g, rows, end, q + begin * g.q_stride, g.q_stride, keys_across, p_tile);
       row_products(g, rows, end, dy + begin * g.width(), g.width(), values_across, dp_tile);
       for (std::int64_t r = 0; r < rows; ++r) {
-        const std::int64_t row = begin + r, seen = g.seen(row);
+        const std::int64_t row = begin + r, seen = g.seen(row), distance = g.first_distance(row);
+        if (dbias) add_to_row(bias + distance, seen, p_tile + r * ld);
         std::fill(p_tile + r * ld + seen, p_tile + r * ld + padded, unseen);
         const float dot = dot_product(dy + row * g.width(), y + row * g.width(), g.depth);
         softmax_row_backward(p_tile + r * ld, dp_tile + r * ld, padded, statistics[row], dot,
                              g.scale);
+        if (dbias) add_to_row(dp_tile + r * ld, seen, dbias + distance);
       }
-      depth_products(g, rows, g.seen(end - 1), {dp_tile, ld, 1}, keys, 0, dq + begin * stride,
-                     stride, false);
+      depth_products(g, rows, g.seen(end - 1), {dp_tile, ld, 1}, {keys, g.keys, 0},
+                     dq + begin * g.q_stride, g.q_stride, false);
     }
     // Each iteration takes one tile of keys, which begins at `key`. With a causal mask only rows
     // from number `key` on see any of these keys. If row `key` lies in this block, it is the first
     // of a tile of rows, and this tile has scores for all keys of the iteration. So have all later
     // tiles of rows.
     for (std::int64_t key = 0; key < g.seen(block_end - 1); key += tile_rows) {
-      const std::int64_t keys_here = std::min(tile_rows, g.positions - key);
+      const std::int64_t keys_here = std::min(tile_rows, g.keys - key);
       const std::int64_t from = g.causal ? std::max(block, key) : block;
       const std::int64_t rows = block_end - from, at = (from - block) * ld + key;
-      depth_products(g, keys_here, rows, {dp + at, 1, ld}, queries, from, dk + key * stride, stride,
-                     add);
-      depth_products(g, keys_here, rows, {p + at, 1, ld}, slopes, from, dv + key * stride, stride,
-                     add);
+      depth_products(g, keys_here, rows, {dp + at, 1, ld}, {queries, g.queries, from},
+                     dk + key * g.kv_stride, g.kv_stride, add);
+      depth_products(g, keys_here, rows, {p + at, 1, ld}, {slopes, g.queries, from},
+                     dv + key * g.kv_stride, g.kv_stride, add);
     }
   }
 }
@@ -224,26 +298,72 @@ void with_scratch(const Context& context, std::int64_t count, std::int64_t float
   });
 }
 
-}  // namespace
-
-void attention_forward(const Context& context, const AttentionForward& op) {
-  const Geometry g(op.qkv, op.y, op.causal);
-  const std::int64_t floats =
-      g.transposed_size() + g.straight_size() + tile_rows * g.score_stride();
+void forward(const Context& context, const Forward& all, const Geometry& g) {
+  const std::int64_t floats = g.transposed_size() + g.straight_size() +
+                              tile_rows * g.score_stride() + (all.bias ? g.distances() : 0);
   with_scratch(context, g.samples * g.heads, floats, [&](std::int64_t i, float* scratch) {
-    forward_head(op, g, i / g.heads, i % g.heads, scratch);
+    forward_head(all, g, i / g.heads, i % g.heads, scratch);
   });
 }
 
-void attention_backward(const Context& context, const AttentionBackward& op) {
-  const Geometry g(op.qkv, op.y, op.causal);
-  const std::int64_t floats =
-      2 * g.transposed_size() + 3 * g.straight_size() + 2 * block_rows * g.score_stride();
+void backward(const Context& context, const Backward& all, const Geometry& g) {
+  const std::int64_t floats = 2 * g.transposed_size() + g.straight_size() + 2 * g.queries_size() +
+                              2 * block_rows * g.score_stride() + (all.bias ? g.distances() : 0);
   with_scratch(context, g.samples * g.key_heads, floats, [&](std::int64_t i, float* scratch) {
     const std::int64_t first = i % g.key_heads * g.readers();
     for (std::int64_t head = first; head < first + g.readers(); ++head)
-      backward_head(op, g, i / g.key_heads, head, scratch);
+      backward_head(all, g, i / g.key_heads, head, scratch);
   });
+}
+
+/// Adds the parts [samples, heads, distances] of the bias's gradient up in the order of the
+/// samples, and adds the sums to `out` [distances, heads]. The parts are those of scores times
+/// g.scale.
+void add_bias_gradients(const Geometry& g, const float* parts, float* out) {
+  for (std::int64_t head = 0; head < g.heads; ++head)
+    for (std::int64_t i = 0; i < g.distances(); ++i) {
+      float sum = 0;
+      for (std::int64_t sample = 0; sample < g.samples; ++sample)
+        sum += parts[(sample * g.heads + head) * g.distances() + i];
+      out[i * g.heads + head] += sum / g.scale;
+    }
+}
+
+}  // namespace
+
+void attention_forward(const Context& context, const AttentionForward& op) {
+  const auto* qkv = op.qkv.data<float>();
+  forward(context, {qkv, qkv, nullptr, op.y.data<float>(), op.statistics.data<float>()},
+          packed(op.qkv, op.y, op.causal));
+}
+
+void attention_backward(const Context& context, const AttentionBackward& op) {
+  const auto* qkv = op.qkv.data<float>();
+  auto* dqkv = op.dqkv.data<float>();
+  backward(context,
+           {op.dy.data<float>(), qkv, qkv, nullptr, op.y.data<float>(), op.statistics.data<float>(),
+            dqkv, dqkv, nullptr},
+           packed(op.qkv, op.y, op.causal));
+}
+
+void cross_attention_forward(const Context& context, const CrossAttentionForward& op) {
+  forward(context,
+          {op.q.data<float>(), op.kv.data<float>(), op.bias.data<float>(), op.y.data<float>(),
+           op.statistics.data<float>()},
+          apart(op.q, op.kv, op.causal, op.scale));
+}
+
+void cross_attention_backward(const Context& context, const CrossAttentionBackward& op) {
+  const Geometry g = apart(op.q, op.kv, op.causal, op.scale);
+  Tensor parts;
+  if (op.bias)
+    parts = context.device.tensor({g.samples, g.heads, g.distances()}, MemoryKind::workspace);
+  backward(context,
+           {op.dy.data<float>(), op.q.data<float>(), op.kv.data<float>(), op.bias.data<float>(),
+            op.y.data<float>(), op.statistics.data<float>(), op.dq.data<float>(),
+            op.dkv.data<float>(), parts.data<float>()},
+           g);
+  if (op.bias) add_bias_gradients(g, parts.data<float>(), op.dbias.data<float>());
 }
 
 }  // namespace ringside::cpu

@@ -57,6 +57,8 @@ void swiglu_backward(const Context&, const SwiGluBackward&);
 void rotary(const Context&, const Rotary&);
 void attention_forward(const Context&, const AttentionForward&);
 void attention_backward(const Context&, const AttentionBackward&);
+void cross_attention_forward(const Context&, const CrossAttentionForward&);
+void cross_attention_backward(const Context&, const CrossAttentionBackward&);
 void convolution_forward(const Context&, const ConvolutionForward&);
 void convolution_backward(const Context&, const ConvolutionBackward&);
 void batch_norm_statistics(const Context&, const BatchNormStatistics&);

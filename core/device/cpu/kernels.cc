@@ -52,6 +52,8 @@ Kernels make_kernels(const Context& context) {
       .rotary = widened(context, rotary),
       .attention_forward = widened(context, attention_forward),
       .attention_backward = widened(context, attention_backward),
+      .cross_attention_forward = widened(context, cross_attention_forward),
+      .cross_attention_backward = widened(context, cross_attention_backward),
       .convolution_forward =
           multiplying(context, convolution_forward, convolution_forward, has_bf16),
       .convolution_backward =

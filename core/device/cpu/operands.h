@@ -65,6 +65,15 @@ void visit_operands(Is<AttentionBackward> auto& op, auto&& visit) {
   visit.in(op.dy), visit.in(op.qkv), visit.in(op.y), visit.in(op.statistics);
   visit.out(op.dqkv);
 }
+void visit_operands(Is<CrossAttentionForward> auto& op, auto&& visit) {
+  visit.in(op.q), visit.in(op.kv), visit.in(op.bias);
+  visit.out(op.y), visit.out(op.statistics);
+}
+void visit_operands(Is<CrossAttentionBackward> auto& op, auto&& visit) {
+  visit.in(op.dy), visit.in(op.q), visit.in(op.kv), visit.in(op.bias);
+  visit.in(op.y), visit.in(op.statistics);
+  visit.out(op.dq), visit.out(op.dkv), visit.in_out(op.dbias);
+}
 void visit_operands(Is<ConvolutionForward> auto& op, auto&& visit) {
   visit.in(op.x), visit.in(op.weight), visit.in(op.bias);
   visit.out(op.y);

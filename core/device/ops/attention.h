@@ -33,6 +33,30 @@ inline std::int64_t key_heads_of(const Tensor& qkv, const Tensor& y) {
   return (qkv.shape()[2] - y.shape()[2]) / 2;
 }
 
+/// Attention of T queries to S keys and values that lie in a tensor of their own: those of another
+/// sequence or, with T = S, of the same. The score of query t and key s is scale * (q[t] * k[s]) +
+/// bias[s - t + T - 1]: a bias depends on the distance from the query to the key (Raffel et al.
+/// 2020).
+struct CrossAttentionForward {
+  Tensor q{};     // [B, T, H, D]
+  Tensor kv{};    // [B, S, 2 * H, D]: the heads of keys, then those of values
+  Tensor bias{};  // [T + S - 1, H], optional
+  float scale = 1;
+  bool causal = false;  // only with T = S
+  Tensor y{};           // [B, T, H, D]
+  Tensor statistics{};  // [B, H, T] fp32: log-sum-exp of each row of scores
+};
+struct CrossAttentionBackward {
+  Tensor dy{};               // [B, T, H, D]
+  Tensor q{}, kv{}, bias{};  // as in the forward, like the next two
+  float scale = 1;           // not 0
+  bool causal = false;
+  Tensor y{}, statistics{};  // as in the forward
+  Tensor dq{};               // [B, T, H, D]
+  Tensor dkv{};              // [B, S, 2 * H, D]
+  Tensor dbias{};            // [T + S - 1, H] fp32, added to; needed if there is a bias
+};
+
 /// Rotary positions (Su et al. 2021): turns each pair of elements i and i + D / 2 of a head at
 /// position t by the angle t * rotary_frequency(i), in place; with `inverse` by the opposite angle.
 /// Heads from number `heads` on stay as they are.

@@ -124,6 +124,45 @@ TEST_P(KernelParts, AttentionWithRoomForFewHeadsGivesTheSameBits) {
   }
 }
 
+TEST_P(KernelParts, CrossAttentionWithRoomForFewHeadsGivesTheSameBits) {
+  constexpr std::int64_t samples = 2, queries = 20, keys = 11, heads = 6, depth = 8;
+  const Shape q_shape{samples, queries, heads, depth}, kv_shape{samples, keys, 2 * heads, depth};
+  const Shape bias_shape{queries + keys - 1, heads};
+  const Tensor q = upload(q_shape, normal(q_shape.count()));
+  const Tensor kv = upload(kv_shape, normal(kv_shape.count()));
+  const Tensor bias = upload(bias_shape, normal(bias_shape.count()));
+  const Tensor dy = upload(q_shape, normal(q_shape.count()));
+  cuda::Matmul matmul(context());
+  std::vector<std::vector<float>> results;
+  // As above.
+  for (const std::int64_t bytes : {1 << 20, 2 * 6 * 20 * 11, 0}) {
+    const CrossAttentionForward forward{.q = q,
+                                        .kv = kv,
+                                        .bias = bias,
+                                        .y = output(q_shape),
+                                        .statistics = output_f32({samples, heads, queries})};
+    cuda::cross_attention_forward(context(), matmul, forward, bytes);
+    const CrossAttentionBackward backward{
+        .dy = dy,
+        .q = q,
+        .kv = kv,
+        .bias = bias,
+        .y = forward.y,
+        .statistics = forward.statistics,
+        .dq = output(q_shape),
+        .dkv = output(kv_shape),
+        .dbias = upload(bias_shape, Values(static_cast<std::size_t>(bias_shape.count()), 0.5),
+                        DType::f32)};
+    cuda::cross_attention_backward(context(), matmul, backward, bytes);
+    auto bits = download(backward.dq);
+    for (const auto& more : {backward.dkv, backward.dbias, forward.y, forward.statistics})
+      for (const float value : download(more)) bits.push_back(value);
+    results.push_back(std::move(bits));
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
 /// A convolution with bias, relu, stride and padding, and its gradients.
 struct Convolution {
   ConvolutionForward forward;

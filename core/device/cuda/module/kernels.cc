@@ -23,6 +23,12 @@ Kernel<Op> bound(const Context& context, const std::shared_ptr<Matmul>& matmul,
 /// The most workspace for an attention or a convolution that cuDNN does not compute.
 constexpr std::int64_t scratch_bytes = std::int64_t{256} << 20;
 
+template <class Op>
+Kernel<Op> within_scratch(const Context& context, const std::shared_ptr<Matmul>& matmul,
+                          void (*kernel)(const Context&, Matmul&, const Op&, std::int64_t)) {
+  return [=](const Op& op) { kernel(context, *matmul, op, scratch_bytes); };
+}
+
 /// Runs cuDNN's fused attention if it supports the operation's shape, else `plain`.
 template <class Op>
 Kernel<Op> attention(const Context& context, const std::shared_ptr<Matmul>& matmul,
@@ -79,6 +85,8 @@ Kernels make_kernels(const Context& context) {
           attention(context, matmul, fused, &FusedAttention::forward, attention_forward),
       .attention_backward =
           attention(context, matmul, fused, &FusedAttention::backward, attention_backward),
+      .cross_attention_forward = within_scratch(context, matmul, cross_attention_forward),
+      .cross_attention_backward = within_scratch(context, matmul, cross_attention_backward),
       .convolution_forward = convolution(context, matmul, convolutions, convolution_forward),
       .convolution_backward = convolution(context, matmul, convolutions, convolution_backward),
       .batch_norm_statistics = bound(context, batch_norm_statistics),

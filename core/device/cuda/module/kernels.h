@@ -53,6 +53,10 @@ void cross_entropy(const Context&, const CrossEntropy&);
 /// of the gradients of keys and values of the heads that share them: [2, H / K, T, D] fp32.
 void attention_forward(const Context&, Matmul&, const AttentionForward&, std::int64_t most_bytes);
 void attention_backward(const Context&, Matmul&, const AttentionBackward&, std::int64_t most_bytes);
+void cross_attention_forward(const Context&, Matmul&, const CrossAttentionForward&,
+                             std::int64_t most_bytes);
+void cross_attention_backward(const Context&, Matmul&, const CrossAttentionBackward&,
+                              std::int64_t most_bytes);
 
 /// Convolution for any dtype and shape: by cuDNN, or by matrix products if `fused` is null or does
 /// not serve the shape. Products take as many images at a time as fit into `most_bytes` of scratch
