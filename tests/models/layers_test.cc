@@ -1,8 +1,10 @@
-// Single layers: which statistics a batch norm keeps, and what dropout drops.
+// Single layers: which statistics a batch norm keeps, what dropout drops, where distances fall.
+#include <algorithm>
 #include <functional>
 
 #include "core/base/error.h"
 #include "core/nn/position_table.h"
+#include "core/nn/relative_bias.h"
 #include "tests/models/bound_model.h"
 #include "tests/support/layer_units.h"
 
@@ -199,6 +201,27 @@ TEST(Dropout, DropsNothingInEvaluationAndTheSameInBackward) {
   EXPECT_EQ(download(unit.backward(upload(*device, ones, {8, 5}))), forward);
   // The first backward released what forward had kept, so the second drops nothing.
   EXPECT_EQ(download(unit.backward(upload(*device, ones, {8, 5}))), ones);
+}
+
+/// The expected numbers are those of Hugging Face's T5Attention._relative_position_bucket.
+TEST(RelativeBias, HasTheBucketsOfHuggingFace) {
+  const std::vector<std::int64_t> begins = {8, 12, 16, 23, 32, 46, 64, 91};
+  RelativeBiasOptions options;
+  for (std::int64_t away = 0; away <= 600; ++away) {
+    std::int64_t expected = std::min<std::int64_t>(away, 7);
+    for (const std::int64_t begin : begins) expected += away >= begin;
+    EXPECT_EQ(bucket_of(-away, options), expected) << away;
+    EXPECT_EQ(bucket_of(away, options), away == 0 ? 0 : 16 + expected) << away;
+  }
+  options.both_sides = false;
+  const std::vector<std::int64_t> begins_of_earlier = {16, 19, 21, 24, 27, 31, 35, 40,
+                                                       46, 52, 59, 67, 77, 87, 99, 113};
+  for (std::int64_t away = 0; away <= 600; ++away) {
+    std::int64_t expected = std::min<std::int64_t>(away, 15);
+    for (const std::int64_t begin : begins_of_earlier) expected += away >= begin;
+    EXPECT_EQ(bucket_of(-away, options), expected) << away;
+    EXPECT_EQ(bucket_of(away, options), 0) << "later keys are not seen";
+  }
 }
 
 }  // namespace

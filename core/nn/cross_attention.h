@@ -1,0 +1,52 @@
+// Attention to a second sequence, or to the same with a bias for each distance.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/nn/layers.h"
+#include "core/nn/relative_bias.h"
+
+namespace ringside {
+
+struct CrossAttentionOptions {
+  std::int64_t width = 0;
+  std::int64_t heads = 1;
+  std::int64_t head_width = 1;
+  float scale = 1;                     // of scores
+  bool causal = false;                 // only for a sequence that attends to itself
+  std::shared_ptr<SharedBias> bias{};  // of scores; null: none
+  Init q{}, kv{}, out{};
+};
+
+/// Multi-head attention (Vaswani et al. 2017) whose queries come from one sequence, and whose keys
+/// and values come from another or from the same. Parameters: those of linear layers without
+/// biases, "NAME.q" (width -> heads * head_width), "NAME.kv" (width -> 2 * heads * head_width:
+/// keys, then values, each divided into heads) and "NAME.out" (heads * head_width -> width).
+class CrossAttention {
+ public:
+  CrossAttention(Unit& unit, const std::string& name, const CrossAttentionOptions& options);
+
+  /// Maps x [M, width], the rows of `samples` samples, to [M, width]. `memory` [N, width] holds
+  /// what the samples attend to; it may be x.
+  Tensor forward(const Tensor& x, const Tensor& memory, std::int64_t samples, const Pass& pass);
+
+  struct Gradients {
+    Tensor x, memory;
+  };
+  /// Adds the bias's part of the gradient to that of the shared bias.
+  Gradients backward(const Tensor& dy);
+
+ private:
+  Tensor bias_gradient() const;
+
+  Unit& unit_;
+  std::int64_t heads_, head_width_;
+  float scale_;
+  bool causal_;
+  std::shared_ptr<SharedBias> shared_;
+  Linear q_layer_, kv_layer_, out_layer_;
+  Tensor q_, kv_, bias_, y_, statistics_;
+};
+
+}  // namespace ringside
