@@ -53,12 +53,17 @@ enum class Task : std::uint8_t {
   // follows each of them. A sample is one tensor, so its values have one dtype. Pixels in fp32 take
   // the 4 bytes that they take for image_class, and nobody computes with an int32 of theirs: the
   // model reads that part as fp32.
-  caption_tokens
+  caption_tokens,
+  target_tokens  // int32 [S + T]: source tokens, then the tokens before each target token (0 before
+                 // the first) -> the T target tokens
 };
 /// What the model predicts, in words.
-inline constexpr std::string_view task_names[] = {"every next token", "the next token",
-                                                  "hidden tokens", "the class of an image",
-                                                  "every next token of an image's caption"};
+inline constexpr std::string_view task_names[] = {"every next token",
+                                                  "the next token",
+                                                  "hidden tokens",
+                                                  "the class of an image",
+                                                  "every next token of an image's caption",
+                                                  "the tokens of a target"};
 constexpr EnumNames names_of(Task) { return task_names; }
 
 /// The target of a position that is not to be predicted: it adds nothing to a loss.

@@ -115,6 +115,43 @@ std::vector<Rule> llama_rules(const ModelConfig& config) {
   };
 }
 
+constexpr Rule t5_rules[] = {
+    {"embedding", "table.tokens", "shared.weight", Order::tokens},
+    {"encoder.*", "norm1.weight", "encoder.block.*.layer.0.layer_norm.weight"},
+    {"encoder.*", "attention.q.weight", "encoder.block.*.layer.0.SelfAttention.q.weight"},
+    {"encoder.*", "attention.kv.weight", "encoder.block.*.layer.0.SelfAttention.k.weight",
+     Order::same, 0, 2},
+    {"encoder.*", "attention.kv.weight", "encoder.block.*.layer.0.SelfAttention.v.weight",
+     Order::same, 1, 2},
+    {"encoder.*", "attention.out.weight", "encoder.block.*.layer.0.SelfAttention.o.weight"},
+    {"encoder.*", "attention.bias.buckets",
+     "encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
+    {"encoder.*", "norm2.weight", "encoder.block.*.layer.1.layer_norm.weight"},
+    {"encoder.*", "mlp.in.weight", "encoder.block.*.layer.1.DenseReluDense.wi.weight"},
+    {"encoder.*", "mlp.out.weight", "encoder.block.*.layer.1.DenseReluDense.wo.weight"},
+    {"bridge", "norm.weight", "encoder.final_layer_norm.weight"},
+    {"decoder.*", "norm1.weight", "decoder.block.*.layer.0.layer_norm.weight"},
+    {"decoder.*", "attention.q.weight", "decoder.block.*.layer.0.SelfAttention.q.weight"},
+    {"decoder.*", "attention.kv.weight", "decoder.block.*.layer.0.SelfAttention.k.weight",
+     Order::same, 0, 2},
+    {"decoder.*", "attention.kv.weight", "decoder.block.*.layer.0.SelfAttention.v.weight",
+     Order::same, 1, 2},
+    {"decoder.*", "attention.out.weight", "decoder.block.*.layer.0.SelfAttention.o.weight"},
+    {"decoder.*", "attention.bias.buckets",
+     "decoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
+    {"decoder.*", "norm2.weight", "decoder.block.*.layer.1.layer_norm.weight"},
+    {"decoder.*", "cross.q.weight", "decoder.block.*.layer.1.EncDecAttention.q.weight"},
+    {"decoder.*", "cross.kv.weight", "decoder.block.*.layer.1.EncDecAttention.k.weight",
+     Order::same, 0, 2},
+    {"decoder.*", "cross.kv.weight", "decoder.block.*.layer.1.EncDecAttention.v.weight",
+     Order::same, 1, 2},
+    {"decoder.*", "cross.out.weight", "decoder.block.*.layer.1.EncDecAttention.o.weight"},
+    {"decoder.*", "norm3.weight", "decoder.block.*.layer.2.layer_norm.weight"},
+    {"decoder.*", "mlp.in.weight", "decoder.block.*.layer.2.DenseReluDense.wi.weight"},
+    {"decoder.*", "mlp.out.weight", "decoder.block.*.layer.2.DenseReluDense.wo.weight"},
+    {"head", "norm.weight", "decoder.final_layer_norm.weight"},
+};
+
 constexpr Rule mlp_rules[] = {
     {"embedding", "table.tokens", "embedding.weight", Order::tokens},
     {"hidden.*", "linear.weight", "hidden.*.weight"},
@@ -267,6 +304,17 @@ Names bert_names(const Model& model) {
   return names;
 }
 
+Names t5_names(const Model& model) {
+  Names names{.tensors = by_rules(model, t5_rules),
+              // The first files have biases for attention to the encoder, which nothing reads.
+              .ignored = {".EncDecAttention.relative_attention_bias.weight"}};
+  const std::size_t table = index_of(names, "shared.weight");
+  names.ties = {{"lm_head.weight", table},
+                {"encoder.embed_tokens.weight", table},
+                {"decoder.embed_tokens.weight", table}};
+  return names;
+}
+
 /// Parameters already have torchvision's names. In Ringside the columns of the first linear layer
 /// are ordered by position, then channel; in torchvision by channel, then position.
 Names vgg_names(const Model& model, const ModelConfig& config) {
@@ -335,6 +383,7 @@ Names names_of(const Model& model, const ModelConfig& config) {
   if (config.kind == "llama") return llama_names(model, config);
   if (config.kind == "bert") return bert_names(model);
   if (config.kind == "idefics3") return idefics3_names(model, config);
+  if (config.kind == "t5") return t5_names(model);
   if (config.kind == "resnet") return resnet_names(model);
   if (config.kind == "vgg") return vgg_names(model, config);
   if (config.kind == "mlp") return {.tensors = by_rules(model, mlp_rules)};

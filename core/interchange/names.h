@@ -54,8 +54,9 @@ struct Names {
   std::vector<std::string> ignored{};
 };
 
-/// Names of the common files: gpt, llama, bert and idefics3 as in Hugging Face's GPT2LMHeadModel,
-/// LlamaForCausalLM, BertForPreTraining and Idefics3ForConditionalGeneration, resnet and vgg as in
+/// Names of the common files: gpt, llama, bert, idefics3 and t5 as in Hugging Face's
+/// GPT2LMHeadModel, LlamaForCausalLM, BertForPreTraining, Idefics3ForConditionalGeneration and
+/// T5ForConditionalGeneration, resnet and vgg as in
 /// torchvision, mlp under our own names. Throws Error if there are no names for the kind of model
 /// or for one of its parameters.
 Names names_of(const Model& model, const ModelConfig& config);

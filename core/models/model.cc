@@ -33,14 +33,32 @@ struct Largest {
   std::int64_t size;
 };
 constexpr Largest largest[] = {
-    {"layers", 1 << 14},        {"heads", 1 << 20},        {"width", 1 << 20},
-    {"context", 1 << 24},       {"positions", 1 << 24},    {"kv_heads", 1 << 20},
-    {"hidden", 1 << 22},        {"vocabulary", 1 << 28},   {"masked", 1 << 24},
-    {"segments", 1 << 24},      {"image", 1 << 14},        {"channels", 1 << 14},
-    {"classes", 1 << 24},       {"filters", 1 << 14},      {"groups", 1 << 14},
-    {"group_width", 1 << 14},   {"patch", 1 << 10},        {"shuffle", 1 << 6},
-    {"vision_layers", 1 << 10}, {"vision_heads", 1 << 16}, {"vision_width", 1 << 16},
+    {"layers", 1 << 14},
+    {"heads", 1 << 20},
+    {"width", 1 << 20},
+    {"context", 1 << 24},
+    {"positions", 1 << 24},
+    {"kv_heads", 1 << 20},
+    {"hidden", 1 << 22},
+    {"vocabulary", 1 << 28},
+    {"masked", 1 << 24},
+    {"segments", 1 << 24},
+    {"image", 1 << 14},
+    {"channels", 1 << 14},
+    {"classes", 1 << 24},
+    {"filters", 1 << 14},
+    {"groups", 1 << 14},
+    {"group_width", 1 << 14},
+    {"patch", 1 << 10},
+    {"shuffle", 1 << 6},
+    {"vision_layers", 1 << 10},
+    {"vision_heads", 1 << 16},
+    {"vision_width", 1 << 16},
     {"vision_hidden", 1 << 18},
+    {"target_context", 1 << 24},
+    {"head_width", 1 << 20},
+    {"relative_buckets", 1 << 20},
+    {"relative_distance", 1 << 24},
 };
 
 constexpr std::int64_t piece_elements = 1 << 16;
@@ -65,34 +83,44 @@ Fields fields_of(ModelConfig& config) {
   return {
       {"kind", &config.kind, "which model (see `ringside list`)"},
       {"layers", &config.layers,
-       "gpt, llama, bert: transformer blocks; idefics3: those of the decoder; mlp: hidden layers; "
-       "resnet, vgg: the number in the model's name, as in ResNet-18"},
+       "gpt, llama, bert: transformer blocks; idefics3: those of the decoder; t5: those of the "
+       "encoder, and as many of the decoder; mlp: hidden layers; resnet, vgg: the number in the "
+       "model's name, as in ResNet-18"},
       {"heads", &config.heads,
-       "gpt, llama, bert, idefics3: attention heads; they must divide the width"},
-      {"width", &config.width, "gpt, llama, bert, idefics3, mlp: size of the hidden state"},
+       "gpt, llama, bert, idefics3, t5: attention heads; they must divide the width, unless "
+       "head_width is set"},
+      {"width", &config.width, "gpt, llama, bert, idefics3, t5, mlp: size of the hidden state"},
       {"context", &config.context,
        "gpt, llama, bert, mlp: tokens that the model looks at; idefics3: those of the text, behind "
-       "the visual tokens"},
+       "the visual tokens; t5: those of a source"},
+      {"target_context", &config.target_context,
+       "t5: tokens of a target; 0 means as many as context"},
       {"positions", &config.positions,
        "gpt, bert: number of rows of the table of positions, at least context; 0 means as many as "
        "context"},
       {"kv_heads", &config.kv_heads,
        "llama, idefics3: heads of keys and values; they must divide heads; 0 means as many as "
        "heads"},
+      {"head_width", &config.head_width,
+       "t5: width of an attention head; 0 means width divided by heads"},
       {"hidden", &config.hidden,
-       "llama, idefics3: hidden elements of the MLP; 0 means 8/3 of width, rounded up to a "
-       "multiple of 256"},
+       "llama, idefics3, t5: hidden elements of the MLP; 0 means 8/3 of width, rounded up to a "
+       "multiple of 256; in t5 4 times the width"},
       {"rope_base", &config.rope_base,
        "llama, idefics3: base of the rotary positions; 500000 in Llama 3"},
       {"rope_factor", &config.rope_factor,
        "llama, idefics3: by how much long waves of the rotary positions are stretched; 8 in Llama "
        "3.1, 32 in "
        "Llama 3.2"},
+      {"relative_buckets", &config.relative_buckets,
+       "t5: number of buckets of distances from a query to a key; each has a bias for each head"},
+      {"relative_distance", &config.relative_distance,
+       "t5: distance from which on all are in one bucket"},
       {"vocabulary", &config.vocabulary,
-       "gpt, llama, bert, idefics3, mlp: number of different tokens; 256 if tokens are bytes"},
+       "gpt, llama, bert, idefics3, t5, mlp: number of different tokens; 256 if tokens are bytes"},
       {"tied", &config.tied,
        "gpt, llama, idefics3: the head's matrix is the embedding's table of tokens"},
-      {"dropout", &config.dropout, "gpt, bert, vgg: share of values that training sets to 0"},
+      {"dropout", &config.dropout, "gpt, bert, t5, vgg: share of values that training sets to 0"},
       {"masked", &config.masked,
        "bert: positions of a sample whose tokens are hidden and predicted"},
       {"segments", &config.segments, "bert: number of kinds of segments that tokens may belong to"},

@@ -29,11 +29,15 @@ struct ModelConfig {
   std::int64_t heads = 4;
   std::int64_t width = 128;
   std::int64_t context = 128;
+  std::int64_t target_context = 0;
   std::int64_t positions = 0;
   std::int64_t kv_heads = 0;
+  std::int64_t head_width = 0;
   std::int64_t hidden = 0;
   double rope_base = 10000;
   double rope_factor = 1;
+  std::int64_t relative_buckets = 32;
+  std::int64_t relative_distance = 128;
   std::int64_t vocabulary = 256;
   bool tied = false;
   double dropout = 0;

@@ -14,6 +14,7 @@ constexpr std::string_view he_cifar = "the same for CIFAR: 3x3 stem without pool
 constexpr std::string_view radford = "Radford et al. 2019";
 constexpr std::string_view touvron = "Touvron et al. 2023";
 constexpr std::string_view grattafiori = "Grattafiori et al. 2024";
+constexpr std::string_view raffel = "Raffel et al. 2020, version 1.0";
 constexpr std::string_view meta = "Meta 2024, trained as Llama 3.1";
 
 ModelConfig resnet(std::int64_t layers) {
@@ -104,6 +105,21 @@ ModelConfig smolvlm() {
           .vision_hidden = 4304};
 }
 
+/// Samples are as long as in its pre-training: a source of 512 tokens, and a target of 114.
+ModelConfig t5(std::int64_t layers, std::int64_t heads, std::int64_t head_width, std::int64_t width,
+               std::int64_t hidden) {
+  return {.kind = "t5",
+          .layers = layers,
+          .heads = heads,
+          .width = width,
+          .context = 512,
+          .target_context = 114,
+          .head_width = head_width,
+          .hidden = hidden,
+          .vocabulary = 32128,
+          .dropout = 0.1};
+}
+
 std::vector<Preset> make() {
   ModelConfig vgg = resnet(16), vgg_cifar = resnet_cifar(16);
   vgg.kind = vgg_cifar.kind = "vgg";
@@ -144,6 +160,11 @@ std::vector<Preset> make() {
       {"llama3.1-70b", grattafiori, llama3(80, 64, 8192, 28672, 8, false), 70'553'706'496},
       {"llama3.1-405b", grattafiori, llama3(126, 128, 16384, 53248, 8, false), 405'853'388'800},
       {"smolvlm-2b", "Marafioti et al. 2025, SmolVLM-Instruct", smolvlm(), 2'246'272'880},
+      {"t5-small", raffel, t5(6, 8, 64, 512, 2048), 60'506'624},
+      {"t5-base", raffel, t5(12, 12, 64, 768, 3072), 222'903'552},
+      {"t5-large", raffel, t5(24, 16, 64, 1024, 4096), 737'668'096},
+      {"t5-3b", raffel, t5(24, 32, 128, 1024, 16384), 2'851'598'336},
+      {"t5-11b", raffel, t5(24, 128, 128, 1024, 65536), 11'307'321'344},
   };
 }
 
@@ -162,8 +183,11 @@ const Preset* preset_of(const ModelConfig& config) {
     published.masked = config.masked;
     // Shorter samples are the same model where the table of positions stays, or where there is
     // none.
-    if (published.positions != 0 || published.kind == "llama" || published.kind == "idefics3")
+    if (published.positions != 0 || published.kind == "llama" || published.kind == "idefics3" ||
+        published.kind == "t5") {
       published.context = config.context;
+      published.target_context = config.target_context;
+    }
     if (published.kind == "idefics3") published.classes = config.classes;  // of synthetic captions
     if (published == config) return &preset;
   }

@@ -87,7 +87,8 @@ void check_countable(const RunPlan& plan, const Model& model) {
       if (__builtin_mul_overflow(elements, extent, &elements)) return false;
     return elements <= most_elements;
   };
-  const std::int64_t samples = plan.train.micro_batch, context = plan.model.context;
+  const std::int64_t samples = plan.train.micro_batch;
+  const std::int64_t context = std::max(plan.model.context, plan.model.target_context);
   if (countable({samples, model.input.count(), widest}) &&
       countable({samples, plan.model.heads, context, context}))
     return;

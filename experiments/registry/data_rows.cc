@@ -6,6 +6,7 @@
 #include "core/data/synthetic_captions.h"
 #include "core/data/synthetic_images.h"
 #include "core/data/synthetic_lengths.h"
+#include "core/data/synthetic_pairs.h"
 #include "core/data/text.h"
 #include "core/data/tokens.h"
 #include "experiments/registry/registry.h"
@@ -148,6 +149,15 @@ Datasets make_synthetic_captions(const DataConfig& data, const ModelConfig& mode
   });
 }
 
+Datasets make_synthetic_pairs(const DataConfig& data, const ModelConfig& model, Task task) {
+  require_task("synthetic-pairs", task, {Task::target_tokens});
+  const std::int64_t targets = model.target_context == 0 ? model.context : model.target_context;
+  return of_seeds(data.holdout, [&](std::uint64_t seed) {
+    return synthetic_pairs_dataset(synthetic_samples, model.context, targets, model.vocabulary,
+                                   seed);
+  });
+}
+
 Datasets make_synthetic_lengths(const DataConfig& data, const ModelConfig& model, Task task) {
   require_task("synthetic-lengths", task, {Task::every_token});
   const Lengths lengths{data.length_median, data.length_sigma, data.length_histogram};
@@ -181,6 +191,8 @@ const std::vector<DatasetRow>& dataset_rows() {
        [](const DataConfig& data, const ModelConfig& model, Task task) {
          return make_synthetic("synthetic-masked", {Task::masked_tokens}, data, model, task);
        }},
+      {"synthetic-pairs", "a source of random tokens, and a target that repeats it", none, false,
+       make_synthetic_pairs},
       {"synthetic-images", "random images in the model's shape: noise, and a wave for each class",
        none, false, make_synthetic_images},
       {"synthetic-captions", "these images, each with tokens that follow each other by its class",

@@ -8,6 +8,7 @@
 #include "core/models/llama.h"
 #include "core/models/mlp.h"
 #include "core/models/resnet.h"
+#include "core/models/t5.h"
 #include "core/models/vgg.h"
 #include "core/scheme/independent.h"
 #include "core/scheme/side_by_side.h"
@@ -244,6 +245,8 @@ const std::vector<ModelRow>& model_rows() {
       {"idefics3",
        "vision transformer, connector and Llama's decoder over image and text, as SmolVLM",
        make_idefics3},
+      {"t5", "encoder and decoder with relative positions; each block of either is one unit",
+       make_t5},
       {"mlp", "feed-forward language model on a fixed context", make_mlp},
       {"resnet", "residual network of convolutions on images; each block is one unit", make_resnet,
        /*batch_norms=*/true},

@@ -26,6 +26,12 @@ std::string host_name() {
   return name.data();
 }
 
+/// The number of tokens of the longest sample.
+double most_tokens(const RunPlan& plan, const Model& model) {
+  return static_cast<double>(model.task == Task::target_tokens ? model.input.count()
+                                                               : plan.model.context);
+}
+
 /// The mean number of tokens of a sample of the measured steps; 0 for images. What only fills
 /// samples up does not count.
 double tokens_per_sample(const RunPlan& plan, const Model& model, const Loader& training) {
@@ -34,7 +40,7 @@ double tokens_per_sample(const RunPlan& plan, const Model& model, const Loader& 
   std::int64_t sum = 0;
   for (std::int64_t step = train.warmup; step < train.steps; ++step)
     sum += training.targets({step, 0, train.global_batch});
-  if (sum == 0) return static_cast<double>(plan.model.context);
+  if (sum == 0) return most_tokens(plan, model);
   return static_cast<double>(sum) /
          static_cast<double>((train.steps - train.warmup) * train.global_batch);
 }
@@ -42,7 +48,7 @@ double tokens_per_sample(const RunPlan& plan, const Model& model, const Loader& 
 /// `tokens` is the mean number of tokens of a sample, 0 for images.
 StepShape step_shape(const RunPlan& plan, const Model& model, double tokens) {
   // Samples that differ in length need not be filled up to be sent.
-  const double filled = tokens > 0 ? tokens / static_cast<double>(plan.model.context) : 1;
+  const double filled = tokens > 0 ? tokens / most_tokens(plan, model) : 1;
   const auto element = static_cast<std::int64_t>(size_of(parameter_dtype(plan.train)));
   const auto reduced = static_cast<std::int64_t>(size_of(reduce_dtype(plan.train)));
   std::int64_t lent = 0;

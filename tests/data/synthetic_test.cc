@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/data/synthetic_pairs.h"
 
 namespace ringside {
 namespace {
@@ -68,6 +69,35 @@ TEST(Synthetic, MostTokensFollowFromTheOneBeforeAndAllOccur) {
     EXPECT_GT(count, samples * context / vocabulary / 2);
     EXPECT_LT(count, samples * context / vocabulary * 2);
   }
+}
+
+TEST(SyntheticPairs, TargetsRepeatTheSourceAndInputsAreShifted) {
+  for (const std::int64_t targets : {1, 5, 7, 17}) {
+    const auto data = synthetic_pairs_dataset(10, 7, targets, 100, 3);
+    ASSERT_EQ(data->input_shape(), Shape({7 + targets}));
+    ASSERT_EQ(data->target_shape(), Shape({targets}));
+    for (std::int64_t i = 0; i < data->size(); ++i) {
+      const Sample sample = sample_of(*data, i);
+      for (std::size_t t = 0; t < sample.target.size(); ++t) {
+        EXPECT_EQ(sample.target[t], sample.input[t % 7]);
+        EXPECT_EQ(sample.input[7 + t], t == 0 ? 0 : sample.target[t - 1]);
+      }
+    }
+  }
+}
+
+TEST(SyntheticPairs, DependOnSeedAndSampleAlone) {
+  const auto data = synthetic_pairs_dataset(5, 16, 4, 1000, 3);
+  const auto more = synthetic_pairs_dataset(1'000'000'000'000, 16, 4, 1000, 3);
+  EXPECT_EQ(sample_of(*data, 4), sample_of(*more, 4));
+  EXPECT_NE(sample_of(*data, 4), sample_of(*data, 3));
+  EXPECT_NE(sample_of(*data, 4), sample_of(*synthetic_pairs_dataset(5, 16, 4, 1000, 4), 4));
+}
+
+TEST(SyntheticPairs, RefuseSizesThatCannotBe) {
+  EXPECT_THROW(synthetic_pairs_dataset(1, 0, 1, 1, 0), Error);
+  EXPECT_THROW(synthetic_pairs_dataset(1, 1, 0, 1, 0), Error);
+  EXPECT_THROW(synthetic_pairs_dataset(1, 1, 1, 0, 0), Error);
 }
 
 TEST(Synthetic, RefusesSizesThatCannotBe) {

@@ -57,8 +57,8 @@ class DataRows : public ::testing::Test {
   ModelConfig model_;
 };
 
-const std::vector<Task> all_tasks = {Task::every_token, Task::last_token, Task::masked_tokens,
-                                     Task::image_class, Task::caption_tokens};
+const std::vector<Task> all_tasks = {Task::every_token, Task::last_token,     Task::masked_tokens,
+                                     Task::image_class, Task::caption_tokens, Task::target_tokens};
 
 TEST_F(DataRows, EachServesItsTasksAndRefusesTheOthersInALine) {
   for (const DatasetRow& row : dataset_rows()) {
@@ -76,6 +76,10 @@ TEST_F(DataRows, EachServesItsTasksAndRefusesTheOthersInALine) {
         }
         if (task == Task::caption_tokens) {
           EXPECT_EQ(data.training->input_shape(), Shape({32 * 32 * 3 + model_.context}));
+        }
+        if (task == Task::target_tokens) {
+          EXPECT_EQ(data.training->input_shape(), Shape({2 * model_.context}));
+          EXPECT_EQ(data.training->target_shape(), Shape({model_.context}));
         }
       });
       if (said == "nothing")

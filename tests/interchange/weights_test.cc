@@ -14,6 +14,7 @@
 #include "core/models/llama.h"
 #include "core/models/mlp.h"
 #include "core/models/resnet.h"
+#include "core/models/t5.h"
 #include "core/models/vgg.h"
 #include "tests/interchange/files.h"
 #include "tests/support/temporary_folder.h"
@@ -71,6 +72,13 @@ ModelConfig bert() {
   return c;
 }
 
+ModelConfig t5() {
+  ModelConfig c = gpt_of(false);
+  c.kind = "t5";
+  c.head_width = 3;
+  return c;
+}
+
 ModelConfig mlp() {
   ModelConfig c = gpt_of(false);
   c.kind = "mlp";
@@ -82,6 +90,7 @@ Model make(const ModelConfig& c, Device& device) {
   if (c.kind == "llama") return make_llama(c, device);
   if (c.kind == "bert") return make_bert(c, device);
   if (c.kind == "idefics3") return make_idefics3(c, device);
+  if (c.kind == "t5") return make_t5(c, device);
   if (c.kind == "resnet") return make_resnet(c, device);
   if (c.kind == "vgg") return make_vgg(c, device);
   return make_mlp(c, device);
@@ -205,7 +214,8 @@ INSTANTIATE_TEST_SUITE_P(
                                          Case{"llama", llama(false)},
                                          Case{"llama_tied", llama(true)}, Case{"bert", bert()},
                                          Case{"idefics3", idefics3(false)},
-                                         Case{"idefics3_tied", idefics3(true)}, Case{"mlp", mlp()},
+                                         Case{"idefics3_tied", idefics3(true)}, Case{"t5", t5()},
+                                         Case{"mlp", mlp()},
                                          Case{"resnet18", images("resnet", 18, 8)},
                                          Case{"resnet50", images("resnet", 50, 8)},
                                          Case{"vgg11", images("vgg", 11, 64)}),
@@ -316,6 +326,24 @@ TEST_F(Names, OfIdefics3AreHuggingFaces) {
             model.value("block.1", "mlp.in.weight", 10 * 8 + 9));
   EXPECT_EQ(value(text + "norm.weight", 2), model.value("head", "norm.weight", 2));
   EXPECT_EQ(extents("lm_head.weight"), "11x8");
+}
+
+TEST_F(Names, OfT5AreHuggingFaces) {
+  const Weights& model = write(t5());
+  EXPECT_EQ(file_.tensors.size(), 1u + (2 * 8 + 1) + 1 + (2 * 13 + 1) + 1);
+  EXPECT_EQ(extents("shared.weight"), "11x8");
+  const std::string first = "encoder.block.0.layer.0.SelfAttention.";
+  EXPECT_EQ(extents(first + "relative_attention_bias.weight"), "32x2");
+  EXPECT_EQ(extents("decoder.block.1.layer.1.EncDecAttention.o.weight"), "8x6");
+  EXPECT_EQ(value(first + "q.weight", 3 * 8 + 5),
+            model.value("encoder.0", "attention.q.weight", 3 * 8 + 5));
+  EXPECT_EQ(value(first + "v.weight", 3 * 8 + 5),
+            model.value("encoder.0", "attention.kv.weight", (6 + 3) * 8 + 5));
+  EXPECT_EQ(value("decoder.block.1.layer.1.EncDecAttention.k.weight", 3 * 8 + 5),
+            model.value("decoder.1", "cross.kv.weight", 3 * 8 + 5));
+  EXPECT_EQ(value("decoder.block.1.layer.2.layer_norm.weight", 3),
+            model.value("decoder.1", "norm3.weight", 3));
+  EXPECT_EQ(value("encoder.final_layer_norm.weight", 3), model.value("bridge", "norm.weight", 3));
 }
 
 TEST_F(Names, OfResNetAreTorchvisions) {

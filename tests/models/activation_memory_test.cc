@@ -129,6 +129,21 @@ TEST(ActivationMemory, OfABlockOfLlamaFollowsItsHeadsAndItsHiddenElements) {
   EXPECT_EQ(sum_of(kept), 10 * sbh + 2 * heads + 6 * hidden + 8 * s * b + log_sums);
 }
 
+/// Heads may be wider than the width divided by their number. Queries are apart from keys and
+/// values.
+TEST(ActivationMemory, OfABlockOfT5FollowsItsHeadsAndItsHiddenElements) {
+  ModelConfig config = config_of("t5");
+  config.head_width = 5;
+  config.hidden = 20;
+  constexpr std::int64_t heads = s * b * a * 5, hidden = s * b * 20;
+  EXPECT_THAT(Kept(config).of_block(),
+              ::testing::UnorderedElementsAre(2 * sbh, 2 * sbh, 4 * s * b,  // norm1
+                                              2 * heads, 4 * heads, log_sums,
+                                              2 * heads,                    // q; k, v; attention
+                                              2 * sbh, 2 * sbh, 4 * s * b,  // norm2
+                                              2 * hidden, 2 * hidden));     // before and after relu
+}
+
 TEST(ActivationMemory, OfAGptIsThatOfItsBlocksAndItsHead) {
   const std::int64_t block = 32 * sbh + 16 * s * b + log_sums;
   const std::int64_t head = 2 * sbh + 2 * sbh + 8 * s * b + 2 * s * b * vocabulary;

@@ -8,6 +8,7 @@
 #include "core/models/idefics3.h"
 #include "core/models/llama.h"
 #include "core/models/resnet.h"
+#include "core/models/t5.h"
 #include "core/models/vgg.h"
 #include "tests/models/bound_model.h"
 
@@ -76,6 +77,15 @@ inline std::vector<Case> cases() {
                   })},
       {"idefics3", idefics3(false)},
       {"tied_idefics3", idefics3(true)},
+      {"t5", of("t5",
+                [](ModelConfig& c) {
+                  c.dropout = 0.3;
+                  c.target_context = 4;
+                  c.head_width = 3;
+                  c.hidden = 12;
+                  c.relative_buckets = 8;
+                  c.relative_distance = 5;
+                })},
       {"resnet_18_of_large_images", images("resnet", 18, StemShape::imagenet, 30)},
       {"resnet_14_of_small_images", images("resnet", 14, StemShape::cifar, 10)},
       {"resnext_14_of_small_images",
@@ -94,6 +104,7 @@ inline Model make_model(const ModelConfig& config, Device& device) {
   if (config.kind == "llama") return make_llama(config, device);
   if (config.kind == "bert") return make_bert(config, device);
   if (config.kind == "idefics3") return make_idefics3(config, device);
+  if (config.kind == "t5") return make_t5(config, device);
   if (config.kind == "vgg") return make_vgg(config, device);
   if (config.kind == "resnet") return make_resnet(config, device);
   return make_gpt(config, device);
@@ -133,7 +144,7 @@ inline Tensor input_of(const ModelConfig& config, const Model& model, Device& de
     return out;
   }
   if (model.task != Task::image_class)
-    return tokens_of(device, samples, config.context, config.vocabulary, seed);
+    return tokens_of(device, samples, model.input.count(), config.vocabulary, seed);
   const Shape images{samples, config.image, config.image, config.channels};
   const Tensor out = device.tensor(images, MemoryKind::data);
   const auto values = normals(images.count(), seed);

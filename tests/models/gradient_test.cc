@@ -87,14 +87,13 @@ TEST_P(EveryUnit, HasTheGradientsOfItsForward) {
   for (std::size_t i = 0; i < bound.model.units.size(); ++i) {
     Unit& unit = *bound.model.units[i];
     // The gradients are those of a scalar: the sum of all outputs, each times a fixed weight.
-    if (is_handed_data(unit)) bound.model.units[0]->forward(data, looking);
+    // The first unit hands tensors over to later units, which use them up.
+    if (i > 0) bound.model.units[0]->forward(data, looking);
     const Tensor output = unit.forward(input, keeping);
     const auto weights = normals(output.count(), 70 + i);
     const Tensor grad_input = unit.backward(upload(*device, weights, output.shape()));
     const auto scalar = [&] {
-      // The forward uses up what the first unit's forward hands over, so the first unit has to run
-      // again.
-      if (is_handed_data(unit)) bound.model.units[0]->forward(data, looking);
+      if (i > 0) bound.model.units[0]->forward(data, looking);
       return dot(weights, unit.forward(input, looking).span<float>());
     };
     const auto gradients = download(bound.gradients[i]);
@@ -199,6 +198,9 @@ TEST_P(WholeModel, KeepsNothingInEvaluation) {
     handed = handed || is_handed_data(*unit);
     if ((config_.kind == "bert" || config_.kind == "idefics3") && !handed)
       expected[MemoryKind::data] = device_->ledger().current()[MemoryKind::data];
+    // T5's units keep what the decoder reads until the head is done.
+    if (config_.kind == "t5" && unit != bound_.model.units.back())
+      expected[MemoryKind::activation] = device_->ledger().current()[MemoryKind::activation];
     EXPECT_EQ(device_->ledger().current(), expected) << unit->name();
   }
 }

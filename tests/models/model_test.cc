@@ -123,7 +123,7 @@ TEST(Models, RefuseShapesThatCannotBe) {
 
 TEST(Models, RefuseSizesWhoseBytesOverflow) {
   const auto device = make_cpu_device(1);
-  for (const char* kind : {"gpt", "llama", "bert", "idefics3", "mlp", "resnet", "vgg"})
+  for (const char* kind : {"gpt", "llama", "bert", "idefics3", "t5", "mlp", "resnet", "vgg"})
     for (const std::int64_t size : {std::int64_t{1} << 30, std::int64_t{1} << 57,
                                     std::int64_t{1} << 58, std::int64_t{1} << 62}) {
       ModelConfig config;
@@ -178,6 +178,16 @@ TEST(Models, TheLargestCanBeCounted) {
                                     *device);
   EXPECT_GT(idefics3.parameter_count(), std::int64_t{1} << 50);
   EXPECT_LT(idefics3.parameter_count(), std::int64_t{1} << 51);
+  const Model t5 = make_model({.kind = "t5",
+                               .layers = 16,
+                               .heads = 1 << 10,
+                               .width = 1 << 20,
+                               .head_width = 1 << 10,
+                               .hidden = 1 << 22,
+                               .vocabulary = 1 << 28},
+                              *device);
+  EXPECT_GT(t5.parameter_count(), std::int64_t{1} << 48);
+  EXPECT_LT(t5.parameter_count(), std::int64_t{1} << 50);  // 2^59 with the most layers
 }
 
 TEST(Models, RefuseWhatTheirKindsCannotBe) {
@@ -206,6 +216,19 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
             "model.rope_base = 0.5 is out of range; it has to be 1 or more");
   EXPECT_EQ(message({.kind = "llama", .rope_factor = std::nan("")}),
             "model.rope_factor = nan is out of range; it has to be 1 or more");
+  EXPECT_EQ(message({.kind = "t5", .heads = 3}),
+            "model.heads = 3 does not divide model.width = 128; choose a divisor, or set "
+            "model.head_width");
+  EXPECT_EQ(message({.kind = "t5", .heads = 3, .head_width = 2}), "nothing");
+  EXPECT_EQ(message({.kind = "t5", .heads = 1 << 11, .head_width = 1 << 10}),
+            "model.heads = 2048 heads of model.head_width = 1024 have more than 1048576 elements");
+  EXPECT_EQ(message({.kind = "t5", .target_context = -1}),
+            "model.target_context = -1 is too small; it has to be 1 or more, or 0");
+  EXPECT_EQ(message({.kind = "t5", .relative_buckets = 9}),
+            "model.relative_buckets = 9: choose an even number, 4 or more");
+  EXPECT_EQ(message({.kind = "t5", .relative_distance = 16}),
+            "model.relative_distance = 16 is too small; it has to be more than half of "
+            "model.relative_buckets = 32");
   EXPECT_EQ(message({.kind = "bert", .heads = 3}),
             "model.heads = 3 does not divide model.width = 128; choose a divisor");
   EXPECT_EQ(message({.kind = "bert", .context = 8, .masked = 9}),

@@ -53,7 +53,12 @@ TEST(Presets, HaveTheNumberOfParametersOfTheLiterature) {
                                                                {"llama3.1-8b", 8'030'261'248},
                                                                {"llama3.1-70b", 70'553'706'496},
                                                                {"llama3.1-405b", 405'853'388'800},
-                                                               {"smolvlm-2b", 2'246'272'880}};
+                                                               {"smolvlm-2b", 2'246'272'880},
+                                                               {"t5-small", 60'506'624},
+                                                               {"t5-base", 222'903'552},
+                                                               {"t5-large", 737'668'096},
+                                                               {"t5-3b", 2'851'598'336},
+                                                               {"t5-11b", 11'307'321'344}};
   // A simulated device stores no values, so even the largest models are built quickly.
   const auto device = sim::make_sim_device(testing::small_cluster(1), nullptr, {0, 0}, nullptr);
   for (const Preset& preset : presets()) {

@@ -125,6 +125,19 @@ TEST(StepCost, OfSmolVlmIsThatOfItsWeights) {
   EXPECT_NEAR(forward_gmac(config), (seen + connected + read + text * 2048 * 49155) / 1e9, 1e-6);
 }
 
+/// The decoder's keys and values of the encoder's output are those of the source's tokens.
+TEST(StepCost, OfT5IsThatOfItsWeights) {
+  const ModelConfig config = find_preset("t5-3b").config;
+  const auto of = [](std::int64_t value) { return static_cast<double>(value); };
+  const double matrix = of(config.width) * of(config.heads * config.head_width);
+  const double mlp = 2 * of(config.width) * of(config.hidden);
+  const double source = of(config.context), target = of(config.target_context);
+  const double blocks =
+      of(config.layers) * (source * (4 * matrix + mlp + 2 * matrix) + target * (6 * matrix + mlp));
+  const double logits = target * of(config.width) * of(config.vocabulary);
+  EXPECT_NEAR(forward_gmac(config), (blocks + logits) / 1e9, 1e-9);
+}
+
 TEST(StepCost, OfAGptIsSixTimesItsWeightsATokenAndItsAttention) {
   const ModelConfig config{.layers = 3, .heads = 4, .width = 32, .context = 24, .vocabulary = 50};
   constexpr std::int64_t samples = 2;

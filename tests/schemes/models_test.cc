@@ -61,6 +61,17 @@ ExperimentConfig tiny_idefics3() {
   return config;
 }
 
+ExperimentConfig tiny_t5() {
+  auto config = tiny("t5");
+  config.model.target_context = 5;
+  config.model.head_width = 5;
+  config.model.vocabulary = 30;
+  config.model.dropout = 0.2;
+  config.data.kind = "synthetic-pairs";
+  config.data.path.clear();
+  return config;
+}
+
 class SchemeModels : public testing::SchemeAtWorld {
  protected:
   Row row_of(const ExperimentConfig& config) const {
@@ -131,6 +142,13 @@ TEST_P(SchemeModels, ATiedIdefics3EndsWithTheBitsOfTheDefinition) {
   expect_the_bits_of_the_definition(config);
 }
 
+/// Units hand the encoder's output and the biases of attention to others, beside the stream.
+TEST_P(SchemeModels, AT5WithDropoutEndsWithTheBitsOfTheDefinition) {
+  auto config = tiny_t5();
+  config.train.evaluate_every = 3;
+  expect_the_bits_of_the_definition(config);
+}
+
 TEST_P(SchemeModels, AGptWithDropoutEndsWithTheBitsOfTheDefinition) {
   const auto config = gpt_with_dropout();
   expect_the_bits_of_the_definition(config);
@@ -192,6 +210,9 @@ TEST_F(RecomputedActivations, DropTheSameValues) {
   auto bert = tiny_bert();
   bert.model.layers = 6;
   EXPECT_LT(share_of_peak(bert, "fsdp", 2), 0.6);
+  auto t5 = tiny_t5();
+  t5.model.layers = 6;
+  EXPECT_LT(share_of_peak(t5, "fsdp", 2), 0.6);
 }
 
 /// The text that the first unit hands to the connector is there again when that is recomputed, for

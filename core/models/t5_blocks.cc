@@ -1,0 +1,228 @@
+#include "core/models/t5_blocks.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "core/nn/cross_attention.h"
+#include "core/nn/decoder_layers.h"
+#include "core/nn/dropout.h"
+#include "core/nn/layers.h"
+
+namespace ringside::t5 {
+namespace {
+
+/// Normal numbers with deviation (a * b)^-0.5, as in Hugging Face's program.
+Init deviating(std::int64_t a, std::int64_t b = 1) {
+  const double product = static_cast<double>(a) * static_cast<double>(b);
+  return {Init::Kind::normal, static_cast<float>(1 / std::sqrt(product))};
+}
+
+CrossAttentionOptions attention_of(const ModelConfig& c, bool causal,
+                                   std::shared_ptr<SharedBias> bias) {
+  return {.width = c.width,
+          .heads = c.heads,
+          .head_width = c.head_width,
+          .causal = causal,
+          .bias = std::move(bias),
+          .q = deviating(c.width, c.head_width),
+          .kv = deviating(c.width),
+          .out = deviating(c.heads, c.head_width)};
+}
+
+// Each branch returns what it adds to the stream. In backward it returns the gradient of its input.
+
+/// Attention within a sequence. The branch of the first block has the biases of its stack.
+class SelfBranch {
+ public:
+  SelfBranch(Unit& unit, const ModelConfig& c, bool is_first, std::int64_t positions, bool causal,
+             std::shared_ptr<SharedBias> bias)
+      : unit_(unit),
+        bias_(bias),
+        attention_(unit, "attention", attention_of(c, causal, std::move(bias))),
+        dropout_(unit, "attention.dropout", c.dropout) {
+    if (is_first)
+      table_.emplace(unit, "attention.bias",
+                     RelativeBiasOptions{.positions = positions,
+                                         .heads = c.heads,
+                                         .buckets = c.relative_buckets,
+                                         .furthest = c.relative_distance,
+                                         .both_sides = !causal},
+                     deviating(c.width));
+  }
+
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
+    // What a repeated forward reads is still there.
+    if (table_ && !pass.again) bias_->values = table_->forward();
+    return dropout_.forward(attention_.forward(x, x, samples, pass), samples, pass);
+  }
+
+  Tensor backward(const Tensor& dy) {
+    const auto [d, memory] = attention_.backward(dropout_.backward(dy));
+    unit_.device().kernels().add({.in = memory, .out = d});
+    if (table_) {
+      table_->backward(std::exchange(bias_->gradient, {}));
+      bias_->values = {};
+    }
+    return d;
+  }
+
+ private:
+  Unit& unit_;
+  std::shared_ptr<SharedBias> bias_;
+  CrossAttention attention_;
+  DropoutLayer dropout_;
+  std::optional<RelativeBias> table_;
+};
+
+/// Attention to the encoder's output.
+class CrossBranch {
+ public:
+  CrossBranch(Unit& unit, const ModelConfig& c, std::shared_ptr<Shared> shared)
+      : unit_(unit),
+        shared_(std::move(shared)),
+        attention_(unit, "cross", attention_of(c, false, nullptr)),
+        dropout_(unit, "cross.dropout", c.dropout) {}
+
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
+    return dropout_.forward(attention_.forward(x, shared_->encoded, samples, pass), samples, pass);
+  }
+
+  Tensor backward(const Tensor& dy) {
+    auto [d, memory] = attention_.backward(dropout_.backward(dy));
+    if (shared_->encoded_gradient)
+      unit_.device().kernels().add({.in = memory, .out = shared_->encoded_gradient});
+    else
+      shared_->encoded_gradient = std::move(memory);
+    return d;
+  }
+
+ private:
+  Unit& unit_;
+  std::shared_ptr<Shared> shared_;
+  CrossAttention attention_;
+  DropoutLayer dropout_;
+};
+
+class Mlp {
+ public:
+  Mlp(Unit& unit, const ModelConfig& c)
+      : expand_(unit, "mlp.in", c.width, c.hidden, deviating(c.width), std::nullopt,
+                Activation::relu),
+        hidden_dropout_(unit, "mlp.hidden.dropout", c.dropout),
+        contract_(unit, "mlp.out", c.hidden, c.width, deviating(c.hidden), std::nullopt),
+        dropout_(unit, "mlp.dropout", c.dropout) {}
+
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
+    const Tensor hidden = hidden_dropout_.forward(expand_.forward(x, pass), samples, pass);
+    return dropout_.forward(contract_.forward(hidden, pass), samples, pass);
+  }
+  Tensor backward(const Tensor& dy) {
+    const Tensor d = contract_.backward(dropout_.backward(dy));
+    return expand_.backward(hidden_dropout_.backward(d));
+  }
+
+ private:
+  Linear expand_;
+  DropoutLayer hidden_dropout_;
+  Linear contract_;
+  DropoutLayer dropout_;
+};
+
+class EncoderBlock final : public Unit {
+ public:
+  EncoderBlock(std::int64_t index, const ModelConfig& c, const Shared& shared, Device& device)
+      : Unit(fmt::format("encoder.{}", index), device),
+        norm1_(*this, "norm1", c.width, epsilon),
+        attention_(*this, c, index == 0, c.context, /*causal=*/false, shared.encoder_bias),
+        norm2_(*this, "norm2", c.width, epsilon),
+        mlp_(*this, c) {}
+
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    const std::int64_t samples = input.shape()[0];
+    Tensor x = norm1_.forward(input, {}, pass);
+    const Tensor stream = attention_.forward(x, samples, pass);
+    x = norm2_.forward(stream, input, pass);  // stream += input
+    x = mlp_.forward(x, samples, pass);
+    device().kernels().add({.in = stream, .out = x});
+    return x.reshaped(input.shape());
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    // From here on `grad_output` holds the gradient of the stream; the norms add to it in place.
+    norm2_.backward(mlp_.backward(grad_output), grad_output);
+    norm1_.backward(attention_.backward(grad_output), grad_output);
+    return grad_output;
+  }
+
+ private:
+  RmsNorm norm1_;
+  SelfBranch attention_;
+  RmsNorm norm2_;
+  Mlp mlp_;
+};
+
+class DecoderBlock final : public Unit {
+ public:
+  DecoderBlock(std::int64_t index, const ModelConfig& c, std::shared_ptr<Shared> shared,
+               Device& device)
+      : Unit(fmt::format("decoder.{}", index), device),
+        norm1_(*this, "norm1", c.width, epsilon),
+        attention_(*this, c, index == 0, c.target_context, /*causal=*/true, shared->decoder_bias),
+        norm2_(*this, "norm2", c.width, epsilon),
+        cross_(*this, c, shared),
+        norm3_(*this, "norm3", c.width, epsilon),
+        mlp_(*this, c) {}
+
+  Tensor forward(const Tensor& input, const Pass& pass) override {
+    const std::int64_t samples = input.shape()[0];
+    Tensor x = norm1_.forward(input, {}, pass);
+    Tensor stream = attention_.forward(x, samples, pass);
+    x = norm2_.forward(stream, input, pass);  // stream += input
+    const Tensor next = cross_.forward(x, samples, pass);
+    x = norm3_.forward(next, stream, pass);  // next += stream
+    stream = {};
+    x = mlp_.forward(x, samples, pass);
+    device().kernels().add({.in = next, .out = x});
+    return x.reshaped(input.shape());
+  }
+
+  Tensor backward(const Tensor& grad_output) override {
+    // As in the encoder.
+    norm3_.backward(mlp_.backward(grad_output), grad_output);
+    norm2_.backward(cross_.backward(grad_output), grad_output);
+    norm1_.backward(attention_.backward(grad_output), grad_output);
+    return grad_output;
+  }
+
+ private:
+  RmsNorm norm1_;
+  SelfBranch attention_;
+  RmsNorm norm2_;
+  CrossBranch cross_;
+  RmsNorm norm3_;
+  Mlp mlp_;
+};
+
+}  // namespace
+
+ModelConfig complete(ModelConfig c) {
+  if (c.target_context == 0) c.target_context = c.context;
+  if (c.head_width == 0) c.head_width = c.width / c.heads;
+  if (c.hidden == 0) c.hidden = 4 * c.width;
+  return c;
+}
+
+std::unique_ptr<Unit> make_encoder_block(std::int64_t index, const ModelConfig& config,
+                                         const Shared& shared, Device& device) {
+  return std::make_unique<EncoderBlock>(index, config, shared, device);
+}
+
+std::unique_ptr<Unit> make_decoder_block(std::int64_t index, const ModelConfig& config,
+                                         std::shared_ptr<Shared> shared, Device& device) {
+  return std::make_unique<DecoderBlock>(index, config, std::move(shared), device);
+}
+
+}  // namespace ringside::t5

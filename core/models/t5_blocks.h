@@ -1,0 +1,39 @@
+// The blocks of T5, and what its units hand to each other beside the stream.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/models/model.h"
+#include "core/nn/relative_bias.h"
+
+namespace ringside::t5 {
+
+inline constexpr float epsilon = 1e-6f;
+
+/// The config with what 0 stands for in its place.
+ModelConfig complete(ModelConfig config);
+
+/// Tensors that more than one unit reads, for one micro-batch. Values are set in forward. In
+/// training the same unit's backward lets go of them, so that all that lies between may read them
+/// again when it is recomputed; in evaluation the last reader lets go of them. Gradients are made
+/// by the first unit that adds to them and taken by the unit that set the values.
+struct Shared {
+  Tensor embedded{};  // [B, target_context, width]: the target's stream; set by the embedding
+  Tensor embedded_gradient{};
+  Tensor encoded{};  // [B, context, width]: the encoder's output; set by the bridge
+  Tensor encoded_gradient{};
+  std::shared_ptr<SharedBias> encoder_bias = std::make_shared<SharedBias>();
+  std::shared_ptr<SharedBias> decoder_bias = std::make_shared<SharedBias>();
+};
+
+/// Block `index` of the encoder, which maps [B, context, width] to the same:
+/// x += attention(norm(x)); x += mlp(norm(x)). `config` is complete.
+std::unique_ptr<Unit> make_encoder_block(std::int64_t index, const ModelConfig& config,
+                                         const Shared& shared, Device& device);
+/// Block `index` of the decoder, which maps [B, target_context, width] to the same: between the two
+/// branches, x += attention(norm(x), encoded).
+std::unique_ptr<Unit> make_decoder_block(std::int64_t index, const ModelConfig& config,
+                                         std::shared_ptr<Shared> shared, Device& device);
+
+}  // namespace ringside::t5
