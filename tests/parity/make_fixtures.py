@@ -4,7 +4,7 @@
     python3 tests/parity/make_fixtures.py [NAME]   # wants torch, numpy and safetensors
 
 A case is two files in fixtures/: NAME.weights.safetensors has the initial parameters by the names of
-Hugging Face (GPT-2, Llama, BERT, Idefics3) or torchvision (ResNet, VGG); NAME.safetensors has inputs and targets, and
+Hugging Face (GPT-2, Llama, BERT, Idefics3, T5) or torchvision (ResNet, VGG); NAME.safetensors has inputs and targets, and
 for fp32 and bf16 the logits, the gradient of every parameter, the losses of ten optimizer steps on the
 same batch, and the logits after them in evaluation. Its metadata say which model and optimizer these
 are, in the words of Ringside's experiment files.
@@ -23,7 +23,7 @@ from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 from pytorch_models import (  # noqa: E402
-    Bert, Conv1D, Gpt, Idefics3, Llama, Mlp, ResNet, ResNetBlock, Vgg, loss_of,
+    T5, Bert, Conv1D, Gpt, Idefics3, Llama, Mlp, ResNet, ResNetBlock, Vgg, loss_of,
 )
 
 FOLDER = pathlib.Path(__file__).parent / "fixtures"
@@ -31,7 +31,7 @@ STEPS = 10
 
 
 KINDS = {"gpt": lambda c: Gpt(c, linear=Conv1D), "llama": Llama, "bert": Bert, "resnet": ResNet,
-         "vgg": Vgg, "mlp": Mlp, "idefics3": Idefics3}
+         "vgg": Vgg, "mlp": Mlp, "idefics3": Idefics3, "t5": T5}
 
 
 # ---- the optimizers, on fp32 masters
@@ -180,6 +180,10 @@ def data_of(c, samples):
         return tokens, tokens, torch.randint(c["vocabulary"], tokens.shape)
     if c["kind"] == "mlp":
         return tokens, tokens, torch.randint(c["vocabulary"], (samples, 1))
+    if c["kind"] == "t5":
+        targets = torch.randint(c["vocabulary"], (samples, c["target_context"]))
+        inputs = torch.cat([tokens, torch.zeros_like(targets[:, :1]), targets[:, :-1]], 1)
+        return inputs, inputs, targets
     segments = (torch.arange(c["context"]) >= c["context"] // 2).long().expand(samples, -1)
     masked = torch.stack(
         [torch.randperm(c["context"])[: c["masked"]].sort().values for _ in range(samples)]
@@ -241,6 +245,9 @@ CASES = [
      {"kind": "idefics3", "tied": False, **TOKENS, "heads": 4, "kv_heads": 2, "hidden": 24,
       "rope_base": 273768.0, "context": 8, "image": 13, "channels": 3, "patch": 3, "shuffle": 2,
       "vision_layers": 2, "vision_heads": 2, "vision_width": 8, "vision_hidden": 12}, ADAMW, 3),
+    ("t5",
+     {"kind": "t5", **TOKENS, "target_context": 9, "heads": 3, "head_width": 6, "hidden": 40,
+      "relative_buckets": 8, "relative_distance": 10}, ADAMW, 3),
     ("mlp", {"kind": "mlp", **TOKENS}, {**ADAMW, "lr": 1e-2, "decay": "all", "clip_norm": 0}, 8),
     ("resnet10-cifar",
      {"kind": "resnet", "layers": 10, "stem": "cifar", "image": 16, "channels": 3, "filters": 3,
