@@ -157,6 +157,19 @@ TEST_F(ClusterFile, SaysHowFarOffItIsAndHowFastModelsAre) {
               HasSubstr("nic.by_mb must have ascending"));
 }
 
+TEST_F(ClusterFile, KnowsOperationsThatWereTimed) {
+  const std::string timed =
+      "[[timed]]\ntraining = \"a\"\ndtype = \"bf16\"\nkind = \"linear\"\noperations = 1e9\n"
+      "bytes = 1e6\nus = 12.5\nmemory = 0.25\n";
+  const auto c = read(machine + timed);
+  EXPECT_EQ(c.timed,
+            (std::vector<sim::TimedOperation>{{"a", "bf16", "linear", 1e9, 1e6, 12.5, 0.25}}));
+  EXPECT_EQ(read(cluster_text(c, "")), c);
+  EXPECT_THAT(complaint(machine + replaced(timed, "linear", "liner")),
+              HasSubstr("unknown class of operations 'liner'; did you mean 'linear'?"));
+  EXPECT_THAT(complaint(machine + replaced(timed, "us = 12.5\n", "")), HasSubstr("lacks us"));
+}
+
 TEST_F(ClusterFile, AnEfficiencyOfOneDtypeWinsOverThatOfAll) {
   const auto& efficiency = read(machine).device.efficiency;
   EXPECT_EQ(efficiency.at("fp32").at("linear").at(10), 0.95);

@@ -1,0 +1,121 @@
+// Timed operations of an experiment's models, and which of them a prediction takes.
+#include "experiments/calibrate/calibrate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/base/error.h"
+#include "core/plan/lone_training.h"
+#include "experiments/calibrate/timed_training.h"
+#include "experiments/run/predict.h"
+#include "tests/experiments/program_test.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::HasSubstr;
+
+RunPlan tiny_run() {
+  RunPlan run;
+  run.scheme = "ddp";
+  run.world = 2;
+  run.model = {.kind = "mlp", .layers = 1, .width = 16, .context = 4};
+  run.data.kind = "synthetic";
+  run.data.holdout = 0;
+  run.train.global_batch = 8;
+  run.train.micro_batch = 4;
+  run.ranks = {{0, 0, -1}, {1, 1, -1}};
+  return run;
+}
+
+TEST(LoneTraining, IsTheSameForRunsWhoseWorkersDoTheSame) {
+  const RunPlan run = tiny_run();
+  RunPlan other = run;
+  other.scheme = "ps";
+  other.world = 4;
+  other.train.global_batch = 16;
+  other.train.steps = 99;
+  other.train.seed = 7;
+  EXPECT_EQ(lone_training_name(run), lone_training_name(other));
+  EXPECT_EQ(lone_training(run).train.global_batch, 4);
+  EXPECT_EQ(lone_training_name(run).size(), 16u);
+  other.optimizer.kind = "sgd";
+  EXPECT_NE(lone_training_name(run), lone_training_name(other));
+  other = run;
+  other.train.micro_batch = 2;
+  EXPECT_NE(lone_training_name(run), lone_training_name(other));
+  other = run;
+  other.train.precision = Precision::bf16;
+  EXPECT_NE(lone_training_name(run), lone_training_name(other));
+}
+
+TEST(TimedTraining, HasTheTimesOfEveryRankThatTrains) {
+  const auto ranks = time_training(lone_training(tiny_run()), 1, {.ranks = 2, .steps = 5});
+  ASSERT_EQ(ranks.size(), 2u);
+  std::set<OpClass> classes;
+  for (const TimedStep& rank : ranks) {
+    EXPECT_EQ(rank.ops.size(), ranks[0].ops.size());
+    ASSERT_EQ(rank.seconds.size(), 5u);
+    for (const TimedOp& op : rank.ops) {
+      EXPECT_GE(op.seconds, 0);
+      EXPECT_GE(op.before, 0);
+      classes.insert(op.cost.kind);
+    }
+  }
+  for (const OpClass kind : {OpClass::linear, OpClass::optimizer, OpClass::loss})
+    EXPECT_TRUE(classes.contains(kind)) << name_of(kind);
+}
+
+TEST(TimedTraining, EndsWithTheErrorOfARankThatCannotTrain) {
+  RunPlan plan = lone_training(tiny_run());
+  plan.optimizer.lr = 1e30;
+  EXPECT_THROW(time_training(plan, 1, {.ranks = 2, .steps = 20}), Error);
+}
+
+TEST(MeasuredModels, HaveEveryOperationOfAStepOnceForEachTraining) {
+  sim::ClusterSpec cluster;
+  cluster.device.cores = 2;
+  cluster.device.streams = 1.25;
+  RunPlan other = tiny_run(), half = tiny_run();
+  other.scheme = "single";
+  half.train.micro_batch = 2;
+  measure_models(cluster, {tiny_run(), other, half}, 1);
+  std::set<std::tuple<std::string, std::string, double, double>> keys;
+  std::set<std::string> trainings;
+  for (const sim::TimedOperation& one : cluster.timed) {
+    EXPECT_TRUE(keys.emplace(one.training, one.kind, one.operations, one.bytes).second);
+    trainings.insert(one.training);
+    EXPECT_EQ(one.dtype, "fp32");
+    EXPECT_GT(one.us, 0);
+    EXPECT_GE(one.memory, 0);
+    EXPECT_LE(one.memory, 1);
+  }
+  EXPECT_EQ(trainings,
+            (std::set<std::string>{lone_training_name(tiny_run()), lone_training_name(half)}));
+}
+
+TEST(Prediction, TakesTheTimesOfItsOwnTrainingFirst) {
+  const RunPlan run = tiny_run();
+  sim::ClusterSpec machine;
+  machine.timed = {{"another", "fp32", "linear", 8, 4, 1, 0},
+                   {lone_training_name(run), "fp32", "linear", 8, 4, 2, 0},
+                   {"another", "fp32", "linear", 16, 8, 3, 0}};
+  EXPECT_EQ(prediction_plan(run, machine).cluster->timed,
+            (std::vector<sim::TimedOperation>{machine.timed[1], machine.timed[2]}));
+}
+
+class CalibrateCommand : public testing::ProgramTest {};
+
+TEST_F(CalibrateCommand, RefusesFilesOfWhichNothingRunsHere) {
+  write("trial.toml", "[device]\nkind = \"cpu\"\nthreads = 2\n[data]\nkind = \"synthetic\"\n");
+  EXPECT_THAT(run({"calibrate", "trial.toml"}).err,
+              HasSubstr("trial.toml: no run of it computes on this machine's processor with 1 "
+                        "thread a rank"));
+  EXPECT_THAT(run({"calibrate", "absent.toml"}).err, HasSubstr("absent.toml"));
+  EXPECT_EQ(run({"calibrate", "trial.toml", "--from", "links.toml"}).status, 2);
+}
+
+}  // namespace
+}  // namespace ringside
