@@ -150,6 +150,12 @@ OpCost cost(const TakeRowsBackward& op) {
   return {OpClass::embedding, count(op.dy), bytes(op.dy, op.positions, op.dx), op.dy.dtype()};
 }
 
+OpCost cost(const CopyColumns& op) {
+  const double copied = static_cast<double>(op.in.shape()[0] * op.columns) *
+                        static_cast<double>(size_of(op.in.dtype()));
+  return {OpClass::elementwise, 0, 2 * copied, op.in.dtype()};
+}
+
 OpCost cost(const LayerNormForward& op) {
   return {OpClass::normalisation, (op.residual ? 9 : 8) * count(op.x),
           bytes(op.x, op.residual, op.weight, op.bias, op.sum, op.y, op.mean, op.rstd),
@@ -253,6 +259,16 @@ OpCost cost(const MaxPoolForward& op) {
 
 OpCost cost(const MaxPoolBackward& op) {
   return {OpClass::pooling, count(op.dy), bytes(op.dy, op.where, op.dx), op.dx.dtype()};
+}
+
+OpCost cost(const AverageWindowsForward& op) {
+  return {OpClass::pooling, static_cast<double>(op.size * op.size) * count(op.y), bytes(op.x, op.y),
+          op.x.dtype()};
+}
+
+OpCost cost(const AverageWindowsBackward& op) {
+  return {OpClass::pooling, static_cast<double>(op.size * op.size) * count(op.dy),
+          bytes(op.dy, op.dx), op.dx.dtype()};
 }
 
 OpCost cost(const AveragePoolForward& op) {

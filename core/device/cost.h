@@ -17,7 +17,7 @@ enum class OpClass : std::uint8_t {
   linear,  // matrix products of layers
   attention,
   normalisation,
-  elementwise,  // add, copy, dropout, swiglu, rotary
+  elementwise,  // add, copy, copies of columns, dropout, swiglu, rotary
   optimizer,
   embedding,
   loss,
@@ -72,6 +72,7 @@ OpCost cost(const EmbeddingForward&);
 OpCost cost(const EmbeddingBackward&);
 OpCost cost(const TakeRowsForward&);
 OpCost cost(const TakeRowsBackward&);
+OpCost cost(const CopyColumns&);
 OpCost cost(const LayerNormForward&);
 OpCost cost(const LayerNormBackward&);
 OpCost cost(const RmsNormForward&);
@@ -92,6 +93,8 @@ OpCost cost(const BatchNormReduce&);
 OpCost cost(const BatchNormBackward&);
 OpCost cost(const MaxPoolForward&);
 OpCost cost(const MaxPoolBackward&);
+OpCost cost(const AverageWindowsForward&);
+OpCost cost(const AverageWindowsBackward&);
 OpCost cost(const AveragePoolForward&);
 OpCost cost(const AveragePoolBackward&);
 OpCost cost(const CrossEntropy&);

@@ -35,6 +35,7 @@ struct Kernels {
   Kernel<EmbeddingBackward> embedding_backward{};
   Kernel<TakeRowsForward> take_rows_forward{};
   Kernel<TakeRowsBackward> take_rows_backward{};
+  Kernel<CopyColumns> copy_columns{};
   Kernel<LayerNormForward> layer_norm_forward{};
   Kernel<LayerNormBackward> layer_norm_backward{};
   Kernel<RmsNormForward> rms_norm_forward{};
@@ -55,6 +56,8 @@ struct Kernels {
   Kernel<BatchNormBackward> batch_norm_backward{};
   Kernel<MaxPoolForward> max_pool_forward{};
   Kernel<MaxPoolBackward> max_pool_backward{};
+  Kernel<AverageWindowsForward> average_windows_forward{};
+  Kernel<AverageWindowsBackward> average_windows_backward{};
   Kernel<AveragePoolForward> average_pool_forward{};
   Kernel<AveragePoolBackward> average_pool_backward{};
   Kernel<CrossEntropy> cross_entropy{};
@@ -80,6 +83,7 @@ void for_each_slot(KernelsType& k, Visitor&& visit) {
   visit("embedding_backward", k.embedding_backward);
   visit("take_rows_forward", k.take_rows_forward);
   visit("take_rows_backward", k.take_rows_backward);
+  visit("copy_columns", k.copy_columns);
   visit("layer_norm_forward", k.layer_norm_forward);
   visit("layer_norm_backward", k.layer_norm_backward);
   visit("rms_norm_forward", k.rms_norm_forward);
@@ -100,6 +104,8 @@ void for_each_slot(KernelsType& k, Visitor&& visit) {
   visit("batch_norm_backward", k.batch_norm_backward);
   visit("max_pool_forward", k.max_pool_forward);
   visit("max_pool_backward", k.max_pool_backward);
+  visit("average_windows_forward", k.average_windows_forward);
+  visit("average_windows_backward", k.average_windows_backward);
   visit("average_pool_forward", k.average_pool_forward);
   visit("average_pool_backward", k.average_pool_backward);
   visit("cross_entropy", k.cross_entropy);

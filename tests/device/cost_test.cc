@@ -219,6 +219,28 @@ TEST(Cost, CrossAttentionCountsTheKeysOfTheOtherSequence) {
   EXPECT_EQ(cost(causal).operations, 4.0 * q * (queries + 1) / 2);
 }
 
+TEST(Cost, ConvolutionsThatAreNotSquare) {
+  constexpr std::int64_t pixels = 2 * 9 * 8, in = 6, out = 5, taps = 7;
+  const ConvolutionForward forward{.x = made({2, 9, 8, in}),
+                                   .weight = made({out, 1, taps, in}),
+                                   .padding = {0, 3},
+                                   .y = made({2, 9, 8, out})};
+  expect_cost(cost(forward), OpClass::convolution, 2.0 * pixels * out * taps * in,
+              pixels * (in + out) + out * taps * in);
+}
+
+TEST(Cost, AverageWindowsAndCopiesOfColumns) {
+  const Tensor x = made({2, 8, 9, 4}), y = made({2, 3, 4, 4});
+  expect_cost(cost(AverageWindowsForward{.x = x, .size = 3, .stride = 2, .y = y}), OpClass::pooling,
+              9 * 2 * 3 * 4 * 4, 2 * 8 * 9 * 4 + 2 * 3 * 4 * 4);
+  expect_cost(cost(AverageWindowsBackward{.dy = y, .size = 3, .stride = 2, .dx = x}),
+              OpClass::pooling, 9 * 2 * 3 * 4 * 4, 2 * 8 * 9 * 4 + 2 * 3 * 4 * 4);
+  // The columns beside those that are copied cost nothing.
+  expect_cost(cost(CopyColumns{
+                  .in = made({30, 7}), .out = made({30, 50}), .from = 1, .to = 20, .columns = 5}),
+              OpClass::elementwise, 0, 2 * 30 * 5);
+}
+
 TEST(Cost, CrossEntropy) {
   constexpr std::int64_t m = 30, classes = 20;
   CrossEntropy op{.logits = made({m, classes}), .targets = integers({m}), .losses = made({m})};

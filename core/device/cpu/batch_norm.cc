@@ -11,7 +11,6 @@
 namespace ringside::cpu {
 namespace {
 
-constexpr float epsilon = 1e-5f;
 constexpr std::int64_t unroll = 4;  // rows that are added to a sum at once
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -89,7 +88,7 @@ std::vector<float> floats(const Tensor& values) {
   return out;
 }
 
-std::vector<float> reciprocal_deviation(const Tensor& variance) {
+std::vector<float> reciprocal_deviation(const Tensor& variance, float epsilon) {
   std::vector<float> rstd;
   for (const float value : variance.span<float>()) rstd.push_back(1 / std::sqrt(value + epsilon));
   return rstd;
@@ -227,7 +226,7 @@ void batch_norm_merge(const Context&, const BatchNormMerge& op) {
 
 void batch_norm_forward(const Context& context, const BatchNormForward& op) {
   const std::int64_t rows = op.x.shape()[0], channels = op.x.shape()[1];
-  std::vector<float> scale = reciprocal_deviation(op.variance);
+  std::vector<float> scale = reciprocal_deviation(op.variance, op.epsilon);
   const std::vector<float> weight = floats(op.weight), bias = floats(op.bias);
   for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= weight[c];
   const std::int64_t grain = 1 + (1 << 14) / channels;
@@ -248,7 +247,7 @@ void batch_norm_forward(const Context& context, const BatchNormForward& op) {
 void batch_norm_reduce(const Context& context, const BatchNormReduce& op) {
   const Partition split(op.x.shape()[0], op.x.shape()[1]);
   const std::int64_t channels = split.channels;
-  const std::vector<float> rstd = reciprocal_deviation(op.variance);
+  const std::vector<float> rstd = reciprocal_deviation(op.variance, op.epsilon);
   const float* mean = op.mean.data<float>();
   std::vector<double> sums(at(split.parts * 2 * channels), 0.0);
   parallel_for(context.threads, split.parts, 1, [&](std::int64_t begin, std::int64_t end, int) {
@@ -284,7 +283,7 @@ void batch_norm_backward(const Context& context, const BatchNormBackward& op) {
   const auto count = static_cast<float>(op.rows);
   const std::vector<float> weight = floats(op.weight);
   Slopes slopes;
-  slopes.outer = reciprocal_deviation(op.variance);
+  slopes.outer = reciprocal_deviation(op.variance, op.epsilon);
   for (std::int64_t c = 0; c < channels; ++c) {
     const float rstd = slopes.outer[at(c)];
     slopes.outer[at(c)] *= weight[at(c)];

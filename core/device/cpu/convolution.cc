@@ -34,7 +34,7 @@ struct Extents {
     bias = {ws[0]};
     y = {ys[0], ys[3], ys[1], ys[2]};
     strides = {op.stride, op.stride};
-    padding = {op.padding, op.padding};
+    padding = {op.padding.rows, op.padding.columns};
     type = onednn::type_of(op.x.dtype());
     groups = groups_of(op.x, op.weight);
     if (groups > 1) weight = {groups, ws[0] / groups, ws[3], ws[1], ws[2]};

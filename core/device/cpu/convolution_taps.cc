@@ -67,7 +67,8 @@ void weight_gradient_by_taps(const Context& context, const ConvolutionBackward& 
       context.device.tensor(Shape{B * P * Q, K}, MemoryKind::workspace, DType::f32);
   for (std::int64_t r = 0; r < R; ++r)
     for (std::int64_t s = 0; s < S; ++s) {
-      const Meeting down(r, op.stride, op.padding, H, P), right(s, op.stride, op.padding, W, Q);
+      const Meeting down(r, op.stride, op.padding.rows, H, P),
+          right(s, op.stride, op.padding.columns, W, Q);
       const std::int64_t met = down.count() * right.count();
       float* out = op.dweight.data<float>() + (r * S + s) * C;
       if (met == 0) {

@@ -94,18 +94,20 @@ void multiply(const Context& context, const Windows& of, const float* panels, st
   });
 }
 
-bool fits(const Tensor& x, const Tensor& weight) {
+/// Windows are square here, and the margins of an image are equal on all sides.
+bool fits(const Tensor& x, const Tensor& weight, const Extent2d& padding) {
   const std::int64_t K = weight.shape()[0], R = weight.shape()[1], C = weight.shape()[3];
-  return RINGSIDE_VECTOR_BYTES == 32 && x.dtype() == DType::f32 && R > 1 && K % tile_columns == 0 &&
-         C % tile_columns == 0 && x.shape()[3] == C;
+  const bool square = weight.shape()[2] == R && padding.rows == padding.columns;
+  return RINGSIDE_VECTOR_BYTES == 32 && x.dtype() == DType::f32 && R > 1 && square &&
+         K % tile_columns == 0 && C % tile_columns == 0 && x.shape()[3] == C;
 }
 
 }  // namespace
 
-bool windows_are_faster(const ConvolutionForward& op) { return fits(op.x, op.weight); }
+bool windows_are_faster(const ConvolutionForward& op) { return fits(op.x, op.weight, op.padding); }
 bool windows_are_faster(const ConvolutionBackward& op) {
-  return fits(op.x, op.weight) && op.stride == 1 && op.padding < op.weight.shape()[1] &&
-         op.weight.shape()[1] == op.weight.shape()[2];
+  return fits(op.x, op.weight, op.padding) && op.stride == 1 &&
+         op.padding.rows < op.weight.shape()[1];
 }
 
 void convolve_windows(const Context& context, const ConvolutionForward& op) {
@@ -120,7 +122,7 @@ void convolve_windows(const Context& context, const ConvolutionForward& op) {
                         size, 1, panels.data<float>() + first * size);
       });
   const Windows windows{op.x.data<float>(), x[0],      x[1], x[2], x[3], w[1], w[2],
-                        op.padding,         op.stride, y[1], y[2]};
+                        op.padding.rows,    op.stride, y[1], y[2]};
   float* result = op.y.data<float>();
   const float* bias = op.bias ? op.bias.data<float>() : nullptr;
   const std::int64_t positions = windows.positions();
@@ -154,8 +156,8 @@ void image_gradient_by_windows(const Context& context, const ConvolutionBackward
             pack_panels(K, tile_columns, op.weight.data<float>() + (R * S - 1 - tap) * C + c,
                         R * S * C, panels.data<float>() + c * R * S * K + tap * K * tile_columns);
       });
-  const Windows windows{op.dy.data<float>(), dy[0], dy[1], dy[2], K, R, S,
-                        R - 1 - op.padding,  1,     x[1],  x[2]};
+  const Windows windows{op.dy.data<float>(),     dy[0], dy[1], dy[2], K, R, S,
+                        R - 1 - op.padding.rows, 1,     x[1],  x[2]};
   multiply(context, windows, panels.data<float>(), C, op.dx.data<float>(),
            [](std::int64_t, std::int64_t) {});
 }

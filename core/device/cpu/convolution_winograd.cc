@@ -195,7 +195,8 @@ bool fits(const Op& op, const Tensor& results) {
   const Shape &weight = op.weight.shape(), &y = results.shape();
   const std::int64_t K = weight[0], C = weight[3];
   const bool layout = op.x.dtype() == DType::f32 && K % tile_columns == 0 && C % tile_columns == 0;
-  const bool windows = weight[1] == 3 && weight[2] == 3 && op.stride == 1 && op.padding <= 2;
+  const bool windows = weight[1] == 3 && weight[2] == 3 && op.stride == 1 &&
+                       op.padding.rows == op.padding.columns && op.padding.rows <= 2;
   // With fewer channels, and on smaller images, the transforms cost more than they save.
   return RINGSIDE_VECTOR_BYTES == 32 && layout && windows && op.x.shape()[3] == C &&
          std::min(K, C) >= 32 && std::min(y[1], y[2]) >= 4;
@@ -208,7 +209,7 @@ bool winograd_is_faster(const ConvolutionBackward& op) { return fits(op, op.dy);
 
 void convolve_by_winograd(const Context& context, const ConvolutionForward& op) {
   Convolution convolution{.from = Images<const float>(op.x),
-                          .margin = op.padding,
+                          .margin = op.padding.rows,
                           .weights = forward_weights(context, op.weight),
                           .to = Images<float>(op.y)};
   if (op.bias) convolution.bias = op.bias.data<float>();
@@ -221,7 +222,7 @@ void image_gradient_by_winograd(const Context& context, const ConvolutionBackwar
   // window. For the window's first result the pixel was multiplied by the kernel's last weights,
   // for its last result by the kernel's first weights. So the kernel is turned by half a circle.
   Convolution{.from = Images<const float>(op.dy),
-              .margin = 2 - op.padding,
+              .margin = 2 - op.padding.rows,
               .weights = backward_weights(context, op.weight),
               .to = Images<float>(op.dx)}
       .run(context);
@@ -247,7 +248,7 @@ void weight_gradient_by_winograd(const Context& context, const ConvolutionBackwa
         const std::int64_t image = tiles.image(begin + i), top = tiles.top(begin + i),
                            left = tiles.left(begin + i);
         const float *seen[16], *slopes[4];
-        x.square<4>(image, top - op.padding, left - op.padding, zeros.data(), seen);
+        x.square<4>(image, top - op.padding.rows, left - op.padding.rows, zeros.data(), seen);
         transform_pixels(seen, C, pixels.at(pixel_data.data<float>(), i));
         dy.square<2>(image, top, left, zeros.data(), slopes);
         transform_result_gradients(slopes, K, dresults.at(dresult_data.data<float>(), i));

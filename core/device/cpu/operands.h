@@ -91,6 +91,14 @@ void visit_operands(Is<MaxPoolBackward> auto& op, auto&& visit) {
   visit.in(op.dy), visit.in(op.where);
   visit.out(op.dx);
 }
+void visit_operands(Is<AverageWindowsForward> auto& op, auto&& visit) {
+  visit.in(op.x);
+  visit.out(op.y);
+}
+void visit_operands(Is<AverageWindowsBackward> auto& op, auto&& visit) {
+  visit.in(op.dy);
+  visit.out(op.dx);
+}
 void visit_operands(Is<AveragePoolForward> auto& op, auto&& visit) {
   visit.in(op.x);
   visit.out(op.y);

@@ -110,6 +110,56 @@ void max_pool_backward(const Context& context, const MaxPoolBackward& op) {
       });
 }
 
+void average_windows_forward(const Context& context, const AverageWindowsForward& op) {
+  const std::int64_t H = op.x.shape()[1], W = op.x.shape()[2], C = op.x.shape()[3];
+  const std::int64_t P = op.y.shape()[1], Q = op.y.shape()[2];
+  const float* x = op.x.data<float>();
+  float* y = op.y.data<float>();
+  const auto positions = static_cast<float>(op.size * op.size);
+  parallel_for(context.threads, op.x.shape()[0] * P, 1,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t row = begin; row < end; ++row) {
+                   const float* image = x + row / P * H * W * C;
+                   const Overlap down(row % P, op.size, op.stride, op.padding, H);
+                   for (std::int64_t q = 0; q < Q; ++q) {
+                     const Overlap right(q, op.size, op.stride, op.padding, W);
+                     float* mean = y + (row * Q + q) * C;
+                     std::fill_n(mean, C, 0.0f);
+                     for (std::int64_t i = down.begin; i < down.end; ++i)
+                       for (std::int64_t j = right.begin; j < right.end; ++j)
+                         add_row(image + ((down.at + i) * W + right.at + j) * C, mean, C);
+                     for (std::int64_t c = 0; c < C; ++c) mean[c] /= positions;
+                   }
+                 }
+               });
+}
+
+void average_windows_backward(const Context& context, const AverageWindowsBackward& op) {
+  const std::int64_t H = op.dx.shape()[1], W = op.dx.shape()[2], C = op.dx.shape()[3];
+  const std::int64_t P = op.dy.shape()[1], Q = op.dy.shape()[2];
+  const float* dy = op.dy.data<float>();
+  const auto positions = static_cast<float>(op.size * op.size);
+  // One thread computes an image, because windows that overlap add to the same positions.
+  parallel_for(context.threads, op.dx.shape()[0], 1,
+               [&](std::int64_t begin, std::int64_t end, int) {
+                 for (std::int64_t b = begin; b < end; ++b) {
+                   float* image = op.dx.data<float>() + b * H * W * C;
+                   std::fill_n(image, H * W * C, 0.0f);
+                   for (std::int64_t p = 0; p < P; ++p) {
+                     const Overlap down(p, op.size, op.stride, op.padding, H);
+                     for (std::int64_t q = 0; q < Q; ++q) {
+                       const Overlap right(q, op.size, op.stride, op.padding, W);
+                       const float* from = dy + ((b * P + p) * Q + q) * C;
+                       for (std::int64_t i = down.begin; i < down.end; ++i)
+                         for (std::int64_t j = right.begin; j < right.end; ++j)
+                           add_row(from, image + ((down.at + i) * W + right.at + j) * C, C);
+                     }
+                   }
+                   for (std::int64_t i = 0; i < H * W * C; ++i) image[i] /= positions;
+                 }
+               });
+}
+
 void average_pool_forward(const Context& context, const AveragePoolForward& op) {
   const std::int64_t positions = op.x.shape()[1] * op.x.shape()[2], C = op.x.shape()[3];
   const float* x = op.x.data<float>();

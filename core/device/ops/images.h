@@ -1,7 +1,7 @@
 // Operations of layers on images. Channels come last: inputs have B images, H x W positions and C
 // channels, outputs P x Q positions and K channels. For kernels or windows of R x S positions,
-// P = (H + 2 * padding - R) / stride + 1 and Q = (W + 2 * padding - S) / stride + 1. See
-// core/device/ops.h.
+// P = (H + 2 * padding.rows - R) / stride + 1 and Q = (W + 2 * padding.columns - S) / stride + 1.
+// See core/device/ops.h.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,15 @@
 #include "core/tensor/tensor.h"
 
 namespace ringside {
+
+/// A number for the rows of an image and one for its columns; a single number stands for both.
+struct Extent2d {
+  std::int64_t rows = 0, columns = 0;
+
+  constexpr Extent2d(std::int64_t both) : rows(both), columns(both) {}
+  constexpr Extent2d(std::int64_t rows_, std::int64_t columns_) : rows(rows_), columns(columns_) {}
+  bool operator==(const Extent2d&) const = default;
+};
 
 /// Convolution as in deep learning: cross-correlation, with zeros around the image. With G groups
 /// (Krizhevsky et al. 2012) both channels and kernels are divided into G equal parts in their
@@ -19,8 +28,9 @@ struct ConvolutionForward {
   Tensor weight{};  // [K, R, S, C / G]
   Tensor bias{};    // [K], optional
   bool relu = false;
-  std::int64_t stride = 1, padding = 0;
-  Tensor y{};  // [B, P, Q, K]
+  std::int64_t stride = 1;
+  Extent2d padding = 0;  // rows of zeros above and below, columns on either side
+  Tensor y{};            // [B, P, Q, K]
 };
 /// With `relu`, dy is overwritten by the gradient of the values before the relu.
 struct ConvolutionBackward {
@@ -29,7 +39,8 @@ struct ConvolutionBackward {
   Tensor weight{};  // [K, R, S, C / G]
   Tensor y{};       // [B, P, Q, K], needed if and only if `relu`
   bool relu = false;
-  std::int64_t stride = 1, padding = 0;
+  std::int64_t stride = 1;
+  Extent2d padding = 0;
   Tensor dx{};       // [B, H, W, C], optional
   Tensor dweight{};  // [K, R, S, C / G]
   Tensor dbias{};    // [K], optional
@@ -40,7 +51,7 @@ inline std::int64_t groups_of(const Tensor& x, const Tensor& weight) {
 }
 
 // Batch norm (Ioffe and Szegedy 2015) over M = B * H * W rows. It has several parts, so that ranks
-// can combine their statistics in between. Statistics are fp32; epsilon is 1e-5.
+// can combine their statistics in between. Statistics are fp32.
 
 /// For each channel, the mean and the mean squared deviation from it.
 struct BatchNormStatistics {
@@ -58,6 +69,7 @@ struct BatchNormForward {
   Tensor residual{};          // [M, C], optional
   Tensor mean{}, variance{};  // [C] fp32
   Tensor weight{}, bias{};    // [C]
+  float epsilon = 1e-5f;
   bool relu = false;
   Tensor y{};  // [M, C]
 };
@@ -66,6 +78,7 @@ struct BatchNormForward {
 struct BatchNormReduce {
   Tensor dy{}, x{}, y{};      // [M, C]; y is needed if and only if `relu`
   Tensor mean{}, variance{};  // [C] fp32
+  float epsilon = 1e-5f;
   bool relu = false;
   Tensor sums{};  // [2, C] fp32
 };
@@ -75,6 +88,7 @@ struct BatchNormBackward {
   Tensor dy{}, x{}, y{};      // as in BatchNormReduce
   Tensor mean{}, variance{};  // [C] fp32
   Tensor weight{};            // [C]
+  float epsilon = 1e-5f;
   bool relu = false;
   Tensor sums{};          // [2, C] fp32, over all `rows` of the group
   std::int64_t rows = 0;  // M times the number of ranks in the group
@@ -94,6 +108,18 @@ struct MaxPoolBackward {
   Tensor dy{};     // [B, P, Q, C]
   Tensor where{};  // [B, P, Q, C] uint8
   std::int64_t size = 2, stride = 2, padding = 0;
+  Tensor dx{};  // [B, H, W, C]
+};
+/// The mean over windows of size x size. Positions outside the image count as zeros: a window has
+/// size * size positions wherever it lies.
+struct AverageWindowsForward {
+  Tensor x{};  // [B, H, W, C]
+  std::int64_t size = 3, stride = 1, padding = 0;
+  Tensor y{};  // [B, P, Q, C]
+};
+struct AverageWindowsBackward {
+  Tensor dy{};  // [B, P, Q, C]
+  std::int64_t size = 3, stride = 1, padding = 0;
   Tensor dx{};  // [B, H, W, C]
 };
 /// The mean over all positions of an image.

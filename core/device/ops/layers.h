@@ -87,4 +87,12 @@ struct TakeRowsBackward {
   Tensor dx{};         // [B, T, C]
 };
 
+/// Copies columns of one matrix into another: out[m][to + c] = in[m][from + c] for c below
+/// `columns`. The other columns of `out` are left alone.
+struct CopyColumns {
+  Tensor in{};   // [M, from + columns or more]
+  Tensor out{};  // [M, to + columns or more], of the dtype of `in`
+  std::int64_t from = 0, to = 0, columns = 0;
+};
+
 }  // namespace ringside

@@ -13,11 +13,12 @@ namespace ringside::reference {
 /// Extents of windows over channels-last images: those of a convolution, or of a pool with R = S
 /// and K = C.
 struct Windows {
-  Index B, H, W, C, K, R, S, stride, padding;
+  Index B, H, W, C, K, R, S, stride;
+  Extent2d padding;
   Index groups = 1;
 
-  Index P() const { return (H + 2 * padding - R) / stride + 1; }
-  Index Q() const { return (W + 2 * padding - S) / stride + 1; }
+  Index P() const { return (H + 2 * padding.rows - R) / stride + 1; }
+  Index Q() const { return (W + 2 * padding.columns - S) / stride + 1; }
   Index x(Index b, Index h, Index w, Index c) const { return ((b * H + h) * W + w) * C + c; }
   Index y(Index b, Index p, Index q, Index k) const { return ((b * P() + p) * Q() + q) * K + k; }
   Index group_channels() const { return C / groups; }
@@ -40,7 +41,7 @@ struct Windows {
         for (Index q = 0; q < Q(); ++q)
           for (Index r = 0; r < R; ++r)
             for (Index s = 0; s < S; ++s) {
-              const Index h = p * stride - padding + r, w = q * stride - padding + s;
+              const Index h = p * stride - padding.rows + r, w = q * stride - padding.columns + s;
               if (h >= 0 && h < H && w >= 0 && w < W) body(b, p, q, r, s, h, w);
             }
   }
@@ -90,18 +91,19 @@ inline ChannelStatistics channel_statistics(const Values& x, Index channels) {
   return out;
 }
 /// x, scaled to mean 0 and variance 1 in every channel (epsilon makes the variance a bit smaller).
-inline Values normalised(const Values& x, const ChannelStatistics& of) {
+inline Values normalised(const Values& x, const ChannelStatistics& of, double epsilon) {
   Values out(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t c = i % of.mean.size();
-    out[i] = (x[i] - of.mean[c]) / std::sqrt(of.variance[c] + 1e-5);
+    out[i] = (x[i] - of.mean[c]) / std::sqrt(of.variance[c] + epsilon);
   }
   return out;
 }
 /// The gradients of the batch norm's biases, then those of its weights.
-inline Values batch_norm_sums(const Values& dz, const Values& x, const ChannelStatistics& of) {
+inline Values batch_norm_sums(const Values& dz, const Values& x, const ChannelStatistics& of,
+                              double epsilon) {
   const std::size_t channels = of.mean.size();
-  const Values n = normalised(x, of);
+  const Values n = normalised(x, of, epsilon);
   Values out(2 * channels, 0.0);
   for (std::size_t i = 0; i < dz.size(); ++i) {
     out[i % channels] += dz[i];
@@ -110,15 +112,34 @@ inline Values batch_norm_sums(const Values& dz, const Values& x, const ChannelSt
   return out;
 }
 inline Values batch_norm_backward(const Values& dz, const Values& x, const ChannelStatistics& of,
-                                  const Values& weight, const Values& sums, double rows) {
+                                  const Values& weight, const Values& sums, double rows,
+                                  double epsilon) {
   const std::size_t channels = of.mean.size();
-  const Values n = normalised(x, of);
+  const Values n = normalised(x, of, epsilon);
   Values dx(dz.size());
   for (std::size_t i = 0; i < dz.size(); ++i) {
     const std::size_t c = i % channels;
-    dx[i] = weight[c] / std::sqrt(of.variance[c] + 1e-5) *
+    dx[i] = weight[c] / std::sqrt(of.variance[c] + epsilon) *
             (dz[i] - sums[c] / rows - n[i] * sums[channels + c] / rows);
   }
+  return dx;
+}
+
+/// The means of windows; positions outside the image count as zeros.
+inline Values window_means(const Values& x, const Windows& o) {
+  Values y(at(o.y_count()), 0.0);
+  o.for_each_place([&](Index b, Index p, Index q, Index, Index, Index h, Index w) {
+    for (Index c = 0; c < o.C; ++c)
+      y[at(o.y(b, p, q, c))] += x[at(o.x(b, h, w, c))] / static_cast<double>(o.R * o.S);
+  });
+  return y;
+}
+inline Values window_means_backward(const Values& dy, const Windows& o) {
+  Values dx(at(o.x_count()), 0.0);
+  o.for_each_place([&](Index b, Index p, Index q, Index, Index, Index h, Index w) {
+    for (Index c = 0; c < o.C; ++c)
+      dx[at(o.x(b, h, w, c))] += dy[at(o.y(b, p, q, c))] / static_cast<double>(o.R * o.S);
+  });
   return dx;
 }
 

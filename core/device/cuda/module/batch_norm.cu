@@ -9,7 +9,6 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr float epsilon = 1e-5f;
 // The number of rows that a thread loads at once: `of_one` if it reads one operand, `of_many` of
 // each operand if it reads several. The number of registers limits both.
 constexpr int of_one = 4, of_many = 2;
@@ -157,7 +156,7 @@ struct Normal {
   float mean[n], rstd[n];
 
   __device__ __forceinline__ Normal(const float* means, const float* variances,
-                                    std::int64_t column) {
+                                    float epsilon, std::int64_t column) {
 #pragma unroll
     for (int i = 0; i < n; ++i) {
       mean[i] = means[column + i];
@@ -173,6 +172,7 @@ struct Forward {
   const T *weight, *bias;
   T* y;
   std::int64_t rows;
+  float epsilon;
   bool relu;
 };
 
@@ -180,7 +180,7 @@ template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void normalise(Forward<T> op, Spread at) {
   if (!at.works()) return;
   const std::int64_t column = at.column();
-  const Normal<n> normal(op.mean, op.variance, column);
+  const Normal<n> normal(op.mean, op.variance, op.epsilon, column);
   float scale[n], bias[n];
 #pragma unroll
   for (int i = 0; i < n; ++i) {
@@ -219,6 +219,7 @@ struct Gradient {
   const T *dy, *x, *y;  // y is null without relu
   const float *mean, *variance;
   std::int64_t rows;
+  float epsilon;
 
   template <int n>
   struct Read {
@@ -256,7 +257,7 @@ __global__ __launch_bounds__(spread_threads) void part_sums(Gradient<T> op, Spre
   const int thread = static_cast<int>(threadIdx.x);
   float sums[2 * n] = {};
   if (at.works()) {
-    const Normal<n> normal(op.mean, op.variance, column);
+    const Normal<n> normal(op.mean, op.variance, op.epsilon, column);
     over_rows<of_many>(
         part.begin + at.row(), part.end, at.down,
         [&](std::int64_t row) { return op.template read<n>(row * at.columns + column); },
@@ -304,7 +305,7 @@ template <class T, int n>
 __global__ __launch_bounds__(spread_threads) void differentiate(Backward<T> op, Spread at) {
   if (!at.works()) return;
   const std::int64_t column = at.column();
-  const Normal<n> normal(op.from.mean, op.from.variance, column);
+  const Normal<n> normal(op.from.mean, op.from.variance, op.from.epsilon, column);
   float scale[n], mean[n], along[n];
 #pragma unroll
   for (int i = 0; i < n; ++i) {
@@ -376,6 +377,7 @@ void forward(const Context& context, const BatchNormForward& op) {
                         .bias = data<T>(op.bias),
                         .y = data<T>(op.y),
                         .rows = op.x.shape()[0],
+                        .epsilon = op.epsilon,
                         .relu = op.relu};
   const auto run = [&](auto n, const Spread& at, dim3 blocks) {
     launch(context, "batch_norm_forward", normalise<T, n()>, blocks, spread_threads, with, at);
@@ -390,7 +392,8 @@ Gradient<T> gradient(const Op& op) {
           data<T>(op.y),
           op.mean.template data<float>(),
           op.variance.template data<float>(),
-          op.x.shape()[0]};
+          op.x.shape()[0],
+          op.epsilon};
 }
 
 template <class T>

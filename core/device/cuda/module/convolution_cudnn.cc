@@ -50,7 +50,7 @@ template <class Attributes>
 Attributes attributes(const char* name, const ConvolutionExtents& e) {
   return Attributes()
       .set_name(name)
-      .set_padding({e.padding, e.padding})
+      .set_padding({e.padding_rows, e.padding_columns})
       .set_stride({e.stride, e.stride})
       .set_dilation({1, 1});
 }

@@ -10,7 +10,7 @@ namespace {
 /// are those of a group; a pixel has `pixel` values. `rows` is less than 2^31.
 struct Extents {
   int height, width, channels, pixel;
-  int filter_height, filter_width, out_height, out_width, stride, padding;
+  int filter_height, filter_width, out_height, out_width, stride, padding_rows, padding_columns;
   std::int64_t rows;
 
   Extents(const ConvolutionExtents& e, std::int64_t rows)
@@ -23,7 +23,8 @@ struct Extents {
         out_height(static_cast<int>(e.out_height)),
         out_width(static_cast<int>(e.out_width)),
         stride(static_cast<int>(e.stride)),
-        padding(static_cast<int>(e.padding)),
+        padding_rows(static_cast<int>(e.padding_rows)),
+        padding_columns(static_cast<int>(e.padding_columns)),
         rows(rows) {}
 };
 
@@ -36,8 +37,8 @@ __global__ __launch_bounds__(spread_threads) void take(Extents of, Spread at, co
   const int position = static_cast<int>(row), line = position / of.out_width;
   const int p = line % of.out_height, q = position % of.out_width, image = line / of.out_height;
   const int column = static_cast<int>(at.column()), place = column / of.channels;
-  const int h = p * of.stride - of.padding + place / of.filter_width;
-  const int w = q * of.stride - of.padding + place % of.filter_width;
+  const int h = p * of.stride - of.padding_rows + place / of.filter_width;
+  const int w = q * of.stride - of.padding_columns + place % of.filter_width;
   Pack<T, n> pack = {};
   if (h >= 0 && h < of.height && w >= 0 && w < of.width)
     pack = load<n>(x + ((std::int64_t{image} * of.height + h) * of.width + w) * of.pixel +
@@ -53,7 +54,7 @@ __global__ __launch_bounds__(spread_threads) void add(Extents of, Spread at, con
   const std::int64_t row = at.row_of_grid();
   if (!at.works() || row >= of.rows) return;
   const int pixel = static_cast<int>(row), line = pixel / of.width;
-  const int h = line % of.height + of.padding, w = pixel % of.width + of.padding;
+  const int h = line % of.height + of.padding_rows, w = pixel % of.width + of.padding_columns;
   const int image = line / of.height;
   const std::int64_t patch = std::int64_t{of.filter_height} * of.filter_width * of.channels;
   Floats<n> sums = {};

@@ -12,14 +12,15 @@ struct ConvolutionExtents {
   std::int64_t images, height, width, channels;       // B, H, W, C
   std::int64_t filters, filter_height, filter_width;  // K, R, S
   std::int64_t out_height, out_width;                 // P, Q
-  std::int64_t stride, padding;
+  std::int64_t stride, padding_rows, padding_columns;
   std::int64_t groups;  // G
 
   static ConvolutionExtents of(const Tensor& x, const Tensor& weight, const Tensor& y,
-                               std::int64_t stride, std::int64_t padding) {
-    return {x.shape()[0],      x.shape()[1],        x.shape()[2], x.shape()[3], weight.shape()[0],
-            weight.shape()[1], weight.shape()[2],   y.shape()[1], y.shape()[2], stride,
-            padding,           groups_of(x, weight)};
+                               std::int64_t stride, const Extent2d& padding) {
+    return {
+        x.shape()[0],      x.shape()[1],      x.shape()[2],        x.shape()[3], weight.shape()[0],
+        weight.shape()[1], weight.shape()[2], y.shape()[1],        y.shape()[2], stride,
+        padding.rows,      padding.columns,   groups_of(x, weight)};
   }
   std::int64_t group_channels() const { return channels / groups; }
   std::int64_t group_filters() const { return filters / groups; }
@@ -29,7 +30,8 @@ struct ConvolutionExtents {
   /// Whether the patches are the pixels of the images, so that x itself is the matrix, or the
   /// columns of a group in it.
   bool is_product() const {
-    return filter_height == 1 && filter_width == 1 && stride == 1 && padding == 0;
+    return filter_height == 1 && filter_width == 1 && stride == 1 && padding_rows == 0 &&
+           padding_columns == 0;
   }
   auto operator<=>(const ConvolutionExtents&) const = default;
 };

@@ -1,6 +1,6 @@
 // Pooling. Each thread computes a few channels of one position: of the output in forward, of the
-// input in backward. The backward of max pooling adds, in a fixed order, the gradients of all
-// windows that contain the position.
+// input in backward. The backward of pooling by windows adds, in a fixed order, the gradients of
+// all windows that contain the position.
 #include "core/device/cuda/module/kernels.h"
 #include "core/device/cuda/module/spread.cuh"
 #include "core/device/cuda/module/vectors.cuh"
@@ -75,13 +75,11 @@ __global__ __launch_bounds__(spread_threads) void take_largest(Windows of, Sprea
   if (where) store<n>(where + index * at.columns + at.column(), places);
 }
 
-template <class T, int n>
-__global__ __launch_bounds__(spread_threads) void give_to_largest(Windows of, Spread at,
-                                                                  const T* dy,
-                                                                  const std::uint8_t* where,
-                                                                  T* dx) {
-  const std::int64_t index = at.row_of_grid();
-  if (!at.works() || index >= of.positions) return;
+/// Calls visit(window, place) for each window that contains position `index` of the input: the
+/// number of the window among all windows, and the position's place in it, counted row by row.
+template <class Visit>
+__device__ __forceinline__ void over_windows(const Windows& of, std::int64_t index,
+                                             const Visit& visit) {
   const Position in(index, of.height, of.width);
   const int row = in.row + of.padding, column = in.column + of.padding;
   // Along one axis, first(place) is the first window that reaches `place`. last_row and last_column
@@ -91,19 +89,65 @@ __global__ __launch_bounds__(spread_threads) void give_to_largest(Windows of, Sp
   };
   const int last_row = min(row / of.stride, of.out_height - 1);
   const int last_column = min(column / of.stride, of.out_width - 1);
-  Floats<n> sums = {};
   for (int p = first(row); p <= last_row; ++p)
-    for (int q = first(column); q <= last_column; ++q) {
-      const std::int64_t out =
-          ((std::int64_t{in.image} * of.out_height + p) * of.out_width + q) * at.columns +
-          at.column();
-      const int place = (row - p * of.stride) * of.size + column - q * of.stride;
-      const auto places = load<n>(where + out);
-      const Floats<n> values = load_floats<n>(dy + out);
+    for (int q = first(column); q <= last_column; ++q)
+      visit((std::int64_t{in.image} * of.out_height + p) * of.out_width + q,
+            (row - p * of.stride) * of.size + column - q * of.stride);
+}
+
+template <class T, int n>
+__global__ __launch_bounds__(spread_threads) void give_to_largest(Windows of, Spread at,
+                                                                  const T* dy,
+                                                                  const std::uint8_t* where,
+                                                                  T* dx) {
+  const std::int64_t index = at.row_of_grid();
+  if (!at.works() || index >= of.positions) return;
+  Floats<n> sums = {};
+  over_windows(of, index, [&](std::int64_t window, int place) {
+    const std::int64_t out = window * at.columns + at.column();
+    const auto places = load<n>(where + out);
+    const Floats<n> values = load_floats<n>(dy + out);
 #pragma unroll
-      for (int i = 0; i < n; ++i)
-        if (places.at[i] == place) sums.at[i] += values.at[i];
+    for (int i = 0; i < n; ++i)
+      if (places.at[i] == place) sums.at[i] += values.at[i];
+  });
+  store_floats<n>(dx + index * at.columns + at.column(), sums);
+}
+
+template <class T, int n>
+__global__ __launch_bounds__(spread_threads) void take_means(Windows of, Spread at, const T* x,
+                                                             T* y) {
+  const std::int64_t index = at.row_of_grid();
+  if (!at.works() || index >= of.positions) return;
+  const Position out(index, of.out_height, of.out_width);
+  const int top = out.row * of.stride - of.padding, left = out.column * of.stride - of.padding;
+  const T* image = x + std::int64_t{out.image} * of.height * of.width * at.columns + at.column();
+  Floats<n> sums = {};
+  for (int h = max(top, 0); h < min(top + of.size, of.height); ++h)
+    for (int w = max(left, 0); w < min(left + of.size, of.width); ++w) {
+      const Floats<n> values =
+          load_floats<n>(image + (std::int64_t{h} * of.width + w) * at.columns);
+#pragma unroll
+      for (int i = 0; i < n; ++i) sums.at[i] += values.at[i];
     }
+#pragma unroll
+  for (int i = 0; i < n; ++i) sums.at[i] /= static_cast<float>(of.size * of.size);
+  store_floats<n>(y + index * at.columns + at.column(), sums);
+}
+
+template <class T, int n>
+__global__ __launch_bounds__(spread_threads) void give_means(Windows of, Spread at, const T* dy,
+                                                             T* dx) {
+  const std::int64_t index = at.row_of_grid();
+  if (!at.works() || index >= of.positions) return;
+  Floats<n> sums = {};
+  over_windows(of, index, [&](std::int64_t window, int) {
+    const Floats<n> values = load_floats<n>(dy + window * at.columns + at.column());
+#pragma unroll
+    for (int i = 0; i < n; ++i) sums.at[i] += values.at[i];
+  });
+#pragma unroll
+  for (int i = 0; i < n; ++i) sums.at[i] /= static_cast<float>(of.size * of.size);
   store_floats<n>(dx + index * at.columns + at.column(), sums);
 }
 
@@ -180,6 +224,34 @@ void max_backward(const Context& context, const MaxPoolBackward& op) {
 }
 
 template <class T>
+void means_forward(const Context& context, const AverageWindowsForward& op) {
+  const Windows of = windows(op, op.x, op.y, op.y);
+  const T* x = data<T>(op.x);
+  T* y = data<T>(op.y);
+  const std::int64_t channels = op.x.shape()[3];
+  const auto run = [&](auto n) {
+    const Spread at = Spread::over(channels, n);
+    launch(context, "average_windows_forward", take_means<T, n()>, at.blocks(of.positions),
+           spread_threads, of, at, x, y);
+  };
+  by_channels<T>(channels, run, x, y);
+}
+
+template <class T>
+void means_backward(const Context& context, const AverageWindowsBackward& op) {
+  const Windows of = windows(op, op.dx, op.dy, op.dx);
+  const T* dy = data<T>(op.dy);
+  T* dx = data<T>(op.dx);
+  const std::int64_t channels = op.dx.shape()[3];
+  const auto run = [&](auto n) {
+    const Spread at = Spread::over(channels, n);
+    launch(context, "average_windows_backward", give_means<T, n()>, at.blocks(of.positions),
+           spread_threads, of, at, dy, dx);
+  };
+  by_channels<T>(channels, run, dy, dx);
+}
+
+template <class T>
 void mean_forward(const Context& context, const AveragePoolForward& op) {
   const T* x = data<T>(op.x);
   T* y = data<T>(op.y);
@@ -214,6 +286,14 @@ void max_pool_forward(const Context& context, const MaxPoolForward& op) {
 
 void max_pool_backward(const Context& context, const MaxPoolBackward& op) {
   with_type(op.dx.dtype(), [&]<class T>(std::type_identity<T>) { max_backward<T>(context, op); });
+}
+
+void average_windows_forward(const Context& context, const AverageWindowsForward& op) {
+  with_type(op.x.dtype(), [&]<class T>(std::type_identity<T>) { means_forward<T>(context, op); });
+}
+
+void average_windows_backward(const Context& context, const AverageWindowsBackward& op) {
+  with_type(op.dx.dtype(), [&]<class T>(std::type_identity<T>) { means_backward<T>(context, op); });
 }
 
 void average_pool_forward(const Context& context, const AveragePoolForward& op) {
