@@ -19,7 +19,7 @@ class Stem final : public Unit {
         config_(c),
         first_(*this, "conv1", "bn1", c.channels, c.filters,
                c.stem == StemShape::cifar ? Kernel2d{3, 1, 1} : Kernel2d{7, 2, 3}, /*relu=*/true) {
-    if (c.stem == StemShape::imagenet) pool_.emplace(*this, Kernel2d{3, 2, 1});
+    if (c.stem == StemShape::imagenet) pool_.emplace(*this, Window2d{3, 2, 1});
   }
 
   Tensor forward(const Tensor& images, const Pass& pass) override {

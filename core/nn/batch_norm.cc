@@ -12,10 +12,12 @@ constexpr float momentum = 0.1f;
 
 }  // namespace
 
-BatchNorm::BatchNorm(Unit& unit, const std::string& name, std::int64_t channels, bool relu)
+BatchNorm::BatchNorm(Unit& unit, const std::string& name, std::int64_t channels, bool relu,
+                     float epsilon)
     : unit_(unit),
       channels_(channels),
       relu_(relu),
+      epsilon_(epsilon),
       weight_(unit.declare().add(name + ".weight", {channels}, layer::ones)),
       bias_(unit.declare().add(name + ".bias", {channels}, layer::zeros)) {
   const auto declare_statistic = [&](const std::string& statistic, float start) {
@@ -79,6 +81,7 @@ Tensor BatchNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
   BatchNormForward op{.x = layer::rows(x, channels_),
                       .weight = unit_.value(weight_),
                       .bias = unit_.value(bias_),
+                      .epsilon = epsilon_,
                       .relu = relu_};
   if (residual) op.residual = layer::rows(residual, channels_);
   if (!pass.training) {
@@ -120,6 +123,7 @@ Tensor BatchNorm::backward(const Tensor& dy) {
                        .mean = mean,
                        .variance = variance,
                        .weight = unit_.value(weight_),
+                       .epsilon = epsilon_,
                        .relu = relu_,
                        .sums = sums,
                        .rows = x.shape()[0] * ranks()};
@@ -128,6 +132,7 @@ Tensor BatchNorm::backward(const Tensor& dy) {
                              .y = op.y,
                              .mean = op.mean,
                              .variance = op.variance,
+                             .epsilon = epsilon_,
                              .relu = relu_,
                              .sums = sums});
   // These gradients are sums over this rank's rows; the scheme adds those of all ranks.

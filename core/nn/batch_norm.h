@@ -5,7 +5,7 @@
 
 namespace ringside {
 
-/// y = (x - mean) / sqrt(variance + 1e-5) * weight + bias for each channel (Ioffe and Szegedy
+/// y = (x - mean) / sqrt(variance + epsilon) * weight + bias for each channel (Ioffe and Szegedy
 /// 2015); then an optional residual is added, and with `relu` a relu is applied. In training, mean
 /// and variance are those of the micro-batch, taken over all ranks of the unit's group if the unit
 /// has joined one (all these ranks must have equally many samples). In evaluation they are the
@@ -19,7 +19,10 @@ namespace ringside {
 /// the step. (PyTorch has one running statistic and moves it at each micro-batch.)
 class BatchNorm {
  public:
-  BatchNorm(Unit& unit, const std::string& name, std::int64_t channels, bool relu);
+  static constexpr float usual_epsilon = 1e-5f;
+
+  BatchNorm(Unit& unit, const std::string& name, std::int64_t channels, bool relu,
+            float epsilon = usual_epsilon);
 
   /// Maps [..., channels] to the same shape. `residual` has the extents of x, or is empty. In
   /// training throws Error for a single row, which has no variance.
@@ -47,6 +50,7 @@ class BatchNorm {
   Unit& unit_;
   std::int64_t channels_;
   bool relu_;
+  float epsilon_;
   std::size_t weight_, bias_;
   std::size_t running_mean_, running_variance_;
   Tensor x_, y_, mean_, variance_;

@@ -10,9 +10,12 @@ namespace ringside {
 /// `convolution`, those of the batch norm under the name `norm`.
 class ConvNorm {
  public:
+  /// `init` gives the initial values of the convolution's weight, if they are not the usual ones.
   ConvNorm(Unit& unit, const std::string& convolution, const std::string& norm, std::int64_t in,
-           std::int64_t out, Kernel2d kernel, bool relu)
-      : convolution_(unit, convolution, in, out, kernel), norm_(unit, norm, out, relu) {}
+           std::int64_t out, Kernel2d kernel, bool relu, float epsilon = BatchNorm::usual_epsilon,
+           std::optional<Init> init = {})
+      : convolution_(unit, convolution, in, out, kernel, Convolution::After::nothing, init),
+        norm_(unit, norm, out, relu, epsilon) {}
 
   Tensor forward(const Tensor& x, const Tensor& residual, const Pass& pass) {
     const Tensor y = convolution_.forward(x, pass);

@@ -9,31 +9,31 @@ namespace ringside {
 namespace {
 
 Init kaiming(std::int64_t out, const Kernel2d& kernel) {
-  const auto fan = static_cast<double>(out * kernel.size * kernel.size);
+  const auto fan = static_cast<double>(out * kernel.size.rows * kernel.size.columns);
   return {Init::Kind::normal, static_cast<float>(std::sqrt(2 / fan))};
 }
 
 }  // namespace
 
 Convolution::Convolution(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out,
-                         Kernel2d kernel, After after, std::optional<Init> weight)
+                         Kernel2d kernel, After after, std::optional<Init> weight, Init bias)
     : unit_(unit),
       in_(in),
       out_(out),
       kernel_(kernel),
       after_(after),
       weight_(unit.declare().add(name + ".weight",
-                                 {out, kernel.size, kernel.size, in / kernel.groups},
+                                 {out, kernel.size.rows, kernel.size.columns, in / kernel.groups},
                                  weight.value_or(kaiming(out, kernel)))) {
-  if (after != After::nothing) bias_ = unit.declare().add(name + ".bias", {out}, layer::zeros);
+  if (after != After::nothing) bias_ = unit.declare().add(name + ".bias", {out}, bias);
 }
 
 Tensor Convolution::forward(const Tensor& x, const Pass& pass) {
   const Shape& in = x.shape();
   if (in.rank() != 4 || in[3] != in_)
     throw Error("unit {}: images {} do not have {} channels", unit_.name(), in.text(), in_);
-  const auto extent = [&](std::int64_t n) {
-    return (n + 2 * kernel_.padding - kernel_.size) / kernel_.stride + 1;
+  const auto extent = [&](std::int64_t n, std::int64_t padding, std::int64_t size) {
+    return (n + 2 * padding - size) / kernel_.stride + 1;
   };
   ConvolutionForward op{.x = x,
                         .weight = unit_.value(weight_),
@@ -41,7 +41,9 @@ Tensor Convolution::forward(const Tensor& x, const Pass& pass) {
                         .stride = kernel_.stride,
                         .padding = kernel_.padding};
   if (after_ != After::nothing) op.bias = unit_.value(bias_);
-  op.y = layer::activation(unit_, {in[0], extent(in[1]), extent(in[2]), out_});
+  op.y = layer::activation(unit_,
+                           {in[0], extent(in[1], kernel_.padding.rows, kernel_.size.rows),
+                            extent(in[2], kernel_.padding.columns, kernel_.size.columns), out_});
   unit_.device().kernels().convolution_forward(op);
   if (pass.keep) {
     x_ = x;

@@ -7,27 +7,31 @@
 
 namespace ringside {
 
-/// A square kernel; `padding` zeros surround the image. With several groups a kernel sees only the
-/// channels of its own (core/device/ops/images.h).
+/// A kernel of size.rows x size.columns; `padding` zeros surround the image. With several groups a
+/// kernel sees only the channels of its own (core/device/ops/images.h).
 struct Kernel2d {
-  std::int64_t size = 3, stride = 1, padding = 1, groups = 1;
+  Extent2d size = 3;
+  std::int64_t stride = 1;
+  Extent2d padding = 1;
+  std::int64_t groups = 1;
 };
 
 /// y = x * weight, then one of the kinds of `After`: nothing, + bias, or + bias and relu.
-/// Parameters: "NAME.weight" [out, size, size, in / groups], initially normal with mean 0 and
-/// standard deviation sqrt(2 / (out * size^2)) (He et al. 2015, their variant for the backward
-/// pass, as in torchvision) unless an initial value is given; "NAME.bias" [out] unless `After` is
-/// nothing, initially 0.
+/// Parameters: "NAME.weight" [out, size.rows, size.columns, in / groups], initially normal with
+/// mean 0 and standard deviation sqrt(2 / (out * size.rows * size.columns)) (He et al. 2015, their
+/// variant for the backward pass, as in torchvision) unless an initial value is given; "NAME.bias"
+/// [out] unless `After` is nothing, initially 0 unless another value is given.
 class Convolution {
  public:
   enum class After : std::uint8_t { nothing, bias, bias_and_relu };
 
   /// `groups` divides `in` and `out`.
   Convolution(Unit& unit, const std::string& name, std::int64_t in, std::int64_t out,
-              Kernel2d kernel, After after = After::nothing, std::optional<Init> weight = {});
+              Kernel2d kernel, After after = After::nothing, std::optional<Init> weight = {},
+              Init bias = {});
 
-  /// Maps [B, H, W, in] to [B, P, Q, out], with P = (H + 2 * padding - size) / stride + 1.
-  /// Throws Error if `x` does not have `in` channels.
+  /// Maps [B, H, W, in] to [B, P, Q, out], with P = (H + 2 * padding.rows - size.rows) / stride + 1
+  /// and Q in the same way. Throws Error if `x` does not have `in` channels.
   Tensor forward(const Tensor& x, const Pass& pass);
   /// Maps [B, P, Q, out] to [B, H, W, in], or returns an empty tensor if the gradient is not
   /// `wanted`. If the layer has a relu, `dy` is overwritten.

@@ -3,15 +3,23 @@
 #include "core/nn/layer_tensors.h"
 
 namespace ringside {
+namespace {
+
+/// [B, P, Q, C] for images [B, H, W, C].
+Shape pooled(const Shape& in, const Window2d& window) {
+  const auto extent = [&](std::int64_t n) {
+    return (n + 2 * window.padding - window.size) / window.stride + 1;
+  };
+  return {in[0], extent(in[1]), extent(in[2]), in[3]};
+}
+
+}  // namespace
 
 Tensor MaxPool::forward(const Tensor& x, const Pass& pass) {
   const Shape& in = x.shape();
-  const auto extent = [&](std::int64_t n) {
-    return (n + 2 * window_.padding - window_.size) / window_.stride + 1;
-  };
   MaxPoolForward op{
       .x = x, .size = window_.size, .stride = window_.stride, .padding = window_.padding};
-  const Shape out{in[0], extent(in[1]), extent(in[2]), in[3]};
+  const Shape out = pooled(in, window_);
   op.y = layer::activation(unit_, out);
   if (pass.keep) op.where = unit_.device().tensor(out, MemoryKind::activation, DType::u8);
   unit_.device().kernels().max_pool_forward(op);
@@ -30,6 +38,27 @@ Tensor MaxPool::backward(const Tensor& dy) {
                            .padding = window_.padding,
                            .dx = layer::workspace(unit_, in_)};
   unit_.device().kernels().max_pool_backward(op);
+  return op.dx;
+}
+
+Tensor AverageWindows::forward(const Tensor& x, const Pass& pass) {
+  const AverageWindowsForward op{.x = x,
+                                 .size = window_.size,
+                                 .stride = window_.stride,
+                                 .padding = window_.padding,
+                                 .y = layer::activation(unit_, pooled(x.shape(), window_))};
+  unit_.device().kernels().average_windows_forward(op);
+  if (pass.keep) in_ = x.shape();
+  return op.y;
+}
+
+Tensor AverageWindows::backward(const Tensor& dy) {
+  const AverageWindowsBackward op{.dy = dy,
+                                  .size = window_.size,
+                                  .stride = window_.stride,
+                                  .padding = window_.padding,
+                                  .dx = layer::workspace(unit_, in_)};
+  unit_.device().kernels().average_windows_backward(op);
   return op.dx;
 }
 

@@ -1,14 +1,19 @@
 // Pooling: layers on images, channels last. See core/nn/layers.h for what all layers do.
 #pragma once
 
-#include "core/nn/convolution.h"
+#include "core/nn/unit.h"
 
 namespace ringside {
 
-/// The largest value of each window.
+/// A window of size x size positions; `padding` positions surround the image.
+struct Window2d {
+  std::int64_t size = 2, stride = 2, padding = 0;
+};
+
+/// The largest value of each window. Positions around the image are never the largest.
 class MaxPool {
  public:
-  MaxPool(Unit& unit, Kernel2d window) : unit_(unit), window_(window) {}
+  MaxPool(Unit& unit, Window2d window) : unit_(unit), window_(window) {}
 
   /// [B, H, W, C] -> [B, P, Q, C], P = (H + 2 * padding - size) / stride + 1.
   Tensor forward(const Tensor& x, const Pass& pass);
@@ -16,9 +21,24 @@ class MaxPool {
 
  private:
   Unit& unit_;
-  Kernel2d window_;
+  Window2d window_;
   Shape in_;
   Tensor where_;
+};
+
+/// The mean of each window. Positions around the image count as zeros.
+class AverageWindows {
+ public:
+  AverageWindows(Unit& unit, Window2d window) : unit_(unit), window_(window) {}
+
+  /// [B, H, W, C] -> [B, P, Q, C], with P and Q as in MaxPool.
+  Tensor forward(const Tensor& x, const Pass& pass);
+  Tensor backward(const Tensor& dy);
+
+ private:
+  Unit& unit_;
+  Window2d window_;
+  Shape in_;
 };
 
 /// The mean over all positions of an image.
