@@ -315,9 +315,10 @@ Names t5_names(const Model& model) {
   return names;
 }
 
-/// Parameters already have torchvision's names. In Ringside the columns of the first linear layer
-/// are ordered by position, then channel; in torchvision by channel, then position.
-Names vgg_names(const Model& model, const ModelConfig& config) {
+/// Parameters already have torchvision's names. In Ringside the columns of the first linear layer,
+/// whose weight is called `first_linear`, are ordered by position, then channel; in torchvision by
+/// channel, then position.
+Names plain_names(const Model& model, const ModelConfig& config, std::string_view first_linear) {
   Names names;
   std::int64_t channels = config.channels;
   for (std::size_t u = 0; u < model.units.size(); ++u)
@@ -325,7 +326,7 @@ Names vgg_names(const Model& model, const ModelConfig& config) {
       NamedTensor tensor{.name = parameter.name, .unit = u, .begin = parameter.begin};
       tensor.shape = parameter.shape;
       const Shape& shape = parameter.shape;
-      if (parameter.name == "classifier.0.weight") {
+      if (parameter.name == first_linear) {
         tensor.shape = {shape[0], shape[1] / channels, 1, channels};
         store_channels_first(tensor);
         tensor.extents = {shape[0], shape[1]};
@@ -340,13 +341,13 @@ Names vgg_names(const Model& model, const ModelConfig& config) {
   return names;
 }
 
-/// "UNIT.PARAMETER" is torchvision's name. Stem and head are no modules in torchvision: for them
-/// the name is "PARAMETER" alone.
-Names resnet_names(const Model& model) {
+/// Of resnet and inception: "UNIT.PARAMETER" is torchvision's name. Stem and head are no modules in
+/// torchvision: for them the name is "PARAMETER" alone.
+Names block_names(const Model& model) {
   Names names;
   for (std::size_t u = 0; u < model.units.size(); ++u) {
     const Unit& unit = *model.units[u];
-    const bool alone = unit.name() == "stem" || unit.name() == "head";
+    const bool alone = unit.name().starts_with("stem") || unit.name() == "head";
     const std::string prefix = alone ? "" : unit.name() + ".";
     for (const Parameter& parameter : unit.layout().parameters()) {
       NamedTensor& tensor = names.tensors.emplace_back(
@@ -384,8 +385,9 @@ Names names_of(const Model& model, const ModelConfig& config) {
   if (config.kind == "bert") return bert_names(model);
   if (config.kind == "idefics3") return idefics3_names(model, config);
   if (config.kind == "t5") return t5_names(model);
-  if (config.kind == "resnet") return resnet_names(model);
-  if (config.kind == "vgg") return vgg_names(model, config);
+  if (config.kind == "resnet" || config.kind == "inception") return block_names(model);
+  if (config.kind == "vgg") return plain_names(model, config, "classifier.0.weight");
+  if (config.kind == "alexnet") return plain_names(model, config, "classifier.1.weight");
   if (config.kind == "mlp") return {.tensors = by_rules(model, mlp_rules)};
   throw Error("model.kind = '{}': files of weights cannot hold a model of this kind", config.kind);
 }

@@ -56,9 +56,9 @@ struct Names {
 
 /// Names of the common files: gpt, llama, bert, idefics3 and t5 as in Hugging Face's
 /// GPT2LMHeadModel, LlamaForCausalLM, BertForPreTraining, Idefics3ForConditionalGeneration and
-/// T5ForConditionalGeneration, resnet and vgg as in
-/// torchvision, mlp under our own names. Throws Error if there are no names for the kind of model
-/// or for one of its parameters.
+/// T5ForConditionalGeneration, resnet, vgg, alexnet and inception as in torchvision, mlp under our
+/// own names. Throws Error if there are no names for the kind of model or for one of its
+/// parameters.
 Names names_of(const Model& model, const ModelConfig& config);
 
 /// Names of llm.c's model files, for gpt (core/interchange/llmc.h).

@@ -85,7 +85,7 @@ Fields fields_of(ModelConfig& config) {
       {"layers", &config.layers,
        "gpt, llama, bert: transformer blocks; idefics3: those of the decoder; t5: those of the "
        "encoder, and as many of the decoder; mlp: hidden layers; resnet, vgg: the number in the "
-       "model's name, as in ResNet-18"},
+       "model's name, as in ResNet-18; inception: 48, or 24 for one block of each kind"},
       {"heads", &config.heads,
        "gpt, llama, bert, idefics3, t5: attention heads; they must divide the width, unless "
        "head_width is set"},
@@ -120,17 +120,24 @@ Fields fields_of(ModelConfig& config) {
        "gpt, llama, bert, idefics3, t5, mlp: number of different tokens; 256 if tokens are bytes"},
       {"tied", &config.tied,
        "gpt, llama, idefics3: the head's matrix is the embedding's table of tokens"},
-      {"dropout", &config.dropout, "gpt, bert, t5, vgg: share of values that training sets to 0"},
+      {"dropout", &config.dropout,
+       "gpt, bert, t5, vgg, alexnet, inception: share of values that training sets to 0"},
       {"masked", &config.masked,
        "bert: positions of a sample whose tokens are hidden and predicted"},
       {"segments", &config.segments, "bert: number of kinds of segments that tokens may belong to"},
-      {"image", &config.image, "resnet, vgg, idefics3: height and width of an image"},
+      {"image", &config.image,
+       "resnet, vgg, alexnet, inception, idefics3: height and width of an image"},
       {"channels", &config.channels,
-       "resnet, vgg, idefics3: values for each pixel of an image; 3 for colour images"},
+       "resnet, vgg, alexnet, inception, idefics3: values for each pixel of an image; 3 for colour "
+       "images"},
       {"classes", &config.classes,
-       "resnet, vgg: number of classes that images may belong to; idefics3: that of synthetic "
-       "captions"},
-      {"filters", &config.filters, "resnet, vgg: channels after the first convolution"},
+       "resnet, vgg, alexnet, inception: number of classes that images may belong to; idefics3: "
+       "that of "
+       "synthetic captions"},
+      {"filters", &config.filters,
+       "resnet, vgg, alexnet, inception: channels after the first convolution; 32 in Inception-v3, "
+       "64 in "
+       "the others"},
       {"groups", &config.groups,
        "resnet of 14, 50 or more layers: groups of the 3x3 convolutions; 32 in ResNeXt-50 32x4d"},
       {"group_width", &config.group_width,
@@ -141,7 +148,8 @@ Fields fields_of(ModelConfig& config) {
       {"stem", &config.stem,
        "resnet, vgg: 'imagenet' for images of about 224 pixels a side, 'cifar' for small ones"},
       {"batch_norm_group", &config.batch_norm_group,
-       "resnet: number of ranks that normalise their micro-batches together; it must divide the "
+       "resnet, inception: number of ranks that normalise their micro-batches together; it must "
+       "divide the "
        "number of all ranks"},
       {"patch", &config.patch, "idefics3: height and width of the patches of an image"},
       {"shuffle", &config.shuffle,

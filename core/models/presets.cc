@@ -124,6 +124,14 @@ std::vector<Preset> make() {
   ModelConfig vgg = resnet(16), vgg_cifar = resnet_cifar(16);
   vgg.kind = vgg_cifar.kind = "vgg";
   vgg.dropout = vgg_cifar.dropout = 0.5;
+  const ModelConfig alexnet{
+      .kind = "alexnet", .dropout = 0.5, .image = 224, .classes = 1000, .filters = 64};
+  const ModelConfig inception{.kind = "inception",
+                              .layers = 48,
+                              .dropout = 0.5,
+                              .image = 299,
+                              .classes = 1000,
+                              .filters = 32};
   return {
       {"resnet-18", he, resnet(18), 11'689'512},
       {"resnet-34", he, resnet(34), 21'797'672},
@@ -140,6 +148,9 @@ std::vector<Preset> make() {
       {"vgg-16", "Simonyan and Zisserman 2015, as in torchvision", vgg, 138'357'544},
       {"vgg-16-cifar", "the same for CIFAR: classifier of width 512, 10 classes", vgg_cifar,
        15'245'130},
+      {"alexnet", "Krizhevsky 2014, as in torchvision", alexnet, 61'100'840},
+      {"inception-v3", "Szegedy et al. 2016, as in torchvision without auxiliary classifier",
+       inception, 23'834'568},
       {"bert-base", "Devlin et al. 2018, uncased", bert(12, 12, 768), 110'106'428, 109'482'240},
       {"bert-large", "Devlin et al. 2018, uncased", bert(24, 16, 1024), 336'226'108, 335'141'888},
       {"gpt2", radford, gpt(12, 12, 768, 1024), 124'439'808},

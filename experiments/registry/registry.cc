@@ -2,9 +2,11 @@
 
 #include "core/base/error.h"
 #include "core/base/nearest.h"
+#include "core/models/alexnet.h"
 #include "core/models/bert.h"
 #include "core/models/gpt.h"
 #include "core/models/idefics3.h"
+#include "core/models/inception.h"
 #include "core/models/llama.h"
 #include "core/models/mlp.h"
 #include "core/models/resnet.h"
@@ -251,6 +253,9 @@ const std::vector<ModelRow>& model_rows() {
       {"resnet", "residual network of convolutions on images; each block is one unit", make_resnet,
        /*batch_norms=*/true},
       {"vgg", "plain convolutions on images; the layers up to each pool are one unit", make_vgg},
+      {"alexnet", "AlexNet on images; the layers up to each pool are one unit", make_alexnet},
+      {"inception", "Inception-v3 on images, without auxiliary classifier; each block is one unit",
+       make_inception, /*batch_norms=*/true},
   };
   return rows;
 }

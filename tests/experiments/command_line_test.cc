@@ -192,8 +192,9 @@ TEST_F(CommandLine, ListsWhatThisBuildHas) {
 TEST_F(CommandLine, ListsOnePartOfIt) {
   const Ended models = run({"list", "models"});
   EXPECT_EQ(models.status, 0);
-  for (const char* word : {"resnet", "vgg", "bert", "25,557,032", "138,357,544", "124,439,808",
-                           "335,141,888 without", "336,226,108", "174,604,259,328"})
+  for (const char* word :
+       {"resnet", "vgg", "bert", "25,557,032", "138,357,544", "61,100,840", "23,834,568",
+        "124,439,808", "335,141,888 without", "336,226,108", "174,604,259,328"})
     EXPECT_THAT(models.out, HasSubstr(word));
   EXPECT_THAT(models.out, Not(HasSubstr("train.steps")));
   const Ended wrong = run({"list", "model"});

@@ -8,9 +8,11 @@
 #include "core/base/random.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/write_values.h"
+#include "core/models/alexnet.h"
 #include "core/models/bert.h"
 #include "core/models/gpt.h"
 #include "core/models/idefics3.h"
+#include "core/models/inception.h"
 #include "core/models/llama.h"
 #include "core/models/mlp.h"
 #include "core/models/resnet.h"
@@ -93,6 +95,8 @@ Model make(const ModelConfig& c, Device& device) {
   if (c.kind == "t5") return make_t5(c, device);
   if (c.kind == "resnet") return make_resnet(c, device);
   if (c.kind == "vgg") return make_vgg(c, device);
+  if (c.kind == "alexnet") return make_alexnet(c, device);
+  if (c.kind == "inception") return make_inception(c, device);
   return make_mlp(c, device);
 }
 
@@ -218,7 +222,9 @@ INSTANTIATE_TEST_SUITE_P(
                                          Case{"mlp", mlp()},
                                          Case{"resnet18", images("resnet", 18, 8)},
                                          Case{"resnet50", images("resnet", 50, 8)},
-                                         Case{"vgg11", images("vgg", 11, 64)}),
+                                         Case{"vgg11", images("vgg", 11, 64)},
+                                         Case{"alexnet", images("alexnet", 8, 95)},
+                                         Case{"inception", images("inception", 24, 75)}),
                        ::testing::Values(DType::f32, DType::bf16, DType::f16)),
     [](const auto& info) {
       return std::get<0>(info.param).name + "_" + std::string(name_of(std::get<1>(info.param)));
@@ -371,6 +377,33 @@ TEST_F(Names, OfVggAreTorchvisionsWithChannelsBeforePositions) {
   EXPECT_EQ(extents("classifier.0.weight"), "16x64");
   EXPECT_EQ(value("classifier.0.weight", 5 * 64 + 7 * positions + 2),
             vgg.value("classifier.0", "classifier.0.weight", 5 * 64 + 2 * channels + 7));
+}
+
+TEST_F(Names, OfAlexNetAreTorchvisionsWithChannelsBeforePositions) {
+  const Weights& alexnet = write(images("alexnet", 8, 95));
+  EXPECT_EQ(file_.tensors.size(), 2u * (5 + 3));
+  EXPECT_EQ(extents("features.3.weight"), "6x2x5x5");
+  const std::int64_t positions = 4, channels = 8;
+  EXPECT_EQ(extents("classifier.1.weight"), "128x32");
+  EXPECT_EQ(value("classifier.1.weight", 5 * 32 + 7 * positions + 2),
+            alexnet.value("classifier.1", "classifier.1.weight", 5 * 32 + 2 * channels + 7));
+}
+
+TEST_F(Names, OfInceptionAreTorchvisions) {
+  ModelConfig published = images("inception", 48, 75);
+  published.filters = 1;
+  const Weights& inception = write(published);
+  EXPECT_EQ(file_.tensors.size(), 94u * 6 + 2)
+      << "as torchvision's inception_v3 has without its auxiliary classifier";
+  EXPECT_EQ(extents("Conv2d_1a_3x3.conv.weight"), "1x3x3x3");
+  EXPECT_EQ(extents("Conv2d_4a_3x3.bn.running_var"), "6");
+  EXPECT_EQ(extents("Mixed_6e.branch7x7dbl_5.conv.weight"), "6x6x1x7");
+  EXPECT_EQ(extents("Mixed_7c.branch3x3dbl_3b.conv.weight"), "12x12x3x1");
+  // The element with o = 3, i = 2, h = 0, w = 4 of 6 kernels of 1x7 over 4 channels.
+  EXPECT_EQ(extents("Mixed_6b.branch7x7dbl_5.conv.weight"), "6x4x1x7");
+  EXPECT_EQ(value("Mixed_6b.branch7x7dbl_5.conv.weight", (3 * 4 + 2) * 7 + 4),
+            inception.value("Mixed_6b", "branch7x7dbl_5.conv.weight", (3 * 7 + 4) * 4 + 2));
+  EXPECT_EQ(extents("fc.weight"), "3x64");
 }
 
 class Fit : public Names {

@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "core/models/alexnet.h"
 #include "core/models/bert.h"
 #include "core/models/idefics3.h"
+#include "core/models/inception.h"
 #include "core/models/llama.h"
 #include "core/models/resnet.h"
 #include "core/models/t5.h"
@@ -96,6 +98,18 @@ inline std::vector<Case> cases() {
          return config;
        }()},
       {"vgg_11", images("vgg", 11, StemShape::cifar, 32)},
+      {"alexnet",
+       [&] {
+         ModelConfig config = images("alexnet", 8, StemShape::imagenet, 95);
+         config.filters = 1;
+         return config;
+       }()},
+      {"inception_24",
+       [&] {
+         ModelConfig config = images("inception", 24, StemShape::imagenet, 107);
+         config.channels = 1;
+         return config;
+       }()},
   };
 }
 
@@ -106,6 +120,8 @@ inline Model make_model(const ModelConfig& config, Device& device) {
   if (config.kind == "idefics3") return make_idefics3(config, device);
   if (config.kind == "t5") return make_t5(config, device);
   if (config.kind == "vgg") return make_vgg(config, device);
+  if (config.kind == "alexnet") return make_alexnet(config, device);
+  if (config.kind == "inception") return make_inception(config, device);
   if (config.kind == "resnet") return make_resnet(config, device);
   return make_gpt(config, device);
 }

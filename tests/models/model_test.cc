@@ -123,7 +123,8 @@ TEST(Models, RefuseShapesThatCannotBe) {
 
 TEST(Models, RefuseSizesWhoseBytesOverflow) {
   const auto device = make_cpu_device(1);
-  for (const char* kind : {"gpt", "llama", "bert", "idefics3", "t5", "mlp", "resnet", "vgg"})
+  for (const char* kind :
+       {"gpt", "llama", "bert", "idefics3", "t5", "mlp", "resnet", "vgg", "alexnet", "inception"})
     for (const std::int64_t size : {std::int64_t{1} << 30, std::int64_t{1} << 57,
                                     std::int64_t{1} << 58, std::int64_t{1} << 62}) {
       ModelConfig config;
@@ -271,10 +272,19 @@ TEST(Models, RefuseWhatTheirKindsCannotBe) {
   EXPECT_EQ(message({.kind = "vgg", .layers = 18}), "model.layers = 18: choose 11, 13, 16 or 19");
   EXPECT_EQ(message({.kind = "vgg", .layers = 16, .image = 28}),
             "model.image = 28: VGG halves the image's side 5 times; choose a multiple of 32");
+  EXPECT_EQ(message({.kind = "alexnet", .image = 62}),
+            "model.image = 62: nothing would be left behind AlexNet's pools; choose 63 or more");
+  EXPECT_EQ(message({.kind = "alexnet", .dropout = 1, .image = 63}).find("model.dropout = 1"), 0u);
+  EXPECT_EQ(message({.kind = "inception", .layers = 47, .image = 75}),
+            "model.layers = 47: choose 48, or 24 for one block of each kind");
+  EXPECT_EQ(message({.kind = "inception", .layers = 48, .image = 74}),
+            "model.image = 74: nothing would be left behind Inception's last block; choose 75 or "
+            "more");
   // Settings that a kind of model does not use may have any value.
   EXPECT_EQ(message({.kind = "gpt", .kv_heads = 3, .masked = -1, .image = -1}), "nothing");
   EXPECT_EQ(message({.kind = "llama", .positions = 7, .dropout = 0.1}), "nothing");
   EXPECT_EQ(message({.kind = "resnet", .layers = 18, .heads = 0, .dropout = 7}), "nothing");
+  EXPECT_EQ(message({.kind = "alexnet", .layers = 3, .image = 63, .filters = 1}), "nothing");
 }
 
 TEST(ResNet, NamesItsParametersAsTorchvisionDoes) {
@@ -330,6 +340,70 @@ TEST(Vgg, NamesItsParametersAsTorchvisionDoes) {
     expected.push_back(fmt::format("features.{}.weight", i));
   for (int i : {0, 3, 6}) expected.push_back(fmt::format("classifier.{}.weight", i));
   EXPECT_EQ(names, expected);
+}
+
+/// All positions and channels that torchvision's model has there.
+TEST(AlexNet, HasTheLayersOfTorchvision) {
+  const auto device = make_cpu_device(1);
+  const Model model =
+      make_alexnet({.kind = "alexnet", .dropout = 0.5, .image = 224, .classes = 1000}, *device);
+  std::vector<std::pair<std::string, Shape>> weights;
+  for (const auto& unit : model.units)
+    for (const Parameter& p : unit->layout().parameters())
+      if (p.name.ends_with("weight")) weights.emplace_back(p.name, p.shape);
+  EXPECT_EQ(weights, (std::vector<std::pair<std::string, Shape>>{
+                         {"features.0.weight", {64, 11, 11, 3}},
+                         {"features.3.weight", {192, 5, 5, 64}},
+                         {"features.6.weight", {384, 3, 3, 192}},
+                         {"features.8.weight", {256, 3, 3, 384}},
+                         {"features.10.weight", {256, 3, 3, 256}},
+                         {"classifier.1.weight", {4096, 6 * 6 * 256}},
+                         {"classifier.4.weight", {4096, 4096}},
+                         {"classifier.6.weight", {1000, 4096}}}));
+  // PyTorch's own initial values: uniform, as wide as the inputs of a kernel allow.
+  for (const Parameter& p : model.units[1]->layout().parameters()) {
+    EXPECT_EQ(p.init.kind, Init::Kind::uniform) << p.name;
+    EXPECT_FLOAT_EQ(p.init.value, 1 / std::sqrt(5.0f * 5 * 64)) << p.name;
+  }
+}
+
+TEST(Inception, HasTheBlocksOfTorchvision) {
+  const auto device = make_cpu_device(1);
+  ModelConfig config{.kind = "inception", .layers = 48, .image = 299, .filters = 32};
+  const Model model = make_inception(config, *device);
+  EXPECT_EQ(unit_names(model),
+            (std::vector<std::string>{"stem.0", "stem.1", "Mixed_5b", "Mixed_5c", "Mixed_5d",
+                                      "Mixed_6a", "Mixed_6b", "Mixed_6c", "Mixed_6d", "Mixed_6e",
+                                      "Mixed_7a", "Mixed_7b", "Mixed_7c", "head"}));
+  std::map<std::string, Shape> shapes;
+  std::map<std::string, Init> init;
+  for (const auto& unit : model.units)
+    for (const Parameter& p : unit->layout().parameters()) {
+      shapes[unit->name() + " " + p.name] = p.shape;
+      init[unit->name() + " " + p.name] = p.init;
+    }
+  EXPECT_EQ(shapes["stem.0 Conv2d_1a_3x3.conv.weight"], Shape({32, 3, 3, 3}));
+  EXPECT_EQ(shapes["stem.1 Conv2d_4a_3x3.conv.weight"], Shape({192, 3, 3, 80}));
+  EXPECT_EQ(shapes["Mixed_5d branch_pool.conv.weight"], Shape({64, 1, 1, 288}));
+  EXPECT_EQ(shapes["Mixed_6a branch3x3.conv.weight"], Shape({384, 3, 3, 288}));
+  EXPECT_EQ(shapes["Mixed_6c branch7x7_2.conv.weight"], Shape({160, 1, 7, 160}));
+  EXPECT_EQ(shapes["Mixed_6c branch7x7_3.conv.weight"], Shape({192, 7, 1, 160}));
+  EXPECT_EQ(shapes["Mixed_6e branch7x7dbl_2.conv.weight"], Shape({192, 7, 1, 192}));
+  EXPECT_EQ(shapes["Mixed_7a branch7x7x3_4.bn.weight"], Shape({192}));
+  EXPECT_EQ(shapes["Mixed_7b branch3x3_2a.conv.weight"], Shape({384, 1, 3, 384}));
+  EXPECT_EQ(shapes["Mixed_7c branch3x3dbl_3b.conv.weight"], Shape({384, 3, 1, 384}));
+  EXPECT_EQ(shapes["Mixed_7c branch1x1.conv.weight"], Shape({320, 1, 1, 2048}));
+  EXPECT_EQ(shapes["head fc.weight"], Shape({10, 2048}));
+  EXPECT_FLOAT_EQ(init["Mixed_6c branch7x7_2.conv.weight"].value, 0.1f);
+  EXPECT_FLOAT_EQ(init["head fc.weight"].value, 0.1f);
+
+  // Channels are scaled and rounded up: 48 and 80 published channels are no multiples of 32.
+  config.filters = 1;
+  const Model narrow = make_inception(config, *device);
+  for (const Parameter& p : narrow.units[1]->layout().parameters())
+    if (p.name == "Conv2d_4a_3x3.conv.weight") {
+      EXPECT_EQ(p.shape, Shape({6, 3, 3, 3}));
+    }
 }
 
 /// The gradient of a tied table is the sum of the embedding's and the head's gradients.

@@ -35,6 +35,8 @@ TEST(Presets, HaveTheNumberOfParametersOfTheLiterature) {
                                                                {"resnet-152-cifar", 58'156'618},
                                                                {"vgg-16", 138'357'544},
                                                                {"vgg-16-cifar", 15'245'130},
+                                                               {"alexnet", 61'100'840},
+                                                               {"inception-v3", 23'834'568},
                                                                {"bert-base", 110'106'428},
                                                                {"bert-large", 336'226'108},
                                                                {"gpt2", 124'439'808},

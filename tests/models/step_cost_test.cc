@@ -93,11 +93,9 @@ double forward_gmac(const ModelConfig& config) {
 
 /// The expected figures are those of the papers and of torchvision.
 TEST(StepCost, OfImagesIsThatOfTheLiterature) {
-  const std::map<std::string_view, double> gmac = {{"resnet-18", 1.82},
-                                                   {"resnet-50", 4.1},
-                                                   {"resnet-101", 7.8},
-                                                   {"resnet-152", 11.6},
-                                                   {"vgg-16", 15.5}};
+  const std::map<std::string_view, double> gmac = {
+      {"resnet-18", 1.82}, {"resnet-50", 4.1}, {"resnet-101", 7.8},   {"resnet-152", 11.6},
+      {"vgg-16", 15.5},    {"alexnet", 0.714}, {"inception-v3", 5.71}};
   for (const auto& [name, expected] : gmac)
     EXPECT_NEAR(forward_gmac(find_preset(name).config), expected, 0.015 * expected) << name;
 }

@@ -4,10 +4,10 @@
     python3 tests/parity/make_fixtures.py [NAME]   # wants torch, numpy and safetensors
 
 A case is two files in fixtures/: NAME.weights.safetensors has the initial parameters by the names of
-Hugging Face (GPT-2, Llama, BERT, Idefics3, T5) or torchvision (ResNet, VGG); NAME.safetensors has inputs and targets, and
-for fp32 and bf16 the logits, the gradient of every parameter, the losses of ten optimizer steps on the
-same batch, and the logits after them in evaluation. Its metadata say which model and optimizer these
-are, in the words of Ringside's experiment files.
+Hugging Face (GPT-2, Llama, BERT, Idefics3, T5) or torchvision (ResNet, VGG, AlexNet, Inception);
+NAME.safetensors has inputs and targets, and for fp32 and bf16 the logits, the gradient of every
+parameter, the losses of ten optimizer steps on the same batch, and the logits after them in evaluation.
+Its metadata say which model and optimizer these are, in the words of Ringside's experiment files.
 
 bf16 is what Ringside calls so: parameters, activations and gradients in bf16; the optimizer keeps fp32
 masters, which begin as the rounded parameters; the loss is computed in fp32.
@@ -23,7 +23,8 @@ from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
 from pytorch_models import (  # noqa: E402
-    T5, Bert, Conv1D, Gpt, Idefics3, Llama, Mlp, ResNet, ResNetBlock, Vgg, loss_of,
+    T5, AlexNet, Bert, Conv1D, Gpt, Idefics3, Inception, InceptionConv, Llama, Mlp, ResNet, ResNetBlock,
+    Vgg, loss_of,
 )
 
 FOLDER = pathlib.Path(__file__).parent / "fixtures"
@@ -31,7 +32,8 @@ STEPS = 10
 
 
 KINDS = {"gpt": lambda c: Gpt(c, linear=Conv1D), "llama": Llama, "bert": Bert, "resnet": ResNet,
-         "vgg": Vgg, "mlp": Mlp, "idefics3": Idefics3, "t5": T5}
+         "vgg": Vgg, "alexnet": AlexNet, "inception": Inception, "mlp": Mlp, "idefics3": Idefics3,
+         "t5": T5}
 
 
 # ---- the optimizers, on fp32 masters
@@ -160,6 +162,11 @@ def initialise(model):
         if isinstance(module, ResNetBlock):
             # What is added stays small: else rounding grows from block to block.
             nn.init.normal_(getattr(module, f"bn{module.length}").weight, 0.2, 0.05)
+    for module in model.modules():
+        if isinstance(module, InceptionConv):
+            # Relu lets most values pass: else rounding grows from convolution to convolution.
+            nn.init.normal_(module.bn.bias, 0.2, 0.2)
+            nn.init.normal_(module.bn.weight, 0.3, 0.05)
     for p in model.parameters():
         p.copy_(p.bfloat16())
 
@@ -261,6 +268,12 @@ CASES = [
     ("vgg11",
      {"kind": "vgg", "layers": 11, "stem": "cifar", "image": 64, "channels": 1, "filters": 2,
       "classes": 5}, {**SGD, "lr": 5e-4}, 3),
+    ("alexnet",
+     {"kind": "alexnet", "image": 106, "channels": 1, "filters": 1, "classes": 3},
+     {**SGD, "lr": 5e-4}, 2),
+    ("inception24",
+     {"kind": "inception", "layers": 24, "image": 107, "channels": 1, "filters": 1, "classes": 7},
+     {**SGD, "lr": 2 * SGD["lr"]}, 4),
 ]
 
 if __name__ == "__main__":

@@ -235,6 +235,37 @@ TEST_F(RecomputedActivations, CountStatisticsOfBatchNormsOnce) {
   EXPECT_LT(share_of_peak(config, "ddp", 2), 0.9);
 }
 
+TEST_F(RecomputedActivations, OfBranchesThatAreJoinedEndWithTheBitsOfSingle) {
+  auto config = evaluated_resnet();
+  config.model.kind = "inception";
+  config.model.layers = 24;
+  config.model.filters = 1;
+  config.model.image = 75;
+  config.model.dropout = 0.2;
+  config.train.global_batch = 8;
+  config.train.steps = 2;
+  config.train.evaluate_every = 2;
+  config.train.evaluate_batches = 1;
+  EXPECT_LT(share_of_peak(config, "fsdp", 2), 0.9);
+  EXPECT_EQ(run(plan_training(config, "fsdp", 2)).parameter_hashes,
+            reference_of(config, 2).parameter_hashes);
+}
+
+TEST_F(RecomputedActivations, OfAnAlexNetEndWithTheBitsOfSingle) {
+  auto config = evaluated_resnet();
+  config.model.kind = "alexnet";
+  config.model.filters = 1;
+  config.model.image = 63;
+  config.model.dropout = 0.5;
+  config.train.global_batch = 8;
+  config.train.steps = 2;
+  config.train.evaluate_every = 2;
+  config.train.evaluate_batches = 1;
+  EXPECT_LT(share_of_peak(config, "ddp", 2), 0.9);
+  EXPECT_EQ(run(plan_training(config, "ddp", 2)).parameter_hashes,
+            reference_of(config, 2).parameter_hashes);
+}
+
 /// Activation checkpointing lowers the activation peak of a GPT with 12 blocks by at least half and
 /// leaves the losses bit-identical.
 TEST_F(RecomputedActivations, OfTwelveBlocksOfAGptHalveThePeakAndLeaveTheLossesBitIdentical) {
