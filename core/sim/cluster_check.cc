@@ -108,8 +108,6 @@ class Checker {
     if (device.kind == DeviceKind::gpu && device.cores != 1)
       refuse(field + ".cores", "must be 1 for a gpu, because one rank uses a whole gpu, but is {}",
              device.cores);
-    if (device.streams != 0 && (device.kind == DeviceKind::gpu || device.streams < 1))
-      refuse(field + ".streams", "must be 0, or at least 1 for a cpu, but is {}", device.streams);
     if (device.tflops.empty()) refuse(field + ".tflops", "is missing");
     for (const auto& [dtype, value] : device.tflops) {
       if (std::find(dtypes.begin(), dtypes.end(), dtype) == dtypes.end())
@@ -185,9 +183,8 @@ class Checker {
     for (std::size_t i = 0; i < c_.timed.size(); ++i) {
       const TimedOperation& one = c_.timed[i];
       const std::string field = fmt::format("timed.{}", i);
+      check_range(field + ".ranks", static_cast<double>(one.ranks), Range::positive);
       check_range(field + ".us", one.us, Range::positive);
-      if (!(one.memory >= 0 && one.memory <= 1))
-        refuse(field + ".memory", "must lie between 0 and 1, but is {}", one.memory);
       for (const auto& [name, value] :
            {std::pair("operations", one.operations), {"bytes", one.bytes}})
         if (!(value >= 0 && std::isfinite(value)))

@@ -27,7 +27,6 @@ Fields fields_of(DeviceSpec& device) {
           {"memory_gb", &device.memory_gb, {}, positive},
           {"bandwidth_gbs", &device.bandwidth_gbs, {}, positive},
           {"launch_us", &device.launch_us, {}, not_negative},
-          {"streams", &device.streams, {}, not_negative},
           {"tflops", &device.tflops},
           {"efficiency", &device.efficiency},
           {"error", &device.error}};
@@ -35,12 +34,12 @@ Fields fields_of(DeviceSpec& device) {
 
 Fields fields_of(TimedOperation& timed) {
   return {{"training", &timed.training},
+          {"ranks", &timed.ranks, {}, positive},
           {"dtype", &timed.dtype},
           {"kind", &timed.kind},
           {"operations", &timed.operations, {}, not_negative},
           {"bytes", &timed.bytes, {}, not_negative},
-          {"us", &timed.us, {}, positive},
-          {"memory", &timed.memory, {}, not_negative}};
+          {"us", &timed.us, {}, positive}};
 }
 
 }  // namespace ringside::sim

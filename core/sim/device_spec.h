@@ -39,8 +39,6 @@ struct DeviceSpec {
   double memory_gb = 0;      // memory that ranks can allocate
   double bandwidth_gbs = 0;  // bandwidth of the memory; for a CPU, of one core
   double launch_us = 0;      // time before each operation
-  /// For a CPU: how many cores can move data to and from the memory at full speed at once. 0: all.
-  double streams = 0;
   std::map<std::string, double> tflops{};  // by dtype, such as "fp32"; for a CPU, of one core
   /// By dtype, then by class of operations (core/device/cost.h).
   std::map<std::string, std::map<std::string, Efficiency>> efficiency{};
@@ -54,12 +52,12 @@ struct DeviceSpec {
 /// cluster. It is known by its cost (core/device/cost.h): operations of the same class and dtype
 /// with the same cost count as the same operation.
 struct TimedOperation {
-  std::string training;  // in which it was timed (core/plan/lone_training.h)
-  std::string dtype;     // of DeviceSpec::efficiency
-  std::string kind;      // the class of the operation
+  std::string training;    // in which it was timed (core/plan/lone_training.h)
+  std::int64_t ranks = 1;  // that trained so at once, each by itself
+  std::string dtype;       // of DeviceSpec::efficiency
+  std::string kind;        // the class of the operation
   double operations = 0, bytes = 0;
-  double us = 0;      // while no other core computes, with the host's work since the one before
-  double memory = 0;  // the share of that time for which the memory moves data at full speed
+  double us = 0;  // with what the host did since the operation before
   bool operator==(const TimedOperation&) const = default;
 };
 

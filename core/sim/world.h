@@ -85,10 +85,8 @@ class World {
 
   /// Computes for `seconds` on one core of `place`, longer while others share the cores. work()
   /// blocks the calling actor, start_work() does not. work() on several cores gets, while others
-  /// compute there too, its even share of all cores, and takes longer accordingly. For `in_memory`
-  /// seconds of the work of one core the place's memory moves data at the full speed of a core; the
-  /// work takes longer while others leave it less (DeviceSpec::streams).
-  virtual void work(Place place, double seconds, std::int64_t cores = 1, double in_memory = 0) = 0;
+  /// compute there too, its even share of all cores, and takes longer accordingly.
+  virtual void work(Place place, double seconds, std::int64_t cores = 1) = 0;
   virtual JobPtr start_work(Place place, double seconds) = 0;
   virtual void sleep(double seconds) = 0;
   /// Starts a flow of `bytes`. After the latency of the links between the places, the flow moves at

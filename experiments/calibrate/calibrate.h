@@ -17,9 +17,9 @@ namespace ringside {
 /// should run. Calls `told` with the name of each kind of measurement before it begins. Throws
 /// Error where something cannot be measured.
 ///
-/// `runs` are to be predicted: the operations of their models are timed as they are, and other
-/// operations in the precisions of the runs alone. Without runs there are figures of all
-/// precisions, from models that stand for others.
+/// `runs` are to be predicted: the operations of their models are timed as they are, on as many
+/// ranks at once as a run has, and other operations in the precisions of the runs alone. Without
+/// runs there are figures of all precisions, from models that stand for others.
 sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& runs,
                            const std::function<void(const std::string&)>& told);
 
@@ -35,7 +35,8 @@ void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisio
                     std::int64_t threads);
 
 /// Times the operations of a training step of every run on one rank, which computes what a worker
-/// of the run computes: alone, and while all cores do the same (ClusterSpec::timed).
+/// of the run computes, beside as many ranks that do the same as the run has workers and the
+/// machine has cores (ClusterSpec::timed).
 void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
                     std::int64_t threads);
 

@@ -1,9 +1,6 @@
 #include <algorithm>
-#include <barrier>
 #include <cmath>
 #include <map>
-#include <numeric>
-#include <thread>
 
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/sim/sim_device.h"
@@ -62,52 +59,6 @@ double measure_busy_share(const RunPlan& plan, std::int64_t cores, std::int64_t 
     best = std::max(best, alone / slowest);
   }
   return std::min(1.0, best);
-}
-
-/// Returns how many cores can move data to and from the memory at full speed at once: as many as
-/// there are, divided by how many times as long it takes them all to add up arrays that no cache
-/// holds. The most of several tries, as for the busy share.
-double measure_streams(std::int64_t cores, std::int64_t threads) {
-  constexpr int tries = 5, additions = 5;
-  constexpr std::int64_t count = 1 << 24;  // elements
-  std::barrier<> together(cores);
-  std::vector<double> alone(static_cast<std::size_t>(cores)), at_once(alone.size());
-  {
-    std::vector<std::jthread> ranks;
-    for (std::size_t r = 0; r < alone.size(); ++r)
-      ranks.emplace_back([&, r] {
-        const auto device = make_cpu_device(static_cast<int>(threads));
-        const Tensor in = device->tensor({count}, MemoryKind::workspace),
-                     out = device->tensor({count}, MemoryKind::workspace);
-        for (const Tensor& array : {in, out}) device->kernels().fill({.out = array, .value = 1});
-        const auto fastest = [&] {
-          double seconds = 0;
-          for (int i = 0; i < additions; ++i) {
-            const double begin = device->clock().now();
-            device->kernels().add({.in = in, .out = out});
-            const double taken = device->clock().now() - begin;
-            seconds = i == 0 ? taken : std::min(seconds, taken);
-          }
-          return seconds;
-        };
-        for (int i = 0; i < tries; ++i) {
-          for (std::size_t turn = 0; turn < alone.size(); ++turn) {
-            together.arrive_and_wait();
-            if (turn != r) continue;
-            const double seconds = fastest();
-            alone[r] = i == 0 ? seconds : std::min(alone[r], seconds);
-          }
-          together.arrive_and_wait();
-          const double seconds = fastest();
-          at_once[r] = i == 0 ? seconds : std::min(at_once[r], seconds);
-        }
-      });
-  }
-  const auto sum = [](const std::vector<double>& all) {
-    return std::accumulate(all.begin(), all.end(), 0.0);
-  };
-  return std::clamp(static_cast<double>(cores) * sum(alone) / sum(at_once), 1.0,
-                    static_cast<double>(cores));
 }
 
 /// Measures a flat operation on pieces of `count` elements: runs it on one piece after the other of
@@ -251,7 +202,6 @@ void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisio
                              plan_of({.layers = 4, .heads = 4, .width = 128, .context = 128}, 8, 1),
                              device.cores, threads)
                        : 1;
-  device.streams = measure_streams(device.cores, threads);
   device.launch_us = std::max(0.0, median_of(all.gaps) / micro);
   set_roofline(device, all.ops);
   set_efficiency(device, all.ops);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -11,9 +12,10 @@
 namespace ringside {
 namespace {
 
-/// Dtype, class, operations and bytes.
-using Key = std::tuple<std::string, OpClass, double, double>;
-using Times = std::map<Key, double>;  // seconds, mean over all operations of the same key
+/// As many steps as take `seconds`, within limits.
+std::int64_t steps_in(double seconds, double step, std::int64_t least, std::int64_t most) {
+  return std::clamp(static_cast<std::int64_t>(seconds / step), least, most);
+}
 
 /// The median of what steps would take in which every rank waits for the slowest.
 double step_of_all(const std::vector<TimedStep>& ranks) {
@@ -24,37 +26,28 @@ double step_of_all(const std::vector<TimedStep>& ranks) {
   return median_of(std::move(slowest));
 }
 
-/// In a step of many operations some are always held up, which medians of single operations do not
-/// show, and of several ranks the slowest counts: so the operations get shares of what a step of
-/// all ranks takes.
-Times times_of(const std::vector<TimedStep>& ranks) {
-  std::map<Key, std::vector<double>> seconds;
+/// Adds the operations of a training. In a step of many operations some are always held up, which
+/// medians of single operations do not show, and of several ranks the slowest counts: so the
+/// operations get shares of what a step of all ranks takes.
+void add_timed(sim::ClusterSpec& cluster, const std::string& training,
+               const std::vector<TimedStep>& ranks) {
+  std::map<std::tuple<std::string, OpClass, double, double>, std::vector<double>> times;
   double sum = 0;
   for (const TimedStep& rank : ranks)
     for (const TimedOp& op : rank.ops) {
-      seconds[{figures_name(op.cost), op.cost.kind, op.cost.operations, op.cost.bytes}].push_back(
-          op.seconds + op.before);
-      sum += op.seconds + op.before;
+      const double seconds = op.seconds + op.before;
+      times[{figures_name(op.cost), op.cost.kind, op.cost.operations, op.cost.bytes}].push_back(
+          seconds);
+      sum += seconds;
     }
   const double longer = step_of_all(ranks) * static_cast<double>(ranks.size()) / sum;
-  Times out;
-  for (const auto& [key, all] : seconds)
-    out[key] =
-        longer * std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
-  return out;
-}
-
-/// As many steps as take `seconds`, within limits.
-std::int64_t steps_in(double seconds, double step, std::int64_t least, std::int64_t most) {
-  return std::clamp(static_cast<std::int64_t>(seconds / step), least, most);
-}
-
-/// The share of an operation's time for which the memory moves data, from the times as long that
-/// the operation takes while all cores do it at once: an operation that does nothing else would
-/// take cores / streams times as long.
-double memory_share(double times_as_long, const sim::DeviceSpec& device) {
-  const double most = static_cast<double>(device.cores) / device.streams;
-  return most > 1 ? std::clamp((times_as_long - 1) / (most - 1), 0.0, 1.0) : 0;
+  for (const auto& [key, of_all] : times) {
+    const auto& [dtype, kind, operations, bytes] = key;
+    const double mean =
+        std::accumulate(of_all.begin(), of_all.end(), 0.0) / static_cast<double>(of_all.size());
+    cluster.timed.push_back({training, static_cast<std::int64_t>(ranks.size()), dtype,
+                             std::string(name_of(kind)), operations, bytes, 1e6 * longer * mean});
+  }
 }
 
 }  // namespace
@@ -62,27 +55,19 @@ double memory_share(double times_as_long, const sim::DeviceSpec& device) {
 void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
                     std::int64_t threads) {
   // Of each training: longer ones are more precise, and caches and clocks are warm by then.
-  constexpr double warming = 0.1, timed = 0.25;  // seconds
-  const sim::DeviceSpec& device = cluster.device;
-  const auto cores = static_cast<int>(device.cores);
-  std::map<std::string, const RunPlan*> trainings;
-  for (const RunPlan& run : runs) trainings.emplace(lone_training_name(run), &run);
-  for (const auto& [name, run] : trainings) {
-    const RunPlan plan = lone_training(*run);
+  constexpr double warming = 0.1, timed = 0.3;  // seconds
+  std::set<std::pair<std::string, int>> known;
+  for (const RunPlan& run : runs) {
+    const std::string name = lone_training_name(run);
+    const auto at_once = static_cast<int>(std::min<std::int64_t>(run.world, cluster.device.cores));
+    if (!known.emplace(name, at_once).second) continue;
+    const RunPlan plan = lone_training(run);
     const double step = median_of(time_training(plan, threads, {.steps = 3}).front().seconds);
-    const auto times = [&](int ranks) {
-      return times_of(time_training(plan, threads,
-                                    {.ranks = ranks,
-                                     .warmup = steps_in(warming, step, 2, 30),
-                                     .steps = steps_in(timed, step, 5, 150)}));
-    };
-    const Times alone = times(1), together = cores > 1 ? times(cores) : alone;
-    for (const auto& [key, seconds] : alone) {
-      const auto& [dtype, kind, operations, bytes] = key;
-      cluster.timed.push_back(
-          {name, dtype, std::string(name_of(kind)), operations, bytes, 1e6 * seconds,
-           memory_share(together.at(key) / seconds * device.busy_share, device)});
-    }
+    add_timed(cluster, name,
+              time_training(plan, threads,
+                            {.ranks = at_once,
+                             .warmup = steps_in(warming, step, 2, 30),
+                             .steps = steps_in(timed, step, 5, 150)}));
   }
 }
 

@@ -22,7 +22,8 @@ double median_over(const std::vector<std::vector<TimedOp>>& steps, std::size_t o
   return median_of(std::move(times));
 }
 
-/// Trains by itself. Waits at `together` before every step.
+/// Trains by itself. Waits at `together` before the first step that is timed: ranks that begin
+/// every step together would all use the memory at the same moments, as ranks of a run do not.
 TimedStep train(const RunPlan& plan, std::int64_t threads, std::barrier<>& together) {
   TimedDevice device(make_cpu_device(static_cast<int>(threads)));
   Model model = find_model(plan.model.kind).make(plan.model, device);
@@ -42,7 +43,7 @@ TimedStep train(const RunPlan& plan, std::int64_t threads, std::barrier<>& toget
       steps.push_back(std::move(ops));
       out.seconds.push_back(progress.seconds);
     }
-    together.arrive_and_wait();
+    if (progress.step == plan.train.warmup) together.arrive_and_wait();
     device.pause();
   });
   out.ops = steps.front();

@@ -15,7 +15,7 @@ struct TimedStep {
 };
 
 struct Repetition {
-  int ranks = 1;            // that train at once, each by itself; their steps begin together
+  int ranks = 1;            // that train at once, each by itself; they begin together
   std::int64_t warmup = 2;  // steps that are not timed
   std::int64_t steps = 9;   // that are timed
 };

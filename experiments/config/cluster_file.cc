@@ -221,7 +221,7 @@ class Builder {
     out.name = name;
     Fields fields = fields_of(out);
     std::erase_if(fields, [](const Field& field) { return field.name == "name"; });
-    reader.read(fields, {"kind", "cores", "busy_share", "streams"}, other_than("device", name));
+    reader.read(fields, {"kind", "cores", "busy_share"}, other_than("device", name));
     reader.know("tflops");
     for (const auto& [path, value] : reader.table().values)
       if (path.size() == 2 && path[0] == "tflops") reader.get(path, &out.tflops[path[1]]);

@@ -1,9 +1,8 @@
 #include "experiments/run/predict.h"
 
 #include <algorithm>
-#include <iterator>
-#include <set>
-#include <string>
+#include <cstdlib>
+#include <map>
 #include <tuple>
 
 #include "core/plan/lone_training.h"
@@ -24,22 +23,27 @@ const Known* find(const std::vector<Known>& all, const RunPlan& plan) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// The operations that were timed in a training as the run's workers have it, and of those that
-/// only other trainings have all.
+/// The times of operations that come nearest to those of `run`: from a training as its workers
+/// have, of as many ranks at once as it keeps busy; else of as many others as there are. What all
+/// cores did together has in its time what a core loses by that (DeviceSpec::busy_share), which the
+/// simulation takes off as well, so it is given back here.
 std::vector<sim::TimedOperation> timed_for(const RunPlan& run, const sim::ClusterSpec& machine) {
-  using Key = std::tuple<std::string, std::string, double, double>;
-  const auto key = [](const sim::TimedOperation& one) {
-    return Key(one.dtype, one.kind, one.operations, one.bytes);
-  };
   const std::string training = lone_training_name(run);
-  std::set<Key> own;
-  for (const sim::TimedOperation& one : machine.timed)
-    if (one.training == training) own.insert(key(one));
+  const std::int64_t at_once = std::min<std::int64_t>(run.world, machine.device.cores);
+  const auto distance = [&](const sim::TimedOperation& one) {
+    return std::tuple(std::abs(one.ranks - at_once), one.training != training);
+  };
+  std::map<std::tuple<std::string, std::string, double, double>, sim::TimedOperation> nearest;
+  for (const sim::TimedOperation& one : machine.timed) {
+    const auto [known, is_new] =
+        nearest.try_emplace({one.dtype, one.kind, one.operations, one.bytes}, one);
+    if (!is_new && distance(one) < distance(known->second)) known->second = one;
+  }
   std::vector<sim::TimedOperation> out;
-  std::copy_if(machine.timed.begin(), machine.timed.end(), std::back_inserter(out),
-               [&](const sim::TimedOperation& one) {
-                 return one.training == training || !own.contains(key(one));
-               });
+  for (auto& [key, one] : nearest) {
+    if (one.ranks > 1 && one.ranks >= machine.device.cores) one.us *= machine.device.busy_share;
+    out.push_back(std::move(one));
+  }
   return out;
 }
 

@@ -97,11 +97,12 @@ class Timings {
       }
   }
 
-  OpTime of(const OpCost& cost) {
-    const std::string dtype = figures_name(cost.kind, cost.dtype, device_, tf32_);
-    if (const auto known = timed_.find(cost, dtype)) return *known;
+  double seconds(const OpCost& cost) {
+    if (const auto known =
+            timed_.seconds(cost, figures_name(cost.kind, cost.dtype, device_, tf32_)))
+      return *known;
     const auto& timing = timings_[static_cast<std::size_t>(cost.kind)][index_of(cost.dtype)];
-    return {timing ? timing->seconds(cost) : seconds_of(cost, device_, tf32_)};
+    return timing ? timing->seconds(cost) : seconds_of(cost, device_, tf32_);
   }
 
  private:
@@ -234,8 +235,7 @@ class RooflineDevice final : public SimDevice, private Clock {
     if (!world_ || pending_ <= 0) return;
     if (beside_) beside_->begin_work(world_->now());
     // `pending_` becomes 0 first, because other actors may use the device while this one waits.
-    const double in_memory = std::exchange(in_memory_, 0);
-    world_->work(place_, std::exchange(pending_, 0), cores_, in_memory);
+    world_->work(place_, std::exchange(pending_, 0), cores_);
     if (!beside_) return;
     const double left = beside_->end_work(world_->now());
     if (left > moment) world_->work(place_, left, cores_);
@@ -252,10 +252,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   }
 
   void pass(const OpCost& cost) {
-    const OpTime time = timings_.of(cost);
-    const double scale = factor_ / static_cast<double>(cores_);
-    pending_ += scale * time.seconds;
-    in_memory_ += scale * time.in_memory;
+    pending_ += factor_ * timings_.seconds(cost) / static_cast<double>(cores_);
     if (shared_) catch_up();
   }
 
@@ -321,7 +318,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   std::unique_ptr<Device> numerics_;
   std::shared_ptr<Held> held_;
   Kernels kernels_;
-  double pending_ = 0, in_memory_ = 0;  // seconds of the operations since catch_up()
+  double pending_ = 0;
   bool shared_ = false;
   std::int64_t cores_ = 1;  // that an operation runs on
   mutable double last_ = 0;

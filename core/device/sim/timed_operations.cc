@@ -8,24 +8,20 @@
 namespace ringside::sim {
 
 TimedOperations::TimedOperations(const std::vector<TimedOperation>& timed) {
-  std::unordered_map<Key, int, Hash> counts;
+  std::unordered_map<Key, std::pair<double, int>, Hash> sums;
   for (const TimedOperation& one : timed) {
     const auto kind = value_named<OpClass>(one.kind);
     if (!kind)
       throw Error("an operation that was timed is of class '{}'; there are {}", one.kind,
                   one_of(names_of(OpClass{})));
-    const Key key{*kind, one.dtype, one.operations, one.bytes};
-    ++counts[key];
-    timed_[key].seconds += 1e-6 * one.us;
-    timed_[key].in_memory += 1e-6 * one.us * one.memory;
+    auto& [seconds, count] = sums[{*kind, one.dtype, one.operations, one.bytes}];
+    seconds += 1e-6 * one.us;
+    ++count;
   }
-  for (auto& [key, time] : timed_) {
-    time.seconds /= counts[key];
-    time.in_memory /= counts[key];
-  }
+  for (const auto& [key, sum] : sums) timed_.emplace(key, sum.first / sum.second);
 }
 
-std::optional<OpTime> TimedOperations::find(const OpCost& cost, const std::string& dtype) {
+std::optional<double> TimedOperations::seconds(const OpCost& cost, const std::string& dtype) {
   if (timed_.empty()) return {};
   const Key key{cost.kind, dtype, cost.operations, cost.bytes};
   if (const auto known = timed_.find(key); known != timed_.end()) return known->second;
@@ -34,13 +30,13 @@ std::optional<OpTime> TimedOperations::find(const OpCost& cost, const std::strin
   return asked->second;
 }
 
-std::optional<OpTime> TimedOperations::stand_in(const Key& key) const {
+std::optional<double> TimedOperations::stand_in(const Key& key) const {
   const auto apart = [](double a, double b) { return std::abs(std::log(a / b)); };
   const auto same_ratio = [&](const Key& other) {
     if (key.operations == 0 || other.operations == 0) return key.operations == other.operations;
     return apart(key.operations / key.bytes, other.operations / other.bytes) < same_kind;
   };
-  std::optional<OpTime> found;
+  std::optional<double> seconds;
   double nearest = std::log(most_apart), bytes = 0;
   for (const auto& [other, of_other] : timed_) {
     if (other.kind != key.kind || other.dtype != key.dtype || key.bytes == 0 || other.bytes == 0 ||
@@ -51,10 +47,9 @@ std::optional<OpTime> TimedOperations::stand_in(const Key& key) const {
     if (distance > nearest || (distance == nearest && other.bytes < bytes)) continue;
     nearest = distance;
     bytes = other.bytes;
-    const double scale = key.bytes / other.bytes;
-    found = {of_other.seconds * scale, of_other.in_memory * scale};
+    seconds = of_other * key.bytes / other.bytes;
   }
-  return found;
+  return seconds;
 }
 
 std::size_t TimedOperations::Hash::operator()(const Key& key) const {

@@ -14,12 +14,6 @@
 
 namespace ringside::sim {
 
-/// What an operation takes of its device.
-struct OpTime {
-  double seconds = 0;
-  double in_memory = 0;  // of the seconds: while the memory moves data at full speed
-};
-
 /// Answers from ClusterSpec::timed. For use by one thread.
 class TimedOperations {
  public:
@@ -27,12 +21,12 @@ class TimedOperations {
   /// class of operations.
   explicit TimedOperations(const std::vector<TimedOperation>& timed);
 
-  /// The time of an operation whose figures are those of `dtype`. If no operation of this cost was
+  /// Seconds of an operation whose figures are those of `dtype`. If no operation of this cost was
   /// timed, another one stands in: of the same class and dtype, with the same operations a byte
   /// (within `same_kind`), so that both are about the same kernel, and of at most `most_apart`
   /// times as many bytes or as few. The stand-in's time counts in proportion to its bytes. Nothing
   /// if there is no such operation either; operations that move nothing have no stand-in.
-  std::optional<OpTime> find(const OpCost& cost, const std::string& dtype);
+  std::optional<double> seconds(const OpCost& cost, const std::string& dtype);
 
   static constexpr double same_kind = 0.01, most_apart = 4;
 
@@ -46,10 +40,10 @@ class TimedOperations {
   struct Hash {
     std::size_t operator()(const Key& key) const;
   };
-  std::optional<OpTime> stand_in(const Key& key) const;
+  std::optional<double> stand_in(const Key& key) const;
 
-  std::unordered_map<Key, OpTime, Hash> timed_;
-  std::unordered_map<Key, std::optional<OpTime>, Hash> asked_;  // whose times were not measured
+  std::unordered_map<Key, double, Hash> timed_;
+  std::unordered_map<Key, std::optional<double>, Hash> asked_;  // whose times were not measured
 };
 
 }  // namespace ringside::sim

@@ -120,11 +120,6 @@ s4u::Host* Platform::make_host(Place place, s4u::NetZone* machine) {
   s4u::Host* host = machine->create_host(name, operations_of_second * std::max(1.0, together));
   host->seal();
   hosts_.push_back(host);
-  memories_.push_back(nullptr);
-  if (spec.streams > 0) {
-    memories_.back() = machine->create_host(name + " memory", operations_of_second * spec.streams);
-    memories_.back()->seal();
-  }
   return host;
 }
 
@@ -207,13 +202,8 @@ s4u::Host* Platform::at(Place place) const {
       place.device >= cluster_.devices)
     throw Error("cluster '{}' has no device {} of machine {}: it has {} machines of {} devices",
                 cluster_.name, place.device, place.machine, cluster_.machines, cluster_.devices);
-  return hosts_[index_of(place)];
-}
-
-s4u::Host* Platform::memory(Place place) const { return memories_[index_of(place)]; }
-
-std::size_t Platform::index_of(Place place) const {
-  return static_cast<std::size_t>(place.machine * (cluster_.devices + 1) + place.device + 1);
+  return hosts_[static_cast<std::size_t>(place.machine * (cluster_.devices + 1) + place.device +
+                                         1)];
 }
 
 bool Platform::connected(Place from, Place to) const {

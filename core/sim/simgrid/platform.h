@@ -39,9 +39,6 @@ class Platform {
 
   /// Returns the host of a place. Throws Error if the cluster has no such place.
   simgrid::s4u::Host* at(Place place) const;
-  /// The host that stands for the memory of a place: a second of a core that moves data at full
-  /// speed is a second of work there. Null if the memory never keeps cores waiting.
-  simgrid::s4u::Host* memory(Place place) const;
   /// Whether a flow between the places needs time. On machines with GPUs, a flow from a place to
   /// itself needs none.
   bool connected(Place from, Place to) const;
@@ -51,11 +48,8 @@ class Platform {
   simgrid::kernel::routing::NetPoint* make_machine(int machine, simgrid::s4u::NetZone* parent);
   simgrid::s4u::Host* make_host(Place place, simgrid::s4u::NetZone* machine);
 
-  std::size_t index_of(Place place) const;
-
   const ClusterSpec& cluster_;
-  /// By machine, from its host on device by device.
-  std::vector<simgrid::s4u::Host*> hosts_, memories_;
+  std::vector<simgrid::s4u::Host*> hosts_;
 };
 
 }  // namespace ringside::sim

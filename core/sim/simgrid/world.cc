@@ -195,18 +195,9 @@ class SimWorld : public World {
     return (engine_.over() ? end_ : s4u::Engine::get_clock()) - begin_;
   }
 
-  void work(Place place, double seconds, std::int64_t cores, double in_memory) override {
+  void work(Place place, double seconds, std::int64_t cores) override {
     const ExceptionState own;
-    if (checked(seconds, "seconds of work") == 0) return;
-    std::optional<ExecJob> moving;
-    if (s4u::Host* memory = in_memory > 0 ? platform_.memory(place) : nullptr) {
-      state_->works.sweep();
-      s4u::ExecPtr exec = exec_on(memory, in_memory, 1);
-      exec->start();
-      moving.emplace(state_->works, std::move(exec));
-    }
-    exec(place, seconds, cores)->wait();
-    if (moving) moving->wait();
+    if (checked(seconds, "seconds of work") > 0) exec(place, seconds, cores)->wait();
   }
   JobPtr start_work(Place place, double seconds) override {
     if (checked(seconds, "seconds of work") == 0) return std::make_unique<NoJob>();
@@ -258,12 +249,9 @@ class SimWorld : public World {
   };
 
   s4u::ExecPtr exec(Place place, double seconds, std::int64_t cores = 1) {
-    return exec_on(platform_.at(place), seconds, cores);
-  }
-  static s4u::ExecPtr exec_on(s4u::Host* host, double seconds, std::int64_t cores) {
     const double operations_per_s = static_cast<double>(cores) * operations_of_second;
     return s4u::Exec::init()
-        ->set_host(host)
+        ->set_host(platform_.at(place))
         ->set_flops_amount(seconds * operations_per_s)
         ->set_bound(operations_per_s);
   }

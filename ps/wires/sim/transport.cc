@@ -38,10 +38,8 @@ class SimChannel : public Channel {
                     name_of(message.header.kind), frame.bytes(), options_.max_frame_bytes);
     if (!takes(line)) wait_until_it_takes(line, message.header.kind);
     const double bytes = count(line, message);
-    if (line.through_memory()) {
-      const sim::MessageSpec& cost = device_.world().cluster().message;
-      spend(cost.send_us, cost.send_us_per_mb, bytes);
-    }
+    const sim::MessageSpec& cost = device_.world().cluster().message;
+    spend(line, cost.send_us, cost.send_us_per_mb, bytes);
     line.send(std::move(message), bytes);
   }
 
@@ -81,10 +79,8 @@ class SimChannel : public Channel {
     end_.received.pop_front();
     Line& line = *parcel->line;
     line.taken();
-    if (line.through_memory()) {
-      const sim::MessageSpec& cost = device_.world().cluster().message;
-      spend(cost.receive_us, cost.receive_us_per_mb, parcel->bytes);
-    }
+    const sim::MessageSpec& cost = device_.world().cluster().message;
+    spend(line, cost.receive_us, cost.receive_us_per_mb, parcel->bytes);
     traffic_.received += static_cast<std::int64_t>(parcel->bytes);
     if (!find_line(line.from().id)) add_line(line.from().id, line.from());
     for (std::size_t i = 0; i < parcel->shapes.size(); ++i) {
@@ -121,9 +117,12 @@ class SimChannel : public Channel {
     return bytes;
   }
 
-  /// This end's own time on its core for a message through shared memory.
-  void spend(double us, double us_per_mb, double bytes) {
-    device_.world().work(device_.place(), 1e-6 * (us + us_per_mb * bytes * 1e-6));
+  /// This end's own time on its core for a message through shared memory. Threads of one rank pass
+  /// each other the message itself, but wake each other up as ends of a CPU's ranks do.
+  void spend(const Line& line, double us, double us_per_mb, double bytes) {
+    sim::World& world = device_.world();
+    if (line.through_memory() || (line.within_rank() && sim::shares_memory(world.cluster())))
+      world.work(device_.place(), 1e-6 * (us + us_per_mb * bytes * 1e-6));
   }
 
   sim::SimDevice& device_;
