@@ -159,11 +159,12 @@ TEST_F(ClusterFile, SaysHowFarOffItIsAndHowFastModelsAre) {
 
 TEST_F(ClusterFile, KnowsOperationsThatWereTimed) {
   const std::string timed =
-      "[[timed]]\ntraining = \"a\"\ndtype = \"bf16\"\nkind = \"linear\"\noperations = 1e9\n"
-      "bytes = 1e6\nus = 12.5\nmemory = 0.25\n";
+      "[[timed]]\ntraining = \"a\"\nranks = 2\ndtype = \"bf16\"\nkind = \"linear\"\noperations = "
+      "1e9\n"
+      "bytes = 1e6\nus = 12.5\n";
   const auto c = read(machine + timed);
   EXPECT_EQ(c.timed,
-            (std::vector<sim::TimedOperation>{{"a", "bf16", "linear", 1e9, 1e6, 12.5, 0.25}}));
+            (std::vector<sim::TimedOperation>{{"a", 2, "bf16", "linear", 1e9, 1e6, 12.5}}));
   EXPECT_EQ(read(cluster_text(c, "")), c);
   EXPECT_THAT(complaint(machine + replaced(timed, "linear", "liner")),
               HasSubstr("unknown class of operations 'liner'; did you mean 'linear'?"));

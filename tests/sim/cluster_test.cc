@@ -66,8 +66,7 @@ ClusterSpec whole() {
                   .copy = {{{2, 0.75}}},
                   .error = 0.5};
   c.speeds = {{.model = "gpt2", .precision = "bf16", .factor = 1.25}};
-  c.timed = {{"0123456789abcdef", "bf16", "linear", 2e9, 3e6, 12.5, 0.25}};
-  c.host.streams = 1.5;
+  c.timed = {{"0123456789abcdef", 2, "bf16", "linear", 2e9, 3e6, 12.5}};
   c.error = 0.125;
   c.others = {{.first = 1, .count = 1, .device = c.device}};
   c.others[0].device.memory_gb = 7;
@@ -197,16 +196,11 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
       {[](auto& c) { c.speeds[0].precision = "tf32"; }, "speeds.0.precision",
        "is 'tf32', of which device fast has no tflops"},
       {[](auto& c) { c.timed[0].us = 0; }, "timed.0.us", "must be more than 0, but is 0"},
-      {[](auto& c) { c.timed[0].memory = 1.5; }, "timed.0.memory",
-       "must lie between 0 and 1, but is 1.5"},
+      {[](auto& c) { c.timed[0].ranks = 0; }, "timed.0.ranks", "must be more than 0, but is 0"},
       {[](auto& c) { c.timed[0].bytes = -1; }, "timed.0.bytes",
        "must be finite and not negative, but is -1"},
       {[](auto& c) { c.timed[0].dtype = "fp16"; }, "timed.0.dtype",
        "is 'fp16', of which device fast has no tflops"},
-      {[](auto& c) { c.host.streams = 0.5; }, "host.streams",
-       "must be 0, or at least 1 for a cpu, but is 0.5"},
-      {[](auto& c) { c.device.streams = 2; }, "device.streams",
-       "must be 0, or at least 1 for a cpu, but is 2"},
       {[](auto& c) { c.speeds.push_back(c.speeds[0]); }, "speeds.1",
        "is for model gpt2 in bf16, as is an entry before it"},
       {[](auto& c) {
