@@ -29,4 +29,7 @@ struct Rule {
 /// Idefics3ForConditionalGeneration.
 std::span<const Rule> vision_rules();
 
+/// All units of core/models/t5.h, as in Hugging Face's T5ForConditionalGeneration.
+std::span<const Rule> t5_rules();
+
 }  // namespace ringside::naming

@@ -115,43 +115,6 @@ std::vector<Rule> llama_rules(const ModelConfig& config) {
   };
 }
 
-constexpr Rule t5_rules[] = {
-    {"embedding", "table.tokens", "shared.weight", Order::tokens},
-    {"encoder.*", "norm1.weight", "encoder.block.*.layer.0.layer_norm.weight"},
-    {"encoder.*", "attention.q.weight", "encoder.block.*.layer.0.SelfAttention.q.weight"},
-    {"encoder.*", "attention.kv.weight", "encoder.block.*.layer.0.SelfAttention.k.weight",
-     Order::same, 0, 2},
-    {"encoder.*", "attention.kv.weight", "encoder.block.*.layer.0.SelfAttention.v.weight",
-     Order::same, 1, 2},
-    {"encoder.*", "attention.out.weight", "encoder.block.*.layer.0.SelfAttention.o.weight"},
-    {"encoder.*", "attention.bias.buckets",
-     "encoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
-    {"encoder.*", "norm2.weight", "encoder.block.*.layer.1.layer_norm.weight"},
-    {"encoder.*", "mlp.in.weight", "encoder.block.*.layer.1.DenseReluDense.wi.weight"},
-    {"encoder.*", "mlp.out.weight", "encoder.block.*.layer.1.DenseReluDense.wo.weight"},
-    {"bridge", "norm.weight", "encoder.final_layer_norm.weight"},
-    {"decoder.*", "norm1.weight", "decoder.block.*.layer.0.layer_norm.weight"},
-    {"decoder.*", "attention.q.weight", "decoder.block.*.layer.0.SelfAttention.q.weight"},
-    {"decoder.*", "attention.kv.weight", "decoder.block.*.layer.0.SelfAttention.k.weight",
-     Order::same, 0, 2},
-    {"decoder.*", "attention.kv.weight", "decoder.block.*.layer.0.SelfAttention.v.weight",
-     Order::same, 1, 2},
-    {"decoder.*", "attention.out.weight", "decoder.block.*.layer.0.SelfAttention.o.weight"},
-    {"decoder.*", "attention.bias.buckets",
-     "decoder.block.*.layer.0.SelfAttention.relative_attention_bias.weight"},
-    {"decoder.*", "norm2.weight", "decoder.block.*.layer.1.layer_norm.weight"},
-    {"decoder.*", "cross.q.weight", "decoder.block.*.layer.1.EncDecAttention.q.weight"},
-    {"decoder.*", "cross.kv.weight", "decoder.block.*.layer.1.EncDecAttention.k.weight",
-     Order::same, 0, 2},
-    {"decoder.*", "cross.kv.weight", "decoder.block.*.layer.1.EncDecAttention.v.weight",
-     Order::same, 1, 2},
-    {"decoder.*", "cross.out.weight", "decoder.block.*.layer.1.EncDecAttention.o.weight"},
-    {"decoder.*", "norm3.weight", "decoder.block.*.layer.2.layer_norm.weight"},
-    {"decoder.*", "mlp.in.weight", "decoder.block.*.layer.2.DenseReluDense.wi.weight"},
-    {"decoder.*", "mlp.out.weight", "decoder.block.*.layer.2.DenseReluDense.wo.weight"},
-    {"head", "norm.weight", "decoder.final_layer_norm.weight"},
-};
-
 constexpr Rule mlp_rules[] = {
     {"embedding", "table.tokens", "embedding.weight", Order::tokens},
     {"hidden.*", "linear.weight", "hidden.*.weight"},
@@ -305,7 +268,7 @@ Names bert_names(const Model& model) {
 }
 
 Names t5_names(const Model& model) {
-  Names names{.tensors = by_rules(model, t5_rules),
+  Names names{.tensors = by_rules(model, naming::t5_rules()),
               // The first files have biases for attention to the encoder, which nothing reads.
               .ignored = {".EncDecAttention.relative_attention_bias.weight"}};
   const std::size_t table = index_of(names, "shared.weight");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "core/models/model.h"
 #include "core/nn/relative_bias.h"

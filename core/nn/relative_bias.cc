@@ -15,7 +15,8 @@ std::int64_t bucket_of(std::int64_t distance, const RelativeBiasOptions& o) {
   const std::int64_t away =
       o.both_sides ? std::abs(distance) : std::max<std::int64_t>(-distance, 0);
   if (away < exact) return first + away;
-  // Logarithms of powers of 2 are multiples of each other in fp32, as in Hugging Face's program.
+  // In fp32, as Hugging Face's program computes it: there a distance at the beginning of a bucket
+  // falls into that bucket.
   const auto times = [](std::int64_t a, std::int64_t b) {
     return std::log(static_cast<float>(a) / static_cast<float>(b));
   };

@@ -19,6 +19,7 @@ RunPlan lone_training(const RunPlan& run) {
   lone.train.global_batch = run.train.micro_batch * run.train.accumulation;
   lone.train.recompute = run.train.recompute;
   lone.train.precision = run.train.precision;
+  lone.train.reduce_precision = run.train.reduce_precision;
   lone.train.timeout_s = run.train.timeout_s;
   lone.ranks = {{0, 0, -1}};
   return lone;

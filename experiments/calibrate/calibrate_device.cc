@@ -4,6 +4,7 @@
 
 #include "core/device/cpu/cpu_device.h"
 #include "core/device/sim/sim_device.h"
+#include "core/observe/row.h"
 #include "experiments/calibrate/calibrate.h"
 #include "experiments/calibrate/timed_training.h"
 
@@ -78,7 +79,7 @@ void measure_flat(Measurements& out, Device& device, std::int64_t count, const K
     kernel(op);
     times.push_back(device.clock().now() - start);
   }
-  out.ops.push_back({cost(piece(0)), median_of(std::move(times)), 0});
+  out.ops.push_back({cost(piece(0)), quantiles(std::move(times)).median, 0});
 }
 
 void measure_flats(Measurements& out, std::int64_t threads) {
@@ -125,7 +126,7 @@ void set_roofline(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
   double most_bytes = 0;
   for (const TimedOp& op : ops) {
     if (op.cost.kind == OpClass::linear) {
-      double& fastest = device.tflops[figures_name(op.cost)];
+      double& fastest = device.tflops[figures_dtype(op.cost)];
       fastest = std::max(fastest, op.cost.operations / op.seconds * 1e-12);
     }
     if (op.cost.kind == OpClass::elementwise && op.cost.bytes >= most_bytes) {
@@ -147,7 +148,7 @@ void set_efficiency(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
   for (const TimedOp& op : ops) {
     const double ideal = sim::ideal_seconds_of(op.cost, device);
     const double us = ideal / micro;
-    Bin& bin = bins[figures_name(op.cost)][std::string(name_of(op.cost.kind))]
+    Bin& bin = bins[figures_dtype(op.cost)][std::string(name_of(op.cost.kind))]
                    [static_cast<int>(std::floor(std::log2(us)))];
     bin.ideal += ideal;
     bin.taken += op.seconds;
@@ -202,7 +203,7 @@ void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisio
                              plan_of({.layers = 4, .heads = 4, .width = 128, .context = 128}, 8, 1),
                              device.cores, threads)
                        : 1;
-  device.launch_us = std::max(0.0, median_of(all.gaps) / micro);
+  device.launch_us = std::max(0.0, quantiles(all.gaps).median / micro);
   set_roofline(device, all.ops);
   set_efficiency(device, all.ops);
 }

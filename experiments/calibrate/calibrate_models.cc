@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 
+#include "core/observe/row.h"
 #include "core/plan/lone_training.h"
 #include "experiments/calibrate/calibrate.h"
 #include "experiments/calibrate/timed_training.h"
@@ -23,7 +24,7 @@ double step_of_all(const std::vector<TimedStep>& ranks) {
   for (const TimedStep& rank : ranks)
     std::transform(slowest.begin(), slowest.end(), rank.seconds.begin(), slowest.begin(),
                    [](double a, double b) { return std::max(a, b); });
-  return median_of(std::move(slowest));
+  return quantiles(std::move(slowest)).median;
 }
 
 /// Adds the operations of a training. In a step of many operations some are always held up, which
@@ -36,7 +37,7 @@ void add_timed(sim::ClusterSpec& cluster, const std::string& training,
   for (const TimedStep& rank : ranks)
     for (const TimedOp& op : rank.ops) {
       const double seconds = op.seconds + op.before;
-      times[{figures_name(op.cost), op.cost.kind, op.cost.operations, op.cost.bytes}].push_back(
+      times[{figures_dtype(op.cost), op.cost.kind, op.cost.operations, op.cost.bytes}].push_back(
           seconds);
       sum += seconds;
     }
@@ -62,7 +63,8 @@ void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
     const auto at_once = static_cast<int>(std::min<std::int64_t>(run.world, cluster.device.cores));
     if (!known.emplace(name, at_once).second) continue;
     const RunPlan plan = lone_training(run);
-    const double step = median_of(time_training(plan, threads, {.steps = 3}).front().seconds);
+    const double step =
+        quantiles(time_training(plan, threads, {.steps = 3}).front().seconds).median;
     add_timed(cluster, name,
               time_training(plan, threads,
                             {.ranks = at_once,

@@ -22,7 +22,7 @@ TimedDevice::~TimedDevice() = default;
 
 std::vector<TimedOp> TimedDevice::take_ops() { return std::exchange(ops_, {}); }
 
-std::string figures_name(const OpCost& cost) {
+std::string figures_dtype(const OpCost& cost) {
   const bool is_16 = cost.dtype == DType::bf16 || cost.dtype == DType::f16;
   return std::string(name_of(is_16 ? cost.dtype : DType::f32));
 }

@@ -18,7 +18,7 @@ struct TimedOp {
 
 /// The dtype under which a cluster file keeps the operation's figures: its own for 16-bit floats,
 /// fp32 for all others.
-std::string figures_name(const OpCost& cost);
+std::string figures_dtype(const OpCost& cost);
 
 /// Passes every call on to `device`, and keeps the operations in order with their times. `device`
 /// must run an operation before its kernel returns. For use by one thread.

@@ -7,6 +7,7 @@
 
 #include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/observe/row.h"
 #include "core/scheme/single.h"
 #include "core/train/trainer.h"
 #include "experiments/registry/registry.h"
@@ -19,7 +20,22 @@ template <class Member>
 double median_over(const std::vector<std::vector<TimedOp>>& steps, std::size_t op, Member member) {
   std::vector<double> times;
   for (const auto& step : steps) times.push_back(step[op].*member);
-  return median_of(std::move(times));
+  return quantiles(std::move(times)).median;
+}
+
+/// Leaves out steps with fewer operations than others: a step whose gradients overflow in fp16 has
+/// no update.
+void leave_out_short(std::vector<std::vector<TimedOp>>& steps, std::vector<double>& seconds) {
+  std::size_t whole = 0;
+  for (const auto& step : steps) whole = std::max(whole, step.size());
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].size() < whole) continue;
+    std::swap(steps[kept], steps[i]);
+    seconds[kept++] = seconds[i];
+  }
+  steps.resize(kept);
+  seconds.resize(kept);
 }
 
 /// Trains by itself. Waits at `together` before the first step that is timed: ranks that begin
@@ -46,6 +62,7 @@ TimedStep train(const RunPlan& plan, std::int64_t threads, std::barrier<>& toget
     if (progress.step == plan.train.warmup) together.arrive_and_wait();
     device.pause();
   });
+  leave_out_short(steps, out.seconds);
   out.ops = steps.front();
   for (std::size_t i = 0; i < out.ops.size(); ++i) {
     out.ops[i].seconds = median_over(steps, i, &TimedOp::seconds);
@@ -55,12 +72,6 @@ TimedStep train(const RunPlan& plan, std::int64_t threads, std::barrier<>& toget
 }
 
 }  // namespace
-
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 std::vector<TimedStep> time_training(const RunPlan& plan, std::int64_t threads,
                                      const Repetition& repetition) {
@@ -72,7 +83,16 @@ std::vector<TimedStep> time_training(const RunPlan& plan, std::int64_t threads,
   std::barrier<> together(repetition.ranks);
   {
     std::vector<std::jthread> ranks;
-    for (std::size_t r = 0; r < out.size(); ++r)
+    ranks.reserve(out.size());
+    // Who cannot be started is waited for by nobody.
+    struct Rest {
+      std::barrier<>& together;
+      std::size_t count;
+      ~Rest() {
+        while (count-- > 0) together.arrive_and_drop();
+      }
+    } rest{together, out.size()};
+    for (std::size_t r = 0; r < out.size(); ++r, --rest.count)
       ranks.emplace_back([&, r] {
         try {
           out[r] = train(repeated, threads, together);

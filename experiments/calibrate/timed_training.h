@@ -26,7 +26,4 @@ struct Repetition {
 std::vector<TimedStep> time_training(const RunPlan& plan, std::int64_t threads,
                                      const Repetition& repetition);
 
-/// The median; `values` must not be empty.
-double median_of(std::vector<double> values);
-
 }  // namespace ringside

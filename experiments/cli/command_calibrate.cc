@@ -32,8 +32,8 @@ std::vector<RunPlan> runs_of(const std::vector<std::string>& files, std::int64_t
           "{}: no run of it computes on this machine's processor with {} thread{} a rank; leave "
           "the file out, or give --threads as its device.threads",
           file, threads, threads == 1 ? "" : "s");
-    check_inputs(out);
   }
+  check_inputs(out);
   return out;
 }
 

@@ -23,26 +23,31 @@ const Known* find(const std::vector<Known>& all, const RunPlan& plan) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// The times of operations that come nearest to those of `run`: from a training as its workers
-/// have, of as many ranks at once as it keeps busy; else of as many others as there are. What all
-/// cores did together has in its time what a core loses by that (DeviceSpec::busy_share), which the
-/// simulation takes off as well, so it is given back here.
+/// The times of operations that come nearest to those of `run`: of a training as its workers have,
+/// or else of others; among these, of as many ranks at once as it keeps busy, or else of about as
+/// many. What all cores did together has in its time what a core loses by that
+/// (DeviceSpec::busy_share), which the simulation takes off as well, so it is given back here.
 std::vector<sim::TimedOperation> timed_for(const RunPlan& run, const sim::ClusterSpec& machine) {
   const std::string training = lone_training_name(run);
   const std::int64_t at_once = std::min<std::int64_t>(run.world, machine.device.cores);
-  const auto distance = [&](const sim::TimedOperation& one) {
-    return std::tuple(std::abs(one.ranks - at_once), one.training != training);
+  const auto key = [](const sim::TimedOperation& one) {
+    return std::tuple(one.dtype, one.kind, one.operations, one.bytes);
   };
-  std::map<std::tuple<std::string, std::string, double, double>, sim::TimedOperation> nearest;
+  const auto distance = [&](const sim::TimedOperation& one) {
+    return std::tuple(one.training != training, std::abs(one.ranks - at_once));
+  };
+  std::map<std::tuple<std::string, std::string, double, double>, std::tuple<bool, std::int64_t>>
+      nearest;
   for (const sim::TimedOperation& one : machine.timed) {
-    const auto [known, is_new] =
-        nearest.try_emplace({one.dtype, one.kind, one.operations, one.bytes}, one);
-    if (!is_new && distance(one) < distance(known->second)) known->second = one;
+    const auto [known, is_new] = nearest.try_emplace(key(one), distance(one));
+    if (!is_new) known->second = std::min(known->second, distance(one));
   }
   std::vector<sim::TimedOperation> out;
-  for (auto& [key, one] : nearest) {
-    if (one.ranks > 1 && one.ranks >= machine.device.cores) one.us *= machine.device.busy_share;
-    out.push_back(std::move(one));
+  for (const sim::TimedOperation& one : machine.timed) {
+    if (nearest.at(key(one)) != distance(one)) continue;
+    out.push_back(one);
+    if (one.ranks > 1 && one.ranks >= machine.device.cores)
+      out.back().us *= machine.device.busy_share;
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "core/base/error.h"
@@ -49,6 +50,9 @@ TEST(LoneTraining, IsTheSameForRunsWhoseWorkersDoTheSame) {
   other = run;
   other.train.precision = Precision::bf16;
   EXPECT_NE(lone_training_name(run), lone_training_name(other));
+  RunPlan converted = other;
+  converted.train.reduce_precision = ReducePrecision::fp32;
+  EXPECT_NE(lone_training_name(converted), lone_training_name(other));
 }
 
 TEST(TimedTraining, HasTheTimesOfEveryRankThatTrains) {
@@ -66,6 +70,15 @@ TEST(TimedTraining, HasTheTimesOfEveryRankThatTrains) {
   }
   for (const OpClass kind : {OpClass::linear, OpClass::optimizer, OpClass::loss})
     EXPECT_TRUE(classes.contains(kind)) << name_of(kind);
+}
+
+TEST(TimedTraining, HasTheUpdateOfStepsWhoseGradientsDoNotOverflow) {
+  RunPlan plan = lone_training(tiny_run());
+  plan.train.precision = Precision::fp16;  // whose loss scale is too large for the first steps
+  const TimedStep step = time_training(plan, 1, {.warmup = 0, .steps = 30}).front();
+  EXPECT_LT(step.seconds.size(), 30u);
+  EXPECT_TRUE(std::any_of(step.ops.begin(), step.ops.end(),
+                          [](const TimedOp& op) { return op.cost.kind == OpClass::optimizer; }));
 }
 
 TEST(TimedTraining, EndsWithTheErrorOfARankThatCannotTrain) {
@@ -110,10 +123,11 @@ TEST(Prediction, TakesTheTimesOfItsOwnTrainingFirst) {
   EXPECT_EQ(prediction_plan(run, machine).cluster->timed, expected);
 }
 
-class CalibrateCommand : public testing::ProgramTest {};
+class CalibrateCommand : public ProgramTest {};
 
 TEST_F(CalibrateCommand, RefusesFilesOfWhichNothingRunsHere) {
-  write("trial.toml", "[device]\nkind = \"cpu\"\nthreads = 2\n[data]\nkind = \"synthetic\"\n");
+  folder_.write("trial.toml",
+                "[device]\nkind = \"cpu\"\nthreads = 2\n[data]\nkind = \"synthetic\"\n");
   EXPECT_THAT(run({"calibrate", "trial.toml"}).err,
               HasSubstr("trial.toml: no run of it computes on this machine's processor with 1 "
                         "thread a rank"));

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 std::vector<fs::path> experiment_files() {
   std::vector<fs::path> files;
   const fs::path folder = fs::path(RINGSIDE_CLUSTERS).parent_path();
-  for (const fs::path& one : {folder, folder / "validate"})
+  for (const fs::path& one : {folder, folder / "validate", folder / "machine"})
     for (const auto& entry : fs::directory_iterator(one))
       if (entry.path().extension() == ".toml") files.push_back(entry.path());
   std::sort(files.begin(), files.end());

@@ -104,6 +104,7 @@ TEST(Cluster, AtItsBoundsTakesItsErrorsLongerOrIsAsMuchFaster) {
   EXPECT_DOUBLE_EQ(share(slow, "fp32", 100), 0.875 / 1.25);
   EXPECT_DOUBLE_EQ(share(slow, "bf16", 1), 0.5 / 1.25) << "a step in fp32 has such operations too";
   EXPECT_DOUBLE_EQ(slow.device.launch_us, 2.5 * 1.25);
+  EXPECT_DOUBLE_EQ(slow.timed[0].us, 12.5 * 1.25);
   EXPECT_EQ(at_bound(whole(), "bf16", Bound::slow).device, whole().device)
       << "its error is unknown";
   EXPECT_DOUBLE_EQ(slow.others[0].device.efficiency.at("fp32").at("linear").at(1), 0.25 / 1.25);

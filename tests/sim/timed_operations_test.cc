@@ -71,7 +71,14 @@ TEST(TimedOperations, ADeviceTakesTheirTimeAndNoLaunchBesides) {
   EXPECT_NEAR(seconds(1000000), 1e-3, 1e-12);
   EXPECT_NEAR(seconds(500000), 0.5e-3, 1e-12) << "half as much of the same operation";
   EXPECT_NEAR(seconds(10000), 0.01 * (by_roofline - 2e-6) + 2e-6, 1e-12) << "too far away";
-  cluster.device.kind = DeviceKind::gpu;
+  cluster.machines = 2;
+  cluster.others = {{.first = 1, .device = cluster.device}};
+  cluster.others[0].device.name = "another";
+  const auto other = make_sim_device(cluster, nullptr, {1, 0}, nullptr);
+  const Tensor theirs = other->tensor({1000000}, MemoryKind::workspace);
+  const Mark start = other->mark();
+  other->kernels().add({.in = theirs, .out = theirs});
+  EXPECT_NEAR(other->seconds(start, other->mark()), by_roofline, 1e-12) << "nor another device";
   const auto host = make_sim_device(cluster, nullptr, {0, -1}, nullptr);
   const Tensor values = host->tensor({1000000}, MemoryKind::workspace);
   const Mark before = host->mark();

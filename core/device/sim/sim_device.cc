@@ -13,104 +13,12 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "core/device/sim/timed_operations.h"
+#include "core/device/sim/timings.h"
 #include "core/sim/cluster_check.h"
 #include "core/sim/uneven.h"
 
 namespace ringside::sim {
 namespace {
-
-constexpr DType dtypes[] = {DType::f32, DType::bf16, DType::f16};
-
-/// Figures exist for fp32 and the two 16-bit types; all other dtypes use those of fp32.
-std::size_t index_of(DType dtype) { return dtype == DType::bf16 ? 1 : dtype == DType::f16 ? 2 : 0; }
-
-/// The name of the dtype whose figures in `device` apply to operations of this class and dtype.
-std::string figures_name(OpClass kind, DType dtype, const DeviceSpec& device, bool tf32) {
-  const std::string name(name_of(dtypes[index_of(dtype)]));
-  if (!is_product(kind)) return device.tflops.contains(name) ? name : "fp32";
-  return dtype == DType::f32 && tf32 ? "tf32" : name;
-}
-
-double peak(const std::string& dtype, const DeviceSpec& device) {
-  const auto found = device.tflops.find(dtype);
-  if (found != device.tflops.end()) return found->second * 1e12;
-  std::vector<std::string> known;
-  for (const auto& [name, tflops] : device.tflops) known.push_back(name);
-  throw Error("device {}: tflops.{} is missing; the device has figures for {}", device.name, dtype,
-              fmt::join(known, ", "));
-}
-
-const Efficiency& efficiency_of(OpClass kind, const std::string& dtype, const DeviceSpec& device) {
-  const auto classes = device.efficiency.find(dtype);
-  if (classes != device.efficiency.end())
-    for (const auto one : {std::optional(kind), stand_in(kind)}) {
-      if (!one) continue;
-      const auto curve = classes->second.find(std::string(name_of(*one)));
-      if (curve != classes->second.end() && !curve->second.points.empty()) return curve->second;
-    }
-  throw Error("device {}: efficiency.{}.{} is missing; add it to the cluster file", device.name,
-              dtype, name_of(kind));
-}
-
-struct Roofline {
-  double operations_per_s = 0, bytes_per_s = 0;
-
-  Roofline(OpClass kind, const std::string& dtype, const DeviceSpec& device)
-      : operations_per_s(peak(is_product(kind) ? dtype : "fp32", device)),
-        bytes_per_s(device.bandwidth_gbs * 1e9) {}
-
-  double seconds(const OpCost& cost) const {
-    return std::max(cost.operations / operations_per_s, cost.bytes / bytes_per_s);
-  }
-};
-
-/// The figures of one class and dtype. They are looked up by name only once, in the constructor.
-struct Timing {
-  Roofline roofline;
-  Efficiency efficiency;
-  double launch_s = 0;
-
-  Timing(OpClass kind, const std::string& dtype, const DeviceSpec& device)
-      : roofline(kind, dtype, device),
-        efficiency(efficiency_of(kind, dtype, device)),
-        launch_s(device.launch_us * 1e-6) {}
-
-  double seconds(const OpCost& cost) const {
-    const double ideal = roofline.seconds(cost);
-    return ideal / efficiency.at(ideal * 1e6) + launch_s;
-  }
-};
-
-/// The timings of a device. A dtype that the device's figures lack is refused only when a product
-/// in this dtype runs.
-class Timings {
- public:
-  Timings(const DeviceSpec& device, bool tf32, const std::vector<TimedOperation>& timed)
-      : device_(device), tf32_(tf32), timed_(timed) {
-    for (std::size_t i = 0; i < op_classes; ++i)
-      for (const DType dtype : dtypes) {
-        const auto kind = static_cast<OpClass>(i);
-        const std::string name = figures_name(kind, dtype, device, tf32);
-        if (dtype == DType::f32 || device.tflops.contains(name))
-          timings_[i][index_of(dtype)].emplace(kind, name, device);
-      }
-  }
-
-  double seconds(const OpCost& cost) {
-    if (const auto known =
-            timed_.seconds(cost, figures_name(cost.kind, cost.dtype, device_, tf32_)))
-      return *known;
-    const auto& timing = timings_[static_cast<std::size_t>(cost.kind)][index_of(cost.dtype)];
-    return timing ? timing->seconds(cost) : seconds_of(cost, device_, tf32_);
-  }
-
- private:
-  DeviceSpec device_;
-  bool tf32_;
-  TimedOperations timed_;
-  std::array<std::array<std::optional<Timing>, std::size(dtypes)>, op_classes> timings_{};
-};
 
 /// The number of bytes that all devices in one place hold together. Each rank has a device of its
 /// own, but ranks that share a CPU share its memory.
@@ -350,17 +258,7 @@ std::unique_ptr<SimDevice> make_sim_device(const ClusterSpec& cluster, World* wo
   return std::make_unique<RooflineDevice>(
       device, device.kind == DeviceKind::cpu ? nullptr : &cluster.host, world, place, pace, times,
       share > 0 ? std::make_shared<Beside>(share) : nullptr, std::move(numerics), tf32 && !is_host,
-      is_host ? std::vector<TimedOperation>() : cluster.timed);
-}
-
-double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32) {
-  const std::string dtype = figures_name(cost.kind, cost.dtype, device, tf32);
-  return Timing(cost.kind, dtype, device).seconds(cost);
-}
-
-double ideal_seconds_of(const OpCost& cost, const DeviceSpec& device) {
-  return Roofline(cost.kind, figures_name(cost.kind, cost.dtype, device, false), device)
-      .seconds(cost);
+      &device == &cluster.device ? cluster.timed : std::vector<TimedOperation>());
 }
 
 SimDevice& sim_device(Device& device) {

@@ -37,16 +37,18 @@ std::optional<double> TimedOperations::stand_in(const Key& key) const {
     return apart(key.operations / key.bytes, other.operations / other.bytes) < same_kind;
   };
   std::optional<double> seconds;
-  double nearest = std::log(most_apart), bytes = 0;
+  double nearest = std::log(most_apart);
+  std::pair<double, double> larger;  // bytes and operations of the one that stands in
   for (const auto& [other, of_other] : timed_) {
     if (other.kind != key.kind || other.dtype != key.dtype || key.bytes == 0 || other.bytes == 0 ||
         !same_ratio(other))
       continue;
     const double distance = apart(other.bytes, key.bytes);
     // Of two that are as far away, the larger one counts, whatever the order of the table.
-    if (distance > nearest || (distance == nearest && other.bytes < bytes)) continue;
+    const std::pair size{other.bytes, other.operations};
+    if (distance > nearest || (distance == nearest && size < larger)) continue;
     nearest = distance;
-    bytes = other.bytes;
+    larger = size;
     seconds = of_other * key.bytes / other.bytes;
   }
   return seconds;
