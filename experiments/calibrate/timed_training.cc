@@ -23,21 +23,6 @@ double median_over(const std::vector<std::vector<TimedOp>>& steps, std::size_t o
   return quantiles(std::move(times)).median;
 }
 
-/// Leaves out steps with fewer operations than others: a step whose gradients overflow in fp16 has
-/// no update.
-void leave_out_short(std::vector<std::vector<TimedOp>>& steps, std::vector<double>& seconds) {
-  std::size_t whole = 0;
-  for (const auto& step : steps) whole = std::max(whole, step.size());
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].size() < whole) continue;
-    std::swap(steps[kept], steps[i]);
-    seconds[kept++] = seconds[i];
-  }
-  steps.resize(kept);
-  seconds.resize(kept);
-}
-
 /// Trains by itself. Waits at `together` before the first step that is timed: ranks that begin
 /// every step together would all use the memory at the same moments, as ranks of a run do not.
 TimedStep train(const RunPlan& plan, std::int64_t threads, std::barrier<>& together) {
@@ -72,6 +57,19 @@ TimedStep train(const RunPlan& plan, std::int64_t threads, std::barrier<>& toget
 }
 
 }  // namespace
+
+void leave_out_short(std::vector<std::vector<TimedOp>>& steps, std::vector<double>& seconds) {
+  std::size_t whole = 0;
+  for (const auto& step : steps) whole = std::max(whole, step.size());
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].size() < whole) continue;
+    std::swap(steps[kept], steps[i]);
+    seconds[kept++] = seconds[i];
+  }
+  steps.resize(kept);
+  seconds.resize(kept);
+}
 
 std::vector<TimedStep> time_training(const RunPlan& plan, std::int64_t threads,
                                      const Repetition& repetition) {

@@ -14,6 +14,10 @@ struct TimedStep {
   std::vector<double> seconds;  // of each whole step
 };
 
+/// Leaves out steps with fewer operations than others, and their `seconds`: a step whose gradients
+/// overflow in fp16 has no update.
+void leave_out_short(std::vector<std::vector<TimedOp>>& steps, std::vector<double>& seconds);
+
 struct Repetition {
   int ranks = 1;            // that train at once, each by itself; they begin together
   std::int64_t warmup = 2;  // steps that are not timed

@@ -73,7 +73,7 @@ TEST_P(PredictionsOfTimedModels, AreMadeOfTheTimesOfTheirOwnOperations) {
   run({"calibrate", file});
   run({"compare", file});
   std::vector<double> errors;
-  for (const auto& one : cases_of(fmt::format("machine-{}", timed.name))) {
+  for (const auto& one : cases_of(timed.name)) {
     if (one.at("predicted").is_null()) continue;
     errors.push_back(std::abs(one["predicted"]["step_ms_error"].get<double>()));
     EXPECT_LT(errors.back(), timed.worst) << name_of(one);
