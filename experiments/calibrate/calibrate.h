@@ -14,7 +14,7 @@ namespace ringside {
 
 /// Returns a cluster of one machine: this one, whose ranks are processes of `threads` threads on
 /// its cores. The call blocks for about half a minute, with `runs`
-/// half a second more for each training of theirs, and keeps the cores busy, so nothing else
+/// a second and a half more for each training of theirs, and keeps the cores busy, so nothing else
 /// should run. Calls `told` with the name of each kind of measurement before it begins. Throws
 /// Error where something cannot be measured.
 ///
