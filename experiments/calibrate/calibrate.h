@@ -13,10 +13,10 @@
 namespace ringside {
 
 /// Returns a cluster of one machine: this one, whose ranks are processes of `threads` threads on
-/// its cores. The call blocks for about half a minute, with `runs`
-/// a second and a half more for each training of theirs, and keeps the cores busy, so nothing else
-/// should run. Calls `told` with the name of each kind of measurement before it begins. Throws
-/// Error where something cannot be measured.
+/// its cores. The call keeps the cores busy and blocks for about twenty seconds, and with `runs`
+/// for one or two more for each training of theirs, so nothing else should run. Calls `told` with
+/// the name of each kind of measurement before it begins. Throws Error where something cannot be
+/// measured.
 ///
 /// `runs` are to be predicted: the operations of their models are timed as they are, on as many
 /// ranks at once as a run has, and other operations in the precisions of the runs alone. Without

@@ -60,6 +60,7 @@ void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
   constexpr int rounds = 3;
   struct Training {
     RunPlan plan;
+    double step = 0;                    // seconds, about
     std::vector<TimedStep> quietest{};  // of each rank
   };
   std::map<std::pair<std::string, int>, Training> trainings;
@@ -71,12 +72,15 @@ void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
   // training lie apart.
   for (int round = 0; round < rounds; ++round)
     for (auto& [key, training] : trainings) {
-      const double step =
-          quantiles(time_training(training.plan, threads, {.steps = 3}).front().seconds).median;
+      if (round == 0)
+        training.step =
+            quantiles(
+                time_training(training.plan, threads, {.warmup = 1, .steps = 2}).front().seconds)
+                .median;
       auto ranks = time_training(training.plan, threads,
                                  {.ranks = key.second,
-                                  .warmup = steps_in(warming, step, 2, 30),
-                                  .steps = steps_in(timed, step, 5, 150)});
+                                  .warmup = steps_in(warming, training.step, 1, 30),
+                                  .steps = steps_in(timed, training.step, 3, 150)});
       if (training.quietest.empty() || step_of_all(ranks) < step_of_all(training.quietest))
         training.quietest = std::move(ranks);
     }
