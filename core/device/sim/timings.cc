@@ -81,8 +81,8 @@ double Timings::seconds(const OpCost& cost) {
 
 double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32) {
   const std::string dtype = figures_name(cost.kind, cost.dtype, device, tf32);
-  return with_efficiency(ideal_seconds(cost, peak_of(cost.kind, dtype, device), device),
-                         efficiency_of(cost.kind, dtype, device), device);
+  const double ideal = ideal_seconds(cost, peak_of(cost.kind, dtype, device), device);
+  return with_efficiency(ideal, efficiency_of(cost.kind, dtype, device), device);
 }
 
 double ideal_seconds_of(const OpCost& cost, const DeviceSpec& device) {
