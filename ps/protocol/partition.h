@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
+#include "core/base/named_enum.h"
 #include "core/models/model.h"
 
 namespace ringside::ps {
@@ -16,6 +18,13 @@ struct Chunk {
 
   bool operator==(const Chunk&) const = default;
 };
+
+/// What goes to one server: every chunk by itself; or all chunks of a tensor, the largest tensors
+/// first (TensorFlow's GreedyLoadBalancingStrategy), or tensor i to server i mod s (TensorFlow's
+/// replica_device_setter unless it is told otherwise).
+enum class PartitionBy : std::uint8_t { parts, tensors, round_robin };
+inline constexpr std::string_view partition_by_names[] = {"parts", "tensors", "round_robin"};
+constexpr EnumNames names_of(PartitionBy) { return partition_by_names; }
 
 /// The largest size of a chunk in fp32, because frames of 1 MB travel fastest. With
 /// another dtype a chunk has the same elements, but another number of bytes.
@@ -34,11 +43,19 @@ inline constexpr std::int64_t max_chunk_bytes = 1 << 20;
 std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts,
                              const std::vector<std::int64_t>& shares,
                              std::int64_t max_bytes = max_chunk_bytes);
+/// Cuts every tensor in the same way, and gives all chunks of a tensor to one server. `tensors` are
+/// the sizes of each unit's tensors; `by` is not PartitionBy::parts. Tensors are given out as
+/// chunks are above, with the same bounds for tensors in place of chunks; or in turn to the servers
+/// whose share is above 0, however large the tensors are.
+std::vector<Chunk> partition_tensors(const std::vector<std::vector<std::int64_t>>& tensors,
+                                     const std::vector<std::int64_t>& shares, PartitionBy by,
+                                     std::int64_t max_bytes = max_chunk_bytes);
 /// The same with equal shares.
 std::vector<Chunk> partition(const std::vector<std::int64_t>& unit_counts, int servers,
                              std::int64_t max_bytes = max_chunk_bytes);
 std::vector<Chunk> partition(const Model& model, const std::vector<std::int64_t>& shares,
-                             std::int64_t max_bytes = max_chunk_bytes);
+                             std::int64_t max_bytes = max_chunk_bytes,
+                             PartitionBy by = PartitionBy::parts);
 std::vector<Chunk> partition(const Model& model, int servers,
                              std::int64_t max_bytes = max_chunk_bytes);
 

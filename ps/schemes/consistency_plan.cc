@@ -74,6 +74,11 @@ void check_consistency(const PsOptions& options, const RunPlan& plan) {
   if (promise_of(options) == Promise::same_run) return;
 
   const std::string name = name_in_errors(options);
+  if (options.pull == Pull::barrier)
+    throw Error(
+        "{}: there is no point at which all workers have pushed; leave scheme.ps.pull at "
+        "'overlapped'",
+        name);
   if (has_fp16_gradients(plan.train))
     throw Error(
         "{}: whether fp16 gradients overflow is known only of all gradients of a step together; "

@@ -22,6 +22,7 @@ class Ps : public ReplicaScheme {
   Ps(const RankContext& context, const PsOptions& options)
       : ReplicaScheme(context),
         options_(options),
+        barrier_(options.pull == Pull::barrier),
         in_rounds_(rounds_of(context.plan.optimizer, parameter_dtype(context.plan.train)) > 0) {}
 
   void before_forward(std::size_t unit, const Pass&) override { link().wait_for(unit); }
@@ -35,16 +36,18 @@ class Ps : public ReplicaScheme {
   bool step(const StepInfo& info) override {
     client().flush();
     const bool finite = ReplicaScheme::step(info);
-    if (in_rounds_) link().pull(steps());
+    if (barrier_) client().sum({});
+    if (in_rounds_ || barrier_) link().pull(steps());
+    if (barrier_) client().drain();
     return finite;
   }
 
  protected:
   /// If the optimizer updates only after sums over the whole model, this sends gradients without
   /// asking for new values: the requests would stay without a reply and fill the client's window.
-  /// step() asks for these values after the sums.
+  /// step() asks for these values after the sums, and after the barrier where there is one.
   void push(std::size_t unit, std::int64_t step) override {
-    if (in_rounds_)
+    if (in_rounds_ || barrier_)
       link().push(unit, step);
     else
       link().push_pull(unit, step);
@@ -61,6 +64,7 @@ class Ps : public ReplicaScheme {
   }
 
   PsOptions options_;
+  bool barrier_;    // values are read within the step, once all workers have pushed
   bool in_rounds_;  // the optimizer needs sums over the model before it updates
 };
 

@@ -39,6 +39,9 @@ Fields fields_of(PsOptions& options) {
       {"moving_rate", &options.moving_rate,
        "easgd: share of their distance by which a worker and the centre each move in an exchange; "
        "0: 0.9 divided by the number of workers"},
+      {"partition_by", &options.partition_by,
+       "what goes to one server: parts of partition_mb; or whole tensors, largest first (tensors) "
+       "or in turn (round_robin), which are pushed and pulled in such parts"},
       {"partition_mb", &options.partition_mb,
        "units are pushed and pulled in parts of at most this size (MB, in fp32)"},
       {"placement", &options.placement,
@@ -47,6 +50,9 @@ Fields fields_of(PsOptions& options) {
        "equally busy"},
       {"port", &options.port,
        "tcp: port of the first server; the other servers take the next ports; 0: any free ports"},
+      {"pull", &options.pull,
+       "bsp: values are read as soon as they are updated, while the next forward runs "
+       "(overlapped), or all within the step, once all workers have pushed (barrier)"},
       {"server_device", &options.server_device,
        "device of dedicated servers: same as the workers', or cpu"},
       {"servers", &options.servers,
@@ -94,6 +100,10 @@ void check(const PsOptions& options, const RunPlan& plan) {
   if (!(options.partition_mb >= least_partition_mb && options.partition_mb <= most_partition_mb))
     throw Error("scheme.ps.partition_mb = {} must lie between {} and {}", options.partition_mb,
                 least_partition_mb, most_partition_mb);
+  if (mixed && options.partition_by == PartitionBy::round_robin)
+    throw Error(
+        "scheme.ps.partition_by = 'round_robin' gives all servers equally many tensors, but with "
+        "placement 'mixed' their shares differ; choose 'tensors' or 'parts'");
   if (options.io_threads < 1 || options.io_threads > most_io_threads)
     throw Error("scheme.ps.io_threads = {} must lie between 1 and {}", options.io_threads,
                 most_io_threads);

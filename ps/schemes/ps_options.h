@@ -2,11 +2,20 @@
 #pragma once
 
 #include "core/base/fields.h"
+#include "core/base/named_enum.h"
 #include "core/plan/run_plan.h"
+#include "ps/protocol/partition.h"
 #include "ps/protocol/server_config.h"
 #include "ps/schemes/server_options.h"
 
 namespace ringside::ps {
+
+/// When a worker of bsp reads new values: those of every part as soon as it is updated, while the
+/// next forward runs; or all parts within the step, once all workers have pushed theirs, as
+/// TensorFlow's distributed_replicated does.
+enum class Pull : std::uint8_t { overlapped, barrier };
+inline constexpr std::string_view pull_names[] = {"overlapped", "barrier"};
+constexpr EnumNames names_of(Pull) { return pull_names; }
 
 struct PsOptions {
   std::int64_t servers = 2;
@@ -26,6 +35,8 @@ struct PsOptions {
   /// Larger parts gain nothing; smaller ones cost more messages than the overlap of their ways
   /// there and back saves.
   double partition_mb = 1;
+  PartitionBy partition_by = PartitionBy::parts;
+  Pull pull = Pull::overlapped;
   Reach reach{};
 };
 

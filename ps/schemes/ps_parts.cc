@@ -16,7 +16,7 @@ std::int64_t partition_bytes(const PsOptions& options) {
 
 std::vector<Chunk> chunks_of(const Model& model, int world, const PsOptions& options) {
   return partition(model, shares_of_servers(options.placement, options.servers, world),
-                   partition_bytes(options));
+                   partition_bytes(options), options.partition_by);
 }
 
 TransportOptions transport_options(const RankContext& context, const PsOptions& options) {

@@ -334,6 +334,15 @@ TEST(Planner, PlacesAServerBesideEveryWorkerAndDedicatedOnesAfterThem) {
   EXPECT_THAT(complaint([&] { plan_training(config, "ps", 2); }),
               HasSubstr("scheme.ps.servers = 3: with placement 'mixed' there is at most one "
                         "dedicated server for each of 2 workers"));
+  config.scheme_options["ps"] = ps::PsOptions{.servers = 1,
+                                              .placement = ps::Placement::mixed,
+                                              .partition_by = ps::PartitionBy::round_robin};
+  EXPECT_THAT(complaint([&] { plan_training(config, "ps", 2); }),
+              HasSubstr("scheme.ps.partition_by = 'round_robin' gives all servers equally many"));
+  config.scheme_options["ps"] =
+      ps::PsOptions{.consistency = ps::Consistency::asp, .pull = ps::Pull::barrier};
+  EXPECT_THAT(complaint([&] { plan_training(config, "ps", 2); }),
+              HasSubstr("scheme.ps.consistency = 'asp': there is no point at which all workers "));
   config.scheme_options["dp"] = ps::DpOptions{.placement = ps::Placement::mixed};
   EXPECT_THAT(complaint([&] { plan_training(config, "dp", 2); }),
               HasSubstr("scheme.dp.placement = 'mixed': there is one master"));

@@ -116,6 +116,26 @@ TEST_P(MixedServers, EndWithTheBitsOfSingle) {
     }
 }
 
+/// When workers of bsp read, and how tensors are spread over servers, does not change what a run
+/// computes; with clipping, workers read only after sums anyway.
+class ServersOfBsp : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, ServersOfBsp, ::testing::Values(1, 2, 3, 4));
+
+TEST_P(ServersOfBsp, EndWithTheBitsOfSingleHoweverTheyAreReadAndWhateverTheyKeep) {
+  const int world = GetParam();
+  for (const ps::Pull pull : {ps::Pull::overlapped, ps::Pull::barrier})
+    for (const ps::PartitionBy by :
+         {ps::PartitionBy::parts, ps::PartitionBy::tensors, ps::PartitionBy::round_robin}) {
+      auto config = testing::accumulating();
+      config.optimizer.clip_norm = by == ps::PartitionBy::tensors ? 0.5 : 0;
+      config.scheme_options["ps"] =
+          ps::PsOptions{.servers = 3, .partition_mb = 0.01, .partition_by = by, .pull = pull};
+      const Row row = run(plan_training(config, "ps", world));
+      EXPECT_THAT(violations(row, definition_of(config, "ps", world)), IsEmpty())
+          << name_of(pull) << ", by " << name_of(by);
+    }
+}
+
 TEST(SingleTest, GroupsMicroBatchesAsReplicasWould) {
   auto config = tiny("mlp");
   config.train.accumulation = 2;

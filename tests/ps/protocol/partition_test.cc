@@ -93,5 +93,72 @@ TEST(Partition, AUnitWithoutParametersHasNoChunk) {
   EXPECT_EQ(chunks[1], (Chunk{2, 10, 5, 0}));
 }
 
+/// The tensors of units of random sizes.
+std::vector<std::vector<std::int64_t>> random_tensors(std::mt19937& random) {
+  std::vector<std::vector<std::int64_t>> units(1 + random() % 8);
+  for (auto& tensors : units) {
+    tensors.resize(random() % 6);
+    for (auto& count : tensors)
+      count = random() % 3 == 0 ? random() % 50 : random() % (3 * max_elements);
+  }
+  return units;
+}
+
+TEST(PartitionOfTensors, GivesAllOfATensorToOneServer) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 300; ++i) {
+    const auto units = random_tensors(random);
+    const std::vector<std::int64_t> shares(1 + random() % 6, 1);
+    const auto servers = static_cast<std::int64_t>(shares.size());
+    for (const PartitionBy by : {PartitionBy::tensors, PartitionBy::round_robin}) {
+      const std::vector<Chunk> chunks = partition_tensors(units, shares, by);
+      std::vector<std::int64_t> held(shares.size());
+      std::int64_t begin = 0, largest = 0, number = 0;
+      auto chunk = chunks.begin();
+      for (std::size_t u = 0; u < units.size(); ++u)
+        for (const std::int64_t count : units[u]) {
+          const int server = chunk == chunks.end() ? 0 : chunk->server;
+          for (const std::int64_t end = begin + count; begin < end; ++chunk) {
+            ASSERT_NE(chunk, chunks.end());
+            EXPECT_EQ(chunk->begin, begin) << "without gaps";
+            EXPECT_EQ(chunk->unit, u);
+            EXPECT_EQ(chunk->server, server);
+            EXPECT_LE(chunk->count, max_elements);
+            begin += chunk->count;
+            EXPECT_LE(begin, end) << "a chunk belongs to one tensor";
+          }
+          if (by == PartitionBy::round_robin && count > 0) {
+            EXPECT_EQ(server, number % servers);
+          }
+          ++number;
+          largest = std::max(largest, count);
+          held[static_cast<std::size_t>(server)] += count;
+        }
+      EXPECT_EQ(chunk, chunks.end());
+      const auto [least, most] = std::minmax_element(held.begin(), held.end());
+      if (by == PartitionBy::tensors) {
+        EXPECT_LE(*most - *least, largest);
+      }
+    }
+  }
+}
+
+TEST(PartitionOfTensors, PassesOverServersWithoutAShare) {
+  const auto chunks = partition_tensors({{5, 6}, {7}}, {1, 0, 1}, PartitionBy::round_robin);
+  ASSERT_EQ(chunks.size(), 3u);
+  EXPECT_EQ(chunks[0], (Chunk{0, 0, 5, 0}));
+  EXPECT_EQ(chunks[1], (Chunk{0, 5, 6, 2}));
+  EXPECT_EQ(chunks[2], (Chunk{1, 11, 7, 0}));
+}
+
+TEST(PartitionOfTensors, LeavesALargeTensorWhole) {
+  const auto chunks =
+      partition_tensors({{4 * max_elements}, {10, 20}}, {1, 1}, PartitionBy::tensors);
+  ASSERT_EQ(chunks.size(), 6u);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(chunks[static_cast<std::size_t>(i)].server, 0);
+  EXPECT_EQ(chunks[4].server, 1);
+  EXPECT_EQ(chunks[5].server, 1);
+}
+
 }  // namespace
 }  // namespace ringside::ps
