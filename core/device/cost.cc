@@ -23,8 +23,20 @@ double attended(const Tensor& y, std::int64_t keys, bool causal) {
   return extent(0) * extent(2) * extent(3) * pairs;
 }
 
-double convolution_product(const Tensor& y, const Tensor& weight) {
-  return 2 * count(y) * count(weight) / static_cast<double>(weight.shape()[0]);
+/// Kernels of GPUs compute an output in tiles of many channels: the smallest of cuDNN's have 32
+/// (maxwell_scudnn_128x32). A group with fewer channels leaves the rest of its tile unused, but
+/// takes the time of all of it.
+constexpr double least_channels = 32;
+
+double convolution_product(const Tensor& x, const Tensor& y, const Tensor& weight) {
+  const auto outputs = static_cast<double>(weight.shape()[0]);
+  const auto groups = static_cast<double>(groups_of(x, weight));
+  const double computed = groups > 1 ? std::max(1.0, least_channels * groups / outputs) : 1;
+  return 2 * count(y) * count(weight) / outputs * computed;
+}
+
+OpClass convolution_class(const Tensor& x, const Tensor& weight) {
+  return groups_of(x, weight) > 1 ? OpClass::grouped_convolution : OpClass::convolution;
 }
 
 /// Bytes of a table's rows that `lookups` look-ups can touch at most.
@@ -42,10 +54,12 @@ double updated(const Tensor& parameters, const Tensor& master) {
 }  // namespace
 
 bool is_product(OpClass kind) {
-  return kind == OpClass::linear || kind == OpClass::attention || kind == OpClass::convolution;
+  return kind == OpClass::linear || kind == OpClass::attention || kind == OpClass::convolution ||
+         kind == OpClass::grouped_convolution;
 }
 
 std::optional<OpClass> stand_in(OpClass kind) {
+  if (kind == OpClass::grouped_convolution) return OpClass::convolution;
   if (kind == OpClass::convolution) return OpClass::linear;
   if (kind == OpClass::pooling) return OpClass::elementwise;
   return std::nullopt;
@@ -215,16 +229,16 @@ OpCost cost(const CrossAttentionBackward& op) {
 }
 
 OpCost cost(const ConvolutionForward& op) {
-  return {OpClass::convolution, convolution_product(op.y, op.weight),
+  return {convolution_class(op.x, op.weight), convolution_product(op.x, op.y, op.weight),
           bytes(op.x, op.weight, op.bias, op.y), op.x.dtype()};
 }
 
 OpCost cost(const ConvolutionBackward& op) {
-  const double product = convolution_product(op.dy, op.weight);
+  const double product = convolution_product(op.x, op.dy, op.weight);
   double moved = bytes(op.dy, op.x, op.dweight, op.dbias);
   if (op.relu) moved += bytes(op.y, op.dy);
   if (op.dx) moved += bytes(op.weight, op.dx);
-  return {OpClass::convolution, op.dx ? 2 * product : product, moved, op.x.dtype()};
+  return {convolution_class(op.x, op.weight), op.dx ? 2 * product : product, moved, op.x.dtype()};
 }
 
 OpCost cost(const BatchNormStatistics& op) {

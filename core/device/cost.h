@@ -22,31 +22,34 @@ enum class OpClass : std::uint8_t {
   embedding,
   loss,
   convolution,
+  grouped_convolution,  // with several groups of channels
   pooling
 };
-inline constexpr std::size_t op_classes = 9;
+inline constexpr std::size_t op_classes = 10;
 inline constexpr std::string_view op_class_names[op_classes] = {
-    "linear",    "attention", "normalisation", "elementwise", "optimizer",
-    "embedding", "loss",      "convolution",   "pooling"};
+    "linear",    "attention", "normalisation", "elementwise",         "optimizer",
+    "embedding", "loss",      "convolution",   "grouped_convolution", "pooling"};
 constexpr EnumNames names_of(OpClass) { return op_class_names; }
 
 /// Whether operations of this class are products. Products are computed in the dtype of their
 /// operands (on tensor cores, if the device has them); all other operations are computed in fp32,
 /// whatever dtype their operands have.
 bool is_product(OpClass kind);
-/// The class whose efficiency is used if that of `kind` was not measured: a convolution counts as a
-/// product of matrices, pooling as an elementwise operation. None for other classes.
+/// The class whose efficiency is used if that of `kind` was not measured: a convolution with groups
+/// counts as one without, a convolution as a product of matrices, pooling as an elementwise
+/// operation. None for other classes.
 std::optional<OpClass> stand_in(OpClass kind);
 
 /// Floating-point operations, and bytes that must be read or written at least once. For linear
 /// layers, attention and convolutions only the products count. Linear layers and convolutions have
 /// one product in forward and two in backward. A product of a linear layer takes rows * in * out
 /// multiplications and as many additions; one of a convolution takes B * P * Q * K * R * S * C
-/// multiplications (extents as in ops/images.h) and as many additions. Attention has 2 products in
-/// forward and 5 in backward, which computes the scores again; for every pair of a query and a key
-/// that the query sees, each product takes 2 * B * H * D operations (B samples, H heads of width
-/// D). For all other operations the terms of the operation's formula count; a root or an
-/// exponential counts as one operation.
+/// multiplications (extents as in ops/images.h) and as many additions, where a group with fewer
+/// than 32 output channels counts as one with 32. Attention has 2 products in forward and 5 in
+/// backward, which computes the scores again; for every pair of a query and a key that the query
+/// sees, each product takes 2 * B * H * D operations (B samples, H heads of width D). For all other
+/// operations the terms of the operation's formula count; a root or an exponential counts as one
+/// operation.
 struct OpCost {
   OpClass kind = OpClass::elementwise;
   double operations = 0;

@@ -229,6 +229,24 @@ TEST(Cost, ConvolutionsThatAreNotSquare) {
               pixels * (in + out) + out * taps * in);
 }
 
+TEST(Cost, ConvolutionsWithGroups) {
+  constexpr std::int64_t pixels = 2 * 9 * 8, in = 6, out = 9, groups = 3;
+  const Tensor x = made({2, 9, 8, in}), y = made({2, 9, 8, out});
+  const Tensor weight = made({out, 1, 1, in / groups});
+  // A group has 3 channels, and takes the time of 32.
+  expect_cost(cost(ConvolutionForward{.x = x, .weight = weight, .y = y}),
+              OpClass::grouped_convolution, 2.0 * pixels * (32 * groups) * in / groups,
+              pixels * (in + out) + out * in / groups);
+  const ConvolutionBackward backward{.dy = y, .x = x, .weight = weight, .dx = x, .dweight = weight};
+  expect_cost(cost(backward), OpClass::grouped_convolution,
+              4.0 * pixels * (32 * groups) * in / groups,
+              pixels * (2 * in + out) + 2 * out * in / groups);
+  const Tensor wide = made({2, 9, 8, 2 * 48}), half = made({2 * 48, 1, 1, 48});
+  EXPECT_EQ(cost(ConvolutionForward{.x = wide, .weight = half, .y = wide}).operations,
+            2.0 * pixels * 2 * 48 * 48)
+      << "groups of 48 channels fill their tiles";
+}
+
 TEST(Cost, AverageWindowsAndCopiesOfColumns) {
   const Tensor x = made({2, 8, 9, 4}), y = made({2, 3, 4, 4});
   expect_cost(cost(AverageWindowsForward{.x = x, .size = 3, .stride = 2, .y = y}), OpClass::pooling,

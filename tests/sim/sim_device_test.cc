@@ -185,9 +185,14 @@ TEST(SimDevice, AClassThatNobodyMeasuredHasAStandIn) {
   auto& curves = device.efficiency["fp32"];
   curves["linear"].points = {{1, 0.25}};
   curves["elementwise"].points = {{1, 0.2}};
+  curves["grouped_convolution"].points = {{1, 0.1}};
   EXPECT_DOUBLE_EQ(seconds_of({OpClass::convolution, 1e9, 0}, device), 1e-3 / 0.5 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::grouped_convolution, 1e9, 0}, device), 1e-3 / 0.1 + 2e-6);
+  curves.erase("grouped_convolution");
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::grouped_convolution, 1e9, 0}, device), 1e-3 / 0.5 + 2e-6);
   curves.erase("convolution");
   curves.erase("pooling");
+  EXPECT_DOUBLE_EQ(seconds_of({OpClass::grouped_convolution, 1e9, 0}, device), 1e-3 / 0.25 + 2e-6);
   EXPECT_DOUBLE_EQ(seconds_of({OpClass::convolution, 1e9, 0}, device), 1e-3 / 0.25 + 2e-6);
   EXPECT_DOUBLE_EQ(seconds_of({OpClass::pooling, 1e9, 0}, device), 1e-3 / 0.2 + 2e-6);
 }

@@ -34,8 +34,7 @@ double peak(const std::string& dtype, const DeviceSpec& device) {
 const Efficiency& efficiency_of(OpClass kind, const std::string& dtype, const DeviceSpec& device) {
   const auto classes = device.efficiency.find(dtype);
   if (classes != device.efficiency.end())
-    for (const auto one : {std::optional(kind), stand_in(kind)}) {
-      if (!one) continue;
+    for (auto one = std::optional(kind); one; one = stand_in(*one)) {
       const auto curve = classes->second.find(std::string(name_of(*one)));
       if (curve != classes->second.end() && !curve->second.points.empty()) return curve->second;
     }
