@@ -28,6 +28,9 @@ Fields fields_of(SimConfig& config) {
        "machines of the workers"},
       {"framework", &config.framework,
        "also take the host time of this framework's scheme in every step (see `ringside list`)"},
+      {"messages", &config.messages,
+       "what messages between workers and servers cost their processors: as the cluster file says, "
+       "or as those of this library do (see `ringside list`)"},
       {"decode", &config.decode,
        "samples are image files, which the machines' hosts decode as fast as the cluster file "
        "says"},

@@ -49,6 +49,7 @@ struct SimConfig {
   double device_share = -1;
   bool servers_apart = false;
   std::string framework = "none";
+  std::string messages = "cluster";
   bool decode = false;
   bool intervals = true;
   bool operator==(const SimConfig&) const = default;

@@ -37,7 +37,7 @@ Training training_of(const RunPlan& plan) {
   leave_out(out.sim, &SimConfig::message_ranks, &SimConfig::traced_ranks,
             &SimConfig::network_gbit_s, &SimConfig::jitter, &SimConfig::spread,
             &SimConfig::device_share, &SimConfig::servers_apart, &SimConfig::framework,
-            &SimConfig::decode, &SimConfig::intervals);
+            &SimConfig::messages, &SimConfig::decode, &SimConfig::intervals);
   if (!plan.cluster) out.sim = {};
   return out;
 }

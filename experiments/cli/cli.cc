@@ -266,7 +266,7 @@ int run_command(const Process& process) {
       "list", "what this build has: schemes, models, data sets, devices, and all keys");
   list->add_option(
       "PART", arguments.list,
-      "list only one of: schemes, models, data, devices, frameworks, algorithms, keys");
+      "list only one of: schemes, models, data, devices, frameworks, messages, algorithms, keys");
   CLI::App* doctor = app.add_subcommand(
       "doctor", "what this machine has: devices, libraries, and what to install for the rest");
   // launch() starts this command; group "" hides it from the help.

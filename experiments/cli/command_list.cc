@@ -81,6 +81,10 @@ void list_frameworks() {
              "frameworks whose host time simulated runs may take (sim.framework)");
 }
 
+void list_messages() {
+  list_table(message_rows(), "what messages of servers cost simulated processors (sim.messages)");
+}
+
 void list_algorithms() {
   std::cout
       << "algorithms of collectives (scheme.NAME.algorithm of ddp, fsdp, zero1, zero2 and zero3)\n";
@@ -122,10 +126,14 @@ struct Section {
   std::string_view name;
   void (*list)();
 };
-constexpr Section sections[] = {
-    {"schemes", list_schemes}, {"models", list_models},         {"data", list_data},
-    {"devices", list_devices}, {"frameworks", list_frameworks}, {"algorithms", list_algorithms},
-    {"keys", list_keys}};
+constexpr Section sections[] = {{"schemes", list_schemes},
+                                {"models", list_models},
+                                {"data", list_data},
+                                {"devices", list_devices},
+                                {"frameworks", list_frameworks},
+                                {"messages", list_messages},
+                                {"algorithms", list_algorithms},
+                                {"keys", list_keys}};
 
 }  // namespace
 

@@ -107,6 +107,7 @@ void check_simulated(const ExperimentConfig& config) {
     throw Error("device.unfused = {} is for simulated devices; for device '{}' leave it out",
                 unfused, config.device.kind);
   const bool framework = find_framework(sim.framework).name != "none";
+  const bool messages = find_messages(sim.messages).cost.has_value();
   if (config.cluster) return;
   if (config.device.kind == "sim")
     throw Error(
@@ -119,6 +120,7 @@ void check_simulated(const ExperimentConfig& config) {
       {sim.device_share > 0, fmt::format("sim.device_share = {}", sim.device_share)},
       {sim.servers_apart, "sim.servers_apart"},
       {framework, fmt::format("sim.framework = '{}'", sim.framework)},
+      {messages, fmt::format("sim.messages = '{}'", sim.messages)},
       {sim.decode, "sim.decode"}};
   for (const auto& [given, text] : settings)
     if (given)
@@ -135,6 +137,7 @@ void settle_cluster(RunPlan& plan) {
   if (plan.sim.jitter > 0) cluster.jitter = plan.sim.jitter;
   if (plan.sim.spread >= 0) cluster.spread = plan.sim.spread;
   if (plan.sim.device_share >= 0) cluster.collective.device_share = plan.sim.device_share;
+  if (const auto& cost = find_messages(plan.sim.messages).cost) cluster.message = *cost;
   const KnownSpeed known = known_speed(plan);
   scale_efficiency(cluster.device, plan.device, known);
   for (sim::OtherMachines& other : cluster.others)

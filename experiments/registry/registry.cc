@@ -269,6 +269,9 @@ const DeviceRow& find_device(std::string_view name) { return find(device_rows(),
 const FrameworkRow& find_framework(std::string_view name) {
   return find(framework_rows(), "framework", name);
 }
+const MessageRow& find_messages(std::string_view name) {
+  return find(message_rows(), "library of messages", name);
+}
 
 Options default_options(const std::string& scheme) { return find_scheme(scheme).defaults; }
 

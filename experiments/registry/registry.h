@@ -1,10 +1,12 @@
-// What this build contains: one row for each scheme, model, data set, device and framework.
+// What this build contains: one row for each scheme, model, data set, device,
+// framework and library of messages.
 #pragma once
 
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "core/scheme/links.h"
 #include "core/scheme/scheme.h"
 #include "core/scheme/step_shape.h"
+#include "core/sim/cluster.h"
 #include "core/sim/world.h"
 
 namespace ringside {
@@ -122,11 +125,19 @@ struct FrameworkRow {
   std::map<std::string, double, std::less<>> gradient_us;
 };
 
+/// What messages between workers and servers cost in simulated runs (sim.messages).
+struct MessageRow {
+  std::string_view name;
+  std::string_view summary;
+  std::optional<sim::MessageSpec> cost;  // none: as the cluster file says
+};
+
 const std::vector<SchemeRow>& scheme_rows();
 const std::vector<ModelRow>& model_rows();
 const std::vector<DatasetRow>& dataset_rows();
 const std::vector<DeviceRow>& device_rows();
 const std::vector<FrameworkRow>& framework_rows();
+const std::vector<MessageRow>& message_rows();
 
 /// Returns the row of that name. If there is none, throws Error that tells the most similar name
 /// and all names.
@@ -135,6 +146,7 @@ const ModelRow& find_model(std::string_view name);
 const DatasetRow& find_dataset(std::string_view name);
 const DeviceRow& find_device(std::string_view name);
 const FrameworkRow& find_framework(std::string_view name);
+const MessageRow& find_messages(std::string_view name);
 
 /// The default options of the scheme of that name, for reading plans and rows. Throws Error as
 /// find_scheme() does.

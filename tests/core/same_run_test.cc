@@ -64,7 +64,7 @@ TEST(SameTraining, IsDecidedByEverythingButWhatIsNamedHere) {
       "train.shares",           "train.offload",      "device.slow",
       "device.jitter",          "device.efficiency",  "sim.spread",
       "sim.device_share",       "sim.framework",      "sim.decode",
-      "sim.intervals"};
+      "sim.messages",           "sim.intervals"};
   RunPlan plan;
   plan.cluster.emplace();
   EXPECT_EQ(free_keys(plan), keys);

@@ -455,6 +455,13 @@ TEST(Planner, AFrameworkTakesTimeForEveryTensorOfItsSchemes) {
   EXPECT_EQ(plan_training(config, "ddp", 2).host_step_us, 0);
 }
 
+TEST(Planner, MessagesCostWhatTheirLibraryTakes) {
+  auto config = simulated_experiment();
+  EXPECT_EQ(plan_training(config, "ps", 2).cluster->message, config.cluster->message);
+  config.sim.messages = "grpc";
+  EXPECT_EQ(plan_training(config, "ps", 2).cluster->message, find_messages("grpc").cost);
+}
+
 TEST(Planner, SettingsOfSimulationsThatCannotBeAreNamed) {
   const auto refused = [](auto change) {
     auto config = simulated_experiment();
@@ -471,6 +478,8 @@ TEST(Planner, SettingsOfSimulationsThatCannotBeAreNamed) {
               HasSubstr("sim.decode = true: cluster small does not say how many images"));
   EXPECT_THAT(refused([](auto& c) { c.sim.framework = "pytorsh"; }),
               HasSubstr("unknown framework 'pytorsh'; did you mean 'pytorch'?"));
+  EXPECT_THAT(refused([](auto& c) { c.sim.messages = "grcp"; }),
+              HasSubstr("unknown library of messages 'grcp'; did you mean 'grpc'?"));
   EXPECT_THAT(refused([](auto& c) { c.sim.spread = -0.5; }),
               HasSubstr("sim.spread = -0.5 must lie between 0 and 2, or be -1"));
   EXPECT_THAT(refused([](auto& c) { c.sim.device_share = 1; }),
@@ -494,6 +503,9 @@ TEST(Planner, SettingsOfSimulationsThatCannotBeAreNamed) {
   real.device.unfused = 1;
   real.sim.framework = "pytorch";
   EXPECT_THAT(complaint(real), HasSubstr("sim.framework = 'pytorch' needs a simulated cluster"));
+  real.sim.framework = "none";
+  real.sim.messages = "grpc";
+  EXPECT_THAT(complaint(real), HasSubstr("sim.messages = 'grpc' needs a simulated cluster"));
 }
 
 TEST(Planner, DevicesOfACpuAreNotToldApart) {
