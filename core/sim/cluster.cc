@@ -47,6 +47,8 @@ Fields fields_of(ModelSpeed& speed) {
           {"error", &speed.error, {}, not_negative}};
 }
 
+Fields fields_of(Assumed& assumed) { return {{"part", &assumed.part}, {"keys", &assumed.keys}}; }
+
 Fields fields_of(ClusterSpec& cluster) {
   return {{"name", &cluster.name},
           {"source", &cluster.source},
@@ -73,7 +75,8 @@ Fields fields_of(ClusterSpec& cluster) {
           {"machines_per_switch", &cluster.machines_per_switch, {}, not_negative},
           {"oversubscription", &cluster.oversubscription, {}, positive},
           {"collective", fields_of(cluster.collective)},
-          {"message", fields_of(cluster.message)}};
+          {"message", fields_of(cluster.message)},
+          {"assumed", Structs(&cluster.assumed)}};
 }
 
 }  // namespace ringside::sim

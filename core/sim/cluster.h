@@ -95,6 +95,15 @@ struct ModelSpeed {
   bool operator==(const ModelSpeed&) const = default;
 };
 
+/// Figures of a cluster for which nothing published or measured was at hand.
+struct Assumed {
+  /// "device NAME", "peer", "pcie", "nic", "cluster", "collective" or "message".
+  std::string part;
+  /// As a cluster file calls them. "efficiency.loss" is that of every dtype of the device.
+  std::vector<std::string> keys{};
+  bool operator==(const Assumed&) const = default;
+};
+
 /// `machines` machines, which are equal but for the devices that `others` and `slow` name. Holds
 /// complete descriptions of devices and links, not their names.
 struct ClusterSpec {
@@ -144,6 +153,7 @@ struct ClusterSpec {
 
   CollectiveSpec collective;
   MessageSpec message;
+  std::vector<Assumed> assumed{};  // of the parts in use; every part once
   bool operator==(const ClusterSpec&) const = default;
 };
 
@@ -160,6 +170,7 @@ Fields fields_of(CollectiveSpec& collective);
 Fields fields_of(OtherMachines& others);
 Fields fields_of(SlowDevice& slow);
 Fields fields_of(ModelSpeed& speed);
+Fields fields_of(Assumed& assumed);
 Fields fields_of(ClusterSpec& cluster);
 
 }  // namespace ringside::sim

@@ -106,7 +106,8 @@ std::vector<PublishedFigure> simulate(const PublishedCollective& one, const std:
                        .interval = error == 0 ? std::nullopt
                                               : std::optional(Interval{row.bus_bw / (1 + error),
                                                                        row.bus_bw * (1 + error)}),
-                       .fitted = fitted});
+                       .fitted = fitted,
+                       .assumed = {bench.cluster->name, bench.cluster->assumed}});
   });
   return figures;
 }

@@ -42,6 +42,9 @@ class Reader {
   Reader(ClusterTable table, std::string field, Places& places)
       : table_(std::move(table)), field_(std::move(field)), places_(places) {
     if (!field_.empty()) places_[field_] = table_.place;
+    for (const auto& [path, place] : table_.assumed)
+      if (!table_.values.contains(path))
+        throw Error("{}: assumed: {} has no key '{}'", place, table_.title(), fmt::join(path, "."));
   }
 
   const ClusterTable& table() const { return table_; }
@@ -106,6 +109,7 @@ class Builder {
   sim::ClusterSpec run() {
     check_all();
     places_.clear();
+    assumed_.clear();
     sim::ClusterSpec cluster;
     cluster.name = file_.stem().string();
     Reader reader = the("cluster", "");
@@ -119,6 +123,7 @@ class Builder {
     cluster.peer = link(reader, "peer", cluster.topology != sim::Topology::pcie);
     cluster.nic = link(reader, "nic", cluster.machines > 1);
     reader.close();
+    assume("cluster", reader.table());
     read_others(cluster);
     read_slow(cluster);
     read_speeds(cluster);
@@ -132,10 +137,13 @@ class Builder {
       collective.need("copy", &cluster.collective.copy.points);
     }
     collective.close();
+    assume("collective", collective.table());
 
     Reader message = the("message", "message");
     message.read(fields_of(cluster.message));
     message.close();
+    assume("message", message.table());
+    cluster.assumed = assumed_;
 
     if (const auto problem = find_problem(cluster))
       throw Error("{}: {} {}", place_of(problem->field), problem->field, problem->reason);
@@ -148,6 +156,19 @@ class Builder {
   void check_all() {
     for (const std::string& name : tables_.names("device")) device(name, "", "");
     for (const std::string& name : tables_.names("link")) link(name, "", "");
+  }
+
+  /// Remembers which figures of a part are assumed.
+  void assume(const std::string& part, std::vector<std::string> keys) {
+    const auto same = [&](const sim::Assumed& one) { return one.part == part; };
+    if (!keys.empty() && std::none_of(assumed_.begin(), assumed_.end(), same))
+      assumed_.push_back({part, std::move(keys)});
+  }
+  void assume(const std::string& part, const ClusterTable& table) {
+    std::vector<std::string> keys;
+    for (const auto& [path, place] : table.assumed)
+      keys.push_back(fmt::format("{}", fmt::join(path, ".")));
+    assume(part, std::move(keys));
   }
 
   Reader the(const std::string& name, const std::string& field) {
@@ -231,6 +252,7 @@ class Builder {
       if (path.size() == 2 && path[0] == "error") reader.get(path, &out.error[path[1]]);
     read_efficiency(reader, out);
     reader.close();
+    assume("device " + name, assumed_of(reader.table(), out));
     return out;
   }
 
@@ -264,6 +286,30 @@ class Builder {
       }
   }
 
+  /// An efficiency that is assumed for every dtype of the device is named once for all of them.
+  static std::vector<std::string> assumed_of(const ClusterTable& table,
+                                             const sim::DeviceSpec& device) {
+    std::vector<std::string> keys;
+    for (const auto& [path, place] : table.assumed)
+      if (path[0] != "efficiency") keys.push_back(fmt::format("{}", fmt::join(path, ".")));
+    for (const std::string& name : class_names()) {
+      std::vector<std::string> dtypes;
+      std::size_t all = 0;
+      for (const auto& [dtype, classes] : device.efficiency) {
+        all += classes.contains(name) ? 1 : 0;
+        const TomlPath own = {"efficiency", dtype, name};
+        if (table.assumed.contains(own) ||
+            (table.assumed.contains({"efficiency", name}) && !table.values.contains(own)))
+          dtypes.push_back(dtype);
+      }
+      if (!dtypes.empty() && dtypes.size() == all) keys.push_back("efficiency." + name);
+      if (dtypes.size() == all) continue;
+      for (const std::string& dtype : dtypes)
+        keys.push_back(fmt::format("efficiency.{}.{}", dtype, name));
+    }
+    return keys;
+  }
+
   sim::LinkSpec link(Reader& cluster, const std::string& field, bool needed) {
     std::string name;
     if (!cluster.get({field}, &name)) {
@@ -280,6 +326,7 @@ class Builder {
     sim::LinkSpec out;
     reader.read(fields_of(out), {"by_mb"}, other_than("link", name));
     reader.close();
+    assume(field, reader.table());
     return out;
   }
 
@@ -305,6 +352,7 @@ class Builder {
   ClusterTables tables_;
   std::filesystem::path file_;
   Places places_;
+  std::vector<sim::Assumed> assumed_;
 };
 
 }  // namespace

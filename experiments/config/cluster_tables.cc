@@ -38,6 +38,12 @@ void merge(ClusterTable& table, const ClusterTable& over) {
       std::erase_if(table.values, [&, &key = path[1]](const auto& one) {
         return one.first.size() == 3 && one.first[0] == "efficiency" && one.first[2] == key;
       });
+  const auto replaced = [&](const TomlPath& path) {
+    return over.values.contains(path) || (path.size() == 3 && path[0] == "efficiency" &&
+                                          over.values.contains({path[0], path[2]}));
+  };
+  std::erase_if(table.assumed, [&](const auto& one) { return replaced(one.first); });
+  table.assumed.insert(over.assumed.begin(), over.assumed.end());
   for (const auto& [path, value] : over.values) table.values.insert_or_assign(path, value);
   table.name = over.name;
   table.place = over.place;
@@ -62,6 +68,23 @@ void add(std::map<TomlPath, ClusterTable>& tables, const TomlValue& value) {
   const TomlPath name(path.begin(), middle);
   auto& table = tables.try_emplace(name, ClusterTable{name, value.table}).first->second;
   if (middle != path.end()) table.values.emplace(TomlPath(middle, path.end()), value);
+}
+
+/// Takes the list `assumed` out of the table's values.
+void take_assumed(ClusterTable& table) {
+  const auto list = table.values.find({"assumed"});
+  if (list == table.values.end()) return;
+  std::vector<std::string> keys;
+  list->second.data.put(&keys, list->second.place, "assumed");
+  for (const std::string& key : keys) {
+    TomlPath path;
+    for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+      end = key.find('.', begin);
+      path.push_back(key.substr(begin, end - begin));
+    }
+    table.assumed.emplace(std::move(path), list->second.place);
+  }
+  table.values.erase(list);
 }
 
 std::vector<ClusterTable> list_of(const TomlValue& value) {
@@ -149,6 +172,7 @@ void ClusterTables::load(const std::filesystem::path& file,
       add(own, value);
   }
   for (auto& [name, table] : own) {
+    take_assumed(table);
     const auto [it, is_new] = tables_.try_emplace(name, table);
     if (!is_new) merge(it->second, table);
   }

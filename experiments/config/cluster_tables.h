@@ -18,12 +18,15 @@ struct ClusterTable {
   TomlPath name;      // {"cluster"}, {"device", "t4"}
   std::string place;  // where the table begins
   std::map<TomlPath, TomlValue> values{};
-  std::string title() const;  // "[device.t4]"
+  /// Which of the values are assumed: those that a list `assumed` of their table names.
+  std::map<TomlPath, std::string> assumed{};  // and the place of the list
+  std::string title() const;                  // "[device.t4]"
 };
 
 /// The tables by name. There may be many [device.X] and [link.X], but only one [cluster], one
 /// [collective] and one [message]. A file's values win over those of the files that it includes,
-/// key by key.
+/// key by key. A value that replaces an assumed one is not assumed, unless the list `assumed` of
+/// its own table names it.
 class ClusterTables {
  public:
   /// Reads the file. Throws Error that names the file and the line, also for unknown tables.

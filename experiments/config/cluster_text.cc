@@ -44,11 +44,32 @@ class Writer {
       if (is_single(field.value)) value(field.name, field.value);
   }
 
-  void device(sim::DeviceSpec device) {
+  /// Writes the list `assumed` of a part, with a key for each dtype of an efficiency.
+  void assumed(const sim::ClusterSpec& cluster, const std::string& part,
+               const sim::DeviceSpec& device = {}) {
+    constexpr std::string_view efficiency = "efficiency.";
+    std::vector<std::string> keys;
+    for (const sim::Assumed& one : cluster.assumed) {
+      if (one.part != part) continue;
+      for (const std::string& key : one.keys) {
+        const std::string name = key.substr(std::min(efficiency.size(), key.size()));
+        if (!key.starts_with(efficiency) || name.find('.') != std::string::npos)
+          keys.push_back(key);
+        else
+          for (const auto& [dtype, classes] : device.efficiency)
+            if (classes.contains(name))
+              keys.push_back(fmt::format("{}{}.{}", efficiency, dtype, name));
+      }
+    }
+    value("assumed", &keys);
+  }
+
+  void device(const sim::ClusterSpec& cluster, sim::DeviceSpec device) {
     table({"device", device.name});
     Fields fields = fields_of(device);
     std::erase_if(fields, [](const Field& field) { return field.name == "name"; });
     values(fields);
+    assumed(cluster, "device " + device.name, device);
     value("tflops", Table(&device.tflops));
     if (!device.error.empty()) value("error", Table(&device.error));
     for (auto& [dtype, classes] : device.efficiency) {
@@ -56,10 +77,11 @@ class Writer {
       for (auto& [name, curve] : classes) value(name, &curve.points);
     }
   }
-  void link(const std::string& name, const sim::LinkSpec& link) {
+  void link(const sim::ClusterSpec& cluster, const std::string& name, const sim::LinkSpec& link) {
     if (link.gbs == 0) return;
     table({"link", name});
     values(fields_to_read(link));
+    assumed(cluster, name);
   }
 
   std::string text() && { return std::move(out_); }
@@ -88,6 +110,7 @@ std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& com
   out.comment(comment);
   out.table({"cluster"});
   out.values(fields_to_read(cluster));
+  out.assumed(cluster, "cluster");
   const auto name = [&](std::string_view key, std::string of) { out.value(key, &of); };
   name("device", cluster.device.name);
   name("host", cluster.host.name);
@@ -111,14 +134,16 @@ std::string cluster_text(const sim::ClusterSpec& cluster, const std::string& com
     out.entry("timed");
     out.values(fields_to_read(one));
   }
-  for (const sim::DeviceSpec* device : devices) out.device(*device);
-  out.link("peer", cluster.peer);
-  out.link("pcie", cluster.pcie);
-  out.link("nic", cluster.nic);
+  for (const sim::DeviceSpec* device : devices) out.device(cluster, *device);
+  out.link(cluster, "peer", cluster.peer);
+  out.link(cluster, "pcie", cluster.pcie);
+  out.link(cluster, "nic", cluster.nic);
   out.table({"collective"});
   out.values(fields_to_read(cluster.collective));
+  out.assumed(cluster, "collective");
   out.table({"message"});
   out.values(fields_to_read(cluster.message));
+  out.assumed(cluster, "message");
   return std::move(out).text();
 }
 

@@ -53,6 +53,35 @@ void scale_efficiency(sim::DeviceSpec& device, const DeviceConfig& config,
     }
 }
 
+/// A figure that a setting replaces is not assumed any more; without a key, all of the part's.
+void no_longer_assumed(sim::ClusterSpec& cluster, std::string_view part,
+                       std::string_view key = {}) {
+  std::erase_if(cluster.assumed, [&](sim::Assumed& one) {
+    if (one.part != part) return false;
+    std::erase_if(one.keys, [&](const std::string& name) { return key.empty() || name == key; });
+    return one.keys.empty();
+  });
+}
+
+/// Puts the figures that [sim] gives in place of those of the cluster file.
+void replace_figures(sim::ClusterSpec& cluster, const SimConfig& sim) {
+  const auto replace = [&](bool given, double& figure, double value, std::string_view part,
+                           std::string_view key) {
+    if (!given) return;
+    figure = value;
+    no_longer_assumed(cluster, part, key);
+  };
+  replace(sim.network_gbit_s > 0, cluster.nic.gbs, sim.network_gbit_s / 8, "nic", "bandwidth_gbs");
+  replace(sim.jitter > 0, cluster.jitter, sim.jitter, "cluster", "jitter");
+  replace(sim.spread >= 0, cluster.spread, sim.spread, "cluster", "spread");
+  replace(sim.device_share >= 0, cluster.collective.device_share, sim.device_share, "collective",
+          "device_share");
+  if (const auto& cost = find_messages(sim.messages).cost) {
+    cluster.message = *cost;
+    no_longer_assumed(cluster, "message");
+  }
+}
+
 /// Returns what `ask` says of the plan's model.
 template <class Ask>
 auto ask_model(const RunPlan& plan, const Ask& ask) {
@@ -133,11 +162,7 @@ void check_simulated(const ExperimentConfig& config) {
 void settle_cluster(RunPlan& plan) {
   if (!plan.cluster) return;
   sim::ClusterSpec& cluster = *plan.cluster;
-  if (plan.sim.network_gbit_s > 0) cluster.nic.gbs = plan.sim.network_gbit_s / 8;
-  if (plan.sim.jitter > 0) cluster.jitter = plan.sim.jitter;
-  if (plan.sim.spread >= 0) cluster.spread = plan.sim.spread;
-  if (plan.sim.device_share >= 0) cluster.collective.device_share = plan.sim.device_share;
-  if (const auto& cost = find_messages(plan.sim.messages).cost) cluster.message = *cost;
+  replace_figures(cluster, plan.sim);
   const KnownSpeed known = known_speed(plan);
   scale_efficiency(cluster.device, plan.device, known);
   for (sim::OtherMachines& other : cluster.others)

@@ -88,7 +88,8 @@ std::optional<PublishedFigure> published_figure(const CaseSummary& one,
   PublishedFigure figure{.experiment = one.experiment,
                          .label = one.label,
                          .world = one.world,
-                         .fitted = published.fitted};
+                         .fitted = published.fitted,
+                         .assumed = {one.cluster, one.assumed}};
   if (published.step_ms > 0) {
     figure.figure = step_ms;
     figure.published = published.step_ms;
@@ -146,6 +147,9 @@ std::string published_text(const std::vector<PublishedFigure>& figures) {
     out +=
         "interval: where the figure lies as far as the errors that the cluster file states for its "
         "devices, its collectives and its steps allow.\n";
+  std::vector<AssumedOf> assumed;
+  for (const PublishedFigure& one : figures) assumed.push_back(one.assumed);
+  if (const std::string text = assumed_text(assumed); !text.empty()) out += "\n" + text;
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/report/assumed.h"
 #include "experiments/report/report.h"
 
 namespace ringside {
@@ -21,6 +22,7 @@ struct PublishedFigure {
   /// known, and for ratios.
   std::optional<Interval> interval{};
   bool fitted = false;  // something was chosen so that this figure comes out
+  AssumedOf assumed{};
 
   /// here / published - 1
   std::optional<double> deviation() const;

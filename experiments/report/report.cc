@@ -114,7 +114,10 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
                            const std::vector<const Row*>& counting) {
   const RunPlan& plan = one.repeats[0]->plan;
   CaseSummary out;
-  if (plan.cluster) out.cluster = plan.cluster->name;
+  if (plan.cluster) {
+    out.cluster = plan.cluster->name;
+    out.assumed = plan.cluster->assumed;
+  }
   out.device = plan.device.kind;
   out.shared_device = shares_device(plan);
   out.experiment = plan.experiment;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/observe/row.h"
+#include "core/sim/cluster.h"
 #include "experiments/report/interval.h"
 #include "experiments/report/memory_summary.h"
 #include "experiments/report/time_to_loss.h"
@@ -38,9 +39,10 @@ struct CaseSummary {
   int world = 1;
   int processes = 1;  // number of ranks: the workers and the dedicated servers
   int repeats = 0, failed = 0;
-  std::string error;    // cause of the first repeat that failed
-  std::string cluster;  // name of the cluster of simulated runs
-  std::string device;   // kind of the workers' device
+  std::string error;                    // cause of the first repeat that failed
+  std::string cluster;                  // name of the cluster of simulated runs
+  std::vector<sim::Assumed> assumed{};  // of that cluster
+  std::string device;                   // kind of the workers' device
   /// Whether several ranks shared one device. Such a run shows what is computed, but says nothing
   /// about speed.
   bool shared_device = false;

@@ -47,6 +47,8 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
   const bool per_worker = one.efficiency >= 0;
   ordered_json swept = ordered_json::object();
   for (const Setting& setting : one.swept) swept[setting.key] = setting.value;
+  ordered_json assumed = ordered_json::object();
+  for (const sim::Assumed& part : one.assumed) assumed[part.part] = part.keys;
   ordered_json figures = ordered_json::array();
   for (const RowFigure& figure : one.figures) figures.push_back(to_json(figure));
   return {
@@ -59,6 +61,7 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
       {"device", one.device},
       {"shared_device", one.shared_device},
       {"cluster", one.cluster.empty() ? ordered_json() : ordered_json(one.cluster)},
+      {"assumed", assumed},
       {"world", one.world},
       {"processes", one.processes},
       {"cores", or_null(one.cores)},

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/report/assumed.h"
 #include "experiments/report/published.h"
 #include "experiments/report/report_tables.h"
 #include "experiments/report/sweep.h"
@@ -16,12 +17,14 @@ bool any_simulated(const std::vector<CaseSummary>& cases) {
                      [](const CaseSummary& one) { return !one.cluster.empty(); });
 }
 
-/// Says which rows were simulated: all, or those that the table marks.
+/// Says which rows were simulated, all or those that the table marks, and what was assumed there.
 std::string simulated_text(const std::vector<CaseSummary>& cases) {
   std::vector<std::string> clusters;
+  std::vector<AssumedOf> assumed;
   bool all = true;
   for (const CaseSummary& one : cases) {
     all = all && !one.cluster.empty();
+    assumed.push_back({one.cluster, one.assumed});
     if (!one.cluster.empty() &&
         std::find(clusters.begin(), clusters.end(), one.cluster) == clusters.end())
       clusters.push_back(one.cluster);
@@ -30,8 +33,9 @@ std::string simulated_text(const std::vector<CaseSummary>& cases) {
   const std::string on =
       fmt::format("SIMULATED on cluster {}: virtual time; ", fmt::join(clusters, " and cluster "));
   return on +
-         (all ? "nothing here was measured.\n\n"
-              : "only rows without the word SIMULATED in their last column were measured.\n\n");
+         (all ? "nothing here was measured.\n"
+              : "only rows without the word SIMULATED in their last column were measured.\n") +
+         assumed_text(assumed) + "\n";
 }
 
 /// Says what the brackets behind a speed-up hold: a 95% interval, or, after few repeats, the range

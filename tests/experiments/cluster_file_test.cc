@@ -16,6 +16,7 @@ namespace {
 
 using testing::TemporaryFolder;
 
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -276,6 +277,45 @@ TEST_F(ClusterFile, ItsTextIsReadBackAsTheSameCluster) {
     EXPECT_THAT(text, ::testing::Not(HasSubstr("include")));
     EXPECT_EQ(read(text), cluster) << text;
   }
+}
+
+/// The keys that are assumed of a part.
+std::vector<std::string> assumed(const sim::ClusterSpec& cluster, const std::string& part) {
+  for (const sim::Assumed& one : cluster.assumed)
+    if (one.part == part) return one.keys;
+  return {};
+}
+
+TEST_F(ClusterFile, SaysWhichFiguresAreAssumed) {
+  std::string base =
+      replaced(machine, "nic = \"net\"\n", "nic = \"net\"\nspread = 0.1\nassumed = [\"spread\"]\n");
+  base = replaced(base, "launch_us = 3\n",
+                  "launch_us = 3\nassumed = [\"launch_us\", \"memory_gb\", \"efficiency.loss\", "
+                  "\"efficiency.linear\", \"efficiency.fp32.linear\"]\n");
+  base = replaced(base, "step_us = 9.6\n", "step_us = 9.6\nassumed = [\"latency_us\"]\n");
+  base = replaced(base, "cores = 16\n",
+                  "cores = 16\nmemory_gb = 100\nassumed = [\"cores\"]\n"
+                  "[device.server.efficiency.fp32]\nlinear = 1\n");
+  const sim::ClusterSpec c = read(base);
+  EXPECT_THAT(assumed(c, "device fast"),
+              ElementsAre("launch_us", "memory_gb", "efficiency.linear", "efficiency.loss"));
+  // What a device has of its own is not assumed; what it takes by `like` is as it is there.
+  EXPECT_THAT(assumed(c, "device server"),
+              ElementsAre("cores", "launch_us", "efficiency.bf16.linear", "efficiency.loss"));
+  EXPECT_THAT(assumed(c, "cluster"), ElementsAre("spread"));
+  EXPECT_THAT(assumed(c, "nic"), ElementsAre("latency_us"));
+  EXPECT_EQ(c.assumed.size(), 4u) << "of the parts in use alone";
+  EXPECT_EQ(read(cluster_text(c, "")), c);
+
+  folder_.write("base.toml", base);
+  const sim::ClusterSpec over = read(
+      "include = \"base.toml\"\n[cluster]\nspread = 0.2\nerror = 0.1\nassumed = [\"error\"]\n"
+      "[device.fast.efficiency]\nlinear = 0.7\n");
+  EXPECT_THAT(assumed(over, "cluster"), ElementsAre("error"));
+  EXPECT_THAT(assumed(over, "device fast"),
+              ElementsAre("launch_us", "memory_gb", "efficiency.loss"));
+  EXPECT_THAT(complaint(replaced(base, "[\"launch_us\"", "[\"lunch_us\"")),
+              StartsWith("mine.toml:17: assumed: [device.fast] has no key 'lunch_us'"));
 }
 
 TEST_F(ClusterFile, TheTextOfACpuWithSharedMemoryIsReadBack) {

@@ -455,6 +455,19 @@ TEST(Planner, AFrameworkTakesTimeForEveryTensorOfItsSchemes) {
   EXPECT_EQ(plan_training(config, "ddp", 2).host_step_us, 0);
 }
 
+TEST(Planner, WhatASettingReplacesIsNotAssumed) {
+  auto config = simulated_experiment();
+  config.cluster->assumed = {{"nic", {"bandwidth_gbs", "latency_us"}},
+                             {"cluster", {"spread"}},
+                             {"message", {"send_us", "receive_us"}}};
+  EXPECT_EQ(plan_training(config, "ps", 2).cluster->assumed, config.cluster->assumed);
+  config.sim.network_gbit_s = 10;
+  config.sim.spread = 0;
+  config.sim.messages = "grpc";
+  EXPECT_EQ(plan_training(config, "ps", 2).cluster->assumed,
+            (std::vector<sim::Assumed>{{"nic", {"latency_us"}}}));
+}
+
 TEST(Planner, MessagesCostWhatTheirLibraryTakes) {
   auto config = simulated_experiment();
   EXPECT_EQ(plan_training(config, "ps", 2).cluster->message, config.cluster->message);

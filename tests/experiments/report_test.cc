@@ -95,12 +95,17 @@ TEST(Report, SimulatedRowsSaySoAndHaveASpeedUpWithoutLosses) {
   for (Row& row : rows) {
     row.plan.device.kind = "sim";
     row.plan.cluster = testing::small_cluster(2);
+    row.plan.cluster->assumed = {{"nic", {"latency_us"}}, {"device gpu", {"launch_us", "cores"}}};
   }
   const auto cases = summarise(rows);
   EXPECT_EQ(cases[1].verdict.proof, Proof::not_shown);
   EXPECT_DOUBLE_EQ(cases[1].speed_up.median, 1.8);
-  EXPECT_THAT(summary_text(cases), HasSubstr("SIMULATED on cluster small"));
+  EXPECT_THAT(summary_text(cases),
+              HasSubstr("SIMULATED on cluster small: virtual time; nothing here was measured.\n"
+                        "Assumed of cluster small, neither published nor measured: nic "
+                        "(latency_us); device gpu (launch_us, cores).\n\n"));
   EXPECT_EQ(summary_json("trial", cases)["cases"][0]["cluster"], "small");
+  EXPECT_EQ(summary_json("trial", cases)["cases"][0]["assumed"]["nic"][0], "latency_us");
 }
 
 TEST(Report, AnAlgorithmOfItsOwnHasNoSpeedUpInThroughputWhereverItRan) {

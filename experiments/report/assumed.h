@@ -1,0 +1,22 @@
+// Which figures of simulated clusters are assumed, below tables of what came out of them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/sim/cluster.h"
+
+namespace ringside {
+
+/// What was assumed of one cluster.
+struct AssumedOf {
+  std::string cluster;
+  std::vector<sim::Assumed> assumed{};
+  bool operator==(const AssumedOf&) const = default;
+};
+
+/// A line for each cluster of which something was assumed. Equal ones are named once.
+std::string assumed_text(const std::vector<AssumedOf>& clusters);
+
+}  // namespace ringside
