@@ -132,6 +132,8 @@ int fit_command(const Arguments& arguments, const Process& process) {
                                             comment_of(arguments, figures)));
     OutputStream out(STDOUT_FILENO, process.interrupted);
     out << fit_text(fitted);
+    const sim::ClusterSpec written = read_cluster(figures.output);
+    out << assumed_text({{written.name, written.assumed}});
     if (figures.not_used > 0)
       out << fmt::format(
           "Figures of several devices were left alone: {}. See what comes out of them with\n"

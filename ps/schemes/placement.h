@@ -15,8 +15,8 @@ enum class Placement : std::uint8_t { dedicated, beside, mixed };
 inline constexpr std::string_view placement_names[] = {"dedicated", "beside", "mixed"};
 constexpr EnumNames names_of(Placement) { return placement_names; }
 
-/// The numbers of all servers and of those beside workers. Servers 0 to beside - 1 live beside the
-/// workers of the same number; the others are dedicated.
+/// The numbers of all servers and of those beside workers. Of n workers, number s * n / beside has
+/// server s in its process, so the servers are spread evenly; those from `beside` on are dedicated.
 struct ServerCounts {
   std::int64_t all = 0, beside = 0;
   std::int64_t dedicated() const { return all - beside; }

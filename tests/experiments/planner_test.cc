@@ -455,6 +455,28 @@ TEST(Planner, AFrameworkTakesTimeForEveryTensorOfItsSchemes) {
   EXPECT_EQ(plan_training(config, "ddp", 2).host_step_us, 0);
 }
 
+TEST(Planner, SpreadsServersBesideWorkersOverMachines) {
+  auto config = simulated_experiment();
+  config.cluster->machines = 4;
+  config.cluster->devices = 2;
+  config.train.global_batch = 8;
+  const auto machines = [&](std::int64_t servers) {
+    config.scheme_options["ps"] =
+        ps::PsOptions{.servers = servers, .placement = ps::Placement::beside};
+    const RunPlan plan = plan_training(config, "ps", 8);
+    std::vector<int> machines(static_cast<std::size_t>(servers), -1);
+    for (const RankPlan& rank : plan.ranks)
+      if (rank.server >= 0)
+        machines[static_cast<std::size_t>(rank.server)] = place_of(plan, rank.rank).machine;
+    return machines;
+  };
+  EXPECT_THAT(machines(1), ElementsAre(0));
+  EXPECT_THAT(machines(2), ElementsAre(0, 2));
+  EXPECT_THAT(machines(3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(machines(4), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(machines(8), ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
+}
+
 TEST(Planner, WhatASettingReplacesIsNotAssumed) {
   auto config = simulated_experiment();
   config.cluster->assumed = {{"nic", {"bandwidth_gbs", "latency_us"}},
