@@ -40,7 +40,8 @@ class Block final : public Unit {
 
   Tensor forward(const Tensor& input, const Pass& pass) override {
     Tensor x = norm1_.forward(input, {}, pass);
-    const Tensor stream = attention_.forward(x, input.shape()[0], pass);
+    const Tensor stream =
+        attention_.forward(x, input.shape()[0], pass, [this] { return norm1_.again(); });
     x = norm2_.forward(stream, input, pass);  // stream += input
     x = expand_.forward(x, pass);
     x = gate_.forward(x, pass);

@@ -25,7 +25,7 @@ PreNormBlock::PreNormBlock(std::string name, const PreNormOptions& o, Device& de
 Tensor PreNormBlock::forward(const Tensor& input, const Pass& pass) {
   const std::int64_t samples = input.shape()[0];
   Tensor x = norm1_.forward(input, {}, pass);
-  x = attention_.forward(x, samples, pass);
+  x = attention_.forward(x, samples, pass, [this] { return norm1_.again(); });
   const Tensor stream = attention_dropout_.forward(x, samples, pass);
   x = norm2_.forward(stream, input, pass);  // stream += input
   x = expand_.forward(x, pass);

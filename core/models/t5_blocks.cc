@@ -53,10 +53,12 @@ class SelfBranch {
                      deviating(c.width));
   }
 
-  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
+  /// `remake` makes x again.
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass, Remake remake) {
     // What a repeated forward reads is still there.
     if (table_ && !pass.again) bias_->values = table_->forward();
-    return dropout_.forward(attention_.forward(x, x, samples, pass), samples, pass);
+    const Tensor y = attention_.forward(x, {}, samples, pass, std::move(remake));
+    return dropout_.forward(y, samples, pass);
   }
 
   Tensor backward(const Tensor& dy) {
@@ -143,7 +145,7 @@ class EncoderBlock final : public Unit {
   Tensor forward(const Tensor& input, const Pass& pass) override {
     const std::int64_t samples = input.shape()[0];
     Tensor x = norm1_.forward(input, {}, pass);
-    const Tensor stream = attention_.forward(x, samples, pass);
+    const Tensor stream = attention_.forward(x, samples, pass, [this] { return norm1_.again(); });
     x = norm2_.forward(stream, input, pass);  // stream += input
     x = mlp_.forward(x, samples, pass);
     device().kernels().add({.in = stream, .out = x});
@@ -179,7 +181,7 @@ class DecoderBlock final : public Unit {
   Tensor forward(const Tensor& input, const Pass& pass) override {
     const std::int64_t samples = input.shape()[0];
     Tensor x = norm1_.forward(input, {}, pass);
-    Tensor stream = attention_.forward(x, samples, pass);
+    Tensor stream = attention_.forward(x, samples, pass, [this] { return norm1_.again(); });
     x = norm2_.forward(stream, input, pass);  // stream += input
     const Tensor next = cross_.forward(x, samples, pass);
     x = norm3_.forward(next, stream, pass);  // next += stream

@@ -1,5 +1,7 @@
 #include "core/nn/attention.h"
 
+#include <utility>
+
 #include "core/nn/layer_tensors.h"
 
 namespace ringside {
@@ -22,7 +24,17 @@ SelfAttention::SelfAttention(Unit& unit, const std::string& name, const Attentio
                  bias_of(o)),
       out_layer_(unit, name + ".out", o.width, o.width, o.out, bias_of(o)) {}
 
-Tensor SelfAttention::forward(const Tensor& x, std::int64_t samples, const Pass& pass) {
+Tensor SelfAttention::forward(const Tensor& x, std::int64_t samples, const Pass& pass,
+                              Remake remake) {
+  if (!pass.keep || pass.keep_attention) return out_layer_.forward(attend(x, samples, pass), pass);
+  remake_ = remake ? std::move(remake) : [x] { return x; };
+  samples_ = samples;
+  Pass dropping = pass;
+  dropping.keep = false;
+  return out_layer_.forward(attend(x, samples, dropping), dropping);
+}
+
+Tensor SelfAttention::attend(const Tensor& x, std::int64_t samples, const Pass& pass) {
   const std::int64_t positions = x.count() / (samples * heads_ * head_width_);
   AttentionForward op{.qkv = qkv_layer_.forward(x, pass).reshaped(
                           {samples, positions, heads_ + 2 * key_heads_, head_width_}),
@@ -36,11 +48,12 @@ Tensor SelfAttention::forward(const Tensor& x, std::int64_t samples, const Pass&
     y_ = op.y;
     statistics_ = op.statistics;
   }
-  op.qkv = {};
-  return out_layer_.forward(op.y, pass);
+  return op.y;
 }
 
 Tensor SelfAttention::backward(const Tensor& dy) {
+  if (const Remake remake = std::exchange(remake_, {}))
+    out_layer_.keep(attend(remake(), samples_, Pass{.again = true}));
   Tensor dqkv;
   {
     AttentionBackward op{.dy = out_layer_.backward(dy).reshaped(y_.shape()),

@@ -27,16 +27,25 @@ struct AttentionOptions {
 /// queries if the options say so (Ainslie et al. 2023). Parameters: those of the linear layers
 /// "NAME.qkv" (width -> width / heads * (heads + 2 * key_heads): queries, keys, values, each
 /// divided into heads) and "NAME.out".
+///
+/// Where a pass does not keep attention, nothing of the layer stays between forward and backward:
+/// no queries, keys, values, result, or sums of scores. backward() makes them again to the bit, for
+/// 2 * width * width / heads * (heads + 2 * key_heads) operations a row and those of the attention;
+/// the layer NAME.out is not computed again. (What Korthikanti et al. 2022 recompute are the
+/// scores, which kernels here never keep.)
 class SelfAttention {
  public:
   SelfAttention(Unit& unit, const std::string& name, const AttentionOptions& options);
 
   /// Maps [M, width] to [M, width]; the rows are those of `samples` samples with M / samples
-  /// positions each.
-  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass);
+  /// positions each. Where the pass does not keep attention, backward() gets x from `remake`;
+  /// without one, x is kept.
+  Tensor forward(const Tensor& x, std::int64_t samples, const Pass& pass, Remake remake = {});
   Tensor backward(const Tensor& dy);
 
  private:
+  /// All but the layer NAME.out. Keeps what backward() needs of it as the pass says.
+  Tensor attend(const Tensor& x, std::int64_t samples, const Pass& pass);
   void rotate(const Tensor& qkv, bool inverse) const;
 
   Unit& unit_;
@@ -45,6 +54,8 @@ class SelfAttention {
   std::optional<RotaryPositions> rotary_;
   Linear qkv_layer_, out_layer_;
   Tensor qkv_, y_, statistics_;
+  Remake remake_;  // set if the last forward kept no attention
+  std::int64_t samples_ = 0;
 };
 
 }  // namespace ringside

@@ -1,5 +1,7 @@
 #include "core/nn/cross_attention.h"
 
+#include <utility>
+
 #include "core/nn/layer_tensors.h"
 
 namespace ringside {
@@ -16,9 +18,21 @@ CrossAttention::CrossAttention(Unit& unit, const std::string& name, const CrossA
       out_layer_(unit, name + ".out", o.heads * o.head_width, o.width, o.out, std::nullopt) {}
 
 Tensor CrossAttention::forward(const Tensor& x, const Tensor& memory, std::int64_t samples,
-                               const Pass& pass) {
+                               const Pass& pass, Remake remake) {
+  if (!pass.keep || pass.keep_attention)
+    return out_layer_.forward(attend(x, memory, samples, pass), pass);
+  remake_ = remake ? std::move(remake) : [x] { return x; };
+  memory_ = memory;
+  samples_ = samples;
+  Pass dropping = pass;
+  dropping.keep = false;
+  return out_layer_.forward(attend(x, memory, samples, dropping), dropping);
+}
+
+Tensor CrossAttention::attend(const Tensor& x, const Tensor& memory, std::int64_t samples,
+                              const Pass& pass) {
   CrossAttentionForward op{.q = q_layer_.forward(x, pass),
-                           .kv = kv_layer_.forward(memory, pass),
+                           .kv = kv_layer_.forward(memory ? memory : x, pass),
                            .bias = shared_ ? shared_->values : Tensor{},
                            .scale = scale_,
                            .causal = causal_};
@@ -35,11 +49,12 @@ Tensor CrossAttention::forward(const Tensor& x, const Tensor& memory, std::int64
     y_ = op.y;
     statistics_ = op.statistics;
   }
-  op.q = op.kv = {};
-  return out_layer_.forward(op.y, pass);
+  return op.y;
 }
 
 CrossAttention::Gradients CrossAttention::backward(const Tensor& dy) {
+  if (const Remake remake = std::exchange(remake_, {}))
+    out_layer_.keep(attend(remake(), std::exchange(memory_, {}), samples_, Pass{.again = true}));
   Tensor dq, dkv;
   {
     CrossAttentionBackward op{.dy = out_layer_.backward(dy).reshaped(y_.shape()),

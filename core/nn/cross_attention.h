@@ -22,14 +22,18 @@ struct CrossAttentionOptions {
 /// Multi-head attention (Vaswani et al. 2017) whose queries come from one sequence, and whose keys
 /// and values come from another or from the same. Parameters: those of linear layers without
 /// biases, "NAME.q" (width -> heads * head_width), "NAME.kv" (width -> 2 * heads * head_width:
-/// keys, then values, each divided into heads) and "NAME.out" (heads * head_width -> width).
+/// keys, then values, each divided into heads) and "NAME.out" (heads * head_width -> width). Where
+/// a pass does not keep attention, backward() makes it again as that of SelfAttention does.
 class CrossAttention {
  public:
   CrossAttention(Unit& unit, const std::string& name, const CrossAttentionOptions& options);
 
   /// Maps x [M, width], the rows of `samples` samples, to [M, width]. `memory` [N, width] holds
-  /// what the samples attend to; it may be x.
-  Tensor forward(const Tensor& x, const Tensor& memory, std::int64_t samples, const Pass& pass);
+  /// what the samples attend to; if it is empty, they attend to x. Where the pass does not keep
+  /// attention, backward() gets x from `remake`, and the memory and the shared bias are read again;
+  /// without `remake`, x is kept.
+  Tensor forward(const Tensor& x, const Tensor& memory, std::int64_t samples, const Pass& pass,
+                 Remake remake = {});
 
   struct Gradients {
     Tensor x, memory;
@@ -38,6 +42,8 @@ class CrossAttention {
   Gradients backward(const Tensor& dy);
 
  private:
+  /// All but the layer NAME.out. Keeps what backward() needs of it as the pass says.
+  Tensor attend(const Tensor& x, const Tensor& memory, std::int64_t samples, const Pass& pass);
   Tensor bias_gradient() const;
 
   Unit& unit_;
@@ -47,6 +53,9 @@ class CrossAttention {
   std::shared_ptr<SharedBias> shared_;
   Linear q_layer_, kv_layer_, out_layer_;
   Tensor q_, kv_, bias_, y_, statistics_;
+  Remake remake_;  // set if the last forward kept no attention; then these are its arguments
+  Tensor memory_;
+  std::int64_t samples_ = 0;
 };
 
 }  // namespace ringside

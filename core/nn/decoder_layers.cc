@@ -27,6 +27,16 @@ Tensor RmsNorm::forward(const Tensor& x, const Tensor& residual, const Pass& pas
   return op.y;
 }
 
+Tensor RmsNorm::again() {
+  RmsNormForward op{.x = x_,
+                    .weight = unit_.value(weight_),
+                    .y = layer::activation(unit_, x_.shape()),
+                    .rstd = rstd_,
+                    .epsilon = epsilon_};
+  unit_.device().kernels().rms_norm_forward(op);
+  return op.y;
+}
+
 Tensor RmsNorm::backward(const Tensor& dy, const Tensor& dresidual) {
   RmsNormBackward op{.dy = layer::rows(dy, width_),
                      .x = std::move(x_),

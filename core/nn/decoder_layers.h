@@ -19,6 +19,8 @@ class RmsNorm {
   /// Returns the gradient of the values that were normalised, plus `dresidual` if it is given; the
   /// result then has the memory of `dresidual`.
   Tensor backward(const Tensor& dy, const Tensor& dresidual = {});
+  /// As LayerNorm::again().
+  Tensor again();
 
  private:
   Unit& unit_;

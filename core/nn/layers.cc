@@ -44,6 +44,8 @@ Tensor Linear::forward(const Tensor& x, const Pass& pass, const Tensor& to) {
   return op.y;
 }
 
+void Linear::keep(const Tensor& x) { x_ = layer::rows(x, in_); }
+
 Tensor Linear::backward(const Tensor& dy) {
   LinearBackward op{.dy = layer::rows(dy, out_),
                     .x = std::move(x_),
@@ -81,6 +83,18 @@ Tensor LayerNorm::forward(const Tensor& x, const Tensor& residual, const Pass& p
     mean_ = op.mean;
     rstd_ = op.rstd;
   }
+  return op.y;
+}
+
+Tensor LayerNorm::again() {
+  LayerNormForward op{.x = x_,
+                      .weight = unit_.value(weight_),
+                      .bias = unit_.value(bias_),
+                      .y = layer::activation(unit_, x_.shape()),
+                      .mean = mean_,
+                      .rstd = rstd_,
+                      .epsilon = epsilon_};
+  unit_.device().kernels().layer_norm_forward(op);
   return op.y;
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@
 #include "core/nn/unit.h"
 
 namespace ringside {
+
+/// Makes the input of a layer again, which its forward did not keep.
+using Remake = std::function<Tensor()>;
 
 /// PyTorch's initial values for weights and biases of a linear layer: uniform between
 /// -1 / sqrt(in) and 1 / sqrt(in).
@@ -34,6 +38,9 @@ class Linear {
 
   /// Maps [M, in] to [M, out]. Writes to `out` unless it is empty.
   Tensor forward(const Tensor& x, const Pass& pass, const Tensor& out = {});
+  /// Keeps `x` for backward() as forward() does, without computing. Not for layers with an
+  /// activation.
+  void keep(const Tensor& x);
   /// Maps [M, out] to [M, in]. If the layer has an activation, `dy` is overwritten.
   Tensor backward(const Tensor& dy);
 
@@ -62,6 +69,9 @@ class LayerNorm {
   /// values a second gradient, `dresidual`: if it is given, the result is the sum of both
   /// gradients, in the memory of `dresidual`.
   Tensor backward(const Tensor& dy, const Tensor& dresidual = {});
+  /// The result of the last forward() once more, to the bit; before its backward(). That forward
+  /// must have kept, and had no residual: in 16 bits it normalised the sum before it was rounded.
+  Tensor again();
 
  private:
   Unit& unit_;

@@ -14,6 +14,9 @@ struct Pass {
   bool training = true;
   /// Whether forward keeps what backward needs.
   bool keep = true;
+  /// Of a forward that keeps: whether layers of attention keep what they compute. If not, they make
+  /// it again in backward, from the input of their block (core/nn/attention.h).
+  bool keep_attention = true;
   /// Whether this forward repeats an earlier forward of the same step (recomputation). Running
   /// statistics must not count the batch again.
   bool again = false;

@@ -2,7 +2,8 @@
 // + 5 * a * s / h) bytes for s positions, b samples, width h and a heads in 16 bits (Korthikanti et
 // al. 2022, "Reducing Activation Recomputation in Large Transformer Models", equation 1). Of these,
 // softmax, its dropout and their operands are 5 * a * s^2 * b, which the paper's selective
-// recomputation leaves out.
+// recomputation leaves out, so that 34 * s * b * h remain. With the inputs of blocks alone it is
+// 2 * s * b * h (its equation for full recomputation).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,17 +52,28 @@ ModelConfig config_of(const std::string& kind) {
           .masked = 4};
 }
 
-/// A model in bf16 after a forward that keeps what backward needs.
+/// Forwards as train.recompute = "none", "attention" and "full" ask for them; with the last, a
+/// trainer holds the inputs of units.
+constexpr Pass none = keeping, full = looking;
+constexpr Pass attention = [] {
+  Pass pass = keeping;
+  pass.keep_attention = false;
+  return pass;
+}();
+
+/// A model in bf16 after a forward.
 class Kept {
  public:
-  explicit Kept(const ModelConfig& config) : model_(make_model(config, device_)) {
+  explicit Kept(const ModelConfig& config, const Pass& pass = none)
+      : model_(make_model(config, device_)) {
     Tensor x = input_of(config, model_, device_, b, 1);
     std::vector<Tensor> ranges;
     for (const auto& unit : model_.units) {
       const Shape shape{unit->layout().count()};
       ranges.push_back(device_.tensor(shape, MemoryKind::parameter, DType::bf16));
       unit->bind(ranges.back(), {});
-      x = unit->forward(x, keeping);
+      if (!pass.keep) inputs_.push_back(x);
+      x = unit->forward(x, pass);
       auto after = device_.held;
       std::sort(after.begin(), after.end());
       held_.push_back(after);
@@ -70,10 +82,10 @@ class Kept {
 
   /// The sizes of what a block adds to what is held. What it returns is what the next one gets, so
   /// that counts as the next block's input, and its own input was counted before.
-  std::vector<std::int64_t> of_block() const {
+  std::vector<std::int64_t> of_block(std::size_t unit = 2) const {
     std::vector<std::int64_t> out;
-    std::set_difference(held_[2].begin(), held_[2].end(), held_[1].begin(), held_[1].end(),
-                        std::back_inserter(out));
+    std::set_difference(held_[unit].begin(), held_[unit].end(), held_[unit - 1].begin(),
+                        held_[unit - 1].end(), std::back_inserter(out));
     return out;
   }
   std::int64_t all() const {
@@ -85,6 +97,7 @@ class Kept {
  private:
   HoldingDevice device_;
   Model model_;
+  std::vector<Tensor> inputs_;
   std::vector<std::vector<std::int64_t>> held_;  // after each unit, sorted
 };
 
@@ -142,6 +155,59 @@ TEST(ActivationMemory, OfABlockOfT5FollowsItsHeadsAndItsHiddenElements) {
                                               2 * heads,                    // q; k, v; attention
                                               2 * sbh, 2 * sbh, 4 * s * b,  // norm2
                                               2 * hidden, 2 * hidden));     // before and after relu
+}
+
+/// Of what attention keeps nothing is left, not even its input: that is a norm of what the block
+/// keeps anyway. The 34 of the paper's selective recomputation are 22.
+TEST(ActivationMemory, OfABlockOfGptWhoseAttentionIsMadeAgainIsThatOfItsMlpAndTwoResiduals) {
+  const auto kept = Kept(config_of("gpt"), attention).of_block();
+  EXPECT_THAT(kept, ::testing::UnorderedElementsAre(2 * sbh, 4 * s * b,
+                                                    4 * s * b,  // input; norm1: mean, rstd
+                                                    2 * sbh,    // residual behind attention
+                                                    2 * sbh, 4 * s * b, 4 * s * b,  // norm2
+                                                    8 * sbh, 8 * sbh));  // before and after GELU
+  EXPECT_EQ(sum_of(kept), (34 - 2 - 10) * sbh + 16 * s * b);
+}
+
+/// BERT's attention reads the block's input itself, so that stays. Both norms stand behind a
+/// branch, and keep its sum with the residual.
+TEST(ActivationMemory, OfABlockOfBertWhoseAttentionIsMadeAgainHasItsInputToo) {
+  EXPECT_EQ(sum_of(Kept(config_of("bert"), attention).of_block()), (34 - 2 - 8) * sbh + 16 * s * b);
+}
+
+TEST(ActivationMemory, OfABlockOfLlamaWhoseAttentionIsMadeAgainFollowsItsHiddenElementsAlone) {
+  ModelConfig config = config_of("llama");
+  config.kv_heads = 2;
+  config.hidden = 20;
+  constexpr std::int64_t hidden = s * b * 20;
+  EXPECT_THAT(Kept(config, attention).of_block(),
+              ::testing::UnorderedElementsAre(2 * sbh, 4 * s * b,           // input; norm1
+                                              2 * sbh, 2 * sbh, 4 * s * b,  // residual; norm2
+                                              4 * hidden, 2 * hidden));
+}
+
+/// The second attention of the decoder reads the norm of a sum, which has not the same bits again
+/// (LayerNorm::again), so the norm's output stays; the encoder's is there once.
+TEST(ActivationMemory, OfBlocksOfT5WhoseAttentionsAreMadeAgainFollowTheirHiddenElementsAlone) {
+  ModelConfig config = config_of("t5");
+  config.head_width = 5;
+  config.hidden = 20;
+  constexpr std::int64_t hidden = s * b * 20;
+  const Kept kept(config, attention);
+  EXPECT_THAT(kept.of_block(),
+              ::testing::UnorderedElementsAre(2 * sbh, 4 * s * b,           // input; norm1
+                                              2 * sbh, 2 * sbh, 4 * s * b,  // residual; norm2
+                                              2 * hidden, 2 * hidden));
+  EXPECT_THAT(kept.of_block(layers + 3),
+              ::testing::UnorderedElementsAre(2 * sbh, 4 * s * b,           // input; norm1
+                                              2 * sbh, 2 * sbh, 4 * s * b,  // residual; norm2
+                                              2 * sbh, 2 * sbh, 4 * s * b,  // residual; norm3
+                                              2 * hidden, 2 * hidden));
+}
+
+TEST(ActivationMemory, OfABlockThatIsMadeAgainIsItsInput) {
+  for (const char* kind : {"gpt", "bert", "llama", "t5"})
+    EXPECT_THAT(Kept(config_of(kind), full).of_block(), ::testing::ElementsAre(2 * sbh)) << kind;
 }
 
 TEST(ActivationMemory, OfAGptIsThatOfItsBlocksAndItsHead) {

@@ -1,5 +1,7 @@
 // Every unit's backward against finite differences of its forward.
 #include <functional>
+#include <set>
+#include <string>
 
 #include "tests/models/cases.h"
 
@@ -180,6 +182,36 @@ TEST_P(WholeModel, OverwritesEveryElementOfItsGradients) {
     device_->kernels().fill({.out = g, .value = std::nanf("")});
   forward(1, keeping);
   EXPECT_EQ(bound_.all_gradients(), expected);
+}
+
+/// The units lie elsewhere when their attention is made again.
+TEST_P(WholeModel, HasTheSameGradientsIfAttentionIsMadeAgain) {
+  forward(1, keeping);
+  const auto expected = bound_.all_gradients();
+  Pass dropping = keeping;
+  dropping.keep_attention = false;
+  std::vector<std::int64_t> kept;
+  std::vector<Tensor> moved;
+  for (const Pass& pass : {keeping, dropping}) {
+    Tensor x = input(1);
+    for (auto& unit : bound_.model.units) x = unit->forward(x, pass);
+    kept.push_back(device_->ledger().current()[MemoryKind::activation]);
+    loss(x, 1);
+    for (std::size_t i = bound_.model.units.size(); i-- > 0;) {
+      const Tensor& old = bound_.parameters[i];
+      moved.push_back(upload(*device_, download(old), {old.count()}));
+      bound_.model.units[i]->bind(moved.back(), bound_.gradients[i]);
+      x = bound_.model.units[i]->backward(x);
+      bound_.model.units[i]->bind(old, bound_.gradients[i]);
+    }
+    EXPECT_EQ(bound_.all_gradients(), expected);
+    moved.clear();
+    x = {};
+    EXPECT_EQ(device_->ledger().current(), rest_);
+  }
+  const std::set<std::string> with_attention = {"gpt", "llama", "bert", "idefics3", "t5"};
+  EXPECT_EQ(kept[1] < kept[0], with_attention.contains(config_.kind));
+  EXPECT_LE(kept[1], kept[0]);
 }
 
 TEST_P(WholeModel, FreesEveryActivationInBackward) {
