@@ -18,7 +18,7 @@ struct SpeedSetting {
   DataConfig data;
   DeviceConfig device;
   Precision precision = Precision::fp32;
-  bool recompute = false;
+  Recompute recompute = Recompute::none;
   bool operator==(const SpeedSetting&) const = default;
 };
 

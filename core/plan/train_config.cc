@@ -23,8 +23,9 @@ Fields fields_of(TrainConfig& config) {
        "holds whole gradients until then) or after 'every' micro-batch; auto: every for fsdp, "
        "zero2 and zero3, else last"},
       {"recompute", &config.recompute,
-       "keep only the inputs of units, and compute their activations again in backward: less "
-       "memory, more compute"},
+       "what is dropped in forward and computed again in backward, for less memory: none; "
+       "attention: "
+       "what layers of attention keep; full: all activations but the inputs of units"},
       {"offload", &config.offload,
        "none; optimizer: optimizer state and master weights live in the host's memory, and the "
        "host's processor updates parameters while copies overlap compute; parameters: the shards "

@@ -26,6 +26,15 @@ enum class Precision : std::uint8_t { fp32, bf16, fp16 };
 inline constexpr std::string_view precision_names[] = {"fp32", "bf16", "fp16"};
 constexpr EnumNames names_of(Precision) { return precision_names; }
 
+/// Which activations are dropped in forward and made again in backward, to the bit.
+enum class Recompute : std::uint8_t {
+  none,
+  attention,  // those of attention: input, queries, keys, values, result (core/nn/attention.h)
+  full        // all of every unit but the last: a unit keeps its input alone
+};
+inline constexpr std::string_view recompute_names[] = {"none", "attention", "full"};
+constexpr EnumNames names_of(Recompute) { return recompute_names; }
+
 /// What lives in the host's memory instead of the device's, and is updated by the host's processor.
 enum class Offload : std::uint8_t {
   none,
@@ -62,7 +71,7 @@ struct TrainConfig {
   /// worker's micro-batches.
   std::vector<std::int64_t> weights;
   Reduce reduce = Reduce::by_scheme;
-  bool recompute = false;
+  Recompute recompute = Recompute::none;
   Offload offload = Offload::none;
   Precision precision = Precision::fp32;
   ReducePrecision reduce_precision = ReducePrecision::same;

@@ -141,6 +141,7 @@ std::vector<double> Trainer::train_step(const Turn& turn) {
     losses.push_back(train_micro_batch({.step = step,
                                         .micro_batch = m,
                                         .micro_batches = train.accumulation,
+                                        .keep_attention = train.recompute != Recompute::attention,
                                         .seed = static_cast<std::uint64_t>(train.seed)}));
   // Neither the calls above nor step() wait for the device, unless they have to wait for peers.
   loss_scale_.update(scheme_.step({step, loss_scale_.value()}));
@@ -316,7 +317,7 @@ void Trainer::average_statistics(const Turn& turn) {
 }
 
 bool Trainer::recomputes(std::size_t unit) const {
-  return context_.plan.train.recompute && unit + 1 < model_.units.size();
+  return context_.plan.train.recompute == Recompute::full && unit + 1 < model_.units.size();
 }
 
 std::vector<std::string> Trainer::parameter_hashes() {

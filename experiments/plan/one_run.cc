@@ -149,6 +149,12 @@ void check_batch_norm_groups(RunPlan& plan) {
         group, plan.train.accumulation, plan.train.micro_batch * plan.train.accumulation);
 }
 
+void check_recompute(const RunPlan& plan) {
+  if (plan.train.recompute != Recompute::attention || find_model(plan.model.kind).attention) return;
+  throw Error("train.recompute = 'attention': model '{}' has no attention; choose 'none' or 'full'",
+              plan.model.kind);
+}
+
 void check_offload(Offload offload, const SchemeRow& row) {
   if (offload <= row.offloads) return;
   std::vector<std::string_view> able;
@@ -191,6 +197,7 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   plan.train = train_of(config, ranks, who);
   settle_cluster(plan);
   plan.host_step_us = host_step_us(plan);
+  check_recompute(plan);
   check_offload(plan.train.offload, row);
   check_reduce_precision(plan.train, row);
   settle_shares(plan.train, ranks, who);

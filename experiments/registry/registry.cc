@@ -238,17 +238,18 @@ const std::vector<SchemeRow>& scheme_rows() {
 
 const std::vector<ModelRow>& model_rows() {
   static const std::vector<ModelRow> rows = {
-      {"gpt", "decoder-only transformer; each block is one unit", make_gpt},
+      {"gpt", "decoder-only transformer; each block is one unit", make_gpt, /*batch_norms=*/false,
+       /*attention=*/true},
       {"llama", "decoder with RMS norms, rotary positions, SwiGLU and shared heads of keys",
-       make_llama},
+       make_llama, /*batch_norms=*/false, /*attention=*/true},
       {"bert",
        "encoder-only transformer with both heads of its pre-training; each block is one unit",
-       make_bert},
+       make_bert, /*batch_norms=*/false, /*attention=*/true},
       {"idefics3",
        "vision transformer, connector and Llama's decoder over image and text, as SmolVLM",
-       make_idefics3},
+       make_idefics3, /*batch_norms=*/false, /*attention=*/true},
       {"t5", "encoder and decoder with relative positions; each block of either is one unit",
-       make_t5},
+       make_t5, /*batch_norms=*/false, /*attention=*/true},
       {"mlp", "feed-forward language model on a fixed context", make_mlp},
       {"resnet", "residual network of convolutions on images; each block is one unit", make_resnet,
        /*batch_norms=*/true},

@@ -75,6 +75,7 @@ struct ModelRow {
   /// Makes the model. Throws Error for an impossible shape (a width that the heads do not divide).
   std::function<Model(const ModelConfig&, Device&)> make;
   bool batch_norms = false;  // whether it has batch norms; if not, batch_norm_group must be 1
+  bool attention = false;    // whether it has attention; if not, nothing of it can be recomputed
 };
 
 struct Datasets {

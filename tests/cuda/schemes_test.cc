@@ -62,6 +62,44 @@ TEST_P(PeersOnGpus, TrainInBf16AsSingleDoes) {
   EXPECT_LT(distance(config), 2e-2);
 }
 
+TEST(AttentionOnGpus, IsMadeAgainWithTheSameBitsInLessMemory) {
+  const std::pair<std::string, std::string> models[] = {{"gpt", "synthetic"},
+                                                        {"llama", "synthetic"},
+                                                        {"bert", "synthetic-masked"},
+                                                        {"idefics3", "synthetic-captions"},
+                                                        {"t5", "synthetic-pairs"}};
+  for (const auto& [model, data] : models) {
+    auto config = tiny_on_gpus(model);
+    config.data.kind = data;
+    config.model.layers = 3;
+    config.model.width = 12;
+    config.model.hidden = 16;
+    config.model.dropout = 0.2;
+    config.model.masked = 2;
+    config.model.image = 5;
+    config.model.patch = 2;
+    config.model.vision_layers = 1;
+    config.model.vision_heads = 2;
+    config.model.vision_width = 6;
+    config.model.vision_hidden = 8;
+    config.train.precision = Precision::bf16;
+    config.train.steps = 2;
+    config.train.global_batch = 4;
+    for (const auto& [scheme, world] : {std::pair("single", 1), {"ddp", 2}, {"fsdp", 2}}) {
+      const auto row_with = [&](Recompute recompute) {
+        config.train.recompute = recompute;
+        return run(plan_training(config, scheme, world));
+      };
+      const Row kept = row_with(Recompute::none), again = row_with(Recompute::attention);
+      EXPECT_EQ(again.loss, kept.loss) << model << " under " << scheme;
+      EXPECT_EQ(again.parameter_hashes, kept.parameter_hashes) << model << " under " << scheme;
+      EXPECT_LT(again.ranks[0].at_peak[MemoryKind::activation],
+                kept.ranks[0].at_peak[MemoryKind::activation])
+          << model << " under " << scheme;
+    }
+  }
+}
+
 TEST(DegreesOfShardingOnGpus, TrainAsSingleDoes) {
   using peer::Shard;
   auto config = tiny_on_gpus("mlp");

@@ -153,19 +153,19 @@ TEST(CasePlans, ASweepMultipliesTheLinesThatItConcerns) {
   asked.common.compare.schemes = {"single", "ddp"};
   add_case(asked, "ps: label=mine");
   add_sweep(asked, "scheme.ddp.bucket_mb=[1, 5]");
-  add_sweep(asked, "train.recompute=[false, true]");
+  add_sweep(asked, "train.recompute=[\"none\", \"full\"]");
   const auto runs = plan_comparison(asked);
   EXPECT_THAT(labels(runs),
-              ElementsAre("single (recompute=false)", "single (recompute=true)",
-                          "ddp (bucket_mb=1, recompute=false)", "ddp (bucket_mb=1, recompute=true)",
-                          "ddp (bucket_mb=5, recompute=false)", "ddp (bucket_mb=5, recompute=true)",
-                          "mine (recompute=false)", "mine (recompute=true)"));
+              ElementsAre("single (recompute=none)", "single (recompute=full)",
+                          "ddp (bucket_mb=1, recompute=none)", "ddp (bucket_mb=1, recompute=full)",
+                          "ddp (bucket_mb=5, recompute=none)", "ddp (bucket_mb=5, recompute=full)",
+                          "mine (recompute=none)", "mine (recompute=full)"));
   EXPECT_EQ(runs[4].family, "ddp");
   EXPECT_THAT(runs[4].swept, ElementsAre(Setting{"scheme.ddp.bucket_mb", "5"},
-                                         Setting{"train.recompute", "false"}));
+                                         Setting{"train.recompute", "none"}));
   EXPECT_EQ(runs[7].family, "mine");
-  EXPECT_TRUE(runs[7].train.recompute);
-  EXPECT_EQ(runs[4].id, "ddp-bucket_mb-5-recompute-false-w2-r0");
+  EXPECT_EQ(runs[7].train.recompute, Recompute::full);
+  EXPECT_EQ(runs[4].id, "ddp-bucket_mb-5-recompute-none-w2-r0");
 }
 
 TEST(CasePlans, WhatTheSweepSetsIsNotShownAsTheCases) {
@@ -229,7 +229,7 @@ TEST(CasePlans, ADefinitionIsAtNoPointOfTheSweep) {
   Experiment asked = experiment();
   add_case(asked, "averaging: train.steps=9");
   add_case(asked, "averaging: train.steps=9, train.timeout_s=99");
-  add_sweep(asked, "train.recompute=[false, true]");
+  add_sweep(asked, "train.recompute=[\"none\", \"full\"]");
   const auto definitions = of_purpose(plan_comparison(asked), Purpose::reference);
   ASSERT_EQ(definitions.size(), 1u);
   EXPECT_THAT(definitions[0].swept, IsEmpty());

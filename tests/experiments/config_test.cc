@@ -129,6 +129,8 @@ TEST_F(Config, RefusesUnknownNamesOfValuesAndListsTheKnownOnes) {
                 "fp16"));
   EXPECT_THAT(complaint("[train]\nprecision = 16\n"),
               HasSubstr("train.precision must be fp32, bf16 or fp16, but 16 is an integer"));
+  EXPECT_THAT(complaint("[train]\nrecompute = true\n"),
+              HasSubstr("train.recompute must be none, attention or full, but true is a boolean"));
   EXPECT_THAT(complaint("", {"train.reduce=never"}), HasSubstr("choose auto, last or every"));
   EXPECT_THAT(complaint("", {"model.stem=mnist"}), HasSubstr("choose imagenet or cifar"));
   EXPECT_THAT(complaint("", {"optimizer.decay=some"}), HasSubstr("choose all or matrices"));

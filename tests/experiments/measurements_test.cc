@@ -106,7 +106,7 @@ TEST(RunsWithSharesBySpeed, AreMeasuredAsTheyWillRunWithEqualShares) {
   ExperimentConfig config = by_speed(50);
   config.train.micro_batch = 9;
   config.train.precision = Precision::fp16;
-  config.train.recompute = true;
+  config.train.recompute = Recompute::full;
   config.device.threads = 2;
   config.train.timeout_s = 7;
   const RunPlan run = plan_training(config, "ps", 3);

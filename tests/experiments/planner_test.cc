@@ -258,6 +258,21 @@ TEST(Planner, BatchNormsOfRanksAreThoseOfSingleOverTheirSamplesTogether) {
   EXPECT_THAT(complaint(config), HasSubstr("model 'gpt' has no batch norms"));
 }
 
+TEST(Planner, ModelsWithoutAttentionHaveNothingOfItToRecompute) {
+  auto config = experiment();
+  config.train.recompute = Recompute::attention;
+  for (const ModelRow& row : model_rows()) {
+    config.model.kind = row.name;
+    const bool refused = complaint([&] {
+                           plan_training(config, "ddp", 2);
+                         }).starts_with("train.recompute = 'attention'");
+    EXPECT_EQ(refused, !row.attention) << row.name;
+  }
+  config.model.kind = "vgg";
+  EXPECT_THAT(complaint(config),
+              HasSubstr("model 'vgg' has no attention; choose 'none' or 'full'"));
+}
+
 TEST(Planner, ReferencesOfBatchNormGroupsAreRunsOfTheirOwn) {
   auto config = experiment();
   norm_in_groups(config, 8);

@@ -144,7 +144,7 @@ TEST_P(Degrees, RecomputeActivationsAndForgetDropout) {
   config.model.dropout = 0.2;
   const Row kept = row_of(config);
   EXPECT_THAT(violations(kept, definition_of(config)), IsEmpty());
-  config.train.recompute = true;
+  config.train.recompute = Recompute::full;
   EXPECT_THAT(violations(row_of(config), kept), IsEmpty());
 }
 

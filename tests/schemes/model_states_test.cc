@@ -40,7 +40,7 @@ class ModelStates : public ::testing::TestWithParam<std::tuple<GptShape, int>> {
     config.train.steps = 1;
     config.train.warmup = 0;
     config.train.global_batch = world();
-    config.train.recompute = true;
+    config.train.recompute = Recompute::full;
     config.device.kind = "sim";
     config.cluster = testing::small_cluster(world());
     config.cluster->device.memory_gb = 1e5;

@@ -78,7 +78,7 @@ ExperimentConfig evaluated_resnet() {
 TEST_P(Offloading, KeepsTheBitsWithTiedTablesEvaluationsAndRecomputation) {
   auto config = testing::evaluating();
   config.model.tied = true;
-  config.train.recompute = true;
+  config.train.recompute = Recompute::full;
   expect_the_same_bits(config);
 }
 
@@ -91,7 +91,7 @@ TEST_P(Offloading, KeepsTheBitsOfBatchNormsOverRanksBesideTheUpdatesOfLaterLayer
 TEST_P(Offloading, KeepsTheBitsAndTheStatisticsOfBatchNormsOfSeveralMicroBatches) {
   auto config = evaluated_resnet();
   config.train.accumulation = 2;
-  config.train.recompute = true;
+  config.train.recompute = Recompute::full;
   config.optimizer.clip_norm = 0.5;
   expect_the_same_bits(config);
 }

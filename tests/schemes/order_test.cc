@@ -68,7 +68,7 @@ TEST_P(OrderOfSums, IsThatOfTheDefinitionInClippedStepsOfSeveralMicroBatches) {
     auto config = this->config("gpt");
     config.train.accumulation = 2;
     config.train.reduce = reduce;
-    config.train.recompute = true;
+    config.train.recompute = Recompute::full;
     config.optimizer.clip_norm = 0.5;
     expect_the_bits_of_the_definition(config);
   }
