@@ -1,5 +1,7 @@
 #include "experiments/plan/speeds.h"
 
+#include <vector>
+
 #include "core/data/loader.h"
 #include "core/plan/places.h"
 #include "core/scheme/loss.h"
@@ -12,8 +14,9 @@ namespace {
 /// More memory (in GB) than any model needs, and the most that a cluster may have.
 constexpr double unlimited_gb = 1e9;
 
-/// Enqueues a forward and a backward of the whole model over `samples` samples.
-void pass_over(const Model& model, Device& device, std::int64_t samples, DType dtype) {
+/// Enqueues a forward and a backward of the whole model over `samples` samples, as a trainer does.
+void pass_over(const Model& model, Device& device, std::int64_t samples, const TrainConfig& train) {
+  const DType dtype = parameter_dtype(train);
   const std::int64_t count = model.parameter_count();
   const Tensor parameters = device.tensor({count}, MemoryKind::parameter, dtype);
   const Tensor gradients = device.tensor({count}, MemoryKind::gradient, dtype);
@@ -25,11 +28,20 @@ void pass_over(const Model& model, Device& device, std::int64_t samples, DType d
   for (const LossTerm& term : model.terms) targets += samples * term.rows;
   Tensor x =
       device.tensor(stacked(samples, model.input), MemoryKind::data, input_dtype(model.task));
-  for (const auto& unit : model.units) x = unit->forward(x, Pass{});
+  const bool full = train.recompute == Recompute::full;
+  std::vector<Tensor> inputs;
+  for (const auto& unit : model.units) {
+    inputs.push_back(x);
+    x = unit->forward(x, Pass{.keep = !full || unit == model.units.back(),
+                              .keep_attention = train.recompute != Recompute::attention});
+  }
   const Loss loss = cross_entropy(device, x, device.tensor({targets}, MemoryKind::data, DType::i32),
                                   {.terms = model.terms, .global_batch = samples}, true);
   x = loss.gradient;
-  for (std::size_t u = model.units.size(); u-- > 0;) x = model.units[u]->backward(x);
+  for (std::size_t u = model.units.size(); u-- > 0;) {
+    if (full && u + 1 < model.units.size()) model.units[u]->forward(inputs[u], Pass{.again = true});
+    x = model.units[u]->backward(x);
+  }
 }
 
 /// The first of the machines whose devices are of another kind than the cluster's, among them
@@ -61,7 +73,7 @@ double MicroBatchTimes::measure(int worker, std::int64_t samples) const {
   const auto device = find_device(alone.device.kind).make(alone, 0, nullptr);
   const Model model = find_model(alone.model.kind).make(alone.model, *device);
   const double start = device->clock().now();
-  pass_over(model, *device, samples, parameter_dtype(alone.train));
+  pass_over(model, *device, samples, alone.train);
   return device->clock().now() - start;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/sim/uneven.h"
+#include "experiments/plan/speeds.h"
 #include "experiments/run/simulation.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
@@ -96,6 +97,22 @@ TEST(DevicesOfTwoKinds, AddUpTheirSpeedsWithSharesBySpeed) {
   EXPECT_THAT(plan_training(config, "ddp", 2).train.weights, ElementsAre(8, 2));
   config.train.global_batch = 2;
   EXPECT_THAT(plan_training(config, "ddp", 2).train.weights, IsEmpty()) << "one sample for each";
+}
+
+/// Shares follow from the time that a run's own forward and backward take.
+TEST(DevicesOfTwoKinds, AreTimedWithWhatARunMakesAgain) {
+  std::vector<double> times, others;  // others: what else a step of one device computes
+  for (const Recompute recompute : {Recompute::none, Recompute::attention, Recompute::full}) {
+    auto config = simulated(fast_network(1), 8);
+    config.train.recompute = recompute;
+    const RunPlan plan = plan_training(config, "single", 1);
+    times.push_back(1e3 * MicroBatchTimes(plan).seconds(0, 8));
+    others.push_back(run_simulated(config, "single", 1).time_ms.compute - times.back());
+    EXPECT_NEAR(others.back(), others[0], 1e-9 * times[0]) << name_of(recompute);
+  }
+  EXPECT_LT(others[0], 0.03 * times[0]);
+  EXPECT_LT(1.03 * times[0], times[1]);
+  EXPECT_LT(1.03 * times[1], times[2]);
 }
 
 TEST(DevicesOfTwoKinds, TrainWithTheBitsOfSingleOverTheSameShares) {
