@@ -1,12 +1,19 @@
-// Where the ranks of a simulated run live in its cluster.
+// Where the ranks of a run live: servers beside workers, and simulated ranks in their cluster.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "core/plan/run_plan.h"
 #include "core/sim/world.h"
 
 namespace ringside {
+
+/// The worker that has server `server` of `beside` in its process. Evenly spaced workers have
+/// servers: neighbours live on one machine, where they share a network card.
+constexpr int worker_beside(int server, int beside, int world) {
+  return static_cast<int>(static_cast<std::int64_t>(server) * world / beside);
+}
 
 /// Where a rank of a simulated run lives. Worker w lives on device w, counted machine by machine.
 /// If the devices are CPUs, there may be more workers than devices: after the last device the count

@@ -50,11 +50,9 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
     throw Error(
         "scheme {}: {} servers do not fit beside {} workers; ask for at most one per worker",
         plan.scheme, servers.beside, plan.world);
-  // Evenly spaced workers have servers: where a machine has several workers, neighbours share its
-  // network card.
-  for (std::int64_t server = 0; server < servers.beside; ++server)
-    plan.ranks[static_cast<std::size_t>(server * plan.world / servers.beside)].server =
-        static_cast<int>(server);
+  for (int server = 0; server < servers.beside; ++server)
+    plan.ranks[static_cast<std::size_t>(worker_beside(server, servers.beside, plan.world))].server =
+        server;
   for (int i = 0; i < dedicated; ++i)
     plan.ranks.push_back({plan.world + i, -1, servers.beside + i});
 }

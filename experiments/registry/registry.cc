@@ -199,6 +199,9 @@ SchemeRow ps_row() {
   r.expendable = [](const Options& options, int world) {
     return ps::expendable_workers(options.as<Own>(), world);
   };
+  r.own_order = [](const Options& options, const RunPlan& plan) {
+    return ps::ps_has_own_order(options.as<Own>(), plan);
+  };
   r.define = [](const RankContext& context, const Options& options) {
     return ps::define_ps(context, options.as<Own>());
   };

@@ -23,7 +23,7 @@ namespace ringside {
 /// What the planner may know about a scheme's servers without knowing the scheme's options.
 struct Servers {
   int count = 0;
-  int beside = 0;  // servers 0 to beside - 1 run in the processes of the workers of these numbers
+  int beside = 0;        // servers 0 to beside - 1 run in processes of workers (worker_beside())
   std::string device{};  // device kind of dedicated servers; empty: the run's device kind
 };
 

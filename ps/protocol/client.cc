@@ -41,7 +41,9 @@ Client::~Client() {
 
 void Client::ask(int server, Message request, std::string what, OnReply on_reply,
                  std::int64_t rank) {
-  std::deque<Request>& queued = lines_[static_cast<std::size_t>(server)].queued;
+  Line& line = lines_[static_cast<std::size_t>(server)];
+  line.used = true;
+  std::deque<Request>& queued = line.queued;
   const auto later = [](std::int64_t mine, const Request& other) { return mine < other.rank; };
   queued.insert(std::upper_bound(queued.begin(), queued.end(), rank, later),
                 {rank, std::move(request), std::move(what), std::move(on_reply), {}});
@@ -156,9 +158,12 @@ void Client::take_reply(int server, const Message& reply) {
 }
 
 Client::Line* Client::next_line(bool waits) {
-  std::size_t unanswered = 0;
-  for (const Line& line : lines_) unanswered += line.asked.size();
-  const bool full = config_.paced && unanswered >= paced_window * lines_.size();
+  std::size_t unanswered = 0, used = 0;
+  for (const Line& line : lines_) {
+    unanswered += line.asked.size();
+    used += line.used ? 1 : 0;
+  }
+  const bool full = config_.paced && unanswered >= paced_window * used;
   const auto has_turn = [&](const Line& line) {
     const auto more_urgent = [&](const Request& r) { return line.queued.front().rank < r.rank; };
     const auto than_all_of = [&](const Line& l) {

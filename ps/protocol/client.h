@@ -42,8 +42,9 @@ class Client {
   /// rank the requests in one order, the most urgent one that is unanswered is always at the
   /// server.
   static constexpr std::size_t window = 8;
-  /// The most unanswered requests of a paced client are this number for each server, at all of them
-  /// together. With fewer a link is idle now and then; with more the small parts run ahead again.
+  /// The most unanswered requests of a paced client are this number for each server that it asks,
+  /// at all of them together. With fewer a link is idle now and then; with more the small parts run
+  /// ahead again.
   static constexpr std::size_t paced_window = 2;
 
   Client(std::unique_ptr<Channel> channel, const ClientConfig& config, const Clock& clock,
@@ -97,6 +98,7 @@ class Client {
   };
   struct Line {                         // the connection to one server
     std::deque<Request> queued, asked;  // the queued ones by rank
+    bool used = false;                  // something has been asked
     double last_sent = 0;
   };
 

@@ -46,7 +46,7 @@ ParameterServer::ParameterServer(const Model& model, const std::vector<Chunk>& c
   copies_.resize(ranges_.size());
   if (ranges_.empty()) return;
   parameters_ = device.tensor({count}, MemoryKind::parameter, config.dtype);
-  if (policy_->gradients(config.workers) > 1 || config.pushes > 1 ||
+  if (ranges_.front().wanted() > 1 || config.pushes > 1 ||
       (!is_elastic() && rounds_of(config.optimizer, config.dtype) > 0))
     sums_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
   if (config.pushes > 1) partial_ = device.tensor({count}, MemoryKind::gradient, config.dtype);
@@ -110,6 +110,11 @@ std::size_t ParameterServer::index_of(const Header& header) const {
   if (found == range_at_.end() || ranges_[found->second].chunk().count != header.count)
     throw Error("server {} has no chunk of {} elements that begins at element {}", server(),
                 header.count, header.begin);
+  if (const Chunk& chunk = ranges_[found->second].chunk(); !chunk.is_of(header.worker))
+    throw Error(
+        "the {} elements from {} on are pushed and pulled by worker {} of every {} alone, counted "
+        "from 0",
+        header.count, header.begin, chunk.member, chunk.group);
   return found->second;
 }
 
@@ -205,8 +210,7 @@ Replies ParameterServer::advance(std::size_t index) {
 
 /// How much of their mean the gradients of an update add up to: less than 1 if some are missing.
 float ParameterServer::share_of(const Range& range) const {
-  return static_cast<float>(range.taken()) /
-         static_cast<float>(policy_->gradients(config_.workers));
+  return static_cast<float>(range.taken()) / static_cast<float>(range.wanted());
 }
 
 Tensor& ParameterServer::given_values(std::size_t index, int worker) {

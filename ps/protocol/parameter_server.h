@@ -16,16 +16,16 @@
 
 namespace ringside::ps {
 
-/// A server that adds up the gradients of an update in the order of the workers (a gradient that
-/// comes early waits its turn) and adds up the sums of several pushes a step; then the optimizer
-/// updates the chunk, and the workers that may read get its values: views of them, or copies if an
-/// update may come before the worker has them. A policy decides which gradients make an update and
-/// who may read (ps/protocol/consistency.h). Some optimizers need sums over the whole model before
-/// they update, in one or more rounds. In each round the workers ask for this server's part of the
-/// sums, and get it once all chunks of the server have their gradients. The workers add up the
-/// parts of all servers and send back the totals. When the first worker sends the totals of the
-/// last round, the server updates all of its chunks. The server holds parameters, gradient sums and
-/// optimizer state of its own chunks.
+/// A server that adds up the gradients of an update in the order of the workers that push the chunk
+/// (a gradient that comes early waits its turn) and adds up the sums of several pushes a step; then
+/// the optimizer updates the chunk, and the workers that may read get its values: views of them, or
+/// copies if an update may come before the worker has them. A policy decides which gradients make
+/// an update and who may read (ps/protocol/consistency.h). Some optimizers need sums over the whole
+/// model before they update, in one or more rounds. In each round the workers ask for this server's
+/// part of the sums, and get it once all chunks of the server have their gradients. The workers add
+/// up the parts of all servers and send back the totals. When the first worker sends the totals of
+/// the last round, the server updates all of its chunks. The server holds parameters, gradient sums
+/// and optimizer state of its own chunks.
 ///
 /// An update that has fewer gradients than it should, because workers are gone, is still their
 /// mean. With `delay_compensation` a gradient is first corrected for the updates since its worker
@@ -73,6 +73,7 @@ class ParameterServer : public Server {
     std::int64_t version = -1;
   };
 
+  /// Throws Error if the header is about no chunk of this server, or about one of other workers.
   std::size_t index_of(const Header& header) const;
   Replies push(int worker, const Header& header, std::vector<Tensor> frames);
   Replies pull(int worker, const Header& header);
@@ -110,6 +111,7 @@ class ParameterServer : public Server {
   /// Gives the totals of a round to the optimizer. If another worker has sent totals of this round
   /// before, only compares the two, and throws Error if they differ.
   void take_totals(Rounds& rounds, std::size_t round, std::vector<double> totals);
+  bool may_measure() const;
   Replies answer_measures();
   Replies end_rounds(bool finite);
   /// Adds up the times of the oldest updates, until at most `left` updates are not yet added.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "core/base/error.h"
@@ -63,13 +64,22 @@ Replies ParameterServer::measure(int worker, const Header& header,
   return answer_measures();
 }
 
+/// Where workers push different chunks, this server may have all gradients of a step before a
+/// worker that pushes none of them has sent its last totals of the step before. With another step
+/// begun and ended, these totals would be about a step that nobody remembers.
+bool ParameterServer::may_measure() const {
+  if (gathered_ != ranges_.size()) return false;
+  return ranges_.front().chunk().group == 1 ||
+         std::ranges::all_of(last_rounds_.settled, std::identity{});
+}
+
 Replies ParameterServer::answer_measures() {
   Replies replies;
   std::vector<Reply> waiting;
   for (Reply& reply : measures_) {
     const auto round = static_cast<std::size_t>(reply.message.header.micro_batch);
     Rounds& rounds = reply.message.header.step == rounds_.step ? rounds_ : last_rounds_;
-    if (round == rounds.sums.size() && gathered_ == ranges_.size())
+    if (round == rounds.sums.size() && may_measure())
       rounds.sums.push_back(
           optimizer_->measure(static_cast<int>(round), {0, parameters_, sums_},
                               {.step = rounds.step, .loss_scale = rounds.loss_scale}));
@@ -133,7 +143,7 @@ Replies ParameterServer::settle(int worker, const Header& header,
     take_totals(rounds, static_cast<std::size_t>(round), std::move(totals));
   }
   rounds.settled[w] = true;
-  return first ? end_rounds(!over) : Replies{};
+  return first ? end_rounds(!over) : answer_measures();
 }
 
 Replies ParameterServer::end_rounds(bool finite) {

@@ -10,12 +10,15 @@
 
 namespace ringside::ps {
 
-/// Elements [begin, begin + count) of the model's flat parameters. A chunk lies in one unit.
+/// Elements [begin, begin + count) of the model's flat parameters. A chunk lies in one unit. It is
+/// pushed and pulled by one worker of every `group` consecutive ones, number `member` of them.
 struct Chunk {
   std::size_t unit = 0;
   std::int64_t begin = 0, count = 0;
   int server = 0;
+  int group = 1, member = 0;
 
+  bool is_of(int worker) const { return worker % group == member; }
   bool operator==(const Chunk&) const = default;
 };
 

@@ -13,9 +13,13 @@ Range::Range(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t p
       world_(workers),
       policy_(policy),
       clocks_(policy, workers, pushes),
+      turn_(chunk.member),
       reads_(static_cast<std::size_t>(workers), Read{0, now}),
       history_bytes_(history_bytes),
-      history_{chunk.begin, chunk.count, {}, false} {}
+      history_{chunk.begin, chunk.count, {}, false} {
+  for (int worker = 0; worker < workers; ++worker)
+    if (!chunk.is_of(worker)) clocks_.leave(worker);
+}
 
 bool Range::push(int worker, std::int64_t step, std::int64_t push, Tensor values) {
   const std::int64_t number = clocks_.push(worker, step, push, version_);
@@ -30,9 +34,6 @@ bool Range::push(int worker, std::int64_t step, std::int64_t push, Tensor values
   waiting_.push_back({worker, step, *update, std::move(values), read.version, read.at});
   return true;
 }
-
-/// Whether an update needs the gradients of all workers.
-bool Range::all_workers() const { return policy_.gradients(world_) == world_; }
 
 std::optional<Range::Gradient> Range::take(int worker) {
   const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Gradient& one) {
@@ -51,8 +52,8 @@ std::optional<Range::Gradient> Range::next_gradient() {
       std::optional<Gradient> gradient = take(turn_);
       if (!gradient && clocks_.is_there(turn_)) return {};
       if (gradient) gradient->first = taken_++ == 0;
-      ++turn_;
-      complete_ = taken_ > 0 && turn_ == world_;
+      turn_ += chunk_.group;
+      complete_ = taken_ > 0 && turn_ >= world_;
       if (gradient) return gradient;
     }
     return {};
@@ -78,15 +79,15 @@ bool Range::can_still_come() const {
 /// have gone on to a later update, and those who have not yet would wait for ever. So without
 /// workers who could still push, fewer gradients, or none, make the update.
 void Range::choose_first() {
-  const auto wanted = static_cast<std::size_t>(policy_.gradients(world_));
+  const auto needed = static_cast<std::size_t>(wanted());
   const auto is_of_update = [&](const Gradient& one) { return one.update == version_; };
   const auto come =
       static_cast<std::size_t>(std::count_if(waiting_.begin(), waiting_.end(), is_of_update));
-  if (come < wanted && (waiting_.empty() || can_still_come())) return;
+  if (come < needed && (waiting_.empty() || can_still_come())) return;
   complete_ = come == 0;
   std::erase_if(waiting_, [&](Gradient& one) {
     if (!is_of_update(one)) return false;
-    if (chosen_.size() < wanted)
+    if (chosen_.size() < needed)
       chosen_.push_back(std::move(one));
     else
       ++dropped_;
@@ -98,7 +99,8 @@ void Range::choose_first() {
 
 void Range::updated() {
   ++version_;
-  turn_ = taken_ = 0;
+  turn_ = chunk_.member;
+  taken_ = 0;
   complete_ = false;
 }
 

@@ -17,8 +17,9 @@
 
 namespace ringside::ps {
 
-/// Which gradients of a chunk have come, which update is under way, who waits for values, and what
-/// has happened so far. The range knows no parameters: its server adds gradients up and updates.
+/// Which gradients of a chunk have come from the workers that push it, which update is under way,
+/// who waits for values, and what has happened so far. The range knows no parameters: its server
+/// adds gradients up and updates.
 class Range {
  public:
   /// A gradient that has come, and the values from which it was computed: their version, and when
@@ -43,13 +44,16 @@ class Range {
     bool trains = true;       // whether what the worker pushes next comes from these values
   };
 
-  /// `begin` is the chunk's first element in its server's own parameters. The policy outlives the
+  /// `begin` is the chunk's first element in its server's own parameters. `workers` are all of the
+  /// run; those that do not push the chunk count as gone from the start. The policy outlives the
   /// range. At most `history_bytes` of history() are kept; 0 if nobody wants it. Workers begin with
   /// the initial values, as if they had read them at `now`.
   Range(const Chunk& chunk, std::int64_t begin, int workers, std::int64_t pushes,
         const Policy& policy, std::size_t history_bytes, double now);
 
   const Chunk& chunk() const { return chunk_; }
+  /// How many gradients make an update, if no worker is gone.
+  int wanted() const { return policy_.gradients(pushers()); }
   std::int64_t begin() const { return begin_; }
   const Clocks& clocks() const { return clocks_; }
   /// The number of updates so far. (Where a step has several pushes, each counts as an update,
@@ -86,7 +90,9 @@ class Range {
     std::int64_t version;
     double at;
   };
-  bool all_workers() const;
+  /// How many workers push this chunk.
+  int pushers() const { return world_ / chunk_.group; }
+  bool all_workers() const { return wanted() == pushers(); }
   bool can_still_come() const;
   std::optional<Gradient> take(int worker);
   void choose_first();
@@ -98,7 +104,7 @@ class Range {
   Clocks clocks_;
   std::int64_t version_ = 0;
   std::deque<Gradient> waiting_;  // in the order in which they came
-  int turn_ = 0;                  // updates of all workers: whose gradient is added next
+  int turn_;                      // updates of all workers: whose gradient is added next
   std::vector<Gradient> chosen_;  // other updates: their gradients that are not yet added
   int taken_ = 0;                 // gradients of the update under way
   bool complete_ = false;

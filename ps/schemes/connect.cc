@@ -23,7 +23,7 @@ ServerConfig server_config(const RankContext& context, std::uint64_t token) {
 namespace {
 
 /// Whether servers beside workers and others both keep a part of the model; their parts differ.
-bool has_servers_of_both_kinds(const RunPlan& plan) {
+bool has_servers_of_both_kinds(const RunPlan& plan, int group) {
   const auto count = [&](bool beside) {
     return std::ranges::count_if(plan.ranks, [&](const RankPlan& rank) {
       return rank.server >= 0 && (rank.worker >= 0) == beside;
@@ -31,7 +31,7 @@ bool has_servers_of_both_kinds(const RunPlan& plan) {
   };
   const std::int64_t dedicated = count(false);
   if (dedicated == 0 || count(true) == 0) return false;
-  const auto shares = shares_of_servers(Placement::mixed, dedicated, plan.world);
+  const auto shares = shares_of_servers(Placement::mixed, dedicated, plan.world, group);
   return shares.front() > 0 && shares.back() > 0;
 }
 
@@ -42,7 +42,7 @@ constexpr double grace = 1.1;
 }  // namespace
 
 std::unique_ptr<Client> connect(const RankContext& context, Transport& transport,
-                                TransportOptions options) {
+                                TransportOptions options, int group) {
   options.timeout_s *= grace;
   Connection connection = transport.connect(context, options);
   const ClientConfig config{.worker = context.self().worker,
@@ -50,7 +50,7 @@ std::unique_ptr<Client> connect(const RankContext& context, Transport& transport
                             .token = connection.token,
                             .timeout_s = options.timeout_s,
                             .greeting = greeting_of(context.plan, context.program),
-                            .paced = has_servers_of_both_kinds(context.plan)};
+                            .paced = has_servers_of_both_kinds(context.plan, group)};
   return std::make_unique<Client>(std::move(connection.channel), config, context.device.clock(),
                                   context.timeline);
 }

@@ -17,8 +17,9 @@ inline std::int64_t pushes_a_step(const TrainConfig& train) {
 /// The configuration of this rank's server, according to the plan.
 ServerConfig server_config(const RankContext& context, std::uint64_t token);
 
-/// Makes the client through which a worker reaches all servers. Blocks until all servers listen.
+/// Makes the client through which a worker reaches all servers; workers push in groups of `group`.
+/// Blocks until all servers listen.
 std::unique_ptr<Client> connect(const RankContext& context, Transport& transport,
-                                TransportOptions options);
+                                TransportOptions options, int group = 1);
 
 }  // namespace ringside::ps

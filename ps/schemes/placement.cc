@@ -14,14 +14,16 @@ ServerCounts count_servers(Placement placement, std::int64_t servers, int world)
   return {world + servers, world};
 }
 
-std::vector<std::int64_t> shares_of_servers(Placement placement, std::int64_t servers, int world) {
+std::vector<std::int64_t> shares_of_servers(Placement placement, std::int64_t servers, int world,
+                                            int group) {
   const ServerCounts counts = count_servers(placement, servers, world);
   std::vector<std::int64_t> shares(static_cast<std::size_t>(counts.all), 1);
   if (placement != Placement::mixed) return shares;
+  const std::int64_t n = world / group;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const bool own = static_cast<std::int64_t>(i) < counts.beside;
-    shares[i] = own ? world - servers : 2 * (world - 1);
-    if (world == 1) shares[i] = own ? 1 : 0;
+    shares[i] = own ? n - servers : 2 * (n - 1) * group;
+    if (n == 1) shares[i] = own ? 1 : 0;
   }
   return shares;
 }

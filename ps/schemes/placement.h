@@ -15,8 +15,8 @@ enum class Placement : std::uint8_t { dedicated, beside, mixed };
 inline constexpr std::string_view placement_names[] = {"dedicated", "beside", "mixed"};
 constexpr EnumNames names_of(Placement) { return placement_names; }
 
-/// The numbers of all servers and of those beside workers. Of n workers, number s * n / beside has
-/// server s in its process, so the servers are spread evenly; those from `beside` on are dedicated.
+/// The numbers of all servers and of those beside workers (core/plan/places.h says which); servers
+/// from number `beside` on are dedicated.
 struct ServerCounts {
   std::int64_t all = 0, beside = 0;
   std::int64_t dedicated() const { return all - beside; }
@@ -29,7 +29,10 @@ ServerCounts count_servers(Placement placement, std::int64_t servers, int world)
 /// n workers and k dedicated servers (k <= n), a dedicated one keeps 2(n - 1) parts of n^2 + kn -
 /// 2k, and a worker's own n - k. Every link is then equally busy (section 4.1 of the paper):
 /// without dedicated servers this is `beside` with n servers, and with k = n all values lie on
-/// dedicated ones. One worker alone keeps all values itself.
-std::vector<std::int64_t> shares_of_servers(Placement placement, std::int64_t servers, int world);
+/// dedicated ones. One worker alone keeps all values itself. Where workers push in groups of
+/// `group`, which divides their number, n is the number of groups: the servers beside the workers
+/// of a group together keep n - k parts, and the links are those of the groups' machines.
+std::vector<std::int64_t> shares_of_servers(Placement placement, std::int64_t servers, int world,
+                                            int group = 1);
 
 }  // namespace ringside::ps

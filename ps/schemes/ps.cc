@@ -1,7 +1,11 @@
 #include "ps/schemes/ps.h"
 
 #include <algorithm>
+#include <deque>
 #include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "ps/protocol/parameter_server.h"
 #include "ps/protocol/service.h"
@@ -10,6 +14,7 @@
 #include "ps/schemes/easgd.h"
 #include "ps/schemes/ps_parts.h"
 #include "ps/schemes/replica_scheme.h"
+#include "ps/schemes/sum_group.h"
 #include "ps/schemes/tickets.h"
 
 namespace ringside::ps {
@@ -53,6 +58,7 @@ class Ps : public ReplicaScheme {
       link().push_pull(unit, step);
   }
   const PsOptions& options() const { return options_; }
+  int group() const override { return sum_group_of(options_, context().plan.world); }
 
  private:
   TransportOptions transport_options(const Model&) const override {
@@ -66,6 +72,110 @@ class Ps : public ReplicaScheme {
   PsOptions options_;
   bool barrier_;    // values are read within the step, once all workers have pushed
   bool in_rounds_;  // the optimizer needs sums over the model before it updates
+};
+
+/// Bulk synchronous, with workers that push in groups. All members of a group begin sums and
+/// gatherings in one order, because a step's sums, from the last unit to the first, have all begun
+/// before the values of the first unit can come, and values are gathered from the first unit on.
+/// What the workers of a group wait for within it never waits for what they wait for at servers
+/// later on, so whoever is furthest behind can always go on.
+class GroupedPs final : public Ps {
+ public:
+  using Ps::Ps;
+
+  void attach(Model& model) override {
+    Ps::attach(model);
+    group_.emplace(context(), model, replica(), group());
+    gathers_.resize(model.units.size());
+    gathered_ = gathers_.size();
+  }
+
+  void before_forward(std::size_t unit, const Pass&) override {
+    gather_until(unit);
+    gathers_[unit].wait(context().timeline);
+  }
+  void after_forward(std::size_t unit, const Pass& pass) override {
+    Ps::after_forward(unit, pass);
+    push_sums();
+    while (gathered_ < gathers_.size() && link().has_come(gathered_)) gather();
+  }
+  bool step(const StepInfo& info) override {
+    while (!sums_.empty()) push_first();
+    const bool finite = Ps::step(info);
+    gathered_ = 0;
+    return finite;
+  }
+  void drain() override {
+    Ps::drain();
+    gather_until(gathers_.size() - 1);
+    for (SumGroup::Exchange& gather : gathers_) gather.wait(context().timeline);
+  }
+
+  Traffic traffic() const override {
+    return group_ ? Ps::traffic() + group_->traffic() : Ps::traffic();
+  }
+  std::vector<SchemeFigure> figures() const override {
+    const auto steps = static_cast<double>(context().plan.train.steps);
+    return {
+        {"sent to servers", "MB a step", 1e-6 * static_cast<double>(Ps::traffic().sent) / steps}};
+  }
+
+ private:
+  /// A gradient that is being added up, and what is pushed of it then.
+  struct Sum {
+    std::size_t unit = 0;
+    std::int64_t step = 0;
+    std::optional<std::int64_t> micro_batch;  // none: the last one of the step
+    SumGroup::Exchange exchange;
+  };
+  /// So many sums of units may be under way in backward before a worker waits for the oldest. A
+  /// host that runs ahead of its device would see none of them end before the end of backward.
+  static constexpr std::size_t most_sums = 2;
+
+  void push(std::size_t unit, std::int64_t step) override { add_up(unit, step, {}); }
+  void push_part(std::size_t unit, std::int64_t step, std::int64_t micro_batch) override {
+    add_up(unit, step, micro_batch);
+  }
+  void free_gradients(std::size_t unit) override {
+    while (std::ranges::any_of(sums_, [&](const Sum& sum) { return sum.unit == unit; }))
+      push_first();
+    Ps::free_gradients(unit);
+  }
+
+  void add_up(std::size_t unit, std::int64_t step, std::optional<std::int64_t> micro_batch) {
+    sums_.push_back({unit, step, micro_batch, group_->add_up(unit)});
+    push_sums();
+  }
+  void push_sums() {
+    while (!sums_.empty() && (sums_.size() > most_sums || sums_.front().exchange.ready()))
+      push_first();
+  }
+  void push_first() {
+    Sum sum = std::move(sums_.front());
+    sums_.pop_front();
+    sum.exchange.wait(context().timeline);
+    if (sum.micro_batch)
+      Ps::push_part(sum.unit, sum.step, *sum.micro_batch);
+    else
+      Ps::push(sum.unit, sum.step);
+  }
+
+  /// Begins to gather the next unit, of which this worker has its own part.
+  void gather() {
+    gathers_[gathered_] = group_->gather(gathered_);
+    ++gathered_;
+  }
+  void gather_until(std::size_t unit) {
+    while (gathered_ <= unit) {
+      link().wait_for(gathered_);
+      gather();
+    }
+  }
+
+  std::optional<SumGroup> group_;
+  std::deque<Sum> sums_;                     // in the order in which they began
+  std::vector<SumGroup::Exchange> gathers_;  // by unit
+  std::size_t gathered_ = 0;                 // units whose gathering has begun since the last step
 };
 
 /// Workers may hold different values: asp, ssp, and bsp with backup workers.
@@ -143,6 +253,8 @@ class BackupPs final : public FreePs {
 }  // namespace
 
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options) {
+  if (sum_group_of(options, context.plan.world) > 1)
+    return std::make_unique<GroupedPs>(context, options);
   if (promise_of(options) == Promise::same_run) return std::make_unique<Ps>(context, options);
   if (options.consistency == Consistency::asp) return std::make_unique<Asp>(context, options);
   if (options.consistency == Consistency::easgd) return make_easgd(context, options);
@@ -164,20 +276,35 @@ double ps_minimum_bytes(const StepShape& shape, const PsOptions& options) {
   const double parameters = elastic ? 4 * static_cast<double>(shape.parameters) /
                                           static_cast<double>(options.communication_period)
                                     : static_cast<double>(shape.parameter_bytes);
-  const double n = shape.world, s = shape.servers;
+  const double n = shape.world, s = shape.servers, g = sum_group_of(options, shape.world);
   const auto r = static_cast<double>(shape.reductions);
-  if (options.placement == Placement::dedicated) return parameters * std::max(r, n / s);
+  const double pushed = parameters / g;
+  const double within = (g - 1) * pushed * (r + 1);
+  if (options.placement == Placement::dedicated)
+    return std::max(within + r * pushed, n * pushed / s);
+  // What the rank of a worker sends whose server keeps `kept` bytes, if it pushes as many of them
+  // itself as it can.
+  const auto worker_and_server = [&](double kept) {
+    const double own = std::min(kept, pushed);
+    return within + r * (pushed - own) + n / g * kept - own;
+  };
   if (options.placement == Placement::mixed) {
-    const auto shares = shares_of_servers(options.placement, options.servers, shape.world);
+    const auto shares = shares_of_servers(options.placement, options.servers, shape.world,
+                                          sum_group_of(options, shape.world));
     const auto all = std::accumulate(shares.begin(), shares.end(), std::int64_t{0});
     const double part = parameters / static_cast<double>(all);
-    const double own = part * static_cast<double>(shares.front());
     const double dedicated = options.servers > 0 ? part * static_cast<double>(shares.back()) : 0;
-    return std::max(n * dedicated, r * (parameters - own) + (n - 1) * own);
+    return std::max(n / g * dedicated,
+                    worker_and_server(part * static_cast<double>(shares.front())));
   }
-  const double worker_and_server = parameters * (r * (s - 1) + (n - 1)) / s;
-  return shape.servers < shape.world ? std::max(r * parameters, worker_and_server)
-                                     : worker_and_server;
+  const double least = worker_and_server(parameters / s);
+  return shape.servers < shape.world ? std::max(within + r * pushed, least) : least;
+}
+
+bool ps_has_own_order(const PsOptions& options, const RunPlan& plan) {
+  const int group = sum_group_of(options, plan.world);
+  if (group == 1 || plan.device.kind == "cuda" || plan.model.batch_norm_group > 1) return false;
+  return group < plan.world || pushes_a_step(plan.train) > 1;
 }
 
 }  // namespace ringside::ps

@@ -22,24 +22,30 @@ namespace ringside::ps {
 /// mean over the samples of the gradients that make an update. The run's parameters are those of
 /// the servers when all workers are done. With N workers, S servers, parameters of P bytes, and R
 /// gradients of each parameter in a step, a worker sends R * P bytes in a step and a server sends
-/// N * P / S bytes.
+/// N * P / S bytes. With `sum_group` = G above 1 (ps/schemes/sum_group.h) both send G times fewer
+/// bytes, and a worker sends (R + 1) * P * (G - 1) / G bytes to the others of its group besides.
 std::unique_ptr<SyncScheme> make_ps(const RankContext& context, const PsOptions& options);
 
-/// The definition of a run that is not bulk synchronous: replays RunPlan::history.
+/// Whether a run has an order of sums of its own: within groups of workers first.
+bool ps_has_own_order(const PsOptions& options, const RunPlan& plan);
+/// The definition of a run with an order of its own; or of a run that is not bulk synchronous,
+/// which replays RunPlan::history.
 std::unique_ptr<SyncScheme> define_ps(const RankContext& context, const PsOptions& options);
 
 /// What a server's rank does until all workers are done; see ps/protocol/service.h.
 RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model& model,
                     const Loader& loader);
 
-/// The fewest bytes that the busiest rank must send in a step; for N, S, P and R see make_ps().
-/// With dedicated servers: max(R * P, N * P / S). With servers beside workers, a rank that has both
-/// sends R * P * (S - 1) / S bytes of gradients, those of all parts except its own server's. It
-/// also sends (N - 1) * P / S bytes of values: its server's part to each of the other workers. A
-/// rank that has only a worker sends R * P bytes. With servers mixed, of which a dedicated one
-/// keeps C bytes and a worker's own G (shares_of_servers()), a dedicated one sends N * C bytes and
-/// the rank of a worker R * (P - G) + (N - 1) * G. With easgd all of these, of fp32 values, are
-/// divided by the communication period.
+/// The fewest bytes that the busiest rank must send in a step; for N, S, P, R and G see make_ps().
+/// A worker sends W = (R + 1) * P * (G - 1) / G bytes within its group, and pushes p = P / G bytes
+/// R times. With dedicated servers: max(W + R * p, N * p / S). A rank that also has a server, which
+/// keeps K bytes, pushes all parts but those of its own server, and sends its server's values to
+/// the other workers that push them. Its server keeps what the worker pushes itself, as far as
+/// possible, which are k = min(K, p) bytes; so the rank sends W + R * (p - k) + K * N / G - k. With
+/// servers beside workers K is P / S, and a rank that has only a worker sends W + R * p. With
+/// servers mixed, K and the C bytes of a dedicated server follow from shares_of_servers(); a
+/// dedicated one sends C * N / G. With easgd all of these, of fp32 values, are divided by the
+/// communication period.
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
 
 }  // namespace ringside::ps

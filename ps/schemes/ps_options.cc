@@ -12,6 +12,24 @@ constexpr std::int64_t most_servers = 4096;
 constexpr std::int64_t most_io_threads = 64;
 constexpr double least_partition_mb = 1e-3, most_partition_mb = 1024;
 
+void check_sum_group(const PsOptions& options, int world) {
+  const std::string given = fmt::format("scheme.ps.sum_group = {}", options.sum_group);
+  if (options.sum_group < 1) throw Error("{} is too small; it has to be 1 or more", given);
+  if (options.sum_group == 1) return;
+  if (options.consistency != Consistency::bsp || options.backup_workers > 0)
+    throw Error(
+        "{} goes with consistency 'bsp' without backup workers alone: the workers of a group wait "
+        "for each other at every unit; leave it out",
+        given);
+  if (options.partition_by != PartitionBy::parts)
+    throw Error(
+        "{}: each worker of a group pushes a part of every unit, so tensors are cut; leave "
+        "scheme.ps.partition_by at 'parts'",
+        given);
+  if (world % sum_group_of(options, world) != 0)
+    throw Error("{} does not divide world {}; choose a divisor", given, world);
+}
+
 }  // namespace
 
 Fields fields_of(PsOptions& options) {
@@ -62,6 +80,9 @@ Fields fields_of(PsOptions& options) {
        "ssp: how many updates the values of a step may lack"},
       {"staleness_lr", &options.staleness_lr,
        "asp: inverse divides the learning rate of an update by 1 + the staleness of its gradient"},
+      {"sum_group", &options.sum_group,
+       "bsp: consecutive workers, as of one machine, that add up their gradients before they push, "
+       "each a part of every unit, and give each other the values that they pull; 1: none"},
       {"transport", &options.transport,
        "how messages travel between processes: shm (headers through shared memory, values read "
        "where they lie; ranks on CPUs), ipc, tcp (of the loopback interface, unless address says "
@@ -92,11 +113,13 @@ void check(const PsOptions& options, const RunPlan& plan) {
   if (options.servers < least || options.servers > most_servers)
     throw Error("scheme.ps.servers = {} must lie between {} and {}", options.servers, least,
                 most_servers);
-  if (mixed && options.servers > plan.world)
+  check_sum_group(options, plan.world);
+  const int groups = plan.world / sum_group_of(options, plan.world);
+  if (mixed && options.servers > groups)
     throw Error(
         "scheme.ps.servers = {}: with placement 'mixed' there is at most one dedicated server for "
-        "each of {} worker{}; lower it, or choose 'dedicated'",
-        options.servers, plan.world, plan.world == 1 ? "" : "s");
+        "each of {} {}{}; lower it, or choose 'dedicated'",
+        options.servers, groups, groups < plan.world ? "group" : "worker", groups == 1 ? "" : "s");
   if (!(options.partition_mb >= least_partition_mb && options.partition_mb <= most_partition_mb))
     throw Error("scheme.ps.partition_mb = {} must lie between {} and {}", options.partition_mb,
                 least_partition_mb, most_partition_mb);

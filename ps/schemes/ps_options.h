@@ -1,6 +1,8 @@
 // The options of the scheme "ps".
 #pragma once
 
+#include <algorithm>
+
 #include "core/base/fields.h"
 #include "core/base/named_enum.h"
 #include "core/plan/run_plan.h"
@@ -29,6 +31,7 @@ struct PsOptions {
   std::int64_t communication_period = 10;
   double moving_rate = 0;  // 0: 0.9 / N with N workers
   bool equal_steps = false;
+  std::int64_t sum_group = 1;
   TransportKind transport = TransportKind::automatic;
   std::int64_t io_threads = 1;
   std::int64_t port = 0;
@@ -51,6 +54,12 @@ ConsistencyRules rules_of(const PsOptions& options);
 Promise promise_of(const PsOptions& options);
 inline ServerCounts count_servers(const PsOptions& options, int world) {
   return count_servers(options.placement, options.servers, world);
+}
+
+/// How many consecutive of `world` workers add up their gradients before they push. Groups larger
+/// than the world are lowered to the world.
+inline int sum_group_of(const PsOptions& options, int world) {
+  return static_cast<int>(std::min<std::int64_t>(options.sum_group, world));
 }
 
 /// EASGD's moving rate in a run with `workers` workers.

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/plan/places.h"
 #include "ps/schemes/connect.h"
+#include "ps/schemes/sum_group.h"
 
 namespace ringside::ps {
 namespace {
@@ -12,9 +14,61 @@ std::int64_t partition_bytes(const PsOptions& options) {
   return std::llround(options.partition_mb * 1e6);
 }
 
+/// How much of one member's parts each server keeps. A server beside a worker keeps parts that this
+/// worker pushes itself, which then do not leave the process, where every member has equally many
+/// of these servers.
+std::vector<std::int64_t> shares_of_member(std::vector<std::int64_t> shares, std::int64_t beside,
+                                           int world, int group, int member) {
+  std::vector<int> members, servers(static_cast<std::size_t>(group));
+  for (std::int64_t s = 0; s < beside; ++s) {
+    members.push_back(worker_beside(static_cast<int>(s), static_cast<int>(beside), world) % group);
+    ++servers[static_cast<std::size_t>(members.back())];
+  }
+  if (std::ranges::any_of(servers, [&](int count) { return count != servers[0]; })) return shares;
+  for (std::size_t s = 0; s < members.size(); ++s) shares[s] *= members[s] == member ? group : 0;
+  return shares;
+}
+
+/// The chunks that one member of every group pushes.
+std::vector<Chunk> chunks_of_member(const Model& model, const std::vector<std::int64_t>& shares,
+                                    std::int64_t max_bytes, int group, int member) {
+  std::vector<std::int64_t> counts, moves;  // from the parts, one after the other, into the model
+  std::int64_t begin = 0;
+  for (std::size_t u = 0; u < model.units.size(); ++u) {
+    const UnitPart part = part_of(model.units[u]->layout().count(), group, member);
+    counts.push_back(part.count);
+    moves.push_back(model.first_parameter(u) + part.begin - begin);
+    begin += part.count;
+  }
+  std::vector<Chunk> chunks = partition(counts, shares, max_bytes);
+  for (Chunk& chunk : chunks) {
+    chunk.begin += moves[chunk.unit];
+    chunk.group = group;
+    chunk.member = member;
+  }
+  return chunks;
+}
+
+/// The same for every member: workers push in groups.
+std::vector<Chunk> chunks_of_groups(const Model& model, int world, const PsOptions& options) {
+  const int group = sum_group_of(options, world);
+  const std::int64_t beside = count_servers(options, world).beside;
+  const auto shares = shares_of_servers(options.placement, options.servers, world, group);
+  std::vector<Chunk> chunks;
+  for (int member = 0; member < group; ++member) {
+    const std::vector<Chunk> more =
+        chunks_of_member(model, shares_of_member(shares, beside, world, group, member),
+                         partition_bytes(options), group, member);
+    chunks.insert(chunks.end(), more.begin(), more.end());
+  }
+  std::ranges::sort(chunks, {}, &Chunk::begin);
+  return chunks;
+}
+
 }  // namespace
 
 std::vector<Chunk> chunks_of(const Model& model, int world, const PsOptions& options) {
+  if (sum_group_of(options, world) > 1) return chunks_of_groups(model, world, options);
   return partition(model, shares_of_servers(options.placement, options.servers, world),
                    partition_bytes(options), options.partition_by);
 }

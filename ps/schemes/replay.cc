@@ -1,13 +1,15 @@
 // The definition of runs in which workers push gradients and do not wait for each other: a replay
-// on one rank.
+// on one rank; and who asks for which definition.
 #include <optional>
 
 #include "core/scheme/replica.h"
+#include "core/scheme/single.h"
 #include "ps/schemes/consistency_plan.h"
 #include "ps/schemes/easgd.h"
 #include "ps/schemes/event_walk.h"
 #include "ps/schemes/ps.h"
 #include "ps/schemes/replayed_servers.h"
+#include "ps/schemes/sum_group.h"
 
 namespace ringside::ps {
 namespace {
@@ -121,6 +123,11 @@ class Definition final : public SyncScheme {
 }  // namespace
 
 std::unique_ptr<SyncScheme> define_ps(const RankContext& context, const PsOptions& options) {
+  if (promise_of(options) == Promise::same_run)
+    return define_in_order(context, [&plan = context.plan, options](const Model& model) {
+      return std::vector{sum_over_groups(model.parameter_count(), plan.defines,
+                                         sum_group_of(options, plan.defines))};
+    });
   if (options.consistency == Consistency::easgd) return define_easgd(context, options);
   return std::make_unique<Definition>(context, options);
 }

@@ -21,6 +21,7 @@ ReplicaLink::ReplicaLink(const Model& model, Replica& replica, Device& device, C
     if (std::any_of(chunks_.begin(), chunks_.end(),
                     [&](const Chunk& chunk) { return chunk.server == server; }))
       servers_.push_back(server);
+  std::erase_if(chunks_, [&](const Chunk& chunk) { return !chunk.is_of(client.worker()); });
 }
 
 void ReplicaLink::push(std::size_t unit, std::int64_t step) {

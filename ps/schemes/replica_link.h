@@ -11,9 +11,9 @@
 namespace ringside::ps {
 
 /// Moves gradients of the replica to the servers, and values of the servers into the replica, chunk
-/// by chunk. What is not sent yet leaves in the order in which the next forward needs it, the first
-/// unit's chunks first. All calls go through the client and throw its errors; only settle() and
-/// wait_for() block.
+/// by chunk: those chunks of a unit that this worker pushes (Chunk::is_of()). What is not sent yet
+/// leaves in the order in which the next forward needs it, the first unit's chunks first. All calls
+/// go through the client and throw its errors; only settle() and wait_for() block.
 class ReplicaLink {
  public:
   /// All arguments but `chunks`, which are those of the servers, outlive the link.
@@ -41,6 +41,9 @@ class ReplicaLink {
   /// reply brings values, or says that a gradient of push_part() has been added up.
   void wait_for(std::size_t unit);
 
+  /// Whether wait_for() would return at once. Handles no replies.
+  bool has_come(std::size_t unit) const { return missing_[unit] == 0; }
+
   /// The newest version of any range's values that have come.
   std::int64_t newest_version() const { return newest_version_; }
 
@@ -61,8 +64,8 @@ class ReplicaLink {
   Replica& replica_;
   Device& device_;
   Client& client_;
-  std::vector<Chunk> chunks_;
-  std::vector<int> servers_;  // servers that have chunks
+  std::vector<Chunk> chunks_;  // those of this worker
+  std::vector<int> servers_;   // servers that have chunks of any worker
   int rounds_;
   std::int64_t last_push_;    // the number of a step's last push
   std::vector<int> missing_;  // how many replies have not come, by unit

@@ -22,14 +22,18 @@ class ReplicaScheme : public SyncScheme {
  public:
   void attach(Model& model) override {
     replica_.emplace(model, context());
-    client_ = connect(context(), *transport_, transport_options(model));
+    model_ = &model;
+    client_ = connect(context(), *transport_, transport_options(model), group());
     link_.emplace(model, *replica_, context().device, *client_, context().plan, chunks(model));
   }
 
   void after_forward(std::size_t, const Pass&) override { client_->progress(); }
   void before_backward(std::size_t unit, const Pass& pass) override {
     client_->progress();
-    if (every_ && pass.micro_batch > 0) link_->wait_for(unit);
+    if (every_ && pass.micro_batch > 0) {
+      free_gradients(unit);
+      if (const auto lender = model_->lender_of(unit)) free_gradients(*lender);
+    }
     replica_->before_backward(unit, every_ ? Pass{} : pass);
   }
   void after_backward(std::size_t unit, const Pass& pass) override {
@@ -37,7 +41,7 @@ class ReplicaScheme : public SyncScheme {
     if (pass.last())
       push(unit, pass.step);
     else if (every_)
-      link_->push_part(unit, pass.step, pass.micro_batch);
+      push_part(unit, pass.step, pass.micro_batch);
   }
   bool step(const StepInfo& info) override {
     steps_ = info.step + 1;
@@ -81,8 +85,17 @@ class ReplicaScheme : public SyncScheme {
     return partition(model, context().plan.servers);
   }
 
+  /// How many workers push as one.
+  virtual int group() const { return 1; }
+
   /// Sends a unit's last gradient of a step.
   virtual void push(std::size_t unit, std::int64_t step) = 0;
+  /// Sends a unit's gradient of an earlier micro-batch.
+  virtual void push_part(std::size_t unit, std::int64_t step, std::int64_t micro_batch) {
+    link_->push_part(unit, step, micro_batch);
+  }
+  /// Waits until the unit's gradient of an earlier micro-batch may be overwritten.
+  virtual void free_gradients(std::size_t unit) { link_->wait_for(unit); }
 
   Replica& replica() { return *replica_; }
   Client& client() { return *client_; }
@@ -92,6 +105,7 @@ class ReplicaScheme : public SyncScheme {
 
  private:
   std::unique_ptr<Transport> transport_;
+  Model* model_ = nullptr;
   std::optional<Replica> replica_;
   std::unique_ptr<Client> client_;
   std::optional<ReplicaLink> link_;
