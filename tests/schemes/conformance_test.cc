@@ -143,6 +143,20 @@ TEST_P(ServersOfBsp, EndWithTheBitsOfSingleHoweverTheyAreReadAndWhateverTheyKeep
     }
 }
 
+TEST_P(ServersOfBsp, ReadAfterABarrierInGroupsToo) {
+  const int world = GetParam();
+  if (world % 2 != 0) GTEST_SKIP() << "groups of 2 do not divide world " << world;
+  for (const double clip_norm : {0.0, 0.5}) {
+    auto config = testing::accumulating();
+    config.optimizer.clip_norm = clip_norm;
+    config.scheme_options["ps"] = ps::PsOptions{
+        .servers = 2, .sum_group = 2, .partition_mb = 0.01, .pull = ps::Pull::barrier};
+    const Row row = run(plan_training(config, "ps", world));
+    EXPECT_THAT(violations(row, definition_of(config, "ps", world)), IsEmpty())
+        << "clip_norm " << clip_norm;
+  }
+}
+
 TEST(SingleTest, GroupsMicroBatchesAsReplicasWould) {
   auto config = tiny("mlp");
   config.train.accumulation = 2;
