@@ -34,7 +34,8 @@ class File {
   int number_ = -1;
 };
 
-/// A whole file mapped into the address space, readable and writable.
+/// A whole file mapped into the address space, readable and writable. If the file grows, the
+/// mapping does not.
 class Mapping {
  public:
   explicit Mapping(const File& file);

@@ -56,6 +56,7 @@ std::shared_ptr<std::byte> PeerMemory::find(const Address& address) {
   const std::tuple file(address.process, address.file, address.identity);
   auto known = files_.find(file);
   if (known == files_.end()) known = files_.emplace(file, mapping_of(address)).first;
+  if (!holds(*known->second, address)) known->second = mapping_of(address);
   return place_in(known->second, address);
 }
 

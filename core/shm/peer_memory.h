@@ -26,7 +26,9 @@ struct Address {
 };
 
 /// Tells peers where tensors of this rank lie, and maps the files that hold the peers' tensors. A
-/// file is mapped at its first use and stays mapped until this object ends. Thread-safe.
+/// file is mapped at its first use, and anew when it has grown by a tensor that is asked for; the
+/// newest mapping lasts until this object ends, an older one as long as pointers into it.
+/// Thread-safe.
 class PeerMemory {
  public:
   /// Returns where `tensor` lies. Throws Error if the tensor is not fp32, bf16 or fp16, or not in

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -13,23 +15,24 @@
 
 #include "core/base/error.h"
 #include "core/base/random.h"
+#include "tests/support/memory_limit.h"
 
 namespace ringside {
 namespace {
 
-constexpr std::size_t segment = std::size_t{1} << 20;
+constexpr std::size_t range = std::size_t{1} << 20;  // of addresses
 
-class ArenaOf : public testing::TestWithParam<Arena::Backing> {
+class ArenaOf : public ::testing::TestWithParam<Arena::Backing> {
  protected:
-  Arena arena_{GetParam(), segment};
+  Arena arena_{GetParam(), range};
 };
 INSTANTIATE_TEST_SUITE_P(Backings, ArenaOf,
-                         testing::Values(Arena::Backing::anonymous, Arena::Backing::memfd),
+                         ::testing::Values(Arena::Backing::anonymous, Arena::Backing::memfd),
                          [](const auto& info) {
                            return info.param == Arena::Backing::memfd ? "memfd" : "anonymous";
                          });
 
-TEST_P(ArenaOf, TakesNothingBeforeTheFirstRequest) { EXPECT_EQ(arena_.reserved(), 0u); }
+TEST_P(ArenaOf, TakesNothingBeforeTheFirstRequest) { EXPECT_EQ(arena_.reached(), 0u); }
 
 TEST_P(ArenaOf, AlignsEveryBlock) {
   for (const std::size_t bytes : {0, 1, 63, 64, 65, 1000}) {
@@ -64,25 +67,69 @@ TEST_P(ArenaOf, TakesTheSmallestHoleThatFits) {
 TEST_P(ArenaOf, JoinsNeighboursInAnyOrderOfFreeing) {
   std::vector<int> order = {0, 1, 2, 3};
   do {
-    Arena arena(GetParam(), segment);
+    Arena arena(GetParam(), range);
     std::vector<Arena::Block> blocks;
-    for (int i = 0; i < 4; ++i) blocks.push_back(arena.allocate(segment / 4));
+    for (int i = 0; i < 4; ++i) blocks.push_back(arena.allocate(range / 4));
     for (const int i : order) arena.free(blocks[static_cast<std::size_t>(i)]);
-    const auto whole = arena.allocate(segment);
-    EXPECT_EQ(arena.segments(), 1u);
+    const auto whole = arena.allocate(range);
+    EXPECT_EQ(arena.ranges(), 1u);
     EXPECT_EQ(whole.data, blocks[0].data);
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_P(ArenaOf, NeverJoinsAcrossSegments) {
+/// What a training step does: activations of many layers become one large gradient.
+TEST_P(ArenaOf, JoinsWhateverLiesSideBySide) {
+  Arena arena(GetParam(), 8 * Arena::growth);
   std::vector<Arena::Block> blocks;
-  for (int i = 0; i < 6; ++i) blocks.push_back(arena_.allocate(segment));
+  for (int i = 0; i < 6; ++i) blocks.push_back(arena.allocate(Arena::growth / 2));
+  const auto reached = arena.reached();
+  EXPECT_EQ(reached, 3 * Arena::growth);
+  for (const auto& block : blocks) arena.free(block);
+  const auto large = arena.allocate(3 * Arena::growth);
+  EXPECT_EQ(large.data, blocks[0].data);
+  EXPECT_EQ(arena.reached(), reached);
+  EXPECT_EQ(arena.ranges(), 1u);
+  arena.free(large);
+}
+
+TEST_P(ArenaOf, ExtendsTheLastBlockIfItIsFree) {
+  const auto kept = arena_.allocate(64);
+  const auto last = arena_.allocate(1000 * 64);
+  arena_.free(last);
+  EXPECT_EQ(arena_.allocate(1001 * 64).data, last.data);
+  EXPECT_EQ(arena_.reached(), 1002u * 64);
+  EXPECT_EQ(arena_.available(), 0u);
+  arena_.free(kept);
+}
+
+/// Memory that was never handed out lies behind the blocks and fits any request, but its pages
+/// would be new ones.
+TEST_P(ArenaOf, PrefersFreedBlocksToNewMemory) {
+  const auto first = arena_.allocate(range / 2);
+  const auto kept = arena_.allocate(64);
+  arena_.free(first);
+  EXPECT_EQ(arena_.allocate(64).data, first.data);
+  EXPECT_EQ(arena_.reached(), range / 2 + 64);
+  arena_.free(kept);
+}
+
+TEST_P(ArenaOf, NeverJoinsAcrossRanges) {
+  std::vector<Arena::Block> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(arena_.allocate(range));
   for (const auto& block : blocks) arena_.free(block);
-  EXPECT_EQ(arena_.segments(), 6u);
-  const auto large = arena_.allocate(2 * segment);
-  EXPECT_EQ(arena_.segments(), 7u);
-  EXPECT_EQ(arena_.reserved(), 8 * segment);
+  EXPECT_EQ(arena_.ranges(), 6u);
+  const auto large = arena_.allocate(2 * range);
+  EXPECT_EQ(arena_.ranges(), 7u);
+  EXPECT_EQ(arena_.reached(), 8 * range);
   std::memset(large.data, 1, large.bytes);
+}
+
+TEST_P(ArenaOf, ReservesLessWhereTheSystemRefusesMuch) {
+  Arena arena(GetParam(), std::size_t{1} << 60);
+  const auto block = arena.allocate(3 * Arena::growth);
+  block.data[0] = block.data[block.bytes - 1] = std::byte{1};
+  EXPECT_EQ(arena.ranges(), 1u);
+  arena.free(block);
 }
 
 TEST_P(ArenaOf, AgreesWithAModelUnderRandomUse) {
@@ -122,13 +169,13 @@ TEST_P(ArenaOf, AgreesWithAModelUnderRandomUse) {
       arena_.free(live.back().block);
       live.pop_back();
     }
-    ASSERT_EQ(arena_.available() + in_use, arena_.reserved());
+    ASSERT_EQ(arena_.available() + in_use, arena_.reached());
   }
   for (const auto& l : live) {
     ASSERT_TRUE(intact(l));
     arena_.free(l.block);
   }
-  EXPECT_EQ(arena_.available(), arena_.reserved());
+  EXPECT_EQ(arena_.available(), arena_.reached());
 }
 
 // Memory that was touched before costs no page fault when the arena hands it out again.
@@ -148,10 +195,10 @@ TEST_P(ArenaOf, ARepeatedStepGetsTheSameMemory) {
     return places;
   };
   step();  // the first one grows the arena
-  const auto reserved = arena_.reserved();
+  const auto reached = arena_.reached();
   const auto places = step();
   for (int i = 0; i < 20; ++i) EXPECT_EQ(step(), places);
-  EXPECT_EQ(arena_.reserved(), reserved);
+  EXPECT_EQ(arena_.reached(), reached);
 }
 
 TEST_P(ArenaOf, ServesManyThreads) {
@@ -171,24 +218,24 @@ TEST_P(ArenaOf, ServesManyThreads) {
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(intact, std::vector<int>(4, 500));
-  EXPECT_EQ(arena_.available(), arena_.reserved());
+  EXPECT_EQ(arena_.available(), arena_.reached());
 }
 
 TEST_P(ArenaOf, RefusesWhatNoMachineHas) {
   EXPECT_THROW(arena_.allocate(std::size_t{1} << 60), Error);
   EXPECT_THROW(arena_.allocate(~std::size_t{0}), Error);
-  EXPECT_EQ(arena_.reserved(), 0u);
+  EXPECT_EQ(arena_.reached(), 0u);
   EXPECT_NE(arena_.allocate(64).data, nullptr);
 }
 
 TEST(SymmetricArena, ItsBlocksAreReadThroughTheProcess) {
-  Arena arena(Arena::Backing::memfd, segment);
+  Arena arena(Arena::Backing::memfd, range);
   std::vector<Arena::Block> blocks;
   for (int i = 0; i < 5; ++i) {
-    blocks.push_back(arena.allocate(segment / 2 - 64));
+    blocks.push_back(arena.allocate(range / 2 - 64));
     std::memset(blocks.back().data, i + 1, blocks.back().bytes);
   }
-  EXPECT_GT(arena.segments(), 1u);
+  EXPECT_GT(arena.ranges(), 1u);
   for (int i = 0; i < 5; ++i) {
     const auto& block = blocks[static_cast<std::size_t>(i)];
     const auto path = fmt::format("/proc/self/fd/{}", block.address.file);
@@ -206,18 +253,42 @@ TEST(SymmetricArena, ItsBlocksAreReadThroughTheProcess) {
   }
 }
 
+/// A limit of the size of files (`ulimit -f`) holds for each file.
+TEST(SymmetricArena, TakesAnotherFileIfOneMayNotGrow) {
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit small{range, limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  {
+    Arena arena(Arena::Backing::memfd, 4 * range);
+    const auto first = arena.allocate(range - 4096), second = arena.allocate(range - 4096);
+    EXPECT_NE(first.address.file, second.address.file);
+    second.data[second.bytes - 1] = std::byte{1};
+    EXPECT_THROW(arena.allocate(2 * range), Error);
+    EXPECT_EQ(arena.ranges(), 2u);
+  }
+  setrlimit(RLIMIT_FSIZE, &limit);
+  std::signal(SIGXFSZ, before);
+}
+
 TEST(SymmetricArena, ClosesItsFilesAtTheEnd) {
   int file = -1;
   {
-    Arena arena(Arena::Backing::memfd, segment);
+    Arena arena(Arena::Backing::memfd, range);
     file = arena.allocate(64).address.file;
     EXPECT_GE(fcntl(file, F_GETFD), 0);
   }
   EXPECT_EQ(fcntl(file, F_GETFD), -1);
 }
 
+TEST(ArenaRange, IsSmallWhereAddressesAreLimited) {
+  const testing::MemoryLimit limit(RLIMIT_AS);
+  EXPECT_EQ(Arena::usual_range(), Arena::growth);
+}
+
 TEST(PrivateArena, HasNoAddressForPeers) {
-  Arena arena(Arena::Backing::anonymous, segment);
+  Arena arena(Arena::Backing::anonymous, range);
   EXPECT_EQ(arena.allocate(64).address.file, -1);
 }
 

@@ -19,8 +19,7 @@ struct Trained {
   const char* name;
   const char* preset;
   const char* data;
-  int samples;   // of a step
-  double limit;  // of the resident set, over the ledger
+  int samples;  // of a step
   std::vector<std::string> settings{};
 };
 
@@ -59,12 +58,11 @@ batch_per_rank = {}
 };
 
 /// The program itself, which a training of almost nothing shows, is not the model's.
-TEST_P(ResidentMemoryOfModels, IsNearTheLedgerBesideTheProgram) {
+TEST_P(ResidentMemoryOfModels, IsWithin2PercentOfTheLedgerBesideTheProgram) {
   const Bytes nothing = trained({"",
                                  "gpt2",
                                  "synthetic",
                                  1,
-                                 0,
                                  {"model.layers=1", "model.width=12", "model.heads=1",
                                   "model.vocabulary=256", "model.context=8"}});
   const double program = nothing.resident - nothing.ledger;
@@ -73,28 +71,22 @@ TEST_P(ResidentMemoryOfModels, IsNearTheLedgerBesideTheProgram) {
   const double off = (bytes.resident - program) / bytes.ledger - 1;
   std::printf("%s: ledger %.0f MB, resident %.0f MB, of which the program %.0f MB: %+.1f%%\n",
               GetParam().name, bytes.ledger / 1e6, bytes.resident / 1e6, program / 1e6, 100 * off);
-  EXPECT_LT(std::abs(off), GetParam().limit);
+  EXPECT_LT(std::abs(off), 0.02);
 }
 
-// The embedding's part of a tied table's gradient takes a segment of its own, because the
-// activations that are free by then lie in segments of 64 MB.
 INSTANTIATE_TEST_SUITE_P(
     Of, ResidentMemoryOfModels,
-    ::testing::Values(Trained{"gpt", "gpt2", "synthetic", 2, 0.1, {"model.context=256"}},
-                      Trained{"bert",
-                              "bert-base",
-                              "synthetic-masked",
-                              2,
-                              0.1,
-                              {"model.context=256", "model.masked=38"}},
-                      Trained{"llama",
-                              "llama3.2-1b",
-                              "synthetic",
-                              2,
-                              0.1,
-                              {"model.layers=2", "model.vocabulary=16000", "model.context=256"}},
-                      Trained{"resnet", "resnet-50", "synthetic-images", 16, 0.02},
-                      Trained{"vgg", "vgg-16", "synthetic-images", 4, 0.02}),
+    ::testing::Values(
+        Trained{"gpt", "gpt2", "synthetic", 2, {"model.context=256"}},
+        Trained{
+            "bert", "bert-base", "synthetic-masked", 2, {"model.context=256", "model.masked=38"}},
+        Trained{"llama",
+                "llama3.2-1b",
+                "synthetic",
+                2,
+                {"model.layers=2", "model.vocabulary=16000", "model.context=256"}},
+        Trained{"resnet", "resnet-50", "synthetic-images", 16},
+        Trained{"vgg", "vgg-16", "synthetic-images", 4}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

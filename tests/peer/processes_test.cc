@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <vector>
 
 #include "core/base/error.h"
@@ -96,16 +95,18 @@ TEST(Processes, CollectivesAndMessagesCrossThem) {
   for (const int size : {2, 3, 4}) {
     const auto codes = exits_of_processes(size, 60, [](const Rank& r) {
       bool right = true;
-      std::vector<Tensor> files;  // all are kept, so that no file is used again
-      std::set<int> numbers;
+      std::vector<Tensor> parts;  // all are kept, so that no memory is used again
       for (const std::int64_t n : {5, 1000, 100'000}) {
-        // A tensor of a whole segment gets a file of its own, which the other ranks see for the
-        // first time now. Pages of the file that nobody touches take no memory.
-        const Tensor& file =
-            files.emplace_back(r.floats(std::int64_t{Arena::default_segment / sizeof(float)}));
-        right = right && numbers.insert(file.buffer()->address().file).second;
+        // The file of the rank's memory grows by each tensor, which then lies beyond what the other
+        // ranks have mapped. Pages of the file that nobody touches take no memory.
+        const Tensor& grown =
+            parts.emplace_back(r.floats(std::int64_t{Arena::growth / sizeof(float)}));
+        const SymmetricAddress first = parts.front().buffer()->address();
+        const SymmetricAddress there = grown.buffer()->address();
+        right = right && there.file == first.file &&
+                there.offset >= first.offset + (parts.size() - 1) * Arena::growth;
         const auto piece = [&](std::int64_t index, std::int64_t count) {
-          return file.range(index * 1'000'000, count);
+          return grown.range(index * 1'000'000, count);
         };
         const Tensor array = piece(0, n * r.size), gathered = piece(1, n * r.size);
         const Tensor part = piece(2, n), in = piece(3, n);

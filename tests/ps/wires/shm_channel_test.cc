@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <random>
@@ -172,6 +173,27 @@ TEST(ShmChannel, OnlyTheSendersOwnMemoryIsRead) {
   names(answer_to([](auto& a) { a.file = 9999; }), "cannot open");
   names(answer_to([](auto& a) { a.bytes = 404; }), "but the header says 400");
   EXPECT_TRUE(pair.sent_to_server(question({frame}))) << "the connection goes on";
+}
+
+/// A rank's memory is a file that grows while peers have mapped it.
+TEST(ShmChannel, MemoryThatHasGrownIsReadToo) {
+  const auto device = make_cpu_device(1);
+  shm::PeerMemory own, peer;
+  const Tensor before = counting(*device, {100});
+  const shm::Address first = own.publish(before);
+  const std::shared_ptr<std::byte> old = peer.find(first);
+  const Tensor apart = device->tensor({3, 1 << 24}, MemoryKind::gradient);  // 192 MB, not touched
+  const Tensor after = counting(*device, {100});
+  const shm::Address second = own.publish(after);
+  EXPECT_EQ(second.file, first.file);
+  ASSERT_GT(second.offset, std::size_t{192} << 20);
+  const auto reads = [](const std::shared_ptr<std::byte>& from, const Tensor& tensor) {
+    return std::memcmp(from.get(), tensor.data<float>(), tensor.bytes()) == 0;
+  };
+  EXPECT_TRUE(reads(peer.find(second), after));
+  EXPECT_TRUE(reads(peer.find(first), before));
+  before.data<float>()[7] = 1234;
+  EXPECT_TRUE(reads(old, before)) << "the mapping of then shows the same memory";
 }
 
 /// Who reads beyond the end of a mapped file is killed by SIGBUS.
