@@ -21,7 +21,7 @@ std::int64_t bytes_of(const std::string& line) {
 /// Whose the memory of a mapping is.
 enum class Owner { self, peer, all };
 
-/// By the line that describes the mapping. The names of the symmetric heap's segments contain their
+/// By the line that describes the mapping. The names of the symmetric heap's files contain their
 /// owner's process id. Of an array that all ranks share (Communicator::share), an equal part is
 /// each rank's own: the proportional share (Pss).
 Owner owner_of(const std::string& mapping) {

@@ -69,7 +69,7 @@ TEST_P(ResidentMemoryOfModels, IsWithin2PercentOfTheLedgerBesideTheProgram) {
   const Bytes bytes = trained(GetParam());
   EXPECT_GT(bytes.ledger, 1e9);
   const double off = (bytes.resident - program) / bytes.ledger - 1;
-  std::printf("%s: ledger %.0f MB, resident %.0f MB, of which the program %.0f MB: %+.1f%%\n",
+  std::printf("%s: ledger %.0f MB, resident %.0f MB, of which the program %.0f MB: %+.2f%%\n",
               GetParam().name, bytes.ledger / 1e6, bytes.resident / 1e6, program / 1e6, 100 * off);
   EXPECT_LT(std::abs(off), 0.02);
 }
