@@ -8,6 +8,7 @@
 #include "core/observe/row.h"
 #include "core/plan/lone_training.h"
 #include "experiments/calibrate/calibrate.h"
+#include "experiments/calibrate/timed_flats.h"
 #include "experiments/calibrate/timed_training.h"
 
 namespace ringside {
@@ -27,28 +28,37 @@ double step_of_all(const std::vector<TimedStep>& ranks) {
   return quantiles(std::move(slowest)).median;
 }
 
-/// Adds the operations of a training. In a step of many operations some are always held up, which
+/// Dtype, class, operations, bytes.
+using OpKey = std::tuple<std::string, OpClass, double, double>;
+/// The mean times of operations.
+using OpTimes = std::map<OpKey, double>;
+
+OpTimes mean_times(const std::vector<std::vector<TimedOp>>& ranks) {
+  std::map<OpKey, std::vector<double>> times;
+  for (const auto& ops : ranks)
+    for (const TimedOp& op : ops)
+      times[{figures_dtype(op.cost), op.cost.kind, op.cost.operations, op.cost.bytes}].push_back(
+          op.seconds + op.before);
+  OpTimes out;
+  for (const auto& [key, all] : times)
+    out[key] = std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+  return out;
+}
+
+/// The operations of a training. In a step of many operations some are always held up, which
 /// medians of single operations do not show, and of several ranks the slowest counts: so the
 /// operations get shares of what a step of all ranks takes.
-void add_timed(sim::ClusterSpec& cluster, const std::string& training,
-               const std::vector<TimedStep>& ranks) {
-  std::map<std::tuple<std::string, OpClass, double, double>, std::vector<double>> times;
+OpTimes times_in_steps(const std::vector<TimedStep>& ranks) {
+  std::vector<std::vector<TimedOp>> ops;
   double sum = 0;
-  for (const TimedStep& rank : ranks)
-    for (const TimedOp& op : rank.ops) {
-      const double seconds = op.seconds + op.before;
-      times[{figures_dtype(op.cost), op.cost.kind, op.cost.operations, op.cost.bytes}].push_back(
-          seconds);
-      sum += seconds;
-    }
-  const double longer = step_of_all(ranks) * static_cast<double>(ranks.size()) / sum;
-  for (const auto& [key, of_all] : times) {
-    const auto& [dtype, kind, operations, bytes] = key;
-    const double mean =
-        std::accumulate(of_all.begin(), of_all.end(), 0.0) / static_cast<double>(of_all.size());
-    cluster.timed.push_back({training, static_cast<std::int64_t>(ranks.size()), dtype,
-                             std::string(name_of(kind)), operations, bytes, 1e6 * longer * mean});
+  for (const TimedStep& rank : ranks) {
+    ops.push_back(rank.ops);
+    for (const TimedOp& op : rank.ops) sum += op.seconds + op.before;
   }
+  const double longer = step_of_all(ranks) * static_cast<double>(ranks.size()) / sum;
+  OpTimes out = mean_times(ops);
+  for (auto& [key, seconds] : out) seconds *= longer;
+  return out;
 }
 
 }  // namespace
@@ -84,7 +94,17 @@ void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
       if (training.quietest.empty() || step_of_all(ranks) < step_of_all(training.quietest))
         training.quietest = std::move(ranks);
     }
-  for (const auto& [key, training] : trainings) add_timed(cluster, key.first, training.quietest);
+  for (const auto& [key, training] : trainings) {
+    const auto& [name, ranks] = key;
+    OpTimes times = times_in_steps(training.quietest);
+    // What a training does itself is known better from its steps.
+    times.merge(mean_times(time_flats(training.plan, threads, ranks)));
+    for (const auto& [op, seconds] : times) {
+      const auto& [dtype, kind, operations, bytes] = op;
+      cluster.timed.push_back({name, ranks, dtype, std::string(name_of(kind)), operations, bytes,
+                               1e6 * seconds});
+    }
+  }
 }
 
 }  // namespace ringside

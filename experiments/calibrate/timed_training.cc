@@ -1,15 +1,13 @@
 #include "experiments/calibrate/timed_training.h"
 
 #include <algorithm>
-#include <barrier>
-#include <exception>
-#include <thread>
 
 #include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
 #include "core/observe/row.h"
 #include "core/scheme/single.h"
 #include "core/train/trainer.h"
+#include "experiments/calibrate/at_once.h"
 #include "experiments/registry/registry.h"
 
 namespace ringside {
@@ -77,31 +75,9 @@ std::vector<TimedStep> time_training(const RunPlan& plan, std::int64_t threads,
   repeated.train.warmup = repetition.warmup;
   repeated.train.steps = repetition.warmup + repetition.steps;
   std::vector<TimedStep> out(static_cast<std::size_t>(repetition.ranks));
-  std::vector<std::exception_ptr> failures(out.size());
-  std::barrier<> together(repetition.ranks);
-  {
-    std::vector<std::jthread> ranks;
-    ranks.reserve(out.size());
-    // Who cannot be started is waited for by nobody.
-    struct Rest {
-      std::barrier<>& together;
-      std::size_t count;
-      ~Rest() {
-        while (count-- > 0) together.arrive_and_drop();
-      }
-    } rest{together, out.size()};
-    for (std::size_t r = 0; r < out.size(); ++r, --rest.count)
-      ranks.emplace_back([&, r] {
-        try {
-          out[r] = train(repeated, threads, together);
-        } catch (...) {
-          failures[r] = std::current_exception();
-        }
-        together.arrive_and_drop();  // whoever still trains does not wait for this rank
-      });
-  }
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  at_once(repetition.ranks, [&](int rank, std::barrier<>& together) {
+    out[static_cast<std::size_t>(rank)] = train(repeated, threads, together);
+  });
   return out;
 }
 
