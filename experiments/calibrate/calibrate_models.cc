@@ -101,8 +101,8 @@ void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
     times.merge(mean_times(time_flats(training.plan, threads, ranks)));
     for (const auto& [op, seconds] : times) {
       const auto& [dtype, kind, operations, bytes] = op;
-      cluster.timed.push_back({name, ranks, dtype, std::string(name_of(kind)), operations, bytes,
-                               1e6 * seconds});
+      cluster.timed.push_back(
+          {name, ranks, dtype, std::string(name_of(kind)), operations, bytes, 1e6 * seconds});
     }
   }
 }

@@ -26,9 +26,9 @@ class Flats {
         copies_(filled(parameter_dtype(plan.train), 0.5f)),
         gradients_(filled(sum_dtype(plan.train), 1e-3f)),
         sums_(filled(sum_dtype(plan.train), 1e-3f)),
-        optimizer_(make_optimizer(plan.optimizer, {}, device_, parameters_,
-                                  {.stretches = {{.count = count_, .matrix = true}},
-                                   .parameters = 1})) {}
+        optimizer_(
+            make_optimizer(plan.optimizer, {}, device_, parameters_,
+                           {.stretches = {{.count = count_, .matrix = true}}, .parameters = 1})) {}
 
   std::int64_t count() const { return count_; }
   TimedDevice& device() { return device_; }
@@ -76,8 +76,8 @@ std::vector<TimedOp> repeat(Flats& flats, std::int64_t count,
     flats.device().pause();
     piece(at);
     for (const TimedOp& op : flats.device().take_ops())
-      times[{op.cost.kind, op.cost.operations, op.cost.bytes, op.cost.dtype}].push_back(
-          op.seconds + op.before);
+      times[{op.cost.kind, op.cost.operations, op.cost.bytes, op.cost.dtype}].push_back(op.seconds +
+                                                                                        op.before);
     at = at + 2 * count <= flats.count() ? at + count : 0;
   }
   std::vector<TimedOp> out;
@@ -88,8 +88,7 @@ std::vector<TimedOp> repeat(Flats& flats, std::int64_t count,
   return out;
 }
 
-std::vector<TimedOp> time_all(const RunPlan& plan, std::int64_t threads,
-                              std::barrier<>& together) {
+std::vector<TimedOp> time_all(const RunPlan& plan, std::int64_t threads, std::barrier<>& together) {
   Flats flats(plan, threads);
   std::vector<TimedOp> out;
   const auto time = [&](std::int64_t count, auto method) {

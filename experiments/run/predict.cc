@@ -12,9 +12,10 @@
 namespace ringside {
 namespace {
 
-// What is on its way when the warm-up ends is waited for there, so the first measured step lacks the
-// exchange of the step before, and the last one waits for its own (SyncScheme::drain). Some steps of
-// replicas that meet now and then are longer too. The median of these many steps is one between.
+// What is on its way when the warm-up ends is waited for there, so the first measured step lacks
+// the exchange of the step before, and the last one waits for its own (SyncScheme::drain). Some
+// steps of replicas that meet now and then are longer too. The median of these many steps is one
+// between.
 constexpr std::int64_t warmup = 2, steps = warmup + 9;
 
 template <class Known>

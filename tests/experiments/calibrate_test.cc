@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/plan/lone_training.h"
+#include "experiments/calibrate/timed_flats.h"
 #include "experiments/calibrate/timed_training.h"
 #include "experiments/run/predict.h"
 #include "tests/experiments/program_test.h"
@@ -92,6 +94,32 @@ TEST(TimedTraining, EndsWithTheErrorOfARankThatCannotTrain) {
   RunPlan plan = lone_training(tiny_run());
   plan.optimizer.lr = 1e30;
   EXPECT_THROW(time_training(plan, 1, {.ranks = 2, .steps = 20}), Error);
+}
+
+TEST(TimedFlats, AreCopiesSumsAndUpdatesOfPiecesOfEverySize) {
+  RunPlan run = lone_training(tiny_run());
+  run.model.width = 64;  // 4 * 64 * 64 weights and more: two sizes of pieces
+  run.optimizer.kind = "adamw";
+  const auto ranks = time_flats(run, 1, 2);
+  ASSERT_EQ(ranks.size(), 2u);
+  for (const std::vector<TimedOp>& ops : ranks)
+    for (const double piece : {1.0 * smallest_piece, 4.0 * smallest_piece}) {
+      const auto timed = [&](OpClass kind, double bytes) {
+        return std::count_if(ops.begin(), ops.end(), [&](const TimedOp& op) {
+          return op.cost.kind == kind && op.cost.bytes == bytes && op.seconds > 0;
+        });
+      };
+      EXPECT_EQ(timed(OpClass::elementwise, 2 * 4 * piece), 1) << "a copy reads and writes";
+      EXPECT_EQ(timed(OpClass::elementwise, 3 * 4 * piece), 1) << "a sum reads two and writes one";
+      // AdamW reads the gradient, and reads and writes parameters and two moments.
+      EXPECT_EQ(timed(OpClass::optimizer, 7 * 4 * piece), 1);
+    }
+}
+
+TEST(TimedFlats, EndWithTheErrorOfARankThatCannotCompute) {
+  RunPlan run = lone_training(tiny_run());
+  run.optimizer.kind = "none such";
+  EXPECT_THROW(time_flats(run, 1, 2), Error);
 }
 
 TEST(MeasuredModels, HaveEveryOperationOfAStepOnceForEachTraining) {
