@@ -26,6 +26,7 @@ class Ddp : public SyncScheme {
     const RunPlan& plan = context().plan;
     Device& device = context().device;
     replica_.emplace(model, context());
+    model_ = &model;
     const Tensor& gradients = replica_->gradients();
     const DType reduced = reduce_dtype(plan.train), summed = sum_dtype(plan.train);
     every_ = plan.train.reduce == Reduce::every && plan.train.accumulation > 1 && plan.world > 1;
@@ -40,7 +41,11 @@ class Ddp : public SyncScheme {
   void before_forward(std::size_t unit, const Pass&) override { update_->finish(unit); }
 
   void before_backward(std::size_t unit, const Pass& pass) override {
-    if (every_) reducer_->finalize_of_unit(unit);
+    if (every_) {
+      reducer_->finalize_of_unit(unit);
+      // The unit's part of its lender's gradient overwrites that of the micro-batch before.
+      if (const auto lender = model_->lender_of(unit)) reducer_->finalize_of_unit(*lender);
+    }
     replica_->before_backward(unit, every_ ? Pass{} : pass);
   }
 
@@ -99,6 +104,7 @@ class Ddp : public SyncScheme {
   double bucket_bytes_;
   bool overlap_, automatic_;
   std::unique_ptr<Communicator> communicator_;
+  const Model* model_ = nullptr;
   std::optional<Replica> replica_;
   bool every_ = false;  // several micro-batches, and the gradient of each is reduced
   Tensor total_;        // the gradient that the optimizer gets
