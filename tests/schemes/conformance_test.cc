@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "peer/ddp.h"
 #include "ps/schemes/ps.h"
 #include "tests/schemes/conformance.h"
 #include "tests/schemes/tiny_runs.h"
@@ -155,6 +156,19 @@ TEST_P(ServersOfBsp, ReadAfterABarrierInGroupsToo) {
     EXPECT_THAT(violations(row, definition_of(config, "ps", world)), IsEmpty())
         << "clip_norm " << clip_norm;
   }
+}
+
+/// The unit that reads a lent table writes into the table's gradient before the lender does. A
+/// worker that is ahead must not do so while a slow one still reads that of the micro-batch before.
+TEST(LentTables, HaveTheRightGradientBesideASlowWorker) {
+  auto config = tiny("gpt");
+  config.model.tied = true;
+  config.train.accumulation = 4;
+  config.train.reduce = Reduce::every;
+  config.device.slow = {1, 10};
+  config.scheme_options["ddp"] = peer::DdpOptions{.bucket_mb = 1e-3};
+  const Row row = run(plan_training(config, "ddp", 2));
+  EXPECT_THAT(violations(row, definition_of(config, "ddp", 2)), IsEmpty());
 }
 
 TEST(SingleTest, GroupsMicroBatchesAsReplicasWould) {
