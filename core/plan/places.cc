@@ -14,18 +14,17 @@ bool shares_cores(const sim::ClusterSpec& cluster) {
   return cluster.device.kind == sim::DeviceKind::cpu;
 }
 
-/// How many machines, from the first one on, have workers.
-int machines_of_workers(const RunPlan& plan) {
-  const std::int64_t devices = plan.cluster->devices;
-  return static_cast<int>(std::min(plan.cluster->machines, (plan.world + devices - 1) / devices));
-}
-
 }  // namespace
 
 sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker) {
   const auto devices = static_cast<int>(cluster.devices);
   const int device = worker % (static_cast<int>(cluster.machines) * devices);
   return {device / devices, device % devices};
+}
+
+int machines_of_workers(const RunPlan& plan) {
+  const std::int64_t devices = plan.cluster->devices;
+  return static_cast<int>(std::min(plan.cluster->machines, (plan.world + devices - 1) / devices));
 }
 
 sim::Place place_of(const RunPlan& plan, int rank) {

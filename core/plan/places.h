@@ -23,6 +23,8 @@ constexpr int worker_beside(int server, int beside, int world) {
 sim::Place place_of(const RunPlan& plan, int rank);
 /// Where worker `worker` of any run on the cluster lives.
 sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker);
+/// How many machines of a simulated run, from the first one on, have workers.
+int machines_of_workers(const RunPlan& plan);
 
 /// Throws Error if the plan has more workers than its cluster has devices, unless the devices are
 /// CPUs, and if dedicated servers should have machines of their own but there are none.

@@ -121,10 +121,16 @@ std::unique_ptr<Communicator> between_gpus(const RankContext& context, const Gro
                                       context.plan.train.timeout_s);
 }
 
+/// See SimOptions::machines. Servers are on some machines only.
+std::int64_t machines_alike(const RunPlan& plan) {
+  return plan.servers > 0 ? 0 : machines_of_workers(plan);
+}
+
 std::unique_ptr<Communicator> between_simulated(const RankContext& context, const Group& group) {
   return peer::make_sim_communicator(sim::sim_device(context.device), group,
                                      {.message_ranks = context.plan.sim.message_ranks,
                                       .timeout_s = context.plan.train.timeout_s,
+                                      .machines = machines_alike(context.plan),
                                       .store = &context.store});
 }
 

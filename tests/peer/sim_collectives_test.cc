@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "core/base/error.h"
+#include "peer/comm/sim/representatives.h"
 #include "tests/peer/sim_ranks.h"
 
 namespace ringside {
@@ -149,6 +150,57 @@ TEST(SimCollectives, MessagesAndFlowsAgree) {
             << wiring.cluster.nics << " NICs";
       }
   }
+}
+
+/// Two collectives at once, of which each takes the time that the other leaves.
+void two_at_once(const Rank& r, std::int64_t bytes) {
+  const auto first = r.comm.all_reduce(r.floats(bytes / 4));
+  const auto second = r.comm.all_reduce(r.floats(bytes / 8));
+  first->wait();
+  second->wait();
+}
+
+TEST(SimCollectives, AFewMachinesStandForAll) {
+  std::vector<Wiring> many = wirings();
+  many.back().cluster.machines_per_switch = 3;
+  for (Wiring& wiring : many) wiring.cluster.machines = 12;
+  many.push_back(many.back());
+  many.back().cluster.devices = 4;  // a leaf's uplink is shared by flows of all its NICs
+  many.back().cluster.nics = 4;
+  for (const Wiring& wiring : many) {
+    const auto size = static_cast<int>(wiring.cluster.machines * wiring.cluster.devices);
+    std::vector<Named> all(std::begin(operations), std::end(operations));
+    all.push_back({"two at once", two_at_once});
+    for (const Named& operation : all)
+      for (const std::int64_t bytes : {1 << 15, 1 << 25}) {
+        const double every =
+            seconds({wiring.cluster, {.message_ranks = 0}}, size, operation.run, bytes);
+        const double few = seconds({wiring.cluster, {.message_ranks = 0, .machines = 12}}, size,
+                                   operation.run, bytes);
+        EXPECT_NEAR(few, every, 1e-9 * every) << operation.name << " of " << bytes << " bytes, "
+                                              << wiring.name << ", " << wiring.cluster.nics;
+      }
+  }
+}
+
+TEST(SimCollectives, TheFlowsThatStandForAllDoNotGrowWithTheMachines) {
+  const auto flows = [](int machines, std::int64_t known, int left_out) {
+    sim::ClusterSpec cluster = small_cluster(2);
+    cluster.machines = machines;
+    cluster.machines_per_switch = 4;
+    std::vector<sim::Place> places;
+    for (int r = 0; r < 2 * machines - left_out; ++r) places.push_back({r / 2, r % 2});
+    std::vector<peer::RingFlow> ring;
+    for (std::size_t r = 0; r < places.size(); ++r)
+      ring.push_back({places[r], places[(r + 1) % places.size()]});
+    return peer::representatives(cluster, places, ring, known).size();
+  };
+  // Machines 0, 1, 3 and 4 with the flows to and from their neighbours.
+  EXPECT_EQ(flows(8, 8, 0), 10U);
+  EXPECT_EQ(flows(64, 64, 0), 10U);
+  EXPECT_EQ(flows(64, 65, 0), 128U) << "others may send at the same time";
+  EXPECT_EQ(flows(64, 64, 1), 127U) << "one machine has fewer ranks";
+  EXPECT_EQ(flows(1, 1, 0), 2U);
 }
 
 /// The time that one core needs to read and write `bytes` bytes in all, for a sum or for a copy. A

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/sim/world.h"
+#include "peer/comm/sim/busy.h"
 #include "peer/comm/sim/group.h"
 #include "peer/comm/sim/routes.h"
 
@@ -17,14 +18,6 @@ namespace ringside::peer {
 constexpr bool goes_round_twice(Call::Kind kind) {
   return kind == Call::Kind::all_reduce || kind == Call::Kind::barrier || kind == Call::Kind::split;
 }
-
-/// A flow of bytes between two places, at the same time as other flows. It moves `share` times the
-/// bytes of one hop of one ring; the share is above 1 if hops of several rings are merged.
-struct RingFlow {
-  sim::Place from, to;
-  double latency = 0;  // of the route
-  double share = 1;
-};
 
 /// The rings (channels) of a group. In one machine whose devices are a mesh they are those of
 /// rings_in_mesh(). Otherwise a ring leads through the ranks machine by machine, and within a
@@ -66,7 +59,8 @@ class Rings {
   /// rank r sends to rank (r + s + 1) mod p.
   double latency_of_round(int round) const;
 
-  /// The flows of all rings; flows with the same two ends are merged.
+  /// The flows of all rings; flows with the same two ends are merged. Where a few machines can
+  /// stand for all (SimOptions::machines), only the flows of these.
   const std::vector<RingFlow>& flows() const { return flows_; }
   std::vector<RingFlow> flows_of_chain(int root) const;
   std::vector<RingFlow> flows_of_round(int round) const;
@@ -87,7 +81,9 @@ class Rings {
   const Ring& of(int channel) const { return rings_[static_cast<std::size_t>(channel)]; }
   void add_rings_by_machine();
   void add_ring(const std::vector<int>& order);
-  double pace_of(const std::vector<RingFlow>& flows) const;
+  double pace_of(const std::vector<RingFlow>& flows) const {
+    return busiest_link_seconds(world_.cluster(), flows);
+  }
   /// Merges flows with the same two ends. Returns flows of long latency first, because they are
   /// started first.
   std::vector<RingFlow> merged(std::vector<RingFlow> flows) const;

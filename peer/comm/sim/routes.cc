@@ -7,6 +7,10 @@
 
 namespace ringside::peer {
 
+int nic_of(const sim::ClusterSpec& cluster, sim::Place place) {
+  return has_device(place) ? static_cast<int>(place.device * cluster.nics / cluster.devices) : 0;
+}
+
 std::int64_t links_between(const sim::ClusterSpec& cluster, sim::Place a, sim::Place b) {
   if (cluster.topology != sim::Topology::mesh || a.machine != b.machine) return 0;
   return std::count_if(cluster.mesh.begin(), cluster.mesh.end(), [&](const auto& pair) {

@@ -9,6 +9,9 @@ namespace ringside::peer {
 
 inline bool has_device(sim::Place place) { return place.device >= 0; }
 
+/// The NIC through which a device of a machine reaches other machines; 0 for the machine's host.
+int nic_of(const sim::ClusterSpec& cluster, sim::Place place);
+
 /// The number of links that directly join two devices of a mesh; 0 in other topologies.
 std::int64_t links_between(const sim::ClusterSpec& cluster, sim::Place a, sim::Place b);
 

@@ -1,0 +1,25 @@
+// A few flows of a ring that stand for those of all machines.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/sim/world.h"
+#include "peer/comm/sim/busy.h"
+
+namespace ringside::peer {
+
+/// In a ring through machines that are alike, each machine's flows take as long as any other's. So
+/// it is enough to move those of a few machines, and a collective costs the simulation the same at
+/// any number of machines. Returns, in the order of `flows`, those with an end on one of the first
+/// two machines, and on one of the two machines where the ring leaves the first leaf switch; links
+/// between these carry all that they would carry.
+/// Returns all flows where these do not stand for the rest: if the group has ranks on fewer than
+/// `machines` machines (ranks elsewhere may send at the same time), if its machines do not have the
+/// same devices, or if the busiest link of the few is not as busy as that of all.
+/// places[r] is the place of rank r.
+std::vector<RingFlow> representatives(const sim::ClusterSpec& cluster,
+                                      const std::vector<sim::Place>& places,
+                                      const std::vector<RingFlow>& flows, std::int64_t machines);
+
+}  // namespace ringside::peer
