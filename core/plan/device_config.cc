@@ -13,6 +13,12 @@ Fields fields_of(SimConfig& config) {
       {"network_gbit_s", &config.network_gbit_s,
        "rate of each network card of the simulated cluster, in place of the one that the cluster "
        "file names; 0: as the cluster file says"},
+      {"queue_kb", &config.queue_kb,
+       "what waits for each network card until packets are dropped, as in a traffic shaper, in "
+       "place of the cluster file's; 0: so much that it does not matter; -1: as the cluster file "
+       "says"},
+      {"drops", &config.drops,
+       "packets that short queues of network cards drop slow collectives down"},
       {"jitter", &config.jitter,
        "sigma of the log-normal factor by which each step of each device takes longer or shorter "
        "(mean 1, drawn with train.seed), in place of the cluster file's; 0: as the cluster file "

@@ -44,6 +44,8 @@ struct SimConfig {
   std::int64_t message_ranks = 8;
   std::int64_t traced_ranks = 16;
   double network_gbit_s = 0;
+  double queue_kb = -1;
+  bool drops = true;
   double jitter = 0;
   double spread = -1;
   double device_share = -1;

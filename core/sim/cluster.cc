@@ -4,11 +4,17 @@ namespace ringside::sim {
 
 using enum Range;
 
+double share_of_queue(const LinkSpec& link) {
+  return link.queue_kb == 0 || link.by_queue.points.empty() ? 1 : link.by_queue.at(link.queue_kb);
+}
+
 Fields fields_of(LinkSpec& link) {
   return {{"bandwidth_gbs", &link.gbs, {}, positive},
           {"latency_us", &link.latency_us, {}, not_negative},
           {"step_us", &link.step_us, {}, not_negative},
-          {"by_mb", &link.by_mb.points}};
+          {"by_mb", &link.by_mb.points},
+          {"queue_kb", &link.queue_kb, {}, not_negative},
+          {"by_queue", &link.by_queue.points}};
 }
 
 Fields fields_of(MessageSpec& message) {

@@ -25,6 +25,13 @@ struct LinkSpec {
   /// The share of `gbs` at which a collective over the link moves an array of so many MB (1e6
   /// bytes): (MB, share), as Efficiency::points, but over MB. Empty: 1 for arrays of any size.
   Efficiency by_mb{};
+  /// What waits for the link until packets are dropped, kB (1e3 bytes), as the queue of a traffic
+  /// shaper; 0: so much that it does not matter.
+  double queue_kb = 0;
+  /// The share of `gbs` that such a queue leaves to a collective over TCP: (kB, share), as
+  /// Efficiency::points, but over queue_kb. A rank's connections share the queue, and a ring waits
+  /// for the connection that drops have slowed down most. Empty: 1 for queues of any length.
+  Efficiency by_queue{};
   bool operator==(const LinkSpec&) const = default;
 };
 
@@ -156,6 +163,9 @@ struct ClusterSpec {
   std::vector<Assumed> assumed{};  // of the parts in use; every part once
   bool operator==(const ClusterSpec&) const = default;
 };
+
+/// The share of the link's bandwidth that its queue leaves to collectives.
+double share_of_queue(const LinkSpec& link);
 
 /// Whether ranks are cores of a CPU, which reach each other's memory.
 inline bool shares_memory(const ClusterSpec& cluster) {

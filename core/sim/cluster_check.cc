@@ -199,6 +199,7 @@ class Checker {
   static void check_link(const LinkSpec& link, const std::string& field) {
     check_ranges(link, field + ".");
     if (!link.by_mb.points.empty()) check_curve(link.by_mb, field + ".by_mb");
+    if (!link.by_queue.points.empty()) check_curve(link.by_queue, field + ".by_queue");
   }
 
   void check_machine() const {

@@ -31,7 +31,9 @@ void put(const TomlValue& from, const std::string& key, const FieldValue& out) {
     **points = {{1, share}};
   else if (!from.data.put(out) || (*points)->empty())
     from.data.refuse(
-        fmt::format("a share or a list of [{}, share]", key == "by_mb" ? "MB" : "microseconds"),
+        fmt::format("a share or a list of [{}, share]", key == "by_mb"      ? "MB"
+                                                        : key == "by_queue" ? "kB"
+                                                                            : "microseconds"),
         from.place, key);
 }
 
@@ -324,7 +326,7 @@ class Builder {
     std::string like;
     reader.get({"like"}, &like);
     sim::LinkSpec out;
-    reader.read(fields_of(out), {"by_mb"}, other_than("link", name));
+    reader.read(fields_of(out), {"by_mb", "queue_kb", "by_queue"}, other_than("link", name));
     reader.close();
     assume(field, reader.table());
     return out;

@@ -72,6 +72,8 @@ void replace_figures(sim::ClusterSpec& cluster, const SimConfig& sim) {
     no_longer_assumed(cluster, part, key);
   };
   replace(sim.network_gbit_s > 0, cluster.nic.gbs, sim.network_gbit_s / 8, "nic", "bandwidth_gbs");
+  replace(sim.queue_kb >= 0, cluster.nic.queue_kb, sim.queue_kb, "nic", "queue_kb");
+  if (!sim.drops) cluster.nic.queue_kb = 0;
   replace(sim.jitter > 0, cluster.jitter, sim.jitter, "cluster", "jitter");
   replace(sim.spread >= 0, cluster.spread, sim.spread, "cluster", "spread");
   replace(sim.device_share >= 0, cluster.collective.device_share, sim.device_share, "collective",
@@ -112,6 +114,9 @@ void check_simulated(const ExperimentConfig& config) {
   if (sim.network_gbit_s < 0)
     throw Error("sim.network_gbit_s = {} must be positive, or 0 for the rate of the cluster file",
                 sim.network_gbit_s);
+  if (sim.queue_kb != -1 && !(sim.queue_kb >= 0))
+    throw Error("sim.queue_kb = {} must be at least 0, or -1 for that of the cluster file",
+                sim.queue_kb);
   if (!(sim.jitter >= 0 && sim.jitter <= sim::most_jitter))
     throw Error("sim.jitter = {} must lie between 0 and {}", sim.jitter, sim::most_jitter);
   if (sim.spread != -1 && !(sim.spread >= 0 && sim.spread <= sim::most_jitter))
@@ -144,6 +149,7 @@ void check_simulated(const ExperimentConfig& config) {
         "experiments/clusters/dgx-a100.toml");
   const std::pair<bool, std::string> settings[] = {
       {sim.network_gbit_s > 0, fmt::format("sim.network_gbit_s = {}", sim.network_gbit_s)},
+      {sim.queue_kb > 0, fmt::format("sim.queue_kb = {}", sim.queue_kb)},
       {sim.jitter > 0, fmt::format("sim.jitter = {}", sim.jitter)},
       {sim.spread > 0, fmt::format("sim.spread = {}", sim.spread)},
       {sim.device_share > 0, fmt::format("sim.device_share = {}", sim.device_share)},
@@ -175,6 +181,11 @@ void settle_cluster(RunPlan& plan) {
         "sim.decode = true: cluster {} does not say how many images a second its hosts decode; add "
         "decoded_per_s to the cluster file, or leave sim.decode out",
         cluster.name);
+  if (plan.sim.queue_kb > 0 && cluster.nic.by_queue.points.empty())
+    throw Error(
+        "sim.queue_kb = {}: cluster {} does not say what a short queue leaves of its network's "
+        "rate; add by_queue to the link of its network cards, or leave sim.queue_kb out",
+        plan.sim.queue_kb, cluster.name);
   if (const auto problem = sim::find_problem(cluster))
     throw Error("cluster {} with the settings of [device] and [sim]: {} {}", cluster.name,
                 problem->field, problem->reason);

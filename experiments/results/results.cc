@@ -50,8 +50,8 @@ void erase_unshared(nlohmann::json& plan_json) {
   for (const char* own : {"threads", "cluster", "efficiency", "unfused"})
     plan_json["device"].erase(own);
   for (const char* own :
-       {"message_ranks", "traced_ranks", "network_gbit_s", "jitter", "spread", "device_share",
-        "servers_apart", "framework", "messages", "decode", "intervals"})
+       {"message_ranks", "traced_ranks", "network_gbit_s", "queue_kb", "drops", "jitter", "spread",
+        "device_share", "servers_apart", "framework", "messages", "decode", "intervals"})
     plan_json["sim"].erase(own);
   plan_json.erase("cluster");
 }

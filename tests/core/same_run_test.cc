@@ -54,17 +54,37 @@ std::set<std::string> free_keys(const RunPlan& plan) {
 }
 
 TEST(SameTraining, IsDecidedByEverythingButWhatIsNamedHere) {
-  std::set<std::string> keys = {
-      "model.batch_norm_group", "train.warmup",       "train.batch_per_rank",
-      "train.micro_batch",      "train.accumulation", "train.reduce",
-      "train.recompute",        "train.timeout_s",    "optimizer.lr",
-      "optimizer.lr_scaling",   "device.threads",     "device.unfused",
-      "device.cluster",         "sim.message_ranks",  "sim.traced_ranks",
-      "sim.network_gbit_s",     "sim.jitter",         "sim.servers_apart",
-      "train.shares",           "train.offload",      "device.slow",
-      "device.jitter",          "device.efficiency",  "sim.spread",
-      "sim.device_share",       "sim.framework",      "sim.decode",
-      "sim.messages",           "sim.intervals"};
+  std::set<std::string> keys = {"model.batch_norm_group",
+                                "train.warmup",
+                                "train.batch_per_rank",
+                                "train.micro_batch",
+                                "train.accumulation",
+                                "train.reduce",
+                                "train.recompute",
+                                "train.timeout_s",
+                                "optimizer.lr",
+                                "optimizer.lr_scaling",
+                                "device.threads",
+                                "device.unfused",
+                                "device.cluster",
+                                "sim.message_ranks",
+                                "sim.traced_ranks",
+                                "sim.network_gbit_s",
+                                "sim.jitter",
+                                "sim.servers_apart",
+                                "train.shares",
+                                "train.offload",
+                                "device.slow",
+                                "device.jitter",
+                                "device.efficiency",
+                                "sim.spread",
+                                "sim.device_share",
+                                "sim.framework",
+                                "sim.decode",
+                                "sim.messages",
+                                "sim.intervals",
+                                "sim.queue_kb",
+                                "sim.drops"};
   RunPlan plan;
   plan.cluster.emplace();
   EXPECT_EQ(free_keys(plan), keys);

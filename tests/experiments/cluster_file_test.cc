@@ -135,13 +135,17 @@ TEST_F(ClusterFile, SaysHowFarOffItIsAndHowFastModelsAre) {
   std::string text = replaced(machine, "nic = \"net\"\n", "nic = \"net\"\nerror = 0.08\n");
   text = replaced(text, "base_us = 8.4\n", "base_us = 8.4\nerror = 0.1\n");
   text = replaced(text, "launch_us = 3\n", "launch_us = 3\nerror = { bf16 = 0.2 }\n");
-  text = replaced(text, "[link.net]\n", "[link.net]\nby_mb = [[1, 0.5], [64, 1]]\n");
+  text = replaced(text, "[link.net]\n",
+                  "[link.net]\nby_mb = [[1, 0.5], [64, 1]]\n"
+                  "queue_kb = 345\nby_queue = [[100, 0.5], [1000, 1]]\n");
   const auto c = read(text + speeds);
   EXPECT_EQ(c.error, 0.08);
   EXPECT_EQ(c.collective.error, 0.1);
   EXPECT_EQ(c.device.error, (std::map<std::string, double>{{"bf16", 0.2}}));
   EXPECT_TRUE(c.host.error.empty()) << "it is `like` the device, whose error is its own";
   EXPECT_EQ(c.nic.by_mb.at(8), 0.75);
+  EXPECT_EQ(c.nic.queue_kb, 345);
+  EXPECT_EQ(c.nic.by_queue.points, (std::vector<std::pair<double, double>>{{100, 0.5}, {1000, 1}}));
   EXPECT_TRUE(c.pcie.by_mb.points.empty());
   EXPECT_EQ(c.speeds, (std::vector<sim::ModelSpeed>{{"gpt2", "bf16", 1.5}}));
   EXPECT_EQ(read(replaced(cluster_text(c, ""), "[cluster]\n", "[cluster]\n")), c);
@@ -156,6 +160,8 @@ TEST_F(ClusterFile, SaysHowFarOffItIsAndHowFastModelsAre) {
               HasSubstr("device.error.fp16 is for a dtype that is missing in tflops"));
   EXPECT_THAT(complaint(replaced(text, "[64, 1]", "[0.5, 1]")),
               HasSubstr("nic.by_mb must have ascending"));
+  EXPECT_THAT(complaint(replaced(text, "by_queue = [[100, 0.5], [1000, 1]]", "by_queue = [0.5]")),
+              HasSubstr("a share or a list of [kB, share]"));
 }
 
 TEST_F(ClusterFile, KnowsOperationsThatWereTimed) {

@@ -406,11 +406,16 @@ TEST(Planner, SettingsWinOverTheClusterFile) {
   EXPECT_EQ(plan_training(config, "ddp", 2).cluster, config.cluster);
   config.sim.spread = 0.3;
   config.sim.device_share = 0;
+  config.cluster->nic.by_queue.points = {{345, 0.7}};
+  config.sim.queue_kb = 345;
   config.device.efficiency = 0.5;
   config.device.unfused = 5;
   const sim::ClusterSpec cluster = *plan_training(config, "ddp", 2).cluster;
   EXPECT_EQ(cluster.spread, 0.3);
   EXPECT_EQ(cluster.collective.device_share, 0);
+  EXPECT_EQ(cluster.nic.queue_kb, 345);
+  config.sim.drops = false;
+  EXPECT_EQ(plan_training(config, "ddp", 2).cluster->nic.queue_kb, 0);
   for (const auto& [name, curve] : cluster.device.efficiency.at("fp32"))
     EXPECT_DOUBLE_EQ(curve.points[0].second,
                      (name == "normalisation" || name == "elementwise" ? 0.1 : 0.5) *
@@ -532,6 +537,11 @@ TEST(Planner, SettingsOfSimulationsThatCannotBeAreNamed) {
               HasSubstr("unknown library of messages 'grcp'; did you mean 'grpc'?"));
   EXPECT_THAT(refused([](auto& c) { c.sim.spread = -0.5; }),
               HasSubstr("sim.spread = -0.5 must lie between 0 and 2, or be -1"));
+  EXPECT_THAT(refused([](auto& c) { c.sim.queue_kb = -2; }),
+              HasSubstr("sim.queue_kb = -2 must be at least 0, or -1"));
+  EXPECT_THAT(
+      refused([](auto& c) { c.sim.queue_kb = 345; }),
+      HasSubstr("sim.queue_kb = 345: cluster small does not say what a short queue leaves"));
   EXPECT_THAT(refused([](auto& c) { c.sim.device_share = 1; }),
               HasSubstr("sim.device_share = 1 must be at least 0 and less than 1"));
   EXPECT_THAT(refused([](auto& c) { c.device.efficiency = 17; }),

@@ -108,6 +108,23 @@ TEST(SimCollectives, ALinkHasACurveBySize) {
   }
 }
 
+TEST(SimCollectives, AShortQueueOfTheNetworkTakesItsShare) {
+  const int p = 4;
+  for (const auto& make : {rings_as_messages, rings_as_flows}) {
+    Simulated simulated = make(p);
+    simulated.cluster.devices = 1;
+    simulated.cluster.machines = p;
+    simulated.cluster.nic.gbs = 0.1;
+    const double before = seconds(simulated, p, all_reduce, 4'000'000);
+    simulated.cluster.nic.by_queue.points = {{100, 0.5}, {1000, 1}};
+    EXPECT_EQ(seconds(simulated, p, all_reduce, 4'000'000), before) << "nothing is dropped";
+    simulated.cluster.nic.queue_kb = 2000;
+    EXPECT_EQ(seconds(simulated, p, all_reduce, 4'000'000), before);
+    simulated.cluster.nic.queue_kb = 50;
+    EXPECT_NEAR(seconds(simulated, p, all_reduce, 4'000'000), 2 * before, 0.02 * before);
+  }
+}
+
 struct Wiring {
   const char* name;
   sim::ClusterSpec cluster;

@@ -57,7 +57,12 @@ ClusterSpec whole() {
   c.pcie = {.gbs = 13, .latency_us = 2, .step_us = 5.7};
   c.pcie_root_gbs = 26;
   c.nics = 2;
-  c.nic = {.gbs = 12.5, .latency_us = 1.25, .step_us = 9.6, .by_mb = {{{1, 0.5}, {64, 1}}}};
+  c.nic = {.gbs = 12.5,
+           .latency_us = 1.25,
+           .step_us = 9.6,
+           .by_mb = {{{1, 0.5}, {64, 1}}},
+           .queue_kb = 345,
+           .by_queue = {{{100, 0.5}, {1000, 1}}}};
   c.machines_per_switch = 3;
   c.oversubscription = 2;
   c.collective = {.kind = sim::CollectiveKind::shm,
@@ -230,6 +235,11 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
       {[](auto& c) { c.nics = 3; }, "nics", "must divide the 4 devices of a machine, but is 3"},
       {[](auto& c) { c.nics = 8; }, "nics", "must divide the 4 devices of a machine, but is 8"},
       {[](auto& c) { c.nic.gbs = 0; }, "nic.bandwidth_gbs", "must be more than 0, but is 0"},
+      {[](auto& c) { c.nic.queue_kb = -1; }, "nic.queue_kb", "must not be negative, but is -1"},
+      {[](auto& c) {
+         c.nic.by_queue.points = {{345, 0}};
+       },
+       "nic.by_queue", "must have shares above 0 and at most 16, but one is 0"},
       {[](auto& c) { c.nic.latency_us = -1; }, "nic.latency_us", "must not be negative, but is -1"},
       {[&](auto& c) { c.pcie.gbs = nan; }, "pcie.bandwidth_gbs", "must be finite, but is nan"},
       {[](auto& c) { c.pcie_root_gbs = -2; }, "pcie_root_gbs", "must not be negative, but is -2"},

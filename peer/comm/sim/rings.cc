@@ -57,7 +57,9 @@ Rings::Rings(const SimGroup& group) : world_(group.world()) {
   const bool several = std::any_of(places_.begin(), places_.end(), [&](sim::Place place) {
     return place.machine != places_[0].machine;
   });
-  by_mb_ = &link_of_group(world_.cluster(), several).by_mb;
+  const sim::LinkSpec& link = link_of_group(world_.cluster(), several);
+  by_mb_ = &link.by_mb;
+  queue_share_ = sim::share_of_queue(link);
   for (const std::vector<int>& order : rings_in_mesh(world_.cluster(), places_)) add_ring(order);
   if (rings_.empty()) add_rings_by_machine();
   std::vector<RingFlow> hops;
@@ -113,8 +115,8 @@ void Rings::add_ring(const std::vector<int>& order) {
 
 double Rings::bytes(const Call& call) const {
   const auto whole = static_cast<double>(call.bytes);
-  if (by_mb_->points.empty() || whole == 0) return whole;
-  return whole / by_mb_->at(whole / mega);
+  if (by_mb_->points.empty() || whole == 0) return whole / queue_share_;
+  return whole / (by_mb_->at(whole / mega) * queue_share_);
 }
 
 double Rings::once(const Call& call) const {

@@ -43,7 +43,7 @@ class Rings {
   double step(int from, int to) const { return step_seconds(world_, place(from), place(to)); }
 
   /// The bytes of the operation's array, multiplied so that their flows take as long as the link's
-  /// curve by size says.
+  /// curve by size and its queue say.
   double bytes(const Call& call) const;
   /// Seconds that an operation takes once: the base latency, and copying out what arrives last.
   double once(const Call& call) const;
@@ -92,6 +92,7 @@ class Rings {
   sim::World& world_;
   std::vector<sim::Place> places_;  // indexed by rank
   const sim::Efficiency* by_mb_ = nullptr;
+  double queue_share_ = 1;
   std::vector<Ring> rings_;
   double once_ = 0, twice_ = 0, fastest_ = std::numeric_limits<double>::infinity();
   std::vector<RingFlow> flows_;
