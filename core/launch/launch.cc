@@ -96,8 +96,11 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 }
 
 /// `first` without the variables that `own` names, then the variables of `own` that have a value.
+/// GLIBC_TUNABLES is a list, to which the entries of `first` are added: of two settings of one
+/// tunable, that of the user's environment counts.
 std::vector<std::string> overridden(const std::vector<std::string>& first,
                                     const std::vector<std::string>& own) {
+  constexpr std::string_view tunables = "GLIBC_TUNABLES=";
   std::vector<std::string> out;
   const auto name = [](const std::string& variable) {
     return variable.substr(0, variable.find('='));
@@ -106,8 +109,13 @@ std::vector<std::string> overridden(const std::vector<std::string>& first,
     if (std::none_of(own.begin(), own.end(),
                      [&](const std::string& other) { return name(other) == name(variable); }))
       out.push_back(variable);
-  for (const std::string& variable : own)
-    if (variable.find('=') != std::string::npos) out.push_back(variable);
+  for (const std::string& variable : own) {
+    if (variable.find('=') == std::string::npos) continue;
+    out.push_back(variable);
+    if (!variable.starts_with(tunables)) continue;
+    for (const std::string& other : first)
+      if (other.starts_with(tunables)) out.back() += ":" + other.substr(tunables.size());
+  }
   return out;
 }
 

@@ -62,6 +62,18 @@ TEST(LaunchTest, ARankDoesNotHaveWhatItsPlanLeavesOut) {
   EXPECT_EQ(result.records.at(0).at("shade"), "none");
 }
 
+TEST(LaunchTest, TunablesOfTheUserAndOfThePlanBothCount) {
+  RunPlan plan;
+  plan.ranks = {{.rank = 0, .worker = 0, .environment = {"GLIBC_TUNABLES=glibc.a.b=1"}}};
+  const auto result = launch(
+      plan,
+      {"/bin/bash",
+       {"-c", R"(printf '{"record":{"tunables":"%s"}}\n' "$GLIBC_TUNABLES" >&$1)", "rank"},
+       {"PATH=/usr/bin:/bin", "GLIBC_TUNABLES=glibc.c.d=2"}},
+      [](int, const nlohmann::json&) {}, [] { return false; });
+  EXPECT_EQ(result.records.at(0).at("tunables"), "glibc.a.b=1:glibc.c.d=2");
+}
+
 TEST(LaunchTest, WhatARankKeepsForTheUserComesWithTheResultEvenOfARunThatFails) {
   RunPlan plan;
   plan.ranks = {{.rank = 0, .worker = 0}};
