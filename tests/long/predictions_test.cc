@@ -10,11 +10,20 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "core/device/cost.h"
+#include "experiments/calibrate/calibrate.h"
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {
 namespace {
+
+TEST(MeasuredDevice, HasAnEfficiencyOfEveryClassOfOperations) {
+  sim::DeviceSpec device;
+  measure_device(device, {Precision::fp32}, 1);
+  for (const std::string_view name : op_class_names)
+    EXPECT_TRUE(device.efficiency["fp32"].contains(std::string(name))) << name;
+}
 
 class Predictions : public ::testing::Test {
  protected:
