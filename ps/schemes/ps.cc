@@ -122,7 +122,7 @@ class GroupedPs final : public Ps {
 
  private:
   /// A gradient that is being added up, and what is pushed of it then.
-  struct Sum {
+  struct AddedUp {
     std::size_t unit = 0;
     std::int64_t step = 0;
     std::optional<std::int64_t> micro_batch;  // none: the last one of the step
@@ -137,7 +137,7 @@ class GroupedPs final : public Ps {
     add_up(unit, step, micro_batch);
   }
   void free_gradients(std::size_t unit) override {
-    while (std::ranges::any_of(sums_, [&](const Sum& sum) { return sum.unit == unit; }))
+    while (std::ranges::any_of(sums_, [&](const AddedUp& sum) { return sum.unit == unit; }))
       push_first();
     Ps::free_gradients(unit);
   }
@@ -151,7 +151,7 @@ class GroupedPs final : public Ps {
       push_first();
   }
   void push_first() {
-    Sum sum = std::move(sums_.front());
+    AddedUp sum = std::move(sums_.front());
     sums_.pop_front();
     sum.exchange.wait(context().timeline);
     if (sum.micro_batch)
@@ -173,7 +173,7 @@ class GroupedPs final : public Ps {
   }
 
   std::optional<SumGroup> group_;
-  std::deque<Sum> sums_;                     // in the order in which they began
+  std::deque<AddedUp> sums_;                 // in the order in which they began
   std::vector<SumGroup::Exchange> gathers_;  // by unit
   std::size_t gathered_ = 0;                 // units whose gathering has begun since the last step
 };
