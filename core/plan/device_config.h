@@ -49,6 +49,7 @@ struct SimConfig {
   double jitter = 0;
   double spread = -1;
   double device_share = -1;
+  bool tuning = true;
   bool servers_apart = false;
   std::string framework = "none";
   std::string messages = "cluster";

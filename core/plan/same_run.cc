@@ -36,8 +36,9 @@ Training training_of(const RunPlan& plan) {
             &DeviceConfig::jitter, &DeviceConfig::efficiency, &DeviceConfig::unfused);
   leave_out(out.sim, &SimConfig::message_ranks, &SimConfig::traced_ranks,
             &SimConfig::network_gbit_s, &SimConfig::queue_kb, &SimConfig::drops, &SimConfig::jitter,
-            &SimConfig::spread, &SimConfig::device_share, &SimConfig::servers_apart,
-            &SimConfig::framework, &SimConfig::messages, &SimConfig::decode, &SimConfig::intervals);
+            &SimConfig::spread, &SimConfig::device_share, &SimConfig::tuning,
+            &SimConfig::servers_apart, &SimConfig::framework, &SimConfig::messages,
+            &SimConfig::decode, &SimConfig::intervals);
   if (!plan.cluster) out.sim = {};
   return out;
 }

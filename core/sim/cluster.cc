@@ -26,6 +26,7 @@ Fields fields_of(MessageSpec& message) {
 
 Fields fields_of(CollectiveSpec& collective) {
   return {{"kind", &collective.kind},
+          {"tuning", &collective.tuning},
           {"base_us", &collective.base_us, {}, not_negative},
           {"copy_out_gbs", &collective.copy_out_gbs, {}, not_negative},
           {"device_share", &collective.device_share, {}, not_negative},

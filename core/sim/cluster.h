@@ -47,10 +47,18 @@ enum class CollectiveKind : std::uint8_t { nccl, shm };
 inline constexpr std::string_view collective_kind_names[] = {"nccl", "shm"};
 constexpr EnumNames names_of(CollectiveKind) { return collective_kind_names; }
 
+/// Which algorithms and protocols of NCCL there are (peer/comm/sim/tuning). rings: rings with the
+/// protocol Simple alone. by_size: also trees between machines and the protocol LL, whichever is
+/// fastest for the array.
+enum class CollectiveTuning : std::uint8_t { rings, by_size };
+inline constexpr std::string_view collective_tuning_names[] = {"rings", "by_size"};
+constexpr EnumNames names_of(CollectiveTuning) { return collective_tuning_names; }
+
 /// Collectives between the ranks of a cluster.
 struct CollectiveSpec {
   CollectiveKind kind = CollectiveKind::nccl;
-  double base_us = 0;  // time that every collective takes once
+  CollectiveTuning tuning = CollectiveTuning::rings;
+  double base_us = 0;  // time that every collective takes once; nccl: of the protocol Simple
   /// nccl: the rate at which a rank copies what arrives last out of the library's buffers: the p-th
   /// part of an all-reduce or all-gather of p ranks. 0: that takes no time.
   double copy_out_gbs = 0;

@@ -241,6 +241,8 @@ class Checker {
     if (collective.device_share > 0)
       refuse("collective.device_share", "is for kind nccl: with shm a rank's core does both");
     if (collective.copy_out_gbs > 0) refuse("collective.copy_out_gbs", "is for kind nccl");
+    if (collective.tuning != CollectiveTuning::rings)
+      refuse("collective.tuning", "is for kind nccl");
     check_curve(collective.sum, "collective.sum");
     check_curve(collective.copy, "collective.copy");
   }

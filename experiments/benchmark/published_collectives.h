@@ -20,10 +20,12 @@ struct PublishedCollective {
   std::string operation = "all_reduce";
   std::int64_t world = 0;  // in a file with a table that lists its ranks it may be left out
   /// The table: a file that read_measured_table() reads, in a file relative to the folder of that
-  /// file, or sizes of the whole array (MiB = 2^20 bytes) with their figures.
+  /// file, or sizes of the whole array (MiB = 2^20 bytes) with their figures, or, for small arrays,
+  /// sizes in bytes with their times.
   std::string table{};
-  std::vector<std::int64_t> sizes_mib{};
-  std::vector<double> busbw{};  // GB/s, one for each size
+  std::vector<std::int64_t> sizes_mib{}, sizes_b{};
+  /// GB/s and microseconds, one for each size. With `us`, busbw has the same figures once read.
+  std::vector<double> busbw{}, us{};
   /// Those of sizes_mib to which something was fitted.
   std::vector<std::int64_t> fitted{};
   /// Bytes, one for each of busbw; no key of a file.
@@ -38,13 +40,15 @@ bool lists_collectives(const std::filesystem::path& file);
 /// that is unknown, missing or has a bad value.
 std::vector<PublishedCollective> read_collectives(const std::filesystem::path& file);
 
-/// The benchmark of the table on its cluster, and what its figure `i` says: "GB/s, 16 MiB".
+/// The benchmark of the table on its cluster, and what its figure `i` says: "GB/s, 16 MiB", or
+/// "us, 512 B" of arrays of less than 1 MiB.
 CommBench bench_of(const PublishedCollective& one);
 std::string figure_of(const PublishedCollective& one, std::size_t i);
 
-/// Simulates all of them, of which `experiment` is the name in tables. Blocks, and throws Error as
-/// run_comm_bench() does.
+/// Simulates all of them, of which `experiment` is the name in tables; without `tuning` on rings
+/// alone (CollectiveTuning::rings). Blocks, and throws Error as run_comm_bench() does.
 std::vector<PublishedFigure> simulate_collectives(const std::vector<PublishedCollective>& all,
-                                                  const std::string& experiment);
+                                                  const std::string& experiment,
+                                                  bool tuning = true);
 
 }  // namespace ringside

@@ -1,6 +1,7 @@
 // ringside validate
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/base/explain.h"
@@ -31,12 +32,14 @@ int validate_command(Arguments arguments, const Process& process) {
     if (compared.status != ok) status = complain(compared.status, file + ": " + compared.complaint);
     add(published_figures(compared.cases));
   }
+  const bool tuning = std::find(arguments.overrides.begin(), arguments.overrides.end(),
+                                "sim.tuning=false") == arguments.overrides.end();
   // Collectives are simulated in this process, the runs of experiments in processes of their own,
   // which must start while there is no simulated world here.
   for (const auto& [file, all] : collectives) {
     if (process.interrupted()) return complain(was_interrupted, "validate: interrupted");
     try {
-      add(simulate_collectives(all, std::filesystem::path(file).stem().string()));
+      add(simulate_collectives(all, std::filesystem::path(file).stem().string(), tuning));
     } catch (const std::exception& error) {
       status = complain(run_failed, file + ": " + explain(error));
     }

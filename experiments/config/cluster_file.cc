@@ -133,7 +133,7 @@ class Builder {
 
     Reader collective = the("collective", "collective");
     collective.read(fields_of(cluster.collective),
-                    {"sum", "copy", "copy_out_gbs", "device_share", "error"});
+                    {"tuning", "sum", "copy", "copy_out_gbs", "device_share", "error"});
     if (cluster.collective.kind == sim::CollectiveKind::shm) {
       collective.need("sum", &cluster.collective.sum.points);
       collective.need("copy", &cluster.collective.copy.points);

@@ -47,9 +47,10 @@ std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vecto
 /// Finds for the link between devices, and for that between machines, the latency with which the
 /// smallest arrays take as long as was measured (CollectiveSpec::base_us, and step_us of the NIC),
 /// and the curve by size for the others (LinkSpec::by_mb; where several tables have a size, the
-/// geometric mean of their shares). Sets the collectives' error to how far the other tables of the
-/// link miss each; where there is only one table, its sizes are left out one at a time instead, but
-/// for the smallest and the largest. Blocks, and throws Error as run_comm_bench() does.
+/// geometric mean of their shares). What is fitted are rings (CollectiveTuning::rings). Sets the
+/// collectives' error to how far the other tables of the link miss each; where there is only one
+/// table, its sizes are left out one at a time instead, but for the smallest and the largest.
+/// Blocks, and throws Error as run_comm_bench() does.
 std::vector<FittedFigure> fit_links(sim::ClusterSpec& cluster,
                                     const std::vector<PublishedCollective>& tables);
 

@@ -86,6 +86,8 @@ void fit_curve(sim::ClusterSpec& cluster, const Tables& tables, bool machines) {
 }
 
 sim::ClusterSpec fitted(sim::ClusterSpec cluster, const Tables& tables, bool machines) {
+  // The curve says what arrays of each size take, by whichever algorithm and protocol.
+  cluster.collective.tuning = sim::CollectiveTuning::rings;
   // The two depend on each other a little: the smallest arrays move bytes, too.
   for (int round = 0; round < 2; ++round) {
     fit_latency(cluster, tables, machines);

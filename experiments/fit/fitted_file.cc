@@ -43,8 +43,8 @@ std::string fitted_text(const std::filesystem::path& at, const std::filesystem::
   add_link("pcie", before.pcie, fitted.pcie);
   add_link("nic", before.nic, fitted.nic);
   if (before.collective != fitted.collective)
-    tables += "\n[collective]\n" + line("base_us", fitted.collective.base_us) +
-              line("error", fitted.collective.error);
+    tables += "\n[collective]\n" + line("tuning", std::string(name_of(fitted.collective.tuning))) +
+              line("base_us", fitted.collective.base_us) + line("error", fitted.collective.error);
   if (before.device.error != fitted.device.error) {
     tables += fmt::format("\n[device.{}.error]\n", toml_key(fitted.device.name));
     for (const auto& [dtype, error] : fitted.device.error) tables += line(toml_key(dtype), error);

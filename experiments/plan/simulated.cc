@@ -78,6 +78,7 @@ void replace_figures(sim::ClusterSpec& cluster, const SimConfig& sim) {
   replace(sim.spread >= 0, cluster.spread, sim.spread, "cluster", "spread");
   replace(sim.device_share >= 0, cluster.collective.device_share, sim.device_share, "collective",
           "device_share");
+  if (!sim.tuning) cluster.collective.tuning = sim::CollectiveTuning::rings;
   if (const auto& cost = find_messages(sim.messages).cost) {
     cluster.message = *cost;
     no_longer_assumed(cluster, "message");

@@ -51,7 +51,7 @@ void erase_unshared(nlohmann::json& plan_json) {
     plan_json["device"].erase(own);
   for (const char* own :
        {"message_ranks", "traced_ranks", "network_gbit_s", "queue_kb", "drops", "jitter", "spread",
-        "device_share", "servers_apart", "framework", "messages", "decode", "intervals"})
+        "device_share", "tuning", "servers_apart", "framework", "messages", "decode", "intervals"})
     plan_json["sim"].erase(own);
   plan_json.erase("cluster");
 }

@@ -154,19 +154,21 @@ std::vector<Wiring> wirings() {
 }
 
 TEST(SimCollectives, MessagesAndFlowsAgree) {
-  for (const Wiring& wiring : wirings()) {
-    const auto size = static_cast<int>(wiring.cluster.machines * wiring.cluster.devices);
-    for (const Named& operation : operations)
-      for (const std::int64_t bytes : {1 << 10, 1 << 15, 1 << 18, 1 << 20, 1 << 25, 1 << 30}) {
-        const double messages =
-            seconds({wiring.cluster, {.message_ranks = 64}}, size, operation.run, bytes);
-        const double flows =
-            seconds({wiring.cluster, {.message_ranks = 0}}, size, operation.run, bytes);
-        EXPECT_NEAR(messages, flows, 0.03 * flows)
-            << operation.name << " of " << bytes << " bytes, " << wiring.name << ", "
-            << wiring.cluster.nics << " NICs";
-      }
-  }
+  for (Wiring wiring : wirings())
+    for (const auto tuning : {sim::CollectiveTuning::rings, sim::CollectiveTuning::by_size}) {
+      wiring.cluster.collective.tuning = tuning;
+      const auto size = static_cast<int>(wiring.cluster.machines * wiring.cluster.devices);
+      for (const Named& operation : operations)
+        for (const std::int64_t bytes : {1 << 10, 1 << 15, 1 << 18, 1 << 20, 1 << 25, 1 << 30}) {
+          const double messages =
+              seconds({wiring.cluster, {.message_ranks = 64}}, size, operation.run, bytes);
+          const double flows =
+              seconds({wiring.cluster, {.message_ranks = 0}}, size, operation.run, bytes);
+          EXPECT_NEAR(messages, flows, 0.03 * flows)
+              << operation.name << " of " << bytes << " bytes, " << wiring.name << ", "
+              << wiring.cluster.nics << " NICs, " << name_of(tuning);
+        }
+    }
 }
 
 /// Two collectives at once, of which each takes the time that the other leaves.
@@ -207,7 +209,7 @@ TEST(SimCollectives, TheFlowsThatStandForAllDoNotGrowWithTheMachines) {
     cluster.machines_per_switch = 4;
     std::vector<sim::Place> places;
     for (int r = 0; r < 2 * machines - left_out; ++r) places.push_back({r / 2, r % 2});
-    std::vector<peer::RingFlow> ring;
+    std::vector<peer::Flow> ring;
     for (std::size_t r = 0; r < places.size(); ++r)
       ring.push_back({places[r], places[(r + 1) % places.size()]});
     return peer::representatives(cluster, places, ring, known).size();

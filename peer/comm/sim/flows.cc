@@ -1,7 +1,4 @@
 // Collectives of large groups: all bytes that one rank sends to another move as one flow.
-#include <utility>
-#include <vector>
-
 #include "peer/comm/sim/rings.h"
 
 namespace ringside::peer {
@@ -24,35 +21,16 @@ class Flows {
  private:
   void run(const Call& call) {
     const double bytes = rings_.bytes(call);
-    const double chunk = bytes / (rings_.size() * rings_.channels());
-    const int once = rings_.size() - 1;
     if (call.kind == Call::Kind::broadcast)
-      run(rings_.latency_of_chain(call.root), rings_.flows_of_chain(call.root),
-          bytes / rings_.channels());
-    else if (call.kind == Call::Kind::all_to_all)
-      for (int round = 0; round < once; ++round)
-        run(rings_.latency_of_round(round), rings_.flows_of_round(round), bytes / rings_.size());
-    else if (goes_round_twice(call.kind))
-      run(rings_.latency_twice(), rings_.flows(), 2 * once * chunk);
-    else
-      run(rings_.latency_once(), rings_.flows(), once * chunk);
-  }
-
-  /// Moves `bytes` over each hop. All bytes begin to move `latency` seconds from now. A flow's
-  /// bytes begin to move `flow.latency` seconds after its start, so each flow is started that much
-  /// earlier, flows of long latency first.
-  void run(double latency, const std::vector<RingFlow>& flows, double bytes) {
-    if (bytes == 0) return world_.sleep(latency);
-    std::vector<sim::JobPtr> under_way;
-    double left = latency;
-    for (const RingFlow& flow : flows) {
-      if (left > flow.latency) {
-        world_.sleep(left - flow.latency);
-        left = flow.latency;
-      }
-      under_way.push_back(world_.start_flow(flow.from, flow.to, bytes * flow.share));
+      return move_flows(world_, rings_.latency_of_chain(call.root),
+                        rings_.flows_of_chain(call.root), bytes / rings_.channels());
+    if (call.kind != Call::Kind::all_to_all) {
+      const Way& way = rings_.way(call);
+      return move_flows(world_, way.latency, rings_.flows(), way.over_hop * bytes);
     }
-    for (const auto& flow : under_way) flow->wait();
+    for (int round = 0; round + 1 < rings_.size(); ++round)
+      move_flows(world_, rings_.latency_of_round(round), rings_.flows_of_round(round),
+                 bytes / rings_.size());
   }
 
   SimGroup& group_;

@@ -25,9 +25,9 @@ std::set<int> machines_that_stand_for_all(const sim::ClusterSpec& cluster,
 
 }  // namespace
 
-std::vector<RingFlow> representatives(const sim::ClusterSpec& cluster,
-                                      const std::vector<sim::Place>& places,
-                                      const std::vector<RingFlow>& flows, std::int64_t machines) {
+std::vector<Flow> representatives(const sim::ClusterSpec& cluster,
+                                  const std::vector<sim::Place>& places,
+                                  const std::vector<Flow>& flows, std::int64_t machines) {
   std::map<int, std::multiset<int>> devices;  // by machine
   for (const sim::Place place : places) devices[place.machine].insert(place.device);
   if (static_cast<std::int64_t>(devices.size()) < machines || devices.size() < 2) return flows;
@@ -37,12 +37,12 @@ std::vector<RingFlow> representatives(const sim::ClusterSpec& cluster,
     used.push_back(machine);
   }
   const std::set<int> few = machines_that_stand_for_all(cluster, used);
-  std::vector<RingFlow> out;
-  std::copy_if(flows.begin(), flows.end(), std::back_inserter(out), [&](const RingFlow& flow) {
+  std::vector<Flow> out;
+  std::copy_if(flows.begin(), flows.end(), std::back_inserter(out), [&](const Flow& flow) {
     return few.contains(flow.from.machine) || few.contains(flow.to.machine);
   });
-  const double all = busiest_link_seconds(cluster, flows);
-  return std::abs(busiest_link_seconds(cluster, out) - all) <= 1e-9 * all ? out : flows;
+  const double all = pace_of(cluster, flows);
+  return std::abs(pace_of(cluster, out) - all) <= 1e-9 * all ? out : flows;
 }
 
 }  // namespace ringside::peer

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/sim/world.h"
-#include "peer/comm/sim/busy.h"
+#include "peer/comm/sim/flow.h"
 
 namespace ringside::peer {
 
@@ -18,8 +18,8 @@ namespace ringside::peer {
 /// `machines` machines (ranks elsewhere may send at the same time), if its machines do not have the
 /// same devices, or if the busiest link of the few is not as busy as that of all.
 /// places[r] is the place of rank r.
-std::vector<RingFlow> representatives(const sim::ClusterSpec& cluster,
-                                      const std::vector<sim::Place>& places,
-                                      const std::vector<RingFlow>& flows, std::int64_t machines);
+std::vector<Flow> representatives(const sim::ClusterSpec& cluster,
+                                  const std::vector<sim::Place>& places,
+                                  const std::vector<Flow>& flows, std::int64_t machines);
 
 }  // namespace ringside::peer

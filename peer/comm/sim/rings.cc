@@ -1,58 +1,20 @@
 #include "peer/comm/sim/rings.h"
 
 #include <algorithm>
-#include <limits>
-#include <tuple>
 #include <utility>
 
 #include "peer/comm/sim/mesh_rings.h"
 #include "peer/comm/sim/representatives.h"
+#include "peer/comm/sim/trees.h"
 
 namespace ringside::peer {
 namespace {
 
-constexpr double mega = 1e6, giga = 1e9;
-
-/// The ranks of one machine in the order in which rings lead through them. A ring may enter the
-/// machine at the first rank of each NIC.
-struct Machine {
-  std::vector<int> ranks;
-  std::vector<std::size_t> entries;  // where in `ranks` rings may enter
-};
-
-std::vector<Machine> machines_of(const sim::ClusterSpec& cluster,
-                                 const std::vector<sim::Place>& places) {
-  const auto position = [&](int device) -> std::int64_t {
-    const auto found = std::find(cluster.ring.begin(), cluster.ring.end(), device);
-    return found == cluster.ring.end() ? device : found - cluster.ring.begin();
-  };
-  std::vector<std::tuple<int, std::int64_t, int>> order;  // machine, position, rank
-  for (int r = 0; r < static_cast<int>(places.size()); ++r) {
-    const sim::Place place = places[static_cast<std::size_t>(r)];
-    order.emplace_back(place.machine, position(place.device), r);
-  }
-  std::sort(order.begin(), order.end());
-  std::vector<Machine> machines;
-  std::vector<int> nics;  // of machines.back()
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto [machine, where, rank] = order[i];
-    if (i == 0 || machine != std::get<0>(order[i - 1])) {
-      machines.emplace_back();
-      nics.clear();
-    }
-    const int nic = nic_of(cluster, places[static_cast<std::size_t>(rank)]);
-    if (std::find(nics.begin(), nics.end(), nic) == nics.end()) {
-      nics.push_back(nic);
-      machines.back().entries.push_back(machines.back().ranks.size());
-    }
-    machines.back().ranks.push_back(rank);
-  }
-  return machines;
-}
+constexpr double mega = 1e6, giga = 1e9, micro = 1e-6;
 
 }  // namespace
 
-Rings::Rings(const SimGroup& group) : world_(group.world()) {
+Rings::Rings(const SimGroup& group) : world_(group.world()), latencies_(tuning_rows().size()) {
   for (int r = 0; r < group.size(); ++r) places_.push_back(group.place(r));
   const bool several = std::any_of(places_.begin(), places_.end(), [&](sim::Place place) {
     return place.machine != places_[0].machine;
@@ -61,30 +23,22 @@ Rings::Rings(const SimGroup& group) : world_(group.world()) {
   by_mb_ = &link.by_mb;
   queue_share_ = sim::share_of_queue(link);
   for (const std::vector<int>& order : rings_in_mesh(world_.cluster(), places_)) add_ring(order);
-  if (rings_.empty()) add_rings_by_machine();
-  std::vector<RingFlow> hops;
-  for (int channel = 0; channel < channels(); ++channel)
+  const std::vector<Channel> channels = channels_of(world_.cluster(), places_);
+  if (rings_.empty())
+    for (const Channel& channel : channels) {
+      std::vector<int> order;
+      for (const std::vector<int>& machine : channel)
+        order.insert(order.end(), machine.begin(), machine.end());
+      add_ring(order);
+    }
+  std::vector<Flow> hops;
+  for (int channel = 0; channel < this->channels(); ++channel)
     for (int r = 0; r < size(); ++r) hops.push_back(flow(r, next(channel, r)));
   flows_ = merged(std::move(hops));
-  pace_ = pace_of(flows_);
+  pace_ = pace_of(world_.cluster(), flows_);
   if (group.options().machines > 0)
     flows_ = representatives(world_.cluster(), places_, flows_, group.options().machines);
-}
-
-void Rings::add_rings_by_machine() {
-  const std::vector<Machine> machines = machines_of(world_.cluster(), places_);
-  std::size_t channels = machines.front().entries.size();
-  for (const Machine& machine : machines) channels = std::min(channels, machine.entries.size());
-  if (machines.size() == 1) channels = 1;
-  for (std::size_t channel = 0; channel < channels; ++channel) {
-    std::vector<int> order;
-    for (const Machine& machine : machines) {
-      const std::size_t entry = machines.size() > 1 ? machine.entries[channel] : 0;
-      for (std::size_t i = 0; i < machine.ranks.size(); ++i)
-        order.push_back(machine.ranks[(entry + i) % machine.ranks.size()]);
-    }
-    add_ring(order);
-  }
+  add_ways(channels, several);
 }
 
 void Rings::add_ring(const std::vector<int>& order) {
@@ -92,59 +46,85 @@ void Rings::add_ring(const std::vector<int>& order) {
   Ring ring;
   ring.next.resize(p);
   ring.previous.resize(p);
-  std::vector<double> steps;
   for (std::size_t i = 0; i < p; ++i) {
     const int from = order[i], to = order[(i + 1) % p];
     ring.next[static_cast<std::size_t>(from)] = to;
     ring.previous[static_cast<std::size_t>(to)] = from;
-    steps.push_back(step(from, to));
-    ring.total += steps.back();
+    ring.total += step(from, to);
   }
   // Data that goes once round a ring crosses all hops but one; data that goes twice round leaves
   // out two neighbouring hops the second time. The slowest way leaves out the fastest hops.
-  double fastest = std::numeric_limits<double>::infinity(), fastest_two = fastest;
-  for (std::size_t i = 0; i < p; ++i) {
-    fastest = std::min(fastest, steps[i]);
-    fastest_two = std::min(fastest_two, steps[i] + steps[(i + 1) % p]);
+  for (std::size_t k = 0; k < latencies_.size(); ++k) {
+    std::vector<double> steps;
+    double total = 0;
+    for (std::size_t i = 0; i < p; ++i)
+      total += steps.emplace_back(step(order[i], order[(i + 1) % p], tuning_rows()[k]));
+    double fastest = sim::for_ever, fastest_two = fastest;
+    for (std::size_t i = 0; i < p; ++i) {
+      fastest = std::min(fastest, steps[i]);
+      fastest_two = std::min(fastest_two, steps[i] + steps[(i + 1) % p]);
+    }
+    Latencies& of_row = latencies_[k];
+    of_row.fastest = std::min(of_row.fastest, fastest);
+    of_row.once = std::max(of_row.once, total - fastest);
+    of_row.twice = std::max(of_row.twice, 2 * total - fastest_two);
   }
-  fastest_ = std::min(fastest_, fastest);
-  once_ = std::max(once_, ring.total - fastest);
-  twice_ = std::max(twice_, 2 * ring.total - fastest_two);
   rings_.push_back(std::move(ring));
+}
+
+void Rings::add_ways(const std::vector<Channel>& channels, bool several_machines) {
+  const sim::CollectiveSpec& collective = world_.cluster().collective;
+  const bool by_size = collective.tuning == sim::CollectiveTuning::by_size;
+  const double hops = size() - 1, each = size() * this->channels();
+  for (const TuningRow& row : tuning_rows()) {
+    if (&row != &tuning_rows().front() && !by_size) return;
+    Way way{.row = &row, .base = row.base_us.value_or(collective.base_us) * micro};
+    if (row.shape == Shape::ring) {
+      if (pace_ > 0) way.gbs = this->channels() / pace_ / giga;
+      way.over_hop = hops / each;
+      way.per_byte = way.over_hop * pace_;
+      way.latency = latencies(row).once;
+      round_once_.push_back(way);
+      way.over_hop *= 2;
+      way.per_byte *= 2;
+      way.latency = latencies(row).twice;
+      all_reduce_.push_back(way);
+    } else if (several_machines) {
+      const Trees trees(world_, places_, channels);
+      way.per_byte = trees.pace() / this->channels();
+      way.over_hop = way.per_byte / pace_;
+      way.gbs = 2 / way.per_byte / giga;
+      way.latency = trees.latency(row);
+      all_reduce_.push_back(way);
+    }
+  }
+}
+
+bool Rings::chooses(const Call& call) const {
+  return call.kind != Call::Kind::broadcast && call.kind != Call::Kind::all_to_all;
+}
+
+const Way& Rings::way(const Call& call) const {
+  const std::vector<Way>& ways = goes_round_twice(call.kind) ? all_reduce_ : round_once_;
+  if (ways.size() == 1) return ways.front();
+  const auto whole = static_cast<double>(call.bytes);
+  const bool curve = !by_mb_->points.empty() && whole > 0;
+  return fastest(ways, whole, 1 / (queue_share_ * (curve ? by_mb_->at(whole / mega) : 1)));
 }
 
 double Rings::bytes(const Call& call) const {
   const auto whole = static_cast<double>(call.bytes);
-  if (by_mb_->points.empty() || whole == 0) return whole / queue_share_;
-  return whole / (by_mb_->at(whole / mega) * queue_share_);
+  if (whole == 0) return 0;
+  const double share = chooses(call) ? share_of(way(call), whole) : 1;
+  return whole / (share * queue_share_) / (by_mb_->points.empty() ? 1 : by_mb_->at(whole / mega));
 }
 
 double Rings::once(const Call& call) const {
   const sim::CollectiveSpec& collective = world_.cluster().collective;
   const bool copies = call.kind == Call::Kind::all_reduce || call.kind == Call::Kind::all_gather;
-  const double base = collective.base_us * 1e-6;
+  const double base = chooses(call) ? way(call).base : collective.base_us * micro;
   if (!copies || collective.copy_out_gbs == 0) return base;
   return base + static_cast<double>(call.bytes) / size() / (collective.copy_out_gbs * giga);
-}
-
-RingFlow Rings::flow(int from, int to) const {
-  return {place(from), place(to), world_.latency(place(from), place(to)), 1};
-}
-
-std::vector<RingFlow> Rings::merged(std::vector<RingFlow> flows) const {
-  const auto key = [](const RingFlow& f) {
-    return std::tuple(-f.latency, f.from.machine, f.from.device, f.to.machine, f.to.device);
-  };
-  std::sort(flows.begin(), flows.end(),
-            [&](const RingFlow& a, const RingFlow& b) { return key(a) < key(b); });
-  std::vector<RingFlow> merged;
-  for (const RingFlow& flow : flows) {
-    if (!merged.empty() && key(merged.back()) == key(flow))
-      merged.back().share += flow.share;
-    else
-      merged.push_back(flow);
-  }
-  return merged;
 }
 
 double Rings::latency_of_chain(int root) const {
@@ -160,16 +140,16 @@ double Rings::latency_of_round(int round) const {
   return longest;
 }
 
-std::vector<RingFlow> Rings::flows_of_chain(int root) const {
-  std::vector<RingFlow> hops;
+std::vector<Flow> Rings::flows_of_chain(int root) const {
+  std::vector<Flow> hops;
   for (int channel = 0; channel < channels(); ++channel)
     for (int r = 0; r < size(); ++r)
       if (next(channel, r) != root) hops.push_back(flow(r, next(channel, r)));
   return merged(std::move(hops));
 }
 
-std::vector<RingFlow> Rings::flows_of_round(int round) const {
-  std::vector<RingFlow> flows;
+std::vector<Flow> Rings::flows_of_round(int round) const {
+  std::vector<Flow> flows;
   for (int r = 0; r < size(); ++r) flows.push_back(flow(r, (r + round + 1) % size()));
   return merged(std::move(flows));
 }

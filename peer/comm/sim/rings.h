@@ -1,15 +1,15 @@
 // Rings through the ranks of a simulated group, and what they cost.
 #pragma once
 
-#include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
 #include "core/sim/world.h"
-#include "peer/comm/sim/busy.h"
+#include "peer/comm/sim/channels.h"
+#include "peer/comm/sim/flow.h"
 #include "peer/comm/sim/group.h"
 #include "peer/comm/sim/routes.h"
+#include "peer/comm/sim/tuning.h"
 
 namespace ringside::peer {
 
@@ -20,12 +20,12 @@ constexpr bool goes_round_twice(Call::Kind kind) {
 }
 
 /// The rings (channels) of a group. In one machine whose devices are a mesh they are those of
-/// rings_in_mesh(). Otherwise a ring leads through the ranks machine by machine, and within a
-/// machine in the order of devices that the cluster gives (ClusterSpec::ring); ranks on the same
-/// device follow each other in rank order. On one machine there is then one ring. On several
-/// machines there are as many rings as the ranks of a machine use NICs (the least number of all
-/// machines); each ring enters a machine through a NIC of its own and carries an equal part of the
-/// bytes.
+/// rings_in_mesh(). Otherwise a ring leads through the machines one after the other, as
+/// channels_of() says, and carries an equal part of the bytes.
+///
+/// All-reduces of several machines may also take trees through these channels, and they,
+/// reduce-scatters and all-gathers another protocol (CollectiveSpec::tuning): whichever is fastest
+/// for the array.
 class Rings {
  public:
   explicit Rings(const SimGroup& group);
@@ -37,23 +37,27 @@ class Rings {
   int previous(int channel, int rank) const {
     return of(channel).previous[static_cast<std::size_t>(rank)];
   }
+  /// How the operation's data moves; not for broadcasts and all-to-alls, which always move over
+  /// rings with the protocol Simple.
+  const Way& way(const Call& call) const;
   /// fastest_step(): seconds of the fastest step of all rings. step(): seconds of a step between
   /// two ranks.
-  double fastest_step() const { return fastest_; }
-  double step(int from, int to) const { return step_seconds(world_, place(from), place(to)); }
+  double fastest_step(const TuningRow& row) const { return latencies(row).fastest; }
+  double step(int from, int to, const TuningRow& row = tuning_rows().front()) const {
+    return step_seconds(world_, place(from), place(to), row);
+  }
 
   /// The bytes of the operation's array, multiplied so that their flows take as long as the link's
-  /// curve by size and its queue say.
+  /// curve by size, its queue and the operation's way say.
   double bytes(const Call& call) const;
   /// Seconds that an operation takes once: the base latency, and copying out what arrives last.
   double once(const Call& call) const;
-  /// Seconds of latency in a group of p ranks. latency_once(): the slowest way once round a ring
-  /// (p - 1 hops). latency_twice(): the slowest way twice round a ring (2 * p - 2 hops).
-  /// latency_of_chain(): the slowest way of a broadcast, from the root to the rank before it.
-  /// NCCL's own model of latency counts the same number of hops. But on several machines, in
-  /// every p - 1 hops, it counts one hop more within machines and one hop fewer between machines.
-  double latency_once() const { return once_; }
-  double latency_twice() const { return twice_; }
+  /// Seconds of latency of a broadcast in a group of p ranks: the slowest way from the root to the
+  /// rank before it. That of other operations stands in their way: of a reduce-scatter or
+  /// all-gather the slowest way once round a ring (p - 1 hops), of an all-reduce twice round a ring
+  /// (2 * p - 2 hops). NCCL's own model of latency counts the same number of hops. But on several
+  /// machines, in every p - 1 hops, it counts one hop more within machines and one hop fewer
+  /// between machines.
   double latency_of_chain(int root) const;
   /// Seconds of latency of an all-to-all's round s, where s is from 0 to p - 2. In this round every
   /// rank r sends to rank (r + s + 1) mod p.
@@ -61,41 +65,44 @@ class Rings {
 
   /// The flows of all rings; flows with the same two ends are merged. Where a few machines can
   /// stand for all (SimOptions::machines), only the flows of these.
-  const std::vector<RingFlow>& flows() const { return flows_; }
-  std::vector<RingFlow> flows_of_chain(int root) const;
-  std::vector<RingFlow> flows_of_round(int round) const;
+  const std::vector<Flow>& flows() const { return flows_; }
+  std::vector<Flow> flows_of_chain(int root) const;
+  std::vector<Flow> flows_of_round(int round) const;
 
   /// The seconds in which every hop of every ring moves one byte, all at the same time and without
   /// other traffic. A ring moves at the pace of its slowest link, because a fast link gets its
   /// bytes slice by slice from slower links and cannot pass them on earlier. pace_of_chain() and
   /// pace_of_round() are the same for the hops of a broadcast and of an all-to-all's round.
   double pace() const { return pace_; }
-  double pace_of_chain(int root) const { return pace_of(flows_of_chain(root)); }
-  double pace_of_round(int round) const { return pace_of(flows_of_round(round)); }
+  double pace_of_chain(int root) const { return pace_of(world_.cluster(), flows_of_chain(root)); }
+  double pace_of_round(int round) const { return pace_of(world_.cluster(), flows_of_round(round)); }
 
  private:
   struct Ring {
     std::vector<int> next, previous;  // by rank
-    double total = 0;                 // seconds of latency of all hops
+    double total = 0;                 // seconds of all hops' steps, of the protocol Simple
+  };
+  /// Seconds of the steps of all rings, by the row of the steps.
+  struct Latencies {
+    double once = 0, twice = 0, fastest = sim::for_ever;
   };
   const Ring& of(int channel) const { return rings_[static_cast<std::size_t>(channel)]; }
-  void add_rings_by_machine();
-  void add_ring(const std::vector<int>& order);
-  double pace_of(const std::vector<RingFlow>& flows) const {
-    return busiest_link_seconds(world_.cluster(), flows);
+  const Latencies& latencies(const TuningRow& row) const {
+    return latencies_[static_cast<std::size_t>(&row - tuning_rows().data())];
   }
-  /// Merges flows with the same two ends. Returns flows of long latency first, because they are
-  /// started first.
-  std::vector<RingFlow> merged(std::vector<RingFlow> flows) const;
-  RingFlow flow(int from, int to) const;
+  void add_ring(const std::vector<int>& order);
+  void add_ways(const std::vector<Channel>& channels, bool several_machines);
+  Flow flow(int from, int to) const { return flow_between(world_, place(from), place(to)); }
+  bool chooses(const Call& call) const;
 
   sim::World& world_;
   std::vector<sim::Place> places_;  // indexed by rank
   const sim::Efficiency* by_mb_ = nullptr;
   double queue_share_ = 1;
   std::vector<Ring> rings_;
-  double once_ = 0, twice_ = 0, fastest_ = std::numeric_limits<double>::infinity();
-  std::vector<RingFlow> flows_;
+  std::vector<Latencies> latencies_;          // of the rows of the tuning
+  std::vector<Way> round_once_, all_reduce_;  // their ways
+  std::vector<Flow> flows_;
   double pace_ = 0;
 };
 

@@ -32,17 +32,18 @@ const sim::LinkSpec& link_of_group(const sim::ClusterSpec& cluster, bool several
   return cluster.topology == sim::Topology::pcie ? cluster.pcie : cluster.peer;
 }
 
-double step_seconds(sim::World& world, sim::Place from, sim::Place to) {
+double step_seconds(sim::World& world, sim::Place from, sim::Place to, const TuningRow& row) {
   const sim::ClusterSpec& cluster = world.cluster();
   const bool devices = has_device(from) && has_device(to);
-  double step = cluster.pcie.step_us;
+  double step = 0;
   if (from.machine != to.machine)
-    step = cluster.nic.step_us;
-  else if (from == to)
-    step = 0;
-  else if (devices && (cluster.topology == sim::Topology::nvlink_switch ||
-                       links_between(cluster, from, to) > 0))
-    step = cluster.peer.step_us;
+    step = step_us(row, LinkKind::network, cluster.nic.step_us);
+  else if (devices && from != to &&
+           (cluster.topology == sim::Topology::nvlink_switch ||
+            links_between(cluster, from, to) > 0))
+    step = step_us(row, LinkKind::nvlink, cluster.peer.step_us);
+  else if (from != to)
+    step = step_us(row, LinkKind::pcie, cluster.pcie.step_us);
   return std::max(1e-6 * step, world.latency(from, to));
 }
 

@@ -4,12 +4,13 @@
 #include <cstdint>
 
 #include "core/sim/world.h"
+#include "peer/comm/sim/tuning.h"
 
 namespace ringside::peer {
 
 inline bool has_device(sim::Place place) { return place.device >= 0; }
 
-/// The NIC through which a device of a machine reaches other machines; 0 for the machine's host.
+/// The NIC that a place uses, among those of its machine.
 int nic_of(const sim::ClusterSpec& cluster, sim::Place place);
 
 /// The number of links that directly join two devices of a mesh; 0 in other topologies.
@@ -25,7 +26,8 @@ double seconds_in_memory(const sim::ClusterSpec& cluster, sim::Place place, doub
 const sim::LinkSpec& link_of_group(const sim::ClusterSpec& cluster, bool several_machines);
 
 /// Seconds that a step of a collective between two places takes besides moving bytes: step_us of
-/// the link between them, or the latency of the route if that is larger.
-double step_seconds(sim::World& world, sim::Place from, sim::Place to);
+/// the link between them, as it is for the row, or the latency of the route if that is larger.
+double step_seconds(sim::World& world, sim::Place from, sim::Place to,
+                    const TuningRow& row = tuning_rows().front());
 
 }  // namespace ringside::peer

@@ -30,17 +30,20 @@ struct Packet {
   /// latency but without its bytes. pace: the time that the bytes take on the slowest of the links
   /// that the hops of the rings (or of the all-to-all's round) cross, if all hops send at once.
   double latency = 0, step_time = 0, pace = 0;
+  const TuningRow* row = &tuning_rows().front();
 };
 enum BroadcastStep { head, body, tail, broadcast_steps };
 
 /// The ranks of a group, each with a stream for each ring. A step takes Packet::step_time and, in
 /// addition, the longer of two times: the time that its bytes need on their route, and
-/// Packet::pace.
+/// Packet::pace. An all-reduce over trees moves as flows (see Way), once all streams have come to
+/// it.
 class Streams {
  public:
   explicit Streams(const std::shared_ptr<SimGroup>& group)
       : group_(*group), world_(group->world()), rings_(*group) {
     ready_event_ = world_.make_event();
+    trees_event_ = world_.make_event();
     inboxes_.resize(static_cast<std::size_t>(size() * channels()));
     for (int round = 0; round + 1 < size(); ++round)
       rounds_.push_back({rings_.latency_of_round(round), rings_.pace_of_round(round)});
@@ -60,6 +63,10 @@ class Streams {
       const SimGroup::OperationPtr operation = group_.next(rank, number);
       if (!operation) return;
       const Call& call = operation->entries[static_cast<std::size_t>(rank)].call;
+      if (goes_over_trees(call)) {
+        run_trees(operation);
+        continue;
+      }
       world_.sleep(rings_.once(call));
       begin(*operation, call, rank, channel);
       for (int left = packets_to(call, rank, channel); left > 0; --left) {
@@ -98,6 +105,25 @@ class Streams {
   int packets_to(const Call& call, int rank, int channel) const {
     if (idle(call.kind, channel) || (call.kind == Kind::broadcast && call.root == rank)) return 0;
     return steps(call.kind);
+  }
+
+  bool goes_over_trees(const Call& call) const {
+    return goes_round_twice(call.kind) && rings_.way(call).row->shape == Shape::tree;
+  }
+
+  /// Blocks until the operation is over. The last stream that comes runs it.
+  void run_trees(const SimGroup::OperationPtr& operation) {
+    if (++waiting_ < size() * channels()) {
+      for (const int turn = trees_; trees_ == turn;) trees_event_->wait(sim::for_ever);
+      return;
+    }
+    const Way& way = rings_.way(operation->call);
+    world_.sleep(rings_.once(operation->call));
+    move_flows(world_, way.latency, rings_.flows(), way.over_hop * rings_.bytes(operation->call));
+    waiting_ = 0;
+    ++trees_;
+    group_.finish_all(operation);
+    trees_event_->notify_all();
   }
 
   /// Returns the next packet of the operation; none if the operation is no longer usable.
@@ -144,7 +170,8 @@ class Streams {
       const bool broadcast = call.kind == Kind::broadcast;
       packet.bytes = whole / channels() / (broadcast ? 1 : size());
       if (broadcast && step != body) packet.bytes = 0;
-      packet.step_time = rings_.step(packet.from, packet.to);
+      packet.row = broadcast ? &tuning_rows().front() : rings_.way(call).row;
+      packet.step_time = rings_.step(packet.from, packet.to, *packet.row);
       packet.pace = packet.bytes * (broadcast ? pace_of_chain(call.root) : rings_.pace());
     }
     if (packet.bytes > 0) {
@@ -169,7 +196,7 @@ class Streams {
   /// starts `between` seconds after it. Further packets wait; otherwise the ring would take more
   /// than its share of the links.
   int most_under_way(const Packet& packet) const {
-    const double between = rings_.fastest_step() + packet.pace;
+    const double between = rings_.fastest_step(*packet.row) + packet.pace;
     return between > 0 ? static_cast<int>(std::ceil((packet.latency + packet.pace) / between)) : 1;
   }
 
@@ -228,6 +255,8 @@ class Streams {
   std::vector<std::unique_ptr<sim::Inbox>> inboxes_;
   std::unique_ptr<sim::Event> ready_event_;
   int ready_ = 0;
+  std::unique_ptr<sim::Event> trees_event_;
+  int waiting_ = 0, trees_ = 0;  // streams that wait for others, and operations over trees so far
   std::map<std::tuple<int, int, int>, Hop> hops_;            // by (from, to, channel)
   std::set<std::tuple<std::uint64_t, int, int>> half_done_;  // broadcasts: operation, channel, rank
   std::map<std::pair<std::uint64_t, int>, int> done_;        // streams, by operation and rank

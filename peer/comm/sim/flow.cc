@@ -1,8 +1,9 @@
-#include "peer/comm/sim/busy.h"
+#include "peer/comm/sim/flow.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
+#include <tuple>
 
 #include "peer/comm/sim/routes.h"
 
@@ -78,10 +79,46 @@ class Busy {
 
 }  // namespace
 
-double busiest_link_seconds(const sim::ClusterSpec& cluster, const std::vector<RingFlow>& flows) {
+Flow flow_between(sim::World& world, sim::Place from, sim::Place to, double share) {
+  return {from, to, world.latency(from, to), share};
+}
+
+std::vector<Flow> merged(std::vector<Flow> flows) {
+  const auto key = [](const Flow& f) {
+    return std::tuple(-f.latency, f.from.machine, f.from.device, f.to.machine, f.to.device);
+  };
+  std::sort(flows.begin(), flows.end(),
+            [&](const Flow& a, const Flow& b) { return key(a) < key(b); });
+  std::vector<Flow> merged;
+  for (const Flow& flow : flows) {
+    if (!merged.empty() && key(merged.back()) == key(flow))
+      merged.back().share += flow.share;
+    else
+      merged.push_back(flow);
+  }
+  return merged;
+}
+
+double pace_of(const sim::ClusterSpec& cluster, const std::vector<Flow>& flows) {
   Busy busy(cluster);
-  for (const RingFlow& flow : flows) busy.add(flow.from, flow.to, flow.share);
+  for (const Flow& flow : flows) busy.add(flow.from, flow.to, flow.share);
   return busy.longest();
+}
+
+void move_flows(sim::World& world, double latency, const std::vector<Flow>& flows, double bytes) {
+  if (bytes == 0) return world.sleep(latency);
+  std::vector<sim::JobPtr> under_way;
+  // A flow's bytes begin to move `flow.latency` seconds after its start, so each flow is started
+  // that much earlier, flows of long latency first.
+  double left = latency;
+  for (const Flow& flow : flows) {
+    if (left > flow.latency) {
+      world.sleep(left - flow.latency);
+      left = flow.latency;
+    }
+    under_way.push_back(world.start_flow(flow.from, flow.to, bytes * flow.share));
+  }
+  for (const auto& flow : under_way) flow->wait();
 }
 
 }  // namespace ringside::peer

@@ -1,0 +1,65 @@
+// By which algorithm and protocol NCCL runs a collective of some size, and what each costs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace ringside::peer {
+
+/// How the data of a collective moves: round the rings; or, between machines, up and down a double
+/// binary tree, and within each machine up and down a chain.
+enum class Shape : std::uint8_t { ring, tree };
+
+/// A figure for each kind of link: NVLink, PCIe, network.
+enum class LinkKind : std::uint8_t { nvlink, pcie, network };
+using ByLink = std::array<double, 3>;
+
+/// One combination of an algorithm and a protocol. The protocols differ in how a receiver learns
+/// that data has come. Simple: by a counter behind a fence, once a chunk. LL ("low latency"): by a
+/// flag beside every 4 bytes of data, which takes half of the bandwidth and more.
+struct TuningRow {
+  Shape shape = Shape::ring;
+  std::string_view protocol;
+  /// Microseconds of a collective besides steps and bytes. None: CollectiveSpec::base_us.
+  std::optional<double> base_us;
+  /// Microseconds of a step over each kind of link (see step_us()).
+  ByLink step_us;
+  /// The share of the links' bandwidth that data moves at, at most.
+  double share = 1;
+  /// The most that all rings or trees of a group move, as nccl-tests count it (busbw, GB/s); 0: no
+  /// such limit.
+  double most_gbs = 0;
+  /// Trees: what is left of that rate for arrays of 64 B, 128 B, 256 B and so on. Empty: all of it.
+  std::span<const double> by_size{};
+};
+
+/// All combinations. The first one is the ring with the protocol Simple, of which cluster files
+/// state the steps of their links (LinkSpec::step_us).
+std::span<const TuningRow> tuning_rows();
+
+/// Microseconds of a row's step over a link whose LinkSpec::step_us is `of_link`. What that has
+/// more than NCCL's figure, such as the latency of Ethernet, all rows have more.
+double step_us(const TuningRow& row, LinkKind link, double of_link);
+
+/// What a row costs in a group.
+struct Way {
+  const TuningRow* row = nullptr;
+  double base = 0, latency = 0;  // seconds, of a collective and of all its steps
+  /// The bytes that move over each hop of a ring, for a byte of the array, and the seconds that
+  /// takes. Trees load links as rings do, so their bytes move over the hops of rings, as many as
+  /// take the trees' time.
+  double over_hop = 0, per_byte = 0;
+  double gbs = 0;  // busbw
+};
+
+/// The share of the links' bandwidth at which the way moves an array of so many bytes.
+double share_of(const Way& way, double bytes);
+
+/// The fastest of the ways for an array of so many bytes. Moving its bytes takes `longer` times as
+/// long as the ways say. Of equal ones the first; there is at least one.
+const Way& fastest(std::span<const Way> ways, double bytes, double longer = 1);
+
+}  // namespace ringside::peer
