@@ -225,7 +225,27 @@ TEST_F(PublishedCollectives, AreSimulated) {
   EXPECT_THAT(published_text(figures), HasSubstr("GB/s, 1024 MiB"));
 }
 
+TEST_F(PublishedCollectives, OfSmallArraysAreTimes) {
+  const std::string file = folder_.write(
+      "trial.toml", "[[collective]]\nlabel = \"A100\"\ncluster = \"" RINGSIDE_CLUSTERS
+                    "/a100-128x8.toml\"\nworld = 256\nsizes_b = [512, 1024]\nus = [63, 64]\n");
+  const auto figures = simulate_collectives(read_collectives(file), "trial");
+  ASSERT_EQ(figures.size(), 2u);
+  EXPECT_EQ(figures[0].figure, "us, 512 B");
+  EXPECT_DOUBLE_EQ(figures[0].published, 63);
+  EXPECT_DOUBLE_EQ(figures[1].published, 64);
+  // A tree with LL: 2 x 7 steps of 1 us, which is NVLink's latency, and 2 x 5 of 5 us.
+  EXPECT_NEAR(*figures[0].here, 6.8 + 14 + 50, 0.1);
+  const auto rings = simulate_collectives(read_collectives(file), "trial", false);
+  EXPECT_GT(*rings[0].here, 446 * 3.4 + 64 * 9.6);
+}
+
 TEST_F(PublishedCollectives, ThatAreWrongAreNamed) {
+  EXPECT_THAT(
+      complaint(one_collective + std::string("busbw = [10, 20]\nsizes_b = [8]\nus = [1]\n")),
+      HasSubstr("give either sizes_mib and busbw or sizes_b and us"));
+  EXPECT_THAT(complaint("label = \"a\"\ncluster = \"a\"\nsizes_b = [8]\n"),
+              HasSubstr("us has 0 figures for 1 sizes"));
   EXPECT_THAT(complaint("label = \"a\"\n"), HasSubstr("needs a label and a cluster"));
   EXPECT_THAT(complaint("labl = \"a\"\n"), HasSubstr("did you mean 'label'?"));
   EXPECT_THAT(complaint(one_collective + std::string("busbw = [10]\n")),

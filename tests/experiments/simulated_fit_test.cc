@@ -36,10 +36,12 @@ std::vector<PublishedCollective> tables_of(const sim::ClusterSpec& cluster,
 
 TEST(FitOfLinks, FindsTheLatencyAndTheCurveThatTablesWereMadeWith) {
   sim::ClusterSpec made = read_cluster(a100);
+  made.collective.tuning = sim::CollectiveTuning::rings;
   made.collective.base_us = 50;
   made.peer.by_mb.points = {{1.048576, 0.25}, {16.777216, 0.5}, {67.108864, 0.75}};
   sim::ClusterSpec cluster = read_cluster(a100);
   const auto figures = fit_links(cluster, tables_of(made, {4, 8}));
+  EXPECT_EQ(cluster.collective.tuning, sim::CollectiveTuning::rings);
   EXPECT_NEAR(cluster.collective.base_us, 50, 0.1);
   ASSERT_EQ(cluster.peer.by_mb.points.size(), 3u) << "the smallest size says the latency alone";
   for (const auto& [mb, share] : made.peer.by_mb.points)

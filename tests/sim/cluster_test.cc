@@ -225,6 +225,8 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
       {[](auto& c) { c.decoded_per_s = -1; }, "decoded_per_s", "must not be negative, but is -1"},
       {[](auto& c) { c.collective.device_share = 0.1; }, "collective.device_share",
        "is for kind nccl: with shm a rank's core does both"},
+      {[](auto& c) { c.collective.tuning = CollectiveTuning::by_size; }, "collective.tuning",
+       "is for kind nccl"},
       {[](auto& c) { c.collective.copy_out_gbs = 1; }, "collective.copy_out_gbs",
        "is for kind nccl"},
       {[](auto& c) {

@@ -14,14 +14,16 @@ namespace ringside::peer {
 ///   - "nccl": rings that lead through the devices, machine by machine. If there are several
 ///     machines, there is one ring for each NIC; in a mesh there are as many as its links allow
 ///     (peer/comm/sim/mesh_rings.h). As in NCCL 2 (tuning.cc), an operation has a base latency, and
-///     each of its steps has a latency.
+///     each of its steps has a latency. With CollectiveTuning::by_size there are also trees between
+///     machines, and the protocol LL (peer/comm/sim/tuning.h).
 ///   - "shm": all ranks read and write shared memory between two barriers, each on its own core.
 /// If the devices hold values (sim.numerics), sums run in rank order. A group with another
 /// algorithm than Algorithm::native sends the messages of that algorithm instead; groups of more
 /// than SimOptions::message_ranks ranks move them round by round as flows
 /// (peer/comm/algorithms/schedule).
 ///
-/// Besides the base latency, and CollectiveSpec::copy_out_gbs, an operation on rings takes these
+/// Besides the base latency, and CollectiveSpec::copy_out_gbs, an operation on rings with the
+/// protocol Simple takes these
 /// seconds, where p is the number of ranks, S the bytes of the whole array, a the latency of a step
 /// and b the seconds for a byte:
 ///   - all-reduce: 2 * (p - 1) * a + 2 * (p - 1) / p * S * b
