@@ -8,17 +8,18 @@ namespace {
 
 constexpr double micro = 1e-6, giga = 1e9;
 
-// All figures are those of NCCL's own model of cost, which it chooses by: ncclTunerConstantsDefaults
-// in src/tuning/cost_model.cc (NVIDIA/nccl at 1fc949c5). src/graph/tuning.cc of 2.20.3 has the same,
-// but for Tree/Simple: no base, and 28 us a step, the time of a chunk with it. Otherwise than there:
+// All figures are those of NCCL's own model of cost, which it chooses by (NVIDIA/nccl at 1fc949c5,
+// src/tuning/cost_model.cc, ncclTunerConstantsDefaults). src/graph/tuning.cc of 2.20.3 has the
+// same, but for Tree/Simple: no base, and 28 us a step, the time of a chunk with it. What differs:
 //   - a ring's step of Simple over a network is that of 2.7.5, 9.6 us in place of 14, as in the
 //     catalog of clusters, and LinkSpec::latency_us is part of it;
 //   - a ring's share of LL is that of 2.20.3; later it is a half;
 //   - LL moves at most 20.4 GB/s in every group, NCCL's figure for V100 of more than two machines.
-//     Those for a single machine, 39 (V100) and 87.7 GB/s (A100), would have 8 GPUs sum 1 MiB in 68
-//     and 46 us, for which nccl-tests report 80 and 93;
-//   - there is no LL128. With its rows 8 V100 would sum 1 MiB 44%, 2 and 8 A100 88%, and both 16 MiB
-//     20 to 30% faster than nccl-tests report, and no published figure would come out better.
+//     Those for a single machine, 39 (V100) and 87.7 GB/s (A100), would have 8 GPUs sum 1 MiB in
+//     68 and 46 us, for which nccl-tests report 80 and 93;
+//   - there is no LL128. With its rows 8 V100 would sum 1 MiB 44%, 2 and 8 A100 88%, and the latter
+//     two 16 MiB 20 to 30% faster than nccl-tests report, and no published figure would come out
+//     better.
 constexpr double most_of_ll = 20.4;
 
 // NCCL: "Trees are not perfectly sticking to the model for medium sizes" (treeCorrectionFactor).
