@@ -26,6 +26,7 @@ SelfAttention::SelfAttention(Unit& unit, const std::string& name, const Attentio
 
 Tensor SelfAttention::forward(const Tensor& x, std::int64_t samples, const Pass& pass,
                               Remake remake) {
+  if (pass.keep) remake_ = {};  // an earlier forward may have had no backward
   if (!pass.keep || pass.keep_attention) return out_layer_.forward(attend(x, samples, pass), pass);
   remake_ = remake ? std::move(remake) : [x] { return x; };
   samples_ = samples;

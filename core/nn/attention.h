@@ -54,7 +54,7 @@ class SelfAttention {
   std::optional<RotaryPositions> rotary_;
   Linear qkv_layer_, out_layer_;
   Tensor qkv_, y_, statistics_;
-  Remake remake_;  // set if the last forward kept no attention
+  Remake remake_;  // set if the last forward with Pass::keep kept no attention
   std::int64_t samples_ = 0;
 };
 

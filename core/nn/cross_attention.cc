@@ -19,6 +19,7 @@ CrossAttention::CrossAttention(Unit& unit, const std::string& name, const CrossA
 
 Tensor CrossAttention::forward(const Tensor& x, const Tensor& memory, std::int64_t samples,
                                const Pass& pass, Remake remake) {
+  if (pass.keep) remake_ = {}, memory_ = {};  // an earlier forward may have had no backward
   if (!pass.keep || pass.keep_attention)
     return out_layer_.forward(attend(x, memory, samples, pass), pass);
   remake_ = remake ? std::move(remake) : [x] { return x; };

@@ -53,7 +53,8 @@ class CrossAttention {
   std::shared_ptr<SharedBias> shared_;
   Linear q_layer_, kv_layer_, out_layer_;
   Tensor q_, kv_, bias_, y_, statistics_;
-  Remake remake_;  // set if the last forward kept no attention; then these are its arguments
+  // Set if the last forward with Pass::keep kept no attention; then these are its arguments.
+  Remake remake_;
   Tensor memory_;
   std::int64_t samples_ = 0;
 };

@@ -214,6 +214,20 @@ TEST_P(WholeModel, HasTheSameGradientsIfAttentionIsMadeAgain) {
   EXPECT_LE(kept[1], kept[0]);
 }
 
+/// Backward would make the attention of the forward again that had none.
+TEST_P(WholeModel, HasTheSameGradientsAfterAForwardWithoutAttentionAndBackward) {
+  forward(1, keeping);
+  const auto expected = bound_.all_gradients();
+  Pass dropping = keeping;
+  dropping.keep_attention = false;
+  Tensor x = input(2);
+  for (auto& unit : bound_.model.units) x = unit->forward(x, dropping);
+  x = {};
+  forward(1, keeping);
+  EXPECT_EQ(bound_.all_gradients(), expected);
+  EXPECT_EQ(device_->ledger().current(), rest_);
+}
+
 TEST_P(WholeModel, FreesEveryActivationInBackward) {
   forward(1, keeping);
   EXPECT_EQ(device_->ledger().current(), rest_);
