@@ -16,6 +16,28 @@ bool shares_cores(const sim::ClusterSpec& cluster) {
 
 }  // namespace
 
+std::vector<int> workers_beside(int beside, int world, int group) {
+  std::vector<int> workers;
+  std::vector<int> counts(static_cast<std::size_t>(group));  // of servers, by the worker's part
+  std::vector<bool> taken(static_cast<std::size_t>(world));
+  for (std::int64_t server = 0; server < beside; ++server) {
+    const auto even = static_cast<int>(server * world / beside);
+    const int first = even / group * group;
+    int best = -1;
+    for (int i = 0; i < group; ++i) {  // the nearest one after the even place, of equally good ones
+      const int part = (even - first + i) % group;
+      if (taken[static_cast<std::size_t>(first + part)]) continue;
+      if (best < 0 ||
+          counts[static_cast<std::size_t>(part)] < counts[static_cast<std::size_t>(best)])
+        best = part;
+    }
+    ++counts[static_cast<std::size_t>(best)];
+    taken[static_cast<std::size_t>(first + best)] = true;
+    workers.push_back(first + best);
+  }
+  return workers;
+}
+
 sim::Place place_of_worker(const sim::ClusterSpec& cluster, int worker) {
   const auto devices = static_cast<int>(cluster.devices);
   const int device = worker % (static_cast<int>(cluster.machines) * devices);

@@ -3,17 +3,19 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "core/plan/run_plan.h"
 #include "core/sim/world.h"
 
 namespace ringside {
 
-/// The worker that has server `server` of `beside` in its process. Evenly spaced workers have
-/// servers: neighbours live on one machine, where they share a network card.
-constexpr int worker_beside(int server, int beside, int world) {
-  return static_cast<int>(static_cast<std::int64_t>(server) * world / beside);
-}
+/// The workers that have servers 0 to `beside` - 1 in their processes; no worker has two. Evenly
+/// spaced workers have servers: neighbours live on one machine, where they share a network card.
+/// Where `group` consecutive workers push as one, a server moves within the group: each worker of a
+/// group pushes another part of the model, and of the workers with the same part, one in every
+/// group, as many have a server as of those with any other part, or one more.
+std::vector<int> workers_beside(int beside, int world, int group);
 
 /// Where a rank of a simulated run lives. Worker w lives on device w, counted machine by machine.
 /// If the devices are CPUs, there may be more workers than devices: after the last device the count

@@ -50,9 +50,9 @@ void place_ranks(RunPlan& plan, const Servers& servers) {
     throw Error(
         "scheme {}: {} servers do not fit beside {} workers; ask for at most one per worker",
         plan.scheme, servers.beside, plan.world);
+  const std::vector<int> beside = workers_beside(servers.beside, plan.world, servers.group);
   for (int server = 0; server < servers.beside; ++server)
-    plan.ranks[static_cast<std::size_t>(worker_beside(server, servers.beside, plan.world))].server =
-        server;
+    plan.ranks[static_cast<std::size_t>(beside[static_cast<std::size_t>(server)])].server = server;
   for (int i = 0; i < dedicated; ++i)
     plan.ranks.push_back({plan.world + i, -1, servers.beside + i});
 }

@@ -16,9 +16,10 @@ inline constexpr std::string_view placement_names[] = {"dedicated", "beside", "m
 constexpr EnumNames names_of(Placement) { return placement_names; }
 
 /// The numbers of all servers and of those beside workers (core/plan/places.h says which); servers
-/// from number `beside` on are dedicated.
+/// from number `beside` on are dedicated. So many consecutive workers as `group` says push as one.
 struct ServerCounts {
   std::int64_t all = 0, beside = 0;
+  int group = 1;
   std::int64_t dedicated() const { return all - beside; }
 };
 

@@ -46,6 +46,10 @@ RankRecord serve_ps(const RankContext& context, const PsOptions& options, Model&
 /// servers mixed, K and the C bytes of a dedicated server follow from shares_of_servers(); a
 /// dedicated one sends C * N / G. With easgd all of these, of fp32 values, are divided by the
 /// communication period.
+///
+/// A run reaches them but where more than G servers, and no multiple of G, are beside workers. Then
+/// c = S / G, rounded up, of them are beside workers that push the same p bytes. Since all servers
+/// keep equally much, the ranks of these send W + R * (p - p / c) + K * N / G - p / c bytes.
 double ps_minimum_bytes(const StepShape& shape, const PsOptions& options);
 
 }  // namespace ringside::ps

@@ -52,14 +52,17 @@ void check(const PsOptions& options, const RunPlan& plan);
 ConsistencyRules rules_of(const PsOptions& options);
 /// Whether a run computes what `single` would, or what only its own record can tell.
 Promise promise_of(const PsOptions& options);
-inline ServerCounts count_servers(const PsOptions& options, int world) {
-  return count_servers(options.placement, options.servers, world);
-}
 
 /// How many consecutive of `world` workers add up their gradients before they push. Groups larger
 /// than the world are lowered to the world.
 inline int sum_group_of(const PsOptions& options, int world) {
   return static_cast<int>(std::min<std::int64_t>(options.sum_group, world));
+}
+
+inline ServerCounts count_servers(const PsOptions& options, int world) {
+  ServerCounts counts = count_servers(options.placement, options.servers, world);
+  counts.group = sum_group_of(options, world);
+  return counts;
 }
 
 /// EASGD's moving rate in a run with `workers` workers.

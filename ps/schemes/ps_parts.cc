@@ -15,17 +15,27 @@ std::int64_t partition_bytes(const PsOptions& options) {
 }
 
 /// How much of one member's parts each server keeps. A server beside a worker keeps parts that this
-/// worker pushes itself, which then do not leave the process, where every member has equally many
-/// of these servers.
-std::vector<std::int64_t> shares_of_member(std::vector<std::int64_t> shares, std::int64_t beside,
-                                           int world, int group, int member) {
-  std::vector<int> members, servers(static_cast<std::size_t>(group));
-  for (std::int64_t s = 0; s < beside; ++s) {
-    members.push_back(worker_beside(static_cast<int>(s), static_cast<int>(beside), world) % group);
-    ++servers[static_cast<std::size_t>(members.back())];
+/// worker pushes itself, which then do not leave the process, as far as possible. With s servers,
+/// which keep equally much, the members have `most` of them beside them or one less. The parts of a
+/// member with `most` lie on its own servers alone. Those of another member fill its own servers;
+/// what is left is one in (group * most) of what a server keeps, for each server of the members
+/// with `most`.
+std::vector<std::int64_t> shares_of_member(std::vector<std::int64_t> shares,
+                                           const std::vector<int>& beside, int group, int member) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(group));
+  const auto servers_of = [&](int m) -> std::int64_t& {
+    return counts[static_cast<std::size_t>(m)];
+  };
+  for (const int worker : beside) ++servers_of(worker % group);
+  const std::int64_t most = std::ranges::max(counts);
+  const bool fewer = servers_of(member) < most;
+  for (std::size_t s = 0; s < beside.size(); ++s) {
+    const int own = beside[s] % group;
+    if (own == member)
+      shares[s] *= fewer ? group * most : group;
+    else
+      shares[s] *= fewer && servers_of(own) == most ? 1 : 0;
   }
-  if (std::ranges::any_of(servers, [&](int count) { return count != servers[0]; })) return shares;
-  for (std::size_t s = 0; s < members.size(); ++s) shares[s] *= members[s] == member ? group : 0;
   return shares;
 }
 
@@ -52,12 +62,13 @@ std::vector<Chunk> chunks_of_member(const Model& model, const std::vector<std::i
 /// The same for every member: workers push in groups.
 std::vector<Chunk> chunks_of_groups(const Model& model, int world, const PsOptions& options) {
   const int group = sum_group_of(options, world);
-  const std::int64_t beside = count_servers(options, world).beside;
+  const std::vector<int> beside =
+      workers_beside(static_cast<int>(count_servers(options, world).beside), world, group);
   const auto shares = shares_of_servers(options.placement, options.servers, world, group);
   std::vector<Chunk> chunks;
   for (int member = 0; member < group; ++member) {
     const std::vector<Chunk> more =
-        chunks_of_member(model, shares_of_member(shares, beside, world, group, member),
+        chunks_of_member(model, shares_of_member(shares, beside, group, member),
                          partition_bytes(options), group, member);
     chunks.insert(chunks.end(), more.begin(), more.end());
   }

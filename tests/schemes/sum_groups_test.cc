@@ -45,9 +45,10 @@ struct Case {
 constexpr Case cases[] = {{2, 2, Placement::dedicated, 2}, {3, 3, Placement::dedicated, 1},
                           {4, 2, Placement::dedicated, 1}, {4, 2, Placement::dedicated, 3},
                           {4, 4, Placement::dedicated, 2}, {2, 2, Placement::beside, 2},
-                          {4, 2, Placement::beside, 4},    {4, 2, Placement::beside, 3},
-                          {2, 2, Placement::mixed, 1},     {4, 2, Placement::mixed, 0},
-                          {4, 2, Placement::mixed, 1},     {4, 2, Placement::mixed, 2}};
+                          {4, 2, Placement::beside, 2},    {4, 2, Placement::beside, 4},
+                          {4, 2, Placement::beside, 3},    {2, 2, Placement::mixed, 1},
+                          {4, 2, Placement::mixed, 0},     {4, 2, Placement::mixed, 1},
+                          {4, 2, Placement::mixed, 2}};
 
 class SumGroups : public ::testing::TestWithParam<Case> {
  protected:
@@ -208,6 +209,26 @@ TEST(BytesOfSumGroups, OfServersBesideTheWorkersThatPushThemDoNotLeaveTheProcess
   const double model = 4 * static_cast<double>(row.parameters);
   EXPECT_NEAR(row.bytes_minimum_per_step, model, 1) << "half of it is summed, and half gathered";
   EXPECT_NEAR(testing::busiest(row), model, 0.01 * model);
+}
+
+TEST(BytesOfSumGroups, AreTheFewestWhereverTheServersAreBesideWorkers) {
+  auto config = tiny("mlp");
+  config.model.width = 160;
+  for (const std::int64_t group : {2, 4})
+    for (const std::int64_t servers : {1, 2, 3, 4}) {
+      const bool unequal = servers > group && servers % group != 0;
+      const ps::PsOptions options{.servers = servers,
+                                  .placement = Placement::beside,
+                                  .sum_group = group,
+                                  .partition_mb = 0.004};
+      const Row row = run(plan_training(in_groups(config, options), "ps", 4));
+      const double model = 4 * static_cast<double>(row.parameters);
+      // Two of three servers share what their workers push, a quarter of the model each.
+      const double least =
+          unequal ? model * (1 + 1 / 4.0 + 2 / 3.0 - 1 / 4.0) : row.bytes_minimum_per_step;
+      EXPECT_NEAR(testing::busiest(row), least, 0.02 * least)
+          << servers << " servers beside 4 workers, groups of " << group;
+    }
 }
 
 Row run_simulated(const RunPlan& plan) {

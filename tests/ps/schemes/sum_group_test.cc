@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "core/device/cpu/cpu_device.h"
+#include "core/plan/places.h"
 #include "ps/schemes/ps.h"
 #include "ps/schemes/ps_parts.h"
 
@@ -96,17 +100,48 @@ TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThem) {
     EXPECT_NEAR(static_cast<double>(kept[s]), s < world ? part : 6 * part, 250) << s;
 }
 
-TEST_F(ChunksOfGroups, LieOnAnyServerIfMembersHaveUnequallyMany) {
-  for (const std::int64_t servers : {2, 3}) {  // beside workers 0 and 4, or 0, 2 and 5
-    std::vector<std::int64_t> kept(static_cast<std::size_t>(servers));
-    for (const Chunk& chunk :
-         chunks({.servers = servers, .placement = Placement::beside, .sum_group = 2}))
-      kept[static_cast<std::size_t>(chunk.server)] += chunk.count;
-    for (const std::int64_t count : kept)
-      EXPECT_NEAR(static_cast<double>(count),
-                  static_cast<double>(model_.parameter_count()) / static_cast<double>(servers),
-                  500);
-  }
+/// A server keeps its share of the model, and of it what the worker pushes beside which it is, as
+/// far as others do not keep the same part.
+TEST_F(ChunksOfGroups, LieBesideTheWorkersThatPushThemIfMembersHaveUnequallyMany) {
+  const auto model = static_cast<double>(model_.parameter_count());
+  for (const int group : {2, 4, 8})
+    for (const int servers : {1, 2, 3, 5, 7}) {
+      SCOPED_TRACE(fmt::format("{} servers, groups of {}", servers, group));
+      const std::vector<int> beside = workers_beside(servers, world, group);
+      std::vector<std::int64_t> kept(static_cast<std::size_t>(servers)), own = kept;
+      for (const Chunk& chunk :
+           chunks({.servers = servers, .placement = Placement::beside, .sum_group = group})) {
+        const auto s = static_cast<std::size_t>(chunk.server);
+        kept[s] += chunk.count;
+        if (chunk.is_of(beside[s])) own[s] += chunk.count;
+      }
+      const int most = (servers + group - 1) / group;
+      for (std::size_t s = 0; s < kept.size(); ++s) {
+        EXPECT_NEAR(static_cast<double>(kept[s]), model / servers, 500) << s;
+        EXPECT_GE(static_cast<double>(own[s]), model / group / most - 250) << s;
+      }
+    }
+}
+
+TEST(WorkersBeside, AreEvenlySpacedAndSpreadOverTheMembersOfGroups) {
+  EXPECT_THAT(workers_beside(2, 4, 1), ElementsAre(0, 2));
+  EXPECT_THAT(workers_beside(3, 8, 1), ElementsAre(0, 2, 5));
+  EXPECT_THAT(workers_beside(2, 4, 2), ElementsAre(0, 3));
+  EXPECT_THAT(workers_beside(3, 4, 2), ElementsAre(0, 1, 2));
+  EXPECT_THAT(workers_beside(2, 8, 8), ElementsAre(0, 4)) << "even places are good ones";
+  for (const int world : {8, 12, 24})
+    for (const int group : {1, 2, 4})
+      for (int servers = 1; servers <= world; ++servers) {
+        const std::vector<int> beside = workers_beside(servers, world, group);
+        std::vector<int> counts(static_cast<std::size_t>(group));
+        for (int s = 0; s < servers; ++s) {
+          const int worker = beside[static_cast<std::size_t>(s)];
+          EXPECT_EQ(worker / group, s * world / servers / group) << "in the same group";
+          ++counts[static_cast<std::size_t>(worker % group)];
+        }
+        EXPECT_EQ(std::set<int>(beside.begin(), beside.end()).size(), beside.size());
+        EXPECT_LE(std::ranges::max(counts) - std::ranges::min(counts), 1);
+      }
 }
 
 TEST(SharesOfServers, AreThoseOfTheGroupsMachines) {
