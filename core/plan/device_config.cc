@@ -30,9 +30,9 @@ Fields fields_of(SimConfig& config) {
        "share of a device's speed that its operations lose while a collective moves its data, in "
        "place of the cluster file's; 0: none; -1: as the cluster file says"},
       {"tuning", &config.tuning,
-       "collectives of GPUs take NCCL's trees between machines and its protocol LL, too, where "
-       "they "
-       "are faster, if the cluster file says so; false: its rings with the protocol Simple alone"},
+       "collectives of GPUs also take NCCL's trees between machines and its protocol LL, where "
+       "these "
+       "are faster and the cluster file says so; false: rings with the protocol Simple alone"},
       {"servers_apart", &config.servers_apart,
        "dedicated servers live on the machines of the cluster that have no worker; else on the "
        "machines of the workers"},

@@ -84,7 +84,8 @@ TEST(SameTraining, IsDecidedByEverythingButWhatIsNamedHere) {
                                 "sim.messages",
                                 "sim.intervals",
                                 "sim.queue_kb",
-                                "sim.drops"};
+                                "sim.drops",
+                                "sim.tuning"};
   RunPlan plan;
   plan.cluster.emplace();
   EXPECT_EQ(free_keys(plan), keys);
