@@ -115,6 +115,8 @@ Fields fields_of(RankRecord& r) {
                              {"staleness", Structs(&r.staleness)},
                              {"history", Structs(&r.history)},
                              {"figures", Structs(&r.figures)},
+                             {"operations", Structs(&r.operations)},
+                             {"pieces", Structs(&r.pieces)},
                              {"slices", Structs(&r.slices)}})
     fields.push_back(std::move(field));
   return fields;

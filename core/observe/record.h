@@ -11,6 +11,7 @@
 #include "core/observe/loss_value.h"
 #include "core/observe/timeline.h"
 #include "core/plan/history.h"
+#include "core/sim/device_spec.h"
 
 namespace ringside {
 
@@ -104,6 +105,10 @@ struct RankRecord {
   std::vector<RangeHistory> history{};
   /// What the rank's scheme reports of itself.
   std::vector<SchemeFigure> figures{};
+  /// Of a run that times operations (Purpose::timing): the operations of a step in order, and
+  /// copies, sums and updates of pieces of the model, each with the median of its times in
+  /// `TimedOperation::us`. What else an entry says is not known to a rank.
+  std::vector<sim::TimedOperation> operations{}, pieces{};
   /// Spans of the last steps, for a trace.
   std::vector<Timeline::Slice> slices;
 };

@@ -44,7 +44,8 @@ ClusterSpec at_bound(const ClusterSpec& cluster, const std::string& dtype, Bound
   for (OtherMachines& other : out.others) scale(other.device, dtype, bound);
 
   if (const auto found = cluster.device.error.find(dtype); found != cluster.device.error.end())
-    for (TimedOperation& one : out.timed) one.us *= times_as_long(found->second, bound);
+    for (TimedOperation& one : out.timed)
+      for (double* us : {&one.us, &one.memory_us}) *us *= times_as_long(found->second, bound);
 
   const double factor = times_as_long(cluster.collective.error, bound);
   for (LinkSpec* link : {&out.peer, &out.pcie, &out.nic}) scale(*link, factor);

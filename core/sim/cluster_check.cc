@@ -183,8 +183,10 @@ class Checker {
     for (std::size_t i = 0; i < c_.timed.size(); ++i) {
       const TimedOperation& one = c_.timed[i];
       const std::string field = fmt::format("timed.{}", i);
-      check_range(field + ".ranks", static_cast<double>(one.ranks), Range::positive);
       check_range(field + ".us", one.us, Range::positive);
+      if (!(one.memory_us >= 0 && one.memory_us <= one.us))
+        refuse(field + ".memory_us", "must lie between 0 and us = {}, but is {}", one.us,
+               one.memory_us);
       for (const auto& [name, value] :
            {std::pair("operations", one.operations), {"bytes", one.bytes}})
         if (!(value >= 0 && std::isfinite(value)))

@@ -34,12 +34,12 @@ Fields fields_of(DeviceSpec& device) {
 
 Fields fields_of(TimedOperation& timed) {
   return {{"training", &timed.training},
-          {"ranks", &timed.ranks, {}, positive},
           {"dtype", &timed.dtype},
           {"kind", &timed.kind},
           {"operations", &timed.operations, {}, not_negative},
           {"bytes", &timed.bytes, {}, not_negative},
-          {"us", &timed.us, {}, positive}};
+          {"us", &timed.us, {}, positive},
+          {"memory_us", &timed.memory_us, {}, not_negative}};
 }
 
 }  // namespace ringside::sim

@@ -52,12 +52,14 @@ struct DeviceSpec {
 /// cluster. It is known by its cost (core/device/cost.h): operations of the same class and dtype
 /// with the same cost count as the same operation.
 struct TimedOperation {
-  std::string training;    // in which it was timed (core/plan/lone_training.h)
-  std::int64_t ranks = 1;  // that trained so at once, each by itself
-  std::string dtype;       // of DeviceSpec::efficiency
-  std::string kind;        // the class of the operation
+  std::string training;  // in which it was timed (core/plan/lone_training.h)
+  std::string dtype;     // of DeviceSpec::efficiency
+  std::string kind;      // the class of the operation
   double operations = 0, bytes = 0;
-  double us = 0;  // with what the host did since the operation before
+  double us = 0;  // on one rank alone, with what the host did since the operation before
+  /// The part of `us` in which the operation needs all of the memory's width, which the cores of a
+  /// CPU share. Of two operations that both do, each takes twice as long.
+  double memory_us = 0;
   bool operator==(const TimedOperation&) const = default;
 };
 

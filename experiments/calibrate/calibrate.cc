@@ -15,6 +15,7 @@ std::string calibration_name(std::int64_t threads) {
 }
 
 sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& runs,
+                           const RankStart& start,
                            const std::function<void(const std::string&)>& told) {
   sim::ClusterSpec cluster;
   cluster.name = calibration_name(threads);
@@ -28,7 +29,7 @@ sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& run
   std::set<Precision> precisions = {Precision::fp32};
   for (const RunPlan& run : runs) precisions.insert(run.train.precision);
   if (runs.empty()) precisions = {Precision::fp32, Precision::bf16, Precision::fp16};
-  measure_device(cluster.device, precisions, threads);
+  measure_device(cluster.device, precisions, threads, start);
   cluster.host = cluster.device;
   // Ranks send through the machine's memory, so every link has the memory's bandwidth. The cluster
   // has only this machine, so nothing is sent through its NIC.
@@ -41,7 +42,7 @@ sim::ClusterSpec calibrate(std::int64_t threads, const std::vector<RunPlan>& run
   measure_messages(cluster, threads);
   if (!runs.empty()) {
     told("the models");
-    measure_models(cluster, runs, threads);
+    measure_models(cluster, runs, start);
   }
   sim::check(cluster);
   return cluster;

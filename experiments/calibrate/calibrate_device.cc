@@ -35,30 +35,27 @@ RunPlan plan_of(const ModelConfig& model, std::int64_t batch, std::int64_t micro
 
 /// Adds every operation of a training step.
 void measure_training(Measurements& out, const RunPlan& plan, std::int64_t threads) {
-  const TimedStep step = time_training(plan, threads, {}).front();
+  const std::vector<TimedOp> ops = time_training(plan, threads);
   double gaps = 0;
-  for (const TimedOp& op : step.ops) {
+  for (const TimedOp& op : ops) {
     out.ops.push_back(op);
     gaps += op.before;
   }
-  out.gaps.push_back(gaps / static_cast<double>(step.ops.size()));
+  out.gaps.push_back(gaps / static_cast<double>(ops.size()));
 }
 
 /// Returns the share of its speed that a core keeps while all cores train. This is the best of
 /// several tries, since other work on the machine only lowers the share.
-double measure_busy_share(const RunPlan& plan, std::int64_t cores, std::int64_t threads) {
-  constexpr int tries = 5;
-  const auto fastest = [](const TimedStep& step) {
-    return *std::min_element(step.seconds.begin(), step.seconds.end());
+double measure_busy_share(RunPlan plan, std::int64_t cores, std::int64_t threads,
+                          const RankStart& start) {
+  constexpr int tries = 3;
+  plan.device.threads = threads;
+  const auto fast_step = [&](int ranks) {
+    return timed_run(timing_run(plan, ranks, {.repeat = 1}), start).step_ms.p10;
   };
-  const double alone = fastest(time_training(plan, threads, {}).front());
   double best = 0;
-  for (int i = 0; i < tries; ++i) {
-    double slowest = 0;
-    for (const TimedStep& step : time_training(plan, threads, {.ranks = static_cast<int>(cores)}))
-      slowest = std::max(slowest, fastest(step));
-    best = std::max(best, alone / slowest);
-  }
+  for (int i = 0; i < tries; ++i)
+    best = std::max(best, fast_step(1) / fast_step(static_cast<int>(cores)));
   return std::min(1.0, best);
 }
 
@@ -166,7 +163,7 @@ void set_efficiency(sim::DeviceSpec& device, const std::vector<TimedOp>& ops) {
 }  // namespace
 
 void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisions,
-                    std::int64_t threads) {
+                    std::int64_t threads, const RankStart& start) {
   Measurements all;
   struct {
     const char* kind;
@@ -208,7 +205,7 @@ void measure_device(sim::DeviceSpec& device, const std::set<Precision>& precisio
   device.busy_share =
       device.cores > 1 ? measure_busy_share(
                              plan_of({.layers = 4, .heads = 4, .width = 128, .context = 128}, 8, 1),
-                             device.cores, threads)
+                             device.cores, threads, start)
                        : 1;
   device.launch_us = std::max(0.0, quantiles(all.gaps).median / micro);
   set_roofline(device, all.ops);

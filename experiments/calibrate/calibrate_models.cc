@@ -1,108 +1,187 @@
 #include <algorithm>
 #include <map>
-#include <numeric>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 
-#include "core/observe/row.h"
+#include "core/base/error.h"
 #include "core/plan/lone_training.h"
 #include "experiments/calibrate/calibrate.h"
-#include "experiments/calibrate/timed_flats.h"
-#include "experiments/calibrate/timed_training.h"
+#include "experiments/registry/registry.h"
 
 namespace ringside {
 namespace {
+
+double step_of(const Row& row) { return 1e-3 * row.step_ms.median; }
 
 /// As many steps as take `seconds`, within limits.
 std::int64_t steps_in(double seconds, double step, std::int64_t least, std::int64_t most) {
   return std::clamp(static_cast<std::int64_t>(seconds / step), least, most);
 }
 
-/// The median of what steps would take in which every rank waits for the slowest.
-double step_of_all(const std::vector<TimedStep>& ranks) {
-  std::vector<double> slowest = ranks.front().seconds;
-  for (const TimedStep& rank : ranks)
-    std::transform(slowest.begin(), slowest.end(), rank.seconds.begin(), slowest.begin(),
-                   [](double a, double b) { return std::max(a, b); });
-  return quantiles(std::move(slowest)).median;
-}
-
 /// Dtype, class, operations, bytes.
-using OpKey = std::tuple<std::string, OpClass, double, double>;
-/// The mean times of operations.
-using OpTimes = std::map<OpKey, double>;
+using OpKey = std::tuple<std::string, std::string, double, double>;
+struct MeanTime {
+  double us = 0;
+  double count = 0;  // how often a step has the operation
+};
+using OpTimes = std::map<OpKey, MeanTime>;
 
-OpTimes mean_times(const std::vector<std::vector<TimedOp>>& ranks) {
-  std::map<OpKey, std::vector<double>> times;
-  for (const auto& ops : ranks)
-    for (const TimedOp& op : ops)
-      times[{figures_dtype(op.cost), op.cost.kind, op.cost.operations, op.cost.bytes}].push_back(
-          op.seconds + op.before);
+OpTimes mean_times(const Row& row, std::vector<sim::TimedOperation> RankRecord::*ops) {
   OpTimes out;
-  for (const auto& [key, all] : times)
-    out[key] = std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+  for (const RankRecord& rank : row.ranks)
+    for (const sim::TimedOperation& op : rank.*ops) {
+      MeanTime& mean = out[{op.dtype, op.kind, op.operations, op.bytes}];
+      mean.us += op.us;
+      ++mean.count;
+    }
+  for (auto& [key, mean] : out) {
+    mean.us /= mean.count;
+    mean.count /= static_cast<double>(row.ranks.size());
+  }
   return out;
 }
 
 /// The operations of a training. In a step of many operations some are always held up, which
 /// medians of single operations do not show, and of several ranks the slowest counts: so the
 /// operations get shares of what a step of all ranks takes.
-OpTimes times_in_steps(const std::vector<TimedStep>& ranks) {
-  std::vector<std::vector<TimedOp>> ops;
+OpTimes times_in_steps(const Row& row) {
+  OpTimes out = mean_times(row, &RankRecord::operations);
   double sum = 0;
-  for (const TimedStep& rank : ranks) {
-    ops.push_back(rank.ops);
-    for (const TimedOp& op : rank.ops) sum += op.seconds + op.before;
+  for (const auto& [key, mean] : out) sum += mean.count * mean.us;
+  for (auto& [key, mean] : out) mean.us *= 1e6 * step_of(row) / sum;
+  return out;
+}
+
+/// Copies, sums and updates of pieces, which no step counts.
+OpTimes times_of_pieces(const Row& row) {
+  OpTimes out = mean_times(row, &RankRecord::pieces);
+  for (auto& [key, mean] : out) mean.count = 0;
+  return out;
+}
+
+/// The run that is neither among the fastest nor among the slowest, of those that nothing
+/// disturbed: other runs of the machine find it as these runs did, at one time faster than at
+/// another.
+const Row& middle(const std::vector<Row>& rows) {
+  std::vector<const Row*> quiet, all;
+  for (const Row& row : rows) {
+    all.push_back(&row);
+    if (disturbance(row).empty()) quiet.push_back(&row);
   }
-  const double longer = step_of_all(ranks) * static_cast<double>(ranks.size()) / sum;
-  OpTimes out = mean_times(ops);
-  for (auto& [key, seconds] : out) seconds *= longer;
+  auto& chosen = quiet.empty() ? all : quiet;
+  const auto at = chosen.begin() + static_cast<std::ptrdiff_t>((chosen.size() - 1) / 2);
+  std::nth_element(chosen.begin(), at, chosen.end(),
+                   [](const Row* a, const Row* b) { return step_of(*a) < step_of(*b); });
+  return **at;
+}
+
+/// What was measured of one training on some number of ranks at once.
+OpTimes times_of(const std::vector<Row>& rounds) {
+  OpTimes out = times_in_steps(middle(rounds));
+  // What a training does itself is known better from its steps.
+  out.merge(times_of_pieces(rounds.front()));
+  return out;
+}
+
+/// For each operation, the part of its time `alone` in which it needs all of the memory's width:
+/// what `ranks` ranks take longer `together`, where cores that are all busy have `busy_share` of
+/// their speed without that.
+std::map<OpKey, double> memory_parts(const OpTimes& alone, const OpTimes& together, int ranks,
+                                     double busy_share) {
+  const double each = ranks - 1 / busy_share;  // how much longer for a microsecond of memory
+  std::map<OpKey, double> out;
+  double step = 0, longer = 0, parts = 0;
+  for (const auto& [op, mean] : alone) {
+    const auto found = together.find(op);
+    if (found == together.end()) continue;
+    const double more = found->second.us - mean.us / busy_share;
+    const double part = out[op] = std::clamp(more / each, 0.0, mean.us);
+    step += mean.count * mean.us;
+    longer += mean.count * more / each;
+    parts += mean.count * part;
+  }
+  // Ranks also take cores from each other, for instance to read samples beside: what no operation
+  // can account for, or what chance gave to some of them, is spread over all.
+  for (auto& [op, part] : out) {
+    const MeanTime& mean = alone.at(op);
+    if (mean.count == 0) continue;
+    if (longer < parts)
+      part *= std::max(0.0, longer) / parts;
+    else if (step > parts)
+      part += std::min(1.0, (longer - parts) / (step - parts)) * (mean.us - part);
+  }
   return out;
 }
 
 }  // namespace
 
+RunPlan timing_run(const RunPlan& training, int ranks, const Repetition& repetition) {
+  RunPlan plan = training;
+  plan.id = "timing";
+  plan.purpose = Purpose::timing;
+  plan.scheme = "independent";
+  plan.options = default_options(plan.scheme);
+  plan.promise = Promise::own_algorithm;
+  plan.world = ranks;
+  plan.repeat = repetition.repeat;
+  plan.train.warmup = repetition.warmup;
+  plan.train.steps = repetition.warmup + repetition.steps;
+  plan.train.global_batch *= ranks;
+  plan.ranks.clear();
+  for (int r = 0; r < ranks; ++r) plan.ranks.push_back({r, r, -1});
+  return plan;
+}
+
+Row timed_run(const RunPlan& plan, const RankStart& start) {
+  RunOutcome outcome = run_plan(plan, start, [](const Step&) {});
+  if (outcome.interrupted) throw Error("interrupted");
+  if (outcome.row.status != "ok")
+    throw Error("a training of model {} that is timed: {}", plan.model.kind, outcome.row.error);
+  return std::move(outcome.row);
+}
+
 void measure_models(sim::ClusterSpec& cluster, const std::vector<RunPlan>& runs,
-                    std::int64_t threads) {
+                    const RankStart& start) {
   // Of each training: longer ones are more precise, and caches and clocks are warm by then.
-  constexpr double warming = 0.1, timed = 0.25;  // seconds
+  constexpr double warming = 0.05, timed = 0.15;  // seconds
   constexpr int rounds = 3;
   struct Training {
     RunPlan plan;
-    double step = 0;                    // seconds, about
-    std::vector<TimedStep> quietest{};  // of each rank
+    int ranks = 1;                             // the most that compute so at once
+    double step = 0;                           // seconds, about
+    std::map<int, std::vector<Row>> rounds{};  // by the number of ranks
   };
-  std::map<std::pair<std::string, int>, Training> trainings;
+  std::map<std::string, Training> trainings;
+  const auto cores = static_cast<int>(cluster.device.cores);
   for (const RunPlan& run : runs) {
-    const auto at_once = static_cast<int>(std::min<std::int64_t>(run.world, cluster.device.cores));
-    trainings.try_emplace({lone_training_name(run), at_once}, Training{lone_training(run)});
+    auto& training =
+        trainings.try_emplace(lone_training_name(run), Training{lone_training(run)}).first->second;
+    // Beside a rank alone a server computes, or its own communicator.
+    training.ranks = std::max(
+        training.ranks, std::clamp(static_cast<int>(run.ranks.size()), std::min(2, cores), cores));
   }
-  // Other work on the machine, which only makes steps longer, lasts for seconds: the rounds of a
-  // training lie apart.
+  // Other work on the machine lasts for seconds: the rounds of a training lie apart.
   for (int round = 0; round < rounds; ++round)
-    for (auto& [key, training] : trainings) {
-      if (round == 0)
-        training.step =
-            quantiles(
-                time_training(training.plan, threads, {.warmup = 1, .steps = 2}).front().seconds)
-                .median;
-      auto ranks = time_training(training.plan, threads,
-                                 {.ranks = key.second,
-                                  .warmup = steps_in(warming, training.step, 1, 30),
-                                  .steps = steps_in(timed, training.step, 3, 150)});
-      if (training.quietest.empty() || step_of_all(ranks) < step_of_all(training.quietest))
-        training.quietest = std::move(ranks);
-    }
-  for (const auto& [key, training] : trainings) {
-    const auto& [name, ranks] = key;
-    OpTimes times = times_in_steps(training.quietest);
-    // What a training does itself is known better from its steps.
-    times.merge(mean_times(time_flats(training.plan, threads, ranks)));
-    for (const auto& [op, seconds] : times) {
+    for (auto& [name, training] : trainings)
+      for (const int ranks : std::set{1, training.ranks}) {
+        if (training.step == 0)
+          training.step = step_of(timed_run(timing_run(training.plan, 1, {1, 2, 1}), start));
+        const std::int64_t warmup = steps_in(warming, training.step, 1, 30);
+        const std::int64_t steps = steps_in(timed, training.step, 3, 150);
+        training.rounds[ranks].push_back(
+            timed_run(timing_run(training.plan, ranks, {warmup, steps, round}), start));
+      }
+  for (const auto& [name, training] : trainings) {
+    const OpTimes alone = times_of(training.rounds.at(1));
+    std::map<OpKey, double> memory;
+    if (training.ranks > 1)
+      memory = memory_parts(alone, times_of(training.rounds.at(training.ranks)), training.ranks,
+                            training.ranks == cores ? cluster.device.busy_share : 1);
+    for (const auto& [op, mean] : alone) {
       const auto& [dtype, kind, operations, bytes] = op;
-      cluster.timed.push_back(
-          {name, ranks, dtype, std::string(name_of(kind)), operations, bytes, 1e6 * seconds});
+      cluster.timed.push_back({name, dtype, kind, operations, bytes, mean.us, memory[op]});
     }
   }
 }

@@ -285,7 +285,7 @@ int run_command(const Process& process) {
     if (validate->parsed()) return validate_command(arguments, process);
     if (train->parsed()) return train_command(arguments, process);
     if (calibrate->parsed())
-      return arguments.files.empty() ? calibrate_command(arguments)
+      return arguments.files.empty() ? calibrate_command(arguments, process)
                                      : fit_command(arguments, process);
     if (bench_ps->parsed()) return bench_ps_command(arguments, process);
     if (bench->parsed()) return bench_comm_command(arguments, process);

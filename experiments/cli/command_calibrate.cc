@@ -1,4 +1,6 @@
 // ringside calibrate
+#include <unistd.h>
+
 #include <filesystem>
 #include <iostream>
 
@@ -39,7 +41,7 @@ std::vector<RunPlan> runs_of(const std::vector<std::string>& files, std::int64_t
 
 }  // namespace
 
-int calibrate_command(const Arguments& arguments) {
+int calibrate_command(const Arguments& arguments, const Process& process) {
   std::filesystem::path file;
   std::vector<RunPlan> runs;
   try {
@@ -53,10 +55,12 @@ int calibrate_command(const Arguments& arguments) {
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }
+  process.catch_interrupts();
+  OutputStream errors(STDERR_FILENO, process.interrupted);
   try {
     const sim::ClusterSpec cluster = calibrate(
-        arguments.threads, runs,
-        [](const std::string& what) { std::cerr << "measuring " << what << " ..." << std::endl; });
+        arguments.threads, runs, rank_start(process, errors),
+        [&](const std::string& what) { errors << "measuring " << what << " ..." << std::endl; });
     write_whole(file, cluster_text(cluster, fmt::format("{}. Measured by `ringside calibrate`.",
                                                         cluster.name)));
     std::cout << fmt::format("{}: {:.0f} GFLOP/s a rank, {:.1f} GB/s; written to {}\n",
@@ -64,6 +68,7 @@ int calibrate_command(const Arguments& arguments) {
                              cluster.device.bandwidth_gbs, file.string());
     return ok;
   } catch (const std::exception& error) {
+    if (process.interrupted()) return complain(was_interrupted, "calibrate: interrupted");
     return complain(run_failed, error.what());
   }
 }

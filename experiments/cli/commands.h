@@ -54,7 +54,7 @@ int compare_command(const Arguments& arguments, const Process& process);
 /// Compares what arguments.files ask for, and prints what of it was published.
 int validate_command(Arguments arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
-int calibrate_command(const Arguments& arguments);
+int calibrate_command(const Arguments& arguments, const Process& process);
 /// Fits a cluster to the figures of arguments.files (experiments/fit/fit.h).
 int fit_command(const Arguments& arguments, const Process& process);
 int bench_comm_command(const Arguments& arguments, const Process& process);

@@ -1,8 +1,7 @@
 #include "experiments/run/predict.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <map>
+#include <set>
 #include <tuple>
 
 #include "core/plan/lone_training.h"
@@ -25,32 +24,19 @@ const Known* find(const std::vector<Known>& all, const RunPlan& plan) {
   return found == all.end() ? nullptr : &*found;
 }
 
-/// The times of operations that come nearest to those of `run`: of a training as its workers have,
-/// or else of others; among these, of as many ranks at once as it keeps busy, or else of about as
-/// many. What all cores did together has in its time what a core loses by that
-/// (DeviceSpec::busy_share), which the simulation takes off as well, so it is given back here.
+/// The times of operations of a training as the workers of `run` have, and of others those of
+/// operations that this training does not have.
 std::vector<sim::TimedOperation> timed_for(const RunPlan& run, const sim::ClusterSpec& machine) {
   const std::string training = lone_training_name(run);
-  const std::int64_t at_once = std::min<std::int64_t>(run.world, machine.device.cores);
   const auto key = [](const sim::TimedOperation& one) {
     return std::tuple(one.dtype, one.kind, one.operations, one.bytes);
   };
-  const auto distance = [&](const sim::TimedOperation& one) {
-    return std::tuple(one.training != training, std::abs(one.ranks - at_once));
-  };
-  std::map<std::tuple<std::string, std::string, double, double>, std::tuple<bool, std::int64_t>>
-      nearest;
-  for (const sim::TimedOperation& one : machine.timed) {
-    const auto [known, is_new] = nearest.try_emplace(key(one), distance(one));
-    if (!is_new) known->second = std::min(known->second, distance(one));
-  }
+  std::set<std::tuple<std::string, std::string, double, double>> own;
+  for (const sim::TimedOperation& one : machine.timed)
+    if (one.training == training) own.insert(key(one));
   std::vector<sim::TimedOperation> out;
-  for (const sim::TimedOperation& one : machine.timed) {
-    if (nearest.at(key(one)) != distance(one)) continue;
-    out.push_back(one);
-    if (one.ranks > 1 && one.ranks >= machine.device.cores)
-      out.back().us *= machine.device.busy_share;
-  }
+  for (const sim::TimedOperation& one : machine.timed)
+    if (one.training == training || !own.contains(key(one))) out.push_back(one);
   return out;
 }
 

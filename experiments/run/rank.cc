@@ -16,6 +16,7 @@
 #include "core/plan/places.h"
 #include "core/plan/slices.h"
 #include "experiments/registry/registry.h"
+#include "experiments/run/rank_timer.h"
 
 namespace ringside {
 namespace {
@@ -188,7 +189,14 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                     const RankListener& listener, const SchemeRow* row) {
   const RankPlan& self = plan.ranks.at(static_cast<std::size_t>(rank));
   const SchemeRow& scheme_row = row ? *row : find_scheme(plan.scheme);
-  const auto device = find_device(device_kind(plan, self)).make(plan, rank, site.world);
+  std::unique_ptr<Device> device =
+      find_device(device_kind(plan, self)).make(plan, rank, site.world);
+  std::optional<RankTimer> timer;
+  if (plan.purpose == Purpose::timing) {
+    auto timed = std::make_unique<TimedDevice>(std::move(device));
+    timer.emplace(*timed, plan, rank, site.store);
+    device = std::move(timed);
+  }
   Model model = find_model(plan.model.kind).make(plan.model, *device);
   const Datasets data = find_dataset(plan.data.kind).make(plan.data, plan.model, model.task);
   std::unique_ptr<HostSide> host;
@@ -233,7 +241,12 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
                                            : scheme_row.make(context, plan.options);
       Trainer trainer(context, model, *scheme, training, held_out ? &*held_out : nullptr);
       record = heard(listener, [&] {
-        RankRecord trained = trainer.run(listener.progress);
+        RankRecord trained = trainer.run([&](const Progress& progress) {
+          if (timer) timer->end_step(progress.step);
+          listener.progress(progress);
+          if (timer) timer->begin_step(progress.step);
+        });
+        if (timer) timer->finish(trained);
         save_weights(plan, self.worker, model, *scheme);
         return trained;
       });

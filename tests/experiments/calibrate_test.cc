@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/device/cpu/cpu_device.h"
 #include "core/plan/lone_training.h"
-#include "experiments/calibrate/timed_flats.h"
 #include "experiments/calibrate/timed_training.h"
 #include "experiments/run/predict.h"
+#include "experiments/run/timed_flats.h"
+#include "experiments/run/timed_steps.h"
 #include "tests/experiments/program_test.h"
 
 namespace ringside {
@@ -57,18 +59,18 @@ TEST(LoneTraining, IsTheSameForRunsWhoseWorkersDoTheSame) {
   EXPECT_NE(lone_training_name(converted), lone_training_name(other));
 }
 
-TEST(TimedTraining, HasTheTimesOfEveryRankThatTrains) {
-  const auto ranks = time_training(lone_training(tiny_run()), 1, {.ranks = 2, .steps = 5});
-  ASSERT_EQ(ranks.size(), 2u);
+/// A run is started as the program starts one.
+RankStart start() {
+  return {.program = {.file = RINGSIDE_PROGRAM, .arguments = {"rank"}, .environment = {}},
+          .interrupted = [] { return false; }};
+}
+
+TEST(TimedTraining, HasEveryOperationOfAStep) {
   std::set<OpClass> classes;
-  for (const TimedStep& rank : ranks) {
-    EXPECT_EQ(rank.ops.size(), ranks[0].ops.size());
-    ASSERT_EQ(rank.seconds.size(), 5u);
-    for (const TimedOp& op : rank.ops) {
-      EXPECT_GE(op.seconds, 0);
-      EXPECT_GE(op.before, 0);
-      classes.insert(op.cost.kind);
-    }
+  for (const TimedOp& op : time_training(lone_training(tiny_run()), 1)) {
+    EXPECT_GE(op.seconds, 0);
+    EXPECT_GE(op.before, 0);
+    classes.insert(op.cost.kind);
   }
   for (const OpClass kind : {OpClass::linear, OpClass::optimizer, OpClass::loss})
     EXPECT_TRUE(classes.contains(kind)) << name_of(kind);
@@ -79,47 +81,59 @@ TEST(TimedTraining, LeavesOutStepsWithoutAnUpdate) {
     return std::vector<TimedOp>(ops, {.cost = {}, .seconds = seconds});
   };
   std::vector<std::vector<TimedOp>> steps = {step(2, 1), step(3, 2), step(2, 3), step(3, 4)};
-  std::vector<double> seconds = {1, 2, 3, 4};
-  leave_out_short(steps, seconds);
-  EXPECT_EQ(seconds, (std::vector<double>{2, 4}));
+  leave_out_short(steps);
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(steps[0][2].seconds, 2);
   EXPECT_EQ(steps[1][2].seconds, 4);
   RunPlan plan = lone_training(tiny_run());
   plan.train.precision = Precision::fp16;
-  EXPECT_FALSE(time_training(plan, 1, {.steps = 5}).front().seconds.empty());
+  EXPECT_FALSE(time_training(plan, 1).empty());
 }
 
-TEST(TimedTraining, EndsWithTheErrorOfARankThatCannotTrain) {
-  RunPlan plan = lone_training(tiny_run());
+TEST(TimedRun, HasTheTimesOfEveryRank) {
+  const Row row = timed_run(timing_run(lone_training(tiny_run()), 2, {}), start());
+  ASSERT_EQ(row.ranks.size(), 2u);
+  std::set<std::string> classes;
+  for (const RankRecord& rank : row.ranks) {
+    EXPECT_EQ(rank.operations.size(), row.ranks[0].operations.size());
+    EXPECT_EQ(rank.steps.size(), 2u + 9u);
+    EXPECT_FALSE(rank.pieces.empty());
+    for (const sim::TimedOperation& op : rank.operations) {
+      EXPECT_GT(op.us, 0);
+      classes.insert(op.kind);
+    }
+  }
+  for (const OpClass kind : {OpClass::linear, OpClass::optimizer, OpClass::loss})
+    EXPECT_TRUE(classes.contains(std::string(name_of(kind)))) << name_of(kind);
+  const Row again = timed_run(timing_run(lone_training(tiny_run()), 1, {.repeat = 1}), start());
+  EXPECT_FALSE(again.ranks.at(0).operations.empty());
+  EXPECT_TRUE(again.ranks.at(0).pieces.empty()) << "the first repeat times them";
+}
+
+TEST(TimedRun, FailsWithTheErrorOfARankThatCannotTrain) {
+  RunPlan plan = timing_run(lone_training(tiny_run()), 2, {.steps = 20});
   plan.optimizer.lr = 1e30;
-  EXPECT_THROW(time_training(plan, 1, {.ranks = 2, .steps = 20}), Error);
+  EXPECT_THROW(timed_run(plan, start()), Error);
 }
 
 TEST(TimedFlats, AreCopiesSumsAndUpdatesOfPiecesOfEverySize) {
   RunPlan run = lone_training(tiny_run());
-  run.model.width = 64;  // 4 * 64 * 64 weights and more: two sizes of pieces
   run.optimizer.kind = "adamw";
-  const auto ranks = time_flats(run, 1, 2);
-  ASSERT_EQ(ranks.size(), 2u);
-  for (const std::vector<TimedOp>& ops : ranks)
-    for (const double piece : {1.0 * smallest_piece, 4.0 * smallest_piece}) {
-      const auto timed = [&](OpClass kind, double bytes) {
-        return std::count_if(ops.begin(), ops.end(), [&](const TimedOp& op) {
-          return op.cost.kind == kind && op.cost.bytes == bytes && op.seconds > 0;
-        });
-      };
-      EXPECT_EQ(timed(OpClass::elementwise, 2 * 4 * piece), 1) << "a copy reads and writes";
-      EXPECT_EQ(timed(OpClass::elementwise, 3 * 4 * piece), 1) << "a sum reads two and writes one";
-      // AdamW reads the gradient, and reads and writes parameters and two moments.
-      EXPECT_EQ(timed(OpClass::optimizer, 7 * 4 * piece), 1);
-    }
-}
-
-TEST(TimedFlats, EndWithTheErrorOfARankThatCannotCompute) {
-  RunPlan run = lone_training(tiny_run());
-  run.optimizer.kind = "none such";
-  EXPECT_THROW(time_flats(run, 1, 2), Error);
+  TimedDevice device(make_cpu_device(1));
+  int meetings = 0;
+  const auto ops = time_flats(run, device, 5 * smallest_piece, [&] { ++meetings; });
+  EXPECT_EQ(meetings, 2 * 3) << "two sizes of pieces, of which each is copied, added and updated";
+  for (const double piece : {1.0 * smallest_piece, 4.0 * smallest_piece}) {
+    const auto timed = [&](OpClass kind, double bytes) {
+      return std::count_if(ops.begin(), ops.end(), [&](const TimedOp& op) {
+        return op.cost.kind == kind && op.cost.bytes == bytes && op.seconds > 0;
+      });
+    };
+    EXPECT_EQ(timed(OpClass::elementwise, 2 * 4 * piece), 1) << "a copy reads and writes";
+    EXPECT_EQ(timed(OpClass::elementwise, 3 * 4 * piece), 1) << "a sum reads two and writes one";
+    // AdamW reads the gradient, and reads and writes parameters and two moments.
+    EXPECT_EQ(timed(OpClass::optimizer, 7 * 4 * piece), 1);
+  }
 }
 
 TEST(MeasuredModels, HaveEveryOperationOfAStepOnceForEachTraining) {
@@ -128,15 +142,16 @@ TEST(MeasuredModels, HaveEveryOperationOfAStepOnceForEachTraining) {
   RunPlan other = tiny_run(), half = tiny_run();
   other.scheme = "single";
   half.train.micro_batch = 2;
-  measure_models(cluster, {tiny_run(), other, half}, 1);
-  std::set<std::tuple<std::string, std::int64_t, std::string, double, double>> keys;
+  measure_models(cluster, {tiny_run(), other, half}, start());
+  std::set<std::tuple<std::string, std::string, double, double>> keys;
   std::set<std::string> trainings;
   for (const sim::TimedOperation& one : cluster.timed) {
-    EXPECT_TRUE(keys.emplace(one.training, one.ranks, one.kind, one.operations, one.bytes).second);
+    EXPECT_TRUE(keys.emplace(one.training, one.kind, one.operations, one.bytes).second);
     trainings.insert(one.training);
     EXPECT_EQ(one.dtype, "fp32");
-    EXPECT_EQ(one.ranks, 2);
     EXPECT_GT(one.us, 0);
+    EXPECT_GE(one.memory_us, 0);
+    EXPECT_LE(one.memory_us, one.us);
   }
   EXPECT_EQ(trainings,
             (std::set<std::string>{lone_training_name(tiny_run()), lone_training_name(half)}));
@@ -146,15 +161,10 @@ TEST(Prediction, TakesTheTimesOfItsOwnTrainingFirst) {
   const RunPlan run = tiny_run();
   const std::string own = lone_training_name(run);
   sim::ClusterSpec machine;
-  machine.device.cores = 2;
-  machine.device.busy_share = 0.5;
-  machine.timed = {{"another", 2, "fp32", "linear", 8, 4, 1},
-                   {own, 2, "fp32", "linear", 8, 4, 2},
-                   {own, 1, "fp32", "linear", 8, 4, 3},
-                   {"another", 1, "fp32", "linear", 16, 8, 4}};
-  // Times of all cores together have in them that a busy core is slower.
-  const std::vector<sim::TimedOperation> expected = {{own, 2, "fp32", "linear", 8, 4, 1},
-                                                     {"another", 1, "fp32", "linear", 16, 8, 4}};
+  machine.timed = {{"another", "fp32", "linear", 8, 4, 1},
+                   {own, "fp32", "linear", 8, 4, 3, 2},
+                   {"another", "fp32", "linear", 16, 8, 4}};
+  const std::vector<sim::TimedOperation> expected = {machine.timed[1], machine.timed[2]};
   EXPECT_EQ(prediction_plan(run, machine).cluster->timed, expected);
 }
 

@@ -166,16 +166,17 @@ TEST_F(ClusterFile, SaysHowFarOffItIsAndHowFastModelsAre) {
 
 TEST_F(ClusterFile, KnowsOperationsThatWereTimed) {
   const std::string timed =
-      "[[timed]]\ntraining = \"a\"\nranks = 2\ndtype = \"bf16\"\nkind = \"linear\"\noperations = "
-      "1e9\n"
-      "bytes = 1e6\nus = 12.5\n";
+      "[[timed]]\ntraining = \"a\"\ndtype = \"bf16\"\nkind = \"linear\"\noperations = 1e9\n"
+      "bytes = 1e6\nus = 12.5\nmemory_us = 2.5\n";
   const auto c = read(machine + timed);
   EXPECT_EQ(c.timed,
-            (std::vector<sim::TimedOperation>{{"a", 2, "bf16", "linear", 1e9, 1e6, 12.5}}));
+            (std::vector<sim::TimedOperation>{{"a", "bf16", "linear", 1e9, 1e6, 12.5, 2.5}}));
   EXPECT_EQ(read(cluster_text(c, "")), c);
   EXPECT_THAT(complaint(machine + replaced(timed, "linear", "liner")),
               HasSubstr("unknown class of operations 'liner'; did you mean 'linear'?"));
   EXPECT_THAT(complaint(machine + replaced(timed, "us = 12.5\n", "")), HasSubstr("lacks us"));
+  EXPECT_THAT(complaint(machine + replaced(timed, "memory_us = 2.5", "memory_us = 13")),
+              HasSubstr("timed.0.memory_us must lie between 0 and us = 12.5, but is 13"));
 }
 
 TEST_F(ClusterFile, AnEfficiencyOfOneDtypeWinsOverThatOfAll) {

@@ -71,7 +71,7 @@ ClusterSpec whole() {
                   .copy = {{{2, 0.75}}},
                   .error = 0.5};
   c.speeds = {{.model = "gpt2", .precision = "bf16", .factor = 1.25}};
-  c.timed = {{"0123456789abcdef", 2, "bf16", "linear", 2e9, 3e6, 12.5}};
+  c.timed = {{"0123456789abcdef", "bf16", "linear", 2e9, 3e6, 12.5, 2.5}};
   c.error = 0.125;
   c.others = {{.first = 1, .count = 1, .device = c.device}};
   c.others[0].device.memory_gb = 7;
@@ -202,7 +202,8 @@ TEST(Cluster, ThatCannotBeIsRefusedByTheNameOfTheField) {
       {[](auto& c) { c.speeds[0].precision = "tf32"; }, "speeds.0.precision",
        "is 'tf32', of which device fast has no tflops"},
       {[](auto& c) { c.timed[0].us = 0; }, "timed.0.us", "must be more than 0, but is 0"},
-      {[](auto& c) { c.timed[0].ranks = 0; }, "timed.0.ranks", "must be more than 0, but is 0"},
+      {[](auto& c) { c.timed[0].memory_us = 13; }, "timed.0.memory_us",
+       "must lie between 0 and us = 12.5, but is 13"},
       {[](auto& c) { c.timed[0].bytes = -1; }, "timed.0.bytes",
        "must be finite and not negative, but is -1"},
       {[](auto& c) { c.timed[0].dtype = "fp16"; }, "timed.0.dtype",

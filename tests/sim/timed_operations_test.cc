@@ -14,15 +14,15 @@ namespace {
 using testing::complaint;
 using testing::small_cluster;
 
-const std::vector<TimedOperation> known = {{"a", 1, "fp32", "optimizer", 700, 1000, 10},
-                                           {"a", 1, "fp32", "optimizer", 1400, 2000, 30},
-                                           {"b", 1, "fp32", "optimizer", 1400, 2000, 50},
-                                           {"a", 1, "bf16", "optimizer", 700, 1000, 7},
-                                           {"a", 1, "fp32", "elementwise", 0, 1000, 3}};
+const std::vector<TimedOperation> known = {{"a", "fp32", "optimizer", 700, 1000, 10},
+                                           {"a", "fp32", "optimizer", 1400, 2000, 30},
+                                           {"b", "fp32", "optimizer", 1400, 2000, 50},
+                                           {"a", "bf16", "optimizer", 700, 1000, 7},
+                                           {"a", "fp32", "elementwise", 0, 1000, 3}};
 
 double us_of(const OpCost& cost, const std::string& dtype = "fp32") {
   TimedOperations timed(known);
-  return 1e6 * timed.seconds(cost, dtype).value_or(0);
+  return 1e6 * timed.time(cost, dtype).value_or(OpTime{}).all;
 }
 
 TEST(TimedOperations, TakeTheTimeOfTheirCostClassAndDtype) {
@@ -44,14 +44,13 @@ TEST(TimedOperations, OneOfAnotherSizeStandsInForTheSameKernel) {
 }
 
 TEST(TimedOperations, OfTwoThatAreAsFarAwayTheLargerOneStandsIn) {
-  TimedOperations timed(
-      {{"a", 1, "fp32", "loss", 0, 1000, 10}, {"a", 1, "fp32", "loss", 0, 4000, 80}});
-  EXPECT_NEAR(timed.seconds({OpClass::loss, 0, 2000}, "fp32").value(), 40e-6, 1e-18);
+  TimedOperations timed({{"a", "fp32", "loss", 0, 1000, 10}, {"a", "fp32", "loss", 0, 4000, 80}});
+  EXPECT_NEAR(timed.time({OpClass::loss, 0, 2000}, "fp32").value().all, 40e-6, 1e-18);
 }
 
 TEST(TimedOperations, NameAClassThatThereIs) {
   EXPECT_EQ(complaint([] {
-              TimedOperations({{"a", 1, "fp32", "sorting", 0, 1, 1}});
+              TimedOperations({{"a", "fp32", "sorting", 0, 1, 1}});
             }).substr(0, 65),
             "an operation that was timed is of class 'sorting'; there are line");
 }
@@ -67,7 +66,7 @@ TEST(TimedOperations, ADeviceTakesTheirTimeAndNoLaunchBesides) {
   };
   const double by_roofline = 12e6 / 100e9 / 0.5 + 2e-6;
   EXPECT_NEAR(seconds(1000000), by_roofline, 1e-12);
-  cluster.timed = {{"a", 1, "fp32", "elementwise", 1e6, 12e6, 1000}};
+  cluster.timed = {{"a", "fp32", "elementwise", 1e6, 12e6, 1000}};
   EXPECT_NEAR(seconds(1000000), 1e-3, 1e-12);
   EXPECT_NEAR(seconds(500000), 0.5e-3, 1e-12) << "half as much of the same operation";
   EXPECT_NEAR(seconds(10000), 0.01 * (by_roofline - 2e-6) + 2e-6, 1e-12) << "too far away";

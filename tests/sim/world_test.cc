@@ -50,6 +50,27 @@ TEST(World, WorkSharesCores) {
   world->run();
 }
 
+TEST(World, WorkSharesTheMemoryForTheLastPartOfItsTime) {
+  sim::ClusterSpec spec = cluster();
+  spec.device = spec.host;
+  spec.device.cores = 3;
+  const auto world = make_world(spec);
+  const auto spawn = [&](const char* name, double seconds, double memory, double end) {
+    world->spawn(name, {0, 0}, [&world, seconds, memory, end] {
+      world->work({0, 0}, seconds, 1, memory);
+      EXPECT_NEAR(world->now(), end, 1e-9);
+    });
+  };
+  spawn("computes", 1.5, 0, 1.5);
+  spawn("copies", 1, 0.5, 1.5);  // both compute for 0.5 s, and need the memory for 0.5 s each
+  spawn("adds", 1, 0.5, 1.5);
+  world->spawn("is alone", {1, 0}, [&] {
+    world->work({1, 0}, 1, 1, 1);
+    EXPECT_NEAR(world->now(), 1, 1e-9);
+  });
+  world->run();
+}
+
 TEST(World, EightToOneIncast) {
   const auto world = make_world(cluster());
   for (int i = 1; i <= 8; ++i)

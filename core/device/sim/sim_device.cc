@@ -143,7 +143,8 @@ class RooflineDevice final : public SimDevice, private Clock {
     if (!world_ || pending_ <= 0) return;
     if (beside_) beside_->begin_work(world_->now());
     // `pending_` becomes 0 first, because other actors may use the device while this one waits.
-    world_->work(place_, std::exchange(pending_, 0), cores_);
+    const double memory = std::exchange(pending_memory_, 0);
+    world_->work(place_, std::exchange(pending_, 0), cores_, memory);
     if (!beside_) return;
     const double left = beside_->end_work(world_->now());
     if (left > moment) world_->work(place_, left, cores_);
@@ -160,7 +161,10 @@ class RooflineDevice final : public SimDevice, private Clock {
   }
 
   void pass(const OpCost& cost) {
-    pending_ += factor_ * timings_.seconds(cost) / static_cast<double>(cores_);
+    const OpTime time = timings_.time(cost);
+    const double share = factor_ / static_cast<double>(cores_);
+    pending_ += share * time.all;
+    pending_memory_ += share * time.memory;
     if (shared_) catch_up();
   }
 
@@ -226,7 +230,7 @@ class RooflineDevice final : public SimDevice, private Clock {
   std::unique_ptr<Device> numerics_;
   std::shared_ptr<Held> held_;
   Kernels kernels_;
-  double pending_ = 0;
+  double pending_ = 0, pending_memory_ = 0;  // the part that needs the memory's width
   bool shared_ = false;
   std::int64_t cores_ = 1;  // that an operation runs on
   mutable double last_ = 0;

@@ -17,6 +17,10 @@ namespace ringside::sim {
 /// neither takes time. If there is a second device `numerics`, buffers have memory of `numerics`,
 /// and `numerics` computes every operation as well. The ledger of `numerics` is not used.
 ///
+/// Of the time of an operation that was timed, a part needs all of the memory's width, which the
+/// cores of a machine share (TimedOperation::memory_us). What lasts until the next catch_up()
+/// counts as one: first it computes, then it needs the memory.
+///
 /// host_work() takes the time of the roofline of ClusterSpec::host, on the cores of the device's
 /// machine, which all ranks of the machine share. On a CPU it is an operation like the others.
 ///

@@ -8,20 +8,22 @@
 namespace ringside::sim {
 
 TimedOperations::TimedOperations(const std::vector<TimedOperation>& timed) {
-  std::unordered_map<Key, std::pair<double, int>, Hash> sums;
+  std::unordered_map<Key, std::pair<OpTime, int>, Hash> sums;
   for (const TimedOperation& one : timed) {
     const auto kind = value_named<OpClass>(one.kind);
     if (!kind)
       throw Error("an operation that was timed is of class '{}'; there are {}", one.kind,
                   one_of(names_of(OpClass{})));
-    auto& [seconds, count] = sums[{*kind, one.dtype, one.operations, one.bytes}];
-    seconds += 1e-6 * one.us;
+    auto& [time, count] = sums[{*kind, one.dtype, one.operations, one.bytes}];
+    time.all += 1e-6 * one.us;
+    time.memory += 1e-6 * one.memory_us;
     ++count;
   }
-  for (const auto& [key, sum] : sums) timed_.emplace(key, sum.first / sum.second);
+  for (const auto& [key, sum] : sums)
+    timed_.emplace(key, OpTime{sum.first.all / sum.second, sum.first.memory / sum.second});
 }
 
-std::optional<double> TimedOperations::seconds(const OpCost& cost, const std::string& dtype) {
+std::optional<OpTime> TimedOperations::time(const OpCost& cost, const std::string& dtype) {
   if (timed_.empty()) return {};
   const Key key{cost.kind, dtype, cost.operations, cost.bytes};
   if (const auto known = timed_.find(key); known != timed_.end()) return known->second;
@@ -30,13 +32,13 @@ std::optional<double> TimedOperations::seconds(const OpCost& cost, const std::st
   return asked->second;
 }
 
-std::optional<double> TimedOperations::stand_in(const Key& key) const {
+std::optional<OpTime> TimedOperations::stand_in(const Key& key) const {
   const auto apart = [](double a, double b) { return std::abs(std::log(a / b)); };
   const auto same_ratio = [&](const Key& other) {
     if (key.operations == 0 || other.operations == 0) return key.operations == other.operations;
     return apart(key.operations / key.bytes, other.operations / other.bytes) < same_kind;
   };
-  std::optional<double> seconds;
+  std::optional<OpTime> time;
   double nearest = std::log(most_apart);
   std::pair<double, double> larger;  // bytes and operations of the one that stands in
   for (const auto& [other, of_other] : timed_) {
@@ -49,9 +51,10 @@ std::optional<double> TimedOperations::stand_in(const Key& key) const {
     if (distance > nearest || (distance == nearest && size < larger)) continue;
     nearest = distance;
     larger = size;
-    seconds = of_other * key.bytes / other.bytes;
+    const double times = key.bytes / other.bytes;
+    time = {of_other.all * times, of_other.memory * times};
   }
-  return seconds;
+  return time;
 }
 
 std::size_t TimedOperations::Hash::operator()(const Key& key) const {

@@ -14,6 +14,12 @@
 
 namespace ringside::sim {
 
+/// How long an operation takes on one core, in seconds.
+struct OpTime {
+  double all = 0;
+  double memory = 0;  // the part of it that needs all of the memory's width (TimedOperation)
+};
+
 /// Answers from ClusterSpec::timed. For use by one thread.
 class TimedOperations {
  public:
@@ -21,12 +27,12 @@ class TimedOperations {
   /// class of operations.
   explicit TimedOperations(const std::vector<TimedOperation>& timed);
 
-  /// Seconds of an operation whose figures are those of `dtype`. If no operation of this cost was
+  /// The time of an operation whose figures are those of `dtype`. If no operation of this cost was
   /// timed, another one stands in: of the same class and dtype, with the same operations a byte
   /// (within `same_kind`), so that both are about the same kernel, and of at most `most_apart`
   /// times as many bytes or as few. The stand-in's time counts in proportion to its bytes. Nothing
   /// if there is no such operation either; operations that move nothing have no stand-in.
-  std::optional<double> seconds(const OpCost& cost, const std::string& dtype);
+  std::optional<OpTime> time(const OpCost& cost, const std::string& dtype);
 
   static constexpr double same_kind = 0.01, most_apart = 4;
 
@@ -40,10 +46,10 @@ class TimedOperations {
   struct Hash {
     std::size_t operator()(const Key& key) const;
   };
-  std::optional<double> stand_in(const Key& key) const;
+  std::optional<OpTime> stand_in(const Key& key) const;
 
-  std::unordered_map<Key, double, Hash> timed_;
-  std::unordered_map<Key, std::optional<double>, Hash> asked_;  // whose times were not measured
+  std::unordered_map<Key, OpTime, Hash> timed_;
+  std::unordered_map<Key, std::optional<OpTime>, Hash> asked_;  // whose times were not measured
 };
 
 }  // namespace ringside::sim

@@ -70,12 +70,12 @@ Timings::Timings(const DeviceSpec& device, bool tf32, const std::vector<TimedOpe
     }
 }
 
-double Timings::seconds(const OpCost& cost) {
+OpTime Timings::time(const OpCost& cost) {
   const Figures& figures = figures_[static_cast<std::size_t>(cost.kind)][index_of(cost.dtype)];
-  if (const auto known = timed_.seconds(cost, figures.dtype)) return *known;
-  if (figures.operations_per_s == 0) return seconds_of(cost, device_, tf32_);
-  return with_efficiency(ideal_seconds(cost, figures.operations_per_s, device_), figures.efficiency,
-                         device_);
+  if (const auto known = timed_.time(cost, figures.dtype)) return *known;
+  if (figures.operations_per_s == 0) return {seconds_of(cost, device_, tf32_)};
+  return {with_efficiency(ideal_seconds(cost, figures.operations_per_s, device_),
+                          figures.efficiency, device_)};
 }
 
 double seconds_of(const OpCost& cost, const DeviceSpec& device, bool tf32) {

@@ -21,7 +21,7 @@ class Timings {
   Timings(const DeviceSpec& device, bool tf32, const std::vector<TimedOperation>& timed);
 
   /// Throws Error for a product in a dtype that the device's figures lack.
-  double seconds(const OpCost& cost);
+  OpTime time(const OpCost& cost);
 
  private:
   static constexpr std::size_t dtypes = 3;  // fp32 and the two of 16 bits

@@ -142,6 +142,10 @@ NetPoint* Platform::make_machine(int index, s4u::NetZone* parent) {
   Duplex root;
   if (cluster_.pcie_root_gbs > 0)
     root = make_duplex(zone, prefix + " pcie root", cluster_.pcie_root_gbs);
+  if (cluster_.device.kind == DeviceKind::cpu) {
+    memories_.push_back(zone->create_host(prefix + " memory", operations_of_second));
+    memories_.back()->seal();
+  }
   std::vector<End> ends;
   for (int device = -1; device < devices; ++device) {
     s4u::Host* host = make_host({index, device}, zone);
@@ -204,6 +208,10 @@ s4u::Host* Platform::at(Place place) const {
                 cluster_.name, place.device, place.machine, cluster_.machines, cluster_.devices);
   return hosts_[static_cast<std::size_t>(place.machine * (cluster_.devices + 1) + place.device +
                                          1)];
+}
+
+s4u::Host* Platform::memory(int machine) const {
+  return memories_.empty() ? nullptr : memories_.at(static_cast<std::size_t>(machine));
 }
 
 bool Platform::connected(Place from, Place to) const {

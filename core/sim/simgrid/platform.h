@@ -39,6 +39,9 @@ class Platform {
 
   /// Returns the host of a place. Throws Error if the cluster has no such place.
   simgrid::s4u::Host* at(Place place) const;
+  /// The width of the memory that the cores of a machine share: a host on which work that needs
+  /// all of it computes for as long as it does. Null where devices are no CPUs: each has its own.
+  simgrid::s4u::Host* memory(int machine) const;
   /// Whether a flow between the places needs time. On machines with GPUs, a flow from a place to
   /// itself needs none.
   bool connected(Place from, Place to) const;
@@ -49,7 +52,7 @@ class Platform {
   simgrid::s4u::Host* make_host(Place place, simgrid::s4u::NetZone* machine);
 
   const ClusterSpec& cluster_;
-  std::vector<simgrid::s4u::Host*> hosts_;
+  std::vector<simgrid::s4u::Host*> hosts_, memories_;
 };
 
 }  // namespace ringside::sim

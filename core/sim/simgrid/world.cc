@@ -195,9 +195,18 @@ class SimWorld : public World {
     return (engine_.over() ? end_ : s4u::Engine::get_clock()) - begin_;
   }
 
-  void work(Place place, double seconds, std::int64_t cores) override {
+  void work(Place place, double seconds, std::int64_t cores, double memory) override {
     const ExceptionState own;
-    if (checked(seconds, "seconds of work") > 0) exec(place, seconds, cores)->wait();
+    checked(seconds, "seconds of work");
+    s4u::Host* const shared = platform_.memory(place.machine);
+    if (!shared) memory = 0;
+    if (seconds > memory) exec(place, seconds - memory, cores)->wait();
+    if (!(checked(memory, "seconds of work in memory") > 0)) return;
+    const s4u::ExecPtr in_memory =
+        s4u::Exec::init()->set_host(shared)->set_flops_amount(memory * operations_of_second);
+    in_memory->start();
+    exec(place, memory, cores)->wait();
+    in_memory->wait();
   }
   JobPtr start_work(Place place, double seconds) override {
     if (checked(seconds, "seconds of work") == 0) return std::make_unique<NoJob>();

@@ -1,16 +1,12 @@
-#include "experiments/calibrate/timed_flats.h"
+#include "experiments/run/timed_flats.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
 #include <tuple>
 
-#include "core/device/cpu/cpu_device.h"
 #include "core/observe/row.h"
 #include "core/optim/optimizers.h"
-#include "experiments/calibrate/at_once.h"
-#include "experiments/registry/registry.h"
 
 namespace ringside {
 namespace {
@@ -19,9 +15,9 @@ namespace {
 /// remembers.
 class Flats {
  public:
-  Flats(const RunPlan& plan, std::int64_t threads)
-      : device_(make_cpu_device(static_cast<int>(threads))),
-        count_(find_model(plan.model.kind).make(plan.model, device_).parameter_count()),
+  Flats(const RunPlan& plan, TimedDevice& device, std::int64_t count)
+      : device_(device),
+        count_(count),
         parameters_(filled(parameter_dtype(plan.train), 0.5f)),
         copies_(filled(parameter_dtype(plan.train), 0.5f)),
         gradients_(filled(sum_dtype(plan.train), 1e-3f)),
@@ -55,7 +51,7 @@ class Flats {
     return out;
   }
 
-  TimedDevice device_;
+  TimedDevice& device_;
   std::int64_t count_;
   Tensor parameters_, copies_, gradients_, sums_;
   std::unique_ptr<Optimizer> optimizer_;
@@ -65,8 +61,8 @@ class Flats {
 /// the medians of their times.
 std::vector<TimedOp> repeat(Flats& flats, std::int64_t count,
                             const std::function<void(std::int64_t begin)>& piece) {
-  constexpr double enough = 0.01;  // seconds
-  constexpr int least = 6;
+  constexpr double enough = 0.006;  // seconds
+  constexpr int least = 4;
   using Cost = std::tuple<OpClass, double, double, DType>;
   std::map<Cost, std::vector<double>> times;
   const Clock& clock = flats.device().clock();
@@ -88,33 +84,26 @@ std::vector<TimedOp> repeat(Flats& flats, std::int64_t count,
   return out;
 }
 
-std::vector<TimedOp> time_all(const RunPlan& plan, std::int64_t threads, std::barrier<>& together) {
-  Flats flats(plan, threads);
+}  // namespace
+
+std::vector<TimedOp> time_flats(const RunPlan& plan, TimedDevice& device, std::int64_t count,
+                                const std::function<void()>& meet) {
+  Flats flats(plan, device, count);
   std::vector<TimedOp> out;
-  const auto time = [&](std::int64_t count, auto method) {
-    together.arrive_and_wait();
+  const auto time = [&](std::int64_t piece, auto method) {
+    meet();
     const auto timed =
-        repeat(flats, count, [&](std::int64_t begin) { (flats.*method)(begin, count); });
+        repeat(flats, piece, [&](std::int64_t begin) { (flats.*method)(begin, piece); });
     out.insert(out.end(), timed.begin(), timed.end());
   };
   std::int64_t whole = smallest_piece;
-  while (4 * whole <= flats.count()) whole *= 4;
-  for (std::int64_t count = std::min(whole, flats.count()); count > 0;
-       count = count > smallest_piece ? count / 4 : 0) {
-    time(count, &Flats::copy);
-    time(count, &Flats::add);
-    time(count, &Flats::update);
+  while (4 * whole <= count) whole *= 4;
+  for (std::int64_t piece = std::min(whole, count); piece > 0;
+       piece = piece > smallest_piece ? piece / 4 : 0) {
+    time(piece, &Flats::copy);
+    time(piece, &Flats::add);
+    time(piece, &Flats::update);
   }
-  return out;
-}
-
-}  // namespace
-
-std::vector<std::vector<TimedOp>> time_flats(const RunPlan& plan, std::int64_t threads, int ranks) {
-  std::vector<std::vector<TimedOp>> out(static_cast<std::size_t>(ranks));
-  at_once(ranks, [&](int rank, std::barrier<>& together) {
-    out[static_cast<std::size_t>(rank)] = time_all(plan, threads, together);
-  });
   return out;
 }
 

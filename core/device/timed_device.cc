@@ -1,4 +1,4 @@
-#include "experiments/calibrate/timed_device.h"
+#include "core/device/timed_device.h"
 
 #include <utility>
 
