@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <optional>
 #include <thread>
 
 #include "core/base/error.h"
 #include "core/comm/store.h"
 #include "core/device/cpu/cpu_device.h"
+#include "core/observe/row.h"
 #include "experiments/calibrate/calibrate.h"
 #include "peer/comm/shm/communicator.h"
 #include "ps/wires/host_transport.h"
@@ -167,21 +167,21 @@ class EchoRank {
   std::unique_ptr<ps::Transport> transport_;
 };
 
-/// Returns the lowest times of several tries.
+/// Returns the medians of several tries: waking the other end up costs a few microseconds or
+/// several times as many, as the system finds its core asleep, for as long as a try lasts.
 EchoTimes echo(std::int64_t count, int messages) {
-  constexpr int tries = 5;
+  constexpr int tries = 9;
   const RunPlan plan = echo_plan();
-  std::optional<EchoTimes> least;
+  std::vector<double> wall, sending;
   for (int i = 0; i < tries; ++i) {
     MemoryStore store;
     EchoRank server(plan, 1, store), worker(plan, 0, store);
     std::jthread serving([&] { server.serve(messages); });
     const EchoTimes now = worker.ask(count, messages);
-    least =
-        least ? EchoTimes{std::min(least->wall_s, now.wall_s), std::min(least->send_s, now.send_s)}
-              : now;
+    wall.push_back(now.wall_s);
+    sending.push_back(now.send_s);
   }
-  return *least;
+  return {quantiles(std::move(wall)).median, quantiles(std::move(sending)).median};
 }
 
 }  // namespace
@@ -214,7 +214,7 @@ void measure_collectives(sim::ClusterSpec& cluster, std::int64_t threads) {
 
 void measure_messages(sim::ClusterSpec& cluster, std::int64_t) {
   constexpr std::int64_t small = 16, large = 1 << 18;
-  const EchoTimes of_small = echo(small, 400), of_large = echo(large, 400);
+  const EchoTimes of_small = echo(small, 200), of_large = echo(large, 200);
   // Both ends do about the same work. The rest of the time the receiver wakes up.
   cluster.message.send_us = cluster.message.receive_us = of_small.send_s / micro;
   const double per_mb = std::max(0.0, of_large.send_s - of_small.send_s) / (4.0 * large / mega);
