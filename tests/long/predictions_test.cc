@@ -6,24 +6,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "core/device/cost.h"
-#include "experiments/calibrate/calibrate.h"
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
 
 namespace ringside {
 namespace {
-
-TEST(MeasuredDevice, HasAnEfficiencyOfEveryClassOfOperations) {
-  sim::DeviceSpec device;
-  measure_device(device, {Precision::fp32}, 1);
-  for (const std::string_view name : op_class_names)
-    EXPECT_TRUE(device.efficiency["fp32"].contains(std::string(name))) << name;
-}
 
 class Predictions : public ::testing::Test {
  protected:
@@ -46,6 +40,7 @@ class Predictions : public ::testing::Test {
     std::ifstream in(folder_.path() / "results" / name / "summary.json");
     return nlohmann::json::parse(in).at("cases");
   }
+  const std::filesystem::path& folder() const { return folder_.path(); }
   static std::string name_of(const nlohmann::json& one) {
     return one.at("label").get<std::string>() + " at world " + one.at("world").dump();
   }
@@ -53,6 +48,14 @@ class Predictions : public ::testing::Test {
  private:
   testing::TemporaryFolder folder_;
 };
+
+TEST_F(Predictions, AreMadeOfAnEfficiencyOfEveryClassOfOperations) {
+  run({"calibrate"});
+  std::ifstream in(folder() / "results" / "machine.toml");
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  for (const std::string_view name : op_class_names)
+    EXPECT_NE(text.find(fmt::format("\n{} = ", name)), std::string::npos) << name << text;
+}
 
 TEST_F(Predictions, OfEverySchemeComeWithin15PercentOfTimeAnd2OfMemory) {
   run({"calibrate"});
