@@ -6,8 +6,6 @@
 namespace ringside::peer {
 namespace {
 
-constexpr double micro = 1e-6, giga = 1e9;
-
 // All figures are those of NCCL's own model of cost, which it chooses by (NVIDIA/nccl at 1fc949c5,
 // src/tuning/cost_model.cc, ncclTunerConstantsDefaults). src/graph/tuning.cc of 2.20.3 has the
 // same, but for Tree/Simple: no base, and 28 us a step, the time of a chunk with it. What differs:
