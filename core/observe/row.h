@@ -90,7 +90,7 @@ Fields fields_of(Replay& replay);
 /// idle is the mean time of a step. (communication is not in this sum, because it overlaps the
 /// other activities.)
 struct Row {
-  static constexpr int schema = 17;
+  static constexpr int schema = 18;
   RunPlan plan;
   std::int64_t parameters = 0;
   std::vector<double> loss;        // of the global batch, per step

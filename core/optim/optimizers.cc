@@ -15,8 +15,12 @@ namespace {
 struct OptimizerRow {
   std::string_view name;
   decltype(&make_adamw) make;
+  int (*values)(const OptimizerConfig&);
 };
-constexpr OptimizerRow rows[] = {{"adamw", make_adamw}, {"sgd", make_sgd}, {"lamb", make_lamb}};
+constexpr OptimizerRow rows[] = {
+    {"adamw", make_adamw, [](const OptimizerConfig&) { return 2; }},
+    {"sgd", make_sgd, [](const OptimizerConfig& config) { return config.momentum == 0 ? 0 : 1; }},
+    {"lamb", make_lamb, [](const OptimizerConfig&) { return 2; }}};
 
 const OptimizerRow& find_row(const std::string& kind) {
   std::vector<std::string_view> names;
@@ -33,6 +37,8 @@ void check(const OptimizerConfig& config) {
   find_row(config.kind);
   check_settings(config);
 }
+
+int values_of_each(const OptimizerConfig& config) { return find_row(config.kind).values(config); }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, const RunSize& run,
                                           Device& device, const Tensor& parameters,

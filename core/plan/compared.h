@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,12 +75,34 @@ struct Setting {
 
 Fields fields_of(Setting& setting);
 
-/// What somebody published of a run like this one: one of the three figures, the others are 0.
+/// What a published figure says of a run. GB are 1e9 bytes, of the worker with the largest peak of
+/// memory, at that peak.
+enum class Measure : std::uint8_t {
+  step_ms,
+  samples_per_s,
+  times,         // the samples a second, divided by those of another case at the same world
+  speed_up,      // the samples a second, divided by those of this case, or of another, at world 1
+  hours,         // for so many samples
+  parameter_gb,  // of parameters
+  state_gb,      // of parameters, gradients and optimizer state, with master values
+  peak_gb        // of everything
+};
+inline constexpr std::string_view measure_names[] = {
+    "step ms",          "samples/s",          "times",     "speed-up", "hours",
+    "GB of parameters", "GB of model states", "GB at peak"};
+constexpr EnumNames names_of(Measure) { return measure_names; }
+inline constexpr std::size_t measures = std::size(measure_names);
+
+/// One figure that somebody published of a run like this one.
 struct Published {
-  double step_ms = 0, samples_per_s = 0;
-  double times = 0;  // its samples a second, divided by those of the case `over`
-  std::string over{};
-  bool fitted = false;  // something was chosen so that this figure comes out: no prediction
+  Measure measure = Measure::step_ms;
+  double value = 0;
+  std::string over{};        // label of the other case of a ratio; empty for a speed-up: this case
+  std::int64_t samples = 0;  // Measure::hours: how many samples take so long
+  bool fitted = false;       // something was chosen so that this figure comes out: no prediction
+  /// Why the figure cannot be right, or cannot be of this model, with the arithmetic: one sentence;
+  /// empty if nothing contradicts it.
+  std::string contradiction{};
   bool operator==(const Published&) const = default;
 };
 

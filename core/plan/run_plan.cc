@@ -16,11 +16,9 @@ Fields fields_of(RankPlan& rank) {
 Fields fields_of(Setting& setting) { return {{"key", &setting.key}, {"value", &setting.value}}; }
 
 Fields fields_of(Published& published) {
-  return {{"step_ms", &published.step_ms},
-          {"samples_per_s", &published.samples_per_s},
-          {"times", &published.times},
-          {"over", &published.over},
-          {"fitted", &published.fitted}};
+  return {{"measure", &published.measure}, {"value", &published.value},
+          {"over", &published.over},       {"samples", &published.samples},
+          {"fitted", &published.fitted},   {"contradiction", &published.contradiction}};
 }
 
 /// The fields of all members except `save`, `history` and `lost`, which are written only for the

@@ -45,7 +45,7 @@ struct RunPlan {
   std::string family;        // the label without what a sweep sets: runs of one family form a curve
   std::vector<Setting> set;  // what the run's case sets, without what a sweep sets too
   std::vector<Setting> swept;  // what the sweep sets
-  std::optional<Published> published;
+  std::vector<Published> published;
   Purpose purpose = Purpose::asked;
   /// Which line of the comparison's tables shows this run, its repeats and the same runs with other
   /// seeds.

@@ -87,7 +87,7 @@ int run_command(const Process& process) {
   validate
       ->add_option(
           "FILES", arguments.files,
-          "experiment files (TOML) whose cases have published_ms or published_per_s, as "
+          "experiment files (TOML) whose cases have published_ms, published_per_s and so on, as "
           "experiments/validate/*.toml, and files of collectives, as nccl-tests.toml there, "
           "to which settings do not apply")
       ->required();

@@ -21,7 +21,7 @@ namespace {
 struct Figures {
   std::vector<RunPlan> steps;  // of one device
   std::vector<PublishedCollective> collectives;
-  int not_used = 0;  // published figures of several devices, and ratios
+  int not_used = 0;  // published figures of several devices, and those that are no speeds
   std::filesystem::path base, output;
   std::string shown;  // the output as the user gave its folder
   sim::ClusterSpec cluster;
@@ -54,15 +54,14 @@ void read(Figures& figures, const Arguments& arguments, const std::string& file)
     return;
   }
   for (const RunPlan& plan : plan_comparison(read_experiment(file, {}))) {
-    if (!plan.published || plan.repeat > 0) continue;
+    if (plan.published.empty() || plan.repeat > 0) continue;
     if (!plan.cluster)
       throw Error("--from {}: case {} is not simulated; set device.kind = \"sim\"", file,
                   plan.label);
     if (!counts(figures, arguments, file, plan.device.cluster)) continue;
-    if (plan.world > 1 || plan.published->times > 0)
-      ++figures.not_used;
-    else
-      figures.steps.push_back(plan);
+    const bool used = plan.world == 1 && published_per_s(plan);
+    figures.not_used += static_cast<int>(plan.published.size()) - (used ? 1 : 0);
+    if (used) figures.steps.push_back(plan);
   }
 }
 
@@ -136,7 +135,8 @@ int fit_command(const Arguments& arguments, const Process& process) {
     out << assumed_text({{written.name, written.assumed}});
     if (figures.not_used > 0)
       out << fmt::format(
-          "Figures of several devices were left alone: {}. See what comes out of them with\n"
+          "Figures of several devices, or of no speed, were left alone: {}. See what comes out of "
+          "them with\n"
           "  ringside validate FILE --set device.cluster={}\n",
           figures.not_used, figures.shown);
     out << fmt::format("Written to {}\n", figures.shown);

@@ -49,8 +49,8 @@ int validate_command(Arguments arguments, const Process& process) {
   if (text.empty())
     return complain(
         wrong_input,
-        "no case of these files says what was published of it; write published_ms, "
-        "published_per_s or published_times into its [[compare.case]], or use `ringside compare`");
+        "no case of these files says what was published of it; write published_ms or another such "
+        "key (`ringside list keys`) into its [[compare.case]], or use `ringside compare`");
   OutputStream out(STDOUT_FILENO, process.interrupted);
   out << "\n" << text;
   return finish(out, status);

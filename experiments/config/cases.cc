@@ -223,11 +223,7 @@ void limit_to(Experiment& experiment, const std::vector<std::string>& schemes,
   compare.worlds = worlds;
   for (CaseConfig& one : experiment.cases) {
     one.worlds.clear();
-    one.published_ms.clear();
-    one.published_per_s.clear();
-    one.published_times.clear();
-    one.over.clear();
-    one.fitted.clear();
+    one.published = {};
   }
 }
 

@@ -1,6 +1,7 @@
 // The experiment file.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -53,16 +54,26 @@ struct Assignment {
   std::filesystem::path folder;  // relative paths in `data` are relative to this folder
 };
 
+/// What somebody published of the runs of a case.
+struct CaseFigures {
+  /// By Measure: a figure for each world of the case; empty where nothing was published.
+  std::array<std::vector<double>, measures> figures{};
+  std::string over{};                  // label of the case with which ratios compare
+  std::int64_t samples = 0;            // that take the published hours
+  std::vector<std::int64_t> fitted{};  // worlds whose figures something was fitted to
+  std::string contradiction{};         // why the figures cannot be right; empty if they can
+};
+
+/// The key of [[compare.case]] for figures of this measure.
+std::string_view published_key(Measure measure);
+
 /// One case of a comparison: a scheme with settings of its own.
 struct CaseConfig {
   std::string scheme;
   std::string label;                 // empty: the planner makes one
   std::vector<std::int64_t> worlds;  // empty: those of compare.worlds
-  /// What somebody published of these runs, at most one of the three: one figure for each world.
-  std::vector<double> published_ms{}, published_per_s{}, published_times{};
-  std::string over{};                  // label of the case to which published_times compares
-  std::vector<std::int64_t> fitted{};  // worlds whose figure something was fitted to
-  std::vector<Assignment> set{};       // win over the file and over --set
+  CaseFigures published{};
+  std::vector<Assignment> set{};  // win over the file and over --set
   std::string place{};
 };
 

@@ -33,14 +33,18 @@ double rounded(double value);
 /// Simulates a plan, and returns its samples a second.
 using Simulate = std::function<double(const RunPlan&)>;
 
+/// The samples a second that were published of a run, or that follow from a published step; nothing
+/// if neither was published.
+std::optional<double> published_per_s(const RunPlan& plan);
+
 /// Finds the factor on the speed of all operations with which the step of each of `plans` takes as
 /// long as RunPlan::published says (cluster.speeds; of several steps of one model in one precision
 /// the geometric mean, whose error is how far it misses any of these), and sets the errors of the
 /// device to how far the other models' factors miss each. The plans are of one device of `cluster`,
-/// and of models that are presets. A step takes a + b / factor seconds, so two simulations of each
-/// tell a and b. Throws Error that names the case if another model is meant, if a plan has a factor
-/// of its own (device.efficiency), and if the step would have to be shorter than what does not
-/// depend on the device's speed.
+/// of models that are presets, and of each published_per_s() is known. A step takes a + b / factor
+/// seconds, so two simulations of each tell a and b. Throws Error that names the case if another
+/// model is meant, if a plan has a factor of its own (device.efficiency), and if the step would
+/// have to be shorter than what does not depend on the device's speed.
 std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vector<RunPlan>& plans,
                                      const Simulate& simulate);
 

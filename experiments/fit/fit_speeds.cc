@@ -23,13 +23,6 @@ RunPlan at_factor(RunPlan plan, double factor) {
   return plan;
 }
 
-double published_per_s(const RunPlan& plan) {
-  const Published& published = *plan.published;
-  return published.step_ms > 0
-             ? 1e3 * static_cast<double>(plan.train.global_batch) / published.step_ms
-             : published.samples_per_s;
-}
-
 double geometric_mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += std::log(value);
@@ -50,6 +43,15 @@ struct Line {
 
 }  // namespace
 
+std::optional<double> published_per_s(const RunPlan& plan) {
+  for (const Published& published : plan.published) {
+    if (published.measure == Measure::samples_per_s) return published.value;
+    if (published.measure == Measure::step_ms)
+      return 1e3 * static_cast<double>(plan.train.global_batch) / published.value;
+  }
+  return {};
+}
+
 std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vector<RunPlan>& plans,
                                      const Simulate& simulate) {
   std::vector<Line> lines;
@@ -66,7 +68,7 @@ std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vecto
                   plan.label, plan.device.efficiency);
     const double once = 1 / simulate(plan), half = 1 / simulate(at_factor(plan, 2));
     const Line line{2 * half - once, 2 * (once - half)};
-    const double wanted = 1 / published_per_s(plan);
+    const double wanted = 1 / published_per_s(plan).value();
     if (!(line.b > 0 && wanted > line.a))
       throw Error(
           "{}: {:.6g} samples/s were measured, but launches and what else does not depend on the "
@@ -97,7 +99,7 @@ std::vector<FittedFigure> fit_speeds(sim::ClusterSpec& cluster, const std::vecto
     FittedFigure& figure = figures.emplace_back();
     figure.label = plans[i].label;
     figure.figure = "samples/s";
-    figure.measured = published_per_s(plans[i]);
+    figure.measured = published_per_s(plans[i]).value();
     figure.before = lines[i].per_s(1);
     figure.after = lines[i].per_s(own);
     for (sim::ModelSpeed& speed : cluster.speeds)

@@ -30,47 +30,62 @@ std::vector<int> worlds_of_case(const SchemeRow& row, const CaseConfig& one) {
   return {one.worlds.begin(), one.worlds.end()};
 }
 
-/// One kind of published figures: the key, the figures of a case, the member that holds one.
-struct PublishedKey {
-  const char* name;
-  const std::vector<double>& figures;
-  double Published::*member;
-};
+bool gives(const CaseFigures& published, Measure measure) {
+  return !published.figures[static_cast<std::size_t>(measure)].empty();
+}
+
+/// Throws Error for keys that only say something together.
+void check_together(const CaseConfig& one) {
+  const CaseFigures& published = one.published;
+  const bool times = gives(published, Measure::times);
+  if (times && published.over.empty())
+    throw Error("{}: published_times needs over, the label of the case that it compares with",
+                one.place);
+  if (!published.over.empty() && !times && !gives(published, Measure::speed_up))
+    throw Error(
+        "{}: over = '{}' is for published_times and published_speed_up; leave it out, or give one "
+        "of them",
+        one.place, published.over);
+  if (published.samples < 0 || (published.samples > 0) != gives(published, Measure::hours))
+    throw Error("{}: published_hours and samples (at least 1) are given together or not at all",
+                one.place);
+}
 
 /// The figures that somebody published of a case, by world.
-std::map<int, Published> published_of(const CaseConfig& one, const std::vector<int>& worlds) {
-  const PublishedKey keys[] = {
-      {"published_ms", one.published_ms, &Published::step_ms},
-      {"published_per_s", one.published_per_s, &Published::samples_per_s},
-      {"published_times", one.published_times, &Published::times},
-  };
-  const PublishedKey* given = nullptr;
-  std::map<int, Published> out;
-  for (const PublishedKey& key : keys) {
-    if (key.figures.empty()) continue;
-    if (given)
-      throw Error("{}: {} and {} are given both; leave one of them out", one.place, given->name,
-                  key.name);
-    given = &key;
-    if (key.figures.size() != worlds.size())
+std::map<int, std::vector<Published>> published_of(const CaseConfig& one,
+                                                   const std::vector<int>& worlds) {
+  const CaseFigures& published = one.published;
+  check_together(one);
+  std::map<int, std::vector<Published>> out;
+  for (std::size_t m = 0; m < measures; ++m) {
+    const std::vector<double>& figures = published.figures[m];
+    if (figures.empty()) continue;
+    const auto measure = static_cast<Measure>(m);
+    if (figures.size() != worlds.size())
       throw Error("{}: {} has {} figures for {} worlds; give one for each of worlds = [{}]",
-                  one.place, key.name, key.figures.size(), worlds.size(), fmt::join(worlds, ", "));
+                  one.place, published_key(measure), figures.size(), worlds.size(),
+                  fmt::join(worlds, ", "));
+    const bool ratio = measure == Measure::times || measure == Measure::speed_up;
     for (std::size_t i = 0; i < worlds.size(); ++i) {
-      if (!(key.figures[i] > 0))
-        throw Error("{}: {} has {}; a published figure is more than 0", one.place, key.name,
-                    key.figures[i]);
-      out[worlds[i]].*key.member = key.figures[i];
-      out[worlds[i]].over = one.over;
+      if (!(figures[i] > 0))
+        throw Error("{}: {} has {}; a published figure is more than 0", one.place,
+                    published_key(measure), figures[i]);
+      out[worlds[i]].push_back({.measure = measure,
+                                .value = figures[i],
+                                .over = ratio ? published.over : "",
+                                .samples = measure == Measure::hours ? published.samples : 0,
+                                .contradiction = published.contradiction});
     }
   }
-  if (one.over.empty() == !one.published_times.empty())
-    throw Error("{}: published_times and over are given together or not at all", one.place);
-  for (const std::int64_t world : one.fitted) {
+  if (out.empty() && !published.contradiction.empty())
+    throw Error("{}: contradiction says why published figures cannot be right, and none are given",
+                one.place);
+  for (const std::int64_t world : published.fitted) {
     const auto fitted = out.find(static_cast<int>(world));
     if (fitted == out.end())
       throw Error("{}: fitted names world {}, of which no figure is published; leave it out",
                   one.place, world);
-    fitted->second.fitted = true;
+    for (Published& figure : fitted->second) figure.fitted = true;
   }
   return out;
 }
@@ -81,22 +96,32 @@ struct Start {
   std::vector<Assignment> set;
 };
 
-/// Throws Error if a published figure compares with a case that the experiment does not have at the
-/// same world.
+/// Throws Error if the figure of `start` at `world` compares with a run that the experiment does
+/// not have.
+void check_compared(const std::vector<Start>& starts, const Start& start, int world,
+                    const Published& figure) {
+  if (figure.measure != Measure::times && figure.measure != Measure::speed_up) return;
+  const bool same_case = figure.over.empty();
+  const int at = figure.measure == Measure::times ? world : 1;
+  const auto found = std::find_if(starts.begin(), starts.end(), [&](const Start& other) {
+    const std::vector<int>& worlds = other.line.worlds;
+    return (&other == &start) == same_case && (same_case || other.line.label == figure.over) &&
+           std::count(worlds.begin(), worlds.end(), at) > 0;
+  });
+  if (found != starts.end()) return;
+  if (same_case)
+    throw Error(
+        "{}: published_speed_up is over world 1, which is not among the case's worlds; add it, or "
+        "name with over a case that runs there",
+        start.line.place);
+  throw Error("{}: over = '{}' names no other case with this label at world {}", start.line.place,
+              figure.over, at);
+}
+
 void check_compared(const std::vector<Start>& starts) {
   for (const Start& start : starts)
-    for (const auto& figure : start.line.published) {
-      const std::string& over = figure.second.over;
-      if (over.empty()) continue;
-      const auto found = std::find_if(starts.begin(), starts.end(), [&](const Start& other) {
-        const std::vector<int>& worlds = other.line.worlds;
-        return &other != &start && other.line.label == over &&
-               std::count(worlds.begin(), worlds.end(), figure.first) > 0;
-      });
-      if (found == starts.end())
-        throw Error("{}: over = '{}' names no other case with this label at world {}",
-                    start.line.place, over, figure.first);
-    }
+    for (const auto& [world, figures] : start.line.published)
+      for (const Published& figure : figures) check_compared(starts, start, world, figure);
 }
 
 std::vector<Start> starts_of(const Experiment& experiment) {

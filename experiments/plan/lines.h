@@ -19,7 +19,7 @@ struct Line {
   std::string label;                // of the case; empty: made of the scheme and what it sets
   std::vector<Setting> set, swept;  // of the case; of the sweep
   std::vector<int> worlds;
-  std::map<int, Published> published{};  // by world
+  std::map<int, std::vector<Published>> published{};  // by world
   ExperimentConfig config;
   std::string place;  // where the case stands; empty for a scheme of compare.schemes
 };
@@ -31,7 +31,7 @@ struct Line {
 /// those of its worlds, and for more than most_lines lines.
 std::vector<Line> lines_of(const Experiment& experiment);
 
-/// Gives a run of the line its label, family, settings and published figure.
+/// Gives a run of the line its label, family, settings and published figures.
 void name_run(RunPlan& plan, const Line& line);
 
 /// How errors about the line begin: "trial.toml:12: case 'ps (servers=1)': "; empty for a scheme

@@ -109,7 +109,7 @@ std::optional<RunPlan> plan_on_all_cores(const ExperimentConfig& common,
   RunPlan plan = single->plan;
   plan.device.threads = threads;
   plan.set = plan.swept = {};
-  plan.published.reset();
+  plan.published.clear();
   plan.purpose = Purpose::all_cores;
   plan.id = fmt::format("{}-t{}", plan.scheme, threads);
   plan.label = plan.family = fmt::format("{} ({} threads)", plan.label, threads);

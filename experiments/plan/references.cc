@@ -34,7 +34,7 @@ void keep_common(std::vector<Setting>& settings, const std::vector<Setting>& oth
 
 RunPlan plan_definition(const RunPlan& run) {
   RunPlan plan = definition_of(run);
-  plan.published.reset();
+  plan.published.clear();
   plan.swept.clear();  // runs at other points of the sweep may have the same definition
   const std::vector<Setting> options = settings_of(run, true);
   plan.id = label_with(fmt::format("{}-x{}-definition", run.scheme, run.world), options);

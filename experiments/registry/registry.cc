@@ -47,6 +47,7 @@ SchemeRow single_row() {
     return make_single(context, options.as<SingleOptions>());
   };
   r.minimum_bytes = [](const Options&, const StepShape&) { return 0.0; };
+  r.divides = [](const Options&, int) { return StateDivision{}; };
   return r;
 }
 
@@ -70,6 +71,7 @@ SchemeRow ddp_row() {
   r.minimum_bytes = [](const Options&, const StepShape& shape) {
     return peer::ddp_minimum_bytes(shape);
   };
+  r.divides = [](const Options&, int) { return StateDivision{}; };
   return r;
 }
 
@@ -105,6 +107,13 @@ SchemeRow fsdp_row() {
   };
   r.minimum_bytes = [](const Options& options, const StepShape& shape) {
     return peer::fsdp_minimum_bytes(shape, options.as<Own>());
+  };
+  r.divides = [](const Options& options, int world) {
+    const Own& own = options.as<Own>();
+    const peer::Degree degree = peer::degree_of(own.shard, own.shard_group, world);
+    return StateDivision{.parameters = degree.parameters ? degree.group : 1,
+                         .gradients = degree.gradients ? degree.group : 1,
+                         .optimizer = degree.group};
   };
   return r;
 }

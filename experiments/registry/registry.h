@@ -28,6 +28,11 @@ struct Servers {
   std::string device{};  // device kind of dedicated servers; empty: the run's device kind
 };
 
+/// Among how many ranks a scheme divides each part of a model's state.
+struct StateDivision {
+  int parameters = 1, gradients = 1, optimizer = 1;
+};
+
 struct SchemeRow {
   std::string_view name;
   std::string_view summary;
@@ -65,6 +70,9 @@ struct SchemeRow {
   std::function<RankRecord(const RankContext&, const Options&, Model&, const Loader&)> serve;
   /// The fewest bytes that the busiest rank must send in a step.
   std::function<double(const Options&, const StepShape&)> minimum_bytes;
+  /// Among how many of its workers the scheme divides the state of the model, as Rajbhandari et al.
+  /// (SC'20, section 5) count it. Null for schemes of which the paper says nothing.
+  std::function<StateDivision(const Options&, int world)> divides;
 };
 
 /// What a run of the scheme with its default options promises.

@@ -37,6 +37,13 @@ std::int64_t MemorySummary::peak() const {
   return most;
 }
 
+MemoryUse MemorySummary::of_worker() const {
+  MemoryUse most;
+  for (const RoleMemory& role : roles)
+    if (role.role.starts_with("worker") && role.at_peak.total() > most.total()) most = role.at_peak;
+  return most;
+}
+
 MemorySummary summarise_memory(const std::vector<const Row*>& repeats) {
   MemorySummary memory;
   for (const Row* row : repeats) {

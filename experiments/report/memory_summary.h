@@ -36,6 +36,8 @@ struct MemorySummary {
   BytesRange job;
   /// The largest peak of any rank, in bytes.
   std::int64_t peak() const;
+  /// What the busiest worker held at its peak.
+  MemoryUse of_worker() const;
 };
 
 /// Summarises repeats, which must have finished.

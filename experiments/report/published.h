@@ -1,14 +1,19 @@
 // What somebody published, beside what came out here.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "experiments/report/assumed.h"
 #include "experiments/report/report.h"
+#include "experiments/report/text_table.h"
 
 namespace ringside {
+
+/// The text of a figure with as many decimals as its kind usually has.
+using FigureText = std::string (*)(double);
 
 /// One published figure.
 struct PublishedFigure {
@@ -16,12 +21,17 @@ struct PublishedFigure {
   std::string label;  // of the case
   int world = 1;
   std::string figure{};  // what it says, with its unit: "step ms"
+  FigureText text = per_second;
   double published = 0;
   std::optional<double> here{};  // what came out; nothing if the run failed
   /// Where it lies as far as the errors that the cluster states allow; nothing if they are not
   /// known, and for ratios.
   std::optional<Interval> interval{};
-  bool fitted = false;  // something was chosen so that this figure comes out
+  bool fitted = false;              // something was chosen so that this figure comes out
+  bool simulated = true;            // otherwise measured on this machine
+  std::string error{};              // why nothing came out
+  std::optional<double> formula{};  // what a closed form says instead of a run (StateBytes)
+  std::string contradiction{};      // as Published::contradiction
   AssumedOf assumed{};
 
   /// here / published - 1
@@ -30,12 +40,23 @@ struct PublishedFigure {
   std::optional<bool> holds() const;
 };
 
-/// The step, the samples/s or the ratio of the case, whichever was published; nothing for a case of
-/// which nothing was published. `cases` has the case that a ratio compares with.
-std::optional<PublishedFigure> published_figure(const CaseSummary& one,
-                                                const std::vector<CaseSummary>& cases);
-/// Those of all cases of which something was published.
+/// The figures that were published of the case. `cases` has the cases that ratios compare with.
+std::vector<PublishedFigure> published_figures(const CaseSummary& one,
+                                               const std::vector<CaseSummary>& cases);
+/// Those of all cases.
 std::vector<PublishedFigure> published_figures(const std::vector<CaseSummary>& cases);
+
+nlohmann::ordered_json to_json(const PublishedFigure& figure);
+
+/// "+1.5%"
+std::string percent(double share);
+/// A line for each experiment and for what of it was predicted or fitted: the median and the
+/// largest deviation. Empty if nothing came out.
+std::string deviations_text(const std::vector<PublishedFigure>& figures);
+/// What was assumed of the clusters on which the figures were simulated; empty if nothing was.
+std::string assumptions_text(const std::vector<PublishedFigure>& figures);
+/// Says below a table of figures what its columns are.
+std::string columns_text(const std::vector<PublishedFigure>& figures);
 
 /// One line for each figure, and below them, for each experiment, the median and the largest
 /// deviation of its predictions and of its fitted figures. The figures may be of several

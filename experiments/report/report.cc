@@ -115,6 +115,7 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
   const RunPlan& plan = one.repeats[0]->plan;
   CaseSummary out;
   if (plan.cluster) {
+    out.simulated = true;
     out.cluster = plan.cluster->name;
     out.assumed = plan.cluster->assumed;
   }
@@ -159,6 +160,7 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
   out.bytes_minimum_per_step = good[0]->bytes_minimum_per_step;
   out.figures = summarise_figures(good);
   out.memory = summarise_memory(good);
+  out.state_by_formula = state_formula(plan, good[0]->parameters);
   add_prediction(out, *good[0]);
   add_bounds(out, *good[0]);
   if (!good[0]->loss.empty()) out.final_loss = good[0]->loss.back();

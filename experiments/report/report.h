@@ -10,6 +10,7 @@
 #include "core/sim/cluster.h"
 #include "experiments/report/interval.h"
 #include "experiments/report/memory_summary.h"
+#include "experiments/report/state_formula.h"
 #include "experiments/report/time_to_loss.h"
 #include "experiments/report/verdict.h"
 
@@ -88,7 +89,9 @@ struct CaseSummary {
   double predicted_ms = -1, predicted_ms_error = 0;
   double predicted_peak = -1, predicted_peak_error = 0;  // bytes
   std::string prediction_failure;                        // why nothing was predicted
-  std::optional<Published> published{};
+  std::vector<Published> published{};
+  bool simulated = false;                        // on a cluster of an experiment file
+  std::optional<StateBytes> state_by_formula{};  // nothing if all repeats failed
   double final_loss = 0;
   std::optional<Evaluation> held_out{};  // last one of the first repeat with the smallest seed
   std::optional<double> perplexity{};    // of `held_out`; nothing for images

@@ -28,17 +28,10 @@ ordered_json prediction_json(const CaseSummary& one) {
 }
 
 ordered_json published_json(const CaseSummary& one, const std::vector<CaseSummary>& cases) {
-  if (!one.published) return nullptr;
-  const auto or_none = [](double value) {
-    return value > 0 ? ordered_json(value) : ordered_json();
-  };
-  const auto error = published_figure(one, cases)->deviation();
-  return {{"step_ms", or_none(one.published->step_ms)},
-          {"samples_per_s", or_none(one.published->samples_per_s)},
-          {"times", or_none(one.published->times)},
-          {"over", one.published->over},
-          {"fitted", one.published->fitted},
-          {"deviation", error ? ordered_json(*error) : ordered_json()}};
+  ordered_json out = ordered_json::array();
+  for (const PublishedFigure& figure : published_figures(one, cases))
+    out.push_back(to_json(figure));
+  return out;
 }
 
 ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& cases) {

@@ -91,7 +91,7 @@ RunPlan published(const char* preset, double per_s) {
   config.cluster = testing::small_cluster(1);
   RunPlan plan = plan_training(config, "single", 1);
   plan.label = preset;
-  plan.published = Published{.samples_per_s = per_s};
+  plan.published = {{.measure = Measure::samples_per_s, .value = per_s}};
   return plan;
 }
 
@@ -125,7 +125,8 @@ TEST(Fit, OneModelAloneHasNobodyToBePredictedFrom) {
   cluster.device.error["fp32"] = 0.125;
   const RunPlan fast = published("resnet-18-cifar", 1e3 / 3);
   RunPlan slow = fast;
-  slow.published = Published{.step_ms = 9.0 * static_cast<double>(slow.train.global_batch)};
+  slow.published = {
+      {.measure = Measure::step_ms, .value = 9.0 * static_cast<double>(slow.train.global_batch)}};
   const auto figures = fit_speeds(cluster, {fast, slow}, made_up_simulation);
   // Factors 2 and 1/2.
   // At 1 a sample takes 5 ms.

@@ -40,28 +40,48 @@ TEST_F(PublishedCases, GiveEachWorldItsFigure) {
   for (const RunPlan& run : planned(
            "worlds = [1, 2]\npublished_ms = [30, 20]\nfitted = [1]\nset = { train.steps = 9 }\n")) {
     if (run.purpose != Purpose::asked) {
-      EXPECT_FALSE(run.published) << run.id;
+      EXPECT_TRUE(run.published.empty()) << run.id;
       continue;
     }
-    ASSERT_TRUE(run.published) << run.id;
-    EXPECT_EQ(*run.published, (run.world == 1 ? Published{.step_ms = 30, .fitted = true}
-                                              : Published{.step_ms = 20}));
+    ASSERT_EQ(run.published.size(), 1u) << run.id;
+    EXPECT_EQ(run.published[0],
+              (run.world == 1 ? Published{.value = 30, .fitted = true} : Published{.value = 20}));
     ++(run.world == 1 ? of_one : of_two);
   }
   EXPECT_GT(of_one, 0);
   EXPECT_GT(of_two, 0);
 }
 
+TEST_F(PublishedCases, MaySaySeveralThings) {
+  for (const RunPlan& run : planned(
+           "worlds = [1, 2]\npublished_speed_up = [1, 1.6]\npublished_hours = [7, 4]\nsamples = "
+           "150_000\npublished_state_gb = [16, 8.5]\ncontradiction = \"so not\"\n")) {
+    if (run.purpose != Purpose::asked || run.world == 1) continue;
+    const std::vector<Published> expected = {
+        {.measure = Measure::speed_up, .value = 1.6, .contradiction = "so not"},
+        {.measure = Measure::hours, .value = 4, .samples = 150'000, .contradiction = "so not"},
+        {.measure = Measure::state_gb, .value = 8.5, .contradiction = "so not"}};
+    EXPECT_EQ(run.published, expected);
+  }
+}
+
 TEST_F(PublishedCases, ThatAreWrongAreNamed) {
   EXPECT_THAT(complaint("worlds = [1, 2]\npublished_ms = [30]\n"),
               HasSubstr("published_ms has 1 figures for 2 worlds; give one for each of worlds = "
                         "[1, 2]"));
-  EXPECT_THAT(complaint("world = 1\npublished_ms = [30]\npublished_per_s = [3]\n"),
-              HasSubstr("published_ms and published_per_s are given both"));
   EXPECT_THAT(complaint("world = 1\npublished_times = [3]\n"),
-              HasSubstr("published_times and over are given together or not at all"));
+              HasSubstr("published_times needs over"));
   EXPECT_THAT(complaint("world = 1\npublished_ms = [3]\nover = \"slow\"\n"),
-              HasSubstr("published_times and over are given together or not at all"));
+              HasSubstr("over = 'slow' is for published_times and published_speed_up"));
+  EXPECT_THAT(complaint("world = 1\npublished_hours = [3]\n"),
+              HasSubstr("published_hours and samples (at least 1) are given together"));
+  EXPECT_THAT(
+      complaint("world = 2\npublished_speed_up = [3]\n"),
+      HasSubstr("published_speed_up is over world 1, which is not among the case's worlds"));
+  EXPECT_THAT(complaint("world = 2\npublished_speed_up = [3]\nover = \"slow\"\n"),
+              HasSubstr("over = 'slow' names no other case with this label at world 1"));
+  EXPECT_THAT(complaint("world = 1\ncontradiction = \"because\"\n"),
+              HasSubstr("contradiction says why published figures cannot be right, and none are"));
   EXPECT_THAT(complaint("world = 1\npublished_times = [3]\nover = \"slow\"\n"),
               HasSubstr("over = 'slow' names no other case with this label at world 1"));
   EXPECT_THAT(complaint("world = 1\npublished_per_s = [3]\nfitted = [2]\n"),
@@ -73,22 +93,29 @@ TEST_F(PublishedCases, ThatAreWrongAreNamed) {
               HasSubstr("leave out compare.sweep"));
 }
 
+Published per_s(double value) { return {.measure = Measure::samples_per_s, .value = value}; }
+
 Row published_row(const std::string& scheme, int world, double samples_per_s,
                   const Published& published) {
   Row row = made_up_row(scheme, world, 0, samples_per_s, "a", {2, 1});
-  row.plan.published = published;
+  row.plan.published = {published};
   return row;
+}
+
+/// The first figure that was published of the case.
+PublishedFigure published_figure(const CaseSummary& one, const std::vector<CaseSummary>& cases) {
+  return published_figures(one, cases).at(0);
 }
 
 TEST(PublishedReport, SaysHowFarEveryFigureIsOff) {
   // A made-up step has two samples: 100 a second take 20 ms.
-  const auto cases = summarise({published_row("single", 1, 100, {.step_ms = 25, .fitted = true}),
-                                published_row("ddp", 1, 100, {.samples_per_s = 125}),
-                                published_row("ddp", 2, 180, {.samples_per_s = 200}),
-                                made_up_row("ps", 2, 0, 150, "a", {2, 1})});
-  EXPECT_DOUBLE_EQ(published_figure(cases[0], cases)->deviation().value(), 20.0 / 25 - 1);
-  EXPECT_DOUBLE_EQ(published_figure(cases[1], cases)->deviation().value(), 100.0 / 125 - 1);
-  EXPECT_FALSE(published_figure(cases[3], cases)) << "nothing was published of ps";
+  const auto cases =
+      summarise({published_row("single", 1, 100, {.value = 25, .fitted = true}),
+                 published_row("ddp", 1, 100, per_s(125)), published_row("ddp", 2, 180, per_s(200)),
+                 made_up_row("ps", 2, 0, 150, "a", {2, 1})});
+  EXPECT_DOUBLE_EQ(published_figure(cases[0], cases).deviation().value(), 20.0 / 25 - 1);
+  EXPECT_DOUBLE_EQ(published_figure(cases[1], cases).deviation().value(), 100.0 / 125 - 1);
+  EXPECT_TRUE(published_figures(cases[3], cases).empty()) << "nothing was published of ps";
   const std::string text = published_text(published_figures(cases));
   EXPECT_THAT(text,
               ContainsRegex("trial +\\| single \\| +1 \\| +step ms \\| +25.0 \\| +20.0 \\| +-20.0% "
@@ -101,16 +128,16 @@ TEST(PublishedReport, SaysHowFarEveryFigureIsOff) {
   EXPECT_THAT(text, HasSubstr("trial, 1 fitted: median -20.0%"));
   EXPECT_THAT(summary_text(cases), HasSubstr(text));
   const auto json = summary_json("trial", cases)["cases"];
-  EXPECT_DOUBLE_EQ(json[2]["published"]["deviation"].get<double>(), 180.0 / 200 - 1);
-  EXPECT_TRUE(json[3]["published"].is_null());
+  EXPECT_DOUBLE_EQ(json[2]["published"][0]["deviation"].get<double>(), 180.0 / 200 - 1);
+  EXPECT_TRUE(json[3]["published"].empty());
 }
 
 TEST(PublishedReport, CountsTheFiguresWithinTheirIntervals) {
-  Row close = published_row("ddp", 1, 100, {.samples_per_s = 109});
+  Row close = published_row("ddp", 1, 100, per_s(109));
   close.bounds = {18, 22};  // of 20 ms: 90.9 to 111.1 samples a second
-  Row off = published_row("ddp", 2, 100, {.step_ms = 23});
+  Row off = published_row("ddp", 2, 100, {.value = 23});
   off.bounds = {18, 22};
-  const auto cases = summarise({close, off, published_row("ps", 2, 100, {.step_ms = 20})});
+  const auto cases = summarise({close, off, published_row("ps", 2, 100, {.value = 20})});
   const std::string text = published_text(published_figures(cases));
   EXPECT_THAT(text, HasSubstr("[90.9, 111.1]"));
   EXPECT_THAT(text, HasSubstr("[18.0, 22.0]"));
@@ -119,25 +146,68 @@ TEST(PublishedReport, CountsTheFiguresWithinTheirIntervals) {
 
 TEST(PublishedReport, ComparesWithAnotherCase) {
   Row slow = made_up_row("ddp", 2, 0, 100, "a", {2, 1});
-  Row fast = published_row("ps", 2, 150, {.times = 1.2, .over = "ddp"});
+  Row fast = published_row("ps", 2, 150, {.measure = Measure::times, .value = 1.2, .over = "ddp"});
   const auto cases = summarise({slow, fast});
-  EXPECT_DOUBLE_EQ(published_figure(cases[1], cases)->deviation().value(), 1.5 / 1.2 - 1);
+  EXPECT_DOUBLE_EQ(published_figure(cases[1], cases).deviation().value(), 1.5 / 1.2 - 1);
   EXPECT_THAT(
       published_text(published_figures(cases)),
       ContainsRegex("ps \\| +2 \\| times ddp \\| +1.20 \\| 1.50 \\| +.25.0% \\| predicted"));
-  EXPECT_EQ(summary_json("trial", cases)["cases"][1]["published"]["times"], 1.2);
+  EXPECT_EQ(summary_json("trial", cases)["cases"][1]["published"][0]["figure"], "times ddp");
   slow.status = "failed";
   slow.error = "no memory";
   const auto failed = summarise({slow, fast});
-  EXPECT_FALSE(published_figure(failed[1], failed)->deviation()) << "there is nothing to compare";
+  EXPECT_FALSE(published_figure(failed[1], failed).deviation()) << "there is nothing to compare";
+}
+
+TEST(PublishedReport, KnowsSpeedUpsHoursAndMemory) {
+  Row one = made_up_row("ddp", 1, 0, 100, "a", {2, 1});
+  Row two = made_up_row("ddp", 2, 0, 160, "a", {2, 1});
+  two.parameters = 1'000'000;
+  two.ranks[0].at_peak[MemoryKind::parameter] = 2'000'000;
+  two.ranks[0].at_peak[MemoryKind::gradient] = 3'000'000;
+  two.ranks[0].at_peak[MemoryKind::optimizer] = 5'000'000;
+  two.ranks[0].at_peak[MemoryKind::activation] = 7'000'000;
+  two.bounds = {10, 25};  // of 12.5 ms
+  two.plan.published = {{.measure = Measure::speed_up, .value = 2},
+                        {.measure = Measure::hours, .value = 1, .samples = 576'000},
+                        {.measure = Measure::parameter_gb, .value = 0.001},
+                        {.measure = Measure::state_gb, .value = 0.01},
+                        {.measure = Measure::peak_gb, .value = 0.017}};
+  const auto figures = published_figures(summarise({one, two}));
+  ASSERT_EQ(figures.size(), 5u);
+  EXPECT_DOUBLE_EQ(*figures[0].here, 1.6);
+  EXPECT_DOUBLE_EQ(*figures[1].here, 1);
+  EXPECT_DOUBLE_EQ(figures[1].interval->high, 2);
+  EXPECT_DOUBLE_EQ(*figures[2].here, 0.002);
+  EXPECT_DOUBLE_EQ(*figures[3].here, 0.01);
+  EXPECT_DOUBLE_EQ(*figures[3].formula, 0.016) << "fp32: 4 + 4 + 8 bytes of a parameter";
+  EXPECT_DOUBLE_EQ(*figures[4].here, 0.017);
+  EXPECT_FALSE(figures[4].formula);
+  EXPECT_FALSE(figures[0].simulated) << "the runs are of this machine's processor";
+  EXPECT_EQ(figures[0].figure, "speed-up");
+}
+
+TEST(PublishedReport, KnowsHowTheStateOfAModelIsDivided) {
+  const auto formula = [](const std::string& scheme, Precision precision) {
+    ExperimentConfig config = made_up_experiment();
+    config.train.precision = precision;
+    const auto bytes = state_formula(plan_training(config, scheme, 2), 1000);
+    return bytes ? bytes->total() : -1;
+  };
+  EXPECT_EQ(formula("ddp", Precision::fp32), 16'000);
+  EXPECT_EQ(formula("zero1", Precision::bf16), 4'000 + 6'000);
+  EXPECT_EQ(formula("zero2", Precision::bf16), 2'000 + 7'000);
+  EXPECT_EQ(formula("zero3", Precision::bf16), 8'000);
+  EXPECT_EQ(formula("fsdp", Precision::bf16), 8'000);
+  EXPECT_EQ(formula("ps", Precision::bf16), -1);
 }
 
 TEST(PublishedReport, NamesWhatFailed) {
-  Row row = published_row("ddp", 2, 180, {.samples_per_s = 200});
+  Row row = published_row("ddp", 2, 180, per_s(200));
   row.status = "failed";
   row.error = "no memory";
   const auto cases = summarise({row});
-  EXPECT_FALSE(published_figure(cases[0], cases)->deviation());
+  EXPECT_FALSE(published_figure(cases[0], cases).deviation());
   EXPECT_THAT(published_text(published_figures(cases)),
               ContainsRegex("200.0 \\| FAILED \\| +- \\| predicted"));
   EXPECT_EQ(

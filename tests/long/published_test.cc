@@ -29,7 +29,7 @@ nlohmann::json cases_of(const std::string& name, const std::vector<std::string>&
 }
 
 double deviation(const nlohmann::json& one) {
-  return one.at("published").at("deviation").get<double>();
+  return one.at("published").at(0).at("deviation").get<double>();
 }
 
 /// How far simulated figures may be from the published ones.
@@ -43,7 +43,7 @@ class Published : public ::testing::TestWithParam<Limits> {};
 TEST_P(Published, FiguresComeOut) {
   int published = 0;
   for (const auto& one : cases_of(GetParam().experiment)) {
-    if (one.at("published").is_null()) continue;
+    if (one.at("published").empty()) continue;
     ++published;
     EXPECT_LT(std::abs(deviation(one)),
               one.at("world") == 1 ? GetParam().of_one : GetParam().of_more)
