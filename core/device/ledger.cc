@@ -52,12 +52,19 @@ std::string memory_text(double bytes) {
                      : fmt::format("{:.1f} GB", bytes * 1e-9);
 }
 
+namespace {
+constexpr std::string_view no_memory_for = ": no memory for ";
+}  // namespace
+
 Error out_of_memory(std::string_view device, std::size_t bytes, MemoryKind kind,
                     const MemoryUse& held, std::string_view cause) {
-  return Error(
-      "{}: no memory for {} of kind {}; held: {}; {}; use a smaller model or batch, or more "
-      "devices",
-      device, memory_text(static_cast<double>(bytes)), name_of(kind), held_text(held), cause);
+  return Error("{}{}{} of kind {}; held: {}; {}; use a smaller model or batch, or more devices",
+               device, no_memory_for, memory_text(static_cast<double>(bytes)), name_of(kind),
+               held_text(held), cause);
+}
+
+bool says_no_memory(std::string_view error) {
+  return error.find(no_memory_for) != std::string_view::npos;
 }
 
 }  // namespace ringside

@@ -49,6 +49,8 @@ class Ledger {
 /// kind holds, `cause`, and what to do.
 Error out_of_memory(std::string_view device, std::size_t bytes, MemoryKind kind,
                     const MemoryUse& held, std::string_view cause);
+/// Whether the text of an error, which may come from another process, is such a message.
+bool says_no_memory(std::string_view error);
 /// For messages: "80.0 GB", "3.5 MB".
 std::string memory_text(double bytes);
 

@@ -94,6 +94,74 @@ int run_command(const Process& process) {
   add_settings(*validate, arguments);
   add_results(*validate, arguments);
 
+  CLI::App* advise = app.add_subcommand(
+      "advise",
+      "simulate the ways of training a model on a cluster, and say which is best and why: scheme, "
+      "degree of sharding, precision, recomputation, offload, micro-batches, buckets");
+  advise
+      ->add_option("MODEL", arguments.file,
+                   "a preset (see `ringside list models`), or an experiment file, whose training "
+                   "stays as it is but for what is chosen")
+      ->required();
+  add_settings(*advise, arguments);
+  advise
+      ->add_option("--cluster", arguments.cluster,
+                   "the cluster file; default: that of the experiment file, or this machine as "
+                   "`ringside calibrate` measured it")
+      ->type_name("FILE");
+  advise->add_option("--batch", arguments.batch, "the global batch; default: that of the file")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SAMPLES");
+  advise
+      ->add_option("--worlds", arguments.worlds,
+                   "numbers of workers to consider; default: all devices, and with --deadline also "
+                   "half of the machines, a quarter and so on")
+      ->delimiter(',')
+      ->type_name("N,M")
+      ->allow_extra_args(false);
+  advise
+      ->add_option("--precisions", arguments.precisions,
+                   "fp32, tf32, bf16, fp16: precisions to consider; default: that of the "
+                   "experiment file; for presets bf16 or fp16, and tf32 or fp32")
+      ->delimiter(',')
+      ->type_name("A,B")
+      ->allow_extra_args(false);
+  advise->add_option("--price", arguments.price, "of a device and hour, in any currency")
+      ->check(CLI::PositiveNumber)
+      ->type_name("P");
+  advise->add_option("--samples", arguments.samples, "samples that are to be trained")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  advise
+      ->add_option("--deadline", arguments.deadline_h,
+                   "hours within which they are to be trained: the fewest hours of devices win "
+                   "that meet it")
+      ->check(CLI::PositiveNumber)
+      ->type_name("HOURS");
+  advise
+      ->add_option("--reserve", arguments.reserve_gb,
+                   "GB of each GPU that stay free for its context, NCCL's buffers and fragments")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("GB")
+      ->capture_default_str();
+  advise->add_option("--seconds", arguments.seconds, "for which candidates are simulated")
+      ->check(CLI::PositiveNumber)
+      ->type_name("S")
+      ->capture_default_str();
+  advise->add_option("--top", arguments.shown, "lines of the table")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N")
+      ->capture_default_str();
+  advise
+      ->add_option("--cases", arguments.written,
+                   "how many of the best become cases of the experiment file that is written to "
+                   "DIR/advise")
+      ->check(CLI::Range(1, 100))
+      ->type_name("N")
+      ->capture_default_str();
+  advise->add_flag("--explain", arguments.explain, "say of every other candidate why it loses");
+  add_results(*advise, arguments);
+
   CLI::App* train =
       app.add_subcommand("train", "run one scheme once, and print its loss as it goes");
   add_experiment(*train, arguments);
@@ -283,6 +351,7 @@ int run_command(const Process& process) {
   try {
     if (compare->parsed()) return compare_command(arguments, process);
     if (validate->parsed()) return validate_command(arguments, process);
+    if (advise->parsed()) return advise_command(arguments, process);
     if (train->parsed()) return train_command(arguments, process);
     if (calibrate->parsed())
       return arguments.files.empty() ? calibrate_command(arguments, process)

@@ -48,11 +48,18 @@ struct Arguments {
   std::string keys;
   int keyed_workers = 16;
   int socket = -1;
+  std::int64_t batch = 0;
+  std::vector<std::string> precisions;
+  double price = 0, samples = 0, deadline_h = 0, reserve_gb = 1.5, seconds = 40;
+  std::size_t shown = 8, written = 1;  // cases in the table and in the experiment file
+  bool explain = false;
 };
 
 int compare_command(const Arguments& arguments, const Process& process);
 /// Compares what arguments.files ask for, and prints what of it was published.
 int validate_command(Arguments arguments, const Process& process);
+/// Simulates ways of training arguments.file and says which is best.
+int advise_command(const Arguments& arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);
 int calibrate_command(const Arguments& arguments, const Process& process);
 /// Fits a cluster to the figures of arguments.files (experiments/fit/fit.h).

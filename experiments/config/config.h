@@ -110,4 +110,8 @@ Experiment read_experiment(const std::filesystem::path& file,
                            const std::vector<std::string>& overrides,
                            const std::vector<std::string>& cases = {});
 
+/// The experiment that overrides alone describe, without a file. Throws Error as read_experiment()
+/// does.
+Experiment experiment_of(const std::string& name, const std::vector<std::string>& overrides);
+
 }  // namespace ringside

@@ -122,6 +122,14 @@ bool changes_cluster(const Experiment& experiment) {
 
 }  // namespace
 
+Experiment experiment_of(const std::string& name, const std::vector<std::string>& overrides) {
+  Experiment experiment;
+  experiment.common.name = name;
+  Collector(experiment).add_overrides(overrides);
+  read_cluster_of(experiment.common, "--set");
+  return experiment;
+}
+
 Experiment read_experiment(const std::filesystem::path& file,
                            const std::vector<std::string>& overrides,
                            const std::vector<std::string>& case_texts) {

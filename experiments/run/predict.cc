@@ -80,22 +80,36 @@ std::optional<StepBounds> Predictor::bounds(const RunPlan& simulated) {
   return bounded_.back().answer;
 }
 
-std::optional<StepBounds> Predictor::simulate_bounds(const RunPlan& plan) const {
-  if (!sim::states_errors(*plan.cluster, products_dtype(plan))) return {};
-  const auto fast = step_at(plan, sim::Bound::fast), slow = step_at(plan, sim::Bound::slow);
-  if (!fast || !slow) return {};
-  const double of_step = plan.world > 1 ? 1 + plan.cluster->error : 1;
-  return StepBounds{*fast / of_step, *slow * of_step};
+std::vector<RunPlan> bound_plans(const RunPlan& simulated) {
+  if (!sim::states_errors(*simulated.cluster, products_dtype(simulated))) return {};
+  std::vector<RunPlan> plans;
+  for (const sim::Bound bound : {sim::Bound::fast, sim::Bound::slow}) {
+    RunPlan at = simulated;
+    at.id += bound == sim::Bound::fast ? "-fast" : "-slow";
+    at.cluster = sim::at_bound(*simulated.cluster, products_dtype(simulated), bound);
+    at.sim.numerics = false;
+    plans.push_back(std::move(at));
+  }
+  return plans;
 }
 
-std::optional<double> Predictor::step_at(const RunPlan& plan, sim::Bound bound) const {
-  RunPlan at = plan;
-  at.id += bound == sim::Bound::fast ? "-fast" : "-slow";
-  at.cluster = sim::at_bound(*plan.cluster, products_dtype(plan), bound);
-  at.sim.numerics = false;
-  const RunOutcome outcome = run_plan(at, start_, [](const Step&) {});
-  if (outcome.interrupted || outcome.row.status != "ok") return {};
-  return outcome.row.step_ms.median;
+std::optional<StepBounds> bounds_of(const std::vector<RunPlan>& plans,
+                                    const std::vector<RunOutcome>& outcomes) {
+  for (const RunOutcome& one : outcomes)
+    if (one.interrupted || one.row.status != "ok") return {};
+  const double of_step = plans.front().world > 1 ? 1 + plans.front().cluster->error : 1;
+  return StepBounds{outcomes.front().row.step_ms.median / of_step,
+                    outcomes.back().row.step_ms.median * of_step};
+}
+
+std::optional<StepBounds> Predictor::simulate_bounds(const RunPlan& plan) const {
+  const std::vector<RunPlan> plans = bound_plans(plan);
+  std::vector<RunOutcome> outcomes;
+  for (const RunPlan& one : plans) {
+    outcomes.push_back(run_plan(one, start_, [](const Step&) {}));
+    if (outcomes.back().interrupted || outcomes.back().row.status != "ok") return {};
+  }
+  return plans.empty() ? std::nullopt : bounds_of(plans, outcomes);
 }
 
 }  // namespace ringside

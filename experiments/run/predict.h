@@ -15,6 +15,14 @@ namespace ringside {
 /// everything that time and memory depend on, but has only a few steps.
 RunPlan prediction_plan(const RunPlan& measured, const sim::ClusterSpec& machine);
 
+/// The same simulated run on the fastest and on the slowest cluster that the errors of its cluster
+/// allow; nothing if the cluster does not state the error of its devices.
+std::vector<RunPlan> bound_plans(const RunPlan& simulated);
+/// The interval of the step of a simulated run: `outcomes` are those of its bound_plans(). Nothing
+/// if one of these failed.
+std::optional<StepBounds> bounds_of(const std::vector<RunPlan>& plans,
+                                    const std::vector<RunOutcome>& outcomes);
+
 /// This machine as `ringside calibrate` measured it.
 struct CalibratedMachine {
   sim::ClusterSpec cluster;
@@ -45,7 +53,6 @@ class Predictor {
     std::optional<Answer> answer;
   };
   std::optional<StepBounds> simulate_bounds(const RunPlan& plan) const;
-  std::optional<double> step_at(const RunPlan& plan, sim::Bound bound) const;
 
   std::optional<CalibratedMachine> machine_;
   RankStart start_;

@@ -1,0 +1,118 @@
+#include "experiments/advise/question.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/plan/places.h"
+#include "experiments/plan/checks.h"
+#include "experiments/plan/planner.h"
+#include "experiments/registry/registry.h"
+
+namespace ringside {
+namespace {
+
+/// The first data set that needs no files and has samples of the kind that the model reads.
+void choose_data(ExperimentConfig& config) {
+  std::string first_error;
+  for (const DatasetRow& row : dataset_rows()) {
+    config.data.kind = row.name;
+    try {
+      if (!row.files(config.data).empty()) continue;
+      check_inputs(plan_training(config, "single", 1));
+      return;
+    } catch (const std::exception& error) {
+      if (first_error.empty()) first_error = error.what();
+    }
+  }
+  throw Error("{}", first_error);
+}
+
+/// The numbers of workers among `worlds` that divide the batch.
+std::vector<std::int64_t> dividing(const std::vector<std::int64_t>& worlds, std::int64_t batch) {
+  std::vector<std::int64_t> out;
+  for (const std::int64_t world : worlds)
+    if (batch % world == 0) out.push_back(world);
+  return out;
+}
+
+std::vector<std::int64_t> default_worlds(const Question& question) {
+  const sim::ClusterSpec& cluster = question.cluster();
+  std::vector<std::int64_t> worlds;
+  if (question.machine) {
+    for (std::int64_t cores = 1; cores <= cluster.device.cores; cores *= 2) worlds.push_back(cores);
+    return worlds;
+  }
+  worlds.push_back(cluster.machines * cluster.devices);
+  if (question.deadline_h > 0)
+    for (std::int64_t machines = cluster.machines / 2; machines > 0; machines /= 2)
+      worlds.push_back(machines * cluster.devices);
+  return worlds;
+}
+
+std::int64_t count_parameters(const ExperimentConfig& training) {
+  const RunPlan plan = plan_training(training, "single", 1);
+  const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
+  return find_model(plan.model.kind).make(plan.model, *device).parameter_count();
+}
+
+}  // namespace
+
+std::string best_16_bits(const sim::DeviceSpec& device) {
+  for (const char* dtype : {"bf16", "fp16"})
+    if (device.tflops.contains(dtype)) return dtype;
+  return "fp32";
+}
+
+std::string best_32_bits(const sim::DeviceSpec& device) {
+  return device.tflops.contains("tf32") ? "tf32" : "fp32";
+}
+
+ExperimentConfig training_of_preset(const std::string& preset,
+                                    const std::vector<std::string>& overrides) {
+  std::vector<std::string> all = {"model.preset=" + preset, "data.holdout=0",
+                                  "train.timeout_s=360000"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  ExperimentConfig config = experiment_of(preset, all).common;
+  const bool data_given = std::any_of(overrides.begin(), overrides.end(), [](const auto& one) {
+    return one.starts_with("data.kind=") || one.starts_with("data.path=");
+  });
+  if (!data_given) choose_data(config);
+  return config;
+}
+
+void complete(Question& question) {
+  TrainConfig& train = question.training.train;
+  question.parameters = count_parameters(question.training);
+  if (question.worlds.empty()) question.worlds = default_worlds(question);
+  std::sort(question.worlds.begin(), question.worlds.end());
+  if (train.batch_per_rank > 0) {
+    train.global_batch = train.batch_per_rank * question.worlds.back();
+    train.batch_per_rank = 0;
+  }
+  const std::vector<std::int64_t> worlds = dividing(question.worlds, train.global_batch);
+  if (worlds.empty())
+    throw Error(
+        "a global batch of {} samples cannot be divided equally among {} workers; choose a "
+        "multiple "
+        "with --batch, or other numbers of workers with --worlds",
+        train.global_batch, fmt::join(question.worlds, " or "));
+  question.worlds = worlds;
+  const std::int64_t devices = question.machine
+                                   ? question.cluster().device.cores
+                                   : question.cluster().machines * question.cluster().devices;
+  if (question.worlds.back() > devices)
+    throw Error("--worlds {}: the cluster '{}' has {} devices", question.worlds.back(),
+                question.cluster().name, devices);
+  if (question.precisions.empty())
+    question.precisions = {products_dtype(plan_training(question.training, "single", 1))};
+  std::vector<std::string> dtypes;
+  for (const auto& [dtype, peak] : question.cluster().device.tflops) dtypes.push_back(dtype);
+  for (const std::string& precision : question.precisions)
+    if (!question.machine && !question.cluster().device.tflops.contains(precision))
+      throw Error("--precisions {}: device '{}' multiplies in {}", precision,
+                  question.cluster().device.name, fmt::join(dtypes, ", "));
+}
+
+}  // namespace ringside

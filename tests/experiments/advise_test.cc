@@ -1,0 +1,280 @@
+// How `advise` chooses: with simulations that cost a closed form, so that each answer is known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/plan/places.h"
+#include "experiments/advise/advice_text.h"
+#include "experiments/config/experiment_text.h"
+#include "experiments/registry/registry.h"
+#include "experiments/report/state_formula.h"
+#include "tests/support/small_cluster.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr double gb = 1e9;
+
+/// A model whose states take `states_gb` on 4 GPUs that multiply in fp32 and bf16.
+Question question(double memory_gb, double states_gb = 8) {
+  Question out;
+  ExperimentConfig& config = out.training;
+  config.name = "tiny";
+  config.data.kind = "synthetic";
+  config.train.global_batch = 16;
+  config.device.kind = "sim";
+  config.cluster = testing::small_cluster(4);
+  config.cluster->device.memory_gb = memory_gb;
+  config.cluster->device.tflops["bf16"] = 2;
+  config.cluster->device.efficiency["bf16"] = config.cluster->device.efficiency["fp32"];
+  out.precisions = {"bf16", "fp32"};
+  out.seconds = 100;
+  out.processes = 2;
+  complete(out);
+  constexpr double bytes_each = 16;
+  out.parameters = static_cast<std::int64_t>(gb * states_gb / bytes_each);
+  return out;
+}
+
+/// Each sample takes a device 10 ms in bf16 and 20 in fp32, a third more with recomputation, and
+/// each micro-batch 2 ms more. A sample has 1 GB of activations, a quarter of it with
+/// recomputation. What a step waits for others says `exposed_ms`.
+struct Devices {
+  const Question& asked;
+  std::function<double(const RunPlan&)> exposed_ms = [](const RunPlan&) { return 1.0; };
+  std::vector<std::string> simulated{};
+
+  RunOutcome run(const RunPlan& plan) {
+    RunOutcome out;
+    Row& row = out.row;
+    row.plan = plan;
+    const auto count = static_cast<double>(plan.train.accumulation);
+    const auto share = static_cast<double>(plan.train.global_batch / plan.world);
+    const bool again = plan.train.recompute == Recompute::full;
+    row.time_ms.compute =
+        share * (products_dtype(plan) == "fp32" ? 20 : 10) * (again ? 4.0 / 3 : 1) + 2 * count;
+    const auto formula = state_formula(plan, asked.parameters);
+    const double offloaded = 4 * static_cast<double>(asked.parameters);
+    const double states = (formula ? formula->total() : offloaded) / gb;
+    const double held = states + share / count * (again ? 0.25 : 1);
+    row.ranks.resize(plan.ranks.size());
+    for (std::size_t r = 0; r < row.ranks.size(); ++r) row.ranks[r].rank = static_cast<int>(r);
+    row.ranks[0].at_peak[MemoryKind::parameter] = static_cast<std::int64_t>(gb * states);
+    row.ranks[0].at_peak[MemoryKind::activation] = static_cast<std::int64_t>(gb * (held - states));
+    constexpr double offload_ms = 20;
+    row.time_ms.exposed = plan.world > 1 ? exposed_ms(plan) : 0;
+    if (plan.train.offload != Offload::none) row.time_ms.exposed += offload_ms;
+    row.step_ms.median = row.time_ms.compute + row.time_ms.exposed;
+    row.samples_per_s = 1e3 * static_cast<double>(plan.train.global_batch) / row.step_ms.median;
+    if (held > plan.cluster->device.memory_gb) {
+      row.status = "failed";
+      row.error = out_of_memory("sim gpu", 1, MemoryKind::activation, {}, "full").what();
+    }
+    if (plan.world > 1) simulated.push_back(plan.scheme);
+    return out;
+  }
+  Simulate simulate() {
+    return [this](const std::vector<RunPlan>& plans, double) {
+      std::vector<RunOutcome> out;
+      for (const RunPlan& plan : plans) out.push_back(run(plan));
+      return out;
+    };
+  }
+};
+
+Advice ask(const Question& question, Devices& devices) {
+  const Simulate simulate = devices.simulate();
+  return search(
+      question, simulate, [] { return 0.0; }, [](const Considered&) {});
+}
+
+TEST(Advise, TheSimplestOfThoseThatAreAsFast) {
+  const Question asked = question(100);
+  Devices devices{asked};
+  devices.exposed_ms = [](const RunPlan& plan) { return plan.scheme == "ddp" ? 1.0 : 0.5; };
+  const Advice advice = ask(asked, devices);
+  ASSERT_FALSE(advice.ranked.empty());
+  EXPECT_EQ(label_of(advice.ranked.front().candidate), "ddp, bf16");
+  EXPECT_DOUBLE_EQ(advice.ranked.front().step_ms, 43);
+  EXPECT_THAT(reason_of(asked, advice), HasSubstr("is as fast"));
+}
+
+TEST(Advise, AFasterSchemeOverASimplerOne) {
+  const Question asked = question(100);
+  Devices devices{asked};
+  devices.exposed_ms = [](const RunPlan& plan) { return plan.scheme == "zero2" ? 1.0 : 9.0; };
+  const Advice advice = ask(asked, devices);
+  EXPECT_EQ(label_of(advice.ranked.front().candidate), "zero2, bf16");
+  EXPECT_THAT(reason_of(asked, advice), HasSubstr("'ddp, bf16' is 19% slower"));
+}
+
+TEST(Advise, SimulatesNothingWhoseComputeAloneIsTooLong) {
+  const Question asked = question(100);
+  Devices devices{asked};
+  const Advice advice = ask(asked, devices);
+  // In fp32 compute takes 82 ms, in bf16 a step 43.
+  EXPECT_THAT(advice.others, Contains(AllOf(::testing::Field(&Considered::fate, Fate::cannot_win),
+                                            ::testing::Field(&Considered::bound_ms, 82.0))));
+  for (const Considered& one : advice.ranked) EXPECT_EQ(one.candidate.precision, "bf16");
+  EXPECT_LE(devices.simulated.size(), 12u);
+}
+
+TEST(Advise, DividesTheModelWhereItDoesNotFitWhole) {
+  const Question asked = question(9, 16);  // a shard has 4 GB, 4 samples have 4
+  Devices devices{asked};
+  const Advice advice = ask(asked, devices);
+  EXPECT_EQ(label_of(advice.ranked.front().candidate), "fsdp, bf16");
+  EXPECT_THAT(reason_of(asked, advice), HasSubstr("'ddp, bf16, offload optimizer' is 47% slower"));
+  EXPECT_NEAR(advice.ranked.front().needs_gb, 8, 1e-6);
+}
+
+TEST(Advise, TakesMoreMicroBatchesBeforeRecomputation) {
+  const Question asked = question(7, 16);  // 3 GB for activations: 2 samples at once
+  Devices devices{asked};
+  const Advice advice = ask(asked, devices);
+  EXPECT_EQ(label_of(advice.ranked.front().candidate), "fsdp, bf16, 2 micro-batches");
+}
+
+TEST(Advise, RecomputesWhereNothingElseFits) {
+  const Question asked = question(4.6, 16);  // a sample has 1 GB, and 0.25 with recomputation
+  Devices devices{asked};
+  const Advice advice = ask(asked, devices);
+  const Candidate& advised = advice.ranked.front().candidate;
+  EXPECT_EQ(advised.recompute, Recompute::full);
+  EXPECT_EQ(advised.offload, Offload::none);
+  EXPECT_EQ(advised.micro_batches, 2);
+  EXPECT_THAT(reason_of(asked, advice), HasSubstr("without recomputation it"));
+}
+
+TEST(Advise, SaysWhatIsMissingIfNothingFits) {
+  const Question asked = question(4, 1600);
+  Devices devices{asked};
+  const Advice advice = ask(asked, devices);
+  EXPECT_TRUE(advice.ranked.empty());
+  EXPECT_TRUE(devices.simulated.empty());
+  EXPECT_THAT(advice_text(asked, advice, 8, true),
+              AllOf(HasSubstr("NOTHING FITS"), HasSubstr("does not fit")));
+}
+
+TEST(Advise, LeavesFreeWhatIsReserved) {
+  Question asked = question(20.5, 16);  // ddp takes 16 + 4
+  Devices devices{asked};
+  EXPECT_EQ(label_of(ask(asked, devices).ranked.front().candidate), "ddp, bf16");
+  asked.reserve_gb = 1;
+  EXPECT_NE(label_of(ask(asked, devices).ranked.front().candidate), "ddp, bf16");
+}
+
+TEST(Advise, EndsInTime) {
+  const Question asked = question(100);
+  Devices devices{asked};
+  double clock = 0;
+  const Simulate inner = devices.simulate();
+  const Simulate slow = [&](const std::vector<RunPlan>& plans, double seconds) {
+    clock += 40;
+    return inner(plans, seconds);
+  };
+  const Advice advice = search(
+      question(100), slow, [&] { return clock; }, [](const Considered&) {});
+  EXPECT_LE(devices.simulated.size(), 4u);
+  EXPECT_THAT(advice.others, Contains(::testing::Field(&Considered::fate, Fate::not_tried)));
+}
+
+TEST(Advise, FewestHoursOfDevicesMeetADeadline) {
+  Question asked = question(100);
+  Devices devices{asked};
+  // Two machines of 4 are only 1.3 times as fast as one.
+  devices.exposed_ms = [](const RunPlan& plan) { return plan.world == 8 ? 11.0 : 1.0; };
+  asked.training.cluster->machines = 2;
+  asked.samples = 1e6;
+  for (const auto& [deadline_h, world] : {std::pair(0.8, 4), {0.6, 8}, {0.1, 8}}) {
+    asked.deadline_h = deadline_h;
+    asked.worlds.clear();
+    complete(asked);
+    const Advice advice = ask(asked, devices);
+    EXPECT_EQ(advice.ranked.front().candidate.world, world) << deadline_h;
+    EXPECT_EQ(advice_text(asked, advice, 3, false).find("NOTHING MEETS") != std::string::npos,
+              deadline_h < 0.5);
+  }
+  asked.price = 2;
+  const Advice advice = ask(asked, devices);
+  const double a_million = 1e6 / advice.ranked.front().samples_per_s / 3600 * 8 * 2;
+  EXPECT_THAT(advice_text(asked, advice, 3, false), HasSubstr(fmt::format("{:.2f}", a_million)));
+}
+
+TEST(AdviseQuestion, RefusesWhatCannotBeAsked) {
+  const auto refusal = [](const auto& change) -> std::string {
+    Question asked = question(100);
+    change(asked);
+    try {
+      complete(asked);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_THAT(refusal([](Question& asked) { asked.training.train.global_batch = 17; }),
+              HasSubstr("17 samples cannot be divided equally among 4"));
+  EXPECT_THAT(refusal([](Question& asked) { asked.precisions = {"fp16"}; }),
+              HasSubstr("device 'gpu' multiplies in bf16, fp32"));
+  EXPECT_THAT(refusal([](Question& asked) { asked.worlds = {8}; }), HasSubstr("has 4 devices"));
+}
+
+TEST(AdviseQuestion, FindsDataForEveryPreset) {
+  for (const auto& [preset, data] : {std::pair("gpt2", "synthetic"),
+                                     {"bert-base", "synthetic-masked"},
+                                     {"t5-small", "synthetic-pairs"},
+                                     {"resnet-18-cifar", "synthetic-images"},
+                                     {"smolvlm-2b", "synthetic-captions"}}) {
+    const ExperimentConfig config = training_of_preset(
+        preset, {"device.kind=sim",
+                 std::string("device.cluster=") + RINGSIDE_CLUSTERS + "/rtx-4090-1x8.toml"});
+    EXPECT_EQ(config.data.kind, data) << preset;
+  }
+  EXPECT_THROW(training_of_preset("gpt-2", {}), Error);
+}
+
+TEST(ExperimentText, IsReadAsItWasWritten) {
+  const testing::TemporaryFolder folder;
+  Experiment experiment;
+  ExperimentConfig& common = experiment.common;
+  common = training_of_preset(
+      "gpt2",
+      {"device.kind=sim", "train.recompute=full", "optimizer.lr=0.25", "scheme.ddp.bucket_mb=5",
+       std::string("device.cluster=") + RINGSIDE_CLUSTERS + "/rtx-4090-1x8.toml"});
+  common.compare.repeats = 2;
+  Question asked;
+  asked.training = common;
+  complete(asked);
+  const Family family = families_of(asked, 8)[3];
+  const Candidate candidate{.family = family,
+                            .world = 8,
+                            .precision = "tf32",
+                            .recompute = Recompute::attention,
+                            .micro_batches = 2};
+  experiment.cases.push_back(case_of(asked, candidate));
+  const std::string text = experiment_text(experiment, "two\nlines");
+  EXPECT_THAT(text, ::testing::StartsWith("# two\n# lines\n"));
+  const Experiment read = read_experiment(folder.write("gpt2.toml", text), {});
+  EXPECT_EQ(read.common.model, common.model);
+  EXPECT_EQ(read.common.train, common.train);
+  EXPECT_EQ(read.common.data, common.data);
+  EXPECT_EQ(read.common.optimizer, common.optimizer);
+  EXPECT_EQ(read.common.cluster, common.cluster);
+  EXPECT_EQ(read.common.compare.repeats, 2);
+  EXPECT_EQ(read.common.scheme_options.at("ddp"), common.scheme_options.at("ddp"));
+  ASSERT_EQ(read.cases.size(), 1u);
+  EXPECT_EQ(read.cases[0].label, "fsdp, tf32, recompute attention, 2 micro-batches");
+  EXPECT_EQ(read.cases[0].set.size(), experiment.cases[0].set.size());
+}
+
+}  // namespace
+}  // namespace ringside
