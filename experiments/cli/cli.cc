@@ -94,6 +94,28 @@ int run_command(const Process& process) {
   add_settings(*validate, arguments);
   add_results(*validate, arguments);
 
+  CLI::App* reproduce =
+      app.add_subcommand("reproduce",
+                         "make published tables anew: print what was published, what came out of "
+                         "simulated clusters or "
+                         "of this machine, how far they are apart, and what each table assumes");
+  reproduce->add_option(
+      "TABLES", arguments.tables,
+      "names of tables, as in T3 V6, or all; without a name the tables are listed");
+  add_settings(*reproduce, arguments);
+  reproduce->add_flag("--resume", arguments.resume,
+                      "keep what is in the results folder, and make only the missing runs");
+  reproduce
+      ->add_option("--results", arguments.results,
+                   "write results to DIR/reproduce, with tables.md and tables.json")
+      ->type_name("DIR")
+      ->capture_default_str();
+  reproduce
+      ->add_option("--tables", arguments.index,
+                   "the index of the tables (TOML): for each its experiment files and what it "
+                   "assumes")
+      ->type_name("FILE")
+      ->capture_default_str();
   CLI::App* advise = app.add_subcommand(
       "advise",
       "simulate the ways of training a model on a cluster, and say which is best and why: scheme, "
@@ -351,6 +373,7 @@ int run_command(const Process& process) {
   try {
     if (compare->parsed()) return compare_command(arguments, process);
     if (validate->parsed()) return validate_command(arguments, process);
+    if (reproduce->parsed()) return reproduce_command(arguments, process);
     if (advise->parsed()) return advise_command(arguments, process);
     if (train->parsed()) return train_command(arguments, process);
     if (calibrate->parsed())

@@ -20,6 +20,8 @@ inline constexpr int ok = 0, run_failed = 1, wrong_input = 2, was_interrupted = 
 struct Arguments {
   std::string file;
   std::vector<std::string> files;
+  std::vector<std::string> tables;                          // that `reproduce` makes anew
+  std::string index = "experiments/reproduce/tables.toml";  // of these tables
   std::vector<std::string> calibrated;  // experiment files whose models `calibrate` times
   std::vector<std::string> overrides;
   std::vector<std::string> cases;
@@ -58,6 +60,9 @@ struct Arguments {
 int compare_command(const Arguments& arguments, const Process& process);
 /// Compares what arguments.files ask for, and prints what of it was published.
 int validate_command(Arguments arguments, const Process& process);
+/// Makes arguments.tables anew, and prints each beside what was published; says on standard error
+/// how it goes.
+int reproduce_command(Arguments arguments, const Process& process);
 /// Simulates ways of training arguments.file and says which is best.
 int advise_command(const Arguments& arguments, const Process& process);
 int train_command(const Arguments& arguments, const Process& process);

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
 
 #include "experiments/benchmark/published_collectives.h"
 #include "experiments/config/config.h"
+#include "experiments/config/published_tables.h"
 #include "experiments/plan/planner.h"
 #include "tests/data/files.h"
 #include "tests/support/some_text.h"
@@ -17,13 +19,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// experiments/*.toml and experiments/validate/*.toml, in order.
+/// experiments/*.toml and those of its folders of experiments, in order, without the index of
+/// published tables.
 std::vector<fs::path> experiment_files() {
   std::vector<fs::path> files;
   const fs::path folder = fs::path(RINGSIDE_CLUSTERS).parent_path();
-  for (const fs::path& one : {folder, folder / "validate", folder / "machine"})
+  for (const fs::path& one :
+       {folder, folder / "validate", folder / "machine", folder / "reproduce"})
     for (const auto& entry : fs::directory_iterator(one))
-      if (entry.path().extension() == ".toml") files.push_back(entry.path());
+      if (entry.path().extension() == ".toml" && entry.path().filename() != "tables.toml")
+        files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -58,6 +63,16 @@ TEST_P(ExperimentFiles, CanBeReadAndPlanned) {
   EXPECT_EQ(experiment.common.name, GetParam().stem().string());
   constexpr int cores = 2;
   EXPECT_FALSE(plan_comparison(experiment, cores).empty());
+}
+
+TEST(PublishedTables, AreListedWithAllTheirFiles) {
+  const fs::path folder = fs::path(RINGSIDE_CLUSTERS).parent_path() / "reproduce";
+  std::set<fs::path> listed;
+  for (const PublishedTable& table : read_published_tables(folder / "tables.toml"))
+    listed.insert(table.files.begin(), table.files.end());
+  for (const auto& entry : fs::directory_iterator(folder))
+    EXPECT_TRUE(entry.path().filename() == "tables.toml" || listed.contains(entry.path()))
+        << entry.path();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExperimentFiles, ::testing::ValuesIn(experiment_files()),

@@ -1,0 +1,180 @@
+// ringside reproduce
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/base/explain.h"
+#include "core/base/whole_file.h"
+#include "experiments/benchmark/published_collectives.h"
+#include "experiments/cli/comparison.h"
+#include "experiments/config/published_tables.h"
+#include "experiments/report/reproduced.h"
+
+namespace ringside {
+namespace {
+
+/// What came out of one file.
+struct Outcome {
+  std::vector<PublishedFigure> figures{};
+  std::string failure{};  // why there are no figures
+};
+
+/// A file, and the first table that needs it.
+struct Job {
+  std::string table, file;
+};
+
+std::vector<PublishedTable> asked_tables(const Arguments& arguments) {
+  if (!std::filesystem::is_regular_file(arguments.index))
+    throw Error(
+        "{}: no such file; run `ringside reproduce` in the project's folder, or name the index of "
+        "the tables with --tables FILE",
+        arguments.index);
+  return find_tables(read_published_tables(arguments.index), arguments.tables);
+}
+
+/// The files of all tables, each once: those of collectives last, because these are simulated in
+/// this process, and the runs of experiments in processes of their own, which must start while
+/// there is no simulated world here.
+std::vector<Job> jobs_of(const std::vector<PublishedTable>& tables) {
+  std::vector<Job> jobs;
+  for (const PublishedTable& table : tables)
+    for (const std::string& file : table.files)
+      if (std::none_of(jobs.begin(), jobs.end(), [&](const Job& job) { return job.file == file; }))
+        jobs.push_back({table.name, file});
+  std::stable_partition(jobs.begin(), jobs.end(),
+                        [](const Job& job) { return !lists_collectives(job.file); });
+  return jobs;
+}
+
+/// The tables as far as they are made; prints and writes each as soon as all its files are done.
+class Reproduction {
+ public:
+  Reproduction(const std::vector<PublishedTable>& tables, std::filesystem::path folder,
+               std::ostream& out)
+      : tables_(tables), folder_(std::move(folder)), out_(out) {}
+
+  void add(const std::string& file, Outcome outcome) {
+    outcomes_[file] = std::move(outcome);
+    while (made_.size() < tables_.size() && is_complete(tables_[made_.size()])) {
+      const ReproducedTable& made = made_.emplace_back(make(tables_[made_.size()]));
+      text_ += reproduced_text(made) + "\n";
+      out_ << reproduced_text(made) << "\n" << std::flush;
+      write(text_);
+    }
+  }
+
+  void summarise() {
+    out_ << reproduced_summary(made_) << std::flush;
+    write(text_ + reproduced_summary(made_));
+  }
+
+ private:
+  bool is_complete(const PublishedTable& table) const {
+    return std::all_of(table.files.begin(), table.files.end(),
+                       [&](const std::string& file) { return outcomes_.contains(file); });
+  }
+
+  ReproducedTable make(const PublishedTable& table) const {
+    ReproducedTable made{
+        .name = table.name, .title = table.title, .source = table.source, .assumes = table.assumes};
+    for (const std::string& file : table.files) {
+      const Outcome& outcome = outcomes_.at(file);
+      made.figures.insert(made.figures.end(), outcome.figures.begin(), outcome.figures.end());
+      if (!outcome.failure.empty()) made.failures.push_back(file + ": " + outcome.failure);
+    }
+    return made;
+  }
+
+  void write(const std::string& text) const {
+    std::filesystem::create_directories(folder_);
+    write_whole(folder_ / "tables.md", "# Published tables\n\n" + text);
+    write_whole(folder_ / "tables.json", reproduced_json(made_).dump(2) + "\n");
+  }
+
+  const std::vector<PublishedTable>& tables_;
+  std::filesystem::path folder_;
+  std::ostream& out_;
+  std::map<std::string, Outcome> outcomes_;  // by file
+  std::vector<ReproducedTable> made_;
+  std::string text_;
+};
+
+/// Simulates the tables of a file of collectives.
+Outcome simulate(const std::string& file) {
+  try {
+    return {
+        simulate_collectives(read_collectives(file), std::filesystem::path(file).stem().string())};
+  } catch (const std::exception& error) {
+    return {.failure = explain(error)};
+  }
+}
+
+/// How the work on one file ended.
+struct Ended {
+  int status = ok;  // wrong_input and was_interrupted end the command
+  std::string complaint{};
+  Outcome outcome{};
+};
+
+/// Makes the comparison of one file. `files` has the files that were compared, by their folders of
+/// results.
+Ended compare(const Arguments& arguments, const Process& process,
+              std::map<std::string, std::string>& files) {
+  Compared compared = make_comparison(arguments, process);
+  if (compared.folder.empty())
+    return {compared.status, compared.complaint, {.failure = compared.complaint}};
+  const auto [other, is_new] = files.emplace(compared.folder, arguments.file);
+  if (!is_new)
+    return {wrong_input,
+            fmt::format("its results are in {}, as those of {}; give one of the two experiments "
+                        "another name",
+                        compared.folder, other->second)};
+  return {compared.status, compared.complaint, {published_figures(compared.cases)}};
+}
+
+}  // namespace
+
+int reproduce_command(Arguments arguments, const Process& process) {
+  std::vector<PublishedTable> tables;
+  std::vector<Job> jobs;
+  const auto folder = std::filesystem::path(arguments.results) / "reproduce";
+  try {
+    tables = asked_tables(arguments);
+    jobs = jobs_of(tables);
+  } catch (const std::exception& error) {
+    return complain(wrong_input, explain(error));
+  }
+  arguments.results = folder.string();
+  OutputStream out(STDOUT_FILENO, process.interrupted);
+  Reproduction reproduction(tables, folder, out);
+  std::map<std::string, std::string> files;
+  int status = ok;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    arguments.file = jobs[i].file;
+    std::cerr << fmt::format("{} ({} of {}): {}", jobs[i].table, i + 1, jobs.size(),
+                             std::filesystem::path(arguments.file).filename().string())
+              << std::endl;
+    Ended ended;
+    if (process.interrupted())
+      ended = {was_interrupted, "interrupted; go on with the same command and --resume"};
+    else if (lists_collectives(arguments.file))
+      ended.outcome = simulate(arguments.file);
+    else
+      ended = compare(arguments, process, files);
+    if (ended.complaint.empty()) ended.complaint = ended.outcome.failure;
+    if (!ended.complaint.empty()) complain(run_failed, arguments.file + ": " + ended.complaint);
+    if (ended.status == wrong_input || ended.status == was_interrupted) return ended.status;
+    if (!ended.complaint.empty()) status = run_failed;
+    reproduction.add(arguments.file, std::move(ended.outcome));
+  }
+  reproduction.summarise();
+  return finish(out, status);
+}
+
+}  // namespace ringside
