@@ -221,6 +221,19 @@ TEST(Optimizer, KeepsItsStateUnderTheKindOptimizer) {
   EXPECT_EQ(bytes(), 3 * 100 * 4);
 }
 
+TEST(Optimizer, SaysHowManyValuesItKeepsOfEachParameter) {
+  const auto device = make_cpu_device(1);
+  const Tensor parameters = device->tensor({100}, MemoryKind::parameter);
+  OptimizerConfig lamb;
+  lamb.kind = "lamb";
+  for (const OptimizerConfig& config :
+       {settings("adamw"), settings("sgd"), settings("plain"), lamb}) {
+    const auto optimizer = make_optimizer(config, {}, *device, parameters, vector(100));
+    EXPECT_EQ(device->ledger().current()[MemoryKind::optimizer], values_of_each(config) * 100 * 4)
+        << config.kind << ", momentum " << config.momentum;
+  }
+}
+
 TEST(Optimizer, RefusesWhatItDoesNotKnow) {
   const auto device = make_cpu_device(1);
   const auto message = [&](OptimizerConfig config) -> std::string {
