@@ -59,14 +59,15 @@ std::int64_t count_parameters(const ExperimentConfig& training) {
 
 }  // namespace
 
-std::string best_16_bits(const sim::DeviceSpec& device) {
-  for (const char* dtype : {"bf16", "fp16"})
-    if (device.tflops.contains(dtype)) return dtype;
-  return "fp32";
-}
-
-std::string best_32_bits(const sim::DeviceSpec& device) {
-  return device.tflops.contains("tf32") ? "tf32" : "fp32";
+std::vector<std::string> usual_precisions(const sim::DeviceSpec& device) {
+  std::vector<std::string> out;
+  for (const auto& [first, second] : {std::pair("bf16", "fp16"), {"tf32", "fp32"}})
+    for (const char* dtype : {first, second})
+      if (device.tflops.contains(dtype)) {
+        out.push_back(dtype);
+        break;
+      }
+  return out;
 }
 
 ExperimentConfig training_of_preset(const std::string& preset,

@@ -23,10 +23,10 @@ struct Question {
   std::vector<std::string> precisions;  // dtypes of products to consider: DeviceSpec::tflops
   /// Memory of each device that stays free for what the ledger does not know: the context,
   /// buffers of NCCL, fragments. In GB (1e9 bytes).
-  double reserve_gb = 0;
-  double seconds = 0;  // for which candidates may be simulated, besides the last one that began
-  int processes = 1;   // simulations at a time
-  double price = 0;    // of a device and hour, in any currency; 0: not known
+  double reserve_gb = 1.5;
+  double seconds = 40;  // for which candidates may be simulated, besides the last one that began
+  int processes = 1;    // simulations at a time
+  double price = 0;     // of a device and hour, in any currency; 0: not known
   /// How many samples are to be trained, and within how many hours; 0: not asked.
   double samples = 0, deadline_h = 0;
 
@@ -39,9 +39,8 @@ struct Question {
 ExperimentConfig training_of_preset(const std::string& preset,
                                     const std::vector<std::string>& overrides);
 
-/// The dtype of products that a device computes fastest in 16 and in 32 bits.
-std::string best_16_bits(const sim::DeviceSpec& device);
-std::string best_32_bits(const sim::DeviceSpec& device);
+/// The dtypes of products that a device multiplies fastest in 16 and in 32 bits.
+std::vector<std::string> usual_precisions(const sim::DeviceSpec& device);
 
 /// Completes a question whose training, price, samples and deadline are set: ranks on all devices,
 /// and with a deadline also on half, a quarter and so on of the machines; the precision of

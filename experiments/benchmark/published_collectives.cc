@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/base/nearest.h"
 #include "experiments/benchmark/comm_bench.h"
 #include "experiments/benchmark/measured_table.h"
 #include "experiments/benchmark/rank/operations.h"
@@ -19,17 +18,6 @@ namespace {
 constexpr std::string_view table_name = "collective";
 constexpr std::int64_t mib = 1 << 20;
 constexpr std::int64_t largest_mib = 1 << 20;
-
-void put(PublishedCollective& out, const TomlValue& one) {
-  const std::string key = fmt::format("{}", fmt::join(one.path, "."));
-  std::vector<std::string> known;
-  for (const Field& field : fields_of(out)) {
-    known.emplace_back(field.name);
-    if (key == field.name) return one.data.put(field.value, one.place, key);
-  }
-  throw Error("{}: unknown key '{}' in [[{}]]; did you mean '{}'?", one.place, key, table_name,
-              nearest(key, known));
-}
 
 /// The busbw of an array that takes so many microseconds.
 double busbw_of(const PublishedCollective& one, std::int64_t bytes, double us) {
@@ -181,7 +169,7 @@ std::vector<PublishedCollective> read_collectives(const std::filesystem::path& f
           value.place, fmt::join(value.path, "."), table_name);
     for (const TomlElement& element : value.elements) {
       PublishedCollective& one = out.emplace_back();
-      for (const TomlValue& field : element.values) put(one, field);
+      for (const TomlValue& field : element.values) put(field, fields_of(one), table_name);
       check(one, element.place);
       const auto beside = [&](const std::string& name) {
         return (file.parent_path() / name).lexically_normal().string();

@@ -73,11 +73,8 @@ Question question_of(const Arguments& arguments) {
     throw Error("device.kind '{}': runs on it cannot be predicted; name a cluster with --cluster",
                 device.kind);
   }
-  if (!file && question.precisions.empty() && !question.machine) {
-    const sim::DeviceSpec& spec = question.cluster().device;
-    question.precisions = {best_16_bits(spec)};
-    if (best_32_bits(spec) != best_16_bits(spec)) question.precisions.push_back(best_32_bits(spec));
-  }
+  if (!file && question.precisions.empty() && !question.machine)
+    question.precisions = usual_precisions(question.cluster().device);
   complete(question);
   check_config(question.training);
   return question;

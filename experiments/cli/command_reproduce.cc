@@ -9,7 +9,9 @@
 
 #include "core/base/error.h"
 #include "core/base/explain.h"
+#include "core/base/processor.h"
 #include "core/base/whole_file.h"
+#include "experiments/advise/published_choices.h"
 #include "experiments/benchmark/published_collectives.h"
 #include "experiments/cli/comparison.h"
 #include "experiments/config/published_tables.h"
@@ -21,6 +23,7 @@ namespace {
 /// What came out of one file.
 struct Outcome {
   std::vector<PublishedFigure> figures{};
+  std::vector<ReproducedChoice> choices{};
   std::string failure{};  // why there are no figures
 };
 
@@ -86,6 +89,7 @@ class Reproduction {
     for (const std::string& file : table.files) {
       const Outcome& outcome = outcomes_.at(file);
       made.figures.insert(made.figures.end(), outcome.figures.begin(), outcome.figures.end());
+      made.choices.insert(made.choices.end(), outcome.choices.begin(), outcome.choices.end());
       if (!outcome.failure.empty()) made.failures.push_back(file + ": " + outcome.failure);
     }
     return made;
@@ -108,11 +112,30 @@ class Reproduction {
 /// Simulates the tables of a file of collectives.
 Outcome simulate(const std::string& file) {
   try {
-    return {
-        simulate_collectives(read_collectives(file), std::filesystem::path(file).stem().string())};
+    return {.figures = simulate_collectives(read_collectives(file),
+                                            std::filesystem::path(file).stem().string())};
   } catch (const std::exception& error) {
     return {.failure = explain(error)};
   }
+}
+
+/// Asks `advise` the questions of a file.
+Outcome choose(const std::string& file, const Process& process) {
+  Outcome outcome;
+  try {
+    const int processes = std::max(1, allowed_cores().value_or(1));
+    OutputStream errors(STDERR_FILENO, process.interrupted);
+    const Simulate simulate = side_by_side(rank_start(process, errors), processes);
+    for (const PublishedChoice& choice : read_choices(file)) {
+      if (process.interrupted()) break;
+      errors << choice.question << std::endl;
+      for (ReproducedChoice& answer : answers_to(choice, simulate, processes))
+        outcome.choices.push_back(std::move(answer));
+    }
+  } catch (const std::exception& error) {
+    outcome.failure = explain(error);
+  }
+  return outcome;
 }
 
 /// How the work on one file ended.
@@ -135,7 +158,7 @@ Ended compare(const Arguments& arguments, const Process& process,
             fmt::format("its results are in {}, as those of {}; give one of the two experiments "
                         "another name",
                         compared.folder, other->second)};
-  return {compared.status, compared.complaint, {published_figures(compared.cases)}};
+  return {compared.status, compared.complaint, {.figures = published_figures(compared.cases)}};
 }
 
 }  // namespace
@@ -165,6 +188,8 @@ int reproduce_command(Arguments arguments, const Process& process) {
       ended = {was_interrupted, "interrupted; go on with the same command and --resume"};
     else if (lists_collectives(arguments.file))
       ended.outcome = simulate(arguments.file);
+    else if (lists_choices(arguments.file))
+      ended.outcome = choose(arguments.file, process);
     else
       ended = compare(arguments, process, files);
     if (ended.complaint.empty()) ended.complaint = ended.outcome.failure;

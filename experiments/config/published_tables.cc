@@ -14,17 +14,6 @@ namespace {
 
 constexpr std::string_view table_name = "table";
 
-void put(PublishedTable& out, const TomlValue& one) {
-  const std::string key = fmt::format("{}", fmt::join(one.path, "."));
-  std::vector<std::string> known;
-  for (const Field& field : fields_of(out)) {
-    known.emplace_back(field.name);
-    if (key == field.name) return one.data.put(field.value, one.place, key);
-  }
-  throw Error("{}: unknown key '{}' in [[{}]]; did you mean '{}'?", one.place, key, table_name,
-              nearest(key, known));
-}
-
 void check(const PublishedTable& table, const std::vector<PublishedTable>& before,
            const std::string& place) {
   const std::pair<const char*, const std::string&> needed[] = {
@@ -65,7 +54,7 @@ std::vector<PublishedTable> read_published_tables(const std::filesystem::path& i
                   value.place, fmt::join(value.path, "."), table_name);
     for (const TomlElement& element : value.elements) {
       PublishedTable table;
-      for (const TomlValue& one : element.values) put(table, one);
+      for (const TomlValue& one : element.values) put(one, fields_of(table), table_name);
       check(table, tables, element.place);
       for (std::string& file : table.files) {
         file = (index.parent_path() / file).lexically_normal().string();

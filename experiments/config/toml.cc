@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
+#include "core/base/nearest.h"
 
 namespace ringside {
 namespace {
@@ -271,6 +272,17 @@ std::string text_of(const nlohmann::json& value) {
 }
 
 }  // namespace
+
+void put(const TomlValue& one, const Fields& fields, std::string_view table) {
+  const std::string key = fmt::format("{}", fmt::join(one.path, "."));
+  std::vector<std::string> known;
+  for (const Field& field : fields) {
+    known.emplace_back(field.name);
+    if (key == field.name) return one.data.put(field.value, one.place, key);
+  }
+  throw Error("{}: unknown key '{}' in [[{}]]; did you mean '{}'?", one.place, key, table,
+              nearest(key, known));
+}
 
 std::vector<TomlValue> read_toml(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) throw Error("{}: no such file", file.string());

@@ -57,6 +57,10 @@ struct TomlElement {
   std::vector<TomlValue> values;
 };
 
+/// Puts a value of a table [[name]] into the field that its key names. Throws Error that names the
+/// place for a key without a field, with the nearest one, and for a value of another type.
+void put(const TomlValue& one, const Fields& fields, std::string_view table);
+
 /// The values in the order of the file. If the file is not valid TOML, throws Error that names the
 /// file and the line.
 std::vector<TomlValue> read_toml(const std::filesystem::path& file);

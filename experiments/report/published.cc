@@ -108,6 +108,11 @@ FigureText text_of(Measure measure) {
   return measure == Measure::times || measure == Measure::speed_up ? ratio : per_second;
 }
 
+/// Whether the figure divides a case by itself: nothing can be said of it but 1.
+bool is_its_own_base(const Published& published, int world) {
+  return published.measure == Measure::speed_up && world == 1 && published.over.empty();
+}
+
 PublishedFigure figure_of(const Published& published, const CaseSummary& one,
                           const std::vector<CaseSummary>& cases) {
   PublishedFigure figure{.experiment = one.experiment,
@@ -173,7 +178,7 @@ std::vector<PublishedFigure> published_figures(const CaseSummary& one,
                                                const std::vector<CaseSummary>& cases) {
   std::vector<PublishedFigure> figures;
   for (const Published& published : one.published)
-    figures.push_back(figure_of(published, one, cases));
+    if (!is_its_own_base(published, one.world)) figures.push_back(figure_of(published, one, cases));
   return figures;
 }
 

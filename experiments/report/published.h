@@ -40,7 +40,8 @@ struct PublishedFigure {
   std::optional<bool> holds() const;
 };
 
-/// The figures that were published of the case. `cases` has the cases that ratios compare with.
+/// The figures that were published of the case, without the speed-up of world 1 against itself.
+/// `cases` has the cases that ratios compare with.
 std::vector<PublishedFigure> published_figures(const CaseSummary& one,
                                                const std::vector<CaseSummary>& cases);
 /// Those of all cases.

@@ -12,10 +12,10 @@ namespace {
 
 using Counts = std::array<int, std::size(agreement_names)>;
 
-Counts counts_of(const ReproducedTable& table) {
+template <class Published>
+Counts counts_of(const std::vector<Published>& figures) {
   Counts counts{};
-  for (const PublishedFigure& figure : table.figures)
-    ++counts[static_cast<std::size_t>(agreement_of(figure))];
+  for (const Published& one : figures) ++counts[static_cast<std::size_t>(agreement_of(one))];
   return counts;
 }
 
@@ -82,10 +82,10 @@ TableLine line_of(const PublishedFigure& one, const Columns& columns) {
 
 /// A list of what `text_of` says of the figures; equal texts stand there once, empty ones not at
 /// all.
-template <class TextOf>
-std::string list_of(const std::vector<PublishedFigure>& figures, TextOf text_of) {
+template <class Published, class TextOf>
+std::string list_of(const std::vector<Published>& figures, TextOf text_of) {
   std::vector<std::string> lines;
-  for (const PublishedFigure& one : figures) {
+  for (const Published& one : figures) {
     const std::string text = text_of(one);
     if (text.empty()) continue;
     std::string line = "- " + text + "\n";
@@ -97,16 +97,46 @@ std::string list_of(const std::vector<PublishedFigure>& figures, TextOf text_of)
   return out;
 }
 
+std::string choices_text(const std::vector<ReproducedChoice>& choices) {
+  std::vector<TableLine> lines = {{"question", "asked", "published", "here", "this is"}};
+  for (const ReproducedChoice& one : choices) {
+    const Agreement agreement = agreement_of(one);
+    lines.push_back(
+        {one.question, one.asked, one.published.empty() ? "-" : one.published,
+         one.here.empty() ? "FAILED" : one.here,
+         agreement == Agreement::to_the_digit ? "as published" : std::string(name_of(agreement))});
+  }
+  return text_table(lines) + "\n" + list_of(choices, [](const ReproducedChoice& one) {
+           return one.reason.empty() ? "" : fmt::format("{}: {}", one.question, one.reason);
+         });
+}
+
+/// "T2: 5 figures, 3 within 10%, 2 contradicted, 0 open.", and the same of answers.
 std::string count_text(const ReproducedTable& table) {
-  const Counts counts = counts_of(table);
-  const int to_the_digit = count(counts, Agreement::to_the_digit);
-  const int failed = count(counts, Agreement::failed);
-  return fmt::format(
-      "{}: {} figures, {} within 10%{}, {} contradicted, {} open{}.\n", table.name,
-      table.figures.size(), to_the_digit + count(counts, Agreement::within),
-      to_the_digit > 0 ? fmt::format(" ({} of them to the printed digit)", to_the_digit) : "",
-      count(counts, Agreement::contradicted), count(counts, Agreement::open),
-      failed > 0 ? fmt::format(", {} FAILED", failed) : "");
+  const auto line = [&](const std::string& what, const std::string& agreeing,
+                        const Counts& counts) {
+    const int failed = count(counts, Agreement::failed);
+    return fmt::format("{}: {}, {}, {} contradicted, {} open{}.\n", table.name, what, agreeing,
+                       count(counts, Agreement::contradicted), count(counts, Agreement::open),
+                       failed > 0 ? fmt::format(", {} FAILED", failed) : "");
+  };
+  std::string out;
+  if (!table.figures.empty() || table.choices.empty()) {
+    const Counts counts = counts_of(table.figures);
+    const int to_the_digit = count(counts, Agreement::to_the_digit);
+    out += line(fmt::format("{} figures", table.figures.size()),
+                fmt::format("{} within 10%{}", to_the_digit + count(counts, Agreement::within),
+                            to_the_digit > 0
+                                ? fmt::format(" ({} of them to the printed digit)", to_the_digit)
+                                : ""),
+                counts);
+  }
+  if (!table.choices.empty()) {
+    const Counts counts = counts_of(table.choices);
+    out += line(fmt::format("{} answers", table.choices.size()),
+                fmt::format("{} as published", count(counts, Agreement::to_the_digit)), counts);
+  }
+  return out;
 }
 
 }  // namespace
@@ -124,9 +154,19 @@ Agreement agreement_of(const PublishedFigure& figure) {
   if (!deviation) return Agreement::failed;
   if (std::abs(*deviation) > largest_deviation)
     return figure.contradiction.empty() ? Agreement::open : Agreement::contradicted;
-  const double unit = std::pow(10.0, -decimals_of(figure.published));
-  return std::abs(*figure.here - figure.published) < unit ? Agreement::to_the_digit
-                                                          : Agreement::within;
+  const double units = std::pow(10.0, decimals_of(figure.published));
+  const double here = *figure.here * units, published = std::round(figure.published * units);
+  // What lies at the end of a unit but for the rounding of doubles belongs to both sides.
+  constexpr double tiny = 1e-9;
+  const bool rounded = std::abs(here - published) <= 0.5 + tiny;
+  const bool cut_off = here >= published - tiny && here < published + 1;
+  return rounded || cut_off ? Agreement::to_the_digit : Agreement::within;
+}
+
+Agreement agreement_of(const ReproducedChoice& choice) {
+  if (choice.here.empty()) return Agreement::failed;
+  if (choice.agrees) return Agreement::to_the_digit;
+  return choice.contradiction.empty() ? Agreement::open : Agreement::contradicted;
 }
 
 std::string reproduced_text(const ReproducedTable& table) {
@@ -139,10 +179,19 @@ std::string reproduced_text(const ReproducedTable& table) {
     for (const PublishedFigure& one : table.figures) lines.push_back(line_of(one, columns));
     out += text_table(lines) + "\n";
   }
+  if (!table.choices.empty()) out += choices_text(table.choices) + "\n";
   if (const std::string text = deviations_text(table.figures); !text.empty()) out += text + "\n";
-  const std::string contradictions = list_of(table.figures, [](const PublishedFigure& one) {
-    return agreement_of(one) == Agreement::contradicted ? one.label + ": " + one.contradiction : "";
-  });
+  const std::string contradictions = list_of(table.figures,
+                                             [](const PublishedFigure& one) {
+                                               return agreement_of(one) == Agreement::contradicted
+                                                          ? one.label + ": " + one.contradiction
+                                                          : "";
+                                             }) +
+                                     list_of(table.choices, [](const ReproducedChoice& one) {
+                                       return agreement_of(one) == Agreement::contradicted
+                                                  ? one.question + ": " + one.contradiction
+                                                  : "";
+                                     });
   if (!contradictions.empty()) out += "Contradicted:\n\n" + contradictions + "\n";
   std::string failures = list_of(table.figures, [](const PublishedFigure& one) {
     return one.error.empty() ? ""
@@ -150,7 +199,10 @@ std::string reproduced_text(const ReproducedTable& table) {
   });
   for (const std::string& failure : table.failures) failures += "- " + failure + "\n";
   if (!failures.empty()) out += "FAILED:\n\n" + failures + "\n";
-  if (const std::string text = assumptions_text(table.figures); !text.empty()) out += text + "\n";
+  std::vector<AssumedOf> assumed;
+  for (const PublishedFigure& one : table.figures) assumed.push_back(one.assumed);
+  for (const ReproducedChoice& one : table.choices) assumed.push_back(one.assumed);
+  if (const std::string text = assumed_text(assumed); !text.empty()) out += text + "\n";
   return out + count_text(table);
 }
 
@@ -161,17 +213,21 @@ std::string reproduced_summary(const std::vector<ReproducedTable>& tables) {
   for (const ReproducedTable& table : tables) {
     all.insert(all.end(), table.figures.begin(), table.figures.end());
     TableLine& line = lines.emplace_back();
-    line = {table.name, std::to_string(table.figures.size())};
-    for (const int number : counts_of(table)) line.push_back(std::to_string(number));
+    line = {table.name, std::to_string(table.figures.size() + table.choices.size())};
+    const Counts figures = counts_of(table.figures), choices = counts_of(table.choices);
+    for (std::size_t i = 0; i < figures.size(); ++i)
+      line.push_back(std::to_string(figures[i] + choices[i]));
     line.push_back(table.title);
   }
   return "## All tables\n\n" + text_table(lines) + "\n" + columns_text(all) +
-         "to the printed digit: less than one unit of the published figure's last digit apart.\n";
+         "to the printed digit: equal if it is rounded, or cut off, where the published figure is; "
+         "or the same word.\n";
 }
 
 nlohmann::ordered_json reproduced_json(const std::vector<ReproducedTable>& tables) {
   nlohmann::ordered_json out = {{"tables", nlohmann::ordered_json::array()},
-                                {"figures", nlohmann::ordered_json::array()}};
+                                {"figures", nlohmann::ordered_json::array()},
+                                {"choices", nlohmann::ordered_json::array()}};
   for (const ReproducedTable& table : tables) {
     out["tables"].push_back({{"name", table.name},
                              {"title", table.title},
@@ -184,6 +240,15 @@ nlohmann::ordered_json reproduced_json(const std::vector<ReproducedTable>& table
       one["verdict"] = name_of(agreement_of(figure));
       out["figures"].push_back(std::move(one));
     }
+    for (const ReproducedChoice& choice : table.choices)
+      out["choices"].push_back({{"table", table.name},
+                                {"question", choice.question},
+                                {"asked", choice.asked},
+                                {"published", choice.published},
+                                {"here", choice.here},
+                                {"reason", choice.reason},
+                                {"contradiction", choice.contradiction},
+                                {"verdict", name_of(agreement_of(choice))}});
   }
   return out;
 }

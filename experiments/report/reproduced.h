@@ -13,7 +13,8 @@ namespace ringside {
 
 /// How a published figure and what came out here go together.
 enum class Agreement : std::uint8_t {
-  to_the_digit,  // less than one unit of the last digit apart, as the published figure is printed
+  to_the_digit,  // equal if it is rounded or cut off where the published figure is; or the same
+                 // word
   within,        // at most largest_deviation apart
   contradicted,  // further apart, and Published::contradiction says why
   open,          // further apart, and nothing says why
@@ -30,9 +31,24 @@ Agreement agreement_of(const PublishedFigure& figure);
 /// The number of decimals with which a published figure is printed: the fewest that say it.
 int decimals_of(double published);
 
+/// Something else than a number that was published, such as which scheme to take.
+struct ReproducedChoice {
+  std::string question{};   // "BERT-Large on 8 V100"
+  std::string asked{};      // "advised"
+  std::string published{};  // "ddp, 16 bits"
+  std::string here{};       // what came out; empty if nothing did
+  bool agrees = false;
+  std::string reason{};         // of what came out
+  std::string contradiction{};  // why the published answer cannot be right, or not here
+  AssumedOf assumed{};
+};
+
+Agreement agreement_of(const ReproducedChoice& choice);
+
 struct ReproducedTable {
   std::string name{}, title{}, source{}, assumes{};
   std::vector<PublishedFigure> figures{};
+  std::vector<ReproducedChoice> choices{};
   std::vector<std::string> failures{};  // files that could not be compared, and why
 };
 

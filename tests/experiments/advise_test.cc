@@ -37,6 +37,7 @@ Question question(double memory_gb, double states_gb = 8) {
   config.cluster->device.tflops["bf16"] = 2;
   config.cluster->device.efficiency["bf16"] = config.cluster->device.efficiency["fp32"];
   out.precisions = {"bf16", "fp32"};
+  out.reserve_gb = 0;
   out.seconds = 100;
   out.processes = 2;
   complete(out);

@@ -76,7 +76,7 @@ PublishedFigure figure(double published, double here, const std::string& contrad
           .contradiction = contradiction};
 }
 
-TEST(Agreement, IsToThePrintedDigitWithinOneUnitOfIt) {
+TEST(Agreement, IsToThePrintedDigitRoundedOrCutOff) {
   const auto agreement = [](double published, double here) {
     return agreement_of(figure(published, here));
   };
@@ -85,6 +85,8 @@ TEST(Agreement, IsToThePrintedDigitWithinOneUnitOfIt) {
   EXPECT_EQ(agreement(16.6, 16.6406), Agreement::to_the_digit);
   EXPECT_EQ(agreement(0.12, 0.1172), Agreement::to_the_digit);
   EXPECT_EQ(agreement(120, 121), Agreement::within);
+  EXPECT_EQ(agreement(14, 13.02), Agreement::within) << "neither rounded nor cut off";
+  EXPECT_EQ(agreement(35.6, 35.65), Agreement::to_the_digit);
   EXPECT_EQ(agreement(1, 1.5), Agreement::open) << "less than a unit, but far more than 10%";
   EXPECT_EQ(decimals_of(52.5), 1);
   EXPECT_EQ(decimals_of(0.47), 2);
