@@ -1,0 +1,51 @@
+// Is what `advise` advises on this machine the fastest that runs here, or nearly so?
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/program.h"
+#include "tests/support/temporary_folder.h"
+
+namespace ringside {
+namespace {
+
+class AdviceOnThisMachine : public ::testing::TestWithParam<const char*> {};
+
+/// All ways of training that `advise` considers are run, the advised one first.
+TEST_P(AdviceOnThisMachine, IsWithin5PercentOfTheFastest) {
+  constexpr double close = 0.05;
+  const testing::TemporaryFolder folder;
+  const std::string experiment = std::string(RINGSIDE_EXPERIMENTS "/") + GetParam() + ".toml";
+  const auto run = [&](const std::vector<std::string>& arguments) {
+    const testing::Ended ended =
+        testing::Program(RINGSIDE_PROGRAM, arguments, folder.path()).wait();
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    return ended.out;
+  };
+  run({"calibrate", experiment});
+  const std::string advice = run({"advise", experiment, "--cases", "100"});
+  const std::string name = std::filesystem::path(experiment).stem().string();
+  run({"compare", "results/advise/" + name + ".toml", "--set", "compare.repeats=5"});
+  const auto summary =
+      nlohmann::json::parse(std::ifstream(folder.path() / "results" / name / "summary.json"));
+  double advised = 0, fastest = 0;
+  std::string table;
+  for (const auto& one : summary.at("cases")) {
+    const double speed = one.at("samples_per_s");
+    if (advised == 0) advised = speed;
+    fastest = std::max(fastest, speed);
+    table += one.at("label").get<std::string>() + ": " + std::to_string(speed) + " samples/s\n";
+  }
+  EXPECT_GE(advised, (1 - close) * fastest) << advice << table;
+  RecordProperty("advised_of_fastest", std::to_string(advised / fastest));
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, AdviceOnThisMachine,
+                         ::testing::Values("quickstart", "machine/gpt-small", "machine/bert-small",
+                                           "machine/resnet-small", "machine/vgg-small"));
+
+}  // namespace
+}  // namespace ringside
