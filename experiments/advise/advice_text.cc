@@ -132,8 +132,8 @@ std::string question_text(const Question& question) {
   std::string parameters = std::to_string(question.parameters);
   for (auto at = static_cast<std::ptrdiff_t>(parameters.size()) - 3; at > 0; at -= 3)
     parameters.insert(static_cast<std::size_t>(at), ",");
-  std::string devices = fmt::format("{} cores", cluster.device.cores);
-  if (!question.machine)
+  std::string devices = fmt::format("{} cores", cluster.machines * question.ranks_of_machine());
+  if (!question.on_cpus())
     devices = fmt::format("{} devices {} of {:.1f} GB, of which {:.1f} GB stay free",
                           cluster.machines * cluster.devices, cluster.device.name,
                           cluster.device.memory_gb, question.reserve_gb);
@@ -165,6 +165,11 @@ std::string advice_text(const Question& question, const Advice& advice, std::siz
         "first.\n",
         100 * as_fast(question));
   }
+  if (question.machine)
+    out += fmt::format("Ranks have {} thread{}, as calibrated: one process with the threads of all "
+                       "cores is not among the candidates.\n",
+                       question.training.device.threads,
+                       question.training.device.threads == 1 ? "" : "s");
   if (explain) out += explanation(advice);
   if (const std::string text =
           assumed_text({{question.cluster().name, question.cluster().assumed}});

@@ -55,8 +55,8 @@ ExperimentConfig simulated(const Question& question, const std::vector<Assignmen
 }
 
 std::int64_t machines_of(const Question& question, std::int64_t world) {
-  const std::int64_t devices = question.cluster().devices;
-  return question.machine ? 1 : (world + devices - 1) / devices;
+  const std::int64_t ranks = question.ranks_of_machine();
+  return (world + ranks - 1) / ranks;
 }
 
 /// Parts of a model that servers get: 1 MB, and larger ones where a step would be very many
@@ -69,8 +69,7 @@ std::int64_t partition_mb(const Question& question, std::int64_t world) {
 }  // namespace
 
 std::vector<Family> families_of(const Question& question, std::int64_t world) {
-  const sim::ClusterSpec& cluster = question.cluster();
-  const bool of_machines = world > cluster.devices && world % cluster.devices == 0;
+  const std::int64_t of_machine = question.ranks_of_machine();
   std::vector<Family> all;
   const auto add = [&](const std::string& scheme, const std::string& label,
                        const std::vector<Setting>& options) {
@@ -78,23 +77,22 @@ std::vector<Family> families_of(const Question& question, std::int64_t world) {
     // ZeRO's first two stages keep parameters whole, which the device then needs anyway.
     const bool whole = scheme == "zero1" || scheme == "zero2";
     const Offload most = whole ? std::min(row.offloads, Offload::optimizer) : row.offloads;
-    all.push_back({scheme, label, options, question.machine ? Offload::none : most});
+    all.push_back({scheme, label, options, question.on_cpus() ? Offload::none : most});
   };
   if (world == 1) {
     add("single", "single", {});
     // What a lone rank keeps of itself it can still keep on its host.
-    if (!question.machine) add("fsdp", "fsdp", {});
+    if (!question.on_cpus()) add("fsdp", "fsdp", {});
     return all;
   }
   add("ddp", "ddp", {});
   add("zero1", "zero1", {});
   add("zero2", "zero2", {});
   add("fsdp", "fsdp", {});
-  if (of_machines && cluster.devices > 1) {
-    const std::string devices = std::to_string(cluster.devices);
+  if (of_machine > 1 && world > of_machine && world % of_machine == 0)
     add("fsdp", "fsdp within machines",
-        {{"scheme.fsdp.shard", "hybrid_shard"}, {"scheme.fsdp.shard_group", devices}});
-  }
+        {{"scheme.fsdp.shard", "hybrid_shard"},
+         {"scheme.fsdp.shard_group", std::to_string(of_machine)}});
   const std::int64_t machines = machines_of(question, world);
   const Setting part{"scheme.ps.partition_mb", std::to_string(partition_mb(question, world))};
   add("ps", "ps beside workers",

@@ -38,16 +38,12 @@ std::vector<std::int64_t> dividing(const std::vector<std::int64_t>& worlds, std:
 }
 
 std::vector<std::int64_t> default_worlds(const Question& question) {
-  const sim::ClusterSpec& cluster = question.cluster();
-  std::vector<std::int64_t> worlds;
-  if (question.machine) {
-    for (std::int64_t cores = 1; cores <= cluster.device.cores; cores *= 2) worlds.push_back(cores);
-    return worlds;
-  }
-  worlds.push_back(cluster.machines * cluster.devices);
-  if (question.deadline_h > 0)
-    for (std::int64_t machines = cluster.machines / 2; machines > 0; machines /= 2)
-      worlds.push_back(machines * cluster.devices);
+  std::int64_t machines = question.cluster().machines;
+  std::vector<std::int64_t> worlds = {machines * question.ranks_of_machine()};
+  if (question.on_cpus())  // some steps are too short for all cores
+    for (std::int64_t world = worlds.front() / 2; world > 0; world /= 2) worlds.push_back(world);
+  else if (question.deadline_h > 0)
+    while ((machines /= 2) > 0) worlds.push_back(machines * question.ranks_of_machine());
   return worlds;
 }
 
@@ -100,12 +96,10 @@ void complete(Question& question) {
         "with --batch, or other numbers of workers with --worlds",
         train.global_batch, fmt::join(question.worlds, " or "));
   question.worlds = worlds;
-  const std::int64_t devices = question.machine
-                                   ? question.cluster().device.cores
-                                   : question.cluster().machines * question.cluster().devices;
+  const std::int64_t devices = question.cluster().machines * question.ranks_of_machine();
   if (question.worlds.back() > devices)
-    throw Error("--worlds {}: the cluster '{}' has {} devices", question.worlds.back(),
-                question.cluster().name, devices);
+    throw Error("--worlds {}: the cluster '{}' has {} {}", question.worlds.back(),
+                question.cluster().name, devices, question.on_cpus() ? "cores" : "devices");
   if (question.precisions.empty())
     question.precisions = {products_dtype(plan_training(question.training, "single", 1))};
   std::vector<std::string> dtypes;

@@ -31,6 +31,11 @@ struct Question {
   double samples = 0, deadline_h = 0;
 
   const sim::ClusterSpec& cluster() const { return machine ? *machine : *training.cluster; }
+  bool on_cpus() const { return cluster().device.kind == sim::DeviceKind::cpu; }
+  /// How many ranks a machine of the cluster has a device, or a core of its CPUs, for.
+  std::int64_t ranks_of_machine() const {
+    return cluster().devices * (on_cpus() ? cluster().device.cores : 1);
+  }
 };
 
 /// The training that a preset (core/models/presets.h) describes: random data of the kind that the

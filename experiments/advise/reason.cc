@@ -118,7 +118,7 @@ std::string reason_of(const Question& question, const Advice& advice) {
       if (const std::string text =
               against(question, advice, [&](const Candidate& one) { return one.world == world; });
           !text.empty())
-        reasons.push_back(fmt::format("with {} workers {}", world, text));
+        reasons.push_back(fmt::format("with {} worker{} {}", world, world == 1 ? "" : "s", text));
   return fmt::format("{}", fmt::join(reasons, "; "));
 }
 

@@ -38,8 +38,8 @@ TEST(PublishedChoices, ThatAreWrongAreNamed) {
               HasSubstr("'8 bits' is none of dp, ddp, fsdp, offload, 16 bits"));
 }
 
-/// Every step takes as long as its samples on one device, half of it in 16 bits; whole models have no
-/// room on a device.
+/// Every step takes as long as its samples on one device, half of it in 16 bits; whole models have
+/// no room on a device.
 std::vector<RunOutcome> made_up(const std::vector<RunPlan>& plans, double) {
   std::vector<RunOutcome> out;
   for (const RunPlan& plan : plans) {

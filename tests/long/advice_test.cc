@@ -14,7 +14,8 @@ namespace {
 
 class AdviceOnThisMachine : public ::testing::TestWithParam<const char*> {};
 
-/// All ways of training that `advise` considers are run, the advised one first.
+/// All ways of training that `advise` considers are run. (One process on all cores is none of them:
+/// a calibration is of ranks with so many threads.)
 TEST_P(AdviceOnThisMachine, IsWithin5PercentOfTheFastest) {
   constexpr double close = 0.05;
   const testing::TemporaryFolder folder;
@@ -29,15 +30,19 @@ TEST_P(AdviceOnThisMachine, IsWithin5PercentOfTheFastest) {
   const std::string advice = run({"advise", experiment, "--cases", "100"});
   const std::string name = std::filesystem::path(experiment).stem().string();
   run({"compare", "results/advise/" + name + ".toml", "--set", "compare.repeats=5"});
+  const std::string first_case = advice.substr(advice.find("Advised: ") + 9);
+  const std::string advised_label = first_case.substr(0, first_case.find(", at world"));
   const auto summary =
       nlohmann::json::parse(std::ifstream(folder.path() / "results" / name / "summary.json"));
   double advised = 0, fastest = 0;
   std::string table;
   for (const auto& one : summary.at("cases")) {
     const double speed = one.at("samples_per_s");
-    if (advised == 0) advised = speed;
+    const std::string label = one.at("label");
+    if (advice.find(" " + label + " |") == std::string::npos) continue;
+    if (label == advised_label) advised = speed;
     fastest = std::max(fastest, speed);
-    table += one.at("label").get<std::string>() + ": " + std::to_string(speed) + " samples/s\n";
+    table += label + ": " + std::to_string(speed) + " samples/s\n";
   }
   EXPECT_GE(advised, (1 - close) * fastest) << advice << table;
   RecordProperty("advised_of_fastest", std::to_string(advised / fastest));
