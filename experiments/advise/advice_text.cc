@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "experiments/registry/registry.h"
 #include "experiments/report/assumed.h"
 #include "experiments/report/interval.h"
 #include "experiments/report/text_table.h"
@@ -24,8 +25,8 @@ TableLine head(const Question& question) {
   return line;
 }
 
-TableLine line_of(const Question& question, const Considered& one, std::size_t rank) {
-  TableLine line = {std::to_string(rank),
+TableLine line_of(const Question& question, const Considered& one, const std::string& rank) {
+  TableLine line = {rank,
                     label_of(one.candidate),
                     std::to_string(one.candidate.world),
                     per_second(one.samples_per_s),
@@ -34,7 +35,7 @@ TableLine line_of(const Question& question, const Considered& one, std::size_t r
                     milliseconds(one.exposed_ms),
                     milliseconds(one.optimizer_ms),
                     of_gb(one.needs_gb),
-                    of_gb(question.cluster().device.memory_gb - one.needs_gb)};
+                    of_gb(question.memory_gb() - one.needs_gb)};
   if (question.price > 0)
     line.push_back(fmt::format("{:.2f}", question.price * device_hours_per_million(one)));
   if (question.samples > 0) line.push_back(fmt::format("{:.1f}", hours(question, one)));
@@ -42,38 +43,49 @@ TableLine line_of(const Question& question, const Considered& one, std::size_t r
   return line;
 }
 
-/// Which of the others may be as fast as the advised one: steps of one cluster are off by the same
+/// Whether another one may be as fast as the advised one: steps of one cluster are off by the same
 /// errors, so each has the interval of the advised one, in proportion.
+bool is_equal(const Advice& advice, const Considered& one) {
+  if (!advice.bounds) return false;
+  const Interval own{advice.bounds->low_ms, advice.bounds->high_ms};
+  const double ratio = advice.ranked.front().samples_per_s / one.samples_per_s;
+  return own.overlaps({ratio * own.low, ratio * own.high});
+}
+
 std::string interval_text(const Advice& advice, std::size_t shown) {
   if (!advice.bounds)
     return "The cluster file does not say how far off its steps may be, so there is no interval.\n";
-  const Considered& best = advice.ranked.front();
-  const Interval own{advice.bounds->low_ms, advice.bounds->high_ms};
-  std::size_t equal = 0;
-  for (std::size_t i = 1; i < shown; ++i) {
-    const double ratio = best.samples_per_s / advice.ranked[i].samples_per_s;
-    equal += own.overlaps({ratio * own.low, ratio * own.high}) ? 1 : 0;
-  }
-  return fmt::format(
+  std::string out = fmt::format(
       "Its step lies between {} and {} ms as far as the errors that the cluster file states "
-      "allow.{}\n",
-      milliseconds(own.low), milliseconds(own.high),
-      equal == 0 ? ""
-                 : fmt::format(" The intervals of {} other{} in the table overlap with that one: "
-                               "they are predicted to be slower, and may turn out as fast.",
-                               equal, equal == 1 ? "" : "s"));
+      "allow.",
+      milliseconds(advice.bounds->low_ms), milliseconds(advice.bounds->high_ms));
+  const bool equals = std::any_of(advice.ranked.begin() + 1,
+                                  advice.ranked.begin() + static_cast<std::ptrdiff_t>(shown),
+                                  [&](const Considered& one) { return is_equal(advice, one); });
+  if (equals)
+    out +=
+        " Those marked = have intervals that overlap with that one, and count as equal: the "
+        "prediction cannot tell which is faster.";
+  return out + "\n";
 }
 
 std::string nothing_fits(const Question& question, const Advice& advice) {
   const Considered* least = nullptr;
+  const bool in_time =
+      std::none_of(advice.others.begin(), advice.others.end(),
+                   [](const Considered& one) { return one.fate == Fate::not_tried; });
+  if (!in_time)
+    return fmt::format("Nothing was simulated within {:.0f} s; raise --seconds.\n",
+                       question.seconds);
   for (const Considered& one : advice.others)
     if (one.fate == Fate::no_memory && (!least || one.needs_gb < least->needs_gb)) least = &one;
-  if (!least) return "Nothing could be simulated; --explain says why.\n";
+  if (!least)
+    return fmt::format("Nothing could be simulated: {}.\n",
+                       advice.others.empty() ? "there is no candidate" : advice.others.front().why);
   return fmt::format(
       "NOTHING FITS. What needs least, '{}', takes {:.1f} GB of a device with {:.1f} GB, of which "
       "{:.1f} GB stay free; use more devices, a smaller model or shorter samples.\n",
-      label_of(least->candidate), least->needs_gb, question.cluster().device.memory_gb,
-      question.reserve_gb);
+      label_of(least->candidate), least->needs_gb, question.memory_gb(), question.reserve_gb);
 }
 
 std::string_view word_of(Fate fate) {
@@ -136,7 +148,7 @@ std::string question_text(const Question& question) {
   if (!question.on_cpus())
     devices = fmt::format("{} devices {} of {:.1f} GB, of which {:.1f} GB stay free",
                           cluster.machines * cluster.devices, cluster.device.name,
-                          cluster.device.memory_gb, question.reserve_gb);
+                          question.memory_gb(), question.reserve_gb);
   return fmt::format("{}: {} parameters, {} samples a step with {}, on {}: {}\n",
                      question.training.name, parameters, question.training.train.global_batch,
                      question.training.optimizer.kind, cluster.name, devices);
@@ -150,8 +162,11 @@ std::string advice_text(const Question& question, const Advice& advice, std::siz
   } else {
     const std::size_t shown = std::min(most, advice.ranked.size());
     std::vector<TableLine> lines = {head(question)};
-    for (std::size_t i = 0; i < shown; ++i)
-      lines.push_back(line_of(question, advice.ranked[i], i + 1));
+    for (std::size_t i = 0; i < shown; ++i) {
+      const Considered& one = advice.ranked[i];
+      const std::string mark = i > 0 && is_equal(advice, one) ? " =" : "";
+      lines.push_back(line_of(question, one, std::to_string(i + 1) + mark));
+    }
     out += text_table(lines) + "\n";
     const Considered& best = advice.ranked.front();
     out += fmt::format("Advised: {}, at world {}: {}.\n", label_of(best.candidate),
@@ -161,15 +176,24 @@ std::string advice_text(const Question& question, const Advice& advice, std::siz
                          question.deadline_h, hours(question, best));
     out += interval_text(advice, shown);
     out += fmt::format(
-        "Of those that are as fast as each other within {:.0f}%, the simplest is "
-        "first.\n",
+        "Of those within {:.0f}% of the fastest the simplest is advised; all others stand in the "
+        "order of their speed.\n",
         100 * as_fast(question));
   }
+  const auto late = std::count_if(advice.others.begin(), advice.others.end(),
+                                  [](const auto& one) { return one.fate == Fate::not_tried; });
+  if (late > 0 && !advice.ranked.empty())
+    out += fmt::format("{} candidate{} not simulated within {:.0f} s: --seconds gives more time.\n",
+                       late, late == 1 ? " was" : "s were", question.seconds);
+  if (find_model(question.training.model.kind).batch_norms)
+    out +=
+        "Batch norms take their statistics of a micro-batch, so its size is part of the "
+        "training.\n";
   if (question.machine)
-    out += fmt::format("Ranks have {} thread{}, as calibrated: one process with the threads of all "
-                       "cores is not among the candidates.\n",
-                       question.training.device.threads,
-                       question.training.device.threads == 1 ? "" : "s");
+    out += fmt::format(
+        "Ranks have {} thread{}, as calibrated: one process with the threads of all "
+        "cores is not among the candidates.\n",
+        question.training.device.threads, question.training.device.threads == 1 ? "" : "s");
   if (explain) out += explanation(advice);
   if (const std::string text =
           assumed_text({{question.cluster().name, question.cluster().assumed}});

@@ -33,10 +33,11 @@ class Settings {
   void add_micro_batch(const MicroBatch& micro_batch) {
     const bool tf32 = micro_batch.precision == "tf32";
     set("train.precision", tf32 ? "fp32" : micro_batch.precision);
-    if (tf32) set("device.tf32", true);
+    set("device.tf32", tf32);
     set("train.recompute", name_of(micro_batch.recompute));
     set("train.micro_batch", micro_batch.samples);
     set("train.accumulation", 1);
+    set("train.shares", "equal");
   }
   const std::vector<Assignment>& all() const { return all_; }
 
@@ -139,17 +140,22 @@ CaseConfig case_of(const Question& question, const Candidate& candidate) {
           .set = settings.all()};
 }
 
-RunPlan plan_of(const Question& question, const Candidate& candidate) {
+ExperimentConfig advised_training(const Question& question, const Candidate& candidate) {
   const CaseConfig one = case_of(question, candidate);
+  return question.machine ? bind_line(question.training, one.set, {}, question.training.name)
+                          : simulated(question, one.set);
+}
+
+RunPlan plan_of(const Question& question, const Candidate& candidate) {
+  ExperimentConfig config = advised_training(question, candidate);
   const auto world = static_cast<int>(candidate.world);
-  if (question.machine) {
-    const ExperimentConfig config =
-        bind_line(question.training, one.set, {}, question.training.name);
-    return prediction_plan(plan_training(config, one.scheme, world), *question.machine);
-  }
-  ExperimentConfig config = simulated(question, one.set);
+  if (question.machine)
+    return prediction_plan(plan_training(config, candidate.family.scheme, world),
+                           *question.machine);
   config.cluster->device.memory_gb -= question.reserve_gb;
-  return plan_training(config, one.scheme, world);
+  for (sim::OtherMachines& other : config.cluster->others)
+    other.device.memory_gb -= question.reserve_gb;
+  return plan_training(config, candidate.family.scheme, world);
 }
 
 RunPlan lone_plan(const Question& question, const MicroBatch& micro_batch) {

@@ -31,7 +31,7 @@ struct Candidate {
   std::string precision = "fp32";  // dtype of products
   Recompute recompute = Recompute::none;
   Offload offload = Offload::none;
-  std::int64_t micro_batches = 1;  // of a rank in a step; 0: as the question's training says
+  std::int64_t micro_batches = 1;  // of a rank in a step; on this machine as the training says
   std::vector<Setting> tuned{};    // options of the scheme beside those of the family
 };
 
@@ -50,6 +50,9 @@ MicroBatch micro_batch_of(const Question& question, const Candidate& candidate);
 /// The candidate as a case of a comparison of the question's training. Throws Error for settings
 /// that cannot be.
 CaseConfig case_of(const Question& question, const Candidate& candidate);
+
+/// The question's training with the settings of the candidate; of a simulated one, with few steps.
+ExperimentConfig advised_training(const Question& question, const Candidate& candidate);
 
 /// The run that is simulated for the candidate, with few steps. Throws Error for a candidate that
 /// cannot be planned.

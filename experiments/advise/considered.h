@@ -31,9 +31,9 @@ struct Considered {
 };
 
 /// Candidates whose speeds differ by a smaller share than this are as fast as each other, and the
-/// simpler one is advised. On CPUs it is the share by which predictions are off where they are worst
-/// (tests/long/predictions_test.cc): no simulation knows how the system's scheduler shares cores among
-/// the threads of workers, communicators and servers.
+/// simpler one is advised. On CPUs it is the share by which predictions are off where they are
+/// worst (tests/long/predictions_test.cc): no simulation knows how the system's scheduler shares
+/// cores among the threads of workers, communicators and servers.
 double as_fast(const Question& question);
 
 /// Those that were simulated, the fastest first; with a deadline those that meet it, by the hours

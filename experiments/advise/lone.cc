@@ -32,6 +32,9 @@ bool LoneDevices::measure(const std::vector<MicroBatch>& micro_batches) {
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (outcomes[i].interrupted) return false;
     const Row& row = outcomes[i].row;
+    if (row.error == out_of_time)
+      throw Error("one device alone takes longer than {} s to simulate; raise --seconds",
+                  question_.seconds);
     if (row.status != "ok") throw Error("one device alone: {}", row.error);
     known_[unknown[i]] = {row.time_ms.compute, activations_at_peak(row)};
   }

@@ -61,6 +61,18 @@ bool has_word(const std::string& name, const Candidate& candidate) {
 void check(const PublishedChoice& choice, const std::string& place) {
   if (choice.question.empty() || choice.model.empty() || choice.cluster.empty() || choice.batch < 1)
     throw Error("{}: [[{}]] needs question, model, cluster and batch", place, table_name);
+  if (choice.contradiction.empty() != choice.contradicted.empty())
+    throw Error("{}: contradiction and contradicted go together: a sentence, and against what",
+                place);
+  const std::pair<const char*, const std::string&> asked[] = {
+      {"advised", choice.advised},
+      {"ddp", choice.ddp},
+      {"fsdp", choice.fsdp},
+      {"communication", choice.communication}};
+  for (const std::string& one : choice.contradicted)
+    if (std::none_of(std::begin(asked), std::end(asked),
+                     [&](const auto& key) { return key.first == one && !key.second.empty(); }))
+      throw Error("{}: contradicted: nothing was published as '{}'", place, one);
   for (const std::string& word : words_of(choice.advised)) {
     std::vector<std::string_view> known;
     for (const Word& one : advice_words()) known.push_back(one.name);
@@ -76,7 +88,7 @@ Question question_of(const PublishedChoice& choice, int processes) {
   settings.insert(settings.end(), choice.set.begin(), choice.set.end());
   Question question;
   question.training = training_of_preset(choice.model, settings);
-  question.precisions = usual_precisions(question.cluster().device);
+  question.precisions = usual_precisions(question);
   question.worlds = choice.worlds;
   question.processes = processes;
   complete(question);
@@ -137,7 +149,8 @@ Fields fields_of(PublishedChoice& choice) {
           {"ddp", &choice.ddp},
           {"fsdp", &choice.fsdp},
           {"communication", &choice.communication},
-          {"contradiction", &choice.contradiction}};
+          {"contradiction", &choice.contradiction},
+          {"contradicted", &choice.contradicted}};
 }
 
 bool lists_choices(const std::filesystem::path& file) {
@@ -167,11 +180,13 @@ std::vector<ReproducedChoice> answers_to(const PublishedChoice& choice, const Si
   const Advice advice = search(question, simulate, seconds_now, [](const Considered&) {});
   std::vector<ReproducedChoice> answers;
   const auto add = [&](const std::string& asked, const std::string& published) -> auto& {
+    const auto& against = choice.contradicted;
+    const bool contradicted = std::find(against.begin(), against.end(), asked) != against.end();
     return answers.emplace_back(
         ReproducedChoice{.question = choice.question,
                          .asked = asked,
                          .published = published,
-                         .contradiction = choice.contradiction,
+                         .contradiction = contradicted ? choice.contradiction : "",
                          .assumed = {question.cluster().name, question.cluster().assumed}});
   };
   ReproducedChoice& advised = add("advised", choice.advised);
@@ -182,18 +197,18 @@ std::vector<ReproducedChoice> answers_to(const PublishedChoice& choice, const Si
   advised.agrees = std::all_of(words.begin(), words.end(), [&](const std::string& word) {
     return has_word(word, best.candidate);
   });
-  advised.reason =
-      fmt::format("{:.4g} samples/s, {:.1f} of {:.0f} GB, {}", best.samples_per_s, best.needs_gb,
-                  question.cluster().device.memory_gb, reason_of(question, advice));
+  advised.reason = fmt::format("{:.4g} samples/s, {:.1f} of {:.0f} GB, {}", best.samples_per_s,
+                               best.needs_gb, question.memory_gb(), reason_of(question, advice));
   const auto add_word = [&](const std::string& asked, const std::string& published,
                             const std::pair<std::string, std::string>& here) {
     if (published.empty()) return;
     ReproducedChoice& answer = add(asked, published);
     answer.here = fmt::format("{} ({})", here.first, here.second);
-    answer.agrees = here.first == published;
+    answer.agrees =
+        here.first == published || (published == "possible" && here.first != "impossible");
   };
-  add_word("DDP", choice.ddp, fitness_of(advice, is_ddp));
-  add_word("FSDP", choice.fsdp, fitness_of(advice, is_fsdp));
+  add_word("ddp", choice.ddp, fitness_of(advice, is_ddp));
+  add_word("fsdp", choice.fsdp, fitness_of(advice, is_fsdp));
   add_word("communication", choice.communication, communication_of(best));
   return answers;
 }

@@ -24,7 +24,10 @@ struct PublishedChoice {
   std::string advised{};        // words of advice_words, all of which hold of what is advised
   std::string ddp{}, fsdp{};    // words of fitness_words
   std::string communication{};  // words of share_words
-  std::string contradiction{};  // one sentence, with the arithmetic, where an answer differs
+  /// One sentence, with the arithmetic, against these of the four: "advised", "ddp", "fsdp",
+  /// "communication".
+  std::string contradiction{};
+  std::vector<std::string> contradicted{};
 };
 
 Fields fields_of(PublishedChoice& choice);
@@ -35,13 +38,13 @@ bool lists_choices(const std::filesystem::path& file);
 std::vector<PublishedChoice> read_choices(const std::filesystem::path& file);
 
 /// Looks for the best way of training, and says in the words of what was published what came out:
-///   advised         "dp", "ddp", "fsdp" (ZeRO's second or third stage), "offload", "16 bits",
-///   separated
-///                   by commas
-///   ddp, fsdp       "impossible": nothing fits; "barely": with recomputation or offload alone;
-///                   else by efficiency "excellent" (90% or more), "good" (75%), "poor"
-///   communication   the share of the advised step in which compute waits for communication: "low"
-///                   (below 5%), "medium" (15%), "high" (30%), "very high"
+///   advised: "dp", "ddp", "fsdp" (ZeRO's second or third stage), "offload", "16 bits", with commas
+///   between several;
+///   ddp, fsdp: "impossible": nothing fits; "barely": with recomputation or offload alone; else by
+///   efficiency "excellent" (90% or more), "good" (75%) and "poor". "possible" stands for all of
+///   them but the first;
+///   communication: the share of the advised step in which compute waits for it: "low" (below 5%),
+///   "medium" (15%), "high" (30%) and "very high".
 /// A choice without anything published has one answer, what is advised. Throws Error as search()
 /// does.
 std::vector<ReproducedChoice> answers_to(const PublishedChoice& choice, const Simulate& simulate,

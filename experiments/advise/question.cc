@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/models/presets.h"
 #include "core/plan/places.h"
 #include "experiments/plan/checks.h"
 #include "experiments/plan/planner.h"
@@ -13,20 +14,28 @@
 namespace ringside {
 namespace {
 
+bool needs_files(const DatasetRow& row, const DataConfig& data) {
+  try {
+    return !row.files(data).empty();
+  } catch (const Error&) {
+    return true;  // and they are not there
+  }
+}
+
 /// The first data set that needs no files and has samples of the kind that the model reads.
 void choose_data(ExperimentConfig& config) {
-  std::string first_error;
+  std::string error;
   for (const DatasetRow& row : dataset_rows()) {
+    if (needs_files(row, config.data)) continue;
     config.data.kind = row.name;
     try {
-      if (!row.files(config.data).empty()) continue;
       check_inputs(plan_training(config, "single", 1));
       return;
-    } catch (const std::exception& error) {
-      if (first_error.empty()) first_error = error.what();
+    } catch (const std::exception& refusal) {
+      if (error.empty()) error = refusal.what();
     }
   }
-  throw Error("{}", first_error);
+  throw Error("{}", error);
 }
 
 /// The numbers of workers among `worlds` that divide the batch.
@@ -47,6 +56,27 @@ std::vector<std::int64_t> default_worlds(const Question& question) {
   return worlds;
 }
 
+/// Candidates set these keys.
+void reset_what_is_chosen(TrainConfig& train) {
+  const TrainConfig defaults;
+  train.micro_batch = defaults.micro_batch;
+  train.accumulation = defaults.accumulation;
+  train.shares = defaults.shares;
+  train.weights = defaults.weights;
+  train.recompute = defaults.recompute;
+  train.offload = defaults.offload;
+}
+
+/// The dtypes in which all devices of the cluster multiply.
+std::vector<std::string> precisions_of(const sim::ClusterSpec& cluster) {
+  std::vector<std::string> out;
+  for (const auto& [dtype, peak] : cluster.device.tflops)
+    if (std::all_of(cluster.others.begin(), cluster.others.end(),
+                    [&](const auto& other) { return other.device.tflops.contains(dtype); }))
+      out.push_back(dtype);
+  return out;
+}
+
 std::int64_t count_parameters(const ExperimentConfig& training) {
   const RunPlan plan = plan_training(training, "single", 1);
   const auto device = find_device(plan.device.kind).make(plan, 0, nullptr);
@@ -55,11 +85,19 @@ std::int64_t count_parameters(const ExperimentConfig& training) {
 
 }  // namespace
 
-std::vector<std::string> usual_precisions(const sim::DeviceSpec& device) {
+double Question::memory_gb() const {
+  double least = cluster().device.memory_gb;
+  for (const sim::OtherMachines& other : cluster().others)
+    least = std::min(least, other.device.memory_gb);
+  return least;
+}
+
+std::vector<std::string> usual_precisions(const Question& question) {
+  const std::vector<std::string> known = precisions_of(question.cluster());
   std::vector<std::string> out;
   for (const auto& [first, second] : {std::pair("bf16", "fp16"), {"tf32", "fp32"}})
     for (const char* dtype : {first, second})
-      if (device.tflops.contains(dtype)) {
+      if (std::find(known.begin(), known.end(), dtype) != known.end()) {
         out.push_back(dtype);
         break;
       }
@@ -68,6 +106,7 @@ std::vector<std::string> usual_precisions(const sim::DeviceSpec& device) {
 
 ExperimentConfig training_of_preset(const std::string& preset,
                                     const std::vector<std::string>& overrides) {
+  find_preset(preset);
   std::vector<std::string> all = {"model.preset=" + preset, "data.holdout=0",
                                   "train.timeout_s=360000"};
   all.insert(all.end(), overrides.begin(), overrides.end());
@@ -75,12 +114,17 @@ ExperimentConfig training_of_preset(const std::string& preset,
   const bool data_given = std::any_of(overrides.begin(), overrides.end(), [](const auto& one) {
     return one.starts_with("data.kind=") || one.starts_with("data.path=");
   });
+  reset_what_is_chosen(config.train);
   if (!data_given) choose_data(config);
   return config;
 }
 
 void complete(Question& question) {
   TrainConfig& train = question.training.train;
+  if (!question.machine) reset_what_is_chosen(train);
+  check_inputs(plan_training(question.training, "single", 1));
+  if (question.reserve_gb >= question.memory_gb() && !question.on_cpus())
+    throw Error("--reserve {}: the devices have {} GB", question.reserve_gb, question.memory_gb());
   question.parameters = count_parameters(question.training);
   if (question.worlds.empty()) question.worlds = default_worlds(question);
   std::sort(question.worlds.begin(), question.worlds.end());
@@ -102,12 +146,12 @@ void complete(Question& question) {
                 question.cluster().name, devices, question.on_cpus() ? "cores" : "devices");
   if (question.precisions.empty())
     question.precisions = {products_dtype(plan_training(question.training, "single", 1))};
-  std::vector<std::string> dtypes;
-  for (const auto& [dtype, peak] : question.cluster().device.tflops) dtypes.push_back(dtype);
+  if (question.machine) return;
+  const std::vector<std::string> known = precisions_of(question.cluster());
   for (const std::string& precision : question.precisions)
-    if (!question.machine && !question.cluster().device.tflops.contains(precision))
+    if (std::find(known.begin(), known.end(), precision) == known.end())
       throw Error("--precisions {}: device '{}' multiplies in {}", precision,
-                  question.cluster().device.name, fmt::join(dtypes, ", "));
+                  question.cluster().device.name, fmt::join(known, ", "));
 }
 
 }  // namespace ringside

@@ -13,7 +13,7 @@ namespace ringside {
 struct Question {
   /// The training and its cluster. All that decides what is computed stays as it stands here:
   /// model, data, optimizer and global batch. What is chosen in place of what stands here: the
-  /// scheme and its options, train.micro_batch, train.recompute and train.offload.
+  /// scheme and its options, micro-batches, equal shares, train.recompute and train.offload.
   ExperimentConfig training;
   /// This machine as `ringside calibrate` measured it, if ranks are cores of its CPU. Precision and
   /// micro-batches then stay as they are, because only operations of their kind have been timed.
@@ -32,6 +32,8 @@ struct Question {
 
   const sim::ClusterSpec& cluster() const { return machine ? *machine : *training.cluster; }
   bool on_cpus() const { return cluster().device.kind == sim::DeviceKind::cpu; }
+  /// Memory of the device that has least of it.
+  double memory_gb() const;
   /// How many ranks a machine of the cluster has a device, or a core of its CPUs, for.
   std::int64_t ranks_of_machine() const {
     return cluster().devices * (on_cpus() ? cluster().device.cores : 1);
@@ -44,13 +46,14 @@ struct Question {
 ExperimentConfig training_of_preset(const std::string& preset,
                                     const std::vector<std::string>& overrides);
 
-/// The dtypes of products that a device multiplies fastest in 16 and in 32 bits.
-std::vector<std::string> usual_precisions(const sim::DeviceSpec& device);
+/// The dtypes of products that all devices of the question's cluster multiply fastest in 16 and in
+/// 32 bits.
+std::vector<std::string> usual_precisions(const Question& question);
 
 /// Completes a question whose training, price, samples and deadline are set: ranks on all devices,
 /// and with a deadline also on half, a quarter and so on of the machines; the precision of
-/// the training. Throws Error for a global batch that no world divides, for more workers than
-/// devices, and for a precision in which the devices do not multiply.
+/// the training. Throws Error for a training that cannot be, for a global batch that no world
+/// divides, for more workers than devices, and for a precision in which devices do not multiply.
 void complete(Question& question);
 
 }  // namespace ringside

@@ -12,11 +12,12 @@ namespace {
 
 using Is = std::function<bool(const Candidate&)>;
 
-std::string slower(const Question& question, const Considered& one, const Considered& advised) {
-  const double more = advised.samples_per_s / one.samples_per_s - 1;
-  return more < as_fast(question)
-             ? (more > -as_fast(question) ? "as fast" : fmt::format("{:.0f}% faster", -100 * more))
-             : fmt::format("{:.0f}% slower", 100 * more);
+std::string slower(const Considered& one, const Considered& advised) {
+  const double more = 100 * (advised.samples_per_s / one.samples_per_s - 1);
+  const auto text = [](double percent) {
+    return percent < 10 ? fmt::format("{:.1f}%", percent) : fmt::format("{:.0f}%", percent);
+  };
+  return more < 0 ? text(-more) + " faster" : text(more) + " slower";
 }
 
 /// What speaks against all candidates of a kind: the fastest of them is slower, or none fits.
@@ -26,8 +27,7 @@ std::string against(const Question& question, const Advice& advice, const Is& is
   const Considered* best = nullptr;
   for (const Considered& one : advice.ranked)
     if (is(one.candidate) && (!best || one.samples_per_s > best->samples_per_s)) best = &one;
-  if (best)
-    return fmt::format("'{}' is {}", label_of(best->candidate), slower(question, *best, advised));
+  if (best) return fmt::format("'{}' is {}", label_of(best->candidate), slower(*best, advised));
   double least_gb = std::numeric_limits<double>::max();
   bool all_too_large = true;
   for (const Considered& one : advice.others) {
@@ -40,9 +40,8 @@ std::string against(const Question& question, const Advice& advice, const Is& is
   }
   if (!best) return {};
   if (all_too_large)
-    return least_gb > question.cluster().device.memory_gb
-               ? fmt::format("does not fit ({:.1f} GB)", least_gb)
-               : "does not fit";
+    return least_gb > question.memory_gb() ? fmt::format("does not fit ({:.1f} GB)", least_gb)
+                                           : "does not fit";
   const std::string label = label_of(best->candidate);
   switch (best->fate) {
     case Fate::cannot_win:
@@ -100,6 +99,12 @@ std::string reason_of(const Question& question, const Advice& advice) {
         against(question, advice, [&](const Candidate& one) { return same_world(one) && is(one); });
     if (!text.empty()) reasons.push_back(text.starts_with('\'') ? text : what + " " + text);
   };
+  if (!advised.tuned.empty())
+    add("", [&](const Candidate& one) {
+      Candidate plain = advised;
+      plain.tuned.clear();
+      return label_of(one) == label_of(plain);
+    });
   for (const std::string& precision : question.precisions)
     if (precision != advised.precision)
       add(precision, [&](const Candidate& one) { return one.precision == precision; });

@@ -130,7 +130,7 @@ class Search {
   /// Looks for the fewest micro-batches, at least so many, with which the candidate fits.
   void fit(Considered& one, std::int64_t at_least) {
     Candidate& candidate = one.candidate;
-    const double room = gb * (question_.cluster().device.memory_gb - question_.reserve_gb);
+    const double room = gb * (question_.memory_gb() - question_.reserve_gb);
     const std::int64_t share = question_.training.train.global_batch / candidate.world;
     double states = 0;
     try {
@@ -318,7 +318,10 @@ class Search {
         give_up(all_[i], Fate::needless,
                 fmt::format("it changes the speed by {:+.1f}%", 100 * gain));
     }
-    std::erase_if(all_, [&](const Considered& one) { return pending(one); });
+    for (std::size_t i = first; i < all_.size(); ++i)
+      if (pending(all_[i]))
+        give_up(all_[i], Fate::not_tried,
+                fmt::format("not simulated within {:.0f} s", question_.seconds));
   }
 
   // ---- the answer
@@ -338,7 +341,11 @@ class Search {
     };
     std::vector<MicroBatch> plain;
     for (const Considered& one : ranked) plain.push_back(micro_batch_of(question_, plainly(one)));
-    if (!lone_.measure(plain)) return;
+    try {
+      if (!lone_.measure(plain)) return;
+    } catch (const Error&) {
+      return;  // a device alone took too long: efficiencies are not known then
+    }
     for (Considered& one : ranked) one.efficiency = compute_ms(plainly(one)) / one.step_ms;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <thread>
 
 #include "core/base/seconds_now.h"
@@ -14,6 +15,11 @@ Simulate side_by_side(const RankStart& start, int processes) {
     std::atomic<std::size_t> next = 0;
     const double end = seconds_now() + seconds;
     RankStart limited = start;
+    std::mutex output;
+    limited.program.on_output = [&](const std::string& text) {
+      const std::lock_guard lock(output);
+      start.program.on_output(text);
+    };
     limited.interrupted = [&] { return start.interrupted() || seconds_now() > end; };
     const auto work = [&] {
       for (std::size_t i = next++; i < plans.size(); i = next++) {

@@ -108,7 +108,7 @@ std::map<OpKey, double> memory_parts(const OpTimes& alone, const OpTimes& togeth
     const MeanTime& mean = alone.at(op);
     if (mean.count == 0) continue;
     if (longer < parts)
-      part *= std::max(0.0, longer) / parts;
+      part *= parts > 0 ? std::max(0.0, longer) / parts : 0;
     else if (step > parts)
       part += std::min(1.0, (longer - parts) / (step - parts)) * (mean.us - part);
   }

@@ -107,7 +107,7 @@ int run_command(const Process& process) {
                       "keep what is in the results folder, and make only the missing runs");
   reproduce
       ->add_option("--results", arguments.results,
-                   "write results to DIR/reproduce, with tables.md and tables.json")
+                   "write results to DIR/reproduce, with these tables in tables.md and tables.json")
       ->type_name("DIR")
       ->capture_default_str();
   reproduce
@@ -131,8 +131,10 @@ int run_command(const Process& process) {
                    "the cluster file; default: that of the experiment file, or this machine as "
                    "`ringside calibrate` measured it")
       ->type_name("FILE");
-  advise->add_option("--batch", arguments.batch, "the global batch; default: that of the file")
-      ->check(CLI::PositiveNumber)
+  advise
+      ->add_option("--batch", arguments.batch,
+                   "the global batch; default: that of the experiment file")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
       ->type_name("SAMPLES");
   advise
       ->add_option("--worlds", arguments.worlds,
@@ -140,6 +142,7 @@ int run_command(const Process& process) {
                    "half of the machines, a quarter and so on")
       ->delimiter(',')
       ->type_name("N,M")
+      ->check(CLI::Range(1, 1'000'000))
       ->allow_extra_args(false);
   advise
       ->add_option("--precisions", arguments.precisions,

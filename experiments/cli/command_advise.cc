@@ -1,6 +1,7 @@
 // ringside advise
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/base/error.h"
@@ -12,6 +13,7 @@
 #include "experiments/advise/advice_text.h"
 #include "experiments/calibrate/calibrate.h"
 #include "experiments/cli/commands.h"
+#include "experiments/cli/output_files.h"
 #include "experiments/config/cluster_file.h"
 #include "experiments/config/experiment_text.h"
 #include "experiments/plan/checks.h"
@@ -49,7 +51,7 @@ sim::ClusterSpec machine_of(const DeviceConfig& device, const std::string& resul
   return machine;
 }
 
-Question question_of(const Arguments& arguments) {
+Question question_of(const Arguments& arguments, std::ostream& errors) {
   Question question;
   question.seconds = arguments.seconds;
   question.processes = std::max(1, allowed_cores().value_or(1));
@@ -62,8 +64,17 @@ Question question_of(const Arguments& arguments) {
     throw Error("--deadline says within how many hours; say with --samples how many samples");
   const std::vector<std::string> settings = settings_of(arguments);
   const bool file = arguments.file.ends_with(".toml") || std::filesystem::exists(arguments.file);
-  question.training = file ? read_experiment(arguments.file, settings).common
-                           : training_of_preset(arguments.file, settings);
+  if (!file && arguments.batch == 0)
+    throw Error("--batch: say how many samples a step of {} has", arguments.file);
+  if (file) {
+    const Experiment experiment = read_experiment(arguments.file, settings);
+    question.training = experiment.common;
+    if (!experiment.cases.empty() || !experiment.sweep.empty())
+      errors << fmt::format(
+          "{}: its cases and its sweep are left out; what its tables say counts\n", arguments.file);
+  } else {
+    question.training = training_of_preset(arguments.file, settings);
+  }
   const DeviceConfig& device = question.training.device;
   if (device.kind == "cpu") {
     question.machine = machine_of(device, arguments.results);
@@ -74,50 +85,61 @@ Question question_of(const Arguments& arguments) {
                 device.kind);
   }
   if (!file && question.precisions.empty() && !question.machine)
-    question.precisions = usual_precisions(question.cluster().device);
-  complete(question);
+    question.precisions = usual_precisions(question);
   check_config(question.training);
+  complete(question);
+  for (const std::int64_t world : arguments.worlds)
+    if (std::find(question.worlds.begin(), question.worlds.end(), world) == question.worlds.end())
+      errors << fmt::format("{} workers are left out: a global batch of {} is not divided by {}\n",
+                            world, question.training.train.global_batch, world);
   return question;
 }
 
-/// Writes the advised case as an experiment, and the next best ones if more than one is asked for.
-/// Returns the path.
-std::string write_experiment(const Question& question, const Advice& advice,
-                             const Arguments& arguments) {
-  Experiment experiment(question.training);
-  ExperimentConfig& common = experiment.common;
+/// The file for what is advised, in a folder that can be written. Throws Error if it is the
+/// experiment that is asked about.
+OutputFile output_of(const Question& question, const Arguments& arguments) {
+  const std::filesystem::path folder = std::filesystem::path(arguments.results) / "advise";
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) throw Error("--results {}: {}", arguments.results, failed.message());
+  const std::filesystem::path path = folder / (question.training.name + ".toml");
+  if (std::filesystem::equivalent(path, arguments.file, failed))
+    throw Error("{} is the experiment itself, which is not overwritten; choose another --results",
+                arguments.file);
+  return check_output("--results", path.string());
+}
+
+/// The advised case as an experiment, whose tables have its settings, and the next best ones as
+/// further cases if more than one is asked for.
+std::string experiment_for(const Question& question, const Advice& advice, std::size_t most) {
   const Considered& best = advice.ranked.front();
+  Experiment experiment(advised_training(question, best.candidate));
+  ExperimentConfig& common = experiment.common;
   common.compare = {};
   common.compare.schemes = {};
   common.compare.worlds = {best.candidate.world};
-  if (!question.machine) {
-    common.train.steps = 3;
-    common.train.warmup = 1;
-    common.compare.repeats = 1;
-  }
-  for (std::size_t i = 0; i < advice.ranked.size() && i < arguments.written; ++i)
+  if (!question.machine) common.compare.repeats = 1;
+  for (std::size_t i = 0; i < advice.ranked.size() && i < most; ++i)
     experiment.cases.push_back(case_of(question, advice.ranked[i].candidate));
-  const std::filesystem::path folder = std::filesystem::path(arguments.results) / "advise";
-  std::filesystem::create_directories(folder);
-  const std::filesystem::path path = folder / (common.name + ".toml");
-  write_whole(path, experiment_text(experiment, fmt::format("Advised by `ringside advise`: {}\n{}",
-                                                            label_of(best.candidate),
-                                                            reason_of(question, advice))));
-  return path.string();
+  return experiment_text(
+      experiment, fmt::format("Advised by `ringside advise`: {}\n{}", label_of(best.candidate),
+                              reason_of(question, advice)));
 }
 
 }  // namespace
 
 int advise_command(const Arguments& arguments, const Process& process) {
+  OutputStream errors(STDERR_FILENO, process.interrupted);
   Question question;
+  OutputFile output;
   try {
-    question = question_of(arguments);
+    question = question_of(arguments, errors);
+    output = output_of(question, arguments);
     sim::require_simgrid();
   } catch (const std::exception& error) {
     return complain(wrong_input, error.what());
   }
   process.catch_interrupts();
-  OutputStream errors(STDERR_FILENO, process.interrupted);
   const Simulate simulate = side_by_side(rank_start(process, errors), question.processes);
   const auto say = [&errors](const Considered& one) {
     errors << fmt::format("simulated: {} at world {}: {:.1f} samples/s", label_of(one.candidate),
@@ -131,9 +153,12 @@ int advise_command(const Arguments& arguments, const Process& process) {
     OutputStream out(STDOUT_FILENO, process.interrupted);
     out << question_text(question) << "\n"
         << advice_text(question, advice, arguments.shown, arguments.explain);
-    if (!advice.ranked.empty())
-      out << "\nRun it: ringside compare " << write_experiment(question, advice, arguments) << "\n";
-    return finish(out, advice.ranked.empty() ? run_failed : ok);
+    if (advice.ranked.empty()) return finish(out, run_failed);
+    write_whole(output.path, experiment_for(question, advice, arguments.written));
+    out << "\nRun it: ringside compare "
+        << (std::filesystem::path(arguments.results) / "advise" / output.path.filename()).string()
+        << "\n";
+    return finish(out, ok);
   } catch (const std::exception& error) {
     return complain(run_failed, error.what());
   }

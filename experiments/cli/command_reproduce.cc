@@ -35,7 +35,7 @@ struct Job {
 std::vector<PublishedTable> asked_tables(const Arguments& arguments) {
   if (!std::filesystem::is_regular_file(arguments.index))
     throw Error(
-        "{}: no such file; run `ringside reproduce` in the project's folder, or name the index of "
+        "{}: not a file; run `ringside reproduce` in the project's folder, or name the index of "
         "the tables with --tables FILE",
         arguments.index);
   return find_tables(read_published_tables(arguments.index), arguments.tables);
@@ -192,6 +192,8 @@ int reproduce_command(Arguments arguments, const Process& process) {
       ended.outcome = choose(arguments.file, process);
     else
       ended = compare(arguments, process, files);
+    if (ended.status == ok && process.interrupted())
+      ended = {was_interrupted, "interrupted; go on with the same command and --resume"};
     if (ended.complaint.empty()) ended.complaint = ended.outcome.failure;
     if (!ended.complaint.empty()) complain(run_failed, arguments.file + ": " + ended.complaint);
     if (ended.status == wrong_input || ended.status == was_interrupted) return ended.status;

@@ -92,6 +92,7 @@ void put_here(PublishedFigure& figure, const Published& published, const CaseSum
       break;
     case Measure::peak_gb:
       figure.here = static_cast<double>(held.total()) / gb;
+      if (one.state_by_formula) figure.formula = one.state_by_formula->total() / gb;
       break;
   }
 }

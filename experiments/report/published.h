@@ -30,7 +30,7 @@ struct PublishedFigure {
   bool fitted = false;              // something was chosen so that this figure comes out
   bool simulated = true;            // otherwise measured on this machine
   std::string error{};              // why nothing came out
-  std::optional<double> formula{};  // what a closed form says instead of a run (StateBytes)
+  std::optional<double> formula{};  // of parameters or of model states (StateBytes)
   std::string contradiction{};      // as Published::contradiction
   AssumedOf assumed{};
 

@@ -178,6 +178,10 @@ std::string reproduced_text(const ReproducedTable& table) {
     std::vector<TableLine> lines = {head_of(columns)};
     for (const PublishedFigure& one : table.figures) lines.push_back(line_of(one, columns));
     out += text_table(lines) + "\n";
+    if (columns.formula)
+      out +=
+          "formula: what the ZeRO paper's formula gives for parameters, or for all model states; a "
+          "peak has activations, gathered units and buckets besides.\n\n";
   }
   if (!table.choices.empty()) out += choices_text(table.choices) + "\n";
   if (const std::string text = deviations_text(table.figures); !text.empty()) out += text + "\n";

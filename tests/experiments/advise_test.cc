@@ -106,7 +106,7 @@ TEST(Advise, TheSimplestOfThoseThatAreAsFast) {
   ASSERT_FALSE(advice.ranked.empty());
   EXPECT_EQ(label_of(advice.ranked.front().candidate), "ddp, bf16");
   EXPECT_DOUBLE_EQ(advice.ranked.front().step_ms, 43);
-  EXPECT_THAT(reason_of(asked, advice), HasSubstr("is as fast"));
+  EXPECT_THAT(reason_of(asked, advice), HasSubstr("'zero1, bf16' is 1.2% faster"));
 }
 
 TEST(Advise, AFasterSchemeOverASimplerOne) {

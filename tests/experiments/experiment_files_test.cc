@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <set>
 
+#include "experiments/advise/published_choices.h"
 #include "experiments/benchmark/published_collectives.h"
 #include "experiments/config/config.h"
 #include "experiments/config/published_tables.h"
@@ -56,6 +57,10 @@ class ExperimentFiles : public ::testing::TestWithParam<fs::path> {
 TEST_P(ExperimentFiles, CanBeReadAndPlanned) {
   if (lists_collectives(GetParam())) {
     EXPECT_FALSE(read_collectives(GetParam()).empty());
+    return;
+  }
+  if (lists_choices(GetParam())) {
+    EXPECT_FALSE(read_choices(GetParam()).empty());
     return;
   }
   const std::string kind = read_experiment(GetParam(), {}).common.data.kind;

@@ -36,6 +36,9 @@ TEST(PublishedChoices, ThatAreWrongAreNamed) {
   EXPECT_THAT(complaint("question = \"a\"\nmodel = \"gpt2\"\ncluster = \"b\"\nbatch = 8\nadvised = "
                         "\"ddp, 8 bits\"\n"),
               HasSubstr("'8 bits' is none of dp, ddp, fsdp, offload, 16 bits"));
+  EXPECT_THAT(complaint("question = \"a\"\nmodel = \"gpt2\"\ncluster = \"b\"\nbatch = 8\n"
+                        "contradiction = \"c\"\ncontradicted = [\"ddp\"]\n"),
+              HasSubstr("nothing was published as 'ddp'"));
 }
 
 /// Every step takes as long as its samples on one device, half of it in 16 bits; whole models have
@@ -67,6 +70,7 @@ TEST(PublishedChoices, AreAnsweredInTheirWords) {
   choice.fsdp = "good";
   choice.communication = "high";
   choice.contradiction = "24.9 GB of 24";
+  choice.contradicted = {"advised"};
   const auto answers = answers_to(choice, made_up, 1);
   ASSERT_EQ(answers.size(), 4u);
   EXPECT_EQ(answers[0].asked, "advised");
@@ -74,6 +78,7 @@ TEST(PublishedChoices, AreAnsweredInTheirWords) {
   EXPECT_EQ(agreement_of(answers[0]), Agreement::contradicted);
   EXPECT_THAT(answers[0].reason, HasSubstr("ddp"));
   EXPECT_EQ(answers[1].here.substr(0, 6), "barely") << "with its optimizer on the host";
+  EXPECT_EQ(agreement_of(answers[1]), Agreement::open) << "the sentence is not about this one";
   EXPECT_EQ(answers[2].here, "good (80%)");
   EXPECT_EQ(agreement_of(answers[2]), Agreement::to_the_digit);
   EXPECT_EQ(answers[3].here, "high (20% of the step)");
