@@ -319,9 +319,12 @@ class Search {
                 fmt::format("it changes the speed by {:+.1f}%", 100 * gain));
     }
     for (std::size_t i = first; i < all_.size(); ++i)
-      if (pending(all_[i]))
-        give_up(all_[i], Fate::not_tried,
-                fmt::format("not simulated within {:.0f} s", question_.seconds));
+      if (pending(all_[i])) {
+        const bool in_time = goes_on();
+        give_up(all_[i], in_time ? Fate::no_memory : Fate::not_tried,
+                in_time ? "with this setting a device has no memory left"
+                        : fmt::format("not simulated within {:.0f} s", question_.seconds));
+      }
   }
 
   // ---- the answer
