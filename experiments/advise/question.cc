@@ -70,10 +70,10 @@ void reset_what_is_chosen(TrainConfig& train) {
 /// The dtypes in which all devices of the cluster multiply.
 std::vector<std::string> precisions_of(const sim::ClusterSpec& cluster) {
   std::vector<std::string> out;
-  for (const auto& [dtype, peak] : cluster.device.tflops)
+  for (const auto& peak : cluster.device.tflops)
     if (std::all_of(cluster.others.begin(), cluster.others.end(),
-                    [&](const auto& other) { return other.device.tflops.contains(dtype); }))
-      out.push_back(dtype);
+                    [&](const auto& other) { return other.device.tflops.contains(peak.first); }))
+      out.push_back(peak.first);
   return out;
 }
 
