@@ -25,7 +25,10 @@ class Settings {
   template <class Value>
   void set(const std::string& key, const Value& value) {
     const std::string text = fmt::format("{}={}", key, value);
-    all_.push_back(parse_assignment(text, text));
+    Assignment one = parse_assignment(text, text);
+    // A table of TOML has each key once.
+    std::erase_if(all_, [&](const Assignment& before) { return before.path == one.path; });
+    all_.push_back(std::move(one));
   }
   void add(const std::vector<Setting>& settings) {
     for (const Setting& one : settings) set(one.key, one.value);

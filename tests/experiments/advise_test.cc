@@ -243,6 +243,19 @@ TEST(AdviseQuestion, FindsDataForEveryPreset) {
   EXPECT_THROW(training_of_preset("gpt-2", {}), Error);
 }
 
+TEST(AdviseCandidate, SetsEachKeyOnce) {
+  const Question asked = question(100);
+  const std::vector<Family> families = families_of(asked, 4);
+  const auto ps = std::find_if(families.begin(), families.end(),
+                               [](const Family& family) { return family.scheme == "ps"; });
+  ASSERT_NE(ps, families.end());
+  const CaseConfig one =
+      case_of(asked, {.family = *ps, .world = 4, .tuned = {{"scheme.ps.partition_mb", "16"}}});
+  const auto sets_part = [](const Assignment& set) { return set.path.back() == "partition_mb"; };
+  EXPECT_EQ(std::count_if(one.set.begin(), one.set.end(), sets_part), 1);
+  EXPECT_EQ(std::find_if(one.set.begin(), one.set.end(), sets_part)->data.text(), "16");
+}
+
 TEST(ExperimentText, IsReadAsItWasWritten) {
   const testing::TemporaryFolder folder;
   Experiment experiment;

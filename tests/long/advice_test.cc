@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -51,6 +52,22 @@ TEST_P(AdviceOnThisMachine, IsWithin5PercentOfTheFastest) {
 INSTANTIATE_TEST_SUITE_P(Of, AdviceOnThisMachine,
                          ::testing::Values("quickstart", "machine/gpt-small", "machine/bert-small",
                                            "machine/resnet-small", "machine/vgg-small"));
+
+TEST(AdviceForTheLargestModel, TakesLessThanAMinute) {
+  const testing::TemporaryFolder folder;
+  const auto start = std::chrono::steady_clock::now();
+  const testing::Ended ended =
+      testing::Program(RINGSIDE_PROGRAM,
+                       {"advise", "llama3.1-405b", "--cluster",
+                        RINGSIDE_EXPERIMENTS "/clusters/h100-64x8-infiniband-400.toml", "--batch",
+                        "1024", "--set", "model.context=4096"},
+                       folder.path())
+          .wait();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  EXPECT_NE(ended.out.find("Advised: fsdp"), std::string::npos) << ended.out;
+  EXPECT_LT(took.count(), 60);
+}
 
 }  // namespace
 }  // namespace ringside
