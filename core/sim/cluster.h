@@ -8,79 +8,20 @@
 #include <vector>
 
 #include "core/base/fields.h"
+#include "core/sim/collective_spec.h"
 #include "core/sim/device_spec.h"
+#include "core/sim/link_spec.h"
 
 namespace ringside::sim {
 
 /// The largest number of devices in a cluster, because one process simulates all of them.
 inline constexpr std::int64_t most_devices = 1'000'000;
 
-/// One direction of a connection.
-struct LinkSpec {
-  double gbs = 0;
-  double latency_us = 0;
-  /// Time that one step of a collective over the link takes besides moving bytes, as in NCCL's
-  /// model of latency: the link's latency and the work of the communication library.
-  double step_us = 0;
-  /// The share of `gbs` at which a collective over the link moves an array of so many MB (1e6
-  /// bytes): (MB, share), as Efficiency::points, but over MB. Empty: 1 for arrays of any size.
-  Efficiency by_mb{};
-  /// What waits for the link until packets are dropped, kB (1e3 bytes), as the queue of a traffic
-  /// shaper; 0: so much that it does not matter.
-  double queue_kb = 0;
-  /// The share of `gbs` that such a queue leaves to a collective over TCP: (kB, share), as
-  /// Efficiency::points, but over queue_kb. A rank's connections share the queue, and a ring waits
-  /// for the connection that drops have slowed down most. Empty: 1 for queues of any length.
-  Efficiency by_queue{};
-  bool operator==(const LinkSpec&) const = default;
-};
-
 /// How the devices of a machine reach each other: through PCIe, through one switch, or over links
 /// between pairs of devices (in a mesh, pairs without a link use PCIe).
 enum class Topology : std::uint8_t { pcie, nvlink_switch, mesh };
 inline constexpr std::string_view topology_names[] = {"pcie", "switch", "mesh"};
 constexpr EnumNames names_of(Topology) { return topology_names; }
-
-/// The algorithms of collectives. nccl: rings with NCCL's latencies. shm: every rank sums its part
-/// straight out of its peers' memory; summing occupies the rank's core.
-enum class CollectiveKind : std::uint8_t { nccl, shm };
-inline constexpr std::string_view collective_kind_names[] = {"nccl", "shm"};
-constexpr EnumNames names_of(CollectiveKind) { return collective_kind_names; }
-
-/// Which algorithms and protocols of NCCL there are (peer/comm/sim/tuning). rings: rings with the
-/// protocol Simple alone. by_size: also trees between machines and the protocol LL, whichever is
-/// fastest for the array.
-enum class CollectiveTuning : std::uint8_t { rings, by_size };
-inline constexpr std::string_view collective_tuning_names[] = {"rings", "by_size"};
-constexpr EnumNames names_of(CollectiveTuning) { return collective_tuning_names; }
-
-/// Collectives between the ranks of a cluster.
-struct CollectiveSpec {
-  CollectiveKind kind = CollectiveKind::nccl;
-  CollectiveTuning tuning = CollectiveTuning::rings;
-  double base_us = 0;  // time that every collective takes once; nccl: of the protocol Simple
-  /// nccl: the rate at which a rank copies what arrives last out of the library's buffers: the p-th
-  /// part of an all-reduce or all-gather of p ranks. 0: that takes no time.
-  double copy_out_gbs = 0;
-  /// The share of a device's speed that its operations lose while a collective moves the device's
-  /// data: its kernels occupy multiprocessors. 0 for shm, whose work the cores do.
-  double device_share = 0;
-  /// shm: the bytes per second that one rank reads and writes while it sums and while it copies, as
-  /// shares of its device's bandwidth.
-  Efficiency sum{}, copy{};
-  /// How far off the times of collectives and messages may be (core/sim/bounds.h).
-  double error = 0;
-  bool operator==(const CollectiveSpec&) const = default;
-};
-
-/// Messages between workers and servers: the time that the sender's CPU spends on a message before
-/// it leaves, and the receiver's CPU after it has arrived. Both consist of a fixed time for each
-/// message and a time for each MB of the message.
-struct MessageSpec {
-  double send_us = 0, receive_us = 0;
-  double send_us_per_mb = 0, receive_us_per_mb = 0;  // MB = 1e6 bytes
-  bool operator==(const MessageSpec&) const = default;
-};
 
 /// Machines [first, first + count), whose devices are not ClusterSpec::device but of another kind:
 /// another DeviceSpec with the same DeviceKind.
@@ -172,9 +113,6 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
-/// The share of the link's bandwidth that its queue leaves to collectives.
-double share_of_queue(const LinkSpec& link);
-
 /// Whether ranks are cores of a CPU, which reach each other's memory.
 inline bool shares_memory(const ClusterSpec& cluster) {
   return cluster.collective.kind == CollectiveKind::shm;
@@ -182,9 +120,6 @@ inline bool shares_memory(const ClusterSpec& cluster) {
 
 /// The names of the fields are the keys of a cluster file. find_problem() checks that values lie in
 /// the ranges of their fields.
-Fields fields_of(LinkSpec& link);
-Fields fields_of(MessageSpec& message);
-Fields fields_of(CollectiveSpec& collective);
 Fields fields_of(OtherMachines& others);
 Fields fields_of(SlowDevice& slow);
 Fields fields_of(ModelSpeed& speed);
