@@ -1,0 +1,77 @@
+// The commands about this machine and this build.
+#include "experiments/cli/cli_commands.h"
+
+namespace ringside {
+
+void add_machine_commands(CLI::App& app, Arguments& arguments, const Process& process,
+                          Commands& commands) {
+  CLI::App* calibrate = app.add_subcommand("calibrate",
+                                           "measure this machine, and write a cluster file for "
+                                           "predicting runs on this machine; or fit a "
+                                           "cluster to figures that were measured on one like it");
+  CLI::Option* calibrated =
+      calibrate
+          ->add_option("files", arguments.calibrated,
+                       "experiment files that are to be predicted: the operations of their models "
+                       "are timed as they are, instead of being told from those of other models")
+          ->type_name("FILES");
+  CLI::Option* threads =
+      calibrate->add_option("--threads", arguments.threads, "threads of a rank (device.threads)")
+          ->type_name("N")
+          ->capture_default_str();
+  calibrate
+      ->add_option("--from", arguments.files,
+                   "fit the cluster that these files name: experiment files whose cases say what "
+                   "was published of one device, and files of collectives, whose tables may be the "
+                   "output of nccl-tests (as `validate` reads them)")
+      ->type_name("FILES")
+      ->excludes(threads)
+      ->excludes(calibrated);
+  calibrate
+      ->add_option("--cluster", arguments.cluster,
+                   "with --from: the cluster file whose figures count, where there are several")
+      ->type_name("FILE");
+  calibrate
+      ->add_option("--results", arguments.results,
+                   "write DIR/machine.toml, which `compare` with the same --results finds; with "
+                   "--from, DIR/CLUSTER-fitted.toml")
+      ->type_name("DIR")
+      ->capture_default_str();
+
+  commands.push_back({calibrate, [&] {
+                        return arguments.files.empty() ? calibrate_command(arguments, process)
+                                                       : fit_command(arguments, process);
+                      }});
+
+  CLI::App* keys = app.add_subcommand(
+      "keys",
+      "write the keys by which the servers and workers of several machines know each other (see "
+      "scheme.ps.keys, scheme.dp.keys and bench ps --keys)");
+  keys->add_option("DIR", arguments.keys,
+                   "the folder to write to, which no other user may read; keys that are there are "
+                   "not overwritten")
+      ->required();
+  keys->add_option("--workers", arguments.keyed_workers, "the most workers of a run")
+      ->check(CLI::Range(1, 100'000))
+      ->type_name("N")
+      ->capture_default_str();
+  commands.push_back({keys, [&] { return keys_command(arguments); }});
+
+  CLI::App* list = app.add_subcommand(
+      "list", "what this build has: schemes, models, data sets, devices, and all keys");
+  list->add_option(
+      "PART", arguments.list,
+      "list only one of: schemes, models, data, devices, frameworks, messages, algorithms, keys");
+  commands.push_back({list, [&] { return list_command(arguments); }});
+
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "what this machine has: devices, libraries, and what to install for the rest");
+  commands.push_back({doctor, [] { return doctor_command(); }});
+
+  // launch() starts this command; group "" hides it from the help.
+  CLI::App* rank = app.add_subcommand("rank", "one rank of a run")->group("");
+  rank->add_option("SOCKET", arguments.socket)->required();
+  commands.push_back({rank, [&] { return rank_command(arguments, process); }});
+}
+
+}  // namespace ringside
