@@ -1,0 +1,37 @@
+// What a results folder holds, for the commands that look at results.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/observe/row.h"
+
+namespace ringside {
+
+/// The content of the folder of one comparison, as far as it can be read. The comparison may still
+/// be running.
+struct SavedResults {
+  std::filesystem::path folder;
+  std::string name;  // the experiment's name; that of the folder if no row can be read
+  /// All rows that can be read, in the order in which they were made: also those of failed runs and
+  /// attempts that do not count.
+  std::vector<Row> rows;
+  /// The text of plan.json and of environment.json, each a JSON object; empty if the file is
+  /// missing or no JSON object.
+  std::string plan, environment;
+  /// What could not be read: one line each, which names the file, the line of the file and the
+  /// cause, and says what to do.
+  std::vector<std::string> complaints;
+};
+
+/// Reads the folder; a row that cannot be read becomes a complaint, and so do rows of another
+/// schema, all those of one schema together. A last line that is cut short is no complaint while a
+/// comparison holds the folder. Throws Error if there is no such folder, or if the folder has no
+/// rows.jsonl.
+SavedResults read_results(const std::filesystem::path& folder);
+
+/// Whether a comparison that is running holds the folder (ResultsFolder).
+bool is_held(const std::filesystem::path& folder);
+
+}  // namespace ringside
