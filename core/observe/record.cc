@@ -110,6 +110,7 @@ Fields fields_of(RankRecord& r) {
                              {"tokens_per_sample", &r.tokens_per_sample},
                              {"parameters", &r.parameters},
                              {"minimum_bytes_per_step", &r.minimum_bytes_per_step},
+                             {"work", Structs(&r.work)},
                              {"parameter_hashes", &r.parameter_hashes},
                              {"evaluations", Structs(&r.evaluations)},
                              {"staleness", Structs(&r.staleness)},

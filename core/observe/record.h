@@ -9,6 +9,7 @@
 #include "core/base/traffic.h"
 #include "core/device/device.h"
 #include "core/observe/loss_value.h"
+#include "core/observe/model_work.h"
 #include "core/observe/timeline.h"
 #include "core/plan/history.h"
 #include "core/sim/device_spec.h"
@@ -88,6 +89,7 @@ struct RankRecord {
   /// send in a step.
   std::int64_t parameters = 0;
   double minimum_bytes_per_step = 0;
+  std::optional<ModelWork> work{};  // reported by rank 0
   /// Hashes of parameters (XXH3-128 in hexadecimal), one for each replica of the rank. If all
   /// workers hold the same parameters, only worker 0 reports its hash.
   std::vector<std::string> parameter_hashes;

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/json_fields.h"
 #include "core/base/utf8.h"
+#include "core/observe/dtypes.h"
 #include "core/observe/over_ranks.h"
 #include "core/plan/slices.h"
 
@@ -167,6 +168,7 @@ Row make_row(const RunPlan& plan, std::vector<RankRecord> records) {
   row.samples_per_s = samples_per_s(row);
   double tokens = 0;
   for (const RankRecord& rank : row.ranks) {
+    if (rank.work) row.work = rank.work;
     tokens = std::max(tokens, rank.tokens_per_sample);
     row.skipped_steps = std::max(row.skipped_steps, rank.skipped_steps);
   }
@@ -241,6 +243,8 @@ static Fields fields_of(Row& row) {
           {"held_out_over_time", Structs(&row.held_out_over_time)},
           {"replay", Structs(&row.replay)},
           {"figures", Structs(&row.figures)},
+          {"work", Structs(&row.work)},
+          {"measured_peak", Structs(&row.measured_peak)},
           {"predicted", Structs(&row.predicted)},
           {"bounds", Structs(&row.bounds)},
           {"load", Structs(&row.load)},
@@ -310,14 +314,7 @@ ordered_json to_json(const Row& row) {
   out["disturbed"] = disturbed.empty() ? ordered_json() : ordered_json(disturbed);
   out["shared_device"] = shares_device(plan);
   out["gpus"] = gpus(plan);
-  const std::string_view precision = name_of(train.precision);
-  out["dtypes"] = {{"parameter", precision},
-                   {"gradient", precision},
-                   {"communication", precision},
-                   {"reduction", name_of(reduce_dtype(train))},
-                   {"gradient_sum", name_of(sum_dtype(train))},
-                   {"master", name_of(DType::f32)},
-                   {"moments", name_of(DType::f32)}};
+  out["dtypes"] = dtypes_json(train);
   out.update({{"seed", train.seed},
               {"global_batch", train.global_batch},
               {"micro_batch", train.micro_batch},

@@ -21,7 +21,7 @@ namespace ringside {
 /// idle is the mean time of a step. (communication is not in this sum, because it overlaps the
 /// other activities.)
 struct Row {
-  static constexpr int schema = 18;
+  static constexpr int schema = 19;
   RunPlan plan;
   std::int64_t parameters = 0;
   std::vector<double> loss;        // of the global batch, per step
@@ -57,6 +57,11 @@ struct Row {
   /// Only for runs whose definition replays them.
   std::optional<Replay> replay;
   std::vector<RowFigure> figures;
+  /// What a sample of full length costs, and how fast a worker's device is at most in products; the
+  /// peak of a measured run is there if somebody has measured this machine, and that of a simulated
+  /// one stands in its cluster.
+  std::optional<ModelWork> work;
+  std::optional<Peak> measured_peak;
   std::optional<Prediction> predicted;
   /// Of a simulated run, if its cluster states how far off simulated times may be.
   std::optional<StepBounds> bounds;

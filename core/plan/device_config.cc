@@ -50,26 +50,32 @@ Fields fields_of(SimConfig& config) {
 }
 
 Fields fields_of(DeviceConfig& config) {
-  return {{"kind", &config.kind, "which device (see `ringside list`)"},
-          {"threads", &config.threads, "cpu: number of threads with which a rank computes"},
-          {"tf32", &config.tf32,
-           "cuda, sim: multiply fp32 matrices on tensor cores (TF32), whose inputs have 10 bits of "
-           "mantissa"},
-          {"cluster", &config.cluster,
-           "cluster file; for sim: the cluster to simulate; for other devices: this machine as "
-           "`ringside calibrate` measured it, for predictions"},
-          {"efficiency", &config.efficiency,
-           "sim: factor on the speed of all operations of simulated devices, such as the one with "
-           "which a known time of this model on one device comes out"},
-          {"unfused", &config.unfused,
-           "sim: how many times as long norms and elementwise operations take as fused kernels do, "
-           "where a framework runs each as many kernels that pass values through memory"},
-          {"slow", &config.slow,
-           "cpu: a number for each worker, by which its forward and backward take longer: the "
-           "worker rests meanwhile; for trials with unequal workers"},
-          {"jitter", &config.jitter,
-           "cpu: sigma of the log-normal factor by which each step of each worker takes longer, "
-           "where the factor is above 1 (drawn with train.seed)"}};
+  return {
+      {"kind", &config.kind, "which device (see `ringside list`)"},
+      {"threads", &config.threads, "cpu: number of threads with which a rank computes"},
+      {"tf32", &config.tf32,
+       "cuda, sim: multiply fp32 matrices on tensor cores (TF32), whose inputs have 10 bits of "
+       "mantissa"},
+      {"cluster", &config.cluster,
+       "cluster file; for sim: the cluster to simulate; for other devices: this machine as "
+       "`ringside calibrate` measured it, for predictions"},
+      {"efficiency", &config.efficiency,
+       "sim: factor on the speed of all operations of simulated devices, such as the one with "
+       "which a known time of this model on one device comes out"},
+      {"unfused", &config.unfused,
+       "sim: how many times as long norms and elementwise operations take as fused kernels do, "
+       "where a framework runs each as many kernels that pass values through memory"},
+      {"peak_tflops", &config.peak_tflops,
+       "what the device of one rank does at most in products of the precision that is trained "
+       "in, in 10^12 operations a second, as its maker says: model FLOPs utilization is against "
+       "that; 0: as the simulated cluster says, or as `ringside calibrate` measured",
+       Range::not_negative},
+      {"slow", &config.slow,
+       "cpu: a number for each worker, by which its forward and backward take longer: the "
+       "worker rests meanwhile; for trials with unequal workers"},
+      {"jitter", &config.jitter,
+       "cpu: sigma of the log-normal factor by which each step of each worker takes longer, "
+       "where the factor is above 1 (drawn with train.seed)"}};
 }
 
 }  // namespace ringside

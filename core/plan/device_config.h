@@ -17,6 +17,7 @@ struct DeviceConfig {
   std::string cluster;
   double efficiency = 1;
   double unfused = 1;
+  double peak_tflops = 0;
   /// How many times as long each worker's forward and backward take; workers beyond the list, and
   /// runs of one worker, are not slowed.
   std::vector<double> slow;

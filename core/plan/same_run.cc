@@ -33,7 +33,8 @@ Training training_of(const RunPlan& plan) {
   leave_out(out.train, &TrainConfig::warmup, &TrainConfig::recompute, &TrainConfig::timeout_s,
             &TrainConfig::offload);
   leave_out(out.device, &DeviceConfig::threads, &DeviceConfig::cluster, &DeviceConfig::slow,
-            &DeviceConfig::jitter, &DeviceConfig::efficiency, &DeviceConfig::unfused);
+            &DeviceConfig::jitter, &DeviceConfig::efficiency, &DeviceConfig::unfused,
+            &DeviceConfig::peak_tflops);
   leave_out(out.sim, &SimConfig::message_ranks, &SimConfig::traced_ranks,
             &SimConfig::network_gbit_s, &SimConfig::queue_kb, &SimConfig::drops, &SimConfig::jitter,
             &SimConfig::spread, &SimConfig::device_share, &SimConfig::tuning,

@@ -1,5 +1,7 @@
 #include "experiments/run/predict.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -59,9 +61,7 @@ Predictor::Predictor(std::optional<CalibratedMachine> machine, RankStart start)
     : machine_(std::move(machine)), start_(std::move(start)) {}
 
 std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
-  if (!machine_ || measured.cluster || measured.device.kind != "cpu" ||
-      measured.device.threads != machine_->threads || measured.train.offload != Offload::none)
-    return {};
+  if (!describes(measured) || measured.train.offload != Offload::none) return {};
   if (const auto* known = find(predicted_, measured)) return known->answer;
   const RunPlan plan = prediction_plan(measured, machine_->cluster);
   const Row row = run_plan(plan, start_, [](const Step&) {}).row;
@@ -70,6 +70,22 @@ std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
       {measured, Prediction{row.step_ms.median, worked ? simulate_bounds(plan) : std::nullopt,
                             memory_peak(row), row.error}});
   return predicted_.back().answer;
+}
+
+bool Predictor::describes(const RunPlan& measured) const {
+  return machine_ && !measured.cluster && measured.device.kind == "cpu" &&
+         measured.device.threads == machine_->threads;
+}
+
+std::optional<Peak> Predictor::peak(const RunPlan& measured) const {
+  if (!describes(measured)) return {};
+  const sim::DeviceSpec& device = machine_->cluster.device;
+  const std::string dtype = products_dtype(measured);
+  const auto found = device.tflops.find(dtype);
+  if (found == device.tflops.end()) return {};
+  return Peak{1e12 * found->second, dtype,
+              fmt::format("the fastest product of {} thread{} that `ringside calibrate` measured",
+                          machine_->threads, machine_->threads == 1 ? "" : "s")};
 }
 
 std::optional<StepBounds> Predictor::bounds(const RunPlan& simulated) {

@@ -39,6 +39,10 @@ class Predictor {
   /// on another device than the CPU, have other threads than the machine was calibrated with, or
   /// offload: their host is the processor on which they compute.
   std::optional<Prediction> predict(const RunPlan& measured);
+  /// The fastest product of one worker of the run on the calibrated machine. Returns nothing
+  /// without a machine, and nothing for runs that are simulated, that run on another device than
+  /// the CPU, or that have other threads than the machine was calibrated with.
+  std::optional<Peak> peak(const RunPlan& measured) const;
   /// Returns the interval of the step of a simulated run: the run is simulated twice more, on the
   /// fastest and on the slowest cluster that the errors of its cluster allow. Blocks for that time
   /// when it is called for a case for the first time. Returns nothing for runs that are not
@@ -47,6 +51,8 @@ class Predictor {
   std::optional<StepBounds> bounds(const RunPlan& simulated);
 
  private:
+  /// Whether the calibrated machine is what the run's workers compute on.
+  bool describes(const RunPlan& measured) const;
   template <class Answer>
   struct Known {
     RunPlan plan;

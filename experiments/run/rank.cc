@@ -16,6 +16,7 @@
 #include "core/plan/places.h"
 #include "core/plan/slices.h"
 #include "experiments/registry/registry.h"
+#include "experiments/run/model_work.h"
 #include "experiments/run/rank_timer.h"
 
 namespace ringside {
@@ -257,6 +258,9 @@ RankRecord run_rank(const RunPlan& plan, int rank, const RankSite& site,
   record.role = self.role();
   record.host = host_name();
   record.tokens_per_sample = tokens_per_sample(plan, model, training);
+  if (rank == 0)
+    record.work =
+        work_of_sample(plan, model.task == Task::image_class ? 0 : most_tokens(plan, model));
   if (plan.defines == 0)  // a definition is one rank, and sends nothing
     record.minimum_bytes_per_step =
         scheme_row.minimum_bytes(plan.options, step_shape(plan, model, record.tokens_per_sample));

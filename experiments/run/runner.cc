@@ -106,6 +106,7 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
       outcome.row.error += fmt::format("; the last collectives of all ranks are in {}", file);
     }
     outcome.row.predicted = predicted;
+    outcome.row.measured_peak = predictor.peak(runs[i]);
     if (outcome.row.status == "ok") outcome.row.bounds = predictor.bounds(runs[i]);
     outcome.row.attempt = attempts_before;
     bool interrupted = false;

@@ -1,0 +1,62 @@
+#include "experiments/run/model_work.h"
+
+#include <utility>
+#include <vector>
+
+#include "core/data/loader.h"
+#include "core/device/counting_device.h"
+#include "experiments/registry/registry.h"
+
+namespace ringside {
+namespace {
+
+void bind_all(Model& model, Device& device, DType dtype) {
+  for (const auto& unit : model.units) {
+    const Shape whole = {unit->layout().count()};
+    unit->bind(device.tensor(whole, MemoryKind::parameter, dtype),
+               device.tensor(whole, MemoryKind::gradient, dtype));
+  }
+}
+
+double products(const CountingDevice& device) {
+  double sum = 0;
+  for (std::size_t k = 0; k < op_classes; ++k)
+    if (const auto kind = static_cast<OpClass>(k); is_product(kind)) sum += device.operations(kind);
+  return sum;
+}
+
+}  // namespace
+
+ModelWork work_of_sample(const RunPlan& plan, double tokens) {
+  CountingDevice device;
+  Model model = find_model(plan.model.kind).make(plan.model, device);
+  bind_all(model, device, parameter_dtype(plan.train));
+  const bool full = plan.train.recompute == Recompute::full;
+  Pass pass{.keep_attention = plan.train.recompute != Recompute::attention};
+  std::vector<Tensor> inputs;
+  Tensor x = device.tensor(stacked(1, model.input), MemoryKind::data, input_dtype(model.task));
+  for (const auto& unit : model.units) {
+    inputs.push_back(x);
+    pass.keep = !full || unit == model.units.back();
+    x = unit->forward(x, pass);
+  }
+  const auto forward = [&](OpClass kind) { return device.operations(kind); };
+  ModelWork work{
+      .linear = forward(OpClass::linear),
+      .attention = forward(OpClass::attention),
+      .convolution = forward(OpClass::convolution) + forward(OpClass::grouped_convolution),
+      .executed = 0,
+      .tokens = tokens};
+  Tensor gradient = device.tensor(x.shape(), MemoryKind::activation, x.dtype());
+  for (std::size_t u = model.units.size(); u-- > 0;) {
+    if (full && u + 1 < model.units.size()) {
+      pass.keep = pass.again = true;
+      model.units[u]->forward(std::exchange(inputs[u], {}), pass);
+    }
+    gradient = model.units[u]->backward(gradient);
+  }
+  work.executed = products(device);
+  return work;
+}
+
+}  // namespace ringside
