@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include "experiments/report/report_tables.h"
-#include "experiments/report/text_table.h"
 
 namespace ringside {
 namespace {
@@ -29,7 +28,7 @@ std::string spread_cell(const std::optional<Spread>& spread, double scale, const
 
 }  // namespace
 
-std::string evaluation_table(const std::vector<CaseSummary>& cases) {
+std::vector<TableLine> evaluation_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {
       {"held out", "world", "loss", "perplexity", "accuracy", "after step"}};
   for (const CaseSummary& one : cases)
@@ -39,10 +38,10 @@ std::string evaluation_table(const std::vector<CaseSummary>& cases) {
                        one.perplexity ? fmt::format("{:.4g}", *one.perplexity) : "-",
                        fmt::format("{:.2f}%", 100 * one.held_out->accuracy),
                        std::to_string(one.held_out->step)});
-  return lines.size() > 1 ? text_table(lines) : "";
+  return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
 
-std::string staleness_table(const std::vector<CaseSummary>& cases) {
+std::vector<TableLine> staleness_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {{"staleness", "world", "updates p50", "p95", "max", "ms p50",
                                    "p95", "max", "dropped", "steps of workers"}};
   for (const CaseSummary& one : cases) {
@@ -56,10 +55,10 @@ std::string staleness_table(const std::vector<CaseSummary>& cases) {
          one.worker_steps.empty() ? "equal"
                                   : fmt::format("{}", fmt::join(one.worker_steps, ", "))});
   }
-  return lines.size() > 1 ? text_table(lines) : "";
+  return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
 
-std::string time_to_loss_table(const std::vector<CaseSummary>& cases) {
+std::vector<TableLine> time_to_loss_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {{"time to loss", "world", "target", "reached", "seconds",
                                    "vs single", "final - single's", "samples", "MB sent"}};
   for (const CaseSummary& one : cases) {
@@ -73,7 +72,7 @@ std::string time_to_loss_table(const std::vector<CaseSummary>& cases) {
          spread_cell(time.speed_up, 1, "{:.2f}"), spread_cell(time.final_difference, 1, "{:+.4f}"),
          spread_cell(time.samples, 1, "{:.0f}"), spread_cell(time.bytes, 1e-6, "{:.1f}")});
   }
-  return lines.size() > 1 ? text_table(lines) : "";
+  return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
 
 }  // namespace ringside

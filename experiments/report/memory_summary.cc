@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/json_fields.h"
 
@@ -64,6 +65,11 @@ MemorySummary summarise_memory(const std::vector<const Row*>& repeats) {
       widen(role.peak, busiest, first);
     }
   }
+  std::vector<int> busiest;
+  for (const RoleMemory& role : memory.roles) busiest.push_back(role.rank);
+  RanksMemory kept = memory_of_ranks(repeats, busiest);
+  memory.ranks = std::move(kept.ranks);
+  memory.ranks_left_out = kept.left_out;
   return memory;
 }
 
@@ -81,7 +87,10 @@ static Fields fields_of(RoleMemory& role) {
 }
 
 static Fields fields_of(MemorySummary& memory) {
-  return {{"all_ranks", fields_of(memory.job)}, {"roles", Structs(&memory.roles)}};
+  return {{"all_ranks", fields_of(memory.job)},
+          {"roles", Structs(&memory.roles)},
+          {"ranks", Structs(&memory.ranks)},
+          {"ranks_left_out", &memory.ranks_left_out}};
 }
 
 nlohmann::ordered_json to_json(const MemorySummary& memory) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/observe/row.h"
+#include "experiments/report/rank_memory.h"
 
 namespace ringside {
 
@@ -34,6 +35,8 @@ struct MemorySummary {
   /// The sum of the peaks of all ranks. The peaks need not come at the same moment, so the job
   /// never needs more memory than this, but may need less.
   BytesRange job;
+  std::vector<RankMemory> ranks;
+  std::int64_t ranks_left_out = 0;  // that `ranks` does not have
   /// The largest peak of any rank, in bytes.
   std::int64_t peak() const;
   /// What the busiest worker held at its peak.

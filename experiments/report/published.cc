@@ -243,17 +243,25 @@ std::string columns_text(const std::vector<PublishedFigure>& figures) {
   return out;
 }
 
-std::string published_text(const std::vector<PublishedFigure>& figures) {
+std::vector<TableLine> published_table(const std::vector<PublishedFigure>& figures) {
   if (figures.empty()) return {};
   std::vector<TableLine> lines = {{"experiment", "case", "world", "figure", "published", "here",
                                    "deviation", "interval", "this is"}};
   for (const PublishedFigure& one : figures) lines.push_back(line_of(one));
   if (!have_intervals(figures))
     for (TableLine& line : lines) line.erase(line.end() - 2);
-  std::string out =
-      text_table(lines) + "\n" + deviations_text(figures) + "\n" + columns_text(figures);
+  return lines;
+}
+
+std::string published_note(const std::vector<PublishedFigure>& figures) {
+  std::string out = deviations_text(figures) + "\n" + columns_text(figures);
   if (const std::string text = assumptions_text(figures); !text.empty()) out += "\n" + text;
   return out;
+}
+
+std::string published_text(const std::vector<PublishedFigure>& figures) {
+  if (figures.empty()) return {};
+  return text_table(published_table(figures)) + "\n" + published_note(figures);
 }
 
 }  // namespace ringside

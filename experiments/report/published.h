@@ -59,6 +59,10 @@ std::string assumptions_text(const std::vector<PublishedFigure>& figures);
 /// Says below a table of figures what its columns are.
 std::string columns_text(const std::vector<PublishedFigure>& figures);
 
+/// One line for each figure; none if there are no figures.
+std::vector<TableLine> published_table(const std::vector<PublishedFigure>& figures);
+/// What stands below that table.
+std::string published_note(const std::vector<PublishedFigure>& figures);
 /// One line for each figure, and below them, for each experiment, the median and the largest
 /// deviation of its predictions and of its fitted figures. The figures may be of several
 /// experiments. Empty if there are none.

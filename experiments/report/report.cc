@@ -24,6 +24,14 @@ double most_bytes_sent(const Row& row) {
   return most;
 }
 
+double hidden_ms(const Row& row) {
+  return std::max(0.0, row.time_ms.communication - row.time_ms.exposed);
+}
+
+double overlap(const Row& row) {
+  return row.time_ms.communication > 0 ? hidden_ms(row) / row.time_ms.communication : 0;
+}
+
 /// The rows of one case. `attempts` holds all of them; `repeats` holds, for each repeat, the one
 /// row that counts, with the smallest seed first.
 struct Case {
@@ -136,6 +144,7 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
   out.repeats = static_cast<int>(one.repeats.size());
   for (const Row* row : one.repeats)
     if (row->status != "ok" && out.failed++ == 0) out.error = row->error;
+  out.setup = setup_of(one.repeats);
   add_disturbances(out, one);
   const std::vector<const Row*> good = finished(one.repeats);
   if (good.empty()) return out;
@@ -154,6 +163,14 @@ CaseSummary summarise_case(const Case& one, const std::vector<Row>& rows,
   out.other_ms = median(each(good, [](const Row& row) {
     return row.time_ms.data + row.time_ms.idle + row.time_ms.encoding;
   }));
+  out.communication_ms =
+      median(each(good, [](const Row& row) { return row.time_ms.communication; }));
+  out.hidden_ms = median(each(good, hidden_ms));
+  if (out.communication_ms > 0) out.overlap = median(each(good, overlap));
+  out.tokens_per_s = median(each(good, [](const Row& row) { return row.tokens_per_s; }));
+  out.utilization = utilization_of(*good[0], out.samples_per_s);
+  out.loss_curve = training_curve(*good[0]);
+  out.held_out_curve = evaluation_curve(*good[0]);
   out.bytes_sent_per_step = median(each(good, most_bytes_sent));
   out.bytes_computed =
       std::any_of(good.begin(), good.end(), [](const Row* row) { return bytes_computed(*row); });

@@ -8,10 +8,13 @@
 
 #include "core/observe/row.h"
 #include "core/sim/cluster.h"
+#include "experiments/report/curves.h"
 #include "experiments/report/interval.h"
 #include "experiments/report/memory_summary.h"
+#include "experiments/report/setup.h"
 #include "experiments/report/state_formula.h"
 #include "experiments/report/time_to_loss.h"
+#include "experiments/report/utilization.h"
 #include "experiments/report/verdict.h"
 
 namespace ringside {
@@ -55,7 +58,8 @@ struct CaseSummary {
   double cores = -1;  // average number at work; negative if simulated
   int gpus = 0;
   double samples_per_s = 0;
-  double spread = 0;  // half of (largest - smallest) samples/s, divided by the median
+  double tokens_per_s = 0;  // 0 for images
+  double spread = 0;        // half of (largest - smallest) samples/s, divided by the median
   /// The speed-up against `single`, and the speed-up divided by world. Neither is known if `single`
   /// was not compared, devices were shared, the case is not the same training run as `single`, or
   /// the case is only a reference. Schemes with an algorithm of their own have neither, because
@@ -72,7 +76,12 @@ struct CaseSummary {
   std::optional<Interval> simulated_ms{};
   double step_ms = 0, compute_ms = 0, exposed_ms = 0, optimizer_ms = 0;
   double data_ms = 0, idle_ms = 0, encoding_ms = 0;
-  double other_ms = 0;             // data, idle and encoding
+  double other_ms = 0;  // data, idle and encoding
+  /// Of a worker's communication what is not exposed, because the worker does not wait for it:
+  /// communication minus exposed, and 0 where a worker waits longer than it communicates.
+  /// `overlap` is hidden divided by communication; nothing where nothing is communicated.
+  double communication_ms = 0, hidden_ms = 0;
+  std::optional<double> overlap{};
   double bytes_sent_per_step = 0;  // of the busiest rank
   bool bytes_computed = false;     // not counted (Traffic::computed)
   double bytes_minimum_per_step = 0;
@@ -95,7 +104,11 @@ struct CaseSummary {
   double final_loss = 0;
   std::optional<Evaluation> held_out{};  // last one of the first repeat with the smallest seed
   std::optional<double> perplexity{};    // of `held_out`; nothing for images
+  /// Of the first repeat with the smallest seed that finished.
+  std::optional<LossCurve> loss_curve{}, held_out_curve{};
   std::optional<TimeToLoss> time_to_loss{};
+  Utilization utilization{};
+  CaseSetup setup{};
   Verdict verdict;
 };
 

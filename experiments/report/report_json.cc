@@ -5,6 +5,7 @@
 #include "core/base/json_fields.h"
 #include "experiments/report/published.h"
 #include "experiments/report/report.h"
+#include "experiments/report/sweep.h"
 
 namespace ringside {
 namespace {
@@ -32,6 +33,15 @@ ordered_json published_json(const CaseSummary& one, const std::vector<CaseSummar
   for (const PublishedFigure& figure : published_figures(one, cases))
     out.push_back(to_json(figure));
   return out;
+}
+
+ordered_json curve_json(const std::optional<LossCurve>& curve) {
+  return curve ? to_json(*curve) : ordered_json();
+}
+
+ordered_json target_json(const CaseSummary& one) {
+  if (!one.time_to_loss || !one.time_to_loss->target) return nullptr;
+  return one.time_to_loss->target->median;
 }
 
 ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& cases) {
@@ -66,6 +76,7 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
       {"disturbance", one.disturbance},
       {"superseded", one.superseded},
       {"samples_per_s", one.samples_per_s},
+      {"tokens_per_s", one.tokens_per_s > 0 ? ordered_json(one.tokens_per_s) : ordered_json()},
       {"spread", one.spread},
       {"speed_up", or_null(one.speed_up.median)},
       {"speed_up_interval", interval_json(one.speed_up.interval)},
@@ -82,11 +93,15 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
       {"time_ms",
        {{"compute", one.compute_ms},
         {"exposed", one.exposed_ms},
+        {"hidden", one.hidden_ms},
         {"optimizer", one.optimizer_ms},
         {"data", one.data_ms},
         {"idle", one.idle_ms},
         {"encoding", one.encoding_ms},
-        {"other", one.other_ms}}},
+        {"other", one.other_ms},
+        {"communication", one.communication_ms}}},
+      {"overlap", one.overlap ? ordered_json(*one.overlap) : ordered_json()},
+      {"mfu", to_json(one.utilization)},
       {"bytes_sent_per_step", one.bytes_sent_per_step},
       {"bytes_computed", one.bytes_computed},
       {"bytes_minimum_per_step", one.bytes_minimum_per_step},
@@ -96,6 +111,9 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
       {"lost_workers", one.lost_workers},
       {"memory", to_json(one.memory)},
       {"final_loss", one.final_loss},
+      {"loss_curve", curve_json(one.loss_curve)},
+      {"held_out_curve", curve_json(one.held_out_curve)},
+      {"target_loss", target_json(one)},
       {"time_to_loss", one.time_to_loss ? to_json(*one.time_to_loss) : ordered_json()},
       {"held_out_loss", one.held_out ? ordered_json(one.held_out->loss) : ordered_json()},
       {"held_out_accuracy", one.held_out ? ordered_json(one.held_out->accuracy) : ordered_json()},
@@ -103,20 +121,24 @@ ordered_json case_json(const CaseSummary& one, const std::vector<CaseSummary>& c
       {"proof_cause", one.verdict.cause.empty() ? ordered_json() : ordered_json(one.verdict.cause)},
       {"largest_difference", compared && std::isfinite(one.verdict.difference)
                                  ? ordered_json(one.verdict.difference)
-                                 : ordered_json()}};
+                                 : ordered_json()},
+      {"setup", to_json(one.setup)}};
 }
 
 }  // namespace
 
 ordered_json summary_json(const std::string& experiment, const std::vector<CaseSummary>& cases) {
-  ordered_json rows = ordered_json::array(), not_ranked = ordered_json::array();
+  ordered_json rows = ordered_json::array(), not_ranked = ordered_json::array(),
+               sweeps = ordered_json::array();
   for (const CaseSummary& one : cases) rows.push_back(case_json(one, cases));
   for (const Tie& tie : ties(cases))
     not_ranked.push_back({{"world", tie.world}, {"labels", tie.labels}});
+  for (const SweepTable& table : sweep_of(cases)) sweeps.push_back(to_json(table));
   return {{"schema", Row::schema},
           {"experiment", experiment},
           {"cases", rows},
-          {"not_ranked", not_ranked}};
+          {"not_ranked", not_ranked},
+          {"sweeps", sweeps}};
 }
 
 }  // namespace ringside

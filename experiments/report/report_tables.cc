@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "experiments/report/text_table.h"
-
 namespace ringside {
 namespace {
 
@@ -45,13 +43,6 @@ std::string verdict_cell(const CaseSummary& one, bool mark_simulated) {
   return out;
 }
 
-/// "64.2 (-3.0%)": the predicted value, and how far it is from the measured one.
-std::string prediction(double value, double scale, double error) {
-  return value < 0 ? "-"
-                   : fmt::format("{:.1f} ({:+.{}f}%)", value * scale, 100 * error,
-                                 std::abs(error) < 0.095 ? 1 : 0);
-}
-
 /// "[1480.2, 1573.9]"
 std::string interval_cell(const std::optional<Interval>& interval) {
   if (!interval) return "-";
@@ -73,22 +64,17 @@ std::string cores_cell(const CaseSummary& one) {
   return one.cores < 0 ? "-" : fmt::format("{:.1f}", one.cores);
 }
 
-std::string bytes_range(const BytesRange& range) {
-  const std::string low = megabytes(static_cast<double>(range.low)),
-                    high = megabytes(static_cast<double>(range.high));
-  return low == high ? low : low + "-" + high;
-}
-
-void add_kinds(TableLine& line, const MemoryUse& use) {
-  for (std::size_t k = 0; k < memory_kinds; ++k)
-    line.push_back(megabytes(static_cast<double>(use[static_cast<MemoryKind>(k)])));
-}
-
-std::string device_bytes(const RoleMemory& role, std::int64_t DeviceMemory::*figure) {
-  return role.device ? megabytes(static_cast<double>((*role.device).*figure)) : "-";
-}
-
 }  // namespace
+
+std::string prediction_cell(double value, double scale, double error) {
+  return value < 0 ? "-"
+                   : fmt::format("{:.1f} ({:+.{}f}%)", value * scale, 100 * error,
+                                 std::abs(error) < 0.095 ? 1 : 0);
+}
+
+bool with_utilization(const std::vector<CaseSummary>& cases) {
+  return any(cases, [](const CaseSummary& one) { return one.utilization.mfu.has_value(); });
+}
 
 bool with_predictions(const std::vector<CaseSummary>& cases) {
   return any(cases, [](const CaseSummary& one) { return one.predicted_ms >= 0; });
@@ -102,26 +88,12 @@ bool with_all_cores(const std::vector<CaseSummary>& cases) {
   return any(cases, [](const CaseSummary& one) { return one.of_all_cores.median >= 0; });
 }
 
-bool with_device_memory(const std::vector<CaseSummary>& cases) {
-  return any(cases, [](const CaseSummary& one) {
-    return std::any_of(one.memory.roles.begin(), one.memory.roles.end(),
-                       [](const RoleMemory& role) { return role.device.has_value(); });
-  });
-}
-
-bool with_host_memory(const std::vector<CaseSummary>& cases) {
-  return any(cases, [](const CaseSummary& one) {
-    return std::any_of(one.memory.roles.begin(), one.memory.roles.end(),
-                       [](const RoleMemory& role) { return role.host.has_value(); });
-  });
-}
-
 std::string cores_column(const std::vector<CaseSummary>& cases) {
   if (any(cases, [](const CaseSummary& one) { return one.gpus > 0; })) return "GPUs";
   return any(cases, [](const CaseSummary& one) { return one.cores >= 0; }) ? "cores" : "";
 }
 
-std::string figures_table(const std::vector<CaseSummary>& cases) {
+std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases) {
   const bool predictions = with_predictions(cases), all_cores = with_all_cores(cases);
   const bool some_measured = any(cases, [](const CaseSummary& one) { return one.cluster.empty(); });
   const std::string cores = cores_column(cases);
@@ -149,7 +121,7 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
                    one.efficiency < 0 ? "-" : fmt::format("{:.0f}%", 100 * one.efficiency)});
       if (all_cores) line.push_back(ratio(one.of_all_cores));
       line.push_back(milliseconds(one.step_ms));
-      if (predictions) line.push_back(prediction(one.predicted_ms, 1, one.predicted_ms_error));
+      if (predictions) line.push_back(prediction_cell(one.predicted_ms, 1, one.predicted_ms_error));
       if (intervals) line.push_back(interval_cell(one.simulated_ms));
       line.insert(
           line.end(),
@@ -162,57 +134,34 @@ std::string figures_table(const std::vector<CaseSummary>& cases) {
     line.push_back(verdict_cell(one, some_measured));
     lines.push_back(std::move(line));
   }
-  return text_table(lines);
+  return lines;
 }
 
-std::string scheme_figures_table(const std::vector<CaseSummary>& cases) {
+std::vector<TableLine> scheme_figures_table(const std::vector<CaseSummary>& cases) {
   std::vector<TableLine> lines = {{"figures of schemes", "world", "figure", "unit", "mean", "max"}};
   for (const CaseSummary& one : cases)
     for (const RowFigure& figure : one.figures)
       lines.push_back({one.label, std::to_string(one.world), figure.name, figure.unit,
                        fmt::format("{:.4g}", figure.mean), fmt::format("{:.4g}", figure.max)});
-  return lines.size() > 1 ? text_table(lines) : "";
+  return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
 
-std::string memory_table(const std::vector<CaseSummary>& cases) {
-  const bool of_device = with_device_memory(cases), predictions = with_predictions(cases);
-  TableLine names = {"peak memory, MB", "world", "all ranks", "role", "rank", "peak"};
-  for (std::size_t k = 0; k < memory_kinds; ++k)
-    names.emplace_back(name_of(static_cast<MemoryKind>(k)));
-  names.emplace_back("resident");
-  if (of_device) names.insert(names.end(), {"reserved", "outside"});
-  if (predictions) names.emplace_back("predicted");
-  std::vector<TableLine> lines = {names};
-  for (const CaseSummary& one : cases)
-    for (const RoleMemory& role : one.memory.roles) {
-      const bool first = &role == &one.memory.roles.front();
-      TableLine line = {
-          one.label,
-          std::to_string(one.world),
-          first ? bytes_range(one.memory.job) : "",
-          role.ranks > 1 ? fmt::format("busiest of {} {}s", role.ranks, role.role) : role.role,
-          std::to_string(role.rank),
-          bytes_range(role.peak)};
-      add_kinds(line, role.at_peak);
-      line.push_back(one.cluster.empty() ? megabytes(static_cast<double>(role.resident)) : "-");
-      if (of_device)
-        line.insert(line.end(), {device_bytes(role, &DeviceMemory::reserved),
-                                 device_bytes(role, &DeviceMemory::outside)});
-      if (predictions)
-        line.push_back(role.peak.high == one.memory.peak()
-                           ? prediction(one.predicted_peak, 1e-6, one.predicted_peak_error)
-                           : "-");
-      lines.push_back(std::move(line));
-      if (!role.host) continue;
-      const MemoryUse& held = role.host->at_peak;
-      TableLine host = {
-          one.label,  std::to_string(one.world), "",
-          "its host", std::to_string(role.rank), megabytes(static_cast<double>(held.total()))};
-      add_kinds(host, held);
-      host.resize(names.size(), "-");
-      lines.push_back(std::move(host));
-    }
-  return lines.size() > 1 ? text_table(lines) : "";
+std::vector<TableLine> utilization_table(const std::vector<CaseSummary>& cases) {
+  const auto share = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.1f}%", 100 * *value) : "-";
+  };
+  const auto giga = [](double value) { return fmt::format("{:.4g}", 1e-9 * value); };
+  std::vector<TableLine> lines = {{"utilization", "world", "communication", "hidden", "overlap",
+                                   "MFU", "HFU", "GFLOP", "peak", "dtype"}};
+  for (const CaseSummary& one : cases) {
+    if (!finished(one)) continue;
+    const Utilization& used = one.utilization;
+    lines.push_back({one.label, std::to_string(one.world), milliseconds(one.communication_ms),
+                     milliseconds(one.hidden_ms), share(one.overlap), share(used.mfu),
+                     share(used.hfu), used.work ? giga(used.work->model()) : "-",
+                     used.peak ? giga(used.peak->flops) : "-", used.peak ? used.peak->dtype : "-"});
+  }
+  return lines.size() > 1 ? lines : std::vector<TableLine>{};
 }
 
 }  // namespace ringside

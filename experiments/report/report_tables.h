@@ -1,28 +1,38 @@
-// The tables of a summary, in Markdown.
+// The lines of a summary's tables. A table without lines is left out.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "experiments/report/report.h"
+#include "experiments/report/text_table.h"
 
 namespace ringside {
 
 /// One line for each case.
-std::string figures_table(const std::vector<CaseSummary>& cases);
-/// The held-out losses; empty if no case was evaluated.
-std::string evaluation_table(const std::vector<CaseSummary>& cases);
-/// What schemes report of themselves; empty if none does.
-std::string scheme_figures_table(const std::vector<CaseSummary>& cases);
-/// How stale gradients were; empty if no case has gradients that may be.
-std::string staleness_table(const std::vector<CaseSummary>& cases);
-/// What each case paid to reach the target of the comparison; empty if it has none.
-std::string time_to_loss_table(const std::vector<CaseSummary>& cases);
-/// One line for each role of each case; empty if no case has finished.
-std::string memory_table(const std::vector<CaseSummary>& cases);
+std::vector<TableLine> figures_table(const std::vector<CaseSummary>& cases);
+/// The held-out losses; none if no case was evaluated.
+std::vector<TableLine> evaluation_table(const std::vector<CaseSummary>& cases);
+/// What schemes report of themselves; none if none does.
+std::vector<TableLine> scheme_figures_table(const std::vector<CaseSummary>& cases);
+/// How stale gradients were; none if no case has gradients that may be.
+std::vector<TableLine> staleness_table(const std::vector<CaseSummary>& cases);
+/// What each case paid to reach the target of the comparison; none if it has none.
+std::vector<TableLine> time_to_loss_table(const std::vector<CaseSummary>& cases);
+/// One line for each role of each case; none if no case has finished.
+std::vector<TableLine> memory_table(const std::vector<CaseSummary>& cases);
+/// One line for each rank that CaseSummary::memory keeps.
+std::vector<TableLine> ranks_table(const std::vector<CaseSummary>& cases);
+/// How much communication was hidden, and how much of their devices' peak cases made use of.
+std::vector<TableLine> utilization_table(const std::vector<CaseSummary>& cases);
+
+/// "64.2 (-3.0%)": the predicted value, and how far it is from the measured one.
+std::string prediction_cell(double value, double scale, double error);
 
 // ---- which columns the tables have
 
+/// Whether the model FLOPs utilization of any case is known.
+bool with_utilization(const std::vector<CaseSummary>& cases);
 bool with_predictions(const std::vector<CaseSummary>& cases);
 /// Whether the errors of a cluster give an interval of a simulated step.
 bool with_intervals(const std::vector<CaseSummary>& cases);

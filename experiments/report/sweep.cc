@@ -5,9 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
-
-#include "experiments/report/text_table.h"
 
 namespace ringside {
 namespace {
@@ -79,7 +78,13 @@ bool may_be_ranked(const CaseSummary& one) {
 
 SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::string& key,
                     const std::vector<std::string>& values, const Values& fixed, int world) {
-  SweepTable table{key, fmt::format("world {}", world), values, {}, {}};
+  SweepTable table{.key = key,
+                   .fixed = fmt::format("world {}", world),
+                   .world = world,
+                   .others = fixed,
+                   .values = values,
+                   .lines = {},
+                   .fastest = {}};
   for (const auto& [other, value] : fixed) table.fixed += fmt::format(", {} = {}", other, value);
   for (const CaseSummary* one : cases) {
     if ((one->world != world && one->scheme != "single") || !belongs(*one, fixed)) continue;
@@ -101,7 +106,60 @@ SweepTable table_of(const std::vector<const CaseSummary*>& cases, const std::str
   return table;
 }
 
-/// "Fastest: dp at 1; ddp from 10 on."
+}  // namespace
+
+std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases) {
+  std::vector<const CaseSummary*> asked;
+  std::set<int> worlds;
+  for (const CaseSummary& one : cases)
+    if (one.purpose == Purpose::asked) asked.push_back(&one);
+  const auto all = values_of(asked);
+  if (all.empty()) return {};
+  const auto longest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  for (const CaseSummary* one : asked)
+    if (one->scheme != "single") worlds.insert(one->world);
+  std::vector<SweepTable> tables;
+  for (const int world : worlds)
+    for (const Values& fixed : combinations(all, longest->first)) {
+      tables.push_back(table_of(asked, longest->first, longest->second, fixed, world));
+      tables.back().number = static_cast<int>(tables.size());
+    }
+  return tables;
+}
+
+std::vector<Crossover> crossovers(const SweepTable& table) {
+  std::vector<Crossover> out;
+  std::optional<std::size_t> last;
+  for (std::size_t v = 0; v < table.values.size(); ++v) {
+    if (table.fastest[v] < 0) continue;
+    if (last && table.fastest[*last] != table.fastest[v])
+      out.push_back({*last, v, static_cast<std::size_t>(table.fastest[*last]),
+                     static_cast<std::size_t>(table.fastest[v])});
+    last = v;
+  }
+  return out;
+}
+
+std::vector<TableLine> sweep_lines(const SweepTable& table) {
+  TableLine names = {fmt::format("samples/s, {}", table.fixed)};
+  for (const std::string& value : table.values)
+    names.push_back(fmt::format("{} {}", names.size() == 1 ? table.key : "", value));
+  std::vector<TableLine> lines = {names};
+  for (std::size_t l = 0; l < table.lines.size(); ++l) {
+    TableLine& line = lines.emplace_back(TableLine{table.lines[l].family});
+    for (std::size_t v = 0; v < table.values.size(); ++v) {
+      const double rate = table.lines[l].samples_per_s[v];
+      const bool fastest = table.fastest[v] == static_cast<int>(l);
+      line.push_back(rate < 0 ? "-"
+                              : fmt::format("{0}{1}{2}{0}", fastest ? "**" : "", per_second(rate),
+                                            table.lines[l].own_algorithm ? "*" : ""));
+    }
+  }
+  return lines;
+}
+
 std::string changes_text(const SweepTable& table) {
   std::vector<std::string> parts;
   for (std::size_t v = 0; v < table.values.size(); ++v) {
@@ -121,46 +179,12 @@ std::string changes_text(const SweepTable& table) {
   return fmt::format("Fastest: {}.\n", fmt::join(parts, "; "));
 }
 
-}  // namespace
-
-std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases) {
-  std::vector<const CaseSummary*> asked;
-  std::set<int> worlds;
-  for (const CaseSummary& one : cases)
-    if (one.purpose == Purpose::asked) asked.push_back(&one);
-  const auto all = values_of(asked);
-  if (all.empty()) return {};
-  const auto longest = std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.second.size() < b.second.size();
-  });
-  for (const CaseSummary* one : asked)
-    if (one->scheme != "single") worlds.insert(one->world);
-  std::vector<SweepTable> tables;
-  for (const int world : worlds)
-    for (const Values& fixed : combinations(all, longest->first))
-      tables.push_back(table_of(asked, longest->first, longest->second, fixed, world));
-  return tables;
-}
-
 std::string sweep_tables(const std::vector<CaseSummary>& cases) {
   std::string out;
   for (const SweepTable& table : sweep_of(cases)) {
-    TableLine names = {fmt::format("samples/s, {}", table.fixed)};
-    for (const std::string& value : table.values)
-      names.push_back(fmt::format("{} {}", names.size() == 1 ? table.key : "", value));
-    std::vector<TableLine> lines = {names};
-    for (std::size_t l = 0; l < table.lines.size(); ++l) {
-      TableLine& line = lines.emplace_back(TableLine{table.lines[l].family});
-      for (std::size_t v = 0; v < table.values.size(); ++v) {
-        const double rate = table.lines[l].samples_per_s[v];
-        const bool fastest = table.fastest[v] == static_cast<int>(l);
-        line.push_back(rate < 0 ? "-"
-                                : fmt::format("{0}{1}{2}{0}", fastest ? "**" : "", per_second(rate),
-                                              table.lines[l].own_algorithm ? "*" : ""));
-      }
-    }
     if (!out.empty()) out += "\n";
-    out += text_table(lines) + changes_text(table);
+    out += text_table(sweep_lines(table));
+    if (const std::string changes = changes_text(table); !changes.empty()) out += "\n" + changes;
   }
   return out;
 }

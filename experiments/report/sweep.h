@@ -1,17 +1,23 @@
 // The tables of a sweep: samples/s of every line, value by value of one key.
 #pragma once
 
+#include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "experiments/report/report.h"
+#include "experiments/report/text_table.h"
 
 namespace ringside {
 
 /// samples/s for one value of the swept key after the other, of one world.
 struct SweepTable {
+  int number = 1;     // counted over the tables of a comparison
   std::string key;    // the swept key with the most values
   std::string fixed;  // the other swept keys with their values, and the world: "world 8"
+  int world = 1;
+  std::map<std::string, std::string> others;  // the values of the other swept keys
   std::vector<std::string> values;
   struct Line {
     std::string family;
@@ -26,13 +32,27 @@ struct SweepTable {
   std::vector<int> fastest;
 };
 
+/// Between two values, one after the other among those that have a fastest line, another line
+/// becomes the fastest.
+struct Crossover {
+  std::size_t after = 0, before = 0;  // positions of the values
+  std::size_t from = 0, to = 0;       // positions of the lines
+};
+std::vector<Crossover> crossovers(const SweepTable& table);
+
 /// Returns a table for each world and each combination of values of the other swept keys; none
 /// without a sweep. `single` stands in every table. References and runs on all cores are left out;
 /// a line whose scheme does not have a swept key has the same figure for all values of the key.
 std::vector<SweepTable> sweep_of(const std::vector<CaseSummary>& cases);
 
-/// The tables in Markdown, the fastest of each column in bold, and below each table the values
-/// between which the fastest line changes. Empty without a sweep.
+/// The lines of the table, the fastest of each column in bold as Markdown has it.
+std::vector<TableLine> sweep_lines(const SweepTable& table);
+/// "Fastest: dp at 1; ddp from 10 on."; empty if nothing can be ranked.
+std::string changes_text(const SweepTable& table);
+/// The tables in Markdown, each with its changes below. Empty without a sweep.
 std::string sweep_tables(const std::vector<CaseSummary>& cases);
+
+/// With numbers for values that are numbers.
+nlohmann::ordered_json to_json(const SweepTable& table);
 
 }  // namespace ringside

@@ -1,9 +1,11 @@
 #include "experiments/report/time_to_loss.h"
-#include "core/plan/same_run.h"
 
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+
+#include "core/plan/same_run.h"
+#include "experiments/report/curves.h"
 
 namespace ringside {
 namespace {
@@ -11,12 +13,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t last_evaluations = 3;
-
-double bytes_per_step(const Row& row) {
-  double bytes = 0;
-  for (const RankRecord& rank : row.ranks) bytes += rank.bytes_sent_per_step;
-  return bytes;
-}
 
 Spread spread_of(const std::vector<double>& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
@@ -52,7 +48,7 @@ std::optional<double> target_of(const Row& row, const Row* single) {
 std::optional<Cost> cost_to(const Row& row, double target) {
   const auto cost_at = [&](double steps, double seconds) {
     return Cost{seconds, steps * static_cast<double>(row.plan.train.global_batch),
-                steps * bytes_per_step(row)};
+                steps * bytes_of_all_ranks(row)};
   };
   const std::vector<Evaluation>& curve = held_out_curve(row);
   for (std::size_t e = 0; e < curve.size(); ++e) {

@@ -1,0 +1,44 @@
+// Curves of losses: what a run had paid when it reached each of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/base/fields.h"
+#include "core/observe/row.h"
+
+namespace ringside {
+
+/// Lists of equal length: entry i is what the run had paid after step[i], and its loss then.
+struct LossCurve {
+  std::vector<std::int64_t> step;
+  std::vector<double> samples;
+  std::vector<double> seconds;
+  std::vector<double> bytes;  // sent by all ranks: their mean bytes of a measured step, times steps
+  std::vector<double> loss;
+  std::vector<double> accuracy;  // empty for losses of training
+  std::int64_t of = 0;           // how many points the run has
+};
+
+Fields fields_of(LossCurve& curve);
+
+/// Curves have at most this many of a run's points, evenly spaced, the first and the last among
+/// them. Points are left out, never averaged.
+inline constexpr std::size_t most_points = 200;
+
+/// The bytes that all ranks of the run together send in a step.
+double bytes_of_all_ranks(const Row& row);
+
+/// The loss of every step. A row keeps no time of each step, so `seconds` are samples divided by
+/// the row's samples/s: the mean time of a measured step, times steps. Nothing if nothing was
+/// computed.
+std::optional<LossCurve> training_curve(const Row& row);
+
+/// The held-out loss of every evaluation; of runs whose workers do not wait for each other, over
+/// time. `seconds` were measured: those of the slowest worker in steps, without evaluations.
+/// Nothing if there are no evaluations.
+std::optional<LossCurve> evaluation_curve(const Row& row);
+
+}  // namespace ringside

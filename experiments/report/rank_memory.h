@@ -1,0 +1,39 @@
+// The memory of single ranks.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/fields.h"
+#include "core/observe/row.h"
+
+namespace ringside {
+
+/// What one rank held at its peak, in bytes: of several repeats, at the largest peak.
+struct RankMemory {
+  int rank = 0;
+  std::string role{};  // "worker", "server", "worker+server"
+  std::string host{};
+  std::int64_t peak = 0;
+  MemoryUse at_peak{};
+  std::optional<HostMemory> host_memory{};  // what the rank has offloaded
+};
+
+Fields fields_of(RankMemory& memory);
+
+struct RanksMemory {
+  std::vector<RankMemory> ranks{};
+  std::int64_t left_out = 0;
+};
+
+/// Of up to this many ranks all are kept; of more, the first `first_ranks`, the busiest ranks of
+/// each role (`busiest`), and nothing of the others but their number.
+inline constexpr std::size_t most_ranks = 16;
+inline constexpr int first_ranks = 8;
+
+/// `repeats` have finished and have equally many ranks.
+RanksMemory memory_of_ranks(const std::vector<const Row*>& repeats,
+                            const std::vector<int>& busiest);
+
+}  // namespace ringside

@@ -1,0 +1,32 @@
+// What somebody who repeats a case, or doubts its figures, has to know of it.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "core/observe/row.h"
+
+namespace ringside {
+
+struct CaseSetup {
+  ModelConfig model{};
+  DataConfig data{};
+  TrainConfig train{};
+  OptimizerConfig optimizer{};
+  DeviceConfig device{};
+  Options options{};  // of the scheme
+  int servers = 0;
+  std::int64_t parameters = 0;  // 0 if no repeat has finished, as are the tokens
+  double tokens = 0;            // mean tokens of a sample; 0 for images
+  std::vector<std::string> hosts{};
+  std::vector<std::int64_t> seeds{};
+};
+
+/// `repeats` are all repeats of a case, with the smallest seed first; the first one that has
+/// finished says what plans do not.
+CaseSetup setup_of(const std::vector<const Row*>& repeats);
+
+nlohmann::ordered_json to_json(const CaseSetup& setup);
+
+}  // namespace ringside

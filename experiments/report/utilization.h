@@ -1,0 +1,36 @@
+// Model FLOPs utilization: how much of what its devices can do a run made use of.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/observe/row.h"
+
+namespace ringside {
+
+/// MFU (Chowdhery et al., PaLM, 2022, appendix B) is the model's floating-point operations a second
+/// divided by what the devices of all workers do at most in products of that dtype. The model's
+/// operations are three times the products of forward: for transformers 6 N a token, where N are
+/// the parameters that take part in products, and those of attention. What is recomputed does not
+/// count; HFU counts it.
+struct Utilization {
+  std::optional<double> mfu{};  // a share
+  std::optional<double> hfu{};  // of runs that recompute
+  std::optional<ModelWork> work{};
+  std::optional<Peak> peak{};  // of one worker: the mean where their devices differ
+  std::string formula{};       // with all numbers; empty without mfu
+  std::string missing{};       // why there is no mfu
+};
+
+/// The largest rate of the run's workers as far as it is known: what device.peak_tflops says, that
+/// of the simulated cluster's devices, or Row::measured_peak.
+std::optional<Peak> peak_of(const Row& row);
+
+/// Of one repeat of a case, and the samples/s of the case.
+Utilization utilization_of(const Row& row, double samples_per_s);
+
+nlohmann::ordered_json to_json(const Utilization& utilization);
+
+}  // namespace ringside
