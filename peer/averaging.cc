@@ -67,7 +67,10 @@ class Averaging final : public Averaged {
       const auto span = context().timeline.scope(Activity::encoding, "copy replica");
       kernels().copy({.in = values(0), .out = sum_});
     }
-    wait_exposed(context().timeline, "average", communicator_->all_reduce(sum_));
+    Timeline& timeline = context().timeline;
+    wait_exposed(timeline, "average", begin_traced(timeline, "average", [this] {
+                   return communicator_->all_reduce(sum_);
+                 }));
     take_mean(0, sum_, 1.0F / static_cast<float>(context().plan.world));
   }
 

@@ -73,7 +73,7 @@ class Ddp : public SyncScheme {
   void drain() override { update_->finish_all(); }
 
   void sum(std::span<double> values) override {
-    sum_over_ranks(context().device, *communicator_, values);
+    sum_over_ranks(context().device, *communicator_, values, &context().timeline);
   }
 
   void visit_parameters(const ParameterVisitor& visit) override {

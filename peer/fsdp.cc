@@ -104,7 +104,8 @@ class Fsdp : public SyncScheme {
   }
 
   void sum(std::span<double> values) override {
-    if (mesh_.world().size() > 1) sum_over_ranks(context().device, mesh_.world(), values);
+    if (mesh_.world().size() > 1)
+      sum_over_ranks(context().device, mesh_.world(), values, &context().timeline);
   }
 
   void visit_parameters(const ParameterVisitor& visit) override {

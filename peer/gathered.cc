@@ -43,12 +43,16 @@ Tensor GatheredUnits::shard(std::size_t bundle) {
     copied.copy->wait();
   }
   const auto [begin, end] = copied.copy->span();
-  context_.timeline.add(Activity::communication, name, {begin}, {end});
+  context_.timeline.add(
+      Activity::communication, name, {begin}, {end},
+      {.track = "host", .bytes = static_cast<std::int64_t>(copied.shard.bytes())});
   return copied.shard;
 }
 
 void GatheredUnits::gather(std::size_t bundle, Gathered& entry) {
-  entry.work = carrier_->gather(bundle, shard(bundle), entry.padded);
+  const Tensor own = shard(bundle);
+  entry.work = begin_traced(context_.timeline, shards_.bundles()[bundle].name,
+                            [&] { return carrier_->gather(bundle, own, entry.padded); });
 }
 
 void GatheredUnits::begin(std::size_t bundle) {

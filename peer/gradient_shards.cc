@@ -97,13 +97,10 @@ void GradientShards::send(std::size_t bundle, const Tensor& gradient, bool later
   if (packs) temporary = in_sums && !carrier_ ? Tensor{} : sent;
   const std::int64_t count = part_count(b);
   const Tensor part = in_sums ? part_of_sums(b) : sent.range(shards_.rank() * count, count);
-  WorkPtr work;
-  if (carrier_) {
-    work = carrier_->reduce(bundle, bucket.name, sent, part, later);
-  } else if (across) {
-    across->name_next(bucket.name);
-    work = across->all_reduce(part);
-  }
+  WorkPtr work = begin_traced(context_.timeline, bucket.name, [&]() -> WorkPtr {
+    if (carrier_) return carrier_->reduce(bundle, bucket.name, sent, part, later);
+    return across ? begin_across(bucket.name, part) : nullptr;
+  });
   if (!on_their_way_.empty()) cross(on_their_way_.back());
   on_their_way_.push_back(
       {b, part, in_sums, later, std::move(temporary), std::move(work), carrier_ && across});
@@ -119,7 +116,8 @@ void GradientShards::pack(std::size_t bundle, const Tensor& gradient, bool in_su
                   ? part_of_sums(b)
                   : context_.device.tensor({ranks * count}, MemoryKind::communication, reduced_as_);
   const auto span =
-      context_.timeline.scope(Activity::encoding, "pack " + shards_.bundles()[bundle].name);
+      context_.timeline.scope(Activity::encoding, "pack " + shards_.bundles()[bundle].name,
+                              {.bytes = static_cast<std::int64_t>(gradient.bytes())});
   const std::int64_t begin = shards_.begin(bundle) - shards_.begin(buckets_[b].first);
   const std::int64_t shard = gradient.count() / ranks;
   context_.device.kernels().cast({.in = gradient,
@@ -155,8 +153,14 @@ void GradientShards::cross(OnItsWay& gradient) {
   if (!std::exchange(gradient.crosses, false)) return;
   wait(gradient, carrier_->reduces());
   if (gradient.in_sums) gradient.temporary = {};
-  mesh_.across()->name_next(buckets_[gradient.bucket].name);
-  gradient.work = mesh_.across()->all_reduce(gradient.part);
+  const std::string& name = buckets_[gradient.bucket].name;
+  gradient.work =
+      begin_traced(context_.timeline, name, [&] { return begin_across(name, gradient.part); });
+}
+
+WorkPtr GradientShards::begin_across(const std::string& name, const Tensor& part) {
+  mesh_.across()->name_next(name);
+  return mesh_.across()->all_reduce(part);
 }
 
 /// Waits until at most one gradient on its way has memory of its own.
@@ -179,7 +183,8 @@ void GradientShards::take(const OnItsWay& gradient) {
   const GradientBucket& bucket = buckets_[gradient.bucket];
   const auto take_part = [&](const Tensor& part, const Tensor& sum) {
     if (gradient.later) return add(bucket.name, part, sum);
-    const auto span = context_.timeline.scope(Activity::encoding, "unpack " + bucket.name);
+    const auto span = context_.timeline.scope(Activity::encoding, "unpack " + bucket.name,
+                                              {.bytes = static_cast<std::int64_t>(part.bytes())});
     context_.device.kernels().cast({.in = part, .out = sum});
   };
   if (is_one_stretch(gradient.bucket))
@@ -226,7 +231,8 @@ void GradientShards::wait(OnItsWay& gradient, std::string_view operation) {
 }
 
 void GradientShards::add(const std::string& name, const Tensor& in, const Tensor& out) {
-  const auto span = context_.timeline.scope(Activity::compute, "add up " + name);
+  const auto span = context_.timeline.scope(Activity::compute, "add up " + name,
+                                            {.bytes = static_cast<std::int64_t>(in.bytes())});
   add_converted(context_.device, in, out);
 }
 

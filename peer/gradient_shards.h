@@ -90,6 +90,8 @@ class GradientShards {
   void send(std::size_t bundle, const Tensor& gradient, bool later, Tensor temporary);
   void pack(std::size_t bundle, const Tensor& gradient, bool in_sums);
   void cross(OnItsWay& gradient);
+  /// Begins to sum `part` across groups; records and traces show the `name`.
+  WorkPtr begin_across(const std::string& name, const Tensor& part);
   void make_room();
   void finish_first();
   void take(const OnItsWay& gradient);

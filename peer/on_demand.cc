@@ -13,7 +13,10 @@ namespace {
 /// Several operations as one.
 class AllOf : public Work {
  public:
-  explicit AllOf(std::vector<WorkPtr> works) : works_(std::move(works)) {}
+  AllOf(std::vector<WorkPtr> works, std::string_view operation, const Tensor& whole)
+      : works_(std::move(works)) {
+    note = {"window", operation, static_cast<std::int64_t>(whole.bytes())};
+  }
   void wait() override {
     for (const WorkPtr& work : works_) work->wait();
   }
@@ -55,7 +58,7 @@ class OnDemandCarrier : public ShardCarrier {
       works.push_back(
           parameters_window_->get(owner, shards_.begin(bundle), part_of(padded, bundle, owner)));
     }
-    return std::make_unique<AllOf>(std::move(works));
+    return std::make_unique<AllOf>(std::move(works), "get", padded);
   }
 
   WorkPtr reduce(std::size_t bundle, const std::string&, const Tensor& gradient, const Tensor& part,
@@ -69,7 +72,7 @@ class OnDemandCarrier : public ShardCarrier {
       works.push_back(later ? places_window_->add(shard, owner, begin)
                             : places_window_->put(shard, owner, begin));
     }
-    return std::make_unique<AllOf>(std::move(works));
+    return std::make_unique<AllOf>(std::move(works), later ? "add" : "put", gradient);
   }
 
   std::string_view gathers() const override { return "read"; }

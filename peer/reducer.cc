@@ -49,7 +49,10 @@ void Reducer::add(std::size_t unit, std::int64_t micro_batch) {
 
 void Reducer::begin(std::size_t bucket, std::int64_t micro_batch) {
   const Tensor values = message(buckets_[bucket], micro_batch == 0);
-  under_way_[bucket] = {operation_.begin(buckets_[bucket].name, values), values, micro_batch};
+  const std::string& name = buckets_[bucket].name;
+  under_way_[bucket] = {
+      begin_traced(timeline_, name, [&] { return operation_.begin(name, values); }), values,
+      micro_batch};
 }
 
 /// Returns the bucket's gradients as they are summed: in place if they have the operation's dtype;
@@ -57,7 +60,8 @@ void Reducer::begin(std::size_t bucket, std::int64_t micro_batch) {
 Tensor Reducer::message(const Bucket& bucket, bool first) const {
   const Tensor own = gradients_.range(bucket.begin, bucket.count);
   if (own.dtype() == operation_.dtype) return own;
-  const auto span = timeline_.scope(Activity::encoding, "convert " + bucket.name);
+  const auto span = timeline_.scope(Activity::encoding, "convert " + bucket.name,
+                                    {.bytes = static_cast<std::int64_t>(own.bytes())});
   const bool in_total = first && total_.dtype() == operation_.dtype;
   const Tensor out =
       in_total ? total_.range(bucket.begin, bucket.count)
@@ -76,7 +80,8 @@ void Reducer::finalize(std::size_t bucket) {
   if (values.begins_at(sum)) return;
   const bool adds = under_way.micro_batch > 0, converts = values.dtype() != sum.dtype();
   const auto span = timeline_.scope(adds || !converts ? Activity::compute : Activity::encoding,
-                                    (adds || !converts ? "add up " : "convert ") + range.name);
+                                    (adds || !converts ? "add up " : "convert ") + range.name,
+                                    {.bytes = static_cast<std::int64_t>(values.bytes())});
   if (adds)
     add_converted(device_, values, sum);
   else

@@ -59,7 +59,7 @@ bool ShardUpdate::step_at_once(const StepInfo& info) {
   const auto span = context_.timeline.scope(Activity::optimizer, "optimizer");
   const std::vector<ParameterRange> all = ranges();
   const bool finite = settle_rounds(*optimizer_, all, info, [this](std::span<double> sums) {
-    if (mesh_.within()) sum_over_ranks(context_.device, *mesh_.within(), sums);
+    if (mesh_.within()) sum_over_ranks(context_.device, *mesh_.within(), sums, &context_.timeline);
   });
   for (std::size_t i = 0; finite && i < all.size(); ++i) optimizer_->update(all[i], info);
   return finite;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/traffic.h"
@@ -33,6 +34,16 @@ class Work {
     Mark begin, end;
   };
   virtual Span span() const = 0;
+
+  /// What a trace shows of the operation; who begins it fills this in.
+  struct Note {
+    std::string_view group{};      // that of the communicator, which outlives the work
+    std::string_view operation{};  // "all_reduce"; a constant
+    std::int64_t bytes = 0;        // of the whole array
+    std::int64_t sequence = 0;     // among the collectives of the group, from 1; 0: a message
+    std::int64_t flow = 0;         // the arrow that leads here (SpanNote::flows); 0: none
+  };
+  Note note{};
 };
 using WorkPtr = std::unique_ptr<Work>;
 

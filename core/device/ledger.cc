@@ -1,6 +1,10 @@
 #include "core/device/ledger.h"
 
+#include <algorithm>
+#include <array>
 #include <cassert>
+
+#include "core/device/device.h"
 
 namespace ringside {
 namespace {
@@ -22,12 +26,43 @@ void Ledger::add(MemoryKind kind, std::size_t bytes) {
   std::lock_guard lock(mutex_);
   current_[kind] += static_cast<std::int64_t>(bytes);
   if (current_.total() > at_peak_.total()) at_peak_ = current_;
+  if (clock_) note(kind);
 }
 
 void Ledger::remove(MemoryKind kind, std::size_t bytes) {
   std::lock_guard lock(mutex_);
   current_[kind] -= static_cast<std::int64_t>(bytes);
   assert(current_[kind] >= 0);
+  if (clock_) note(kind);
+}
+
+void Ledger::note(MemoryKind kind) { changes_.push_back({clock_->now(), kind, current_[kind]}); }
+
+void Ledger::keep_changes(const Clock* clock) {
+  std::lock_guard lock(mutex_);
+  const bool begins = clock && !clock_;
+  clock_ = clock;
+  if (!begins) return;
+  changes_.clear();
+  for (std::size_t k = 0; k < memory_kinds; ++k) note(static_cast<MemoryKind>(k));
+}
+
+void Ledger::drop_changes_before(double seconds) {
+  std::lock_guard lock(mutex_);
+  std::array<bool, memory_kinds> has_later{};
+  std::vector<Change> kept;
+  for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
+    bool& later = has_later[static_cast<std::size_t>(change->kind)];
+    if (change->seconds >= seconds || !later) kept.push_back(*change);
+    later = later || change->seconds < seconds;
+  }
+  std::reverse(kept.begin(), kept.end());
+  changes_ = std::move(kept);
+}
+
+std::vector<Ledger::Change> Ledger::changes() const {
+  std::lock_guard lock(mutex_);
+  return changes_;
 }
 
 MemoryUse Ledger::current() const {

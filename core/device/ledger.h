@@ -6,11 +6,14 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/tensor/buffer.h"
 
 namespace ringside {
+
+class Clock;
 
 /// Bytes for each kind of memory.
 class MemoryUse {
@@ -40,9 +43,26 @@ class Ledger {
   /// Forgets the peak so far: the present use becomes the peak.
   void reset_peak();
 
+  /// From `seconds` on, `kind` holds `bytes`.
+  struct Change {
+    double seconds = 0;
+    MemoryKind kind{};
+    std::int64_t bytes = 0;
+  };
+  /// From now on keeps every change with the clock's time, after a first entry for each kind that
+  /// says what it holds now. Null ends that. The clock outlives its use.
+  void keep_changes(const Clock* clock);
+  /// Drops the kept changes of earlier times, but for the last one of each kind.
+  void drop_changes_before(double seconds);
+  std::vector<Change> changes() const;
+
  private:
+  void note(MemoryKind kind);
+
   mutable std::mutex mutex_;
   MemoryUse current_, at_peak_;
+  const Clock* clock_ = nullptr;  // null: changes are not kept
+  std::vector<Change> changes_;
 };
 
 /// Makes the Error of a device that cannot provide `bytes`. The message has the request, what each

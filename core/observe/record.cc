@@ -75,13 +75,6 @@ Fields fields_of(RankRecord::Evaluation& evaluation) {
           {"seconds", &evaluation.seconds}};
 }
 
-Fields fields_of(Timeline::Slice& slice) {
-  return {{"activity", &slice.activity},
-          {"name", &slice.name},
-          {"begin_s", &slice.begin_s},
-          {"duration_s", &slice.duration_s}};
-}
-
 Fields row_fields_of(RankRecord& r) {
   return {{"rank", &r.rank},
           {"role", &r.role},
@@ -118,7 +111,8 @@ Fields fields_of(RankRecord& r) {
                              {"figures", Structs(&r.figures)},
                              {"operations", Structs(&r.operations)},
                              {"pieces", Structs(&r.pieces)},
-                             {"slices", Structs(&r.slices)}})
+                             {"slices", Structs(&r.slices)},
+                             {"memory_samples", Structs(&r.memory)}})
     fields.push_back(std::move(field));
   return fields;
 }

@@ -10,6 +10,7 @@
 #include "core/device/device.h"
 #include "core/observe/loss_value.h"
 #include "core/observe/model_work.h"
+#include "core/observe/slice.h"
 #include "core/observe/timeline.h"
 #include "core/plan/history.h"
 #include "core/sim/device_spec.h"
@@ -111,8 +112,9 @@ struct RankRecord {
   /// copies, sums and updates of pieces of the model, each with the median of its times in
   /// `TimedOperation::us`. What else an entry says is not known to a rank.
   std::vector<sim::TimedOperation> operations{}, pieces{};
-  /// Spans of the last steps, for a trace.
-  std::vector<Timeline::Slice> slices;
+  /// Spans of the last steps, and what the rank's memory held in them, for a trace.
+  std::vector<Slice> slices;
+  std::vector<MemorySample> memory{};
 };
 
 Fields fields_of(StepTime& step);
@@ -122,7 +124,6 @@ Fields fields_of(HostMemory& memory);
 Fields fields_of(Staleness& staleness);
 Fields fields_of(SchemeFigure& figure);
 Fields fields_of(RankRecord::Evaluation& evaluation);
-Fields fields_of(Timeline::Slice& slice);
 
 /// The figures of a rank that go into a row of results; figures of single steps do not.
 Fields row_fields_of(RankRecord& record);

@@ -6,24 +6,48 @@
 
 namespace ringside {
 
-Timeline::Scope::Scope(Timeline& timeline, Activity activity, std::string name)
-    : timeline_(timeline), activity_(activity), name_(std::move(name)), begin_(timeline.now()) {
-  timeline_.device_.begin_range(name_);
+Timeline::Scope::Scope(Timeline* timeline, std::optional<Activity> activity,
+                       std::string_view category, std::string name, SpanNote note)
+    : timeline_(timeline),
+      activity_(activity),
+      category_(category),
+      name_(std::move(name)),
+      note_(std::move(note)) {
+  if (!timeline_) return;
+  begin_ = timeline_->now();
+  timeline_->device_.begin_range(name_);
 }
 
 Timeline::Scope::~Scope() {
-  timeline_.device_.end_range();
+  if (!timeline_) return;
+  timeline_->device_.end_range();
   try {
-    timeline_.add(activity_, std::move(name_), begin_, timeline_.now());
+    timeline_->add(
+        {activity_, category_, std::move(name_), begin_, timeline_->now(), std::move(note_)});
   } catch (const Error&) {
     // A failed device gives no more marks. This failure need not be reported here: the next call
     // that uses the device throws it, if it is not being thrown already.
   }
 }
 
-void Timeline::add(Activity activity, std::string name, Mark begin, Mark end) {
+void Timeline::add(Activity activity, std::string name, Mark begin, Mark end, SpanNote note) {
+  add({activity, name_of(activity), std::move(name), std::move(begin), std::move(end),
+       std::move(note)});
+}
+
+void Timeline::add_traced(std::string_view category, std::string name, Mark begin, SpanNote note) {
+  if (traces()) add({{}, category, std::move(name), std::move(begin), now(), std::move(note)});
+}
+
+void Timeline::add(Span span) {
   std::lock_guard lock(mutex_);
-  spans_.push_back({activity, std::move(name), begin, end});
+  spans_.push_back(std::move(span));
+}
+
+void Timeline::trace(bool on, bool memory) {
+  if (traces_.exchange(on) == on) return;
+  if (on) follows_memory_ = memory;
+  if (follows_memory_) device_.ledger().keep_changes(on ? &device_.clock() : nullptr);
 }
 
 void Timeline::begin_step() {
@@ -40,6 +64,7 @@ void Timeline::add_up_old_spans() {
   std::lock_guard lock(mutex_);
   if (steps_.size() < steps_with_spans) return;
   const Mark oldest = steps_[steps_.size() - (steps_with_spans - 1)].first;
+  if (traces() && follows_memory_) device_.ledger().drop_changes_before(device_.time(oldest));
   const auto kept = std::stable_partition(spans_.begin(), spans_.end(), [&](const Span& span) {
     return device_.seconds(span.begin, oldest) > 0;
   });
@@ -95,16 +120,38 @@ std::size_t Timeline::step_at(double seconds, Mark origin) const {
                                   steps_.begin());
 }
 
-std::vector<Timeline::Slice> Timeline::slices(std::int64_t first_step) const {
+std::vector<Slice> Timeline::slices(std::int64_t first_step) const {
   std::lock_guard lock(mutex_);
   std::vector<Slice> out;
-  if (first_step < 0 || first_step >= static_cast<std::int64_t>(steps_.size())) return out;
+  const auto count = static_cast<std::int64_t>(steps_.size());
+  if (first_step < 0 || first_step >= count) return out;
   const Mark origin = steps_[static_cast<std::size_t>(first_step)].first;
+  const auto push = [&](std::string_view category, const std::string& name, const Mark& begin,
+                        const Mark& end, const SpanNote& note) {
+    out.push_back({std::string(category), name, device_.time(begin), device_.seconds(begin, end),
+                   note.track, std::string(note.operation), note.bytes, note.sequence, note.flows});
+  };
+  for (std::int64_t s = first_step; s < count; ++s) {
+    const auto& [begin, end] = steps_[static_cast<std::size_t>(s)];
+    push("step", fmt::format("step {}", s + 1), begin, end, {.track = "steps", .sequence = s + 1});
+  }
   for (const Span& span : spans_)
     if (device_.seconds(origin, span.begin) >= 0)
-      out.push_back({std::string(name_of(span.activity)), span.name, device_.time(span.begin),
-                     device_.seconds(span.begin, span.end)});
+      push(span.category, span.name, span.begin, span.end, span.note);
   return out;
+}
+
+std::vector<MemorySample> Timeline::memory(std::int64_t first_step) const {
+  if (!follows_memory_) return {};
+  std::lock_guard lock(mutex_);
+  if (first_step < 0 || first_step >= static_cast<std::int64_t>(steps_.size())) return {};
+  return memory_samples(device_.ledger().changes(),
+                        device_.time(steps_[static_cast<std::size_t>(first_step)].first));
+}
+
+std::int64_t Timeline::first_kept_step() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<std::int64_t>(steps_.size() - std::min(steps_.size(), steps_with_spans));
 }
 
 }  // namespace ringside

@@ -1,8 +1,10 @@
 // What a rank did, and when.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +12,7 @@
 
 #include "core/base/named_enum.h"
 #include "core/device/device.h"
+#include "core/observe/slice.h"
 
 namespace ringside {
 
@@ -33,26 +36,33 @@ struct StepTime {
 class Timeline {
  public:
   explicit Timeline(Device& device) : device_(device) {}
+  ~Timeline() { trace(false); }
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
 
   /// Adds a span that lasts from the construction of this object to its destruction.
   class Scope {
    public:
-    Scope(Timeline& timeline, Activity activity, std::string name);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    Timeline& timeline_;
-    Activity activity_;
+    friend class Timeline;
+    Scope(Timeline* timeline, std::optional<Activity> activity, std::string_view category,
+          std::string name, SpanNote note);
+
+    Timeline* timeline_;  // null: nothing is added
+    std::optional<Activity> activity_;
+    std::string_view category_;
     std::string name_;
+    SpanNote note_;
     Mark begin_;
   };
-  [[nodiscard]] Scope scope(Activity activity, std::string name) {
-    return {*this, activity, std::move(name)};
+  [[nodiscard]] Scope scope(Activity activity, std::string name, SpanNote note = {}) {
+    return {this, activity, name_of(activity), std::move(name), std::move(note)};
   }
-
-  void add(Activity activity, std::string name, Mark begin, Mark end);
+  void add(Activity activity, std::string name, Mark begin, Mark end, SpanNote note = {});
   Mark now() { return device_.mark(); }
 
   void begin_step();
@@ -62,22 +72,39 @@ class Timeline {
   /// in; time outside of steps is not counted.
   std::vector<StepTime> step_times() const;
 
+  /// What follows is for traces alone, and costs nothing until trace(true) is called: spans of
+  /// traced() and, with `memory`, changes of the device's memory are kept from then on. Of several
+  /// timelines of one device, one follows its memory.
+  void trace(bool on, bool memory = true);
+  bool traces() const { return traces_.load(std::memory_order_relaxed); }
+  /// Adds a span that counts for no activity. `category` is a constant; `name()` returns a string.
+  template <class Name>
+  [[nodiscard]] Scope traced(std::string_view category, const Name& name, SpanNote note = {}) {
+    if (!traces()) return {nullptr, {}, category, {}, {}};
+    return {this, {}, category, name(), std::move(note)};
+  }
+  /// Adds such a span, which ends now.
+  void add_traced(std::string_view category, std::string name, Mark begin, SpanNote note);
+  /// A new number for SpanNote::flows.
+  std::int64_t new_flow() { return ++flows_; }
+
   /// Spans are kept for this many steps, the last ones of the run so far.
   static constexpr std::size_t steps_with_spans = 4;
-  struct Slice {
-    std::string activity;
-    std::string name;  // "forward block.3"
-    double begin_s;    // on the device's clock
-    double duration_s;
-  };
-  /// Returns the kept spans that began within step `first_step` or later, for a trace.
+  /// Returns the kept spans that began within step `first_step` or later, and these steps
+  /// themselves, for a trace.
   std::vector<Slice> slices(std::int64_t first_step) const;
+  /// Returns what the device's memory held from the beginning of that step on, if that was kept.
+  std::vector<MemorySample> memory(std::int64_t first_step) const;
+  /// The number of the first step whose spans are all kept.
+  std::int64_t first_kept_step() const;
 
  private:
   struct Span {
-    Activity activity;
+    std::optional<Activity> activity;
+    std::string_view category;
     std::string name;
     Mark begin, end;
+    SpanNote note;
   };
 
   /// The totals of spans that have been added up.
@@ -85,12 +112,16 @@ class Timeline {
     std::vector<StepTime> steps;
     double covered_to[activities] = {};  // latest end, in seconds since the first step
   };
+  void add(Span span);
   void add_up_old_spans();
   void add_up(std::span<const Span> spans, Sums& sums) const;
   /// Index of the first step that ends more than `seconds` after `origin`.
   std::size_t step_at(double seconds, Mark origin) const;
 
   Device& device_;
+  bool follows_memory_ = false;
+  std::atomic<bool> traces_{false};
+  std::atomic<std::int64_t> flows_{0};
   mutable std::mutex mutex_;
   std::vector<std::pair<Mark, Mark>> steps_;
   std::vector<Span> spans_;

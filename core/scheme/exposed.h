@@ -1,4 +1,4 @@
-// Waiting for communication, and the record of it.
+// Communication that a rank begins and waits for, and the record of it.
 #pragma once
 
 #include <string>
@@ -7,6 +7,26 @@
 #include "core/observe/timeline.h"
 
 namespace ringside {
+
+/// Begins an operation by `begin()`, which returns its Work, or null. In a trace an arrow leads
+/// from here, where all that the operation needs is there, to the operation.
+template <class Begin>
+WorkPtr begin_traced(Timeline& timeline, std::string_view name, const Begin& begin) {
+  if (!timeline.traces()) return begin();
+  const std::int64_t flow = timeline.new_flow();
+  const auto span =
+      timeline.traced("launch", [&] { return fmt::format("begin {}", name); }, {.flows = {flow}});
+  WorkPtr work = begin();
+  if (work) work->note.flow = flow;
+  return work;
+}
+
+/// What a trace shows of an operation.
+inline SpanNote span_note(const Work::Note& note) {
+  SpanNote out{std::string(note.group), note.operation, note.bytes, note.sequence};
+  if (note.flow != 0) out.flows.push_back(note.flow);
+  return out;
+}
 
 /// Waits for `work` on the rank's main thread and lets go of `work`. Records the wait as exposed,
 /// and the operation, from its launch to its end, as communication. The part of the operation that
@@ -17,7 +37,7 @@ inline void wait_exposed(Timeline& timeline, const std::string& name, WorkPtr wo
     work->wait();
   }
   const auto [begin, end] = work->span();
-  timeline.add(Activity::communication, name, begin, end);
+  timeline.add(Activity::communication, name, begin, end, span_note(work->note));
 }
 
 }  // namespace ringside

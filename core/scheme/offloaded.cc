@@ -63,14 +63,15 @@ void OffloadedOptimizer::finish(std::int64_t begin, std::int64_t count) {
 }
 
 void OffloadedOptimizer::finish(const Piece& piece) {
-  const auto wait = [this](const HostTaskPtr& copy, const char* name) {
+  const auto wait = [this](const HostTaskPtr& copy, const char* name, const Tensor& copied) {
     copy->wait();
     const auto [begin, end] = copy->span();
-    timeline_.add(Activity::communication, name, {begin}, {end});
+    timeline_.add(Activity::communication, name, {begin}, {end},
+                  {.track = "host", .bytes = static_cast<std::int64_t>(copied.bytes())});
   };
-  wait(piece.fetched, "gradients to the host");
+  wait(piece.fetched, "gradients to the host", piece.own.gradients);
   if (piece.updated) piece.updated->wait();
-  if (piece.stored) wait(piece.stored, "parameters to the device");
+  if (piece.stored) wait(piece.stored, "parameters to the device", piece.own.parameters);
 }
 
 std::int64_t OffloadedOptimizer::end_of(const Piece& piece) {

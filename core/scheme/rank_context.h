@@ -36,6 +36,14 @@ struct RankContext {
 
   /// What the plan says about this rank.
   const RankPlan& self() const { return plan.ranks[static_cast<std::size_t>(rank)]; }
+  /// Whether the run's trace shows what this rank does in `step`: the last steps, whose spans the
+  /// timeline keeps. Nobody knows beforehand which steps are the last ones of workers that do not
+  /// wait for each other.
+  bool traces(std::int64_t step) const {
+    if (plan.cluster && rank >= plan.sim.traced_ranks) return false;
+    return plan.promise == Promise::replayed ||
+           step + static_cast<std::int64_t>(Timeline::steps_with_spans) >= plan.train.steps;
+  }
   /// Makes a communicator. Collective: every rank of the group calls this function, which blocks
   /// until all have called it, at most train.timeout_s. Throws Error that names the ranks that have
   /// not called it by then. The device and the store of this context outlive the communicator.

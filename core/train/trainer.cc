@@ -16,8 +16,6 @@
 namespace ringside {
 namespace {
 
-/// Steps at the end of a run whose spans are kept for the trace.
-constexpr std::int64_t traced_steps = 2;
 /// The number of parameters that the host holds at a time while it hashes them.
 constexpr std::int64_t hashed_at_once = 1 << 18;
 
@@ -93,7 +91,10 @@ RankRecord Trainer::run(const std::function<void(const Progress&)>& progress) {
   if (context_.host)
     record.serving_optimizer_ms = 1e3 * (context_.host->busy_s() - host_before) / measured_steps;
   record.steps = context_.timeline.step_times();
-  record.slices = context_.timeline.slices(std::max<std::int64_t>(0, trained - traced_steps));
+  const std::int64_t first_traced = context_.timeline.first_kept_step();
+  record.slices = context_.timeline.slices(first_traced);
+  record.memory = context_.timeline.memory(first_traced);
+  context_.timeline.trace(false);
   record.parameters = model_.parameter_count();
   // Figures of memory are recorded before parameter_hashes(), which needs memory of its own, and
   // while the scheme still maps its memory.
@@ -131,6 +132,7 @@ void Trainer::add_losses(const Turn& turn, const std::vector<double>& losses, Ra
 std::vector<double> Trainer::train_step(const Turn& turn) {
   const TrainConfig& train = context_.plan.train;
   const std::int64_t step = turn.step;
+  context_.timeline.trace(context_.traces(step));
   context_.timeline.begin_step();
   context_.device.begin_step(step);
   pace_.begin_step(step);

@@ -1,4 +1,4 @@
-// The last steps of a run as a trace that chrome://tracing and ui.perfetto.dev show.
+// The last steps of a run as a trace that ui.perfetto.dev and chrome://tracing show.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,8 +9,11 @@
 namespace ringside {
 
 /// Returns a trace in the Trace Event Format, with microseconds since the first span. Every rank is
-/// a process of the trace. Its main thread has one line; communication has as many lines as are
-/// needed for spans not to overlap.
+/// a process of the trace. Its line "compute" shows what its main thread does, and a server's line
+/// "serving" what the server does; spans nest there. Every communicator, and every server that a
+/// rank asks, has as many lines as are needed for spans not to overlap. Arrows lead from where an
+/// operation is begun to the operation, and from a push to its update. Counters show what each kind
+/// of memory holds. Bytes, sequence numbers and operations are arguments of spans.
 nlohmann::json trace(const std::vector<RankRecord>& ranks);
 
 }  // namespace ringside

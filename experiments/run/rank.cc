@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <thread>
 
@@ -182,6 +183,8 @@ void add_serving(RankRecord& record, RankRecord serving) {
   record.bytes_computed = record.bytes_computed || serving.bytes_computed;
   record.staleness = std::move(serving.staleness);
   record.history = std::move(serving.history);
+  record.slices.insert(record.slices.end(), std::make_move_iterator(serving.slices.begin()),
+                       std::make_move_iterator(serving.slices.end()));
 }
 
 }  // namespace

@@ -127,6 +127,7 @@ ComparisonOutcome run_comparison(const std::vector<RunPlan>& runs, std::vector<R
     // comparison may have many runs.
     for (RankRecord& rank : row.ranks) {
       rank.slices = {};
+      rank.memory = {};
       rank.history = {};
       rank.steps = {};
     }

@@ -55,27 +55,15 @@ Group group_of_colour(const std::string& parent, std::uint64_t number,
 }
 
 std::string describe(const Call& call) {
-  switch (call.kind) {
-    case Call::Kind::all_reduce:
-      return fmt::format("all_reduce of {} bytes", call.bytes);
-    case Call::Kind::reduce_scatter:
-      return fmt::format("reduce_scatter of {} bytes", call.bytes);
-    case Call::Kind::all_gather:
-      return fmt::format("all_gather of {} bytes", call.bytes);
-    case Call::Kind::broadcast:
-      return fmt::format("broadcast of {} bytes from rank {}", call.bytes, call.root);
-    case Call::Kind::all_to_all:
-      return fmt::format("all_to_all of {} bytes", call.bytes);
-    case Call::Kind::barrier:
-      return "barrier";
-    case Call::Kind::split:
-      return "split";
-    case Call::Kind::expose:
-      return "expose";
-    case Call::Kind::share:
-      return fmt::format("share of {} bytes", call.bytes);
-  }
-  return "unknown operation";
+  // Another process may have written the call.
+  if (static_cast<std::size_t>(call.kind) >= std::size(call_names)) return "unknown operation";
+  std::string out(name_of(call.kind));
+  if (call.kind == Call::Kind::barrier || call.kind == Call::Kind::split ||
+      call.kind == Call::Kind::expose)
+    return out;
+  out += fmt::format(" of {} bytes", call.bytes);
+  if (call.kind == Call::Kind::broadcast) out += fmt::format(" from rank {}", call.root);
+  return out;
 }
 
 std::string describe(std::uint64_t number, const Call& call) {

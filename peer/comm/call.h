@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/base/named_enum.h"
 #include "core/base/traffic.h"
 #include "core/comm/communicator.h"
 
@@ -30,6 +32,11 @@ struct Call {
   std::uint64_t bytes = 0;           // of the whole array
   std::int32_t colour = 0, key = 0;  // of a split
 };
+
+inline constexpr std::string_view call_names[] = {"all_reduce", "reduce_scatter", "all_gather",
+                                                  "broadcast",  "all_to_all",     "barrier",
+                                                  "split",      "expose",         "share"};
+constexpr EnumNames names_of(Call::Kind) { return call_names; }
 
 /// Whether two ranks called the same operation, that is whether kind, bytes and root are equal.
 bool agree(const Call& a, const Call& b);

@@ -16,23 +16,23 @@ Call call_of(Call::Kind kind, const Tensor& whole, int root = 0) {
 
 WorkPtr CallingCommunicator::all_reduce(const Tensor& array) {
   check_sum("all_reduce", array);
-  return begin(call_of(Call::Kind::all_reduce, array), array, array);
+  return noted(call_of(Call::Kind::all_reduce, array), array, array);
 }
 
 WorkPtr CallingCommunicator::reduce_scatter(const Tensor& array, const Tensor& part) {
   check_parts("reduce_scatter", array, part);
   check_sum("reduce_scatter", array);
-  return begin(call_of(Call::Kind::reduce_scatter, array), array, part);
+  return noted(call_of(Call::Kind::reduce_scatter, array), array, part);
 }
 
 WorkPtr CallingCommunicator::all_gather(const Tensor& part, const Tensor& array) {
   check_parts("all_gather", array, part);
-  return begin(call_of(Call::Kind::all_gather, array), part, array);
+  return noted(call_of(Call::Kind::all_gather, array), part, array);
 }
 
 WorkPtr CallingCommunicator::broadcast(const Tensor& array, int root) {
   check_rank("broadcast", root);
-  return begin(call_of(Call::Kind::broadcast, array, root), array, array);
+  return noted(call_of(Call::Kind::broadcast, array, root), array, array);
 }
 
 WorkPtr CallingCommunicator::all_to_all(const Tensor& in, const Tensor& out) {
@@ -41,17 +41,29 @@ WorkPtr CallingCommunicator::all_to_all(const Tensor& in, const Tensor& out) {
         "{}: all_to_all of {} elements ({}) into {} ({}) among {} ranks; both tensors must have "
         "the same dtype and the same size, a multiple of the number of ranks",
         name_, in.count(), name_of(in.dtype()), out.count(), name_of(out.dtype()), size());
-  return begin(call_of(Call::Kind::all_to_all, in), in, out);
+  return noted(call_of(Call::Kind::all_to_all, in), in, out);
 }
 
 WorkPtr CallingCommunicator::send(const Tensor& array, int to) {
   check_rank("send", to);
-  return begin_message(array, to, true);
+  return noted("send", array, begin_message(array, to, true));
 }
 
 WorkPtr CallingCommunicator::recv(const Tensor& array, int from) {
   check_rank("recv", from);
-  return begin_message(array, from, false);
+  return noted("recv", array, begin_message(array, from, false));
+}
+
+WorkPtr CallingCommunicator::noted(const Call& call, const Tensor& in, const Tensor& out) {
+  WorkPtr work = begin(call, in, out);
+  work->note = {name_, name_of(call.kind), static_cast<std::int64_t>(call.bytes),
+                static_cast<std::int64_t>(last_call())};
+  return work;
+}
+
+WorkPtr CallingCommunicator::noted(std::string_view message, const Tensor& array, WorkPtr work) {
+  work->note = {name_, message, static_cast<std::int64_t>(array.bytes())};
+  return work;
 }
 
 std::unique_ptr<Window> CallingCommunicator::expose(const Tensor&) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/comm/communicator.h"
 #include "peer/comm/call.h"
@@ -33,10 +34,15 @@ class CallingCommunicator : public Communicator {
   /// Begins the operation: peers see `in`, and the result goes to `out`, which may be the same
   /// tensor.
   virtual WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) = 0;
+  /// The number of the collective that this rank has called last.
+  virtual std::uint64_t last_call() const = 0;
   /// Begins to send the array to the peer, or to receive it.
   virtual WorkPtr begin_message(const Tensor& array, int peer, bool sends) = 0;
 
  private:
+  /// begin(), with a work that says what it does.
+  WorkPtr noted(const Call& call, const Tensor& in, const Tensor& out);
+  WorkPtr noted(std::string_view message, const Tensor& array, WorkPtr work);
   void check_parts(const char* what, const Tensor& array, const Tensor& part) const;
   void check_sum(const char* what, const Tensor& array) const;
 

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/waiting_time.h"
+#include "ps/protocol/push_flow.h"
 
 namespace ringside::ps {
 
@@ -57,7 +58,14 @@ Message Client::call(int server, Message request, std::string what) {
   return std::move(*answer);
 }
 
-void Client::tell(int server, Message message) { send(server, std::move(message)); }
+void Client::tell(int server, Message message) {
+  const Header& header = message.header;
+  if (header.kind != Kind::push || !timeline_.traces()) return send(server, std::move(message));
+  sign(message);
+  const auto span = timeline_.traced("launch", [] { return std::string("push"); },
+                                     {.bytes = frame_bytes(message), .flows = {push_flow(header)}});
+  send(server, std::move(message));
+}
 
 void Client::progress() {
   while (receive(0)) {
@@ -154,7 +162,9 @@ void Client::take_reply(int server, const Message& reply) {
   Request request = std::move(*found);
   asked.erase(found);
   request.on_reply(reply);
-  timeline_.add(Activity::communication, std::move(request.what), request.begin, timeline_.now());
+  request.note.bytes += frame_bytes(reply);
+  timeline_.add(Activity::communication, std::move(request.what), request.begin, timeline_.now(),
+                std::move(request.note));
 }
 
 Client::Line* Client::next_line(bool waits) {
@@ -186,10 +196,23 @@ void Client::send_queued(bool waits) {
     Request request = std::move(line->queued.front());
     line->queued.pop_front();
     request.begin = timeline_.now();
-    send(static_cast<int>(line - lines_.data()), request.message);
+    const auto server = static_cast<int>(line - lines_.data());
+    request.note = note_of(server, request.message);
+    send(server, request.message);
     request.message.frames.clear();
     line->asked.push_back(std::move(request));
   }
+}
+
+SpanNote Client::note_of(int server, Message& request) {
+  SpanNote note{.track = fmt::format("server {}", server),
+                .operation = name_of(request.header.kind),
+                .bytes = frame_bytes(request),
+                .sequence = ++lines_[static_cast<std::size_t>(server)].requests};
+  if (request.header.kind != Kind::push_pull || !timeline_.traces()) return note;
+  sign(request);
+  note.flows = {push_flow(request.header)};
+  return note;
 }
 
 void Client::sign(Message& message) const {

@@ -95,10 +95,12 @@ class Client {
     std::string what;
     OnReply on_reply;
     Mark begin;
+    SpanNote note{};
   };
   struct Line {                         // the connection to one server
     std::deque<Request> queued, asked;  // the queued ones by rank
     bool used = false;                  // something has been asked
+    std::int64_t requests = 0;          // how much has been asked
     double last_sent = 0;
   };
 
@@ -107,6 +109,8 @@ class Client {
   void send_queued(bool waits = false);
   /// The connection whose first queued request has its turn; null if none has.
   Line* next_line(bool waits);
+  /// What a trace shows of a request that is about to be sent.
+  SpanNote note_of(int server, Message& request);
   void sign(Message& message) const;
   void send(int server, Message message);
   void say_alive();

@@ -67,6 +67,12 @@ struct Message {
   std::vector<Tensor> frames;
 };
 
+inline std::int64_t frame_bytes(const Message& message) {
+  std::int64_t bytes = 0;
+  for (const Tensor& frame : message.frames) bytes += static_cast<std::int64_t>(frame.bytes());
+  return bytes;
+}
+
 /// The header that a reply to `request` starts from.
 inline Header reply_to(const Header& request) {
   Header header = request;

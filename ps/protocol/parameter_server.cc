@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/optim/optimizers.h"
 #include "core/scheme/parameter_map.h"
+#include "ps/protocol/push_flow.h"
 
 namespace ringside::ps {
 namespace {
@@ -176,12 +177,8 @@ Replies ParameterServer::advance(std::size_t index) {
       const std::int64_t stale = gradient->update - gradient->read_version;
       if (measured && !policy_->values_rest())
         staleness_.add(stale, device().clock().now() - gradient->read_at);
-      if (sums_) {
-        add(range, *gradient);
-      } else {
-        alone = compensated(index, *gradient);
-        factor = lr_factor(config_.staleness_lr, stale);
-      }
+      if (!sums_) factor = lr_factor(config_.staleness_lr, stale);
+      alone = apply(index, *gradient);
     }
     if (!range.complete()) break;
     const bool last = (range.version() + 1) % config_.pushes == 0;
@@ -197,7 +194,8 @@ Replies ParameterServer::advance(std::size_t index) {
       update(
           all,
           {.step = step, .loss_scale = rounds_.loss_scale * share_of(range), .lr_factor = factor},
-          sums_ ? step >= config_.warmup : measured);
+          sums_ ? step >= config_.warmup : measured,
+          flows_.empty() ? std::vector<std::int64_t>() : std::exchange(flows_[index], {}));
     }
     range.updated();
   }
@@ -239,6 +237,22 @@ void ParameterServer::move_centre(const Tensor& centre, const Tensor& values) {
                  .out_scale = 1});
 }
 
+Tensor ParameterServer::apply(std::size_t index, const Range::Gradient& gradient) {
+  SpanNote note{.bytes = static_cast<std::int64_t>(gradient.values.bytes())};
+  if (timeline().traces()) {
+    const Range& range = ranges_[index];
+    const std::int64_t flow =
+        push_flow(gradient.worker, gradient.step, gradient.push, range.chunk().begin);
+    note.flows = {flow};
+    flows_[index].push_back(flow);
+  }
+  const auto span = traced(
+      [&] { return fmt::format("apply gradient of worker {}", gradient.worker); }, std::move(note));
+  if (!sums_) return compensated(index, gradient);
+  add(ranges_[index], gradient);
+  return {};
+}
+
 void ParameterServer::add(const Range& range, const Range::Gradient& gradient) {
   const Tensor total = sums_.range(range.begin(), range.chunk().count);
   const bool first_push = gradient.update % config_.pushes == 0;
@@ -257,7 +271,11 @@ ParameterRange ParameterServer::parameters_of(const Range& range) const {
           sums_ ? sums_.range(range.begin(), count) : Tensor{}};
 }
 
-void ParameterServer::update(const ParameterRange& range, const StepInfo& info, bool measured) {
+void ParameterServer::update(const ParameterRange& range, const StepInfo& info, bool measured,
+                             std::vector<std::int64_t> pushes) {
+  const auto span = traced(
+      [] { return std::string("optimizer"); },
+      {.bytes = static_cast<std::int64_t>(range.parameters.bytes()), .flows = std::move(pushes)});
   const Mark begin = device().mark();
   if (is_elastic())
     move_centre(range.parameters, range.gradients);

@@ -83,7 +83,11 @@ class ParameterServer : public Server {
   Replies answer_readers(std::size_t index);
   Tensor values_of(std::size_t index);
   Tensor copy_of(const Tensor& values) const;
-  void update(const ParameterRange& range, const StepInfo& info, bool measured);
+  /// `pushes` are the arrows of those that the update is made of.
+  void update(const ParameterRange& range, const StepInfo& info, bool measured,
+              std::vector<std::int64_t> pushes);
+  /// Adds a gradient to the sum of its update, or returns it as the update's only one.
+  Tensor apply(std::size_t index, const Range::Gradient& gradient);
   float share_of(const Range& range) const;
   void move_centre(const Tensor& centre, const Tensor& values);
   void keep_given_values();
@@ -131,6 +135,8 @@ class ParameterServer : public Server {
   std::unique_ptr<Optimizer> optimizer_;  // none with easgd
   std::deque<std::pair<Mark, Mark>> updates_;  // begin and end of the updates not yet added up
   double optimizer_seconds_ = 0;
+  /// By range, if there is a trace: the arrows of the pushes of the update under way.
+  std::map<std::size_t, std::vector<std::int64_t>> flows_;
   Staleness staleness_;
   Rounds rounds_, last_rounds_;                   // of the current step, and of the one before
   std::size_t gathered_ = 0;                      // chunks whose gradients are complete

@@ -147,9 +147,12 @@ Replies ParameterServer::settle(int worker, const Header& header,
 }
 
 Replies ParameterServer::end_rounds(bool finite) {
+  std::vector<std::int64_t> pushes;
+  for (auto& [index, flows] : std::exchange(flows_, {}))
+    pushes.insert(pushes.end(), flows.begin(), flows.end());
   if (finite)
     update({0, parameters_, sums_}, {.step = rounds_.step, .loss_scale = rounds_.loss_scale},
-           rounds_.step >= config_.warmup);
+           rounds_.step >= config_.warmup, std::move(pushes));
   gathered_ = 0;
   Rounds next{.step = rounds_.step + 1,
               .asked = std::vector<std::size_t>(rounds_.asked.size()),

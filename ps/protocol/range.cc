@@ -31,7 +31,7 @@ bool Range::push(int worker, std::int64_t step, std::int64_t push, Tensor values
     return false;
   }
   const Read& read = reads_[static_cast<std::size_t>(worker)];
-  waiting_.push_back({worker, step, *update, std::move(values), read.version, read.at});
+  waiting_.push_back({worker, step, push, *update, std::move(values), read.version, read.at});
   return true;
 }
 

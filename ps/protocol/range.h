@@ -28,6 +28,7 @@ class Range {
   struct Gradient {
     int worker = 0;
     std::int64_t step = 0;
+    std::int64_t push = 0;  // of the step
     std::int64_t update = 0;
     Tensor values;
     std::int64_t read_version = 0;

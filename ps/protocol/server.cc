@@ -9,6 +9,7 @@ namespace ringside::ps {
 
 Server::Server(Device& device, int server, int workers, std::uint64_t token)
     : device_(device),
+      timeline_(device),
       server_(server),
       token_(token),
       done_(static_cast<std::size_t>(workers)),

@@ -10,6 +10,7 @@
 
 #include "core/device/device.h"
 #include "core/observe/record.h"
+#include "core/observe/timeline.h"
 #include "ps/protocol/archive.h"
 #include "ps/protocol/message.h"
 
@@ -32,6 +33,9 @@ inline void append(Replies& replies, Replies more) {
 /// requests of Kind::own, which no other server knows.
 class Server {
  public:
+  /// The line of a trace that shows servers, and the category of what it shows.
+  static constexpr const char* track = "serving";
+
   /// `server` and `workers` count the servers and the workers of the run; messages without `token`
   /// are refused. The device outlives the server.
   Server(Device& device, int server, int workers, std::uint64_t token);
@@ -45,6 +49,8 @@ class Server {
   Replies handle(int worker, Message message);
 
   std::uint64_t token() const { return token_; }
+  /// What a trace shows of this server alone; nothing of it counts as an activity of a worker.
+  Timeline& timeline() { return timeline_; }
   /// Throws Error if handle() would refuse the message whatever the values of its frames: it is
   /// nobody's of the run, or its frames are not those that its header calls for.
   void check_frames(int worker, const Header& header, std::span<const FrameShape> frames) const;
@@ -77,6 +83,12 @@ class Server {
   }
 
   Device& device() const { return device_; }
+  /// Shows a part of what the server does in the trace, if there is one; `name()` is its name.
+  template <class Name>
+  [[nodiscard]] Timeline::Scope traced(const Name& name, SpanNote note = {}) {
+    note.track = track;
+    return timeline_.traced(track, name, std::move(note));
+  }
   int server() const { return server_; }
   int workers() const { return static_cast<int>(done_.size()); }
   bool is_lost(int worker) const { return lost_[static_cast<std::size_t>(worker)]; }
@@ -91,6 +103,7 @@ class Server {
   Replies end_sum();
 
   Device& device_;
+  Timeline timeline_;
   int server_;
   std::uint64_t token_;
   std::vector<bool> done_, lost_;

@@ -121,6 +121,43 @@ class Meter {
   double last_processor_s_ = processor_seconds(), processor_s_ = 0;
 };
 
+/// Follows the steps of the workers, of which a trace shows the last ones.
+class TracedSteps {
+ public:
+  TracedSteps(const RankContext& context, Timeline& timeline)
+      : context_(context), timeline_(timeline) {}
+
+  /// A message has come. The server's steps begin with the first push of any worker.
+  void see(const Header& header) {
+    if (header.kind != Kind::push && header.kind != Kind::push_pull) return;
+    if (header.step <= newest_) return;
+    newest_ = header.step;
+    // A worker in the same rank follows the memory of their device.
+    timeline_.trace(context_.traces(newest_), context_.self().worker < 0);
+    if (timeline_.traces()) timeline_.begin_step();
+  }
+
+  void report(RankRecord& record) {
+    const std::int64_t first = timeline_.first_kept_step();
+    record.slices = timeline_.slices(first);
+    std::erase_if(record.slices, [](const Slice& slice) { return slice.activity == "step"; });
+    record.memory = timeline_.memory(first);
+    timeline_.trace(false);
+  }
+
+ private:
+  const RankContext& context_;
+  Timeline& timeline_;
+  std::int64_t newest_ = -1;
+};
+
+/// What a trace shows of a message.
+SpanNote note_of(const Message& message) {
+  return {.track = Server::track,
+          .operation = name_of(message.header.kind),
+          .bytes = frame_bytes(message)};
+}
+
 /// Sends the cause of a failure to the worker. Returns false if the worker takes no message now.
 bool tell(Channel& channel, std::size_t worker, const std::string& cause) {
   Message message;
@@ -171,7 +208,8 @@ void refuse(Channel& channel, const Received& received, std::string cause) {
 }
 
 void run(const RankContext& context, Channel& channel, Server& server, Greetings& greetings,
-         Attendance& attendance, Meter& meter) {
+         Attendance& attendance, Meter& meter, TracedSteps& steps) {
+  Timeline& timeline = server.timeline();
   Losses losses(context, channel, server);
   while (!server.finished()) {
     std::optional<Received> received = losses.receive(attendance.nap_s());
@@ -184,8 +222,19 @@ void run(const RankContext& context, Channel& channel, Server& server, Greetings
         continue;
       }
       if (first.kind == Kind::hello) continue;
+      steps.see(first);
+      const auto handling = timeline.traced(
+          Server::track,
+          [&] { return fmt::format("receive {} of worker {}", name_of(first.kind), first.worker); },
+          note_of(received->message));
       for (Reply& reply : server.handle(received->peer, std::move(received->message))) {
         const Header header = reply.message.header;
+        const auto replying = timeline.traced(
+            Server::track,
+            [&] {
+              return fmt::format("reply {} to worker {}", name_of(header.kind), reply.worker);
+            },
+            note_of(reply.message));
         losses.send(std::move(reply));
         meter.note(header);
       }
@@ -203,13 +252,14 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   const TrainConfig& train = context.plan.train;
   Attendance attendance(context.plan.world, context.device.clock(), train.timeout_s);
   Meter meter(channel, train, context.plan.promise == Promise::replayed);
+  TracedSteps steps(context, server.timeline());
   channel.check_with([&](int worker, const Header& header, std::span<const FrameShape> frames) {
     if (header.kind != Kind::hello || !frames.empty()) server.check_frames(worker, header, frames);
   });
   try {
     Greetings greetings(context.self().server, context.plan.world,
                         greeting_of(context.plan, context.program));
-    run(context, channel, server, greetings, attendance, meter);
+    run(context, channel, server, greetings, attendance, meter, steps);
   } catch (const std::exception& error) {
     tell_failure(channel, attendance, context.device.clock(),
                  std::min(last_moment_s, train.timeout_s), error.what());
@@ -224,6 +274,7 @@ RankRecord serve(const RankContext& context, Channel& channel, Server& server,
   record.at_peak = context.device.ledger().at_peak();
   record.device_memory = context.device.memory();
   record.parameters = parameters;
+  steps.report(record);
   // Now, as long as the channel keeps the memory of workers mapped.
   if (!context.plan.cluster) note_process_memory(record);
   return record;

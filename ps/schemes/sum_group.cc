@@ -34,7 +34,7 @@ Sum sum_over_groups(std::int64_t count, int workers, int group) {
 }
 
 SumGroup::SumGroup(const RankContext& context, const Model& model, Replica& replica, int size)
-    : model_(model), replica_(replica) {
+    : timeline_(context.timeline), model_(model), replica_(replica) {
   const int worker = context.self().worker;
   communicator_ =
       context.communicator({fmt::format("ps-group-{}", worker / size), worker % size, size});
@@ -72,7 +72,7 @@ SumGroup::Exchange SumGroup::gather(std::size_t unit) {
 
 void SumGroup::begin(Exchange& exchange, const std::function<WorkPtr()>& operation) {
   communicator_->name_next(exchange.name_);
-  exchange.works_.push_back(operation());
+  exchange.works_.push_back(begin_traced(timeline_, exchange.name_, operation));
 }
 
 bool SumGroup::Exchange::ready() const {

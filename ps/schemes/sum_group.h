@@ -60,6 +60,7 @@ class SumGroup {
  private:
   void begin(Exchange& exchange, const std::function<WorkPtr()>& operation);
 
+  Timeline& timeline_;
   const Model& model_;
   Replica& replica_;
   std::unique_ptr<Communicator> communicator_;

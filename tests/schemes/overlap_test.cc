@@ -18,7 +18,7 @@ constexpr std::size_t layers = 12;
 /// The only step, as rank 0 recorded it; seconds.
 struct Step {
   StepTime time;
-  std::vector<Timeline::Slice> slices;
+  std::vector<Slice> slices;
 
   double of(Activity activity) const {
     return time.by_activity[static_cast<std::size_t>(activity)];

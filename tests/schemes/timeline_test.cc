@@ -26,7 +26,7 @@ std::string timeline(const std::string& scheme) {
   for (const RankRecord& rank : simulate(plan, [](const Progress&) {})) {
     for (std::size_t s = 0; s < rank.steps.size(); ++s)
       out += fmt::format("rank {} step {} {:a}\n", rank.rank, s, rank.steps[s].total);
-    for (const Timeline::Slice& slice : rank.slices)
+    for (const Slice& slice : rank.slices)
       out += fmt::format("rank {} {} {} {:a} {:a}\n", rank.rank, slice.activity, slice.name,
                          slice.begin_s, slice.duration_s);
   }

@@ -65,6 +65,7 @@ class ShmCommunicator : public CallingCommunicator {
 
   void barrier() override {
     control_.throw_if_broken();
+    ++calls_;
     Operation op;
     op.purpose = take_name();
     queue_.run([&] { execute(op, [] {}); });
@@ -83,6 +84,7 @@ class ShmCommunicator : public CallingCommunicator {
 
   std::unique_ptr<Communicator> split(int colour, int key) override {
     control_.throw_if_broken();
+    ++calls_;
     Operation op;
     op.call = {.kind = Call::Kind::split, .colour = colour, .key = key};
     Group group;
@@ -103,6 +105,7 @@ class ShmCommunicator : public CallingCommunicator {
     op.call.kind = Call::Kind::expose;
     op.purpose = take_name();
     op.address = address_of(tensor, [] { return "expose"; });
+    ++calls_;
     std::vector<Exposed> all;
     // Every rank maps all tensors before any rank goes on, so no peer that ends is missed later.
     queue_.run([&] {
@@ -132,6 +135,7 @@ class ShmCommunicator : public CallingCommunicator {
       }
       op.address = {getpid(), file.number(), file.identity(), 0, bytes};
     }
+    ++calls_;
     std::shared_ptr<std::byte> first;
     queue_.run([&] { execute(op, [&] { first = shm::PeerMemory::map(control_.of(0).in); }); });
     return shared_array(device_, std::move(first), count * size(), size(), kind, dtype);
@@ -155,6 +159,7 @@ class ShmCommunicator : public CallingCommunicator {
     Operation op{
         call,       address_of(in, [&] { return describe(call); }), in, out, scratch_for(call, in),
         take_name()};
+    ++calls_;
     if (!waits_at_once_)
       return queue_.submit([this, op = std::move(op)] { execute(op, [&] { compute(op); }); });
     Work::Span span{.begin = device_.mark(), .end = {}};
@@ -169,6 +174,8 @@ class ShmCommunicator : public CallingCommunicator {
     return sends ? messages_.send(std::move(operand), peer)
                  : messages_.receive(std::move(operand), peer);
   }
+
+  std::uint64_t last_call() const override { return calls_; }
 
   /// `operation` says in an error for which operation this is.
   shm::Address address_of(const Tensor& tensor, const auto& operation) {
@@ -341,7 +348,8 @@ class ShmCommunicator : public CallingCommunicator {
   Control control_;
   shm::PeerMemory memory_;
   std::atomic<std::int64_t> sent_{0}, received_{0};
-  std::uint64_t number_ = 0;    // of the last operation
+  std::uint64_t number_ = 0;    // of the last operation that has begun
+  std::uint64_t calls_ = 0;     // of the last operation that this rank has called
   bool waits_at_once_ = false;  // the caller waits for the operation that it begins
   Messages messages_;
   WorkQueue queue_;

@@ -122,6 +122,7 @@ class SimCommunicator : public CallingCommunicator {
     const Call call{.kind = Call::Kind::split, .colour = colour, .key = key};
     device_.catch_up();
     const auto operation = group_->call(rank(), call, {}, {}, {}, {});
+    last_call_ = operation->number;
     group_->await(*operation, rank());
     std::vector<Call> calls;
     for (const SimGroup::Entry& entry : operation->entries) calls.push_back(entry.call);
@@ -161,8 +162,11 @@ class SimCommunicator : public CallingCommunicator {
     device_.catch_up();
     const Tensor& whole = out.count() > in.count() ? out : in;
     auto operation = group_->call(rank(), call, take_name(), in, out, scratch_for(call, whole));
+    last_call_ = operation->number;
     return std::make_unique<CollectiveWork>(device_, group_, std::move(operation), rank());
   }
+
+  std::uint64_t last_call() const override { return last_call_; }
 
   WorkPtr begin_message(const Tensor& array, int peer, bool sends) override {
     group_->throw_if_broken();
@@ -196,6 +200,7 @@ class SimCommunicator : public CallingCommunicator {
   Unwinding unwinding_;
   sim::SimDevice& device_;
   std::shared_ptr<SimGroup> group_;
+  std::uint64_t last_call_ = 0;
 };
 
 }  // namespace

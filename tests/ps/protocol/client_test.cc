@@ -292,7 +292,7 @@ TEST_F(ClientTest, ASpanOfCommunicationLastsFromRequestToReply) {
   client->drain();
   timeline_.end_step();
   const auto slices = timeline_.slices(0);
-  EXPECT_TRUE(std::any_of(slices.begin(), slices.end(), [](const Timeline::Slice& slice) {
+  EXPECT_TRUE(std::any_of(slices.begin(), slices.end(), [](const Slice& slice) {
     return slice.activity == "communication" && slice.name == "pull head";
   }));
 }

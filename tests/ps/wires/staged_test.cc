@@ -52,7 +52,7 @@ struct Ends {
   }
   std::vector<std::string> exposed() const {
     std::vector<std::string> names;
-    for (const Timeline::Slice& slice : timeline.slices(0))
+    for (const Slice& slice : timeline.slices(0))
       if (slice.activity == "exposed") names.push_back(slice.name);
     return names;
   }

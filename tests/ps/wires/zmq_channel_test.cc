@@ -169,7 +169,7 @@ TEST_P(ZmqChannelTest, TimeBlockedInASendIsExposed) {
   Pair pair(GetParam(), run, 1, 0.05);
   const auto exposed = [&] {
     std::vector<std::string> names;
-    for (const Timeline::Slice& slice : pair.timeline->slices(0))
+    for (const Slice& slice : pair.timeline->slices(0))
       if (slice.activity == "exposed") names.push_back(slice.name);
     return names;
   };

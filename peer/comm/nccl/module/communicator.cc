@@ -167,6 +167,11 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int colour, int key) {
   });
 }
 
+std::uint64_t NcclCommunicator::last_call() const {
+  const std::lock_guard lock(mutex_);
+  return number_;
+}
+
 Traffic NcclCommunicator::traffic() const {
   const std::lock_guard lock(mutex_);
   return traffic_;

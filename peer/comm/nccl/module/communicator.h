@@ -37,6 +37,7 @@ class NcclCommunicator final : public CallingCommunicator, public cuda::Watch {
   class NcclWork;
 
   WorkPtr begin(const Call& call, const Tensor& in, const Tensor& out) override;
+  std::uint64_t last_call() const override;
   WorkPtr begin_message(const Tensor& array, int peer, bool sends) override;
   /// Makes NCCL enqueue the operation, and returns NCCL's result.
   ncclResult_t enqueue(const Call& call, const Tensor& in, const Tensor& out);

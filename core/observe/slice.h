@@ -1,0 +1,56 @@
+// What a trace shows of a rank: spans of time, and what its memory held.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/fields.h"
+#include "core/device/ledger.h"
+
+namespace ringside {
+
+/// What is known of a span beside its name. Every member may be left out.
+struct SpanNote {
+  /// The line that the trace shows the span on: the name of a communicator's group, "server 0".
+  std::string track{};
+  /// What the span does as an operation of that track, such as "all_reduce"; a constant.
+  std::string_view operation{};
+  /// The bytes of what is moved or worked on; of a collective those of the whole array.
+  std::int64_t bytes = 0;
+  /// The number of the operation among those of its track, from 1.
+  std::int64_t sequence = 0;
+  /// Arrows: spans that have a number in common follow from each other in the order in which they
+  /// begin. Numbers above 0 are of this rank (Timeline::new_flow), those below 0 of the whole run.
+  std::vector<std::int64_t> flows{};
+};
+
+/// One span, as a rank reports it.
+struct Slice {
+  std::string activity;  // or the category of a span that counts for no activity
+  std::string name;      // "forward block.3"
+  double begin_s = 0;    // on the device's clock
+  double duration_s = 0;
+  /// As in SpanNote.
+  std::string track{}, operation{};
+  std::int64_t bytes = 0, sequence = 0;
+  std::vector<std::int64_t> flows{};
+};
+
+/// What each kind of memory held from a moment on.
+struct MemorySample {
+  double at_s = 0;
+  MemoryUse use;
+};
+
+/// What the ledger has kept, from `begin_s` on. Changes of less than a part in 500 of the largest
+/// total are left out until a larger one follows; the first and the last moment and that of the
+/// largest total are there.
+std::vector<MemorySample> memory_samples(const std::vector<Ledger::Change>& changes,
+                                         double begin_s);
+
+Fields fields_of(Slice& slice);
+Fields fields_of(MemorySample& sample);
+
+}  // namespace ringside
