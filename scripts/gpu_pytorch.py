@@ -15,6 +15,7 @@ and named in "left_out".
 import argparse
 import dataclasses
 import json
+import pathlib
 import sys
 import time
 
@@ -22,7 +23,11 @@ import torch
 from torch import nn
 
 from gpu_models import MODELS
-from pytorch_models import Bert, BertSelfInOne, Gpt, ResNet, WithLoss, start_normal
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "experiments/peers"))
+from ringside_peers.models import (  # noqa: E402
+    Bert, BertSelfInOne, Gpt, ResNet, WithLoss, start_normal,
+)
 
 
 @dataclasses.dataclass

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,8 +32,8 @@ StoredTensors open_safetensors(const std::string& path);
 /// read.
 std::vector<std::string> safetensors_files(const std::string& path);
 
-/// Writes a file that appears under its name only when finish() has made it complete. Tensors may
-/// come in any order.
+/// Writes a file that appears under its name only when finish() has made it complete, or the bytes
+/// of such a file. Tensors may come in any order.
 class SafetensorsWriter {
  public:
   struct Tensor {
@@ -44,15 +45,23 @@ class SafetensorsWriter {
   /// This and all other functions throw Error with the system's reason if the file cannot be
   /// written.
   SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors);
+  /// Resizes `bytes`, which must outlive the writer, and writes there instead of to a file.
+  SafetensorsWriter(std::vector<std::byte>& bytes, std::vector<Tensor> tensors);
 
   /// Writes all bytes of tensors[index], row-major.
   void write(std::size_t index, std::span<const std::byte> bytes);
-  /// Gives the file its name. If this is never called, no file is left. Throws Error if a tensor
+  /// Gives a file its name. If this is never called, no file is left. Throws Error if a tensor
   /// has not been written.
   void finish();
 
  private:
-  WholeFile file_;
+  /// Takes the tensors, finds their offsets, and returns what stands before them.
+  std::vector<std::byte> begin(std::vector<Tensor> tensors);
+  void put(std::span<const std::byte> bytes, std::size_t offset);
+
+  std::optional<WholeFile> file_;
+  std::vector<std::byte>* memory_ = nullptr;  // in place of a file
+  std::string name_;                          // for errors
   std::vector<Tensor> tensors_;
   std::vector<std::size_t> offsets_;  // of the tensors, in the file
   std::vector<bool> written_;

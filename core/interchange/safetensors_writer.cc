@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -20,10 +21,23 @@ std::size_t size_of(const SafetensorsWriter::Tensor& tensor) {
 }  // namespace
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<Tensor> tensors)
-    : file_(path),
-      tensors_(std::move(tensors)),
-      offsets_(tensors_.size()),
-      written_(tensors_.size()) {
+    : file_(path), name_(path.string()) {
+  put(begin(std::move(tensors)), 0);
+}
+
+SafetensorsWriter::SafetensorsWriter(std::vector<std::byte>& bytes, std::vector<Tensor> tensors)
+    : memory_(&bytes), name_("safetensors") {
+  const std::vector<std::byte> header = begin(std::move(tensors));
+  std::size_t end = header.size();
+  for (const Tensor& tensor : tensors_) end += size_of(tensor);
+  bytes.resize(end);
+  put(header, 0);
+}
+
+std::vector<std::byte> SafetensorsWriter::begin(std::vector<Tensor> tensors) {
+  tensors_ = std::move(tensors);
+  offsets_.resize(tensors_.size());
+  written_.resize(tensors_.size());
   // Tensors with large elements come first, so that all tensors are aligned.
   std::vector<std::size_t> order(tensors_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -42,27 +56,35 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const auto length = static_cast<std::uint64_t>(text.size());
-  for (std::size_t& offset : offsets_) offset += sizeof length + text.size();
+  std::vector<std::byte> out(sizeof length + text.size());
+  std::memcpy(out.data(), &length, sizeof length);
+  std::memcpy(out.data() + sizeof length, text.data(), text.size());
+  for (std::size_t& offset : offsets_) offset += out.size();
+  return out;
+}
 
-  file_.write(std::as_bytes(std::span(&length, 1)), 0);
-  file_.write(std::as_bytes(std::span(text)), sizeof length);
+void SafetensorsWriter::put(std::span<const std::byte> bytes, std::size_t offset) {
+  if (file_)
+    file_->write(bytes, offset);
+  else if (!bytes.empty())
+    std::memcpy(memory_->data() + offset, bytes.data(), bytes.size());
 }
 
 void SafetensorsWriter::write(std::size_t index, std::span<const std::byte> bytes) {
   const Tensor& tensor = tensors_.at(index);
   if (bytes.size() != size_of(tensor))
-    throw Error("{}: tensor {} has {} bytes, but {} bytes were given for it", file_.path().string(),
-                tensor.name, size_of(tensor), bytes.size());
-  file_.write(bytes, offsets_[index]);
+    throw Error("{}: tensor {} has {} bytes, but {} bytes were given for it", name_, tensor.name,
+                size_of(tensor), bytes.size());
+  put(bytes, offsets_[index]);
   written_[index] = true;
 }
 
 void SafetensorsWriter::finish() {
   const auto missing = std::find(written_.begin(), written_.end(), false);
   if (missing != written_.end())
-    throw Error("{}: {} was not written", file_.path().string(),
+    throw Error("{}: {} was not written", name_,
                 tensors_[static_cast<std::size_t>(missing - written_.begin())].name);
-  file_.publish();
+  if (file_) file_->publish();
 }
 
 }  // namespace ringside

@@ -188,6 +188,13 @@ WeightsFile::WeightsFile(std::filesystem::path path, const Model& model, const M
       dtype_(dtype),
       writer_(std::move(path), declared(names_, dtype)) {}
 
+WeightsFile::WeightsFile(std::vector<std::byte>& bytes, const Model& model,
+                         const ModelConfig& config, DType dtype)
+    : model_(model),
+      names_(names_of(model, config)),
+      dtype_(dtype),
+      writer_(bytes, declared(names_, dtype)) {}
+
 void WeightsFile::add(const Unit& unit, const Tensor& values) {
   if (values.dtype() != dtype_ || values.count() != unit.layout().count())
     throw Error("unit {}: cannot write {} values in {}; the unit has {} values in {}", unit.name(),

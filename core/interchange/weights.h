@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/interchange/names.h"
 #include "core/interchange/safetensors.h"
@@ -23,13 +24,17 @@ namespace ringside {
 std::shared_ptr<const InitialValues> open_weights(const std::string& path, const Model& model,
                                                   const ModelConfig& config);
 
-/// Writes a model's parameters and running statistics to a safetensors file. If Hugging Face
-/// or torchvision has the same kind of model, it can load the file. Tied tensors are written once.
+/// Writes a model's parameters and running statistics to a safetensors file, or to memory. If
+/// Hugging Face or torchvision has the same kind of model, it can load the file. Tied tensors are
+/// written once.
 class WeightsFile {
  public:
   /// `dtype` is the dtype of the values that add() receives; statistics are fp32. `model` must
   /// outlive this object. All functions throw Error if the file cannot be written.
   WeightsFile(std::filesystem::path path, const Model& model, const ModelConfig& config,
+              DType dtype);
+  /// Writes the bytes of such a file to `bytes`, which must outlive this object.
+  WeightsFile(std::vector<std::byte>& bytes, const Model& model, const ModelConfig& config,
               DType dtype);
 
   /// Writes all parameters of one unit of the model: see SyncScheme::visit_parameters(). Blocks

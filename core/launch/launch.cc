@@ -18,6 +18,7 @@
 #include "core/base/error.h"
 #include "core/base/explain.h"
 #include "core/launch/json_line.h"
+#include "core/launch/other_program.h"
 #include "core/launch/process_end.h"
 #include "core/launch/rank_output.h"
 
@@ -32,7 +33,7 @@ constexpr std::chrono::seconds grace(2);  // from SIGTERM to SIGKILL
 /// A rank as its launcher sees it. Its destructor leaves no process behind.
 class RankProcess {
  public:
-  RankProcess(const RankProgram& program, const std::vector<std::string>& environment);
+  RankProcess(std::vector<std::string> words, std::vector<std::string> variables);
   ~RankProcess() {
     if (!running()) return;
     kill(pid_, SIGKILL);
@@ -125,17 +126,14 @@ Error refused(std::string_view what) {
   return Error("cannot {} a rank: {}{}", what, cause, limit_hint(cause));
 }
 
-RankProcess::RankProcess(const RankProgram& program, const std::vector<std::string>& environment) {
+RankProcess::RankProcess(std::vector<std::string> words, std::vector<std::string> variables) {
   int sockets[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0)
     throw refused("make a socket for");
   line_ = std::make_unique<JsonLine>(sockets[0]);
 
-  std::vector<std::string> words = {program.file};
-  words.insert(words.end(), program.arguments.begin(), program.arguments.end());
   words.push_back(std::to_string(sockets[1]));
   const std::vector<char*> argv = pointers(words);
-  std::vector<std::string> variables = overridden(program.environment, environment);
   const std::vector<char*> envp = pointers(variables);
 
   const pid_t launcher = getpid();
@@ -145,7 +143,7 @@ RankProcess::RankProcess(const RankProgram& program, const std::vector<std::stri
     if (getppid() != launcher) _exit(1);  // the launcher died before prctl()
     fcntl(sockets[1], F_SETFD, 0);
     output_.become_standard_streams();
-    execve(program.file.c_str(), argv.data(), envp.data());
+    execve(argv[0], argv.data(), envp.data());
     _exit(127);
   }
   const int fork_error = errno;
@@ -163,9 +161,11 @@ class Launch {
       : plan_(plan), on_output_(program.on_output), on_progress_(on_progress) {
     result_.records.resize(plan.ranks.size());
     last_step_.resize(plan.ranks.size());
-    const std::size_t processes = plan.cluster ? 1 : plan.ranks.size();
+    const std::size_t processes = in_one_process(plan) ? 1 : plan.ranks.size();
     for (std::size_t r = 0; r < processes; ++r) {
-      ranks_.push_back(std::make_unique<RankProcess>(program, plan.ranks[r].environment));
+      auto variables = overridden(program.environment, plan.ranks[r].environment);
+      auto words = words_of(plan, program, variables);
+      ranks_.push_back(std::make_unique<RankProcess>(std::move(words), std::move(variables)));
       ranks_[r]->line().send({{"rank", r}, {"plan", to_json(plan)}});
     }
   }
@@ -284,7 +284,7 @@ class Launch {
           last_step_[r] = fmt::format(" after step {}", step->get<std::int64_t>());
         on_progress_(static_cast<int>(r), value["progress"]);
       } else if (value.contains("record")) {
-        if (plan_.cluster)
+        if (in_one_process(plan_))
           result_.records = value["record"].get<std::vector<nlohmann::json>>();
         else
           result_.records[r] = value["record"];

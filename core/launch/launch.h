@@ -27,8 +27,9 @@ struct LaunchResult {
   bool interrupted = false;
 };
 
-/// The program that runs as a rank. A rank does not inherit the launcher's standard output and
-/// error: their reader may stop reading, and that must not stop a rank.
+/// The program that runs as a rank, unless the plan names another one (RunPlan::program). A rank
+/// does not inherit the launcher's standard output and error: their reader may stop reading, and
+/// that must not stop a rank.
 struct RankProgram {
   std::string file;
   std::vector<std::string> arguments;    // the number of the rank's socket is appended
@@ -39,8 +40,17 @@ struct RankProgram {
 };
 
 /// Starts one process for each rank of `plan`, serves the ranks' rendezvous store, and blocks until
-/// all processes have ended. A simulated cluster runs all its ranks in a single process, which
-/// reports the list of their records. When a rank fails, the other ranks are ended within 5
+/// all processes have ended. Where one process runs all ranks (in_one_process()), that process
+/// reports the list of their records.
+///
+/// A rank and its launcher speak in lines of JSON over the socket. The launcher begins with
+/// {"rank", "plan"}; it answers {"get": key} with {"value": [key, value]} once the key has been set
+/// by {"set": [key, value]}. A rank tells {"progress": ...} after each step, and last {"record":
+/// ...}, or
+/// {"error": text, "time": seconds since 1970}. Another program than ours (RunPlan::program) is
+/// started as COMMAND SCRIPT OURS SOCKET, where OURS is a file that starts our program.
+///
+/// When a rank fails, the other ranks are ended within 5
 /// seconds, unless the rank is an expendable worker whose process has ended by a signal: then the
 /// other ranks are told (lost_key()) and go on. When `interrupted`, which is called ten times a
 /// second, returns true, all ranks are ended within 5 seconds. Ranks die with the launcher. Leaves

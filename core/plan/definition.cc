@@ -17,6 +17,7 @@ RunPlan definition_of(const RunPlan& run) {
   plan.ranks.assign(1, run.ranks[0]);
   plan.ranks[0].server = -1;
   plan.servers = plan.expendable = 0;
+  plan.program.reset();  // a definition is always our own
   plan.device.slow.clear();
   plan.device.jitter = 0;
   if (plan.cluster)

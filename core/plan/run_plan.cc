@@ -21,8 +21,8 @@ Fields fields_of(Published& published) {
           {"fitted", &published.fitted},   {"contradiction", &published.contradiction}};
 }
 
-/// The fields of all members except `save`, `history` and `lost`, which are written only for the
-/// few runs that have them.
+/// The fields of all members except `program`, `save`, `history` and `lost`, which are written only
+/// for the few runs that have them.
 /// The options are those of the plan's scheme.
 static Fields fields_of(RunPlan& plan) {
   return {{"experiment", &plan.experiment},
@@ -85,6 +85,7 @@ int gpus(const RunPlan& plan) {
 
 nlohmann::ordered_json to_json(const RunPlan& plan) {
   nlohmann::ordered_json out = to_json(fields_to_read(plan));
+  if (plan.program) out["program"] = to_json(fields_to_read(*plan.program));
   if (!plan.save.empty()) out["save"] = plan.save;
   if (!plan.lost.empty()) out["lost"] = plan.lost;
   for (const RangeHistory& range : plan.history)
@@ -96,6 +97,8 @@ RunPlan run_plan_from_json(const nlohmann::json& in, const DefaultOptions& defau
   RunPlan plan;
   plan.options = defaults(in.at("scheme").get<std::string>());
   read_json(in, fields_of(plan));
+  if (const auto program = in.find("program"); program != in.end())
+    plan.program = read_json<OtherProgram>(*program);
   plan.save = in.value("save", "");
   plan.lost = in.value("lost", std::vector<std::int64_t>());
   if (const auto history = in.find("history"); history != in.end())

@@ -16,6 +16,7 @@
 #include "core/plan/device_config.h"
 #include "core/plan/history.h"
 #include "core/plan/options.h"
+#include "core/plan/other_program.h"
 #include "core/plan/train_config.h"
 #include "core/sim/cluster.h"
 
@@ -78,7 +79,10 @@ struct RunPlan {
   SimConfig sim;
   /// The simulated cluster; none if the ranks are real.
   std::optional<sim::ClusterSpec> cluster;
-  double host_step_us = 0;      // simulated: time of the framework's host in every step, before it
+  double host_step_us = 0;  // simulated: time of the framework's host in every step, before it
+  /// The program that runs the ranks in place of ours, if another one does. Its kernels are others,
+  /// so its results agree with ours to rounding at best.
+  std::optional<OtherProgram> program{};
   std::string save;             // file for worker 0's weights at the end; empty: none
   std::vector<RankPlan> ranks;  // workers first: rank i is worker i for i < world
   /// Of a definition that replays a run: what happened to every range of the run's servers.
@@ -98,6 +102,11 @@ bool shares_device(const RunPlan& plan);
 /// The number of GPUs of this machine that all ranks use together; 0 for a run on CPUs or a
 /// simulated run.
 int gpus(const RunPlan& plan);
+
+/// Whether one process runs all ranks and reports the list of their records.
+inline bool in_one_process(const RunPlan& plan) {
+  return plan.cluster || (plan.program && plan.program->all_ranks);
+}
 
 /// Whether losses and parameters of the run are real: not in a simulation without numerics.
 inline bool computes(const RunPlan& plan) { return !plan.cluster || plan.sim.numerics; }

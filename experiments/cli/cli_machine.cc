@@ -72,6 +72,9 @@ void add_machine_commands(CLI::App& app, Arguments& arguments, const Process& pr
   CLI::App* rank = app.add_subcommand("rank", "one rank of a run")->group("");
   rank->add_option("SOCKET", arguments.socket)->required();
   commands.push_back({rank, [&] { return rank_command(arguments, process); }});
+  // Programs of experiments/peers start this command.
+  CLI::App* feed = app.add_subcommand("feed", "initial values and data of a rank")->group("");
+  commands.push_back({feed, [] { return feed_command(); }});
 }
 
 }  // namespace ringside

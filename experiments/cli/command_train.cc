@@ -52,6 +52,9 @@ int train_command(const Arguments& arguments, const Process& process) {
     output = check_output("--output", arguments.output);
     if (!arguments.save.empty() && !computes(plan))
       throw Error("--save: the run computes no weights; set sim.numerics = true");
+    if (!arguments.save.empty() && plan.program)
+      throw Error("--save: another program runs the ranks of scheme {}, and writes no weights",
+                  plan.scheme);
     const OutputFile save = check_output("--save", arguments.save);
     check_outputs_apart({output, save}, arguments.file, plan);
     plan.save = save.path.string();

@@ -76,6 +76,10 @@ int list_command(const Arguments& arguments);
 int doctor_command();
 /// Runs one rank of a run, or all ranks of a simulated run. launch() starts this command.
 int rank_command(const Arguments& arguments, const Process& process);
+/// Reads from standard input what launch() tells a rank first, and writes to standard output what
+/// this rank of another program computes with (experiments/run/feed.h). That program starts this
+/// command.
+int feed_command();
 
 // ---- helpers that the commands share
 

@@ -212,6 +212,10 @@ RunPlan plan_run(const ExperimentConfig& config, const SchemeRow& row, int world
   const Servers servers = row.servers(plan.options, world);
   place_ranks(plan, servers);
   give_devices(plan, servers);
+  if (row.program) {
+    plan.program = row.program(plan.options);
+    for (RankPlan& rank : plan.ranks) rank.environment = row.environment(plan);
+  }
   if (plan.cluster) {
     check_places(plan);
     check_products(plan);

@@ -34,6 +34,8 @@ void keep_common(std::vector<Setting>& settings, const std::vector<Setting>& oth
 
 RunPlan plan_definition(const RunPlan& run) {
   RunPlan plan = definition_of(run);
+  if (run.program)  // it says what the environment of its ranks is
+    plan.ranks[0].environment = find_device(plan.device.kind).environment(plan, 0);
   plan.published.clear();
   plan.swept.clear();  // runs at other points of the sweep may have the same definition
   const std::vector<Setting> options = settings_of(run, true);

@@ -22,10 +22,8 @@
 #include "ps/schemes/ps.h"
 
 namespace ringside {
-namespace {
 
-/// A row for a scheme whose options are all valid, and which has no servers.
-SchemeRow row(std::string_view name, std::string_view summary, Options defaults) {
+SchemeRow plain_row(std::string_view name, std::string_view summary, Options defaults) {
   SchemeRow row;
   row.name = name;
   row.summary = summary;
@@ -38,8 +36,10 @@ SchemeRow row(std::string_view name, std::string_view summary, Options defaults)
   return row;
 }
 
+namespace {
+
 SchemeRow single_row() {
-  auto r = row("single", "one rank, no communication: the reference", SingleOptions{});
+  auto r = plain_row("single", "one rank, no communication: the reference", SingleOptions{});
   r.max_world = 1;
   r.offloads = Offload::optimizer;
   r.converts_gradients = true;
@@ -53,7 +53,7 @@ SchemeRow single_row() {
 
 SchemeRow ddp_row() {
   using Own = peer::DdpOptions;
-  auto r = row("ddp", "peers all-reduce gradient buckets during backward", Own{});
+  auto r = plain_row("ddp", "peers all-reduce gradient buckets during backward", Own{});
   r.offloads = Offload::optimizer;
   r.converts_gradients = true;
   r.check = [](const Options& options, const RunPlan& plan) {
@@ -78,7 +78,7 @@ SchemeRow ddp_row() {
 /// A row for a scheme of peers, whose workers are all in one communicator.
 template <class Own, class Make, class Minimum>
 SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, Minimum minimum) {
-  auto r = row(name, summary, Own{});
+  auto r = plain_row(name, summary, Own{});
   r.check = [](const Options& options, const RunPlan&) { peer::check(options.as<Own>()); };
   r.make = [make](const RankContext& context, const Options& options) {
     return make(context, options.as<Own>());
@@ -89,7 +89,7 @@ SchemeRow peer_row(std::string_view name, std::string_view summary, Make make, M
 
 SchemeRow fsdp_row() {
   using Own = peer::FsdpOptions;
-  auto r = row("fsdp", "peers shard parameters, gradients, optimizer state", Own{});
+  auto r = plain_row("fsdp", "peers shard parameters, gradients, optimizer state", Own{});
   r.offloads = Offload::parameters;
   r.reduces_each_micro_batch = true;
   r.converts_gradients = true;
@@ -137,8 +137,8 @@ SchemeRow zero_row(std::string_view name, std::string_view summary, peer::Shard 
 }
 
 SchemeRow independent_row() {
-  auto r = row("independent", "no synchronisation: every worker trains a model of its own",
-               IndependentOptions{});
+  auto r = plain_row("independent", "no synchronisation: every worker trains a model of its own",
+                     IndependentOptions{});
   r.promise = [](const Options&) { return Promise::own_algorithm; };
   r.check = [](const Options&, const RunPlan& plan) { check_side_by_side(plan); };
   r.make = [](const RankContext& context, const Options&) { return make_independent(context); };
@@ -149,7 +149,7 @@ SchemeRow independent_row() {
 
 SchemeRow averaging_row() {
   using Own = peer::AveragingOptions;
-  auto r = row("averaging", "local SGD: peers average their replicas every few steps", Own{});
+  auto r = plain_row("averaging", "local SGD: peers average their replicas every few steps", Own{});
   r.promise = [](const Options&) { return Promise::own_algorithm; };
   r.check = [](const Options& options, const RunPlan& plan) {
     peer::check(options.as<Own>(), plan);
@@ -170,7 +170,7 @@ SchemeRow averaging_row() {
 template <class Own, class Make, class Serve, class Minimum>
 SchemeRow server_row(std::string_view name, std::string_view summary, Make make, Serve serve,
                      Minimum minimum) {
-  auto r = row(name, summary, Own{});
+  auto r = plain_row(name, summary, Own{});
   r.check = [name](const Options& options, const RunPlan& plan) {
     const Own& o = options.as<Own>();
     ps::check(o, plan);
@@ -217,6 +217,11 @@ SchemeRow ps_row() {
   return r;
 }
 
+std::vector<SchemeRow> with_torch_rows(std::vector<SchemeRow> rows) {
+  for (SchemeRow& row : torch_rows()) rows.push_back(std::move(row));
+  return rows;
+}
+
 template <class Row>
 const Row& find(const std::vector<Row>& rows, std::string_view what, std::string_view name) {
   std::vector<std::string> known;
@@ -231,7 +236,7 @@ const Row& find(const std::vector<Row>& rows, std::string_view what, std::string
 }  // namespace
 
 const std::vector<SchemeRow>& scheme_rows() {
-  static const std::vector<SchemeRow> rows = {
+  static const std::vector<SchemeRow> rows = with_torch_rows({
       single_row(),
       server_row<ps::DpOptions>("dp", "classic DataParallel: one master scatters and gathers",
                                 ps::make_dp, ps::serve_dp, ps::dp_minimum_bytes),
@@ -244,7 +249,7 @@ const std::vector<SchemeRow>& scheme_rows() {
       zero_row("zero3", "the same as fsdp with its default degree", peer::Shard::full_shard),
       averaging_row(),
       independent_row(),
-  };
+  });
   return rows;
 }
 

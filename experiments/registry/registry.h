@@ -56,6 +56,11 @@ struct SchemeRow {
   /// Whether the scheme knows train.reduce_precision.
   bool converts_gradients = false;
   std::function<std::unique_ptr<SyncScheme>(const RankContext&, const Options&)> make;
+  /// Of a scheme whose ranks another program runs: that program, and how the environment of each
+  /// rank's process differs from the launcher's (RankPlan::environment). Such a scheme has no
+  /// `make`. Null for schemes of our own.
+  std::function<OtherProgram(const Options&)> program;
+  std::function<std::vector<std::string>(const RunPlan&)> environment;
   /// Whether a run of the plan promises the same run as `single` but adds gradients up in an order
   /// of its own, in which `define` adds them up too. Called for plans that are complete but for
   /// their ranks.
@@ -77,6 +82,10 @@ struct SchemeRow {
 
 /// What a run of the scheme with its default options promises.
 inline Promise default_promise(const SchemeRow& row) { return row.promise(row.defaults); }
+
+/// A row for a scheme whose options are all valid, which has no servers, and which promises the
+/// same run as `single`.
+SchemeRow plain_row(std::string_view name, std::string_view summary, Options defaults);
 
 struct ModelRow {
   std::string_view name;
@@ -143,6 +152,8 @@ struct MessageRow {
 };
 
 const std::vector<SchemeRow>& scheme_rows();
+/// The part of them that PyTorch runs (experiments/peers).
+std::vector<SchemeRow> torch_rows();
 const std::vector<ModelRow>& model_rows();
 const std::vector<DatasetRow>& dataset_rows();
 const std::vector<DeviceRow>& device_rows();

@@ -61,7 +61,8 @@ Predictor::Predictor(std::optional<CalibratedMachine> machine, RankStart start)
     : machine_(std::move(machine)), start_(std::move(start)) {}
 
 std::optional<Prediction> Predictor::predict(const RunPlan& measured) {
-  if (!describes(measured) || measured.train.offload != Offload::none) return {};
+  if (!describes(measured) || measured.program || measured.train.offload != Offload::none)
+    return {};
   if (const auto* known = find(predicted_, measured)) return known->answer;
   const RunPlan plan = prediction_plan(measured, machine_->cluster);
   const Row row = run_plan(plan, start_, [](const Step&) {}).row;

@@ -39,8 +39,8 @@ for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # read when the libraries a
 
 import torch  # noqa: E402
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
-from pytorch_models import Gpt, ResNet, loss_of, start_normal  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "experiments/peers"))
+from ringside_peers.models import Gpt, ResNet, loss_of, start_normal  # noqa: E402
 
 torch.set_num_threads(args.threads)
 torch.manual_seed(1)

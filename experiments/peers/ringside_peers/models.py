@@ -1,5 +1,5 @@
 """Ringside's models in PyTorch, for all programs that compare the two: tests/parity,
-tests/bench/against_pytorch.py, scripts/gpu-check.
+tests/bench/against_pytorch.py, scripts/gpu-check, and the schemes of this package.
 
 A model is made of a dictionary in the words of [model] in experiment files. Its forward takes the
 inputs of samples as Ringside's data sets give them (images: channels first) and returns the logits of

@@ -1,0 +1,17 @@
+// How a rank's process is started.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/launch/launch.h"
+
+namespace ringside {
+
+/// The file of a rank's program and its arguments, but for the socket, which comes last. Throws
+/// Error if the plan names another program (RunPlan::program) that is not there. `environment` is
+/// that of the rank: "NAME=VALUE".
+std::vector<std::string> words_of(const RunPlan& plan, const RankProgram& program,
+                                  const std::vector<std::string>& environment);
+
+}  // namespace ringside

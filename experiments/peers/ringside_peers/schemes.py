@@ -1,0 +1,257 @@
+"""PyTorch's ways of keeping ranks in step, each as its documentation tells to use it."""
+import contextlib
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from ringside_peers import models
+from ringside_peers.timeline import now
+
+UNITS = (models.GptBlock, models.LlamaLayer, models.BertLayer, models.VisionLayer, models.ResNetBlock,
+         models.InceptionBlock, models.T5Block)
+
+
+def make_optimizer(model, config, update):
+    """The plan's optimizer over the model's parameters; the learning rate comes with each step."""
+    decays, others = [], []
+    for parameter in model.parameters():
+        matrix = config["decay"] == "all" or parameter.dim() >= 2
+        (decays if matrix else others).append(parameter)
+    groups = [
+        {"params": part, "weight_decay": decay}
+        for part, decay in ((decays, config["weight_decay"]), (others, 0.0))
+        if part
+    ]
+    how = {"fused": update == "fused", "foreach": update == "foreach"}
+    if config["kind"] == "adamw":
+        betas = (config["beta1"], config["beta2"])
+        return torch.optim.AdamW(groups, lr=config["lr"], betas=betas, eps=config["epsilon"], **how)
+    return torch.optim.SGD(
+        groups, lr=config["lr"], momentum=config["momentum"], nesterov=config["nesterov"], **how
+    )
+
+
+def channels_last(model):
+    """The layout in which PyTorch's convolutions are fastest; the inputs have it too."""
+    has_images = any(isinstance(module, nn.Conv2d) for module in model.modules())
+    return model.to(memory_format=torch.channels_last) if has_images else model
+
+
+class Scheme:
+    """One rank's replica, or its shard. `compute` is what training calls, `model` what evaluation
+    calls; `scale` is what a rank's share of the loss is multiplied with before backward, so that an
+    update uses the gradient of the mean over the global batch."""
+
+    scale = 1.0
+
+    def __init__(self, plan, model, device, timeline):
+        self.plan, self.timeline, self.world = plan, timeline, plan["world"]
+        self.options = plan["options"]
+        self.model = self.compute = self.place(model, device)
+        self.optimizer = make_optimizer(self.model, plan["optimizer"], self.options["update"])
+        self.parameter_bytes = sum(4 * p.numel() for p in self.model.parameters())
+
+    def place(self, model, device):
+        return channels_last(model).to(device)
+
+    def micro_batch(self, last):
+        """The context in which a micro-batch of a step is computed; `last`: of the step."""
+        return contextlib.nullcontext()
+
+    def backward(self, loss):
+        with self.timeline.span("compute", "backward"):
+            loss.backward()
+
+    def update(self, lr):
+        with self.timeline.span("optimizer", "update"):
+            for group in self.optimizer.param_groups:
+                group["lr"] = lr
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+
+    def end_step(self, step):
+        """After each update, counted from 0."""
+
+    def bytes_sent_per_step(self):
+        """What a rank sends, by the closed form of the library's algorithms: gloo and NCCL move arrays
+        in a ring, in which all-gather and reduce-scatter send (N - 1) / N of them each."""
+        return 0.0
+
+
+class Ddp(Scheme):
+    def __init__(self, plan, model, device, timeline):
+        super().__init__(plan, model, device, timeline)
+        self.last_ready = None
+        self.compute = nn.parallel.DistributedDataParallel(
+            self.model,
+            broadcast_buffers=False,  # statistics of batch norms are averaged where they are read
+            bucket_cap_mb=self.options["bucket_mb"],
+            gradient_as_bucket_view=True,
+            static_graph=self.options["static_graph"],
+        )
+        self.compute.register_comm_hook(None, self.reduce)
+
+    def reduce(self, _, bucket):
+        """Sums a bucket over ranks as DistributedDataParallel itself does, and notes how long it is
+        under way. The mean is in the loss already, so nothing is divided."""
+        begin = self.last_ready = now()
+        future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+
+        def done(summed):
+            self.timeline.add("communication", f"bucket {bucket.index()}", begin, now())
+            return summed.value()[0]
+
+        return future.then(done)
+
+    def micro_batch(self, last):
+        return contextlib.nullcontext() if last else self.compute.no_sync()
+
+    def backward(self, loss):
+        """The last bucket is ready when nothing is left to compute; after that the rank waits."""
+        begin, self.last_ready = now(), None
+        loss.backward()
+        end = now()
+        ready = self.last_ready or end
+        self.timeline.add("compute", "backward", begin, ready)
+        self.timeline.add("exposed", "wait for buckets", ready, end)
+
+    def bytes_sent_per_step(self):
+        return 2 * (self.world - 1) / self.world * self.parameter_bytes
+
+
+class Timed:
+    """A collective of FSDP2 that notes its time. On CPUs it returns when it is done."""
+
+    def __init__(self, timeline, name, collective):
+        self.timeline, self.name, self.collective = timeline, name, collective
+
+    def allocate(self, size, *, dtype, device):
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def __call__(self, output_tensor, input_tensor, group, *args, **kwargs):
+        begin = now()
+        work = self.collective(output_tensor, input_tensor, *args, group=group, **kwargs)
+        end = now()
+        self.timeline.add("exposed", self.name, begin, end)
+        self.timeline.add("communication", self.name, begin, end)
+        return work
+
+
+class Fsdp(Scheme):
+    def place(self, model, device):
+        from torch.distributed.fsdp import fully_shard
+
+        model = model.to(device)
+        mesh = dist.init_device_mesh(device.type, (self.world,))
+        reshard = self.options["reshard_after_forward"]
+        for module in model.modules():
+            if isinstance(module, UNITS):
+                fully_shard(module, mesh=mesh, reshard_after_forward=reshard)
+        fully_shard(model, mesh=mesh)
+        self.units = [module for module in model.modules() if hasattr(module, "unshard")]
+        self.unit_bytes = sum(
+            4 * p.numel() for unit in self.units[1:] for p in unit.parameters()
+        )
+        for unit in self.units:
+            unit.set_custom_all_gather(Timed(self.timeline, "all-gather", dist.all_gather_into_tensor))
+            unit.set_custom_reduce_scatter(
+                Timed(self.timeline, "reduce-scatter", dist.reduce_scatter_tensor)
+            )
+            unit.set_force_sum_reduction_for_comms(True)  # the mean is in the loss already
+            unit.set_gradient_divide_factor(1.0)
+        return model
+
+    def micro_batch(self, last):
+        self.model.set_requires_gradient_sync(last or self.plan["train"]["reduce"] == "every")
+        return contextlib.nullcontext()
+
+    def bytes_sent_per_step(self):
+        """Units are gathered for forward and again for backward, what the root has itself once."""
+        micro_batches = self.plan["train"]["accumulation"]
+        reductions = micro_batches if self.plan["train"]["reduce"] == "every" else 1
+        again = self.unit_bytes if self.options["reshard_after_forward"] else 0
+        gathered = micro_batches * (self.parameter_bytes + again)
+        return (self.world - 1) / self.world * (gathered + reductions * self.parameter_bytes)
+
+
+class LocalSgd(Scheme):
+    """DistributedDataParallel whose hook leaves gradients alone from the first step on, and PyTorch's
+    optimizer that averages the model now and then: after every `sync_every` steps, and at the end."""
+
+    def __init__(self, plan, model, device, timeline):
+        from torch.distributed.algorithms.ddp_comm_hooks import post_localSGD_hook as local_sgd
+        from torch.distributed.algorithms.model_averaging import averagers
+        from torch.distributed.optim import PostLocalSGDOptimizer
+
+        super().__init__(plan, model, device, timeline)
+        self.scale = float(self.world)  # the mean over this rank's own samples
+        self.compute = nn.parallel.DistributedDataParallel(
+            self.model, broadcast_buffers=False, gradient_as_bucket_view=True, static_graph=True
+        )
+        state = local_sgd.PostLocalSGDState(
+            process_group=None,
+            subgroup=dist.group.WORLD,
+            start_localSGD_iter=0,
+            post_local_gradient_allreduce=False,
+        )
+        self.compute.register_comm_hook(state, local_sgd.post_localSGD_hook)
+        every = self.options["sync_every"]
+        self.averager = averagers.PeriodicModelAverager(every, warmup_steps=every - 1)
+        self.optimizer = PostLocalSGDOptimizer(self.optimizer, self)
+
+    def micro_batch(self, last):
+        return contextlib.nullcontext() if last else self.compute.no_sync()
+
+    def average_parameters(self, params):
+        """PostLocalSGDOptimizer calls this after its own optimizer's step."""
+        self.updated = now()
+        self.averager.average_parameters(params)
+        self.timeline.add("exposed", "average", self.updated, now())
+        self.timeline.add("communication", "average", self.updated, now())
+
+    def update(self, lr):
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        begin = now()
+        self.optimizer.step()
+        self.timeline.add("optimizer", "update", begin, self.updated)
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def end_step(self, step):
+        done, steps = step + 1, self.plan["train"]["steps"]
+        if done == steps and done % self.options["sync_every"] != 0:
+            from torch.distributed.algorithms.model_averaging import utils
+
+            with self.timeline.span("exposed", "average"):
+                utils.average_parameters(self.model.parameters(), dist.group.WORLD)
+
+    def bytes_sent_per_step(self):
+        return 2 * (self.world - 1) / self.world * self.parameter_bytes / self.options["sync_every"]
+
+
+class DataParallel(Scheme):
+    """One process that drives the devices of all workers."""
+
+    def __init__(self, plan, model, device, timeline):
+        super().__init__(plan, model, device, timeline)
+        ordinals = [rank["ordinal"] for rank in plan["ranks"]]
+        if len(set(ordinals)) < len(ordinals):
+            raise RuntimeError(
+                f"world {self.world} needs {self.world} GPUs of its own, but there are "
+                f"{len(set(ordinals))}"
+            )
+        self.compute = nn.DataParallel(self.model, device_ids=ordinals)
+
+    def bytes_sent_per_step(self):
+        """Of the first device: it sends the model to the others in every forward. (Its samples and
+        their logits come on top.)"""
+        return (self.world - 1) * self.parameter_bytes * self.plan["train"]["accumulation"]
+
+
+SCHEMES = {
+    "torch-ddp": Ddp,
+    "torch-fsdp": Fsdp,
+    "torch-local-sgd": LocalSgd,
+    "torch-dp": DataParallel,
+}

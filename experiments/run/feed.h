@@ -1,0 +1,31 @@
+// What the ranks of another program compute with (RunPlan::program).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+
+#include "core/plan/run_plan.h"
+
+namespace ringside {
+
+/// Makes what a rank of the run starts and computes with, so that another program need not make it:
+/// initial values, batches and learning rates. Calls `write` with a stream of messages. A message
+/// is a line of JSON that says its "kind" and how many "bytes" follow it; these are a file of
+/// safetensors:
+///
+///   "start"     the initial values and running statistics, by the names of
+///   core/interchange/names.h.
+///               The line also has "record", a RankRecord with what is known of it already, and
+///               "evaluated": how many global batches an evaluation reads
+///   "held-out"  "inputs" and "targets" (core/data/loader.h) of a micro-batch of an evaluation
+///   "training"  those of a micro-batch of a step; the line has the step's learning rate, "lr"
+///
+/// Held-out micro-batches come once, batch by batch; then come those of training, step by step. If
+/// one process runs all ranks, every micro-batch comes as one message for each worker. Throws Error
+/// for data that such a program cannot have, and whatever `write` throws. Blocks until all is
+/// written.
+void feed(const RunPlan& plan, int rank,
+          const std::function<void(std::span<const std::byte>)>& write);
+
+}  // namespace ringside
