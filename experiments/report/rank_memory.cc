@@ -19,7 +19,7 @@ RanksMemory memory_of_ranks(const std::vector<const Row*>& repeats,
   const std::size_t ranks = repeats[0]->ranks.size();
   const auto is_kept = [&](std::size_t rank) {
     const auto number = static_cast<int>(rank);
-    return ranks <= most_ranks || number < first_ranks ||
+    return ranks <= most_shown_ranks || number < first_ranks ||
            std::find(busiest.begin(), busiest.end(), number) != busiest.end();
   };
   for (std::size_t r = 0; r < ranks; ++r) {

@@ -29,7 +29,7 @@ struct RanksMemory {
 
 /// Of up to this many ranks all are kept; of more, the first `first_ranks`, the busiest ranks of
 /// each role (`busiest`), and nothing of the others but their number.
-inline constexpr std::size_t most_ranks = 16;
+inline constexpr std::size_t most_shown_ranks = 16;
 inline constexpr int first_ranks = 8;
 
 /// `repeats` have finished and have equally many ranks.
