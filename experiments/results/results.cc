@@ -1,7 +1,5 @@
 #include "experiments/results/results.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,9 +21,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view files_of_a_comparison[] = {
-    "traces",     "collectives",      "summary.md", "summary.json",
-    "rows.jsonl", "environment.json", "plan.json"};
+constexpr std::string_view files_of_a_comparison[] = {"traces",
+                                                      "collectives",
+                                                      "summary.md",
+                                                      "summary.json",
+                                                      ResultsFolder::events_file,
+                                                      ResultsFolder::metrics_file,
+                                                      "rows.jsonl",
+                                                      "environment.json",
+                                                      "plan.json"};
 
 /// Erases from the JSON of a plan what the run's case and the sweep set.
 void erase_settings(nlohmann::json& plan_json, const RunPlan& plan) {
@@ -176,20 +180,8 @@ ResultsFolder::ResultsFolder(fs::path folder) : folder_(std::move(folder)) {
     throw Error("results folder {} cannot be written: {}; choose another with --results",
                 folder_.string(), std::strerror(errno));
   check_ours();
-  lock_ = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ >= 0 && flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-  const int cause = errno;
-  if (lock_ >= 0) close(lock_);
-  if (cause == EWOULDBLOCK)
-    throw Error(
-        "results folder {} is in use by another comparison; wait for its end, or choose "
-        "another with --results",
-        folder_.string());
-  throw Error("results folder {} cannot be locked: {}; choose another with --results",
-              folder_.string(), std::strerror(cause));
+  lock_.take(folder_);
 }
-
-ResultsFolder::~ResultsFolder() { close(lock_); }
 
 std::vector<Row> ResultsFolder::read_rows() const {
   std::vector<Row> rows;
@@ -265,6 +257,8 @@ fs::path ResultsFolder::start(const std::vector<Row>& rows, const std::string& p
   write("environment.json", environment);
   write("rows.jsonl", lines);
   for (const char* of_the_end : {"summary.json", "summary.md"}) fs::remove(folder_ / of_the_end);
+  if (rows.empty())  // of a comparison that made no row
+    for (const char* of_the_way : {events_file, metrics_file}) fs::remove(folder_ / of_the_way);
   return before;
 }
 

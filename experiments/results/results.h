@@ -10,22 +10,24 @@
 #include "core/observe/row.h"
 #include "core/plan/measured_speeds.h"
 #include "experiments/results/data_state.h"
+#include "experiments/results/folder_lock.h"
 
 namespace ringside {
 
 /// The folder results/NAME with plan.json, environment.json, rows.jsonl, summary.json, summary.md,
-/// traces/ and collectives/. Other files in the folder are left alone, and so are the folders
-/// before-N, which hold earlier comparisons. One process at a time holds the folder, by a lock on
-/// the folder itself that ends with the process.
+/// progress.jsonl, metrics.prom, traces/ and collectives/. Other files in the folder are left
+/// alone, and so are the folders before-N, which hold earlier comparisons. One process at a time
+/// holds the folder (FolderLock).
 class ResultsFolder {
  public:
+  /// The names of the file of events (experiments/run/events.h), which a comparison that goes on
+  /// adds to, and of the file for those who scrape.
+  static constexpr const char *events_file = "progress.jsonl", *metrics_file = "metrics.prom";
+
   /// Makes the folder if it does not exist. Throws Error if the folder cannot be written, another
   /// comparison holds it, or files in it have the names of a comparison's files but were not
   /// written by one.
   explicit ResultsFolder(std::filesystem::path folder);
-  ~ResultsFolder();
-  ResultsFolder(const ResultsFolder&) = delete;
-  ResultsFolder& operator=(const ResultsFolder&) = delete;
 
   const std::filesystem::path& path() const { return folder_; }
 
@@ -56,7 +58,7 @@ class ResultsFolder {
   std::filesystem::path move_aside();
 
   std::filesystem::path folder_;
-  int lock_ = -1;
+  FolderLock lock_;
 };
 
 /// The content of plan.json. `speeds` are those from which shares of the runs follow.

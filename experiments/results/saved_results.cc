@@ -1,9 +1,5 @@
 #include "experiments/results/saved_results.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -11,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "experiments/registry/registry.h"
+#include "experiments/results/folder_lock.h"
 
 namespace ringside {
 namespace {
@@ -62,14 +59,6 @@ void read_rows(SavedResults& results) {
 }
 
 }  // namespace
-
-bool is_held(const fs::path& folder) {
-  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) return false;
-  const bool free = flock(file, LOCK_SH | LOCK_NB) == 0;
-  close(file);  // gives back the lock
-  return !free;
-}
 
 SavedResults read_results(const fs::path& folder) {
   if (!fs::is_directory(folder))

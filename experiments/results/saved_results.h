@@ -31,7 +31,4 @@ struct SavedResults {
 /// rows.jsonl.
 SavedResults read_results(const std::filesystem::path& folder);
 
-/// Whether a comparison that is running holds the folder (ResultsFolder).
-bool is_held(const std::filesystem::path& folder);
-
 }  // namespace ringside

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "experiments/results/folder_lock.h"
 #include "experiments/results/results.h"
 #include "tests/experiments/made_up_rows.h"
 #include "tests/support/complaint.h"

@@ -1,0 +1,28 @@
+// Which process has a folder of results.
+#pragma once
+
+#include <filesystem>
+
+namespace ringside {
+
+/// A lock on the folder itself, so it needs no file of its own, and ends with its process whatever
+/// ends that. One process at a time has it.
+class FolderLock {
+ public:
+  FolderLock() = default;
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+  /// Throws Error if another process has the lock, or if the folder cannot be locked.
+  void take(const std::filesystem::path& folder);
+
+ private:
+  int folder_ = -1;
+};
+
+/// Whether a comparison that is running has the lock. Asking takes a shared lock for a moment;
+/// take() waits for that. Returns false for a folder that cannot be opened.
+bool is_held(const std::filesystem::path& folder);
+
+}  // namespace ringside
