@@ -12,7 +12,6 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "experiments/cli/waiting_text.h"
 
 namespace ringside {
 namespace {
@@ -23,10 +22,10 @@ constexpr int poll_ms = 100;
 
 class OutputStream::Buffer : public std::streambuf {
  public:
-  Buffer(int file, std::function<bool()> interrupted, std::size_t most_waiting)
+  Buffer(int file, std::function<bool()> interrupted, WaitingText waiting)
       : file_(file),
         interrupted_(std::move(interrupted)),
-        waiting_(most_waiting),
+        waiting_(std::move(waiting)),
         thread_([this] { write_all(); }) {}
   ~Buffer() override { finish(); }
   Buffer(const Buffer&) = delete;
@@ -93,9 +92,11 @@ class OutputStream::Buffer : public std::streambuf {
   std::thread thread_;
 };
 
-OutputStream::OutputStream(int file, std::function<bool()> interrupted, std::size_t most_waiting)
+OutputStream::OutputStream(int file, std::function<bool()> interrupted, std::size_t most_waiting,
+                           WaitingText::Notice notice)
     : std::ostream(nullptr),
-      buffer_(std::make_unique<Buffer>(file, std::move(interrupted), most_waiting)) {
+      buffer_(std::make_unique<Buffer>(file, std::move(interrupted),
+                                       WaitingText(most_waiting, std::move(notice)))) {
   rdbuf(buffer_.get());
 }
 

@@ -6,6 +6,8 @@
 #include <ostream>
 #include <string>
 
+#include "experiments/cli/waiting_text.h"
+
 namespace ringside {
 
 /// A stream into an open file. A thread writes the text, which waits in memory until the reader
@@ -13,9 +15,14 @@ namespace ringside {
 /// never blocks. If more than `most_waiting` bytes wait, their middle is left out (WaitingText).
 class OutputStream : public std::ostream {
  public:
+  static constexpr std::size_t usually_waiting = 16 << 20;  // bytes
+
   /// `interrupted` says whether the user wants the program to end. It is called ten times a second
-  /// while finish() waits for a reader who takes nothing.
-  OutputStream(int file, std::function<bool()> interrupted, std::size_t most_waiting = 16 << 20);
+  /// while finish() waits for a reader who takes nothing. `notice` makes the line that stands in
+  /// place of text that is left out.
+  OutputStream(int file, std::function<bool()> interrupted,
+               std::size_t most_waiting = usually_waiting,
+               WaitingText::Notice notice = WaitingText::left_out_text);
   /// Calls finish().
   ~OutputStream() override;
 

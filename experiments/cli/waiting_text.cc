@@ -4,6 +4,12 @@
 
 namespace ringside {
 
+std::string WaitingText::left_out_text(std::size_t bytes) {
+  return fmt::format(
+      "ringside: {} bytes of output are left out here, because nobody read the output in time\n",
+      bytes);
+}
+
 void WaitingText::append(std::string_view text) {
   const std::size_t waiting = oldest_.size() - taken_;
   if (newest_.empty() && waiting + text.size() <= half_) {
@@ -29,11 +35,7 @@ std::string_view WaitingText::front(std::size_t most) {
   if (taken_ == oldest_.size()) {
     const bool in_a_line = !oldest_.empty() && oldest_.back() != '\n';
     oldest_.clear();
-    if (left_out_ > 0)
-      oldest_ = fmt::format(
-          "{}ringside: {} bytes of output are left out here, because nobody "
-          "read the output in time\n",
-          in_a_line ? "\n" : "", left_out_);
+    if (left_out_ > 0) oldest_ = (in_a_line ? "\n" : "") + notice_(left_out_);
     oldest_ += newest_;
     newest_.clear();
     taken_ = left_out_ = 0;
